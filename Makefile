@@ -1,0 +1,35 @@
+# Two commands on a fresh machine: make demo, make test. Each installs what it needs into .venv, once.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint bench clean
+
+demo: .venv/installed
+	@$(BIN)/cu demo
+
+test: lint
+	@$(BIN)/python -m pytest -n auto
+
+lint: .venv/installed-dev
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+bench: .venv/installed-dev
+	@$(BIN)/python benchmarks/lanes.py
+
+.venv/installed: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "Installing class-uncertainty into .venv (once, a minute or two)"
+	@$(PIP) --editable .
+	@touch $@
+
+.venv/installed-dev: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "Installing class-uncertainty and its test tools into .venv (once, a minute or two)"
+	@$(PIP) --editable '.[dev]'
+	@touch .venv/installed $@
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; say which with make PYTHON=python3.12")'
+	@$(PYTHON) -m venv .venv
+
+clean:
+	rm -rf .venv

@@ -1,0 +1,20 @@
+"""The two ways a call can fail for a reason its user should read: a wrong input, or a fault of the machine."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class InputError(ValueError):
+    """What was given cannot be used; the message is one sentence that says what is allowed. Exit code 2."""
+
+
+class MachineFault(RuntimeError):
+    """The machine failed us (a full disk, no permission); the message is one sentence. Exit code 1."""
+
+
+def unknown(kind: str, given: str, allowed: Iterable[str]) -> InputError:
+    """'unknown method 'ubrz': did you mean 'ubrs'? There are naive, cb-rs, ...'"""
+    names = list(allowed)
+    near = get_close_matches(given.lower(), names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return InputError(f"unknown {kind} {given!r}: {hint}There are {', '.join(names)}.")

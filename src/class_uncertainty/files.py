@@ -1,0 +1,29 @@
+"""Writing files whole or not at all."""
+
+import os
+from pathlib import Path
+
+from class_uncertainty.errors import MachineFault
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write beside it, then rename: a reader never sees half a file, and a full disk leaves the old one."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(content)
+        os.replace(partial, path)
+    except OSError as error:
+        if not isinstance(error, NotADirectoryError):
+            partial.unlink(missing_ok=True)
+        raise MachineFault(f"{path} could not be written: {error.strerror}.") from error
+
+
+def check_writable(path: Path) -> None:
+    """That a file can be written there, tried before the work whose result it is to hold."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir() or not os.access(path.parent, os.W_OK):
+            raise MachineFault(f"{path} could not be written: it is a folder, or in one that cannot be written to.")
+    except OSError as error:
+        raise MachineFault(f"{path} could not be written: {error.strerror}.") from error
