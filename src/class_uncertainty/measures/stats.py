@@ -1,0 +1,116 @@
+"""Imbalance measures: a measure maps what is known of the classes to a vector, larger = more under-represented."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from class_uncertainty.errors import InputError
+
+Vector = NDArray[np.float64]  # (C,)
+
+
+@dataclass(frozen=True, eq=False)
+class Stats:
+    """What measures may look at: how many training examples each class has, and how uncertain they are."""
+
+    counts: Vector  # (C,)
+    uncertainty: Vector | None = None  # (C,) raw class means, Eq. 9
+
+    def __init__(self, counts: ArrayLike, uncertainty: ArrayLike | None = None) -> None:
+        object.__setattr__(self, "counts", _vector("counts", counts))
+        if uncertainty is not None:
+            uncertainty = _vector("uncertainty", uncertainty)
+            if len(uncertainty) != len(self.counts):
+                raise InputError(
+                    f"uncertainty has {len(uncertainty)} classes and counts has {len(self.counts)}: both need one value a class."
+                )
+        object.__setattr__(self, "uncertainty", uncertainty)
+
+    @property
+    def digest(self) -> str:
+        """A short hash of the class uncertainties, to tell one estimate from another; "" without any."""
+        return "" if self.uncertainty is None else hashlib.sha256(self.uncertainty.tobytes()).hexdigest()[:16]
+
+
+def _vector(name: str, values: ArrayLike) -> Vector:
+    vector = np.array(values, dtype=np.float64)
+    if vector.ndim != 1 or len(vector) < 2:
+        raise InputError(f"{name} has shape {vector.shape}: it needs one value for each of at least two classes.")
+    bad = np.flatnonzero(~np.isfinite(vector) | (vector <= 0))
+    if len(bad):
+        raise InputError(f"{name} of class {bad[0]} is {vector[bad[0]]:g}: every class needs a finite value above 0.")
+    vector.setflags(write=False)
+    return vector
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A formula with its name. `uses_uncertainty` says whether it needs an estimate first."""
+
+    name: str
+    about: str
+    formula: Callable[[Stats], Vector]
+    uses_uncertainty: bool = False
+
+    def __call__(self, stats: Stats) -> Vector:
+        if self.uses_uncertainty and stats.uncertainty is None:
+            raise InputError(f"measure {self.name!r} needs class uncertainties: give stats=cu.estimate(data).stats.")
+        return self.formula(stats)
+
+
+def cardinality(power: float = 1.0) -> Measure:
+    """1 / N_c ** power (Eq. 6; LDAM's margins are the power 1/4)."""
+    name = "cardinality" if power == 1 else f"cardinality^{power:g}"
+    return Measure(name, f"1 / N_c{'' if power == 1 else f' ** {power:g}'}", lambda stats: stats.counts**-power)
+
+
+def effective(beta: float = 0.9999) -> Measure:
+    """(1 - beta) / (1 - beta ** N_c): one over the effective number of examples (Cui et al. 2019)."""
+    if not 0 < beta < 1:
+        raise InputError(f"beta is {beta:g}: the effective number needs a value between 0 and 1.")
+    formula = lambda stats: (1 - beta) / -np.expm1(stats.counts * np.log(beta))  # noqa: E731
+    return Measure("effective", f"(1 - beta) / (1 - beta ** N_c), beta = {beta:g}", formula)
+
+
+def mix(a: Measure, b: Measure, gamma: float) -> Measure:
+    """gamma a + (1 - gamma) b, both normalised first (the supplement's combination of weights)."""
+    if not 0 <= gamma <= 1:
+        raise InputError(f"gamma is {gamma:g}: a mix needs a value from 0 to 1.")
+    return Measure(
+        f"mix({a.name}, {b.name}, {gamma:g})",
+        f"{gamma:g} {a.name} + {1 - gamma:g} {b.name}, each normalised",
+        lambda stats: gamma * normalise(a(stats)) + (1 - gamma) * normalise(b(stats)),
+        uses_uncertainty=a.uses_uncertainty or b.uses_uncertainty,
+    )
+
+
+def normalise(mu: ArrayLike) -> Vector:
+    """mu / sum(mu) (Eqs. 7 and 10)."""
+    mu = np.asarray(mu, dtype=np.float64)
+    return mu / mu.sum()
+
+
+def _known_uncertainty(stats: Stats) -> Vector:
+    assert stats.uncertainty is not None  # Measure.__call__ has checked
+    return stats.uncertainty
+
+
+uniform = Measure("uniform", "the same for every class", lambda stats: np.ones(len(stats.counts)))
+surprisal = Measure("surprisal", "-log of the class's share of the examples", lambda s: -np.log(s.counts / s.counts.sum()))
+uncertainty = Measure(
+    "uncertainty", "mean predictive uncertainty of the class's examples (Eq. 9)", _known_uncertainty, uses_uncertainty=True
+)
+
+MEASURES: dict[str, Measure] = {
+    "uniform": uniform,
+    "cardinality": cardinality(),
+    "cardinality-root": cardinality(1 / 2),
+    "cardinality-quarter": cardinality(1 / 4),
+    "surprisal": surprisal,
+    "effective": effective(),
+    "uncertainty": uncertainty,
+    "mix": mix(uncertainty, effective(), 0.5),
+}
