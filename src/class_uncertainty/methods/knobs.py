@@ -1,0 +1,144 @@
+"""A method is a value: measures plugged into knobs on a schedule. `plan` says what the knobs are in an epoch."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from class_uncertainty.errors import InputError
+from class_uncertainty.measures import Measure, Stats, Vector, normalise
+
+Ramp = Callable[[int, int], float]  # (epoch from 0, epochs) -> strength from 0 (at rest) to 1 (on target)
+Unit = Callable[[Vector], Vector]  # raw measure (C,) -> the knob's scale (C,)
+
+
+def always(epoch: int, epochs: int) -> float:
+    """On from the first epoch."""
+    return 1.0
+
+
+def linear(epoch: int, epochs: int) -> float:
+    """t / T with t from 1: progressive balancing as Bag-of-Tricks counts it."""
+    return (epoch + 1) / epochs
+
+
+def late(epoch: int, epochs: int) -> float:
+    """The second stage: the last fifth of the epochs, from epoch 160 of 200."""
+    return float(epoch >= round(0.8 * epochs))
+
+
+def late_linear(epoch: int, epochs: int) -> float:
+    """Progressive in the second stage, by the absolute epoch as in Bag-of-Tricks: it starts at 0.8, not at 0."""
+    return late(epoch, epochs) * linear(epoch, epochs)
+
+
+def to_classes(raw: Vector) -> Vector:
+    """Sums to the number of classes (Eq. 11)."""
+    return normalise(raw) * len(raw)
+
+
+def to_max(tau: float) -> Unit:
+    """Largest is tau (Eq. 12)."""
+    return lambda raw: tau * raw / raw.max()
+
+
+def to_min(raw: Vector) -> Vector:
+    """Smallest is 1."""
+    return raw / raw.min()
+
+
+def as_is(raw: Vector) -> Vector:
+    return raw
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A measure, the unit it is brought to, and how it comes in over the epochs."""
+
+    measure: Measure
+    unit: Unit
+    ramp: Ramp = always
+
+    def at(self, rest: Vector, stats: Stats, epoch: int, epochs: int) -> Vector:
+        """Interpolated from rest to target by the ramp."""
+        strength = self.ramp(epoch, epochs)
+        return rest if strength == 0 else (1 - strength) * rest + strength * self.unit(self.measure(stats))
+
+
+@dataclass(frozen=True)
+class Focal:
+    """(1 - p) ** gamma on the loss; sigmoid as in Cui et al. and Bag-of-Tricks, or softmax as in LDAM-DRW."""
+
+    gamma: float = 2.0
+    sigmoid: bool = True
+    ramp: Ramp = always
+
+
+@dataclass(frozen=True)
+class Method:
+    """What differs from the naive classifier. Everything at rest: that is the naive classifier."""
+
+    about: str = ""
+    counterpart: str = ""  # the row with cardinality in the place of uncertainty
+    alpha: Knob | None = None  # which class the next example comes from
+    weight: Knob | None = None  # factor on an example's loss
+    margin: Knob | None = None  # subtracted from the logit
+    divisor: Knob | None = None  # divides the logit (vs only)
+    beta: float = 0.0  # 1: margins act on every class's logit; 0: on the example's own class alone (Eq. 5)
+    focal: Focal | None = None
+    head: str = "linear"  # or "cosine"
+    scale: float = 1.0  # of the logits, after the margin
+    reduction: str = "mean"  # 1 / m as in Eq. 4; "weights": divided by the batch's weights, as torch does
+
+    def __post_init__(self) -> None:
+        for field, allowed in (("head", ("linear", "cosine")), ("reduction", ("mean", "weights")), ("beta", (0, 1))):
+            if getattr(self, field) not in allowed:
+                raise InputError(f"{field} is {getattr(self, field)!r}: it must be {allowed[0]!r} or {allowed[1]!r}.")
+
+    @property
+    def knobs(self) -> dict[str, Knob]:
+        """The knobs that are not at rest, by name."""
+        return {name: knob for name in ("alpha", "weight", "margin", "divisor") if (knob := getattr(self, name))}
+
+    @property
+    def uses_uncertainty(self) -> bool:
+        return any(knob.measure.uses_uncertainty for knob in self.knobs.values())
+
+    def using(self, measure: Measure) -> "Method":
+        """The same method driven by another measure: any measure x any method."""
+        knobs: dict[str, Any] = {name: replace(knob, measure=measure) for name, knob in self.knobs.items()}
+        return replace(self, **knobs)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What reaches the loop in one epoch."""
+
+    alpha: Vector  # (C,) sums to 1
+    weight: Vector  # (C,) sums to C
+    margin: Vector  # (C,)
+    divisor: Vector  # (C,)
+    beta: float
+    gamma: float
+    sigmoid: bool
+    scale: float
+    natural: bool  # alpha is the data's own: an epoch is a permutation
+
+
+def plan(method: Method, stats: Stats, epoch: int, epochs: int) -> Plan:
+    """The knobs of `method` in `epoch` (from 0) of `epochs`."""
+    if not 0 <= epoch < epochs:
+        raise InputError(f"epoch is {epoch}: it must be from 0 to {epochs - 1}.")
+    classes = len(stats.counts)
+    rest = {"alpha": normalise(stats.counts), "weight": np.ones(classes), "margin": np.zeros(classes), "divisor": np.ones(classes)}
+    value = rest | {name: knob.at(rest[name], stats, epoch, epochs) for name, knob in method.knobs.items()}
+    focus = method.focal.ramp(epoch, epochs) if method.focal else 0.0
+    return Plan(
+        **value,
+        beta=method.beta,
+        gamma=focus * method.focal.gamma if method.focal else 0.0,
+        sigmoid=bool(method.focal and method.focal.sigmoid and focus > 0),
+        scale=method.scale,
+        natural=np.allclose(value["alpha"], rest["alpha"], rtol=1e-9, atol=0),
+    )
