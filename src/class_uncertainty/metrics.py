@@ -1,0 +1,57 @@
+"""From probabilities and labels to errors, their spread over the classes, and calibration. Errors are in percent."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+MANY, FEW = 100, 20  # training examples: many-shot is over MANY, few-shot under FEW, medium what lies between
+BINS = 15  # of the expected calibration error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """How well one network does. The groups that no class falls into are None."""
+
+    error: float  # top-1
+    class_mean_error: float
+    class_errors: tuple[float, ...]
+    many: float | None
+    medium: float | None
+    few: float | None
+    worst: float  # mean error of the worst tenth of the classes
+    spread: float  # standard deviation of the class errors
+    nll: float  # nats
+    ece: float  # percent
+
+
+def evaluate(probabilities: NDArray, labels: NDArray[np.int64], counts: ArrayLike) -> Scores:
+    """Probabilities (N, C), labels (N,) with every class in them, training counts (C,) -> Scores."""
+    p, counts = np.asarray(probabilities, dtype=np.float64), np.asarray(counts)
+    classes = p.shape[1]
+    wrong = p.argmax(axis=1) != labels
+    errors = 100 * np.bincount(labels, weights=wrong, minlength=classes) / np.bincount(labels, minlength=classes)
+    tenth = -(-classes // 10)
+    return Scores(
+        error=100 * float(wrong.mean()),
+        class_mean_error=float(errors.mean()),
+        class_errors=tuple(map(float, errors)),
+        many=_group(errors[counts > MANY]),
+        medium=_group(errors[(counts <= MANY) & (counts >= FEW)]),
+        few=_group(errors[counts < FEW]),
+        worst=float(np.sort(errors)[-tenth:].mean()),
+        spread=float(errors.std()),
+        nll=float(-np.log(np.maximum(p[np.arange(len(p)), labels], np.finfo(np.float32).tiny)).mean()),
+        ece=calibration_error(p.max(axis=1), ~wrong),
+    )
+
+
+def _group(errors: NDArray) -> float | None:
+    return float(errors.mean()) if len(errors) else None
+
+
+def calibration_error(confidence: NDArray, correct: NDArray, bins: int = BINS) -> float:
+    """sum_b (n_b / n) |accuracy_b - confidence_b| over equal bins of (0, 1], in percent."""
+    which = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
+    gaps = np.bincount(which, weights=correct - confidence, minlength=bins)
+    return 100 * float(np.abs(gaps).sum() / len(confidence))

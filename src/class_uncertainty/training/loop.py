@@ -1,0 +1,235 @@
+"""fit(): the only training loop. Lanes go through it in stacks of one fixed width, so that none depends on its neighbours."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from class_uncertainty.data import Data, check_judge, check_trainable, stratified
+from class_uncertainty.data.augmentation import crop, flip
+from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.measures import Stats
+from class_uncertainty.methods import Plan, losses, plan
+from class_uncertainty.metrics import evaluate
+from class_uncertainty.training.networks import NETWORKS, Classifier
+from class_uncertainty.training.recipe import Lane, Recipe, Result, default_recipe, describe
+from class_uncertainty.training.stack import SGD, Stack, State, stacked
+from class_uncertainty.training.streams import draw_order, stream
+
+Progress = Callable[[int], None]  # told how many lane-epochs have just been done
+Done = Callable[[int, Result], None]  # told the position and the result of each lane that has just finished
+
+
+def _silent(lane_epochs: int) -> None:
+    pass
+
+
+def default_device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def fit(
+    train: Data,
+    lanes: Sequence[Lane],
+    *,
+    recipe: Recipe | None = None,
+    stats: Stats | None = None,
+    test: Data | None = None,
+    device: str | None = None,
+    progress: Progress | None = None,
+    done: Done | None = None,
+) -> "Fit":
+    """Train every lane. `stats` carries the class uncertainties for methods that use them; `test` is what results are judged on."""
+    recipe, device = recipe or default_recipe(train), device or default_device()
+    _check(train, lanes, recipe, stats, test)
+    mean, std = (statistic.to(device) for statistic in _statistics(train))
+    fitted = Fit(recipe, train.shape, train.classes, list(lanes), device, mean, std)
+    width = NETWORKS[recipe.network].width
+    for start in range(0, len(lanes), width):
+        group = list(lanes[start : start + width])
+        began = time.perf_counter()
+        stack, diverged, last_losses = _train(fitted, train, _pad(group, width), stats, partial(progress or _silent, len(group)))
+        fitted.states += stack.states()[: len(group)]
+        judged = fitted.probabilities_of(stack, group, test) if test else None
+        seconds = (time.perf_counter() - began) / len(group)
+        for i, lane in enumerate(group):
+            if judged is not None and diverged[i] is None and not np.isfinite(judged[i]).all():
+                diverged[i] = recipe.epochs - 1
+            result = Result(
+                method=lane.name,
+                seed=lane.seed,
+                lr=lane.lr or recipe.lr,
+                fold=lane.fold,
+                scores=evaluate(judged[i], test.labels, train.counts) if test and judged is not None and diverged[i] is None else None,
+                diverged=diverged[i],
+                loss=float(last_losses[i]),
+                seconds=seconds,
+                plan=describe(lane.value),
+                recipe=recipe,
+                data=train.fingerprint,
+                uncertainty=stats.digest if stats and lane.value.uses_uncertainty else "",
+                device=device,
+            )
+            fitted.results.append(result)
+            if done:
+                done(start + i, result)
+    return fitted
+
+
+@dataclass(eq=False)
+class Fit:
+    """Trained lanes: their results, their probabilities on any data, and each as a plain network."""
+
+    recipe: Recipe
+    shape: tuple[int, ...]
+    classes: tuple[str, ...]
+    lanes: list[Lane]
+    device: str
+    mean: Tensor
+    std: Tensor
+    states: list[State] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+
+    def probabilities(self, data: Data) -> NDArray[np.float32]:
+        """(lanes, N, C)."""
+        width, parts = NETWORKS[self.recipe.network].width, []
+        for start in range(0, len(self.lanes), width):
+            group, states = self.lanes[start : start + width], self.states[start : start + width]
+            stack = stacked(self.recipe, self.shape, self.classes, _pad(group, width), _pad(states, width)).to(self.device)
+            parts.append(self.probabilities_of(stack, group, data))
+        return np.concatenate(parts)
+
+    @torch.no_grad()
+    def probabilities_of(self, stack: Stack, group: Sequence[Lane], data: Data) -> NDArray[np.float32]:
+        """(len(group), N, C) of the first lanes of a stack."""
+        stack.eval()
+        scale = torch.tensor([lane.value.scale for lane in group], device=self.device).view(-1, 1, 1)
+        inputs, parts = torch.from_numpy(np.array(data.inputs)).to(self.device), []
+        for batch in inputs.split(512):
+            x = ((batch.float() - self.mean) / self.std).repeat(1, stack.lanes, *[1] * (batch.ndim - 2))
+            parts.append((scale * stack(x)[: len(group)]).softmax(dim=-1).cpu())
+        return torch.cat(parts, dim=1).numpy()
+
+    def module(self, i: int) -> Classifier:
+        """Lane i as a plain network in evaluation mode: raw inputs in, logits out."""
+        method = self.lanes[i].value
+        module = Classifier(self.recipe.network, self.shape, self.classes, method.head, method.scale)
+        state = {"preprocess.mean": self.mean.cpu(), "preprocess.std": self.std.cpu()} | self.states[i]
+        module.load_state_dict({name: value for name, value in state.items() if name in module.state_dict()})
+        return module.eval()
+
+
+def _check(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, test: Data | None) -> None:
+    check_trainable(train)
+    if test is not None:
+        check_judge(train, test)
+    if not lanes:
+        raise InputError("there are no lanes to train: give one at least.")
+    if recipe.network not in NETWORKS:
+        raise unknown("network", recipe.network, NETWORKS)
+    network = NETWORKS[recipe.network]
+    if network.images != train.is_images:
+        takes, given = ("images", "features") if network.images else ("features", "images")
+        raise InputError(f"network {recipe.network!r} takes {takes}, and the data are {given}.")
+    known = Stats(train.counts, stats.uncertainty if stats else None)
+    for knob in (knob for lane in lanes for knob in lane.value.knobs.values()):
+        knob.measure(known)  # says so where it needs what is not known
+
+
+def _pad(items: list, width: int) -> list:
+    """Repeat the first item until there are `width`: a stack's width never depends on how many lanes there are."""
+    return items + items[:1] * (width - len(items))
+
+
+def _statistics(train: Data) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each channel (ch, 1, 1) or column (D,); a constant one is left as it is."""
+    axes = (0, 2, 3) if train.is_images else (0,)
+    mean, std = train.inputs.mean(axes, dtype=np.float64), train.inputs.std(axes, dtype=np.float64)
+    shape = (-1, 1, 1) if train.is_images else (-1,)
+    return torch.tensor(mean, dtype=torch.float32).view(shape), torch.tensor(np.where(std > 0, std, 1), dtype=torch.float32).view(shape)
+
+
+class _Source:
+    """What one lane draws from: the training examples it keeps, and its own random streams."""
+
+    def __init__(self, lane: Lane, labels: NDArray[np.int64], stats: Stats | None, classes: int) -> None:
+        self.lane = lane
+        self.kept = np.flatnonzero(stratified(labels, lane.fold[1]) != lane.fold[0]) if lane.fold else np.arange(len(labels))
+        self.labels = labels[self.kept]
+        self.stats = Stats(np.bincount(self.labels, minlength=classes), stats.uncertainty if stats else None)
+
+    def plan(self, epoch: int, epochs: int) -> Plan:
+        return plan(self.lane.value, self.stats, epoch, epochs)
+
+    def draw(self, epoch: int, chosen: Plan, length: int, pad: int) -> tuple[NDArray, NDArray, NDArray]:
+        """An epoch's examples (length,), crop offsets (length, 2) and flips (length,)."""
+        order = draw_order(stream(self.lane.seed, "order", epoch), self.labels, chosen.alpha, chosen.natural, length)
+        shifts = stream(self.lane.seed, "crop", epoch).integers(0, 2 * pad + 1, (length, 2))
+        mirrored = stream(self.lane.seed, "flip", epoch).random(length) < 0.5
+        return self.kept[order], shifts, mirrored
+
+
+def _train(
+    fitted: Fit, train: Data, lanes: list[Lane], stats: Stats | None, tick: Callable[[], object]
+) -> tuple[Stack, list[int | None], NDArray]:
+    """Train one stack -> (stack, the epoch each lane diverged in, the mean loss of each lane's last epoch)."""
+    recipe, device, classes = fitted.recipe, fitted.device, len(fitted.classes)
+    stack = stacked(recipe, fitted.shape, fitted.classes, lanes).to(device)
+    optimiser = SGD(stack, recipe)
+    sources = [_Source(lane, train.labels, stats, classes) for lane in lanes]
+    inputs, labels = torch.from_numpy(np.array(train.inputs)).to(device), torch.from_numpy(train.labels).to(device)
+    batch = min(recipe.batch, len(train))
+    length = len(train) // batch * batch  # the last incomplete batch is dropped
+    base = torch.tensor([lane.lr or recipe.lr for lane in lanes], device=device)
+    diverged: list[int | None] = [None] * len(lanes)
+    stack.train()
+    for epoch in range(recipe.epochs):
+        plans = [source.plan(epoch, recipe.epochs) for source in sources]
+        knobs = _Knobs(plans, lanes, device)
+        draws = [source.draw(epoch, chosen, length, recipe.crop) for source, chosen in zip(sources, plans, strict=True)]
+        order, shifts, mirrored = (torch.from_numpy(np.stack(part)).to(device) for part in zip(*draws, strict=True))
+        rates = optimiser.rates(base * recipe.factor(epoch))
+        total = torch.zeros(len(lanes), device=device)
+        for at in range(0, length, batch):
+            now = slice(at, at + batch)
+            x = inputs[order[:, now].flatten()]  # (lanes * B, ...)
+            if recipe.crop:
+                x = crop(x, shifts[:, now].flatten(0, 1), recipe.crop)
+            if recipe.flip:
+                x = flip(x, mirrored[:, now].flatten())
+            x = ((x.float() - fitted.mean) / fitted.std).unflatten(0, (len(lanes), batch)).transpose(0, 1).flatten(1, 2)
+            loss = knobs.loss(stack(x), labels[order[:, now]])  # (lanes,)
+            stack.zero_grad()
+            loss.sum().backward()
+            optimiser.step(rates)
+            total += loss.detach()
+        means = (total * batch / length).cpu().numpy()
+        diverged = [epoch if d is None and not np.isfinite(m) else d for d, m in zip(diverged, means, strict=True)]
+        tick()
+    return stack, diverged, means
+
+
+class _Knobs:
+    """The plans of an epoch as tensors with a lane axis, and the loss they make."""
+
+    def __init__(self, plans: list[Plan], lanes: list[Lane], device: str) -> None:
+        def tensor(name: str, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.tensor(np.array([getattr(p, name) for p in plans]), dtype=dtype, device=device)
+
+        self.weight = tensor("weight")  # (lanes, C)
+        self.margin, self.divisor = tensor("margin")[:, None], tensor("divisor")[:, None]  # (lanes, 1, C)
+        self.beta, self.scale = tensor("beta").view(-1, 1, 1), tensor("scale").view(-1, 1, 1)
+        self.gamma, self.sigmoid = tensor("gamma")[:, None], tensor("sigmoid", torch.bool)[:, None]  # (lanes, 1)
+        self.by_weights = torch.tensor([lane.value.reduction == "weights" for lane in lanes], device=device)
+
+    def loss(self, z: Tensor, labels: Tensor) -> Tensor:
+        """Logits (lanes, B, C), labels (lanes, B) -> (lanes,)."""
+        targets = torch.nn.functional.one_hot(labels, z.shape[-1]).to(z.dtype)
+        z = losses.adjust_logits(z, labels, self.margin, self.divisor, self.beta, self.scale)
+        each = losses.per_example(z, targets, labels, self.gamma, self.sigmoid)
+        return losses.reduce(each, self.weight.gather(1, labels), self.by_weights)

@@ -1,0 +1,138 @@
+"""Networks that carry a lane axis: built with `lanes=1` they are plain torch modules, with more a stack of independent ones.
+
+Between layers images are (B, lanes * channels, H, W) and features (B, lanes * D); the first axis of every parameter and
+statistic is lanes * something, so lane i of a stack is the i-th chunk of each, and it loads into the plain network as it is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Linear(nn.Module):
+    """nn.Linear for each lane: (B, lanes * D) -> (B, lanes * out). Plain networks use nn.Linear itself."""
+
+    def __init__(self, inputs: int, outputs: int, lanes: int) -> None:
+        super().__init__()
+        self.lanes = lanes
+        self.weight = nn.Parameter(torch.zeros(lanes * outputs, inputs))
+        self.bias = nn.Parameter(torch.zeros(lanes * outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.unflatten(1, (self.lanes, -1)).transpose(0, 1)  # (lanes, B, D)
+        weight, bias = self.weight.unflatten(0, (self.lanes, -1)), self.bias.view(self.lanes, 1, -1)
+        return torch.baddbmm(bias, x, weight.mT).transpose(0, 1).flatten(1)
+
+
+def linear(inputs: int, outputs: int, lanes: int) -> nn.Module:
+    return nn.Linear(inputs, outputs) if lanes == 1 else Linear(inputs, outputs, lanes)
+
+
+def conv_block(inputs: int, outputs: int, lanes: int, stride: int = 1) -> list[nn.Module]:
+    conv = nn.Conv2d(lanes * inputs, lanes * outputs, 3, stride=stride, padding=1, groups=lanes, bias=False)
+    return [conv, nn.BatchNorm2d(lanes * outputs), nn.ReLU()]
+
+
+def small_conv(shape: tuple[int, ...], lanes: int = 1) -> nn.Sequential:
+    """Three 3 x 3 convolutions, 16, 32 and 32 channels, the last two with stride 2."""
+    layers = conv_block(shape[0], 16, lanes) + conv_block(16, 32, lanes, stride=2) + conv_block(32, 32, lanes, stride=2)
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+def mlp(shape: tuple[int, ...], lanes: int = 1) -> nn.Sequential:
+    """One hidden layer of 64."""
+    return nn.Sequential(linear(shape[0], 64, lanes), nn.BatchNorm1d(lanes * 64), nn.ReLU())
+
+
+def identity(shape: tuple[int, ...], lanes: int = 1) -> nn.Sequential:
+    """Nothing before the head: a linear classifier of features."""
+    return nn.Sequential()
+
+
+@dataclass(frozen=True)
+class Network:
+    """A body and how many features it gives. `width` is how many lanes train as one stack on a CPU: a constant, because a
+    convolution with another number of groups may give a lane other bits."""
+
+    about: str
+    body: Callable[..., nn.Sequential]  # (shape, lanes)
+    features: Callable[[tuple[int, ...]], int]
+    images: bool
+    width: int
+
+
+NETWORKS: dict[str, Network] = {
+    "small-conv": Network("three small convolutions, for small images", small_conv, lambda shape: 32, images=True, width=5),
+    "mlp": Network("one hidden layer of 64, for features and tables", mlp, lambda shape: 64, images=False, width=10),
+    "linear": Network("a linear classifier of features", identity, lambda shape: shape[0], images=False, width=10),
+}
+
+
+class Head(nn.Module):
+    """Features to logits in every lane, linear or cosine: (B, lanes * D) -> (lanes, B, C)."""
+
+    cosine: Tensor  # (lanes, 1, 1)
+
+    def __init__(self, features: int, classes: int, cosine: Tensor) -> None:
+        super().__init__()
+        lanes = len(cosine)
+        self.weight = nn.Parameter(torch.zeros(lanes * classes, features))
+        self.bias = nn.Parameter(torch.zeros(lanes * classes))
+        self.register_buffer("cosine", cosine.view(lanes, 1, 1), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        lanes = len(self.cosine)
+        x = x.unflatten(1, (lanes, -1)).transpose(0, 1)  # (lanes, B, D)
+        weight, bias = self.weight.unflatten(0, (lanes, -1)), self.bias.view(lanes, 1, -1)
+        x = torch.where(self.cosine, F.normalize(x, dim=-1), x)
+        weight = torch.where(self.cosine, F.normalize(weight, dim=-1), weight)
+        return torch.baddbmm(torch.where(self.cosine, 0.0, bias), x, weight.mT)
+
+
+class Cosine(nn.Module):
+    """The plain cosine head: scale times the cosine between features and class weights."""
+
+    def __init__(self, features: int, classes: int, scale: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(classes, features))
+        self.scale = scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * F.linear(F.normalize(x, dim=-1), F.normalize(self.weight, dim=-1))
+
+
+class Standardise(nn.Module):
+    """(x - mean) / std: uint8 images by channel, features by column."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Tensor, std: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", std)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x.float() - self.mean) / self.std
+
+
+class Classifier(nn.Module):
+    """A plain network, ready to deploy: raw uint8 images or raw features in, logits out."""
+
+    def __init__(self, network: str, shape: tuple[int, ...], classes: tuple[str, ...], head: str = "linear", scale: float = 1.0) -> None:
+        super().__init__()
+        row = NETWORKS[network]
+        features = row.features(shape)
+        self.classes = classes
+        self.rebuild: dict[str, Any] = {"network": network, "shape": list(shape), "classes": list(classes), "head": head, "scale": scale}
+        statistic = torch.zeros((shape[0], 1, 1) if row.images else shape)
+        self.preprocess = Standardise(statistic, statistic + 1)
+        self.body = row.body(shape)
+        self.head = Cosine(features, len(classes), scale) if head == "cosine" else nn.Linear(features, len(classes))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(self.preprocess(x)))

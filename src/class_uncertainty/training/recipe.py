@@ -1,0 +1,124 @@
+"""Recipe: every constant of a training. Lane: one training. Result: what came out of it."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from class_uncertainty.data import Data
+from class_uncertainty.errors import InputError
+from class_uncertainty.methods import Method, named
+from class_uncertainty.metrics import Scores
+
+
+def check_lr(lr: float) -> None:
+    if not math.isfinite(lr) or lr <= 0:
+        raise InputError(f"learning rate is {lr:g}: it must be a finite number above 0.")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """SGD with momentum, a warm-up, and drops of the learning rate at shares of the epochs."""
+
+    network: str  # a key of NETWORKS
+    epochs: int
+    batch: int
+    lr: float = 0.1
+    momentum: float = 0.9
+    nesterov: bool = True
+    weight_decay: float = 2e-4  # on every parameter
+    warmup: int = 5  # epochs that rise linearly from a third of the learning rate
+    drops: tuple[float, ...] = (0.8, 0.9)  # of the epochs
+    drop: float = 0.1  # factor at each of them
+    crop: int = 0  # pixels of zero border for random crops
+    flip: bool = False  # random mirror images
+
+    def __post_init__(self) -> None:
+        for field in ("epochs", "batch"):
+            value = getattr(self, field)
+            if not isinstance(value, int) or value < 1:
+                raise InputError(f"{field} is {value!r}: it must be a whole number from 1.")
+        check_lr(self.lr)
+
+    def factor(self, epoch: int) -> float:
+        """Of the learning rate in `epoch` (from 0)."""
+        warm = min((epoch + 1) / self.warmup, 1.0) if self.warmup else 1.0
+        return (1 + 2 * warm) / 3 * self.drop ** sum(epoch >= round(share * self.epochs) for share in self.drops)
+
+
+RECIPES: dict[str, Recipe] = {
+    "images": Recipe("small-conv", epochs=40, batch=32, crop=1),
+    "features": Recipe("mlp", epochs=40, batch=32),
+}
+
+
+def default_recipe(data: Data, **changes: Any) -> Recipe:
+    """The recipe for images or for features, with the given fields changed (None leaves a field as it is)."""
+    recipe = RECIPES["images" if data.is_images else "features"]
+    return dataclasses.replace(recipe, **{field: value for field, value in changes.items() if value is not None})
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One training: a method (a key of METHODS or a Method), a seed, a learning rate, and the fold (k, K) it leaves out."""
+
+    method: str | Method = "naive"
+    seed: int = 0
+    lr: float | None = None  # None: the recipe's
+    fold: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.method, str):
+            named(self.method)
+        if not isinstance(self.seed, int) or self.seed < 0:
+            raise InputError(f"seed is {self.seed!r}: it must be a whole number from 0.")
+        if self.lr is not None:
+            check_lr(self.lr)
+        if self.fold is not None and not 0 <= self.fold[0] < self.fold[1] >= 2:
+            raise InputError(f"fold is {self.fold}: (k, K) needs two folds at least and k from 0 to K - 1.")
+
+    @property
+    def name(self) -> str:
+        return self.method if isinstance(self.method, str) else "custom"
+
+    @property
+    def value(self) -> Method:
+        return named(self.method) if isinstance(self.method, str) else self.method
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a lane reached at its last epoch. `scores` is None where it diverged or no test split was given."""
+
+    method: str
+    seed: int
+    lr: float
+    fold: tuple[int, int] | None
+    scores: Scores | None
+    diverged: int | None  # the epoch, from 0, in which its loss was no longer finite
+    loss: float  # mean over the last epoch
+    seconds: float  # its share of the stack's time
+    plan: dict[str, Any]  # the method's fields in words
+    recipe: Recipe
+    data: str  # fingerprint of the training data
+    uncertainty: str  # digest of the class uncertainties its method used, "" if it used none
+    device: str
+
+    def __getattr__(self, name: str) -> Any:
+        """result.error is result.scores.error, and so on for every field of Scores."""
+        if name in Scores.__dataclass_fields__:
+            return getattr(self.scores, name) if self.scores else None
+        raise AttributeError(name)
+
+
+def describe(method: Method) -> dict[str, Any]:
+    """A method's fields in words, for storing and for reading."""
+    words: dict[str, Any] = {
+        name: f"{knob.measure.name} {getattr(knob.unit, '__name__', 'scaled')} {knob.ramp.__name__}" for name, knob in method.knobs.items()
+    }
+    if method.focal:
+        words["focal"] = f"gamma {method.focal.gamma:g} {'sigmoid' if method.focal.sigmoid else 'softmax'} {method.focal.ramp.__name__}"
+    return words | {"beta": method.beta, "head": method.head, "scale": method.scale, "reduction": method.reduction}
+
+
+__all__ = ["RECIPES", "Lane", "Recipe", "Result", "default_recipe", "describe"]

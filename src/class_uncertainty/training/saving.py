@@ -1,0 +1,59 @@
+"""A trained network on disk: weights as safetensors, and a JSON file beside them that rebuilds it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from class_uncertainty.errors import InputError, MachineFault
+from class_uncertainty.files import check_writable, write_whole
+from class_uncertainty.training.networks import Classifier
+
+FORMAT = 1
+
+
+def _files(path: str | Path) -> tuple[Path, Path]:
+    """(weights, description) for 'model', 'model.safetensors' or 'model.json'."""
+    path = Path(path)
+    stem = path.with_suffix("") if path.suffix in (".safetensors", ".json") else path
+    return stem.with_name(stem.name + ".safetensors"), stem.with_name(stem.name + ".json")
+
+
+def check_savable(path: str | Path) -> None:
+    """Say before hours of training, not after, that nothing can be written there."""
+    for file in _files(path):
+        check_writable(file)
+
+
+def save(module: Classifier, path: str | Path, about: dict[str, Any]) -> tuple[Path, Path]:
+    """Write both files, whole or not at all. `about` is kept for the reader."""
+    from safetensors.torch import save as to_bytes
+
+    weights, description = _files(path)
+    statistics = {name: value.flatten().tolist() for name, value in module.preprocess.named_buffers()}
+    document = {"format": FORMAT, **module.rebuild, "preprocessing": statistics, "about": about}
+    write_whole(weights, to_bytes(module.state_dict()))
+    write_whole(description, json.dumps(document, indent=2).encode())
+    return weights, description
+
+
+def restore(path: str | Path) -> Classifier:
+    """What `cu train --save PATH` wrote, as a plain nn.Module in evaluation mode: raw inputs in, logits out."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    weights, description = _files(path)
+    try:
+        document = json.loads(description.read_text())
+        if document["format"] > FORMAT:
+            raise InputError(f"{description} was written by a newer version (format {document['format']}; this one reads {FORMAT}).")
+        module = Classifier(document["network"], tuple(document["shape"]), tuple(document["classes"]), document["head"], document["scale"])
+        module.load_state_dict(load_file(weights))
+    except FileNotFoundError as error:
+        raise InputError(f"{error.filename} does not exist: a saved network is a .safetensors and a .json file of one name.") from None
+    except OSError as error:
+        raise MachineFault(f"{error.filename} could not be read: {error.strerror}.") from error
+    except (SafetensorError, json.JSONDecodeError, KeyError, TypeError, RuntimeError) as error:
+        raise InputError(
+            f"{weights} and {description.name} are not a network that 'cu train --save' wrote ({type(error).__name__})."
+        ) from error
+    return module.eval()

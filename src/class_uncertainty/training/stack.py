@@ -1,0 +1,71 @@
+"""A stack: some lanes of one network as one module, with their optimiser."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from class_uncertainty.training.networks import NETWORKS, Classifier, Head
+from class_uncertainty.training.recipe import Lane, Recipe
+from class_uncertainty.training.streams import initial_state
+
+State = dict[str, Tensor]  # of one lane, by the names of the plain Classifier
+
+
+class Stack(nn.Module):
+    """`lanes` independent networks: (B, lanes * channels, ...) -> logits (lanes, B, C), before margin and scale."""
+
+    def __init__(self, network: str, shape: tuple[int, ...], classes: int, cosine: Tensor) -> None:
+        super().__init__()
+        row = NETWORKS[network]
+        self.lanes = len(cosine)
+        self.body = row.body(shape, self.lanes)
+        self.head = Head(row.features(shape), classes, cosine)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x))
+
+    def states(self) -> list[State]:
+        """Each lane's parameters and statistics, apart."""
+        chunks = {name: _by_lane(value.detach(), self.lanes) for name, value in self.state_dict().items()}
+        return [{name: parts[i].clone().cpu() for name, parts in chunks.items()} for i in range(self.lanes)]
+
+
+def _by_lane(value: Tensor, lanes: int) -> Sequence[Tensor]:
+    return value.chunk(lanes) if value.ndim else [value] * lanes  # batch norm counts its batches once for all
+
+
+def stacked(
+    recipe: Recipe, shape: tuple[int, ...], classes: tuple[str, ...], lanes: Sequence[Lane], states: Sequence[State] | None = None
+) -> Stack:
+    """The lanes as one module, at the given states or freshly initialised from their seeds."""
+    stack = Stack(recipe.network, shape, len(classes), torch.tensor([lane.value.head == "cosine" for lane in lanes]))
+    if states is None:
+        plain = Classifier(recipe.network, shape, classes)
+        states = [{name: torch.from_numpy(value) for name, value in initial_state(plain, lane.seed).items()} for lane in lanes]
+    joined = {name: torch.cat([state[name] for state in states]) for name in states[0] if states[0][name].ndim}
+    stack.load_state_dict(joined, strict=False)
+    return stack
+
+
+class SGD:
+    """torch.optim.SGD with a learning rate for each lane."""
+
+    def __init__(self, stack: Stack, recipe: Recipe) -> None:
+        self.lanes, self.recipe = stack.lanes, recipe
+        self.parameters: list[Tensor] = list(stack.parameters())
+        self.momenta = [torch.zeros_like(p) for p in self.parameters]
+
+    def rates(self, lr: Tensor) -> list[Tensor]:
+        """lr (lanes,) spread over the first axis of each parameter."""
+        return [lr.repeat_interleave(len(p) // self.lanes).view(-1, *[1] * (p.ndim - 1)) for p in self.parameters]
+
+    @torch.no_grad()
+    def step(self, rates: list[Tensor]) -> None:
+        """v <- momentum v + (g + decay p); p <- p - lr v, or with Nesterov p - lr (g + decay p + momentum v)."""
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        torch._foreach_add_(gradients, self.parameters, alpha=self.recipe.weight_decay)
+        torch._foreach_mul_(self.momenta, self.recipe.momentum)
+        torch._foreach_add_(self.momenta, gradients)
+        steps = torch._foreach_add(gradients, self.momenta, alpha=self.recipe.momentum) if self.recipe.nesterov else self.momenta
+        torch._foreach_sub_(self.parameters, list(torch._foreach_mul(steps, rates)))

@@ -1,0 +1,38 @@
+"""Random numbers of a lane: each is a function of its seed, what it is for and the epoch, of nothing else."""
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+PURPOSES = ("initialisation", "order", "crop", "flip")
+
+
+def stream(seed: int, purpose: str, epoch: int = 0) -> np.random.Generator:
+    return np.random.default_rng([seed, PURPOSES.index(purpose), epoch])
+
+
+def draw_order(rng: np.random.Generator, labels: NDArray[np.int64], alpha: NDArray, natural: bool, length: int) -> NDArray[np.int64]:
+    """`length` positions among the labels (N,): permutations at rest; else a class by alpha, then an example of it (Eq. 3)."""
+    if natural:
+        rounds = -(-length // len(labels))
+        return np.concatenate([rng.permutation(len(labels)) for _ in range(rounds)])[:length]
+    by_class = np.argsort(labels, kind="stable")
+    counts = np.bincount(labels, minlength=len(alpha))
+    drawn = np.searchsorted(np.cumsum(alpha)[:-1], rng.random(length), side="right")  # (length,) classes
+    within = (rng.random(length) * counts[drawn]).astype(np.int64)
+    return by_class[(np.cumsum(counts) - counts)[drawn] + within]
+
+
+def initial_state(module: nn.Module, seed: int) -> dict[str, NDArray[np.float32]]:
+    """He's normal for convolutions, torch's uniform for linear layers, one and zero for batch norm; in the order of the module."""
+    rng, state = stream(seed, "initialisation"), {}
+    for prefix, layer in module.named_modules():
+        for name, parameter in layer.named_parameters(prefix, recurse=False):
+            shape = tuple(parameter.shape)
+            if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
+                state[name] = np.full(shape, name.endswith("weight"), dtype=np.float32)
+                continue
+            inputs = np.prod(layer.get_parameter("weight").shape[1:])
+            values = rng.standard_normal(shape) * np.sqrt(2) if isinstance(layer, nn.Conv2d) else rng.uniform(-1, 1, shape)
+            state[name] = (values / np.sqrt(inputs)).astype(np.float32)
+    return state
