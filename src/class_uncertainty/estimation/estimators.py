@@ -1,0 +1,94 @@
+"""ESTIMATORS, the table, and estimate(), which turns member probabilities into class uncertainties."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.data import Data, Dataset
+from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.measures import Stats, Vector, class_means, epistemic, normalise, predictive
+from class_uncertainty.training import Lane, Recipe, Result
+
+if TYPE_CHECKING:
+    from class_uncertainty.training.loop import Fit
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """How uncertain the members are about each training example, and so about each class."""
+
+    estimator: str
+    probabilities: NDArray[np.float32]  # (T, N, C)
+    labels: NDArray[np.int64]  # (N,)
+    results: tuple[Result, ...] = ()  # the members' own, one each
+
+    @cached_property
+    def uncertainty(self) -> NDArray[np.float64]:
+        """(N,) predictive uncertainty of each example (Eq. 8)."""
+        return predictive(self.probabilities)
+
+    @cached_property
+    def raw(self) -> Vector:
+        """(C,) class means (Eq. 9)."""
+        return class_means(self.uncertainty, self.labels, self.probabilities.shape[-1])
+
+    @property
+    def mu(self) -> Vector:
+        """(C,) class means, normalised to sum 1 (Eq. 10)."""
+        return normalise(self.raw)
+
+    @cached_property
+    def epistemic_share(self) -> Vector:
+        """(C,) how much of a class's uncertainty is the members' disagreement, from 0 to 1."""
+        return class_means(epistemic(self.probabilities), self.labels, self.probabilities.shape[-1]) / self.raw
+
+    @property
+    def stats(self) -> Stats:
+        """What methods need: counts and raw class uncertainties."""
+        return Stats(np.bincount(self.labels, minlength=self.probabilities.shape[-1]), self.raw)
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """`lanes` says what to train for a number of members and a seed; `score` turns the trained lanes into (T, N, C)."""
+
+    about: str
+    lanes: Callable[[int, int], list[Lane]]
+    score: Callable[["Fit", Data], NDArray[np.float32]]
+
+
+ESTIMATORS: dict[str, Estimator] = {
+    "ensemble": Estimator(
+        "deep ensemble: naive lanes that differ by their seed, all scoring every training example",
+        lambda members, seed: [Lane("naive", seed + t) for t in range(members)],
+        lambda fitted, train: fitted.probabilities(train),
+    ),
+}
+
+
+def estimate(
+    data: Data | Dataset, estimator: str = "ensemble", members: int = 5, recipe: Recipe | None = None, seed: int = 0, **fit_options: Any
+) -> Estimate:
+    """Train the estimator's lanes and score the training examples as they are, un-augmented.
+
+    `fit_options` go to fit(): device, progress, done. With a Dataset the members are also judged on its test split.
+    """
+    from class_uncertainty.training.loop import fit
+
+    if estimator not in ESTIMATORS:
+        raise unknown("estimator", estimator, ESTIMATORS)
+    if members < 1:
+        raise InputError(f"members is {members}: an ensemble needs one at least.")
+    train, test = (data.train, data.test) if isinstance(data, Dataset) else (data, None)
+    row = ESTIMATORS[estimator]
+    fitted = fit(train, row.lanes(members, seed), recipe=recipe, test=test, **fit_options)
+    gone = [result.seed for result in fitted.results if result.diverged is not None]
+    if gone:
+        raise InputError(
+            f"the member of seed {gone[0]} diverged in epoch {fitted.results[gone[0] - seed].diverged}: lower the learning rate."
+        )
+    return Estimate(estimator, row.score(fitted, train), train.labels, tuple(fitted.results))
