@@ -1,0 +1,63 @@
+"""Almost stochastic order: is one method's error distribution better than another's? (del Barrio et al. 2018, Dror et al. 2019)"""
+
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from class_uncertainty.errors import InputError
+
+ENOUGH = 5  # scores a side below which the bootstrap knows little
+DRAWS = 1000
+
+
+class Epsilon(float):
+    """epsilon_min as a number, with a warning where there were too few scores to trust it."""
+
+    warning: str | None
+
+    def __new__(cls, value: float, warning: str | None = None) -> "Epsilon":
+        number = super().__new__(cls, value)
+        number.warning = warning
+        return number
+
+
+def aso(a: ArrayLike, b: ArrayLike, confidence: float = 0.95, seed: int = 0) -> Epsilon:
+    """epsilon_min of 'errors a are below errors b': a is better when it is under 0.5; 0 is a full order, 1 none.
+
+    epsilon_min = eps(a, b) - sqrt((n + m) / (n m)) sigma Phi^-1(1 - confidence), sigma bootstrapped, clipped to [0, 1].
+    """
+    a, b = _scores("a", a), _scores("b", b)
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence is {confidence:g}: it must lie between 0 and 1.")
+    few = min(a.shape[1], b.shape[1])
+    warning = f"{few} scores a side are few: at least {ENOUGH} are needed before this number means much" if few < ENOUGH else None
+    n, m = a.shape[1], b.shape[1]
+    rng = np.random.default_rng(seed)
+    size = np.sqrt(n * m / (n + m))
+    ratio = _violation(a, b)[0]
+    draws = _violation(rng.choice(a[0], (DRAWS, n)), rng.choice(b[0], (DRAWS, m)))
+    sigma = np.std(size * (draws - ratio))
+    epsilon = ratio - sigma * NormalDist().inv_cdf(1 - confidence) / size
+    return Epsilon(float(np.clip(epsilon, 0, 1)), warning)
+
+
+def _scores(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    scores = np.asarray(values, dtype=np.float64)
+    if scores.ndim != 1 or not len(scores) or not np.isfinite(scores).all():
+        raise InputError(f"scores {name} must be finite numbers in one list, one a run.")
+    return scores[None]
+
+
+def _violation(a: NDArray, b: NDArray) -> NDArray[np.float64]:
+    """eps = integral of (F^-1 - G^-1)^2 where a's quantile is the higher error, over the whole integral: (R, n), (R, m) -> (R,).
+
+    Empirical quantile functions are steps at i/n and j/m, so the integrals are sums over the joint steps, exactly.
+    """
+    n, m = a.shape[1], b.shape[1]
+    edges = np.union1d(np.arange(1, n + 1) * m, np.arange(1, m + 1) * n)  # in units of 1 / (n m)
+    width = np.diff(edges, prepend=0)
+    gap = np.sort(a, axis=1)[:, -(-edges // m) - 1] - np.sort(b, axis=1)[:, -(-edges // n) - 1]
+    whole = (width * gap**2).sum(axis=1)
+    violated = (width * np.maximum(gap, 0) ** 2).sum(axis=1)
+    return np.where(whole > 0, violated / np.where(whole > 0, whole, 1), 1.0)  # equal scores: no order either way

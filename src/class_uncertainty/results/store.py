@@ -1,0 +1,161 @@
+"""Results in one SQLite file. A result is written in one transaction when its lane ends: a kill loses only what was in flight."""
+
+import dataclasses
+import hashlib
+import io
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from class_uncertainty.data import Dataset
+from class_uncertainty.errors import InputError, MachineFault
+from class_uncertainty.estimation import Estimate
+from class_uncertainty.measures import Stats
+from class_uncertainty.methods import plan
+from class_uncertainty.metrics import Scores
+from class_uncertainty.training import Lane, Recipe, Result
+
+VERSION = 1  # of the file's layout
+ENGINE = 1  # raised when a change of the loop changes results: then nothing stored before is taken for the new one
+
+LAYOUT = """
+CREATE TABLE data (fingerprint TEXT PRIMARY KEY, name TEXT, classes TEXT, counts TEXT);
+CREATE TABLE results (key TEXT PRIMARY KEY, data TEXT, method TEXT, lr REAL, seed INTEGER, error REAL, document TEXT);
+CREATE TABLE estimates (key TEXT PRIMARY KEY, data TEXT, estimator TEXT, members INTEGER, labels_and_probabilities BLOB, results TEXT);
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """A data set that results are stored of."""
+
+    fingerprint: str
+    name: str
+    classes: tuple[str, ...]
+    counts: tuple[int, ...]
+
+
+class Store:
+    """`with Store(path) as store`: results and estimates by key."""
+
+    def __init__(self, path: str | Path = "runs.sqlite", create: bool = True) -> None:
+        self.path = Path(path)
+        if not self.path.exists() and not create:
+            raise InputError(f"store {self.path} does not exist: 'cu measure', 'cu compare' and 'cu demo' write one.")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.connection = sqlite3.connect(self.path, timeout=30)
+            with self._faults():
+                (version,) = self.connection.execute("PRAGMA user_version").fetchone()
+                tables = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+                if version > VERSION:
+                    raise InputError(f"store {self.path} was written by a newer version (layout {version}; this one reads {VERSION}).")
+                if version == 0 and tables:
+                    raise InputError(f"{self.path} is another program's SQLite file: choose another --store.")
+                if version == 0:
+                    self.connection.executescript(f"BEGIN; {LAYOUT} PRAGMA user_version = {VERSION}; COMMIT;")
+        except sqlite3.OperationalError as error:
+            raise MachineFault(f"store {self.path} could not be opened: {error}.") from error
+        except OSError as error:
+            raise MachineFault(f"store {self.path} could not be opened: {error.strerror}.") from error
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        """SQLite's errors as one sentence."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise MachineFault(f"store {self.path}: {error}; what it held before is intact.") from error
+        except sqlite3.DatabaseError as error:
+            raise InputError(f"{self.path} is not a store: {error}.") from error
+
+    def _write(self, statement: str, *values: Any) -> None:
+        with self._faults(), self.connection:
+            self.connection.execute(statement, values)
+
+    def _read(self, statement: str, *values: Any) -> list[tuple]:
+        with self._faults():
+            return self.connection.execute(statement, values).fetchall()
+
+    def add_data(self, dataset: Dataset) -> None:
+        row = (dataset.fingerprint, dataset.name, json.dumps(dataset.classes), json.dumps(dataset.train.counts.tolist()))
+        self._write("INSERT OR REPLACE INTO data VALUES (?, ?, ?, ?)", *row)
+
+    def data(self) -> list[Known]:
+        """Every data set, the one written last at the end."""
+        rows = self._read("SELECT * FROM data ORDER BY rowid")
+        return [Known(f, name, tuple(json.loads(classes)), tuple(json.loads(counts))) for f, name, classes, counts in rows]
+
+    def add(self, key: str, data: str, result: Result) -> None:
+        row = (key, data, result.method, result.lr, result.seed, result.error, json.dumps(dataclasses.asdict(result)))
+        self._write("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
+
+    def get(self, key: str) -> Result | None:
+        rows = self._read("SELECT document FROM results WHERE key = ?", key)
+        return _result(json.loads(rows[0][0])) if rows else None
+
+    def results(self, data: str) -> list[Result]:
+        """Every result of the data set of that fingerprint, in the order they were first stored."""
+        return [_result(json.loads(row[0])) for row in self._read("SELECT document FROM results WHERE data = ? ORDER BY rowid", data)]
+
+    def add_estimate(self, key: str, data: str, estimate: Estimate) -> None:
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, labels=estimate.labels, probabilities=estimate.probabilities)
+        documents = json.dumps([dataclasses.asdict(result) for result in estimate.results])
+        row = (key, data, estimate.estimator, len(estimate.probabilities), buffer.getvalue(), documents)
+        self._write("INSERT OR REPLACE INTO estimates VALUES (?, ?, ?, ?, ?, ?)", *row)
+
+    def get_estimate(self, key: str) -> Estimate | None:
+        return next(iter(self._estimates("key = ?", key)), None)
+
+    def estimates(self, data: str) -> list[Estimate]:
+        """Every estimate of the data set of that fingerprint, the one stored last at the end."""
+        return self._estimates("data = ? ORDER BY rowid", data)
+
+    def _estimates(self, where: str, value: str) -> list[Estimate]:
+        rows = self._read(f"SELECT estimator, labels_and_probabilities, results FROM estimates WHERE {where}", value)
+        found = []
+        for estimator, blob, documents in rows:
+            with np.load(io.BytesIO(blob)) as arrays:
+                results = tuple(_result(document) for document in json.loads(documents))
+                found.append(Estimate(estimator, arrays["probabilities"], arrays["labels"], results))
+        return found
+
+
+def _result(document: dict[str, Any]) -> Result:
+    scores, recipe, fold = document["scores"], document["recipe"], document["fold"]
+    restored = {
+        "scores": Scores(**{**scores, "class_errors": tuple(scores["class_errors"])}) if scores else None,
+        "recipe": Recipe(**{**recipe, "drops": tuple(recipe["drops"])}),
+        "fold": tuple(fold) if fold else None,
+    }
+    return Result(**(document | restored))
+
+
+def lane_key(data: str, lane: Lane, recipe: Recipe, stats: Stats, device: str) -> str:
+    """A hash of all that determines a lane's result: data, method, its plan in every epoch, recipe, seed, rate, fold, device."""
+    method, digest = lane.value, hashlib.sha256()
+    for epoch in range(recipe.epochs):
+        chosen = plan(method, stats, epoch, recipe.epochs)
+        digest.update(np.concatenate([chosen.alpha, chosen.weight, chosen.margin, chosen.divisor]).tobytes())
+        digest.update(repr((chosen.beta, chosen.gamma, chosen.sigmoid, chosen.scale, method.head, method.reduction)).encode())
+    return _hash(data, lane.name, digest.hexdigest(), dataclasses.asdict(recipe), lane.seed, lane.lr or recipe.lr, lane.fold, device)
+
+
+def estimate_key(data: str, estimator: str, members: int, recipe: Recipe, seed: int, device: str) -> str:
+    return _hash(data, estimator, members, dataclasses.asdict(recipe), seed, device)
+
+
+def _hash(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps([ENGINE, *parts]).encode()).hexdigest()[:32]
