@@ -1,6 +1,7 @@
 """Writing files whole or not at all."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from class_uncertainty.errors import MachineFault
@@ -14,8 +15,8 @@ def write_whole(path: Path, content: bytes) -> None:
         partial.write_bytes(content)
         os.replace(partial, path)
     except OSError as error:
-        if not isinstance(error, NotADirectoryError):
-            partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
         raise MachineFault(f"{path} could not be written: {error.strerror}.") from error
 
 

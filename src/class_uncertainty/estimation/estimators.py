@@ -44,7 +44,8 @@ class Estimate:
     @cached_property
     def epistemic_share(self) -> Vector:
         """(C,) how much of a class's uncertainty is the members' disagreement, from 0 to 1."""
-        return class_means(epistemic(self.probabilities), self.labels, self.probabilities.shape[-1]) / self.raw
+        shared = class_means(epistemic(self.probabilities), self.labels, self.probabilities.shape[-1])
+        return np.divide(shared, self.raw, out=np.zeros_like(shared), where=self.raw > 0)
 
     @property
     def stats(self) -> Stats:
@@ -86,9 +87,7 @@ def estimate(
     train, test = (data.train, data.test) if isinstance(data, Dataset) else (data, None)
     row = ESTIMATORS[estimator]
     fitted = fit(train, row.lanes(members, seed), recipe=recipe, test=test, **fit_options)
-    gone = [result.seed for result in fitted.results if result.diverged is not None]
-    if gone:
-        raise InputError(
-            f"the member of seed {gone[0]} diverged in epoch {fitted.results[gone[0] - seed].diverged}: lower the learning rate."
-        )
+    for result in fitted.results:
+        if result.diverged is not None:
+            raise InputError(f"the member of seed {result.seed} diverged in epoch {result.diverged}: lower the learning rate.")
     return Estimate(estimator, row.score(fitted, train), train.labels, tuple(fitted.results))

@@ -9,7 +9,7 @@ from class_uncertainty.measures.scores import (
     kwon,
     predictive,
 )
-from class_uncertainty.measures.stats import MEASURES, Measure, Stats, Vector, normalise
+from class_uncertainty.measures.stats import MEASURES, Measure, Stats, Vector, digest, normalise
 
 __all__ = [
     "MEASURES",
@@ -20,6 +20,7 @@ __all__ = [
     "aleatoric",
     "class_means",
     "class_uncertainty",
+    "digest",
     "epistemic",
     "kwon",
     "normalise",

@@ -29,11 +29,6 @@ class Stats:
                 )
         object.__setattr__(self, "uncertainty", uncertainty)
 
-    @property
-    def digest(self) -> str:
-        """A short hash of the class uncertainties, to tell one estimate from another; "" without any."""
-        return "" if self.uncertainty is None else hashlib.sha256(self.uncertainty.tobytes()).hexdigest()[:16]
-
 
 def _vector(name: str, values: ArrayLike) -> Vector:
     vector = np.array(values, dtype=np.float64)
@@ -87,9 +82,16 @@ def mix(a: Measure, b: Measure, gamma: float) -> Measure:
     )
 
 
+def digest(uncertainty: Vector) -> str:
+    """A short hash of class uncertainties, to tell one estimate from another."""
+    return hashlib.sha256(uncertainty.tobytes()).hexdigest()[:16]
+
+
 def normalise(mu: ArrayLike) -> Vector:
     """mu / sum(mu) (Eqs. 7 and 10)."""
     mu = np.asarray(mu, dtype=np.float64)
+    if not mu.sum() > 0:
+        raise InputError(f"a measure that sums to {mu.sum():g} cannot be normalised: some class must have a value above 0.")
     return mu / mu.sum()
 
 

@@ -50,19 +50,25 @@ class Store:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.connection = sqlite3.connect(self.path, timeout=30)
+        except (OSError, sqlite3.OperationalError) as error:
+            raise MachineFault(f"store {self.path} could not be opened: {getattr(error, 'strerror', error)}.") from error
+        try:
             with self._faults():
-                (version,) = self.connection.execute("PRAGMA user_version").fetchone()
-                tables = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-                if version > VERSION:
-                    raise InputError(f"store {self.path} was written by a newer version (layout {version}; this one reads {VERSION}).")
-                if version == 0 and tables:
-                    raise InputError(f"{self.path} is another program's SQLite file: choose another --store.")
-                if version == 0:
-                    self.connection.executescript(f"BEGIN; {LAYOUT} PRAGMA user_version = {VERSION}; COMMIT;")
-        except sqlite3.OperationalError as error:
-            raise MachineFault(f"store {self.path} could not be opened: {error}.") from error
-        except OSError as error:
-            raise MachineFault(f"store {self.path} could not be opened: {error.strerror}.") from error
+                self._prepare()
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def _prepare(self) -> None:
+        """Lay out a new file; refuse one that is not ours."""
+        (version,) = self.connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if version > VERSION:
+            raise InputError(f"store {self.path} was written by a newer version (layout {version}; this one reads {VERSION}).")
+        if version == 0 and tables:
+            raise InputError(f"{self.path} is another program's SQLite file: choose another --store.")
+        if version == 0:
+            self.connection.executescript(f"BEGIN; {LAYOUT} PRAGMA user_version = {VERSION}; COMMIT;")
 
     def __enter__(self) -> "Store":
         return self

@@ -13,7 +13,7 @@ from torch import Tensor
 from class_uncertainty.data import Data, check_judge, check_trainable, stratified
 from class_uncertainty.data.augmentation import crop, flip
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.measures import Stats
+from class_uncertainty.measures import Stats, digest
 from class_uncertainty.methods import Plan, losses, plan
 from class_uncertainty.metrics import evaluate
 from class_uncertainty.training.networks import NETWORKS, Classifier
@@ -72,7 +72,7 @@ def fit(
                 plan=describe(lane.value),
                 recipe=recipe,
                 data=train.fingerprint,
-                uncertainty=stats.digest if stats and lane.value.uses_uncertainty else "",
+                uncertainty=digest(stats.uncertainty) if stats and stats.uncertainty is not None and lane.value.uses_uncertainty else "",
                 device=device,
             )
             fitted.results.append(result)

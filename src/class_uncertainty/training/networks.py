@@ -13,6 +13,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 
+def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """x weight' + bias in every lane: (lanes, B, D), (lanes, out, D), (lanes, 1, out) -> (lanes, B, out).
+
+    Padded so that every lane's matrices start on a 64-byte boundary: a matrix product's bits depend on that, and so would
+    a lane's on its place in the stack.
+    """
+    _, outputs, inputs = weight.shape
+    product = torch.bmm(F.pad(x, (0, -inputs % 16)), F.pad(weight, (0, -inputs % 16, 0, -outputs % 16)).mT)
+    return product[..., :outputs] + bias
+
+
 class Linear(nn.Module):
     """nn.Linear for each lane: (B, lanes * D) -> (B, lanes * out). Plain networks use nn.Linear itself."""
 
@@ -24,8 +35,7 @@ class Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.unflatten(1, (self.lanes, -1)).transpose(0, 1)  # (lanes, B, D)
-        weight, bias = self.weight.unflatten(0, (self.lanes, -1)), self.bias.view(self.lanes, 1, -1)
-        return torch.baddbmm(bias, x, weight.mT).transpose(0, 1).flatten(1)
+        return affine(x, self.weight.unflatten(0, (self.lanes, -1)), self.bias.view(self.lanes, 1, -1)).transpose(0, 1).flatten(1)
 
 
 def linear(inputs: int, outputs: int, lanes: int) -> nn.Module:
@@ -90,7 +100,7 @@ class Head(nn.Module):
         weight, bias = self.weight.unflatten(0, (lanes, -1)), self.bias.view(lanes, 1, -1)
         x = torch.where(self.cosine, F.normalize(x, dim=-1), x)
         weight = torch.where(self.cosine, F.normalize(weight, dim=-1), weight)
-        return torch.baddbmm(torch.where(self.cosine, 0.0, bias), x, weight.mT)
+        return affine(x, weight, torch.where(self.cosine, 0.0, bias))
 
 
 class Cosine(nn.Module):

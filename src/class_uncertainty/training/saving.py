@@ -42,18 +42,21 @@ def restore(path: str | Path) -> Classifier:
     from safetensors.torch import load_file
 
     weights, description = _files(path)
+    for file in (weights, description):
+        if not file.is_file():
+            raise InputError(f"{file} does not exist: a saved network is a .safetensors and a .json file of one name.")
     try:
         document = json.loads(description.read_text())
         if document["format"] > FORMAT:
             raise InputError(f"{description} was written by a newer version (format {document['format']}; this one reads {FORMAT}).")
-        module = Classifier(document["network"], tuple(document["shape"]), tuple(document["classes"]), document["head"], document["scale"])
+        shape, classes = tuple(document["shape"]), tuple(document["classes"])
+        module = Classifier(document["network"], shape, classes, document["head"], document["scale"])
         module.load_state_dict(load_file(weights))
-    except FileNotFoundError as error:
-        raise InputError(f"{error.filename} does not exist: a saved network is a .safetensors and a .json file of one name.") from None
     except OSError as error:
         raise MachineFault(f"{error.filename} could not be read: {error.strerror}.") from error
-    except (SafetensorError, json.JSONDecodeError, KeyError, TypeError, RuntimeError) as error:
-        raise InputError(
-            f"{weights} and {description.name} are not a network that 'cu train --save' wrote ({type(error).__name__})."
-        ) from error
+    except InputError:
+        raise
+    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InputError(f"{weights} and {description.name} are not a network that 'cu train --save' wrote ({why}).") from error
     return module.eval()
