@@ -1,0 +1,161 @@
+"""What the tables, the figures and the report show, as rows of plain numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.estimation import Estimate
+from class_uncertainty.measures import MEASURES, Stats, normalise
+from class_uncertainty.methods import METHODS
+from class_uncertainty.results import aso
+from class_uncertainty.training import Result
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """One class, by every measure. Ranks count from 1 = most under-represented; equal values share the mean of their ranks."""
+
+    name: str
+    count: int
+    cardinality: float  # mu^C, sums to 1 over the classes
+    effective: float  # sums to 1
+    uncertainty: float  # mu^U, sums to 1
+    raw: float  # mean predictive uncertainty in nats
+    epistemic_share: float  # from 0 to 1
+    rank_cardinality: float
+    rank_effective: float
+    rank_uncertainty: float
+    error: float | None  # mean test error of the naive members, in percent
+
+    @property
+    def disagreement(self) -> float:
+        """Above 0: harder than its count says. Below 0: easier."""
+        return self.rank_cardinality - self.rank_uncertainty
+
+
+def class_rows(classes: Sequence[str], counts: Sequence[int], estimate: Estimate) -> list[ClassRow]:
+    mu = {name: normalise(MEASURES[name](Stats(counts))) for name in ("cardinality", "effective")} | {"uncertainty": estimate.mu}
+    ranks = {name: _ranks(values) for name, values in mu.items()}
+    judged = [result.class_errors for result in estimate.results if result.scores]
+    errors = np.mean(judged, axis=0) if judged else None
+    return [
+        ClassRow(
+            name=name,
+            count=int(counts[c]),
+            **{measure: float(values[c]) for measure, values in mu.items()},
+            raw=float(estimate.raw[c]),
+            epistemic_share=float(estimate.epistemic_share[c]),
+            **{f"rank_{measure}": float(values[c]) for measure, values in ranks.items()},
+            error=None if errors is None else float(errors[c]),
+        )
+        for c, name in enumerate(classes)
+    ]
+
+
+def _ranks(values: NDArray) -> NDArray:
+    from scipy.stats import rankdata
+
+    return rankdata(-values)
+
+
+def spearman(rows: Sequence[ClassRow], measure: str) -> float | None:
+    """Spearman's rho between a measure and the class errors; None where errors are missing or one side is constant."""
+    from scipy.stats import spearmanr
+
+    values, errors = [getattr(row, measure) for row in rows], [row.error for row in rows]
+    if None in errors or len(set(values)) < 2 or len(set(errors)) < 2:
+        return None
+    return float(spearmanr(values, errors).statistic)
+
+
+@dataclass(frozen=True)
+class MethodRow:
+    """One method at one learning rate over its seeds. Errors in percent; None where there is nothing to say."""
+
+    method: str
+    lr: float
+    runs: int  # that did not diverge
+    diverged: int
+    error: float | None
+    error_sd: float | None  # sample standard deviation, None under two runs
+    gain: float | None  # naive's error less this one's, at the same learning rate
+    class_mean_error: float | None
+    many: float | None
+    medium: float | None
+    few: float | None
+    worst: float | None
+    spread: float | None
+    nll: float | None
+    ece: float | None
+    counterpart: str  # its row with cardinality in uncertainty's place, "" if none
+    aso: float | None  # epsilon_min against the counterpart: better when under 0.5
+    aso_warning: str | None
+
+
+def method_rows(results: Sequence[Result]) -> list[MethodRow]:
+    """In the order the methods first appear."""
+    groups: dict[tuple[str, float], list[Result]] = {}
+    for result in results:
+        groups.setdefault((result.method, result.lr), []).append(result)
+    errors = {key: [r.error for r in group if r.scores] for key, group in groups.items()}
+    return [_method_row(key, group, errors) for key, group in groups.items()]
+
+
+def _method_row(key: tuple[str, float], group: list[Result], errors: dict[tuple[str, float], list[float]]) -> MethodRow:
+    (method, lr), mine = key, errors[key]
+    good = [result.scores for result in group if result.scores]
+    naive = errors.get(("naive", lr), [])
+    counterpart = METHODS[method].counterpart if method in METHODS else ""
+    theirs = errors.get((counterpart, lr), [])
+    order = aso(mine, theirs) if mine and theirs else None
+
+    def mean(name: str) -> float | None:
+        values = [value for scores in good if (value := getattr(scores, name)) is not None]
+        return float(np.mean(values)) if values else None
+
+    return MethodRow(
+        method=method,
+        lr=lr,
+        runs=len(good),
+        diverged=sum(result.diverged is not None for result in group),
+        error=mean("error"),
+        error_sd=float(np.std(mine, ddof=1)) if len(mine) > 1 else None,
+        gain=float(np.mean(naive) - np.mean(mine)) if naive and mine and method != "naive" else None,
+        **{name: mean(name) for name in ("class_mean_error", "many", "medium", "few", "worst", "spread", "nll", "ece")},
+        counterpart=counterpart,
+        aso=None if order is None else float(order),
+        aso_warning=None if order is None else order.warning,
+    )
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A training image that the ensemble was most, or least, uncertain about."""
+
+    label: str
+    guess: str  # the members' mean prediction
+    uncertainty: float  # nats
+    pixels: NDArray[np.uint8]  # (channels, H, W)
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Pictures of one of the worst classes."""
+
+    label: str
+    most: tuple[Picture, ...]
+    least: tuple[Picture, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """All that is stored of one data set. `note` says what is missing and why, "" if nothing."""
+
+    name: str
+    classes: tuple[ClassRow, ...]
+    methods: tuple[MethodRow, ...]
+    members: int  # of the ensemble that measured, 0 if none did
+    galleries: tuple[Gallery, ...] = ()
+    note: str = ""

@@ -1,0 +1,142 @@
+"""Tables and progress bars for a terminal."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from class_uncertainty.reporting.tables import ClassRow, MethodRow, spearman
+
+PIPE_WIDTH = 160  # of a table that goes to a file or another program
+
+
+def console() -> Console:
+    """stdout; wide where it is no terminal, so that nothing is cut off in a file."""
+    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, soft_wrap=False, highlight=False)
+
+
+@contextmanager
+def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar with the time left on stderr; silent where that is no terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("lane-epochs"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty() or not total, transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.advance(task, done)
+
+
+def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> Table:
+    """The first `left` columns to the left, the rest to the right as numbers are."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="left" if i < left else "right", no_wrap=i == 0)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def print_fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], drop: Sequence[str]) -> None:
+    """A table without as many of the columns `drop` as a narrow terminal has no room for, and a line that names those."""
+    out, gone = console(), 0
+    while True:
+        kept = [i for i, column in enumerate(columns) if column not in drop[:gone]]
+        table = plain_table([columns[i] for i in kept], [[row[i] for i in kept] for row in rows])
+        if gone == len(drop) or out.measure(table, options=out.options.update(width=1000)).maximum <= out.width:
+            break
+        gone += 1
+    out.print(table)
+    if gone:
+        out.print(f"No room for {', '.join(drop[:gone])}: widen the terminal, or use --json.", markup=False)
+
+
+def print_classes(rows: Sequence[ClassRow]) -> None:
+    columns = ("class", "examples", "μ^C", "effective", "μ^U", "epistemic share", "rank C", "rank eff.", "rank U", "naive error %")
+    lines = [
+        (
+            row.name,
+            str(row.count),
+            f"{row.cardinality:.4f}",
+            f"{row.effective:.4f}",
+            f"{row.uncertainty:.4f}",
+            f"{row.epistemic_share:.0%}",
+            f"{row.rank_cardinality:g}",
+            f"{row.rank_effective:g}",
+            f"{row.rank_uncertainty:g}",
+            _number(row.error, 1),
+        )
+        for row in rows
+    ]
+    print_fitting(columns, lines, drop=("rank eff.", "effective", "epistemic share", "naive error %", "examples"))
+
+
+def disagreements(rows: Sequence[ClassRow], most: int = 5) -> list[str]:
+    """In words, the classes that cardinality and uncertainty rank most differently."""
+    apart = sorted((row for row in rows if row.disagreement), key=lambda row: -abs(row.disagreement))[:most]
+    return [
+        f"{row.name}: {'harder' if row.disagreement > 0 else 'easier'} than its {row.count} examples say "
+        f"(rank {row.rank_cardinality:g} by cardinality, {row.rank_uncertainty:g} by uncertainty)"
+        for row in apart
+    ]
+
+
+def correlations(rows: Sequence[ClassRow]) -> str:
+    """Spearman's rho of each measure with the class errors, in words."""
+    found = {measure: spearman(rows, measure) for measure in ("cardinality", "effective", "uncertainty")}
+    known = ", ".join(f"{measure} {rho:.2f}" for measure, rho in found.items() if rho is not None)
+    return f"Spearman's ρ with the naive class errors: {known}" if known else ""
+
+
+def print_methods(rows: Sequence[MethodRow]) -> None:
+    columns = ("method", "lr", "runs", "error %", "gain", "class mean", "many", "medium", "few", "worst 10th", "NLL", "ECE", "ASO")
+    lines = []
+    for row in rows:
+        spread = "" if row.error_sd is None else f" ± {row.error_sd:.2f}"
+        gone = f" ({row.diverged} diverged)" if row.diverged else ""
+        order = "" if row.aso is None else f"{row.aso:.2f} vs {row.counterpart}"
+        numbers = (row.class_mean_error, row.many, row.medium, row.few, row.worst)
+        lines.append(
+            (
+                row.method,
+                f"{row.lr:g}",
+                f"{row.runs}{gone}",
+                _number(row.error, 2) + spread,
+                "" if row.gain is None else f"{row.gain:+.2f}",
+                *(_number(value, 1) for value in numbers),
+                _number(row.nll, 3),
+                _number(row.ece, 1),
+                order,
+            )
+        )
+    print_fitting(columns, lines, drop=("NLL", "ECE", "medium", "many", "class mean", "worst 10th", "few", "lr", "runs", "ASO"))
+
+
+def footnotes(rows: Sequence[MethodRow]) -> list[str]:
+    notes = [
+        "Errors in percent, mean ± standard deviation over the seeds; gain: naive's error less the method's, at the same learning rate."
+    ]
+    if any(row.aso is not None for row in rows):
+        notes.append("ASO: ε_min against the method with cardinality in uncertainty's place; under 0.5 the uncertainty is better.")
+    warnings = {row.aso_warning for row in rows if row.aso_warning}
+    return notes + [f"ASO: {warning}." for warning in sorted(warnings)]
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def print_json(document: Any) -> None:
+    """One JSON document; numbers that JSON has no word for become null."""
+    print(json.dumps(_finite(document), indent=2, ensure_ascii=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and value - value != 0 else value
