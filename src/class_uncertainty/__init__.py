@@ -1,0 +1,67 @@
+"""Measure which classes a classifier under-serves, and mend it. The public names, nothing else."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from class_uncertainty.data import Data, Dataset, load, long_tail
+from class_uncertainty.errors import InputError, MachineFault
+from class_uncertainty.estimation import ESTIMATORS, Estimate, estimate
+from class_uncertainty.measures import (
+    MEASURES,
+    Stats,
+    aleatoric,
+    class_uncertainty,
+    epistemic,
+    kwon,
+    normalise,
+    predictive,
+)
+from class_uncertainty.methods import METHODS, Method, Plan, plan
+from class_uncertainty.results import aso
+from class_uncertainty.training import Lane, Recipe, Result
+
+if TYPE_CHECKING:
+    from class_uncertainty.training.loop import Fit, fit
+    from class_uncertainty.training.saving import restore
+
+__version__ = "0.1.0"
+
+_LATE = {"Fit": "training.loop", "fit": "training.loop", "restore": "training.saving"}  # these need torch
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATE:
+        return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = [
+    "ESTIMATORS",
+    "MEASURES",
+    "METHODS",
+    "Data",
+    "Dataset",
+    "Estimate",
+    "Fit",
+    "InputError",
+    "Lane",
+    "MachineFault",
+    "Method",
+    "Plan",
+    "Recipe",
+    "Result",
+    "Stats",
+    "aleatoric",
+    "aso",
+    "class_uncertainty",
+    "epistemic",
+    "estimate",
+    "fit",
+    "kwon",
+    "load",
+    "long_tail",
+    "normalise",
+    "plan",
+    "predictive",
+    "restore",
+]

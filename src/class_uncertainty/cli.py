@@ -1,0 +1,260 @@
+"""The command line: `cu`. A thin shell over the package; torch and the like are imported when a command needs them."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from class_uncertainty.errors import InputError, MachineFault
+
+if TYPE_CHECKING:
+    from class_uncertainty.training import Lane
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="See which classes a classifier under-serves, why, and mend it.\n\nStart with **cu demo**, then **cu measure DATA**.",
+)
+
+DATA = Annotated[
+    str, typer.Argument(help="What to train on, as 'cu datasets' lists it, e.g. digits-lt:20.", metavar="DATA", show_default=False)
+]
+STORE = Annotated[Path, typer.Option("--store", help="SQLite file of results; what is in it is not trained again.")]
+JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+EPOCHS = Annotated[int | None, typer.Option("--epochs", help="Passes over the data; the recipe's own if not given.", show_default=False)]
+MEMBERS = Annotated[int, typer.Option("--members", help="Networks in the ensemble that measures uncertainty.")]
+ESTIMATOR = Annotated[str, typer.Option("--estimator", help="How uncertainty is measured.")]
+RUNS = Path("runs.sqlite")
+DEMO = "naive,cb-rs,ubrs,pb-rs,pb-ubrs,cb,ubrw,ldam-rw,ubm-ldam-rw,balanced-softmax"
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from class_uncertainty import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+VERSION = Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")]
+
+
+@app.callback()
+def options(version: VERSION = False) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option("--folder", help="Where results and report go.")] = Path("cu-demo"),
+    as_json: JSON = False,
+) -> None:
+    """The whole tour in a minute: measure, compare and report on long-tailed handwritten digits.
+
+    Trains a five-member ensemble and ten methods with three seeds each on real digits that come with scikit-learn.
+    """
+    from class_uncertainty.session import session
+
+    with session(folder / "runs.sqlite", as_json) as now:
+        dataset, recipe = now.prepare("digits-lt:20", None)
+        now.say("Real handwritten digits, made long-tailed: 120 examples of the digit 0, 6 of the digit 9.")
+        now.say("How under-represented is each, by its count (μ^C) and by what five networks are unsure of (μ^U)?")
+        found = now.measure(dataset, recipe, "ensemble", 5)
+        document: dict[str, Any] = {"measure": now.show_measure(dataset, found)}
+        now.say("\nThe same network trained by ten methods, three seeds each:")
+        document["compare"] = now.show_comparison(dataset, now.compare(dataset, recipe, found, _lanes(DEMO, "3", None)))
+        document["report"] = str(now.report(None, folder / "report.html")[0])
+        now.say(f"\nThe report, to open in a browser: {document['report']}")
+        now.say("Next: cu measure --help, cu compare --help, cu train --help.")
+        now.answer(document)
+
+
+@app.command()
+def measure(
+    data: DATA, members: MEMBERS = 5, estimator: ESTIMATOR = "ensemble", epochs: EPOCHS = None, store: STORE = RUNS, as_json: JSON = False
+) -> None:
+    """Which classes are under-represented, by count and by how uncertain networks are about them.
+
+    Trains an ensemble (once: later calls find it in the store) and lists every class with its count, the cardinality
+    measure μ^C, the effective number, the uncertainty measure μ^U, how much of it is disagreement between the members,
+    its rank by each (1 = most under-represented), and the classes on which cardinality and uncertainty disagree most.
+    """
+    from class_uncertainty.session import session
+
+    with session(store, as_json) as now:
+        dataset, recipe = now.prepare(data, epochs)
+        document = now.show_measure(dataset, now.measure(dataset, recipe, estimator, members))
+        now.answer(document)
+
+
+@app.command()
+def compare(
+    data: DATA,
+    methods: Annotated[str, typer.Option("--methods", help="Names from 'cu methods', separated by commas.")] = "naive,cb-rs,ubrs",
+    seeds: Annotated[str, typer.Option("--seeds", help="How many, or which: 3 means 0,1,2.")] = "3",
+    lrs: Annotated[str | None, typer.Option("--lrs", help="Learning rates, the same for every method.", show_default=False)] = None,
+    members: MEMBERS = 5,
+    estimator: ESTIMATOR = "ensemble",
+    epochs: EPOCHS = None,
+    store: STORE = RUNS,
+    as_json: JSON = False,
+) -> None:
+    """Train methods side by side, every one with the same seeds and learning rates.
+
+    Prints the error as mean ± standard deviation over the seeds, the gain over naive, and for methods driven by
+    uncertainty the ASO test against the method with cardinality in its place.
+    """
+    lanes = _lanes(methods, seeds, lrs)
+    from class_uncertainty.session import session
+
+    with session(store, as_json) as now:
+        dataset, recipe = now.prepare(data, epochs)
+        found = now.measure(dataset, recipe, estimator, members) if any(lane.value.uses_uncertainty for lane in lanes) else None
+        document = now.show_comparison(dataset, now.compare(dataset, recipe, found, lanes))
+        now.answer(document)
+
+
+@app.command()
+def train(
+    data: DATA,
+    method: Annotated[str, typer.Option("--method", help="A name from 'cu methods'.")] = "naive",
+    save: Annotated[Path | None, typer.Option("--save", help="Where to write PATH.safetensors and PATH.json.", show_default=False)] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of initialisation, order and augmentation.")] = 0,
+    lr: Annotated[float | None, typer.Option("--lr", help="Learning rate; the recipe's own if not given.", show_default=False)] = None,
+    members: MEMBERS = 5,
+    estimator: ESTIMATOR = "ensemble",
+    epochs: EPOCHS = None,
+    store: STORE = RUNS,
+    as_json: JSON = False,
+) -> None:
+    """Train one network and save it: weights as safetensors, and a JSON file that rebuilds it with its preprocessing.
+
+    In Python, cu.restore(PATH) gives it back as a plain nn.Module: raw images or features in, logits out.
+    """
+    lane = _lane(method, seed, lr)
+    from class_uncertainty.session import session
+
+    with session(store, as_json) as now:
+        dataset, recipe = now.prepare(data, epochs)
+        found = now.measure(dataset, recipe, estimator, members) if lane.value.uses_uncertainty else None
+        result, files = now.train(dataset, recipe, found, lane, save)
+        now.show_comparison(dataset, [result])
+        now.say("\n".join(f"wrote {file}" for file in files))
+        now.answer({"result": asdict(result), "files": [str(file) for file in files]})
+
+
+@app.command()
+def report(
+    data: Annotated[str | None, typer.Argument(help="Only this data set; all that are stored if not given.", show_default=False)] = None,
+    out: Annotated[Path, typer.Option("--out", help="The HTML file to write.")] = Path("report.html"),
+    figures: Annotated[Path | None, typer.Option("--figures", help="A folder for the charts as SVG and PNG.", show_default=False)] = None,
+    store: STORE = RUNS,
+    as_json: JSON = False,
+) -> None:
+    """Render what is stored as one self-contained HTML file, to open in any browser, no network needed."""
+    from class_uncertainty.session import session
+
+    with session(store, as_json, create=False) as now:
+        files = now.report(data, out, figures)
+        now.say("\n".join(f"wrote {file}" for file in files))
+        now.answer({"files": [str(file) for file in files]})
+
+
+@app.command()
+def methods(as_json: JSON = False) -> None:
+    """List the methods: what each does to the knobs (which class is drawn, its weight, its margin)."""
+    from class_uncertainty.methods import METHODS
+    from class_uncertainty.training import describe
+
+    acts_on = {name: ", ".join([*row.knobs, *(["focal"] if row.focal else [])]) for name, row in METHODS.items()}
+    rows = [(name, acts_on[name] or "–", row.about, row.counterpart or "–") for name, row in METHODS.items()]
+    documents = [{"name": name, "about": row.about, "counterpart": row.counterpart, **describe(row)} for name, row in METHODS.items()]
+    _list(("method", "acts on", "what it does", "its cardinality counterpart"), rows, documents, as_json)
+
+
+@app.command()
+def measures(as_json: JSON = False) -> None:
+    """List the imbalance measures: larger means more under-represented."""
+    from class_uncertainty.measures import MEASURES
+
+    rows = [(name, row.about, "after an estimate" if row.uses_uncertainty else "from the counts") for name, row in MEASURES.items()]
+    documents = [{"name": name, "about": row.about, "uses_uncertainty": row.uses_uncertainty} for name, row in MEASURES.items()]
+    _list(("measure", "formula", "known"), rows, documents, as_json)
+
+
+@app.command()
+def datasets(as_json: JSON = False) -> None:
+    """List the data that can be named, with an example of each."""
+    from class_uncertainty.data import SOURCES
+
+    rows = [(name, row.example, row.about) for name, row in SOURCES.items()]
+    _list(("source", "example", "what it is"), rows, [{"name": n, "example": e, "about": a} for n, e, a in rows], as_json)
+
+
+def _list(columns: Sequence[str], rows: Sequence[Sequence[str]], documents: list[dict[str, Any]], as_json: bool) -> None:
+    from class_uncertainty.reporting import terminal
+
+    if as_json:
+        terminal.print_json(documents)
+    else:
+        terminal.console().print(terminal.plain_table(columns, rows, left=len(columns)))
+
+
+def _lane(method: str, seed: int, lr: float | None) -> "Lane":
+    from class_uncertainty.training import Lane
+
+    return Lane(method, seed, lr)
+
+
+def _lanes(methods: str, seeds: str, lrs: str | None) -> "list[Lane]":
+    """Every method with every learning rate and every seed."""
+    names = _split("method", methods, str)
+    numbers = _split("seed", seeds, int)
+    if len(numbers) == 1 and "," not in seeds:
+        if numbers[0] < 1:
+            raise InputError(f"--seeds is {seeds}: it must be how many, from 1, or which, as in 0,1,2.")
+        numbers = list(range(numbers[0]))
+    rates = _split("learning rate", lrs, float) if lrs is not None else [None]
+    return [_lane(name, seed, rate) for name in names for rate in rates for seed in numbers]
+
+
+def _split(kind: str, text: str, parse: Callable[[str], Any]) -> list[Any]:
+    """'a,b' as a list in which nothing repeats."""
+    values = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        try:
+            value = parse(part)
+        except ValueError:
+            raise InputError(f"{kind} {part!r} is not a {'whole ' if parse is int else ''}number.") from None
+        if value in values:
+            raise InputError(f"{kind} {part} is given twice: each must be there once.")
+        values.append(value)
+    if not values:
+        raise InputError(f"no {kind} is given: there must be one at least.")
+    return values
+
+
+def main() -> None:
+    """Exit code 2 for a wrong input, 1 for a fault of the machine; one sentence on stderr, no traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without μ shows ?, not a traceback
+    try:
+        app()
+    except InputError as error:
+        print(f"cu: {error}", file=sys.stderr)
+        sys.exit(2)
+    except MachineFault as error:
+        print(f"cu: {error}", file=sys.stderr)
+        sys.exit(1)
+    except MemoryError:
+        print("cu: the machine has too little memory for this.", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

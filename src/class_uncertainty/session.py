@@ -1,0 +1,114 @@
+"""What the commands share: an open store, progress on stderr, text or JSON on stdout, and a Ctrl-C that loses nothing."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from class_uncertainty.data import Dataset, load
+from class_uncertainty.estimation import Estimate
+from class_uncertainty.reporting import terminal
+from class_uncertainty.reporting.tables import class_rows, method_rows, spearman
+from class_uncertainty.results import Store
+from class_uncertainty.training import Lane, Recipe, Result, default_recipe
+
+
+class Session:
+    """One command's work on one store."""
+
+    def __init__(self, store: Store, as_json: bool) -> None:
+        self.store, self.as_json = store, as_json
+
+    def say(self, text: str) -> None:
+        """For people; silent where one JSON document is asked for."""
+        if not self.as_json:
+            terminal.console().print(text, markup=False)
+
+    def answer(self, document: dict[str, Any]) -> None:
+        """For programs; silent where people read."""
+        if self.as_json:
+            terminal.print_json(document)
+
+    def prepare(self, data: str, epochs: int | None) -> tuple[Dataset, Recipe]:
+        dataset = load(data)
+        recipe = default_recipe(dataset.train, epochs=epochs)
+        self.store.add_data(dataset)
+        return dataset, recipe
+
+    def measure(self, dataset: Dataset, recipe: Recipe, estimator: str, members: int) -> Estimate:
+        """The estimate, from the store or trained now."""
+        from class_uncertainty.results.runs import measured
+
+        with terminal.progress_bar(f"measuring with {members} members", members * recipe.epochs) as progress:
+            return measured(self.store, dataset, recipe, estimator, members, progress=progress)
+
+    def compare(self, dataset: Dataset, recipe: Recipe, found: Estimate | None, lanes: Sequence[Lane]) -> list[Result]:
+        """Every lane's result, from the store or trained now."""
+        from class_uncertainty.results.runs import missing, run
+
+        stats = found.stats if found else None
+        todo = missing(self.store, dataset, lanes, recipe, stats)
+        with terminal.progress_bar(f"training {len(todo)} lanes", len(todo) * recipe.epochs) as progress:
+            return run(self.store, dataset, lanes, recipe, stats, progress)
+
+    def show_measure(self, dataset: Dataset, found: Estimate) -> dict[str, Any]:
+        rows = class_rows(dataset.classes, dataset.train.counts.tolist(), found)
+        if not self.as_json:
+            terminal.print_classes(rows)
+        self.say(terminal.correlations(rows))
+        lines = terminal.disagreements(rows)
+        self.say(
+            "\n  ".join(["Cardinality and uncertainty disagree most on", *lines]) if lines else "Cardinality and uncertainty rank alike."
+        )
+        return {
+            "data": dataset.name,
+            "fingerprint": dataset.fingerprint,
+            "estimator": found.estimator,
+            "members": len(found.probabilities),
+            "classes": [asdict(row) | {"disagreement": row.disagreement} for row in rows],
+            "spearman": {measure: spearman(rows, measure) for measure in ("cardinality", "effective", "uncertainty")},
+        }
+
+    def show_comparison(self, dataset: Dataset, results: Sequence[Result]) -> dict[str, Any]:
+        rows = method_rows(results)
+        if not self.as_json:
+            terminal.print_methods(rows)
+        self.say("\n".join(terminal.footnotes(rows)))
+        return {"data": dataset.name, "fingerprint": dataset.fingerprint, "methods": [asdict(row) for row in rows]}
+
+    def train(self, dataset: Dataset, recipe: Recipe, found: Estimate | None, lane: Lane, save: Path | None) -> tuple[Result, list[Path]]:
+        """One lane, trained anew since the store keeps no weights -> (its result, the files written)."""
+        from class_uncertainty.results.runs import train
+        from class_uncertainty.training import saving
+
+        if save:
+            saving.check_savable(save)
+        with terminal.progress_bar(f"training {lane.name}", recipe.epochs) as progress:
+            fitted = train(self.store, dataset, [lane], recipe, found.stats if found else None, progress)
+        result = fitted.results[0]
+        about = {"data": dataset.name, "result": asdict(result)}
+        return result, list(saving.save(fitted.module(0), save, about)) if save else []
+
+    def report(self, data: str | None, out: Path, figures: Path | None = None) -> list[Path]:
+        """The files written: the page, and the charts if a folder is given for them."""
+        from class_uncertainty.reporting import figures as charts
+        from class_uncertainty.reporting import report
+        from class_uncertainty.reporting.sections import sections
+
+        found = sections(self.store, data)
+        report.write(found, out)
+        return [out] + [file for section in found if figures for file in charts.write(section, figures)]
+
+
+@contextmanager
+def session(path: Path, as_json: bool, create: bool = True) -> Iterator[Session]:
+    """A Session whose Ctrl-C says what is kept and how to go on."""
+    with Store(path, create) as store:
+        try:
+            yield Session(store, as_json)
+        except KeyboardInterrupt:
+            kept = sum(len(store.results(data.fingerprint)) for data in store.data())
+            print(f"\ncu: stopped; {path} keeps {kept} finished results, and the same command goes on from there.", file=sys.stderr)
+            raise SystemExit(130) from None
