@@ -21,12 +21,13 @@ from class_uncertainty.results import aso
 from class_uncertainty.training import Lane, Recipe, Result
 
 if TYPE_CHECKING:
-    from class_uncertainty.training.loop import Fit, fit
+    from class_uncertainty.training.fitted import Fit
+    from class_uncertainty.training.loop import fit
     from class_uncertainty.training.saving import restore
 
 __version__ = "0.1.0"
 
-_LATE = {"Fit": "training.loop", "fit": "training.loop", "restore": "training.saving"}  # these need torch
+_LATE = {"Fit": "training.fitted", "fit": "training.loop", "restore": "training.saving"}  # these need torch
 
 
 def __getattr__(name: str) -> Any:

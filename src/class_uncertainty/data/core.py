@@ -12,7 +12,10 @@ from class_uncertainty.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Images as uint8 (N, channels, H, W) or features as float32 (N, D); labels (N,) from 0 to C - 1."""
+    """Images as uint8 (N, channels, H, W) or features as float32 (N, D); labels (N,) from 0 to C - 1.
+
+    Images are not copied: do not write into the array afterwards.
+    """
 
     inputs: NDArray[np.uint8] | NDArray[np.float32]
     labels: NDArray[np.int64]
@@ -22,9 +25,11 @@ class Data:
         inputs, labels = np.asarray(inputs), np.asarray(labels)
         if labels.ndim != 1 or labels.dtype.kind not in "iu":
             raise InputError(f"labels have shape {labels.shape} and type {labels.dtype}: they must be whole numbers, one an example.")
-        if len(inputs) != len(labels) or not len(labels):
+        if (inputs.ndim and len(inputs) != len(labels)) or not len(labels):
             raise InputError(f"there are {len(inputs)} inputs and {len(labels)} labels: there must be as many of both, and at least one.")
         names = tuple(str(i) for i in range(max(int(labels.max()), 0) + 1)) if classes is None else tuple(str(c) for c in classes)
+        if len(set(names)) < len(names):
+            raise InputError(f"class {next(name for name in names if names.count(name) > 1)!r} is there twice: names must differ.")
         outside = np.flatnonzero((labels < 0) | (labels >= len(names)))
         if len(outside):
             raise InputError(f"label of example {outside[0]} is {labels[outside[0]]}: labels run from 0 to {len(names) - 1}.")
@@ -65,7 +70,8 @@ def _inputs(inputs: NDArray) -> NDArray[np.uint8] | NDArray[np.float32]:
     if inputs.ndim == 4 and inputs.dtype == np.uint8:
         return inputs
     if inputs.ndim == 2 and inputs.dtype.kind in "fiub":
-        features = inputs.astype(np.float32)
+        with np.errstate(over="ignore"):  # what is too large is refused below
+            features = inputs.astype(np.float32)
         bad = np.argwhere(~np.isfinite(features))
         if len(bad):
             raise InputError(f"feature {bad[0][1]} of example {bad[0][0]} is {features[tuple(bad[0])]}: features must be finite.")

@@ -14,6 +14,10 @@ def long_tail(data: Data, ratio: float, seed: int = 0) -> Data:
     """
     if not np.isfinite(ratio) or ratio < 1:
         raise InputError(f"imbalance ratio is {ratio:g}: it must be 1 (balanced) or more.")
+    if not 0 <= seed < 2**32:
+        raise InputError(f"seed is {seed}: it must be a whole number from 0 to 2 ** 32 - 1.")
+    if len(data.classes) < 2:
+        raise InputError(f"there is one class only, {data.classes[0]!r}: a long tail needs at least two.")
     classes, largest = len(data.classes), int(data.counts.min())
     counts = [int(largest * (1 / ratio) ** (c / (classes - 1))) for c in range(classes)]
     if counts[-1] < 2:
@@ -32,7 +36,7 @@ def long_tail(data: Data, ratio: float, seed: int = 0) -> Data:
 def stratified(labels: ArrayLike, parts: int, seed: int = 0) -> NDArray[np.int64]:
     """(N,) which of `parts` each example belongs to, every class spread as evenly as it can be."""
     labels = np.asarray(labels)
-    random = np.random.default_rng([seed, parts])
+    random = np.random.default_rng([seed, parts, 0xF01D])  # not the numbers of any lane
     part = np.empty(len(labels), dtype=np.int64)
     start = 0
     for c in np.unique(labels):

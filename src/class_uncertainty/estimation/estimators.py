@@ -14,7 +14,7 @@ from class_uncertainty.measures import Stats, Vector, class_means, epistemic, no
 from class_uncertainty.training import Lane, Recipe, Result
 
 if TYPE_CHECKING:
-    from class_uncertainty.training.loop import Fit
+    from class_uncertainty.training.fitted import Fit
 
 
 @dataclass(frozen=True, eq=False)

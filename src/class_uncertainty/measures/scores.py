@@ -92,7 +92,7 @@ def check_labels(labels: Any, examples: int, classes: int) -> NDArray[np.int64]:
 
 def _entropy(p: NDArray[np.float64]) -> NDArray[np.float64]:
     """-sum p log p over the last axis, 0 log 0 = 0."""
-    return -(p * np.log(np.where(p > 0, p, 1.0))).sum(axis=-1)
+    return (p * -np.log(np.where(p > 0, p, 1.0))).sum(axis=-1) + 0.0  # + 0.0: no minus before a zero
 
 
 def _detached(values: Any) -> Any:

@@ -31,7 +31,10 @@ class Stats:
 
 
 def _vector(name: str, values: ArrayLike) -> Vector:
-    vector = np.array(values, dtype=np.float64)
+    try:
+        vector = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be numbers, one a class.") from None
     if vector.ndim != 1 or len(vector) < 2:
         raise InputError(f"{name} has shape {vector.shape}: it needs one value for each of at least two classes.")
     bad = np.flatnonzero(~np.isfinite(vector) | (vector <= 0))
@@ -67,7 +70,7 @@ def effective(beta: float = 0.9999) -> Measure:
     if not 0 < beta < 1:
         raise InputError(f"beta is {beta:g}: the effective number needs a value between 0 and 1.")
     formula = lambda stats: (1 - beta) / -np.expm1(stats.counts * np.log(beta))  # noqa: E731
-    return Measure("effective", f"(1 - beta) / (1 - beta ** N_c), beta = {beta:g}", formula)
+    return Measure(f"effective({beta:g})", f"(1 - beta) / (1 - beta ** N_c), beta = {beta:g}", formula)
 
 
 def mix(a: Measure, b: Measure, gamma: float) -> Measure:

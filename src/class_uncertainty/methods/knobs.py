@@ -24,8 +24,8 @@ def linear(epoch: int, epochs: int) -> float:
 
 
 def late(epoch: int, epochs: int) -> float:
-    """The second stage: the last fifth of the epochs, from epoch 160 of 200."""
-    return float(epoch >= round(0.8 * epochs))
+    """The second stage: the last fifth of the epochs, from epoch 160 of 200; one epoch at least."""
+    return float(epoch >= epochs - max(1, round(epochs / 5)))
 
 
 def late_linear(epoch: int, epochs: int) -> float:
@@ -40,7 +40,12 @@ def to_classes(raw: Vector) -> Vector:
 
 def to_max(tau: float) -> Unit:
     """Largest is tau (Eq. 12)."""
-    return lambda raw: tau * raw / raw.max()
+
+    def unit(raw: Vector) -> Vector:
+        return tau * raw / raw.max()
+
+    unit.__name__ = f"to_max({tau:g})"
+    return unit
 
 
 def to_min(raw: Vector) -> Vector:

@@ -26,16 +26,16 @@ def softmax_focal(z: Tensor, targets: Tensor, labels: Tensor, gamma: Tensor) -> 
     return torch.exp(gamma * log_rest) * cross_entropy(z, targets)
 
 
-def sigmoid_focal(z: Tensor, targets: Tensor, gamma: Tensor) -> Tensor:
-    """sum_c |t_c - sigmoid(z_c)| ** gamma BCE(z_c, t_c) (Cui et al., Bag-of-Tricks); gamma (...) broadcasts."""
+def sigmoid_focal(z: Tensor, targets: Tensor, labels: Tensor, gamma: Tensor) -> Tensor:
+    """sum_c m_c ** gamma BCE(z_c, t_c), m_y = 1 - p_y and m_c = p_c elsewhere, p = sigmoid(z) (Cui et al., Bag-of-Tricks)."""
     bce = F.binary_cross_entropy_with_logits(z, targets, reduction="none")
-    log_miss = torch.where(targets > 0.5, F.logsigmoid(-z), F.logsigmoid(z))
+    log_miss = F.logsigmoid(torch.where(F.one_hot(labels, z.shape[-1]).bool(), -z, z))
     return (torch.exp(gamma.unsqueeze(-1) * log_miss) * bce).sum(dim=-1)
 
 
 def per_example(z: Tensor, targets: Tensor, labels: Tensor, gamma: Tensor, sigmoid: Tensor) -> Tensor:
     """The focal loss in the form that `sigmoid` (...) picks for each lane; naive lanes have gamma 0, softmax form."""
-    return torch.where(sigmoid, sigmoid_focal(z, targets, gamma), softmax_focal(z, targets, labels, gamma))
+    return torch.where(sigmoid, sigmoid_focal(z, targets, labels, gamma), softmax_focal(z, targets, labels, gamma))
 
 
 def reduce(losses: Tensor, weights: Tensor, by_weights: Tensor) -> Tensor:

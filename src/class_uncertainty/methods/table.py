@@ -44,9 +44,9 @@ def ldam(about: str, measure: Measure, reweight: Measure | None = None, counterp
     return Method(about, counterpart, weight=weight, margin=margin, head="cosine", scale=30.0, reduction="weights" if reweight else "mean")
 
 
-def adjusted(about: str, kappa: float = 1.0, counterpart: str = "") -> Method:
-    """Delta = -kappa log of the class prior, on every class's logit."""
-    return Method(about, counterpart, margin=Knob(surprisal, lambda raw: kappa * raw), beta=1.0)
+def adjusted(about: str) -> Method:
+    """Delta = -log of the class prior, on every class's logit (kappa 1)."""
+    return Method(about, margin=Knob(surprisal, as_is), beta=1.0)
 
 
 METHODS: dict[str, Method] = {

@@ -7,7 +7,8 @@ from class_uncertainty.estimation import Estimate, estimate
 from class_uncertainty.measures import Stats
 from class_uncertainty.results.store import Store, estimate_key, lane_key
 from class_uncertainty.training import Lane, Recipe, Result
-from class_uncertainty.training.loop import Fit, Progress, default_device, fit
+from class_uncertainty.training.fitted import Fit
+from class_uncertainty.training.loop import Progress, default_device, fit
 
 
 def measured(

@@ -31,7 +31,7 @@ def aso(a: ArrayLike, b: ArrayLike, confidence: float = 0.95, seed: int = 0) -> 
     if not 0 < confidence < 1:
         raise InputError(f"confidence is {confidence:g}: it must lie between 0 and 1.")
     few = min(a.shape[1], b.shape[1])
-    warning = f"{few} scores a side are few: at least {ENOUGH} are needed before this number means much" if few < ENOUGH else None
+    warning = f"few scores ({few} on a side): at least {ENOUGH} are needed before this number means much" if few < ENOUGH else None
     n, m = a.shape[1], b.shape[1]
     rng = np.random.default_rng(seed)
     size = np.sqrt(n * m / (n + m))
@@ -43,9 +43,13 @@ def aso(a: ArrayLike, b: ArrayLike, confidence: float = 0.95, seed: int = 0) -> 
 
 
 def _scores(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    scores = np.asarray(values, dtype=np.float64)
+    refused = InputError(f"scores {name} must be finite numbers in one list, one a run.")
+    try:
+        scores = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise refused from None
     if scores.ndim != 1 or not len(scores) or not np.isfinite(scores).all():
-        raise InputError(f"scores {name} must be finite numbers in one list, one a run.")
+        raise refused
     return scores[None]
 
 

@@ -1,9 +1,11 @@
 """fit(): the only training loop. Lanes go through it in stacks of one fixed width, so that none depends on its neighbours."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
+from threading import Event
 
 import numpy as np
 import torch
@@ -15,8 +17,9 @@ from class_uncertainty.data.augmentation import crop, flip
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.measures import Stats, digest
 from class_uncertainty.methods import Plan, losses, plan
-from class_uncertainty.metrics import evaluate
-from class_uncertainty.training.networks import NETWORKS, Classifier
+from class_uncertainty.metrics import Scores, evaluate
+from class_uncertainty.training.fitted import Fit, pad
+from class_uncertainty.training.networks import NETWORKS
 from class_uncertainty.training.recipe import Lane, Recipe, Result, default_recipe, describe
 from class_uncertainty.training.stack import SGD, Stack, State, stacked
 from class_uncertainty.training.streams import draw_order, stream
@@ -43,85 +46,87 @@ def fit(
     device: str | None = None,
     progress: Progress | None = None,
     done: Done | None = None,
-) -> "Fit":
-    """Train every lane. `stats` carries the class uncertainties for methods that use them; `test` is what results are judged on."""
+) -> Fit:
+    """Train every lane. `stats` carries the class uncertainties for methods that use them; `test` is what results are judged on.
+
+    On a CPU as many stacks train at once as torch has threads, each on one thread: faster for small networks than several threads on
+    one stack, never slowed down by other programs' load at every step, and the same bits whatever the number of cores.
+    """
     recipe, device = recipe or default_recipe(train), device or default_device()
     _check(train, lanes, recipe, stats, test)
     mean, std = (statistic.to(device) for statistic in _statistics(train))
     fitted = Fit(recipe, train.shape, train.classes, list(lanes), device, mean, std)
-    width = NETWORKS[recipe.network].width
-    for start in range(0, len(lanes), width):
-        group = list(lanes[start : start + width])
-        began = time.perf_counter()
-        stack, diverged, last_losses = _train(fitted, train, _pad(group, width), stats, partial(progress or _silent, len(group)))
-        fitted.states += stack.states()[: len(group)]
-        judged = fitted.probabilities_of(stack, group, test) if test else None
-        seconds = (time.perf_counter() - began) / len(group)
-        for i, lane in enumerate(group):
-            if judged is not None and diverged[i] is None and not np.isfinite(judged[i]).all():
-                diverged[i] = recipe.epochs - 1
-            result = Result(
-                method=lane.name,
-                seed=lane.seed,
-                lr=lane.lr or recipe.lr,
-                fold=lane.fold,
-                scores=evaluate(judged[i], test.labels, train.counts) if test and judged is not None and diverged[i] is None else None,
-                diverged=diverged[i],
-                loss=float(last_losses[i]),
-                seconds=seconds,
-                plan=describe(lane.value),
-                recipe=recipe,
-                data=train.fingerprint,
-                uncertainty=digest(stats.uncertainty) if stats and stats.uncertainty is not None and lane.value.uses_uncertainty else "",
-                device=device,
-            )
-            fitted.results.append(result)
-            if done:
-                done(start + i, result)
+    width, stop = NETWORKS[recipe.network].width, Event()
+    groups = [list(lanes[start : start + width]) for start in range(0, len(lanes), width)]
+    with _workers(device, len(groups)) as pool:
+        ends = [pool.submit(_run, fitted, train, group, stats, test, progress or _silent, stop) for group in groups]
+        try:
+            for end in ends:
+                states, results = end.result()
+                fitted.states += states
+                for result in results:
+                    fitted.results.append(result)
+                    if done:
+                        done(len(fitted.results) - 1, result)
+        except BaseException:  # Ctrl-C too: what is in flight ends at its next step
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
     return fitted
 
 
-@dataclass(eq=False)
-class Fit:
-    """Trained lanes: their results, their probabilities on any data, and each as a plain network."""
+@contextmanager
+def _workers(device: str, stacks: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that train a stack each, torch using one thread in each of them; on a GPU one after the other."""
+    before = torch.get_num_threads()
+    if device != "cpu":
+        with ThreadPoolExecutor(1) as pool:
+            yield pool
+        return
+    try:
+        with ThreadPoolExecutor(min(stacks, before), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield pool
+    finally:
+        torch.set_num_threads(before)
 
-    recipe: Recipe
-    shape: tuple[int, ...]
-    classes: tuple[str, ...]
-    lanes: list[Lane]
-    device: str
-    mean: Tensor
-    std: Tensor
-    states: list[State] = field(default_factory=list)
-    results: list[Result] = field(default_factory=list)
 
-    def probabilities(self, data: Data) -> NDArray[np.float32]:
-        """(lanes, N, C)."""
-        width, parts = NETWORKS[self.recipe.network].width, []
-        for start in range(0, len(self.lanes), width):
-            group, states = self.lanes[start : start + width], self.states[start : start + width]
-            stack = stacked(self.recipe, self.shape, self.classes, _pad(group, width), _pad(states, width)).to(self.device)
-            parts.append(self.probabilities_of(stack, group, data))
-        return np.concatenate(parts)
+class _Stopped(Exception):
+    """A stack was told to stop."""
 
-    @torch.no_grad()
-    def probabilities_of(self, stack: Stack, group: Sequence[Lane], data: Data) -> NDArray[np.float32]:
-        """(len(group), N, C) of the first lanes of a stack."""
-        stack.eval()
-        scale = torch.tensor([lane.value.scale for lane in group], device=self.device).view(-1, 1, 1)
-        inputs, parts = torch.from_numpy(np.array(data.inputs)).to(self.device), []
-        for batch in inputs.split(512):
-            x = ((batch.float() - self.mean) / self.std).repeat(1, stack.lanes, *[1] * (batch.ndim - 2))
-            parts.append((scale * stack(x)[: len(group)]).softmax(dim=-1).cpu())
-        return torch.cat(parts, dim=1).numpy()
 
-    def module(self, i: int) -> Classifier:
-        """Lane i as a plain network in evaluation mode: raw inputs in, logits out."""
-        method = self.lanes[i].value
-        module = Classifier(self.recipe.network, self.shape, self.classes, method.head, method.scale)
-        state = {"preprocess.mean": self.mean.cpu(), "preprocess.std": self.std.cpu()} | self.states[i]
-        module.load_state_dict({name: value for name, value in state.items() if name in module.state_dict()})
-        return module.eval()
+def _run(
+    fitted: Fit, train: Data, group: list[Lane], stats: Stats | None, test: Data | None, progress: Progress, stop: Event
+) -> tuple[list[State], list[Result]]:
+    """Train and judge one stack -> what each of its lanes has become."""
+    recipe, began = fitted.recipe, time.perf_counter()
+    lanes = pad(group, NETWORKS[recipe.network].width)
+    stack, diverged, last_losses = _train(fitted, train, lanes, stats, partial(progress, len(group)), stop)
+    scores: list[Scores | None] = [None] * len(group)
+    if test is not None:
+        judged = fitted.probabilities_of(stack, group, test)
+        last = recipe.epochs - 1  # a last step can be one too many
+        diverged = [d if d is not None or np.isfinite(p).all() else last for d, p in zip(diverged, judged, strict=False)]
+        scores = [evaluate(p, test.labels, train.counts) if d is None else None for d, p in zip(diverged, judged, strict=False)]
+    seconds = (time.perf_counter() - began) / len(group)
+    results = [
+        Result(
+            method=lane.name,
+            seed=lane.seed,
+            lr=lane.lr or recipe.lr,
+            fold=lane.fold,
+            scores=scores[i],
+            diverged=diverged[i],
+            loss=float(last_losses[i]),
+            seconds=seconds,
+            plan=describe(lane.value),
+            recipe=recipe,
+            data=train.fingerprint,
+            uncertainty=digest(stats.uncertainty) if stats and stats.uncertainty is not None and lane.value.uses_uncertainty else "",
+            device=fitted.device,
+        )
+        for i, lane in enumerate(group)
+    ]
+    return stack.states()[: len(group)], results
 
 
 def _check(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, test: Data | None) -> None:
@@ -139,11 +144,6 @@ def _check(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | No
     known = Stats(train.counts, stats.uncertainty if stats else None)
     for knob in (knob for lane in lanes for knob in lane.value.knobs.values()):
         knob.measure(known)  # says so where it needs what is not known
-
-
-def _pad(items: list, width: int) -> list:
-    """Repeat the first item until there are `width`: a stack's width never depends on how many lanes there are."""
-    return items + items[:1] * (width - len(items))
 
 
 def _statistics(train: Data) -> tuple[Tensor, Tensor]:
@@ -175,7 +175,7 @@ class _Source:
 
 
 def _train(
-    fitted: Fit, train: Data, lanes: list[Lane], stats: Stats | None, tick: Callable[[], object]
+    fitted: Fit, train: Data, lanes: list[Lane], stats: Stats | None, tick: Callable[[], object], stop: Event
 ) -> tuple[Stack, list[int | None], NDArray]:
     """Train one stack -> (stack, the epoch each lane diverged in, the mean loss of each lane's last epoch)."""
     recipe, device, classes = fitted.recipe, fitted.device, len(fitted.classes)
@@ -196,6 +196,8 @@ def _train(
         rates = optimiser.rates(base * recipe.factor(epoch))
         total = torch.zeros(len(lanes), device=device)
         for at in range(0, length, batch):
+            if stop.is_set():
+                raise _Stopped
             now = slice(at, at + batch)
             x = inputs[order[:, now].flatten()]  # (lanes * B, ...)
             if recipe.crop:

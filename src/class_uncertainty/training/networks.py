@@ -48,8 +48,8 @@ def conv_block(inputs: int, outputs: int, lanes: int, stride: int = 1) -> list[n
 
 
 def small_conv(shape: tuple[int, ...], lanes: int = 1) -> nn.Sequential:
-    """Three 3 x 3 convolutions, 16, 32 and 32 channels, the last two with stride 2."""
-    layers = conv_block(shape[0], 16, lanes) + conv_block(16, 32, lanes, stride=2) + conv_block(32, 32, lanes, stride=2)
+    """Three 3 x 3 convolutions, 8, 16 and 32 channels, the last two with stride 2."""
+    layers = conv_block(shape[0], 8, lanes) + conv_block(8, 16, lanes, stride=2) + conv_block(16, 32, lanes, stride=2)
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
 

@@ -113,9 +113,7 @@ class Result:
 
 def describe(method: Method) -> dict[str, Any]:
     """A method's fields in words, for storing and for reading."""
-    words: dict[str, Any] = {
-        name: f"{knob.measure.name} {getattr(knob.unit, '__name__', 'scaled')} {knob.ramp.__name__}" for name, knob in method.knobs.items()
-    }
+    words: dict[str, Any] = {name: f"{knob.measure.name} {knob.unit.__name__} {knob.ramp.__name__}" for name, knob in method.knobs.items()}
     if method.focal:
         words["focal"] = f"gamma {method.focal.gamma:g} {'sigmoid' if method.focal.sigmoid else 'softmax'} {method.focal.ramp.__name__}"
     return words | {"beta": method.beta, "head": method.head, "scale": method.scale, "reduction": method.reduction}

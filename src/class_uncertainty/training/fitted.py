@@ -1,0 +1,62 @@
+"""Fit: trained lanes, as results, probabilities and plain networks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from class_uncertainty.data import Data
+from class_uncertainty.training.networks import NETWORKS, Classifier
+from class_uncertainty.training.recipe import Lane, Recipe, Result
+from class_uncertainty.training.stack import Stack, State, stacked
+
+
+def pad(items: list, width: int) -> list:
+    """Repeat the first item until there are `width`: a stack's width never depends on how many lanes there are."""
+    return items + items[:1] * (width - len(items))
+
+
+@dataclass(eq=False)
+class Fit:
+    """Trained lanes: their results, their probabilities on any data, and each as a plain network."""
+
+    recipe: Recipe
+    shape: tuple[int, ...]
+    classes: tuple[str, ...]
+    lanes: list[Lane]
+    device: str
+    mean: Tensor
+    std: Tensor
+    states: list[State] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+
+    def probabilities(self, data: Data) -> NDArray[np.float32]:
+        """(lanes, N, C)."""
+        width, parts = NETWORKS[self.recipe.network].width, []
+        for start in range(0, len(self.lanes), width):
+            group, states = self.lanes[start : start + width], self.states[start : start + width]
+            stack = stacked(self.recipe, self.shape, self.classes, pad(group, width), pad(states, width)).to(self.device)
+            parts.append(self.probabilities_of(stack, group, data))
+        return np.concatenate(parts)
+
+    @torch.no_grad()
+    def probabilities_of(self, stack: Stack, group: Sequence[Lane], data: Data) -> NDArray[np.float32]:
+        """(len(group), N, C) of the first lanes of a stack."""
+        stack.eval()
+        scale = torch.tensor([lane.value.scale for lane in group], device=self.device).view(-1, 1, 1)
+        inputs, parts = torch.from_numpy(np.array(data.inputs)).to(self.device), []
+        for batch in inputs.split(512):
+            x = ((batch.float() - self.mean) / self.std).repeat(1, stack.lanes, *[1] * (batch.ndim - 2))
+            parts.append((scale * stack(x)[: len(group)]).softmax(dim=-1).cpu())
+        return torch.cat(parts, dim=1).numpy()
+
+    def module(self, i: int) -> Classifier:
+        """Lane i as a plain network in evaluation mode: raw inputs in, logits out."""
+        method = self.lanes[i].value
+        module = Classifier(self.recipe.network, self.shape, self.classes, method.head, method.scale)
+        state = {"preprocess.mean": self.mean.cpu(), "preprocess.std": self.std.cpu()} | self.states[i]
+        module.load_state_dict({name: value for name, value in state.items() if name in module.state_dict()})
+        return module.eval()
