@@ -3,13 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-gpu lint bench clean
 
 demo: .venv/installed
 	@$(BIN)/cu demo
 
 test: lint
 	@$(BIN)/python -m pytest -n auto
+
+test-gpu: .venv/installed-dev
+	@$(BIN)/python -m pytest -m gpu
 
 lint: .venv/installed-dev
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

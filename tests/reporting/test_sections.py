@@ -1,0 +1,84 @@
+"""From the store to sections: what is shown together belongs together."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import class_uncertainty as cu
+from class_uncertainty.reporting.sections import sections
+from class_uncertainty.results import Store
+from class_uncertainty.results.runs import measured, run
+
+SHORT, SHORTER = (cu.Recipe("small-conv", epochs=epochs, batch=32) for epochs in (2, 1))
+
+
+@pytest.fixture(scope="module")
+def digits() -> cu.Dataset:
+    return cu.load("digits-lt:20")
+
+
+@pytest.fixture
+def store(tmp_path: Path, digits: cu.Dataset) -> Store:
+    store = Store(tmp_path / "runs.sqlite")
+    store.add_data(digits)
+    return store
+
+
+def test_naive_keeps_the_seeds_of_the_comparison(store: Store, digits: cu.Dataset) -> None:
+    """Three members, two seeds compared: the third naive lane only served to measure."""
+    found = measured(store, digits, SHORT, "ensemble", 3)
+    assert [(row.method, row.runs) for row in sections(store)[0].methods] == [("naive", 3)]
+    run(store, digits, [cu.Lane(m, s) for m in ("naive", "ubrs") for s in (0, 1)], SHORT, found.stats)
+    (section,) = sections(store)
+    assert [(row.method, row.runs) for row in section.methods] == [("naive", 2), ("ubrs", 2)]
+    assert (section.name, section.members, section.note) == ("digits-lt:20", 3, "")
+
+
+def test_results_of_another_estimate_are_not_mixed_in(store: Store, digits: cu.Dataset) -> None:
+    for members in (2, 3):
+        found = measured(store, digits, SHORT, "ensemble", members)
+        run(store, digits, [cu.Lane("ubrs")], SHORT, found.stats)
+    (section,) = sections(store)
+    assert section.members == 3
+    assert [(row.method, row.runs) for row in section.methods] == [("naive", 1), ("ubrs", 1)]
+    assert "1 results used another estimate" in section.note
+
+
+def test_recipes_are_told_apart(store: Store, digits: cu.Dataset) -> None:
+    for recipe in (SHORT, SHORTER):
+        run(store, digits, [cu.Lane("cb")], recipe, None)
+    assert [section.name for section in sections(store)] == ["digits-lt:20, epochs 2", "digits-lt:20, epochs 1"]
+    assert [section.members for section in sections(store)] == [0, 0]
+
+
+def test_galleries_show_the_most_and_least_uncertain_of_the_worst_classes(store: Store, digits: cu.Dataset) -> None:
+    found = measured(store, digits, SHORT, "ensemble", 2)
+    (section,) = sections(store)
+    errors = np.mean([result.class_errors for result in found.results], axis=0)
+    assert len(section.galleries) == 3
+    for gallery in section.galleries:
+        assert errors[int(gallery.label)] >= np.sort(errors)[-3]
+        of_class = np.sort(found.uncertainty[digits.train.labels == int(gallery.label)])
+        assert [picture.uncertainty for picture in gallery.least] == pytest.approx(of_class[: len(gallery.least)])
+        assert [picture.uncertainty for picture in gallery.most] == pytest.approx(of_class[::-1][: len(gallery.most)])
+        assert len(gallery.most) == len(gallery.least) == min(8, len(of_class) // 2)
+
+
+def test_data_that_changed_or_went_away_show_no_pictures(store: Store, digits: cu.Dataset) -> None:
+    measured(store, digits, SHORT, "ensemble", 2)
+    (changed,) = sections(store, read=lambda name: cu.load("digits-lt:10"))
+    assert (changed.galleries, "have changed" in changed.note) == ((), True)
+
+    def gone(name: str) -> cu.Dataset:
+        raise cu.InputError("it is gone")
+
+    (lost,) = sections(store, read=gone)
+    assert (lost.galleries, "it is gone" in lost.note) == ((), True)
+
+
+def test_nothing_to_show(store: Store) -> None:
+    with pytest.raises(cu.InputError, match="has no results: it holds digits-lt:20"):
+        sections(store)
+    with pytest.raises(cu.InputError, match="has no results of 'cifar'"):
+        sections(store, "cifar")

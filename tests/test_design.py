@@ -1,0 +1,138 @@
+"""The shape of the package: stages in order, small files, a light import, public names that exist."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from contracts import EXCEPTIONS, loss_checks, losses_of, measure_checks, method_checks
+
+import class_uncertainty
+from class_uncertainty import MEASURES, METHODS
+from class_uncertainty.methods import losses
+
+PACKAGE = Path(class_uncertainty.__file__).parent
+NAME = "class_uncertainty"
+STAGES = (
+    "errors", "files", "data", "measures", "methods", "metrics", "training", "estimation", "remedies", "results", "experiments",
+    "reporting", "integrations", "session", "cli", "__main__",
+)  # fmt: skip
+LINES = 350
+BANNED = {"deepsig": "GPL, and only an oracle of the tests", "torchvision": "a heavy dependency for a few file formats"}
+LATE = {"torch", "altair", "scipy", "sklearn", "jinja2"}
+FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
+
+
+def imports(source: str, module: str) -> list[str]:
+    """The full names that a module imports, wherever in it: at the top, in functions, for types alone."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = module.split(".")[: -node.level] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            found += [f"{base}.{alias.name}" for alias in node.names]
+    return found
+
+
+def stage_of(name: str) -> str:
+    """'class_uncertainty.data.core.Data' -> 'data'; a public name, taken from the top of the package, is of no stage."""
+    first = name.split(".")[1] if "." in name else ""
+    return first if first in STAGES else ""
+
+
+def too_early(source: str, module: str) -> list[str]:
+    """Imports of a later stage, or of the whole package, which is the latest; its version is free to all."""
+    own = STAGES.index(stage_of(module))
+    inside = [name for name in imports(source, module) if name.split(".")[0] == NAME and name != f"{NAME}.__version__"]
+    return [name for name in inside if not stage_of(name) or STAGES.index(stage_of(name)) > own]
+
+
+def module_of(file: str) -> str:
+    return f"{NAME}.{file.removesuffix('.py').replace('/', '.')}"
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file != "__init__.py"])
+def test_imports_come_from_stages_before(file):
+    assert stage_of(module_of(file)), f"{file} is of no stage: say in STAGES where it stands"
+    assert too_early((PACKAGE / file).read_text(), module_of(file)) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from class_uncertainty.training.loop import fit",
+        "import class_uncertainty.results.store",
+        "from class_uncertainty import training",
+        "from class_uncertainty import fit",
+        "import class_uncertainty",
+        "from ..results import aso",
+        "from .. import cli",
+        "def late():\n    from class_uncertainty.cli import app",
+    ],
+)
+def test_an_early_import_is_seen(line):
+    assert too_early(line, f"{NAME}.measures.stats")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from class_uncertainty.errors import InputError",
+        "from class_uncertainty.measures.scores import kwon",
+        "from class_uncertainty import data, __version__",
+        "from . import scores",
+        "from ..data import Data",
+        "import numpy",
+        "from class_uncertainty_tools import results",
+    ],
+)
+def test_a_timely_import_is_let_be(line):
+    assert too_early(line, f"{NAME}.measures.stats") == []
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_file_is_read_in_one_sitting(file):
+    assert len((PACKAGE / file).read_text().splitlines()) <= LINES
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_banned_packages_stay_out(file):
+    found = {name.split(".")[0] for name in imports((PACKAGE / file).read_text(), module_of(file))}
+    assert not found & BANNED.keys()
+
+
+@pytest.mark.parametrize("name", class_uncertainty.__all__)
+def test_public_name_resolves(name):
+    assert getattr(class_uncertainty, name) is not None
+
+
+def test_public_names_are_sorted_and_unique():
+    """Constants, then classes, then functions, as ruff sorts them."""
+    names = class_uncertainty.__all__
+    assert names == sorted(names, key=lambda name: (0 if name.isupper() else 1 if name[0].isupper() else 2, name))
+    assert len(names) == len(set(names))
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        _ = class_uncertainty.nonsense
+
+
+def test_import_is_light():
+    """What the first line of every script costs: nothing heavy before it is used."""
+    code = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); import {NAME}; print(*{{name.split('.')[0] for name in sys.modules}})"
+    loaded = set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout.split())
+    assert {NAME, "numpy"} <= loaded
+    assert not loaded & LATE
+
+
+def test_every_exception_names_a_row_and_a_check_of_it():
+    """A contract's exception for a row that is gone, or for a check that no longer runs, is deleted with it."""
+    held = {(name, check.__name__) for name, row in MEASURES.items() for check in measure_checks(row)}
+    held |= {(name, check.__name__) for name, row in METHODS.items() for check in method_checks(name, row)}
+    held |= {(name, check.__name__) for name, loss in losses_of(losses).items() for check in loss_checks(loss)}
+    assert set(EXCEPTIONS) <= held
+    assert all(EXCEPTIONS.values())

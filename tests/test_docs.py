@@ -1,0 +1,43 @@
+"""The documents tell the truth: their Python runs as it stands, and what they add passes the contracts."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+AFTER = {
+    "README.md": "assert network(torch.tensor(wine.data)).shape == (178, 3)",
+    "CONTRIBUTING.md": """
+import class_uncertainty as cu
+from contracts import measure_checks, method_checks
+for check in measure_checks(MEASURES["log-cardinality"]): check(MEASURES["log-cardinality"])
+for check in method_checks("log-rs", METHODS["log-rs"]): check(METHODS["log-rs"])
+data = cu.load("digits-steep")
+recipe = cu.Recipe("small-conv", epochs=1, batch=32)
+found = cu.estimate(data, "balanced-ensemble", members=2, recipe=recipe)
+assert [result.method for result in found.results] == ["cb-rs", "cb-rs"]
+assert cu.fit(data.train, [cu.Lane("log-rs")], recipe=recipe, test=data.test).results[0].scores
+""",
+}
+
+
+@pytest.mark.parametrize("name", AFTER)
+def test_code_runs_as_it_stands(name: str, tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), flags=re.DOTALL)
+    assert blocks
+    script = tmp_path / "script.py"
+    script.write_text("\n".join(["import sys, torch", f"sys.path.insert(0, {str(ROOT / 'tests')!r})", *blocks, AFTER[name]]))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_command_in_the_readme_is_known() -> None:
+    from class_uncertainty.cli import app
+
+    known = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    used = re.findall(r"^cu (\w+)", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    assert used
+    assert set(used) <= known

@@ -1,0 +1,149 @@
+"""Metrics against scikit-learn and against loops; errors are in percent."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.metrics import balanced_accuracy_score, log_loss, recall_score, zero_one_loss
+
+from class_uncertainty.metrics import calibration_error, evaluate
+
+pytestmark = pytest.mark.usefixtures("no_global_random")
+CLASSES = 6
+
+
+@pytest.fixture
+def judged(rng):
+    """Probabilities (N, C) that are right more often than not, and labels with classes of very different sizes."""
+    labels = np.repeat(np.arange(CLASSES), [90, 40, 25, 12, 5, 3])
+    logits = rng.normal(0, 1, (len(labels), CLASSES))
+    logits[np.arange(len(labels)), labels] += 1.2
+    p = np.exp(logits)
+    return p / p.sum(axis=1, keepdims=True), labels
+
+
+def perfect_but(wrong, classes, each=4):
+    """Probabilities with `wrong[c]` of the `each` examples of class c given to the next class."""
+    labels = np.repeat(np.arange(classes), each)
+    told = labels.copy()
+    for c, count in enumerate(wrong):
+        told[c * each : c * each + count] = (c + 1) % classes
+    return np.eye(classes)[told], labels
+
+
+def test_error_is_scikit_learns(judged):
+    p, labels = judged
+    assert evaluate(p, labels, [50] * CLASSES).error == pytest.approx(100 * zero_one_loss(labels, p.argmax(axis=1)), rel=1e-12)
+
+
+def test_class_errors_are_scikit_learns(judged):
+    p, labels = judged
+    scores = evaluate(p, labels, [50] * CLASSES)
+    np.testing.assert_allclose(scores.class_errors, 100 * (1 - recall_score(labels, p.argmax(axis=1), average=None)), rtol=1e-12)
+    assert scores.class_mean_error == pytest.approx(100 * (1 - balanced_accuracy_score(labels, p.argmax(axis=1))), rel=1e-12)
+    assert scores.class_mean_error != pytest.approx(scores.error, abs=1)  # on unequal classes the two differ
+
+
+def test_nll_is_scikit_learns(judged):
+    p, labels = judged
+    assert evaluate(p, labels, [50] * CLASSES).nll == pytest.approx(log_loss(labels, p), rel=1e-12)
+
+
+def test_nll_of_a_zero_is_finite_and_that_of_a_sure_hit_is_zero():
+    p = np.array([[1.0, 0.0], [1.0, 0.0]])
+    assert evaluate(p, np.array([0, 1]), [50, 50]).nll == pytest.approx(-math.log(np.finfo(np.float32).tiny) / 2)
+    assert evaluate(np.eye(2), np.array([0, 1]), [50, 50]).nll == 0
+
+
+def test_spread_is_the_standard_deviation_over_the_classes():
+    p, labels = perfect_but([0, 2, 4], 3)
+    scores = evaluate(p, labels, [50] * 3)
+    assert scores.class_errors == (0, 50, 100)
+    assert scores.spread == pytest.approx(math.sqrt((50**2 + 0 + 50**2) / 3))
+    assert scores.error == scores.class_mean_error == 50
+
+
+def test_groups_at_their_boundaries():
+    """Many is over 100, few under 20; exactly 100 and exactly 20 are medium."""
+    counts = [101, 100, 20, 19]
+    p, labels = perfect_but([1, 2, 3, 4], 4)
+    scores = evaluate(p, labels, counts)
+    assert (scores.many, scores.medium, scores.few) == (25, (50 + 75) / 2, 100)
+
+
+@pytest.mark.parametrize(
+    ("counts", "empty"),
+    [([500, 500], {"medium", "few"}), ([50, 100], {"many", "few"}), ([5, 19], {"many", "medium"}), ([5, 500], {"medium"})],
+)
+def test_groups_without_classes_are_none(counts, empty):
+    scores = evaluate(*perfect_but([1, 2], 2), counts)
+    assert {group for group in ("many", "medium", "few") if getattr(scores, group) is None} == empty
+
+
+@pytest.mark.parametrize(("classes", "worst"), [(10, 1), (15, 2), (100, 10), (2, 1), (11, 2)])
+def test_worst_tenth(classes, worst):
+    """The mean over the worst ceil(C / 10) classes, wherever they stand."""
+    wrong = [0] * classes
+    for c in range(worst):
+        wrong[(7 * c + 1) % classes] = 4 if c % 2 == 0 else 3
+    expected = sum(sorted(wrong)[-worst:]) / worst * 25
+    assert evaluate(*perfect_but(wrong, classes), [50] * classes).worst == pytest.approx(expected)
+    assert expected > 50
+
+
+def reference_ece(confidence, correct, bins):
+    """Guo et al. 2017: bins (k / M, (k + 1) / M], one at a time."""
+    total = 0.0
+    for k in range(bins):
+        inside = [i for i, c in enumerate(confidence) if k / bins < c <= (k + 1) / bins]
+        if inside:
+            accuracy = sum(correct[i] for i in inside) / len(inside)
+            mean = sum(confidence[i] for i in inside) / len(inside)
+            total += len(inside) / len(confidence) * abs(accuracy - mean)
+    return 100 * total
+
+
+@pytest.mark.parametrize("bins", [1, 5, 10, 15])
+def test_calibration_error_is_the_loop(bins, rng):
+    confidence = rng.uniform(0.01, 1, 300)
+    correct = rng.random(300) < confidence**2
+    assert calibration_error(confidence, correct, bins) == pytest.approx(reference_ece(confidence, correct, bins), rel=1e-12)
+
+
+def test_calibration_error_of_a_hand_computed_case():
+    """Of four in one bin at 0.9 three are right: |0.75 - 0.9|; of one at 0.5 none is: 0.5. (4 x 0.15 + 0.5) / 5 = 22 %."""
+    confidence, correct = np.array([0.9, 0.9, 0.9, 0.9, 0.5]), np.array([True, True, True, False, False])
+    assert calibration_error(confidence, correct) == pytest.approx(22)
+
+
+def test_calibration_error_does_not_cancel_between_bins():
+    """Too sure by 0.4 here, not sure enough by 0.4 there: over one bin that is 0, over fifteen 40 %."""
+    confidence, correct = np.array([0.9, 0.9, 0.1, 0.1]), np.array([True, False, True, False])
+    assert calibration_error(confidence, correct, 1) == pytest.approx(0, abs=1e-12)
+    assert calibration_error(confidence, correct) == pytest.approx(40)
+
+
+@pytest.mark.parametrize("k", range(1, 16))
+def test_calibration_bins_include_their_upper_edge(k):
+    """k / 15 belongs to the bin that ends there, where a too low confidence cancels it; the next bin would not."""
+    edge, below = k / 15, k / 15 - 0.01
+    confidence, correct = np.array([edge, below]), np.array([True, False])
+    assert calibration_error(confidence, correct) == pytest.approx(100 * abs(1 - edge - below) / 2, abs=1e-9)
+
+
+def test_a_calibrated_coin_has_no_calibration_error():
+    assert calibration_error(np.full(10, 0.5), np.arange(10) < 5) == pytest.approx(0, abs=1e-12)
+
+
+def test_calibration_error_in_the_scores_is_that_of_the_top_class(judged):
+    p, labels = judged
+    expected = reference_ece(p.max(axis=1), p.argmax(axis=1) == labels, 15)
+    assert evaluate(p, labels, [50] * CLASSES).ece == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_narrow_type_changes_nothing_but_the_last_digits(judged):
+    p, labels = judged
+    narrow, wide = (evaluate(q, labels, [50] * CLASSES) for q in (p.astype(np.float32), p))
+    assert narrow.class_errors == wide.class_errors
+    assert narrow.nll == pytest.approx(wide.nll, rel=1e-6)
+    assert narrow.ece == pytest.approx(wide.ece, rel=1e-4)

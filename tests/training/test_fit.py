@@ -1,0 +1,263 @@
+"""fit(): lanes are independent, follow the equations of plain PyTorch, and come out as plain networks."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import class_uncertainty as cu
+from class_uncertainty.data import stratified
+from class_uncertainty.training.networks import NETWORKS, Classifier
+from class_uncertainty.training.stack import SGD, stacked
+from class_uncertainty.training.streams import draw_order, initial_state, stream
+
+IMAGES = cu.Recipe("small-conv", epochs=2, batch=32, crop=1, flip=True)
+FEATURES = {name: cu.Recipe(name, epochs=2, batch=16) for name in ("mlp", "linear")}
+
+
+@pytest.fixture(scope="module")
+def digits() -> cu.Dataset:
+    return cu.load("digits-lt:20")
+
+
+@pytest.fixture(scope="module")
+def wine() -> cu.Data:
+    from sklearn.datasets import load_wine
+
+    bunch = load_wine()
+    return cu.Data(bunch.data, bunch.target, bunch.target_names)
+
+
+def stats_of(data: cu.Data) -> cu.Stats:
+    return cu.Stats(data.counts, np.linspace(1, 3, len(data.classes)))
+
+
+def mixed_lanes() -> list[cu.Lane]:
+    """Thirty lanes and more: every head, loss form, reduction and ramp, several rates, seeds and folds."""
+    every_method = [cu.Lane(method, seed=i % 4) for i, method in enumerate(cu.METHODS)]
+    rates_and_folds = [
+        cu.Lane("naive", 7, lr=0.3),
+        cu.Lane("ldam", 8, lr=0.01),
+        cu.Lane("ubrs", 3, fold=(1, 5)),
+        cu.Lane("cb", 9, fold=(0, 2)),
+    ]
+    return every_method + rates_and_folds
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_lane_alone_is_the_lane_among_others(network: str, digits: cu.Dataset, wine: cu.Data) -> None:
+    """Same bits on the CPU for any company in any order."""
+    train, recipe = (digits.train, IMAGES) if NETWORKS[network].images else (wine, FEATURES[network])
+    lanes, stats = mixed_lanes(), stats_of(train)
+    together = cu.fit(train, lanes, recipe=recipe, stats=stats, device="cpu").probabilities(train)
+    order = np.random.default_rng(0).permutation(len(lanes))
+    shuffled = cu.fit(train, [lanes[i] for i in order], recipe=recipe, stats=stats, device="cpu").probabilities(train)
+    assert np.array_equal(together[order], shuffled)
+    for i in (0, 11, len(lanes) - 1):
+        alone = cu.fit(train, [lanes[i]], recipe=recipe, stats=stats, device="cpu").probabilities(train)
+        assert np.array_equal(together[i], alone[0])
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("classes", [2, 7])
+@pytest.mark.parametrize("size", [3, 13])
+def test_a_place_in_the_stack_changes_no_bit(network: str, classes: int, size: int) -> None:
+    """Odd sizes too, where a lane's matrices would not start on a 64-byte boundary."""
+    rng, row = np.random.default_rng(0), NETWORKS[network]
+    inputs = rng.integers(0, 256, (70, 3, size, 9)).astype(np.uint8) if row.images else rng.normal(size=(70, size))
+    data = cu.Data(inputs, np.arange(70) % classes)
+    p = cu.fit(data, [cu.Lane()] * row.width, recipe=cu.Recipe(network, epochs=2, batch=17), device="cpu").probabilities(data)
+    assert np.array_equal(p, np.broadcast_to(p[0], p.shape))
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_stack_is_separate_networks_under_torch_sgd(network: str) -> None:
+    """Forward, batch statistics and ten steps of SGD in float64 equal plain modules under torch.optim.SGD."""
+    shape = (3, 8, 8) if NETWORKS[network].images else (7,)
+    recipe = cu.Recipe(network, epochs=1, batch=16, weight_decay=0.01)
+    lanes, rates = [cu.Lane(seed=s) for s in range(3)], [0.1, 0.02, 0.3]
+    stack = stacked(recipe, shape, tuple("abcd"), lanes).double()
+    plain = [Classifier(network, shape, tuple("abcd")).double() for _ in lanes]
+    for lane, module in zip(lanes, plain, strict=True):
+        module.load_state_dict({name: torch.from_numpy(v) for name, v in initial_state(module, lane.seed).items()}, strict=False)
+    theirs = [torch.optim.SGD(m.parameters(), lr, 0.9, weight_decay=0.01, nesterov=True) for m, lr in zip(plain, rates, strict=True)]
+    ours = SGD(stack, recipe)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(10):
+        x = torch.randn(3, 16, *shape, generator=generator, dtype=torch.float64)
+        labels = torch.randint(4, (3, 16), generator=generator)
+        logits = stack(x.transpose(0, 1).flatten(1, 2))
+        stack.zero_grad()
+        sum(nn.functional.cross_entropy(z, y) for z, y in zip(logits, labels, strict=True)).backward()
+        ours.step(ours.rates(torch.tensor(rates, dtype=torch.float64)))
+        for i, (module, optimiser) in enumerate(zip(plain, theirs, strict=True)):
+            z = module.head(module.body(x[i]))
+            torch.testing.assert_close(logits[i], z, rtol=1e-9, atol=1e-11)
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(z, labels[i]).backward()
+            optimiser.step()
+    for state, module in zip(stack.states(), plain, strict=True):
+        for name, value in state.items():
+            torch.testing.assert_close(value, module.state_dict()[name], rtol=1e-9, atol=1e-11)
+
+
+def test_fit_is_the_plain_loop(digits: cu.Dataset) -> None:
+    """An epoch of fit() equals the same epoch written with plain PyTorch, up to float32 rounding."""
+    recipe = cu.Recipe("small-conv", epochs=1, batch=32, lr=0.05, warmup=0, drops=())
+    fitted = cu.fit(digits.train, [cu.Lane("naive", 5)], recipe=recipe, device="cpu")
+    module = Classifier("small-conv", digits.train.shape, digits.classes)
+    module.load_state_dict({name: torch.from_numpy(v) for name, v in initial_state(module, 5).items()}, strict=False)
+    inputs = torch.from_numpy(digits.train.inputs).float()
+    inputs = (inputs - inputs.mean()) / inputs.std(correction=0)
+    optimiser = torch.optim.SGD(module.parameters(), 0.05, 0.9, weight_decay=2e-4, nesterov=True)
+    length = len(digits.train) // 32 * 32
+    for batch in torch.from_numpy(stream(5, "order").permutation(len(digits.train))[:length]).split(32):
+        optimiser.zero_grad()
+        logits = module.head(module.body(inputs[batch]))
+        nn.functional.cross_entropy(logits, torch.from_numpy(digits.train.labels)[batch]).backward()
+        optimiser.step()
+    for name, value in module.head.named_parameters():
+        torch.testing.assert_close(fitted.states[0][f"head.{name}"], value.detach(), rtol=1e-3, atol=1e-4)
+
+
+def test_seed_decides_everything(digits: cu.Dataset) -> None:
+    lanes = [cu.Lane("naive", 0), cu.Lane("naive", 1)]
+    once, twice = (cu.fit(digits.train, lanes, recipe=IMAGES, device="cpu").probabilities(digits.test) for _ in range(2))
+    assert np.array_equal(once, twice)
+    assert not np.array_equal(once[0], once[1])
+
+
+@pytest.mark.parametrize("method", cu.METHODS)
+def test_every_method_trains_and_is_judged(method: str, digits: cu.Dataset) -> None:
+    result = cu.fit(digits.train, [cu.Lane(method)], recipe=IMAGES, stats=stats_of(digits.train), test=digits.test).results[0]
+    assert result.method == method
+    assert result.diverged is None
+    assert np.isfinite(result.loss)
+    assert 0 <= result.error < 100
+    assert len(result.class_errors) == 10
+    assert result.error == pytest.approx(np.dot(result.class_errors, digits.test.counts) / len(digits.test))
+
+
+@pytest.mark.parametrize("method", ["naive", "ldam", "vs", "focal"])
+def test_module_is_the_lane(method: str, digits: cu.Dataset) -> None:
+    """The plain network takes raw images and gives the lane's probabilities."""
+    fitted = cu.fit(digits.train, [cu.Lane("naive", 3), cu.Lane(method)], recipe=IMAGES)
+    module = fitted.module(1)
+    with torch.no_grad():
+        probabilities = module(torch.from_numpy(digits.test.inputs)).softmax(-1)
+    np.testing.assert_allclose(probabilities, fitted.probabilities(digits.test)[1], atol=1e-5)
+    assert not module.training
+
+
+def test_a_lane_never_sees_the_fold_it_leaves_out(digits: cu.Dataset) -> None:
+    """Changing the left-out examples' pixels (not the data's mean and spread) changes nothing."""
+    part = stratified(digits.train.labels, 3)
+    scrambled = digits.train.inputs.copy()
+    scrambled[part == 1] = scrambled[part == 1][:, :, ::-1, ::-1]
+    other = cu.Data(scrambled, digits.train.labels, digits.classes)
+    lanes = [cu.Lane("naive", 0, fold=(1, 3)), cu.Lane("cb-rs", 0, fold=(1, 3)), cu.Lane("naive", 0)]
+    a, b = (cu.fit(data, lanes, recipe=IMAGES, device="cpu").probabilities(digits.test) for data in (digits.train, other))
+    assert np.array_equal(a[:2], b[:2])
+    assert not np.array_equal(a[2], b[2])
+
+
+def test_a_diverging_lane_leaves_its_neighbours_alone(digits: cu.Dataset) -> None:
+    good = [cu.Lane("naive", s) for s in range(4)]
+    alone = cu.fit(digits.train, good, recipe=IMAGES, test=digits.test, device="cpu")
+    beside = cu.fit(digits.train, [*good[:2], cu.Lane("naive", 9, lr=1e30), *good[2:]], recipe=IMAGES, test=digits.test, device="cpu")
+    gone = beside.results.pop(2)
+    assert gone.diverged == 0
+    assert gone.scores is None
+    assert gone.error is None
+    assert [r.error for r in beside.results] == [r.error for r in alone.results]
+    assert np.array_equal(np.delete(beside.probabilities(digits.test), 2, axis=0), alone.probabilities(digits.test))
+
+
+def test_results_arrive_as_stacks_end(digits: cu.Dataset) -> None:
+    """Twelve lanes in stacks of five: what had ended before an interruption has been handed over."""
+    seen: list[int] = []
+
+    def done(at: int, result: cu.Result) -> None:
+        seen.append(at)
+        if at == 5:
+            raise KeyboardInterrupt
+
+    lanes = [cu.Lane("naive", s) for s in range(12)]
+    with pytest.raises(KeyboardInterrupt):
+        cu.fit(digits.train, lanes, recipe=IMAGES, done=done)
+    assert seen == [0, 1, 2, 3, 4, 5]
+
+
+def test_progress_counts_lane_epochs(digits: cu.Dataset) -> None:
+    ticks: list[int] = []
+    cu.fit(digits.train, [cu.Lane("naive", s) for s in range(7)], recipe=IMAGES, progress=ticks.append)
+    assert sorted(ticks) == [2, 2, 5, 5]
+
+
+def test_learning_rate_follows_bag_of_tricks() -> None:
+    """Warm-up 0.4667, 0.6, ... 1 over five epochs; drops at 80 and 90 % of the epochs."""
+    recipe = cu.Recipe("small-conv", epochs=200, batch=128, drop=0.01)
+    factors = [recipe.factor(epoch) for epoch in range(200)]
+    np.testing.assert_allclose(factors[:5], [0.46667, 0.6, 0.73333, 0.86667, 1.0], atol=1e-5)
+    np.testing.assert_allclose([factors[159], factors[160], factors[179], factors[180]], [1, 0.01, 0.01, 0.0001])
+
+
+def test_small_data_and_large_batches(wine: cu.Data) -> None:
+    """Fewer examples than a batch: the batch shrinks, and training still moves."""
+    few = wine.take(np.arange(0, len(wine), 9))
+    fitted = cu.fit(few, [cu.Lane()], recipe=cu.Recipe("mlp", epochs=30, batch=512))
+    assert (fitted.probabilities(few)[0].argmax(1) == few.labels).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("lanes", "sentence"),
+    [
+        ([], "no lanes"),
+        ([cu.Lane("ubrs")], "needs class uncertainties"),
+    ],
+)
+def test_refusals(lanes: list[cu.Lane], sentence: str, digits: cu.Dataset) -> None:
+    with pytest.raises(cu.InputError, match=sentence):
+        cu.fit(digits.train, lanes)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: cu.Lane("ldma"), "unknown method 'ldma': did you mean 'ldam'"),
+        (lambda: cu.Lane(lr=0.0), "learning rate is 0"),
+        (lambda: cu.Lane(lr=-1.0), "learning rate is -1"),
+        (lambda: cu.Lane(lr=float("nan")), "learning rate is nan"),
+        (lambda: cu.Lane(seed=-1), "seed is -1"),
+        (lambda: cu.Lane(fold=(5, 5)), "fold is"),
+        (lambda: cu.Lane(fold=(0, 1)), "fold is"),
+        (lambda: cu.Recipe("mlp", epochs=0, batch=1), "epochs is 0"),
+        (lambda: cu.Recipe("mlp", epochs=1, batch=0), "batch is 0"),
+    ],
+)
+def test_wrong_lanes_and_recipes(make: object, sentence: str) -> None:
+    with pytest.raises(cu.InputError, match=sentence):
+        make()  # type: ignore[operator]
+
+
+def test_wrong_network_for_the_data(wine: cu.Data) -> None:
+    with pytest.raises(cu.InputError, match="takes images"):
+        cu.fit(wine, [cu.Lane()], recipe=IMAGES)
+    with pytest.raises(cu.InputError, match="unknown network 'mpl': did you mean 'mlp'"):
+        cu.fit(wine, [cu.Lane()], recipe=cu.Recipe("mpl", epochs=1, batch=2))
+
+
+def test_order_of_a_fold_fills_the_epoch(digits: cu.Dataset) -> None:
+    """An epoch always has the data's length; a lane with fewer examples goes round again."""
+    labels = digits.train.labels[:100]
+    order = draw_order(stream(0, "order"), labels, cu.normalise(np.bincount(labels)), True, 250)
+    assert sorted(order[:100]) == sorted(order[100:200]) == list(range(100))
+    assert len(order) == 250
+
+
+@pytest.mark.gpu
+def test_gpu_lane_is_the_cpu_lane(digits: cu.Dataset) -> None:
+    """Not the same bits, but the same training: two epochs stay close."""
+    lanes, stats = [cu.Lane("naive"), cu.Lane("ldam-rw"), cu.Lane("ubrs")], stats_of(digits.train)
+    cpu, gpu = (cu.fit(digits.train, lanes, recipe=IMAGES, stats=stats, device=d).probabilities(digits.test) for d in ("cpu", "cuda"))
+    assert np.abs(cpu - gpu).mean() < 0.01
