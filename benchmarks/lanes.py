@@ -2,8 +2,8 @@
 
     make bench
 
-Separate means the plain network (torch's own layers, torch.optim.SGD, F.cross_entropy) trained one after the other in a plain loop,
-with its batches drawn before the clock starts. Ratios, not times: the machine's load cancels.
+Separate means the plain network (torch's own layers, torch.optim.SGD, F.cross_entropy, torch's own threads) trained one after the
+other in a plain loop without augmentation; ours crops too. Ratios, not times, and in turns: the machine's load cancels.
 """
 
 import statistics
