@@ -60,9 +60,9 @@ def test_a_lane_alone_is_the_lane_among_others(network: str, digits: cu.Dataset,
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("classes", [2, 7])
-@pytest.mark.parametrize("size", [3, 13])
+@pytest.mark.parametrize("size", [3, 13, 96])
 def test_a_place_in_the_stack_changes_no_bit(network: str, classes: int, size: int) -> None:
-    """Odd sizes too, where a lane's matrices would not start on a 64-byte boundary."""
+    """Odd sizes too, where a lane's matrices would not start on a 64-byte boundary, and ones that torch spreads over threads."""
     rng, row = np.random.default_rng(0), NETWORKS[network]
     inputs = rng.integers(0, 256, (70, 3, size, 9)).astype(np.uint8) if row.images else rng.normal(size=(70, size))
     data = cu.Data(inputs, np.arange(70) % classes)
@@ -141,7 +141,7 @@ def test_every_method_trains_and_is_judged(method: str, digits: cu.Dataset) -> N
 @pytest.mark.parametrize("method", ["naive", "ldam", "vs", "focal"])
 def test_module_is_the_lane(method: str, digits: cu.Dataset) -> None:
     """The plain network takes raw images and gives the lane's probabilities."""
-    fitted = cu.fit(digits.train, [cu.Lane("naive", 3), cu.Lane(method)], recipe=IMAGES)
+    fitted = cu.fit(digits.train, [cu.Lane("naive", 3), cu.Lane(method)], recipe=IMAGES, device="cpu")
     module = fitted.module(1)
     with torch.no_grad():
         probabilities = module(torch.from_numpy(digits.test.inputs)).softmax(-1)

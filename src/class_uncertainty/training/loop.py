@@ -24,6 +24,8 @@ from class_uncertainty.training.recipe import Lane, Recipe, Result, default_reci
 from class_uncertainty.training.stack import SGD, Stack, State, stacked
 from class_uncertainty.training.streams import draw_order, stream
 
+SMALL = 2**15  # numbers in a batch of one lane: 32 grey images of 32 x 32, or 32 rows of 1,024 features
+
 Progress = Callable[[int], None]  # told how many lane-epochs have just been done
 Done = Callable[[int, Result], None]  # told the position and the result of each lane that has just finished
 
@@ -49,8 +51,9 @@ def fit(
 ) -> Fit:
     """Train every lane. `stats` carries the class uncertainties for methods that use them; `test` is what results are judged on.
 
-    On a CPU as many stacks train at once as torch has threads, each on one thread: faster for small networks than several threads on
-    one stack, never slowed down by other programs' load at every step, and the same bits whatever the number of cores.
+    Where batches are small (SMALL), as many stacks train at once on a CPU as torch has threads, each on one thread: faster than several
+    threads that wait for each other at every operation, and far faster where other programs run too. That depends on the data and
+    the recipe alone, never on the lanes.
     """
     recipe, device = recipe or default_recipe(train), device or default_device()
     _check(train, lanes, recipe, stats, test)
@@ -58,7 +61,8 @@ def fit(
     fitted = Fit(recipe, train.shape, train.classes, list(lanes), device, mean, std)
     width, stop = NETWORKS[recipe.network].width, Event()
     groups = [list(lanes[start : start + width]) for start in range(0, len(lanes), width)]
-    with _workers(device, len(groups)) as pool:
+    small = device == "cpu" and recipe.batch * int(np.prod(train.shape)) <= SMALL
+    with _workers(min(len(groups), torch.get_num_threads()) if small else 1, one_thread=small) as pool:
         ends = [pool.submit(_run, fitted, train, group, stats, test, progress or _silent, stop) for group in groups]
         try:
             for end in ends:
@@ -76,15 +80,11 @@ def fit(
 
 
 @contextmanager
-def _workers(device: str, stacks: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that train a stack each, torch using one thread in each of them; on a GPU one after the other."""
+def _workers(count: int, one_thread: bool) -> Iterator[ThreadPoolExecutor]:
+    """Threads that train a stack each; torch uses one thread in each of them, or all that it has."""
     before = torch.get_num_threads()
-    if device != "cpu":
-        with ThreadPoolExecutor(1) as pool:
-            yield pool
-        return
     try:
-        with ThreadPoolExecutor(min(stacks, before), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1 if one_thread else before,)) as pool:
             yield pool
     finally:
         torch.set_num_threads(before)
