@@ -16,11 +16,14 @@ def measured(
 ) -> Estimate:
     """The estimate, from the store or trained now; its members' results are stored as the naive lanes they are."""
     key = estimate_key(dataset.fingerprint, estimator, members, recipe, seed, default_device())
+
+    def keep(at: int, result: Result) -> None:
+        lane = Lane(result.method, result.seed, result.lr, result.fold)
+        store.add(_key(dataset, lane, recipe, None), dataset.fingerprint, result)
+
     found = store.get_estimate(key)
     if found is None:
-        found = estimate(dataset, estimator, members, recipe, seed, progress=progress)
-        for result in found.results:
-            store.add(_key(dataset, Lane(result.method, result.seed, result.lr, result.fold), recipe, None), dataset.fingerprint, result)
+        found = estimate(dataset, estimator, members, recipe, seed, progress=progress, done=keep)
         store.add_estimate(key, dataset.fingerprint, found)
     return found
 
