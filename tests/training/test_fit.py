@@ -66,8 +66,10 @@ def test_a_place_in_the_stack_changes_no_bit(network: str, classes: int, size: i
     rng, row = np.random.default_rng(0), NETWORKS[network]
     inputs = rng.integers(0, 256, (70, 3, size, 9)).astype(np.uint8) if row.images else rng.normal(size=(70, size))
     data = cu.Data(inputs, np.arange(70) % classes)
-    p = cu.fit(data, [cu.Lane()] * row.width, recipe=cu.Recipe(network, epochs=2, batch=17), device="cpu").probabilities(data)
-    assert np.array_equal(p, np.broadcast_to(p[0], p.shape))
+    for method in ("naive", "focal", "ldam"):
+        fitted = cu.fit(data, [cu.Lane(method)] * row.width, recipe=cu.Recipe(network, epochs=2, batch=17), device="cpu")
+        p = fitted.probabilities(data)
+        assert np.array_equal(p, np.broadcast_to(p[0], p.shape))
 
 
 @pytest.mark.parametrize("network", NETWORKS)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional as F
 
 from class_uncertainty.data import Data, check_judge, check_trainable, stratified
 from class_uncertainty.data.augmentation import crop, flip
@@ -230,8 +231,14 @@ class _Knobs:
         self.by_weights = torch.tensor([lane.value.reduction == "weights" for lane in lanes], device=device)
 
     def loss(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Logits (lanes, B, C), labels (lanes, B) -> (lanes,)."""
-        targets = torch.nn.functional.one_hot(labels, z.shape[-1]).to(z.dtype)
-        z = losses.adjust_logits(z, labels, self.margin, self.divisor, self.beta, self.scale)
-        each = losses.per_example(z, targets, labels, self.gamma, self.sigmoid)
+        """Logits (lanes, B, C), labels (lanes, B) -> (lanes,).
+
+        Padded to 32 examples or a multiple: torch computes exp and log of a tensor's last few numbers otherwise than of the rest,
+        and the last lane of a stack must not be the one that holds them.
+        """
+        size, more = z.shape[1], -z.shape[1] % 32
+        z, known = F.pad(z, (0, 0, 0, more)), F.pad(labels, (0, more))
+        targets = F.one_hot(known, z.shape[-1]).to(z.dtype)
+        z = losses.adjust_logits(z, known, self.margin, self.divisor, self.beta, self.scale)
+        each = losses.per_example(z, targets, known, self.gamma, self.sigmoid)[:, :size]
         return losses.reduce(each, self.weight.gather(1, labels), self.by_weights)
