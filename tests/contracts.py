@@ -317,7 +317,8 @@ def check_uncertainty_row_has_a_counterpart(method: Method) -> None:
     other = METHODS[method.counterpart]
     assert not other.uses_uncertainty
     assert other.knobs.keys() == method.knobs.keys()
-    assert (other.focal, other.head, other.scale, other.beta) == (method.focal, method.head, method.scale, method.beta)
+    for field in ("focal", "head", "scale", "beta", "reduction"):
+        assert getattr(other, field) == getattr(method, field), field
 
 
 def check_equal_counts_sample_and_weigh_naively(method: Method) -> None:

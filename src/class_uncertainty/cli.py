@@ -141,6 +141,8 @@ def train(
 
     with session(store, as_json) as now:
         dataset, recipe = now.prepare(data, epochs)
+        if save:
+            now.check_savable(save)
         found = now.measure(dataset, recipe, estimator, members) if lane.value.uses_uncertainty else None
         result, files = now.train(dataset, recipe, found, lane, save)
         now.show_comparison(dataset, [result])
@@ -251,7 +253,12 @@ def main() -> None:
     except MachineFault as error:
         print(f"cu: {error}", file=sys.stderr)
         sys.exit(1)
-    except MemoryError:
+    except OSError as error:
+        print(f"cu: {error.filename or 'output'}: {error.strerror}.", file=sys.stderr)
+        sys.exit(1)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "alloc" not in str(error) and "out of memory" not in str(error):
+            raise
         print("cu: the machine has too little memory for this.", file=sys.stderr)
         sys.exit(1)
 

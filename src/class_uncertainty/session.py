@@ -78,13 +78,16 @@ class Session:
         self.say("\n".join(terminal.footnotes(rows)))
         return {"data": dataset.name, "fingerprint": dataset.fingerprint, "methods": [asdict(row) for row in rows]}
 
+    def check_savable(self, save: Path) -> None:
+        from class_uncertainty.training.saving import check_savable
+
+        check_savable(save)
+
     def train(self, dataset: Dataset, recipe: Recipe, found: Estimate | None, lane: Lane, save: Path | None) -> tuple[Result, list[Path]]:
         """One lane, trained anew since the store keeps no weights -> (its result, the files written)."""
         from class_uncertainty.results.runs import train
         from class_uncertainty.training import saving
 
-        if save:
-            saving.check_savable(save)
         with terminal.progress_bar(f"training {lane.name}", recipe.epochs) as progress:
             fitted = train(self.store, dataset, [lane], recipe, found.stats if found else None, progress)
         result = fitted.results[0]

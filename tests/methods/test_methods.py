@@ -152,17 +152,17 @@ def test_ldam_weights_come_in_the_second_stage(name):
     assert not np.allclose(plan(METHODS[name], LONG_TAIL, 160, 200).weight, 1)
 
 
-FORMS = {  # gamma, sigmoid form, head, scale, beta, reduction at the last epoch, from recipes.md 1.6 and 8
+FORMS = {  # gamma, sigmoid form, head, scale, beta, reduction at the last epoch, recipes.md 1.6 and 8; reductions: Eq. 4, LDAM-DRW
     "naive": (0, False, "linear", 1, 0, "mean"),
     "focal": (2, True, "linear", 1, 0, "mean"),
-    "cb": (0, False, "linear", 1, 0, "weights"),
+    "cb": (0, False, "linear", 1, 0, "mean"),
     "cb-focal": (2, True, "linear", 1, 0, "mean"),
     "ubrw": (0, False, "linear", 1, 0, "mean"),
     "ubrw-focal": (2, True, "linear", 1, 0, "mean"),
     "ldam": (0, False, "cosine", 30, 0, "mean"),
     "ldam-rw": (0, False, "cosine", 30, 0, "weights"),
     "ubm-ldam": (0, False, "cosine", 30, 0, "mean"),
-    "2s-csce": (0, False, "linear", 1, 0, "weights"),
+    "2s-csce": (0, False, "linear", 1, 0, "mean"),
     "2s-cb-focal": (2, True, "linear", 1, 0, "mean"),
     "logit-adjust": (0, False, "linear", 1, 1, "mean"),
     "vs": (0, False, "linear", 1, 1, "mean"),

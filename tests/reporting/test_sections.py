@@ -1,5 +1,6 @@
 """From the store to sections: what is shown together belongs together."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,10 @@ def digits() -> cu.Dataset:
 
 
 @pytest.fixture
-def store(tmp_path: Path, digits: cu.Dataset) -> Store:
-    store = Store(tmp_path / "runs.sqlite")
-    store.add_data(digits)
-    return store
+def store(tmp_path: Path, digits: cu.Dataset) -> Iterator[Store]:
+    with Store(tmp_path / "runs.sqlite") as store:
+        store.add_data(digits)
+        yield store
 
 
 def test_naive_keeps_the_seeds_of_the_comparison(store: Store, digits: cu.Dataset) -> None:

@@ -1,5 +1,7 @@
 """fit(): lanes are independent, follow the equations of plain PyTorch, and come out as plain networks."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -140,8 +142,8 @@ def test_every_method_trains_and_is_judged(method: str, digits: cu.Dataset) -> N
     assert result.error == pytest.approx(np.dot(result.class_errors, digits.test.counts) / len(digits.test))
 
 
-@pytest.mark.parametrize("method", ["naive", "ldam", "vs", "focal"])
-def test_module_is_the_lane(method: str, digits: cu.Dataset) -> None:
+@pytest.mark.parametrize("method", ["naive", "ldam", "vs", "focal", cu.Method(scale=4.0)], ids=str)
+def test_module_is_the_lane(method: str | cu.Method, digits: cu.Dataset) -> None:
     """The plain network takes raw images and gives the lane's probabilities."""
     fitted = cu.fit(digits.train, [cu.Lane("naive", 3), cu.Lane(method)], recipe=IMAGES, device="cpu")
     module = fitted.module(1)
@@ -187,7 +189,8 @@ def test_results_arrive_as_stacks_end(digits: cu.Dataset) -> None:
     lanes = [cu.Lane("naive", s) for s in range(12)]
     with pytest.raises(KeyboardInterrupt):
         cu.fit(digits.train, lanes, recipe=IMAGES, done=done)
-    assert seen == [0, 1, 2, 3, 4, 5]
+    assert {0, 1, 2, 3, 4} <= set(seen) or {5} == set(seen)
+    assert seen[-1] == 5
 
 
 def test_progress_counts_lane_epochs(digits: cu.Dataset) -> None:
@@ -196,8 +199,8 @@ def test_progress_counts_lane_epochs(digits: cu.Dataset) -> None:
     assert sorted(ticks) == [2, 2, 5, 5]
 
 
-def test_learning_rate_follows_bag_of_tricks() -> None:
-    """Warm-up 0.4667, 0.6, ... 1 over five epochs; drops at 80 and 90 % of the epochs."""
+def test_learning_rate_warms_up_and_drops() -> None:
+    """Warm-up 0.4667, 0.6, ... 1 over five epochs as in Bag-of-Tricks; drops in epochs 161 and 181, counted from 1, as in LDAM-DRW."""
     recipe = cu.Recipe("small-conv", epochs=200, batch=128, drop=0.01)
     factors = [recipe.factor(epoch) for epoch in range(200)]
     np.testing.assert_allclose(factors[:5], [0.46667, 0.6, 0.73333, 0.86667, 1.0], atol=1e-5)
@@ -233,6 +236,11 @@ def test_refusals(lanes: list[cu.Lane], sentence: str, digits: cu.Dataset) -> No
         (lambda: cu.Lane(seed=-1), "seed is -1"),
         (lambda: cu.Lane(fold=(5, 5)), "fold is"),
         (lambda: cu.Lane(fold=(0, 1)), "fold is"),
+        (lambda: cu.Lane(fold=(0.5, 2)), "fold is"),  # type: ignore[arg-type]
+        (lambda: cu.Lane(fold=(0, 2, 3)), "fold is"),  # type: ignore[arg-type]
+        (lambda: cu.Lane(seed=2**63), "seed is"),
+        (lambda: cu.Lane(seed=True), "seed is True"),
+        (lambda: cu.Recipe("mlp", epochs=1, batch=2, crop=-1), "crop is -1"),
         (lambda: cu.Recipe("mlp", epochs=0, batch=1), "epochs is 0"),
         (lambda: cu.Recipe("mlp", epochs=1, batch=0), "batch is 0"),
     ],
@@ -245,6 +253,12 @@ def test_wrong_lanes_and_recipes(make: object, sentence: str) -> None:
 def test_wrong_network_for_the_data(wine: cu.Data) -> None:
     with pytest.raises(cu.InputError, match="takes images"):
         cu.fit(wine, [cu.Lane()], recipe=IMAGES)
+    for change, sentence in (({"crop": 1}, "crops or flips"), ({"flip": True}, "crops or flips"), ({"batch": 1}, "batch is 1")):
+        recipe = dataclasses.replace(FEATURES["mlp"], **change)
+        with pytest.raises(cu.InputError, match=sentence):
+            cu.fit(wine, [cu.Lane()], recipe=recipe)
+    with pytest.raises(cu.InputError, match="device 'gpu' is not one"):
+        cu.fit(wine, [cu.Lane()], device="gpu")
     with pytest.raises(cu.InputError, match="unknown network 'mpl': did you mean 'mlp'"):
         cu.fit(wine, [cu.Lane()], recipe=cu.Recipe("mpl", epochs=1, batch=2))
 

@@ -18,7 +18,7 @@ def long_tail(data: Data, ratio: float, seed: int = 0) -> Data:
         raise InputError(f"seed is {seed}: it must be a whole number from 0 to 2 ** 32 - 1.")
     if len(data.classes) < 2:
         raise InputError(f"there is one class only, {data.classes[0]!r}: a long tail needs at least two.")
-    classes, largest = len(data.classes), int(data.counts.min())
+    classes, largest = len(data.classes), int(np.min(data.counts))
     counts = [int(largest * (1 / ratio) ** (c / (classes - 1))) for c in range(classes)]
     if counts[-1] < 2:
         raise InputError(

@@ -20,6 +20,16 @@ class Spec:
     root: Path | None
     seed: int
 
+    @property
+    def name(self) -> str:
+        """The same data have the same name: 'digits-lt:20.0' is 'digits-lt:20'."""
+        try:
+            argument = f"{float(self.argument):g}"
+        except ValueError:
+            argument = self.argument
+        query = "&".join(f"{option}={value}" for option, value in sorted(self.options.items()))
+        return self.source + (f":{argument}" if argument else "") + (f"?{query}" if query else "")
+
 
 @dataclass(frozen=True)
 class Source:
@@ -32,7 +42,7 @@ class Source:
 def load(spec: str, *, root: str | Path | None = None, seed: int = 0) -> Dataset:
     """The data set of that name; `root` is the folder for sources that read files, `seed` draws the subset of a long tail."""
     parsed = _parse(spec, Path(root) if root else None, seed)
-    return Dataset(spec, *SOURCES[parsed.source].read(parsed))
+    return Dataset(parsed.name, *SOURCES[parsed.source].read(parsed))
 
 
 def _parse(spec: str, root: Path | None, seed: int) -> Spec:

@@ -71,6 +71,15 @@ ESTIMATORS: dict[str, Estimator] = {
 }
 
 
+def lanes_of(estimator: str, members: int, seed: int) -> list[Lane]:
+    """What an estimator trains."""
+    if estimator not in ESTIMATORS:
+        raise unknown("estimator", estimator, ESTIMATORS)
+    if members < 1:
+        raise InputError(f"members is {members}: an ensemble needs one at least.")
+    return ESTIMATORS[estimator].lanes(members, seed)
+
+
 def estimate(
     data: Data | Dataset, estimator: str = "ensemble", members: int = 5, recipe: Recipe | None = None, seed: int = 0, **fit_options: Any
 ) -> Estimate:
@@ -80,14 +89,10 @@ def estimate(
     """
     from class_uncertainty.training.loop import fit
 
-    if estimator not in ESTIMATORS:
-        raise unknown("estimator", estimator, ESTIMATORS)
-    if members < 1:
-        raise InputError(f"members is {members}: an ensemble needs one at least.")
+    lanes = lanes_of(estimator, members, seed)
     train, test = (data.train, data.test) if isinstance(data, Dataset) else (data, None)
-    row = ESTIMATORS[estimator]
-    fitted = fit(train, row.lanes(members, seed), recipe=recipe, test=test, **fit_options)
+    fitted = fit(train, lanes, recipe=recipe, test=test, **fit_options)
     for result in fitted.results:
         if result.diverged is not None:
             raise InputError(f"the member of seed {result.seed} diverged in epoch {result.diverged}: lower the learning rate.")
-    return Estimate(estimator, row.score(fitted, train), train.labels, tuple(fitted.results))
+    return Estimate(estimator, ESTIMATORS[estimator].score(fitted, train), train.labels, tuple(fitted.results))

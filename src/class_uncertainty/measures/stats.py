@@ -93,8 +93,8 @@ def digest(uncertainty: Vector) -> str:
 def normalise(mu: ArrayLike) -> Vector:
     """mu / sum(mu) (Eqs. 7 and 10)."""
     mu = np.asarray(mu, dtype=np.float64)
-    if not mu.sum() > 0:
-        raise InputError(f"a measure that sums to {mu.sum():g} cannot be normalised: some class must have a value above 0.")
+    if not np.isfinite(mu).all() or (mu < 0).any() or not mu.any():
+        raise InputError("a measure must be finite and not negative, and above 0 for some class, to be normalised.")
     return mu / mu.sum()
 
 

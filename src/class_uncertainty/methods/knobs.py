@@ -42,7 +42,7 @@ def to_max(tau: float) -> Unit:
     """Largest is tau (Eq. 12)."""
 
     def unit(raw: Vector) -> Vector:
-        return tau * raw / raw.max()
+        return tau * raw / np.max(raw)
 
     unit.__name__ = f"to_max({tau:g})"
     return unit
@@ -50,7 +50,7 @@ def to_max(tau: float) -> Unit:
 
 def to_min(raw: Vector) -> Vector:
     """Smallest is 1."""
-    return raw / raw.min()
+    return raw / np.min(raw)
 
 
 def as_is(raw: Vector) -> Vector:

@@ -26,9 +26,9 @@ def sampling(about: str, measure: Measure, ramp: Ramp = always, counterpart: str
     return Method(about, counterpart, alpha=Knob(measure, normalise, ramp))
 
 
-def weighting(about: str, measure: Measure, ramp: Ramp = always, counterpart: str = "", reduction: str = "mean") -> Method:
+def weighting(about: str, measure: Measure, ramp: Ramp = always, counterpart: str = "") -> Method:
     """w follows a measure."""
-    return Method(about, counterpart, weight=Knob(measure, to_classes, ramp), reduction=reduction)
+    return Method(about, counterpart, weight=Knob(measure, to_classes, ramp))
 
 
 def focal(about: str, measure: Measure | None = None, ramp: Ramp = always, counterpart: str = "", gamma: float = 2.0) -> Method:
@@ -58,7 +58,7 @@ METHODS: dict[str, Method] = {
     "pb-ubrs": sampling("from natural to class uncertainty over the epochs", uncertainty, linear, counterpart="pb-rs"),
     # reweighting
     "focal": focal("focal loss, sigmoid form, gamma 2"),
-    "cb": weighting("class-balanced loss: weights by the effective number", effective(), reduction="weights"),
+    "cb": weighting("class-balanced loss: weights by the effective number", effective()),
     "cb-focal": focal("focal loss with effective-number weights", effective()),
     "ubrw": weighting("reweighting by class uncertainty", uncertainty, counterpart="cb"),
     "ubrw-focal": focal("focal loss weighted by class uncertainty", uncertainty, counterpart="cb-focal"),
@@ -72,7 +72,7 @@ METHODS: dict[str, Method] = {
     "2s-cb-rs": sampling("second stage: class-balanced resampling", uniform, late),
     "2s-pb-rs": sampling("second stage: progressively balanced resampling", uniform, late_linear),
     "2s-ubrs": sampling("second stage: resampling by class uncertainty", uncertainty, late, counterpart="2s-cb-rs"),
-    "2s-csce": weighting("second stage: cost-sensitive weights, 1 / N", cardinality(), late, reduction="weights"),
+    "2s-csce": weighting("second stage: cost-sensitive weights, 1 / N", cardinality(), late),
     "2s-focal": focal("second stage: focal loss", ramp=late),
     "2s-cb-focal": focal("second stage: focal loss with effective-number weights", effective(), late),
     "2s-ubrw": weighting("second stage: weights by class uncertainty", uncertainty, late, counterpart="2s-csce"),

@@ -12,7 +12,7 @@ from class_uncertainty.estimation import Estimate
 from class_uncertainty.measures import digest
 from class_uncertainty.reporting.tables import ClassRow, Gallery, Picture, Section, class_rows, method_rows
 from class_uncertainty.results import Known, Store
-from class_uncertainty.training import Result
+from class_uncertainty.training import Recipe, Result
 
 WORST, EACH = 3, 8  # classes in the gallery, pictures of each kind
 
@@ -21,6 +21,9 @@ def sections(store: Store, only: str | None = None, read: Callable[[str], Datase
     """All that is stored, or only of the data set named `only`. `read` loads a data set again, for its pictures."""
     known = store.data()
     found = [section for data in known if only in (None, data.name) for section in _of_data(store, data, read)]
+    for i, section in enumerate(found):  # data that changed under one name
+        again = sum(other.name == section.name for other in found[:i])
+        found[i] = replace(section, name=f"{section.name} ({again + 1})") if again else section
     if not found:
         names = ", ".join(data.name for data in known) or "nothing"
         raise InputError(f"store {store.path} has no results{f' of {only!r}' if only else ''}: it holds {names}.")
@@ -28,20 +31,32 @@ def sections(store: Store, only: str | None = None, read: Callable[[str], Datase
 
 
 def _of_data(store: Store, data: Known, read: Callable[[str], Dataset]) -> list[Section]:
+    """A section for each recipe and device: only what was trained alike is compared."""
     results = [result for result in store.results(data.fingerprint) if result.fold is None]
-    estimates = {estimate.results[0].recipe: estimate for estimate in store.estimates(data.fingerprint)}  # the last of each recipe
-    recipes = list(dict.fromkeys(result.recipe for result in results))
-    same_name = [other.fingerprint for other in store.data() if other.name == data.name]
+    estimates = store.estimates(data.fingerprint)
+    kinds = list(dict.fromkeys(_kind(result) for result in results))
+    words = [asdict(recipe) | {"device": device} for recipe, device in kinds]
     found = []
-    for recipe in recipes:
-        section = _section(data, [r for r in results if r.recipe == recipe], estimates.get(recipe), read)
-        differences = [f" {data.fingerprint[:8]}"] if len(same_name) > 1 else []
-        differences += [f" {field} {value}" for field, value in asdict(recipe).items() if any(getattr(r, field) != value for r in recipes)]
-        found.append(replace(section, name=",".join([data.name, *differences])))
+    for kind, mine in zip(kinds, words, strict=True):
+        section = _section(
+            data,
+            [result for result in results if _kind(result) == kind],
+            [estimate for estimate in estimates if _kind(estimate.results[0]) == kind],
+            read,
+        )
+        apart = [f"{field} {value}" for field, value in mine.items() if any(other[field] != value for other in words)]
+        found.append(replace(section, name=", ".join([data.name, *apart])))
     return found
 
 
-def _section(data: Known, results: list[Result], estimate: Estimate | None, read: Callable[[str], Dataset]) -> Section:
+def _kind(result: Result) -> tuple[Recipe, str]:
+    return result.recipe, result.device
+
+
+def _section(data: Known, results: list[Result], estimates: list[Estimate], read: Callable[[str], Dataset]) -> Section:
+    """With the estimate that was used last, or stored last if none was used."""
+    used = {result.uncertainty: i for i, result in enumerate(results)}
+    estimate = max(reversed(estimates), key=lambda estimate: used.get(digest(estimate.raw), -1), default=None)  # max: the first of equals
     measured_by = digest(estimate.raw) if estimate else ""
     shown = [result for result in results if result.uncertainty in ("", measured_by)]
     notes = [f"{len(results) - len(shown)} results used another estimate and are not shown."] if len(shown) < len(results) else []

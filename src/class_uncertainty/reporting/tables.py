@@ -94,17 +94,22 @@ class MethodRow:
     aso_warning: str | None
 
 
+Key = tuple[str, str, float]  # method, its fields in words (a row may have been redefined), learning rate
+
+
 def method_rows(results: Sequence[Result]) -> list[MethodRow]:
     """In the order the methods first appear."""
-    groups: dict[tuple[str, float], list[Result]] = {}
+    groups: dict[Key, list[Result]] = {}
     for result in results:
-        groups.setdefault((result.method, result.lr), []).append(result)
-    errors = {key: [r.error for r in group if r.scores] for key, group in groups.items()}
-    return [_method_row(key, group, errors) for key, group in groups.items()]
+        groups.setdefault((result.method, repr(sorted(result.plan.items())), result.lr), []).append(result)
+    errors: dict[tuple[str, float], list[float]] = {}
+    for (method, _, lr), group in groups.items():  # of a redefined row, what was stored last
+        errors[method, lr] = [result.error for result in group if result.scores]
+    return [_method_row(method, lr, group, errors) for (method, _, lr), group in groups.items()]
 
 
-def _method_row(key: tuple[str, float], group: list[Result], errors: dict[tuple[str, float], list[float]]) -> MethodRow:
-    (method, lr), mine = key, errors[key]
+def _method_row(method: str, lr: float, group: list[Result], errors: dict[tuple[str, float], list[float]]) -> MethodRow:
+    mine = [result.error for result in group if result.scores]
     good = [result.scores for result in group if result.scores]
     naive = errors.get(("naive", lr), [])
     counterpart = METHODS[method].counterpart if method in METHODS else ""

@@ -10,6 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from class_uncertainty.reporting.tables import ClassRow, MethodRow, spearman
 
@@ -36,7 +37,7 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int
     for i, column in enumerate(columns):
         table.add_column(column, justify="left" if i < left else "right", no_wrap=i == 0)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # Text: a class may be called [red]
     return table
 
 

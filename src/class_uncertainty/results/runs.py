@@ -3,27 +3,24 @@
 from collections.abc import Sequence
 
 from class_uncertainty.data import Dataset
-from class_uncertainty.estimation import Estimate, estimate
+from class_uncertainty.estimation import Estimate, estimate, lanes_of
 from class_uncertainty.measures import Stats
 from class_uncertainty.results.store import Store, estimate_key, lane_key
 from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.fitted import Fit
-from class_uncertainty.training.loop import Progress, default_device, fit
+from class_uncertainty.training.loop import Done, Progress, default_device, fit
 
 
 def measured(
     store: Store, dataset: Dataset, recipe: Recipe, estimator: str, members: int, seed: int = 0, progress: Progress | None = None
 ) -> Estimate:
     """The estimate, from the store or trained now; its members' results are stored as the naive lanes they are."""
-    key = estimate_key(dataset.fingerprint, estimator, members, recipe, seed, default_device())
-
-    def keep(at: int, result: Result) -> None:
-        lane = Lane(result.method, result.seed, result.lr, result.fold)
-        store.add(_key(dataset, lane, recipe, None), dataset.fingerprint, result)
-
+    keys = [_key(dataset, lane, recipe, None) for lane in lanes_of(estimator, members, seed)]
+    key = estimate_key(estimator, keys)
     found = store.get_estimate(key)
     if found is None:
-        found = estimate(dataset, estimator, members, recipe, seed, progress=progress, done=keep)
+        done: Done = lambda at, result: store.add(keys[at], dataset.fingerprint, result)  # noqa: E731
+        found = estimate(dataset, estimator, members, recipe, seed, progress=progress, done=done)
         store.add_estimate(key, dataset.fingerprint, found)
     return found
 

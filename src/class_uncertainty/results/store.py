@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -25,8 +26,12 @@ ENGINE = 1  # raised when a change of the loop changes results: then nothing sto
 
 LAYOUT = """
 CREATE TABLE data (fingerprint TEXT PRIMARY KEY, name TEXT, classes TEXT, counts TEXT);
-CREATE TABLE results (key TEXT PRIMARY KEY, data TEXT, method TEXT, lr REAL, seed INTEGER, error REAL, document TEXT);
-CREATE TABLE estimates (key TEXT PRIMARY KEY, data TEXT, estimator TEXT, members INTEGER, labels_and_probabilities BLOB, results TEXT);
+CREATE TABLE results (
+    key TEXT PRIMARY KEY, engine INTEGER, data TEXT, method TEXT, lr REAL, seed INTEGER, error REAL, document TEXT
+);
+CREATE TABLE estimates (
+    key TEXT PRIMARY KEY, engine INTEGER, data TEXT, estimator TEXT, members INTEGER, labels_and_probabilities BLOB, results TEXT
+);
 """
 
 
@@ -61,6 +66,7 @@ class Store:
 
     def _prepare(self) -> None:
         """Lay out a new file; refuse one that is not ours."""
+        self.connection.execute("BEGIN IMMEDIATE" if self._is_new() else "BEGIN")  # two commands may lay out one file at once
         (version,) = self.connection.execute("PRAGMA user_version").fetchone()
         (tables,) = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if version > VERSION:
@@ -68,7 +74,13 @@ class Store:
         if version == 0 and tables:
             raise InputError(f"{self.path} is another program's SQLite file: choose another --store.")
         if version == 0:
-            self.connection.executescript(f"BEGIN; {LAYOUT} PRAGMA user_version = {VERSION}; COMMIT;")
+            for statement in filter(str.strip, LAYOUT.split(";")):
+                self.connection.execute(statement)
+            self.connection.execute(f"PRAGMA user_version = {VERSION}")
+        self.connection.commit()
+
+    def _is_new(self) -> bool:
+        return self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
 
     def __enter__(self) -> "Store":
         return self
@@ -78,13 +90,15 @@ class Store:
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
-        """SQLite's errors as one sentence."""
+        """SQLite's errors, and damaged documents, as one sentence."""
         try:
             yield
+        except InputError:
+            raise
         except sqlite3.OperationalError as error:
             raise MachineFault(f"store {self.path}: {error}; what it held before is intact.") from error
-        except sqlite3.DatabaseError as error:
-            raise InputError(f"{self.path} is not a store: {error}.") from error
+        except (sqlite3.DatabaseError, ValueError, KeyError, TypeError, BadZipFile) as error:
+            raise InputError(f"{self.path} is not a store, or it is damaged: {error}.") from error
 
     def _write(self, statement: str, *values: Any) -> None:
         with self._faults(), self.connection:
@@ -104,36 +118,40 @@ class Store:
         return [Known(f, name, tuple(json.loads(classes)), tuple(json.loads(counts))) for f, name, classes, counts in rows]
 
     def add(self, key: str, data: str, result: Result) -> None:
-        row = (key, data, result.method, result.lr, result.seed, result.error, json.dumps(dataclasses.asdict(result)))
-        self._write("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
+        row = (key, ENGINE, data, result.method, result.lr, result.seed, result.error, json.dumps(dataclasses.asdict(result)))
+        self._write("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
 
     def get(self, key: str) -> Result | None:
-        rows = self._read("SELECT document FROM results WHERE key = ?", key)
-        return _result(json.loads(rows[0][0])) if rows else None
+        return next(iter(self._results("key = ?", key)), None)
 
     def results(self, data: str) -> list[Result]:
-        """Every result of the data set of that fingerprint, in the order they were first stored."""
-        return [_result(json.loads(row[0])) for row in self._read("SELECT document FROM results WHERE data = ? ORDER BY rowid", data)]
+        """Every result of the data set of that fingerprint, the one stored last at the end."""
+        return self._results(f"engine = {ENGINE} AND data = ? ORDER BY rowid", data)
+
+    def _results(self, where: str, value: str) -> list[Result]:
+        rows = self._read(f"SELECT document FROM results WHERE {where}", value)
+        with self._faults():
+            return [_result(json.loads(document)) for (document,) in rows]
 
     def add_estimate(self, key: str, data: str, estimate: Estimate) -> None:
         buffer = io.BytesIO()
         np.savez_compressed(buffer, labels=estimate.labels, probabilities=estimate.probabilities)
         documents = json.dumps([dataclasses.asdict(result) for result in estimate.results])
-        row = (key, data, estimate.estimator, len(estimate.probabilities), buffer.getvalue(), documents)
-        self._write("INSERT OR REPLACE INTO estimates VALUES (?, ?, ?, ?, ?, ?)", *row)
+        row = (key, ENGINE, data, estimate.estimator, len(estimate.probabilities), buffer.getvalue(), documents)
+        self._write("INSERT OR REPLACE INTO estimates VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
 
     def get_estimate(self, key: str) -> Estimate | None:
         return next(iter(self._estimates("key = ?", key)), None)
 
     def estimates(self, data: str) -> list[Estimate]:
         """Every estimate of the data set of that fingerprint, the one stored last at the end."""
-        return self._estimates("data = ? ORDER BY rowid", data)
+        return self._estimates(f"engine = {ENGINE} AND data = ? ORDER BY rowid", data)
 
     def _estimates(self, where: str, value: str) -> list[Estimate]:
         rows = self._read(f"SELECT estimator, labels_and_probabilities, results FROM estimates WHERE {where}", value)
         found = []
         for estimator, blob, documents in rows:
-            with np.load(io.BytesIO(blob)) as arrays:
+            with self._faults(), np.load(io.BytesIO(blob)) as arrays:
                 results = tuple(_result(document) for document in json.loads(documents))
                 found.append(Estimate(estimator, arrays["probabilities"], arrays["labels"], results))
         return found
@@ -159,8 +177,8 @@ def lane_key(data: str, lane: Lane, recipe: Recipe, stats: Stats, device: str) -
     return _hash(data, lane.name, digest.hexdigest(), dataclasses.asdict(recipe), lane.seed, lane.lr or recipe.lr, lane.fold, device)
 
 
-def estimate_key(data: str, estimator: str, members: int, recipe: Recipe, seed: int, device: str) -> str:
-    return _hash(data, estimator, members, dataclasses.asdict(recipe), seed, device)
+def estimate_key(estimator: str, lane_keys: list[str]) -> str:
+    return _hash(estimator, lane_keys)
 
 
 def _hash(*parts: Any) -> str:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import partial
 from threading import Event
@@ -28,7 +28,7 @@ from class_uncertainty.training.streams import draw_order, stream
 SMALL = 2**15  # numbers in a batch of one lane: 32 grey images of 32 x 32, or 32 rows of 1,024 features
 
 Progress = Callable[[int], None]  # told how many lane-epochs have just been done
-Done = Callable[[int, Result], None]  # told the position and the result of each lane that has just finished
+Done = Callable[[int, Result], None]  # told the position and the result of each lane as its stack ends, whichever ends first
 
 
 def _silent(lane_epochs: int) -> None:
@@ -58,25 +58,30 @@ def fit(
     """
     recipe, device = recipe or default_recipe(train), device or default_device()
     _check(train, lanes, recipe, stats, test)
+    try:
+        torch.empty(0, device=device)
+    except RuntimeError:
+        raise InputError(f"device {device!r} is not one that torch has here; 'cpu' always is.") from None
     mean, std = (statistic.to(device) for statistic in _statistics(train))
     fitted = Fit(recipe, train.shape, train.classes, list(lanes), device, mean, std)
     width, stop = NETWORKS[recipe.network].width, Event()
     groups = [list(lanes[start : start + width]) for start in range(0, len(lanes), width)]
     small = device == "cpu" and recipe.batch * int(np.prod(train.shape)) <= SMALL
     with _workers(min(len(groups), torch.get_num_threads()) if small else 1, one_thread=small) as pool:
-        ends = [pool.submit(_run, fitted, train, group, stats, test, progress or _silent, stop) for group in groups]
+        ends = {pool.submit(_run, fitted, train, group, stats, test, progress or _silent, stop): i for i, group in enumerate(groups)}
         try:
-            for end in ends:
-                states, results = end.result()
-                fitted.states += states
-                for result in results:
-                    fitted.results.append(result)
+            for end in as_completed(ends):
+                for i, result in enumerate(end.result()[1], start=width * ends[end]):
                     if done:
-                        done(len(fitted.results) - 1, result)
+                        done(i, result)
         except BaseException:  # Ctrl-C too: what is in flight ends at its next step
             stop.set()
             pool.shutdown(cancel_futures=True)
             raise
+    for end in ends:
+        states, results = end.result()
+        fitted.states += states
+        fitted.results += results
     return fitted
 
 
@@ -142,6 +147,10 @@ def _check(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | No
     if network.images != train.is_images:
         takes, given = ("images", "features") if network.images else ("features", "images")
         raise InputError(f"network {recipe.network!r} takes {takes}, and the data are {given}.")
+    if not train.is_images and (recipe.crop or recipe.flip):
+        raise InputError("the recipe crops or flips, and the data are features: crop must be 0 and flip False.")
+    if min(recipe.batch, len(train)) < 2:
+        raise InputError(f"batch is {recipe.batch}: batch statistics need two examples at least.")
     known = Stats(train.counts, stats.uncertainty if stats else None)
     for knob in (knob for lane in lanes for knob in lane.value.knobs.values()):
         knob.measure(known)  # says so where it needs what is not known

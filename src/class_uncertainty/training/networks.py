@@ -104,15 +104,14 @@ class Head(nn.Module):
 
 
 class Cosine(nn.Module):
-    """The plain cosine head: scale times the cosine between features and class weights."""
+    """The plain cosine head: the cosine between features and class weights."""
 
-    def __init__(self, features: int, classes: int, scale: float) -> None:
+    def __init__(self, features: int, classes: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(classes, features))
-        self.scale = scale
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.scale * F.linear(F.normalize(x, dim=-1), F.normalize(self.weight, dim=-1))
+        return F.linear(F.normalize(x, dim=-1), F.normalize(self.weight, dim=-1))
 
 
 class Standardise(nn.Module):
@@ -142,7 +141,8 @@ class Classifier(nn.Module):
         statistic = torch.zeros((shape[0], 1, 1) if row.images else shape)
         self.preprocess = Standardise(statistic, statistic + 1)
         self.body = row.body(shape)
-        self.head = Cosine(features, len(classes), scale) if head == "cosine" else nn.Linear(features, len(classes))
+        self.scale = scale
+        self.head = Cosine(features, len(classes)) if head == "cosine" else nn.Linear(features, len(classes))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.body(self.preprocess(x)))
+        return self.scale * self.head(self.body(self.preprocess(x)))

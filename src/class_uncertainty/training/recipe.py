@@ -1,14 +1,20 @@
 """Recipe: every constant of a training. Lane: one training. Result: what came out of it."""
 
 import dataclasses
+import hashlib
 import math
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError
 from class_uncertainty.methods import Method, named
 from class_uncertainty.metrics import Scores
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def check_lr(lr: float) -> None:
@@ -36,8 +42,10 @@ class Recipe:
     def __post_init__(self) -> None:
         for field in ("epochs", "batch"):
             value = getattr(self, field)
-            if not isinstance(value, int) or value < 1:
+            if not _is_whole(value) or value < 1:
                 raise InputError(f"{field} is {value!r}: it must be a whole number from 1.")
+        if not _is_whole(self.crop) or self.crop < 0:
+            raise InputError(f"crop is {self.crop!r}: it must be a whole number of pixels from 0.")
         check_lr(self.lr)
 
     def factor(self, epoch: int) -> float:
@@ -70,16 +78,22 @@ class Lane:
     def __post_init__(self) -> None:
         if isinstance(self.method, str):
             named(self.method)
-        if not isinstance(self.seed, int) or self.seed < 0:
-            raise InputError(f"seed is {self.seed!r}: it must be a whole number from 0.")
+        if not _is_whole(self.seed) or not 0 <= self.seed < 2**63:
+            raise InputError(f"seed is {self.seed!r}: it must be a whole number from 0 to 2 ** 63 - 1.")
+        object.__setattr__(self, "seed", int(self.seed))
         if self.lr is not None:
             check_lr(self.lr)
-        if self.fold is not None and not 0 <= self.fold[0] < self.fold[1] >= 2:
-            raise InputError(f"fold is {self.fold}: (k, K) needs two folds at least and k from 0 to K - 1.")
+        if self.fold is not None:
+            if len(self.fold) != 2 or not all(map(_is_whole, self.fold)) or not 0 <= self.fold[0] < self.fold[1] >= 2:
+                raise InputError(f"fold is {self.fold}: (k, K) needs two folds at least and a whole k from 0 to K - 1.")
+            object.__setattr__(self, "fold", (int(self.fold[0]), int(self.fold[1])))
 
     @property
     def name(self) -> str:
-        return self.method if isinstance(self.method, str) else "custom"
+        """Its key in METHODS, or one made of the method's own fields."""
+        if isinstance(self.method, str):
+            return self.method
+        return "custom-" + hashlib.sha256(repr(describe(self.method)).encode()).hexdigest()[:6]
 
     @property
     def value(self) -> Method:

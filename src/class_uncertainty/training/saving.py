@@ -14,6 +14,8 @@ FORMAT = 1
 def _files(path: str | Path) -> tuple[Path, Path]:
     """(weights, description) for 'model', 'model.safetensors' or 'model.json'."""
     path = Path(path)
+    if not path.name:
+        raise InputError(f"{str(path)!r} names no file: give a name, as in 'model'.")
     stem = path.with_suffix("") if path.suffix in (".safetensors", ".json") else path
     return stem.with_name(stem.name + ".safetensors"), stem.with_name(stem.name + ".json")
 
