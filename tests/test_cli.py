@@ -14,6 +14,7 @@ import torch
 
 import class_uncertainty as cu
 from class_uncertainty import cli
+from class_uncertainty.results import Store
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -139,6 +140,8 @@ WRONG = {
     "no seeds": (("compare", "digits", "--seeds", "0"), "--seeds is 0"),
     "seed below 0": (("compare", "digits", "--seeds", "1,-1"), "seed is -1"),
     "methods repeat": (("compare", "digits", "--methods", "naive,naive"), "method naive is given twice"),
+    "seed too large": (("train", "digits", "--seed", "18446744073709551616"), "seed is 18446744073709551616"),
+    "save to no name": (("train", "digits", "--epochs", "1", "--save", "."), "'.' names no file"),
     "no store": (("report",), "store runs.sqlite does not exist"),
     "option": (("measure", "digits", "--memebrs", "3"), "No such option"),
     "command": (("mesure", "digits"), "No such command 'mesure'"),
@@ -172,6 +175,23 @@ def test_faults_of_the_machine_are_exit_code_1(args: tuple[str, ...], sentence: 
     assert code == 1
     assert sentence in err
     assert err.count("\n") == 1
+
+
+def test_a_full_disk_behind_stdout() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "class_uncertainty.cli", "methods"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_saving_is_tried_before_anything_is_trained(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert run("train", "digits", "--method", "ubrw", "--save", "file/model")[0] == 1
+    with Store("runs.sqlite") as store:
+        assert store.estimates(store.data()[0].fingerprint) == []
 
 
 @pytest.mark.parametrize("command", [["--help"], ["--version"], ["methods"], ["measures"], ["datasets"], ["compare", "--help"]])

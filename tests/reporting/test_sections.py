@@ -1,5 +1,6 @@
 """From the store to sections: what is shown together belongs together."""
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import numpy as np
 import pytest
 
 import class_uncertainty as cu
+import class_uncertainty.results.store
+from class_uncertainty.reporting import terminal
 from class_uncertainty.reporting.sections import sections
 from class_uncertainty.results import Store
 from class_uncertainty.results.runs import measured, run
@@ -83,3 +86,35 @@ def test_nothing_to_show(store: Store) -> None:
         sections(store)
     with pytest.raises(cu.InputError, match="has no results of 'cifar'"):
         sections(store, "cifar")
+
+
+def test_what_was_trained_otherwise_is_not_averaged(store: Store, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another engine's results, a redefined row, other methods without a name, another device: each stands apart."""
+    lanes = [cu.Lane("cb", seed) for seed in (0, 1)] + [cu.Lane(cu.Method(scale=scale)) for scale in (2.0, 3.0)]
+    with monkeypatch.context() as older:
+        older.setattr(class_uncertainty.results.store, "ENGINE", 0)
+        run(store, digits, lanes[:1], SHORT, None)
+    run(store, digits, lanes, SHORT, None)
+    monkeypatch.setitem(cu.METHODS, "cb", dataclasses.replace(cu.METHODS["cb"], reduction="weights"))
+    run(store, digits, lanes[:1], SHORT, None)
+    (section,) = sections(store)
+    assert [row.runs for row in section.methods] == [2, 1, 1, 1]
+    assert [row.method[:7] for row in section.methods] == ["cb", "custom-", "custom-", "cb"]
+    elsewhere = dataclasses.replace(store.results(digits.fingerprint)[0], device="cuda")
+    store.add("elsewhere", digits.fingerprint, elsewhere)
+    assert [section.name for section in sections(store)] == ["digits-lt:20, device cpu", "digits-lt:20, device cuda"]
+
+
+def test_the_estimate_shown_is_the_one_compared_with(store: Store, digits: cu.Dataset) -> None:
+    found = measured(store, digits, SHORT, "ensemble", 2)
+    run(store, digits, [cu.Lane("ubrs")], SHORT, found.stats)
+    measured(store, digits, SHORT, "ensemble", 3)
+    (section,) = sections(store)
+    assert (section.members, section.note) == (2, "")
+    assert [row.method for row in section.methods] == ["naive", "ubrs"]
+
+
+def test_class_names_are_not_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.console().print(terminal.plain_table(["class"], [["[red]"], ["[/b]"]]))
+    assert "[red]" in (out := capsys.readouterr().out)
+    assert "[/b]" in out

@@ -6,8 +6,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -201,3 +203,44 @@ def stored(path: Path) -> int:
         count = connection.execute("SELECT count(*) FROM results").fetchone()[0] if tables else 0
     connection.close()
     return int(count)
+
+
+def test_two_commands_may_create_one_store_at_once(tmp_path: Path) -> None:
+    """Twenty files, four threads that open each for the first time together."""
+    for i in range(20):
+        barrier = threading.Barrier(4)
+
+        def open_it(path: Path = tmp_path / f"{i}.sqlite", barrier: threading.Barrier = barrier) -> int:
+            barrier.wait()
+            with Store(path) as store:
+                return len(store.data())
+
+        with ThreadPoolExecutor(4) as pool:
+            assert [end.result() for end in [pool.submit(open_it) for _ in range(4)]] == [0] * 4
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["UPDATE results SET document = '{'", "UPDATE results SET document = '{}'", "UPDATE estimates SET labels_and_probabilities = x'00'"],
+)
+def test_damaged_rows_are_told_in_one_sentence(damage: str, store: Store, digits: cu.Dataset) -> None:
+    measured(store, digits, RECIPE, "ensemble", 2)
+    store.connection.execute(damage)
+
+    def read() -> None:
+        store.results(digits.fingerprint)
+        store.estimates(digits.fingerprint)
+
+    with pytest.raises(cu.InputError, match="is not a store, or it is damaged"):
+        read()
+
+
+def test_a_redefined_estimator_is_not_served_from_the_store(store: Store, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = measured(store, digits, RECIPE, "ensemble", 2)
+    other = dataclasses.replace(
+        cu.ESTIMATORS["ensemble"], lanes=lambda members, seed: [cu.Lane(cu.Method(scale=2.0), s) for s in range(members)]
+    )
+    monkeypatch.setitem(cu.ESTIMATORS, "ensemble", other)
+    after = measured(store, digits, RECIPE, "ensemble", 2)
+    assert not np.array_equal(before.probabilities, after.probabilities)
+    assert after.results[0].method.startswith("custom-")

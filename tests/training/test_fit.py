@@ -1,6 +1,7 @@
 """fit(): lanes are independent, follow the equations of plain PyTorch, and come out as plain networks."""
 
 import dataclasses
+import threading
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from torch import nn
 
 import class_uncertainty as cu
 from class_uncertainty.data import stratified
+from class_uncertainty.training import loop
 from class_uncertainty.training.networks import NETWORKS, Classifier
 from class_uncertainty.training.stack import SGD, stacked
 from class_uncertainty.training.streams import draw_order, initial_state, stream
@@ -191,6 +193,31 @@ def test_results_arrive_as_stacks_end(digits: cu.Dataset) -> None:
         cu.fit(digits.train, lanes, recipe=IMAGES, done=done)
     assert {0, 1, 2, 3, 4} <= set(seen) or {5} == set(seen)
     assert seen[-1] == 5
+
+
+def test_a_stack_that_ends_first_is_handed_over_first(digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first stack fails after the others have ended: their results are not lost."""
+    ended, train = threading.Event(), loop._train
+
+    def slow_first(fitted: cu.Fit, data: cu.Data, lanes: list[cu.Lane], *rest: object) -> object:
+        if lanes[0].seed == 0:
+            ended.wait(30)
+            raise MemoryError
+        return train(fitted, data, lanes, *rest)
+
+    seen: list[int] = []
+
+    def done(at: int, result: cu.Result) -> None:
+        seen.append(at)
+        if at == 9:
+            ended.set()
+
+    monkeypatch.setattr(loop, "_train", slow_first)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    lanes = [cu.Lane("naive", seed) for seed in range(10)]
+    with pytest.raises(MemoryError):
+        cu.fit(digits.train, lanes, recipe=IMAGES, done=done, device="cpu")
+    assert seen == [5, 6, 7, 8, 9]
 
 
 def test_progress_counts_lane_epochs(digits: cu.Dataset) -> None:

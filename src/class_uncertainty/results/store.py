@@ -119,13 +119,13 @@ class Store:
 
     def add(self, key: str, data: str, result: Result) -> None:
         row = (key, ENGINE, data, result.method, result.lr, result.seed, result.error, json.dumps(dataclasses.asdict(result)))
-        self._write("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
+        self._write("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
 
     def get(self, key: str) -> Result | None:
         return next(iter(self._results("key = ?", key)), None)
 
     def results(self, data: str) -> list[Result]:
-        """Every result of the data set of that fingerprint, the one stored last at the end."""
+        """Every result of the data set of that fingerprint, in the order they were first stored."""
         return self._results(f"engine = {ENGINE} AND data = ? ORDER BY rowid", data)
 
     def _results(self, where: str, value: str) -> list[Result]:
