@@ -1,6 +1,7 @@
 """Data: examples with labels. Dataset: what is trained on and what is judged on."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,25 +10,38 @@ from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.errors import InputError
 
+Statistics = tuple[Sequence[float], Sequence[float]]  # mean and standard deviation of each channel or feature
+
 
 @dataclass(frozen=True, eq=False)
 class Data:
     """Images as uint8 (N, channels, H, W) or features as float32 (N, D); labels (N,) from 0 to C - 1.
 
-    Images are not copied: do not write into the array afterwards.
+    Images are not copied: do not write into the array afterwards. `columns` names the features; `statistics` is the mean and the deviation
+    of each channel or feature that networks standardise their inputs by, where they are not to be those of the training examples.
     """
 
     inputs: NDArray[np.uint8] | NDArray[np.float32]
     labels: NDArray[np.int64]
     classes: tuple[str, ...]
+    columns: tuple[str, ...] | None
+    statistics: Statistics | None
 
-    def __init__(self, inputs: ArrayLike, labels: ArrayLike, classes: "tuple[str, ...] | list[str] | None" = None) -> None:
+    def __init__(
+        self,
+        inputs: ArrayLike,
+        labels: ArrayLike,
+        classes: Sequence[str] | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        statistics: Statistics | None = None,
+    ) -> None:
         inputs, labels = np.asarray(inputs), np.asarray(labels)
         if labels.ndim != 1 or labels.dtype.kind not in "iu":
             raise InputError(f"labels have shape {labels.shape} and type {labels.dtype}: they must be whole numbers, one an example.")
         if (inputs.ndim and len(inputs) != len(labels)) or not len(labels):
             raise InputError(f"there are {len(inputs)} inputs and {len(labels)} labels: there must be as many of both, and at least one.")
-        names = tuple(str(i) for i in range(max(int(labels.max()), 0) + 1)) if classes is None else tuple(str(c) for c in classes)
+        names = tuple(str(i) for i in range(max(int(labels.max()), 0) + 1)) if classes is None else tuple(map(printable, classes))
         if len(set(names)) < len(names):
             raise InputError(f"class {next(name for name in names if names.count(name) > 1)!r} is there twice: names must differ.")
         outside = np.flatnonzero((labels < 0) | (labels >= len(names)))
@@ -36,6 +50,15 @@ class Data:
         object.__setattr__(self, "inputs", _inputs(inputs))
         object.__setattr__(self, "labels", labels.astype(np.int64))
         object.__setattr__(self, "classes", names)
+        object.__setattr__(self, "columns", None if columns is None else tuple(map(printable, columns)))
+        object.__setattr__(self, "statistics", None if statistics is None else (tuple(statistics[0]), tuple(statistics[1])))
+        for what, found in (
+            ("columns", self.columns),
+            ("means", statistics and statistics[0]),
+            ("deviations", statistics and statistics[1]),
+        ):
+            if found is not None and len(found) != self.shape[0]:
+                raise InputError(f"there are {len(found)} {what} and {self.shape[0]} channels or features: there must be as many.")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -56,14 +79,31 @@ class Data:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of every pixel, label and class name."""
-        digest = hashlib.sha256(repr((self.inputs.dtype.str, self.inputs.shape, self.classes)).encode())
+        """A hash of every pixel, label and class name, and of the statistics if they are given."""
+        given = (self.statistics,) if self.statistics else ()
+        digest = hashlib.sha256(repr((self.inputs.dtype.str, self.inputs.shape, self.classes, *given)).encode())
         digest.update(np.ascontiguousarray(self.inputs).data)
         digest.update(self.labels.data)
         return digest.hexdigest()[:16]
 
     def take(self, indices: NDArray[np.int64]) -> "Data":
-        return Data(self.inputs[indices], self.labels[indices], self.classes)
+        return self.with_examples(self.inputs[indices], self.labels[indices])
+
+    def with_examples(self, inputs: ArrayLike, labels: ArrayLike) -> "Data":
+        """Other examples of the same classes and columns."""
+        return Data(inputs, labels, self.classes, columns=self.columns, statistics=self.statistics)
+
+    @cached_property
+    def digests(self) -> NDArray[np.void]:
+        """(N,) a hash of each example's inputs: equal where every pixel or feature is."""
+        hashes = [hashlib.blake2b(np.ascontiguousarray(row).data, digest_size=16).digest() for row in self.inputs]
+        return np.frombuffer(b"".join(hashes), dtype="V16")
+
+
+def printable(name: object) -> str:
+    """Names come from folders and tables too: what would break a line, move a cursor or not encode is written as its escape."""
+    text = str(name).encode("utf-8", "backslashreplace").decode()
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _inputs(inputs: NDArray) -> NDArray[np.uint8] | NDArray[np.float32]:
@@ -96,15 +136,16 @@ def check_trainable(data: Data) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A named train split, and the test split that it is judged on."""
+    """A named train split, and the test split that it is judged on; without one, training examples are judged by folds."""
 
     name: str
     train: Data
-    test: Data
+    test: Data | None = None
 
     def __post_init__(self) -> None:
         check_trainable(self.train)
-        check_judge(self.train, self.test)
+        if self.test is not None:
+            check_judge(self.train, self.test)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -112,7 +153,14 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        return f"{self.train.fingerprint}-{self.test.fingerprint}"
+        return f"{self.train.fingerprint}-{self.test.fingerprint if self.test else 'folds'}"
+
+    @cached_property
+    def duplicates(self) -> int:
+        """Test examples that are in the train split too, or training examples seen before: a network may know these by heart."""
+        if self.test is not None:
+            return int(np.isin(self.test.digests, self.train.digests).sum())
+        return len(self.train) - len(np.unique(self.train.digests))
 
 
 def check_judge(train: Data, test: Data) -> None:

@@ -1,0 +1,131 @@
+"""Decoding happens once: pixels go into a memory-mapped file in a cache folder, keyed by what is known of the source files."""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.data.core import Data
+from class_uncertainty.errors import InputError
+
+VERSION = 1  # raised when a reader changes what it makes of a file
+ABANDONED = 24 * 3600  # seconds after which what a killed process left is removed
+
+Progress = Callable[[str, int, int], None]  # what, how much is done, how much there is
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """Pictures about to be decoded: what is known before, and the pixels in batches (n, channels, H, W)."""
+
+    labels: NDArray[np.int64]
+    classes: Sequence[str]
+    shape: tuple[int, int, int]
+    batches: Iterator[NDArray[np.uint8]]
+
+
+def home() -> Path:
+    """Where data and decoded pixels go when nobody says where."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "class-uncertainty"
+
+
+def folder() -> Path:
+    return Path(os.environ.get("CLASS_UNCERTAINTY_CACHE") or home() / "decoded")
+
+
+def cached(what: str, files: Sequence[Path], build: Callable[[], Decoding], progress: Progress | None = None, **options: Any) -> Data:
+    """The Data that `build` makes of these files with these options, decoded now or before; pixels stay on disk until they are touched."""
+    place = folder() / _key(what, files, options)
+    found = _open(place)
+    if found is None:
+        _write(place, what, build(), progress)
+        found = _open(place)
+    if found is None:
+        raise InputError(f"cache {place} changes while it is read: is something else writing there?")
+    return found
+
+
+def _key(what: str, files: Sequence[Path], options: dict[str, Any]) -> str:
+    """By each file's place, size and times: a change of its content changes one of them, and no content need be read."""
+    digest = hashlib.sha256(repr((VERSION, what, sorted(options.items()))).encode())
+    for file in files:
+        stat = file.stat()
+        digest.update(repr((os.path.abspath(file), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)).encode())
+    return digest.hexdigest()[:32]
+
+
+def _open(place: Path) -> Data | None:
+    """None where nothing is there, or it is not as it was written."""
+    try:
+        about = json.loads((place / "about.json").read_text())
+        if any(_state(place / name) != about[name] for name in ("inputs.npy", "labels.npy")):
+            return None
+        inputs = np.load(place / "inputs.npy", mmap_mode="c")  # "c": torch wants an array that it might write into; the file stays as it is
+        return Data(inputs, np.load(place / "labels.npy"), about["classes"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _state(file: Path) -> list[int]:
+    stat = file.stat()
+    return [stat.st_size, stat.st_mtime_ns]
+
+
+def _write(place: Path, what: str, decoding: Decoding, progress: Progress | None) -> None:
+    """Into a folder of its own, renamed when it is whole: of two processes that build at once, the first to end wins."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(place.parent)
+        partial = Path(tempfile.mkdtemp(prefix="partial-", dir=place.parent))
+    except OSError as error:
+        raise _unusable(place.parent, error) from error
+    try:
+        total, done = len(decoding.labels), 0
+        with open(partial / "inputs.npy", "wb") as file:
+            header = {"descr": "|u1", "fortran_order": False, "shape": (total, *decoding.shape)}
+            _on_disk(place, lambda: np.lib.format.write_array_header_1_0(file, header))
+            for batch in decoding.batches:
+                content = np.ascontiguousarray(batch).data
+                _on_disk(place, lambda: file.write(content))  # noqa: B023  # called at once
+                done += len(batch)
+                if progress:
+                    progress(what, done, total)
+            _on_disk(place, file.flush)
+        _on_disk(place, lambda: np.save(partial / "labels.npy", decoding.labels))
+        about = {name: _state(partial / name) for name in ("inputs.npy", "labels.npy")} | {"classes": list(decoding.classes), "what": what}
+        _on_disk(place, lambda: (partial / "about.json").write_text(json.dumps(about)))
+        if _open(place) is None:  # nothing there, or damaged
+            shutil.rmtree(place, ignore_errors=True)
+            with suppress(OSError):  # another process was quicker
+                os.rename(partial, place)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _on_disk(place: Path, write: Callable[[], Any]) -> None:
+    """A full disk is the cache folder's fault, an unreadable image is not: only the writing itself is watched."""
+    try:
+        write()
+    except OSError as error:
+        raise _unusable(place.parent, error) from error
+
+
+def _unusable(where: Path, error: OSError) -> InputError:
+    return InputError(f"cache folder {where} cannot be written to ({error.strerror}): set CLASS_UNCERTAINTY_CACHE to one that can.")
+
+
+def _sweep(where: Path) -> None:
+    for left in where.glob("partial-*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > ABANDONED:
+                shutil.rmtree(left, ignore_errors=True)

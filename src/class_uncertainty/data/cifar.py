@@ -1,0 +1,176 @@
+"""CIFAR-10 and CIFAR-100 from their original archives or unpacked folders, the Python and the binary version."""
+
+import io
+import pickle
+import tarfile
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.data.cache import Decoding
+from class_uncertainty.errors import InputError
+
+LARGEST = 2**28  # bytes of one file in an archive; the largest original has 154 million
+PIXELS = 3 * 32 * 32
+FINE = (
+    "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle caterpillar "
+    "cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant flatfish forest fox girl hamster "
+    "house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle mountain mouse mushroom oak_tree "
+    "orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine possum rabbit raccoon ray road rocket rose "
+    "sea seal shark shrew skunk skyscraper snail snake spider squirrel streetcar sunflower sweet_pepper table tank telephone "
+    "television tiger tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm"
+)
+
+
+@dataclass(frozen=True)
+class Cifar:
+    """Where an original keeps its splits, and which of its labels to take."""
+
+    archives: tuple[str, str]  # Python, binary
+    folders: tuple[str, str]
+    batches: dict[str, tuple[str, ...]]  # split -> files; the binary version adds .bin
+    label: str  # in a pickle
+    bytes_before: int  # label bytes of a binary record; the last of them counts
+    classes: tuple[str, ...]
+
+
+CIFAR10 = Cifar(
+    archives=("cifar-10-python.tar.gz", "cifar-10-binary.tar.gz"),
+    folders=("cifar-10-batches-py", "cifar-10-batches-bin"),
+    batches={"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)},
+    label="labels",
+    bytes_before=1,
+    classes=("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
+)
+CIFAR100 = Cifar(
+    archives=("cifar-100-python.tar.gz", "cifar-100-binary.tar.gz"),
+    folders=("cifar-100-python", "cifar-100-binary"),
+    batches={"train": ("train",), "test": ("test",)},
+    label="fine_labels",
+    bytes_before=2,
+    classes=tuple(FINE.split()),
+)
+
+
+def find(cifar: Cifar, root: Path) -> tuple[Path, bool] | None:
+    """(folder or archive, whether it is the binary version), or None."""
+    for folder, binary in zip(cifar.folders, (False, True), strict=True):
+        if (root / folder).is_dir():
+            return root / folder, binary
+    for archive, binary in zip(cifar.archives, (False, True), strict=True):
+        if (root / archive).is_file():
+            return root / archive, binary
+    return None
+
+
+def files(cifar: Cifar, place: Path, binary: bool, split: str) -> list[Path]:
+    """What a split is read from."""
+    names = _names(cifar, binary, split)
+    return [place] if place.is_file() else [_existing(place / name) for name in names]
+
+
+def decoding(cifar: Cifar, place: Path, binary: bool, split: str) -> Decoding:
+    names = _names(cifar, binary, split)
+    contents = _from_archive(place, names) if place.is_file() else [(place / name).read_bytes() for name in names]
+    read: Callable[[Cifar, bytes, str], tuple[NDArray, NDArray]] = _binary if binary else _pickled
+    parts = [read(cifar, content, f"{place}, {name}") for name, content in zip(names, contents, strict=True)]
+    labels = np.concatenate([labels for _, labels in parts])
+    return Decoding(labels, cifar.classes, (3, 32, 32), (pixels.reshape(-1, 3, 32, 32) for pixels, _ in parts))
+
+
+def _names(cifar: Cifar, binary: bool, split: str) -> list[str]:
+    return [name + ".bin" * binary for name in cifar.batches[split]]
+
+
+def _existing(file: Path) -> Path:
+    if not file.is_file():
+        raise InputError(f"{file} is not there: the folder {file.parent} must hold all files of the original archive.")
+    return file
+
+
+def _from_archive(archive: Path, names: Sequence[str]) -> list[bytes]:
+    """The members of those names, in memory: nothing is unpacked, so nothing can be written where it should not."""
+    found: dict[str, bytes] = {}
+    try:
+        with tarfile.open(archive, "r|*") as tar:
+            for member in tar:
+                name = Path(member.name).name
+                if name in names and member.isfile():
+                    if member.size > LARGEST:
+                        raise InputError(f"{archive} holds a file {name!r} of {member.size:,} bytes: it is not the original.")
+                    found[name] = tar.extractfile(member).read()  # type: ignore[union-attr]  # a file, as was just asked
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise InputError(f"{archive} is damaged or cut off ({error}): fetch it again.") from error
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise InputError(f"{archive} holds no {missing[0]!r}: it is not the original.")
+    return [found[name] for name in names]
+
+
+def _binary(cifar: Cifar, content: bytes, name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    record = cifar.bytes_before + PIXELS
+    if not content or len(content) % record:
+        raise InputError(f"{name} has {len(content):,} bytes: it must be a multiple of {record:,}, so it is cut off or not the original.")
+    records = np.frombuffer(content, dtype=np.uint8).reshape(-1, record)
+    return records[:, cifar.bytes_before :], _checked(cifar, records[:, cifar.bytes_before - 1], name)
+
+
+def _pickled(cifar: Cifar, content: bytes, name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    try:
+        batch = {key.decode() if isinstance(key, bytes) else key: value for key, value in _Harmless(content).load().items()}
+        pixels, labels = np.asarray(batch["data"]), np.asarray(batch[cifar.label])
+    except InputError as error:
+        raise InputError(f"{name} {error}") from None
+    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, AttributeError, IndexError, MemoryError) as error:
+        raise InputError(f"{name} is damaged or not the original ({type(error).__name__}: {error}).") from error
+    if (
+        pixels.dtype != np.uint8
+        or pixels.ndim != 2
+        or pixels.shape[1] != PIXELS
+        or labels.shape != pixels.shape[:1]
+        or labels.dtype.kind != "i"
+    ):
+        raise InputError(f"{name} holds pixels {pixels.shape} {pixels.dtype} and labels {labels.shape}: it is not the original.")
+    return pixels, _checked(cifar, labels, name)
+
+
+def _checked(cifar: Cifar, labels: NDArray, name: str) -> NDArray[np.int64]:
+    outside = np.flatnonzero((labels < 0) | (labels >= len(cifar.classes)))
+    if len(outside):
+        raise InputError(f"{name} has the label {labels[outside[0]]} in row {outside[0]}: labels run from 0 to {len(cifar.classes) - 1}.")
+    return labels.astype(np.int64)
+
+
+class _Harmless(pickle.Unpickler):
+    """Builds arrays, lists, dicts, bytes, strings and numbers; whatever else a pickle names is refused before it runs."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(io.BytesIO(content), encoding="bytes")
+
+    def find_class(self, module: str, name: str) -> Any:
+        builders = {
+            ("multiarray", "_reconstruct"): _empty_array,
+            ("numpy", "ndarray"): np.ndarray,
+            ("numpy", "dtype"): _plain_dtype,
+            ("_codecs", "encode"): lambda text, encoding: text.encode(encoding),
+        }
+        key = ("multiarray" if module in ("numpy.core.multiarray", "numpy._core.multiarray") else module, name)
+        if key not in builders:
+            raise InputError(f"is a pickle that asks for {module}.{name}: only arrays, lists, dicts, bytes and strings are read.")
+        return builders[key]
+
+
+def _empty_array(kind: type, shape: tuple[int, ...], dtype: bytes) -> NDArray:
+    return np.ndarray((0,), np.uint8)  # its state comes next
+
+
+def _plain_dtype(text: str | bytes, *_: object) -> np.dtype:
+    dtype = np.dtype(text.decode() if isinstance(text, bytes) else text)
+    if dtype.kind not in "iufb":
+        raise InputError(f"is a pickle with an array of {dtype}: only numbers are read.")
+    return dtype

@@ -1,0 +1,51 @@
+"""Class names: from values of any kind, and of two splits together."""
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.data.core import Data
+
+_SPLIT = re.compile(r"(?:^|[^a-z])(train|training|test|testing|val|valid|validation)(?:[^a-z]|$)")
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Numbers by their size, so that 2 comes before 10; anything else by its text."""
+    names = list(names)
+    try:
+        return sorted(names, key=lambda name: (float(name), name))
+    except ValueError:
+        return sorted(names)
+
+
+def factorise(values: NDArray) -> tuple[NDArray[np.int64], list[str]]:
+    """Values of any kind (N,) -> labels (N,) and class names in order."""
+    distinct, inverse = np.unique(values, return_inverse=True)
+    texts = [str(value) for value in distinct.tolist()]
+    names = in_order(set(texts))
+    position = {name: i for i, name in enumerate(names)}
+    return np.array([position[text] for text in texts], dtype=np.int64)[inverse], names
+
+
+def align(train: Data, test: Data) -> tuple[Data, Data]:
+    """Both with the classes that either has."""
+    if train.classes == test.classes:
+        return train, test
+    names = in_order({*train.classes, *test.classes})
+    position = {name: i for i, name in enumerate(names)}
+
+    def relabelled(data: Data) -> Data:
+        new = np.array([position[name] for name in data.classes])
+        return Data(data.inputs, new[data.labels], names, columns=data.columns, statistics=data.statistics)
+
+    return relabelled(train), relabelled(test)
+
+
+def split_of(name: str) -> str | None:
+    """'train' or 'test', 'validation' or None: what a file or folder of that name holds."""
+    found = _SPLIT.search(name.lower())
+    if not found:
+        return None
+    return "train" if found[1].startswith("train") else "test" if found[1].startswith("test") else "validation"

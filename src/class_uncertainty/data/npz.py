@@ -1,0 +1,50 @@
+"""Arrays in one .npz file: x_train, y_train and, if there is a test split, x_test, y_test; or X, y."""
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.data.core import Data
+from class_uncertainty.data.labels import align, factorise
+from class_uncertainty.errors import InputError
+
+
+def read(path: Path) -> tuple[Data, Data | None]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name.lower(): file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError, NotImplementedError) as error:
+        raise InputError(f"{path} cannot be read as .npz arrays of numbers or text: {str(error).splitlines()[0].rstrip('.')}.") from error
+    if {"x_train", "y_train"} <= arrays.keys():
+        train = _data(path, "x_train", "y_train", arrays)
+        return align(train, _data(path, "x_test", "y_test", arrays)) if {"x_test", "y_test"} <= arrays.keys() else (train, None)
+    if {"x", "y"} <= arrays.keys():
+        return _data(path, "x", "y", arrays), None
+    raise InputError(f"{path} holds {', '.join(arrays) or 'nothing'}: it must hold x_train and y_train (and x_test, y_test), or X and y.")
+
+
+def _data(path: Path, x: str, y: str, arrays: dict[str, NDArray]) -> Data:
+    inputs, values = arrays[x], arrays[y]
+    if values.ndim == 2 and values.shape[1] == 1:  # as Keras has them
+        values = values[:, 0]
+    try:
+        if values.ndim != 1 or values.dtype.kind not in "iuUSb":
+            raise InputError(f"{y} has shape {values.shape} and type {values.dtype}: labels are whole numbers or text, one an example.")
+        labels, classes = factorise(np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values)
+        return Data(_channels_first(x, inputs), labels, classes)
+    except (InputError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _channels_first(x: str, inputs: NDArray) -> NDArray:
+    """Pictures as (N, H, W), (N, H, W, channels) or (N, channels, H, W); anything else is for Data to judge."""
+    if inputs.ndim in (3, 4) and inputs.dtype != np.uint8:
+        raise InputError(f"{x} has shape {inputs.shape} and type {inputs.dtype}: pictures are uint8, from 0 to 255.")
+    if inputs.ndim == 3:
+        return inputs[:, None]
+    if inputs.ndim == 4 and inputs.shape[3] in (1, 3) and inputs.shape[1] not in (1, 3):
+        return np.ascontiguousarray(inputs.transpose(0, 3, 1, 2))
+    return inputs

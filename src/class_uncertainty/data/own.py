@@ -1,0 +1,97 @@
+"""Anyone's own data: folders of pictures, Parquet, .npz and CSV files."""
+
+from class_uncertainty.data import folder, npz, parquet, tables
+from class_uncertainty.data.cache import cached
+from class_uncertainty.data.core import Data
+from class_uncertainty.data.labels import align
+from class_uncertainty.data.shaping import hold_out
+from class_uncertainty.data.specs import Spec, Splits
+from class_uncertainty.errors import InputError
+
+
+def from_folder(spec: Spec) -> Splits:
+    found = folder.find(spec.path, spec.file(spec.options["split"]) if "split" in spec.options else None)
+    channels = spec.channels
+
+    def split(pictures: folder.Listed, size: tuple[int, int] | None) -> Data:
+        labels = [label for _, label in pictures]
+        build = lambda: folder.decoding(pictures, size, channels)  # noqa: E731
+        return cached(spec.argument, [file for file, _ in pictures], build, spec.progress, labels=labels, size=size, channels=channels)
+
+    train = split(found["train"], spec.size)
+    judge = found.get("test") or found.get("validation")
+    return _judged(spec, train, split(judge, _size_of(train)) if judge else None)
+
+
+def from_parquet(spec: Spec) -> Splits:
+    found = parquet.find(spec.path)
+    judge = found.get("test") or found.get("validation")
+    if (other := _other_file(spec)) is not None:
+        _refuse_second_test(spec, judge is not None)
+        judge = [file for files in parquet.find(spec.file(other)).values() for file in files]
+    train = found.get("train")
+    if not train:
+        raise InputError(f"{spec.argument} has no Parquet file for training: name them train-*.parquet, or give one file.")
+    image = spec.options.get("image") or parquet.image_column(parquet.schema([*train, *(judge or [])]))
+    if image is None:
+        read = lambda files: tables.from_arrow(str(files[0]), parquet.table(files))  # noqa: E731
+        return _judged(spec, *_encoded(spec, read(train), read(judge) if judge else None))
+    label, channels = spec.options.get("label"), spec.channels
+
+    def split(files: list, size: tuple[int, int] | None) -> Data:
+        build = lambda: parquet.decoding(files, label, image, size, channels)  # noqa: E731
+        return cached(spec.argument, files, build, spec.progress, label=label, image=image, size=size, channels=channels)
+
+    pictures = split(train, spec.size)
+    return _judged(spec, pictures, split(judge, _size_of(pictures)) if judge else None)
+
+
+def from_npz(spec: Spec) -> Splits:
+    return _judged(spec, *npz.read(spec.path))
+
+
+def from_csv(spec: Spec) -> Splits:
+    other = _other_file(spec)
+    return _judged(spec, *_encoded(spec, tables.read_csv(spec.path), tables.read_csv(spec.file(other)) if other is not None else None))
+
+
+def _encoded(spec: Spec, train: tables.Table, test: tables.Table | None) -> Splits:
+    return tables.encode(
+        train,
+        test,
+        label=spec.options.get("label", "label"),
+        categorical=spec.several("categorical"),
+        drop=spec.several("drop"),
+        missing=spec.options.get("missing", "refuse"),
+    )
+
+
+def _size_of(data: Data) -> tuple[int, int]:
+    return data.shape[1], data.shape[2]
+
+
+def _share(spec: Spec) -> float | None:
+    """?test=0.2, where it is a number."""
+    try:
+        return float(spec.options["test"])
+    except (KeyError, ValueError):
+        return None
+
+
+def _other_file(spec: Spec) -> str | None:
+    """?test=FILE, where it is no number."""
+    return spec.options.get("test") if _share(spec) is None else None
+
+
+def _refuse_second_test(spec: Spec, has_test: bool) -> None:
+    if has_test and "test" in spec.options:
+        raise InputError(f"{spec.argument} has a test split of its own: leave ?test={spec.options['test']} out.")
+
+
+def _judged(spec: Spec, train: Data, test: Data | None) -> Splits:
+    """With the share that is asked for set aside; without any, examples are judged by folds."""
+    share = _share(spec)
+    if share is not None:
+        _refuse_second_test(spec, test is not None)
+        return hold_out(train, share, spec.seed)
+    return align(train, test) if test is not None else (train, None)

@@ -1,0 +1,172 @@
+"""Parquet: pictures in the layout of Hugging Face image data sets (a struct of bytes and path, or plain binary), or a table."""
+
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.data.cache import Decoding
+from class_uncertainty.data.images import Named, decode, own_size
+from class_uncertainty.data.labels import factorise, split_of
+from class_uncertainty.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    import pyarrow
+
+LABELS = ("label", "fine_label", "labels", "target", "class")  # looked for in this order where none is named
+
+
+def find(place: Path) -> dict[str, list[Path]]:
+    """The Parquet files of a folder, or the file, by split; all are training data where their names say nothing."""
+    if place.is_file():
+        return {"train": [place]}
+    files = sorted(place.rglob("*.parquet"))
+    if not files:
+        raise InputError(f"{place} holds no .parquet file.")
+    return by_split(files)
+
+
+def by_split(files: Sequence[Path]) -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for file in files:
+        found.setdefault(split_of(file.name) or split_of(file.parent.name) or "", []).append(file)
+    if "" in found and len(found) > 1:
+        known = next(file for split, some in found.items() if split for file in some)
+        raise InputError(
+            f"{known} names its split and {found[''][0]} does not: name all of them, as train-*.parquet and test-*.parquet, or none."
+        )
+    return {"train": found[""]} if "" in found else found
+
+
+def schema(files: Sequence[Path]) -> "pyarrow.Schema":
+    """What all of the files have in common; they must agree on it."""
+    first = _open(files[0]).schema_arrow
+    for file in files[1:]:
+        other = _open(file).schema_arrow
+        if not other.equals(first):
+            apart = sorted({field.name for field in set(first) ^ set(other)}) or ["the order of columns"]
+            raise InputError(f"{files[0]} and {file} disagree on their schema: {', '.join(apart)}.")
+    return first
+
+
+def _open(file: Path) -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise InputError("Parquet files need pyarrow: install it with pip install 'class-uncertainty[parquet]'.") from None
+    try:
+        return pyarrow.parquet.ParquetFile(file)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError(f"{file} cannot be read as Parquet: {str(error).splitlines()[0].rstrip('.')}.") from error
+
+
+def image_column(found: "pyarrow.Schema") -> str | None:
+    """The one column that holds pictures, or None: then it is a table."""
+    import pyarrow.types as types
+
+    def holds_pictures(kind: Any) -> bool:
+        return types.is_binary(kind) or types.is_large_binary(kind) or (types.is_struct(kind) and kind.get_field_index("bytes") >= 0)
+
+    names = [field.name for field in found if holds_pictures(field.type)]
+    if len(names) > 1:
+        raise InputError(f"columns {', '.join(names)} all hold pictures: say which with ?image=COLUMN.")
+    return names[0] if names else None
+
+
+def label_column(found: "pyarrow.Schema", asked: str | None) -> str:
+    if asked is not None and asked not in found.names:
+        raise unknown("label column", asked, found.names)
+    column = asked or next((name for name in LABELS if name in found.names), None)
+    if column is None:
+        raise InputError(f"no column is called label: say which it is with ?label=COLUMN, one of {', '.join(found.names)}.")
+    return column
+
+
+def decoding(
+    files: Sequence[Path], label: str | None, image: str | None = None, size: tuple[int, int] | None = None, channels: int = 3
+) -> Decoding:
+    """The pictures of some files as one split."""
+    found = schema(files)
+    column = image or image_column(found)
+    if column is None or column not in found.names:
+        raise unknown("image column", str(column), found.names)
+    label = label_column(found, label)
+    labels, classes = _labels(files, label, _class_names(found, label))
+    size = size or own_size(next(_pictures(files, column)))
+    return Decoding(labels, classes, (channels, *size), decode(_pictures(files, column), size, channels))
+
+
+def _class_names(found: "pyarrow.Schema", label: str) -> list[str] | None:
+    """As the `datasets` library writes them into the schema."""
+    try:
+        return json.loads(found.metadata[b"huggingface"])["info"]["features"][label]["names"]
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _labels(files: Sequence[Path], column: str, names: list[str] | None) -> tuple[NDArray[np.int64], list[str]]:
+    parts = []
+    for file in files:
+        values = _read(file, column)
+        if values.null_count:
+            row = next(i for i, value in enumerate(values) if not value.is_valid)
+            raise InputError(f"{file} has no {column} in row {row}: every picture needs one.")
+        part = values.to_numpy()
+        if names and part.dtype.kind in "iu" and (outside := (part < 0) | (part >= len(names))).any():
+            row = int(outside.argmax())
+            raise InputError(f"{file} has the {column} {part[row]} in row {row}: its {len(names)} classes run from 0 to {len(names) - 1}.")
+        parts.append(part)
+    values = np.concatenate(parts)
+    if not len(values):
+        raise InputError(f"{files[0]} has no rows.")
+    if values.dtype.kind not in "iuOUb":
+        raise InputError(f"{files[0]} has {values.dtype} in column {column!r}: labels are whole numbers or text.")
+    return (values.astype(np.int64), names) if names and values.dtype.kind in "iu" else factorise(values)
+
+
+def _read(file: Path, column: str) -> "pyarrow.ChunkedArray":
+    import pyarrow
+
+    try:
+        return _open(file).read(columns=[column])[column]
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError(f"{file}, column {column!r}, cannot be read: {str(error).splitlines()[0].rstrip('.')}.") from error
+
+
+def _pictures(files: Sequence[Path], column: str) -> Iterator[Named]:
+    import pyarrow
+
+    for file in files:
+        row = 0
+        try:
+            with _open(file) as parquet:
+                for batch in parquet.iter_batches(1024, columns=[column]):
+                    values = batch.column(0)
+                    contents = (values.field("bytes") if pyarrow.types.is_struct(values.type) else values).to_pylist()
+                    for content in contents:
+                        yield partial(_present, content), f"{file}, row {row},"
+                        row += 1
+        except (pyarrow.ArrowException, OSError) as error:
+            raise InputError(f"{file} is damaged after row {row}: {str(error).splitlines()[0].rstrip('.')}.") from error
+
+
+def _present(content: bytes | None) -> bytes:
+    if content is None:
+        raise ValueError("there are no bytes (a path alone is not followed)")
+    return content
+
+
+def table(files: Sequence[Path]) -> "pyarrow.Table":
+    """All rows of some files."""
+    import pyarrow
+
+    schema(files)
+    try:
+        return pyarrow.concat_tables([_open(file).read() for file in files])
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InputError(f"{files[0]} cannot be read: {str(error).splitlines()[0].rstrip('.')}.") from error
