@@ -183,7 +183,7 @@ def test_results_arrive_as_stacks_end(digits: cu.Dataset) -> None:
     """Twelve lanes in stacks of five: what had ended before an interruption has been handed over."""
     seen: list[int] = []
 
-    def done(at: int, result: cu.Result) -> None:
+    def done(at: int, *_: object) -> None:
         seen.append(at)
         if at == 5:
             raise KeyboardInterrupt
@@ -207,7 +207,7 @@ def test_a_stack_that_ends_first_is_handed_over_first(digits: cu.Dataset, monkey
 
     seen: list[int] = []
 
-    def done(at: int, result: cu.Result) -> None:
+    def done(at: int, *_: object) -> None:
         seen.append(at)
         if at == 9:
             ended.set()

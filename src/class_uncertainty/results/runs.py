@@ -1,6 +1,7 @@
 """Training through the store: what is there already is not trained again."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from class_uncertainty.data import Dataset
 from class_uncertainty.estimation import Estimate, estimate, lanes_of
@@ -8,19 +9,31 @@ from class_uncertainty.measures import Stats
 from class_uncertainty.results.store import Store, estimate_key, lane_key
 from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.fitted import Fit
-from class_uncertainty.training.loop import Done, Progress, default_device, fit
+from class_uncertainty.training.folds import FOLDS, folded, pooled
+from class_uncertainty.training.loop import Done, Progress, Unseen, default_device, fit
+
+
+def networks(dataset: Dataset) -> int:
+    """How many a lane's result takes: one, or one for each fold where there is no test split."""
+    return FOLDS if dataset.test is None else 1
 
 
 def measured(
     store: Store, dataset: Dataset, recipe: Recipe, estimator: str, members: int, seed: int = 0, progress: Progress | None = None
 ) -> Estimate:
-    """The estimate, from the store or trained now; its members' results are stored as the naive lanes they are."""
-    keys = [_key(dataset, lane, recipe, None) for lane in lanes_of(estimator, members, seed)]
+    """The estimate, from the store or trained now.
+
+    Its members' results are stored as the naive lanes they are; without a test split the errors are those of one naive lane by folds.
+    """
+    lanes = lanes_of(estimator, members, seed)
+    keys = [_key(dataset, lane, recipe, None) for lane in lanes]
     key = estimate_key(estimator, keys)
     found = store.get_estimate(key)
     if found is None:
-        done: Done = lambda at, result: store.add(keys[at], dataset.fingerprint, result)  # noqa: E731
-        found = estimate(dataset, estimator, members, recipe, seed, progress=progress, done=done)
+        done: Done = lambda at, result, _: store.add(keys[at], dataset.fingerprint, result)  # noqa: E731
+        found = estimate(dataset, estimator, members, recipe, seed, progress=progress, done=done if dataset.test else None)
+        if dataset.test is None:
+            found = replace(found, results=tuple(run(store, dataset, [Lane("naive", seed)], recipe, None, progress)))
         store.add_estimate(key, dataset.fingerprint, found)
     return found
 
@@ -36,23 +49,37 @@ def run(
     """The lanes' results in order, from the store or trained now."""
     todo = missing(store, dataset, lanes, recipe, stats)
     if todo:
-        train(store, dataset, todo, recipe, stats, progress)
+        (train if dataset.test else _train_folds)(store, dataset, todo, recipe, stats, progress)
     return [result for lane in lanes if (result := store.get(_key(dataset, lane, recipe, stats)))]
 
 
 def train(
     store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, progress: Progress | None = None
 ) -> Fit:
-    """fit(), with every result stored as its stack ends."""
-    return fit(
-        dataset.train,
-        lanes,
-        recipe=recipe,
-        stats=stats,
-        test=dataset.test,
-        progress=progress,
-        done=lambda at, result: store.add(_key(dataset, lanes[at], recipe, stats), dataset.fingerprint, result),
-    )
+    """fit() on all training examples, with every result that was judged stored as its stack ends."""
+
+    def done(at: int, result: Result, _: Unseen) -> None:
+        if dataset.test:
+            store.add(_key(dataset, lanes[at], recipe, stats), dataset.fingerprint, result)
+
+    return fit(dataset.train, lanes, recipe=recipe, stats=stats, test=dataset.test, progress=progress, done=done)
+
+
+def _train_folds(
+    store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, progress: Progress | None
+) -> None:
+    """Every lane once for each fold, and its pooled result stored as the last of them ends."""
+    ended: dict[int, dict[int, tuple[Result, Unseen]]] = {i: {} for i in range(len(lanes))}
+
+    def done(at: int, result: Result, unseen: Unseen) -> None:
+        i, k = divmod(at, FOLDS)
+        ended[i][k] = result, unseen
+        if len(ended[i]) == FOLDS:
+            parts = ended.pop(i)
+            results, probabilities = zip(*(parts[k] for k in range(FOLDS)), strict=True)
+            store.add(_key(dataset, lanes[i], recipe, stats), dataset.fingerprint, pooled(dataset.train, results, probabilities))
+
+    fit(dataset.train, [part for lane in lanes for part in folded(lane)], recipe=recipe, stats=stats, progress=progress, done=done)
 
 
 def _key(dataset: Dataset, lane: Lane, recipe: Recipe, stats: Stats | None) -> str:

@@ -19,6 +19,11 @@ def pad(items: list, width: int) -> list:
     return items + items[:1] * (width - len(items))
 
 
+def as_tensor(inputs: NDArray) -> Tensor:
+    """Without a copy where it can be: pixels may be a file mapped into memory."""
+    return torch.from_numpy(inputs if inputs.flags.writeable else np.array(inputs))
+
+
 @dataclass(eq=False)
 class Fit:
     """Trained lanes: their results, their probabilities on any data, and each as a plain network."""
@@ -32,6 +37,7 @@ class Fit:
     std: Tensor
     states: list[State] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
+    unseen: list[NDArray[np.float32] | None] = field(default_factory=list)  # (n, C) of a lane's own fold, where no test split was given
 
     def probabilities(self, data: Data) -> NDArray[np.float32]:
         """(lanes, N, C)."""
@@ -47,7 +53,7 @@ class Fit:
         """(len(group), N, C) of the first lanes of a stack."""
         stack.eval()
         scale = torch.tensor([lane.value.scale for lane in group], device=self.device).view(-1, 1, 1)
-        inputs, parts = torch.from_numpy(np.array(data.inputs)).to(self.device), []
+        inputs, parts = as_tensor(data.inputs).to(self.device), []
         for batch in inputs.split(512):
             x = ((batch.float() - self.mean) / self.std).repeat(1, stack.lanes, *[1] * (batch.ndim - 2))
             parts.append((scale * stack(x)[: len(group)]).softmax(dim=-1).cpu())

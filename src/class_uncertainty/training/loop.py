@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from class_uncertainty.data import Data, check_judge, check_trainable, stratified
+from class_uncertainty.data import Data, check_judge, check_trainable
 from class_uncertainty.data.augmentation import crop, flip
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.measures import Stats, digest
 from class_uncertainty.methods import Plan, losses, plan
 from class_uncertainty.metrics import Scores, evaluate
-from class_uncertainty.training.fitted import Fit, pad
+from class_uncertainty.training.fitted import Fit, as_tensor, pad
+from class_uncertainty.training.folds import held_out
 from class_uncertainty.training.networks import NETWORKS
 from class_uncertainty.training.recipe import Lane, Recipe, Result, default_recipe, describe
 from class_uncertainty.training.stack import SGD, Stack, State, stacked
@@ -28,7 +29,8 @@ from class_uncertainty.training.streams import draw_order, stream
 SMALL = 2**15  # numbers in a batch of one lane: 32 grey images of 32 x 32, or 32 rows of 1,024 features
 
 Progress = Callable[[int], None]  # told how many lane-epochs have just been done
-Done = Callable[[int, Result], None]  # told the position and the result of each lane as its stack ends, whichever ends first
+Unseen = NDArray[np.float32] | None  # (n, C) probabilities of the training examples in the fold that a lane left out
+Done = Callable[[int, Result, Unseen], None]  # told each lane's position, result and unseen as its stack ends, whichever ends first
 
 
 def _silent(lane_epochs: int) -> None:
@@ -71,17 +73,19 @@ def fit(
         ends = {pool.submit(_run, fitted, train, group, stats, test, progress or _silent, stop): i for i, group in enumerate(groups)}
         try:
             for end in as_completed(ends):
-                for i, result in enumerate(end.result()[1], start=width * ends[end]):
+                _, results, unseen = end.result()
+                for i, (result, p) in enumerate(zip(results, unseen, strict=True), start=width * ends[end]):
                     if done:
-                        done(i, result)
+                        done(i, result, p)
         except BaseException:  # Ctrl-C too: what is in flight ends at its next step
             stop.set()
             pool.shutdown(cancel_futures=True)
             raise
     for end in ends:
-        states, results = end.result()
+        states, results, unseen = end.result()
         fitted.states += states
         fitted.results += results
+        fitted.unseen += unseen
     return fitted
 
 
@@ -102,7 +106,7 @@ class _Stopped(Exception):
 
 def _run(
     fitted: Fit, train: Data, group: list[Lane], stats: Stats | None, test: Data | None, progress: Progress, stop: Event
-) -> tuple[list[State], list[Result]]:
+) -> tuple[list[State], list[Result], list[Unseen]]:
     """Train and judge one stack -> what each of its lanes has become."""
     recipe, began = fitted.recipe, time.perf_counter()
     lanes = pad(group, NETWORKS[recipe.network].width)
@@ -113,6 +117,10 @@ def _run(
         last = recipe.epochs - 1  # a last step can be one too many
         diverged = [d if d is not None or np.isfinite(p).all() else last for d, p in zip(diverged, judged, strict=False)]
         scores = [evaluate(p, test.labels, train.counts) if d is None else None for d, p in zip(diverged, judged, strict=False)]
+    unseen: list[Unseen] = [None] * len(group)
+    if test is None and any(lane.fold for lane in group):
+        seen_by_all = fitted.probabilities_of(stack, group, train)
+        unseen = [p[held_out(train, lane.fold)] if lane.fold else None for p, lane in zip(seen_by_all, group, strict=True)]
     seconds = (time.perf_counter() - began) / len(group)
     results = [
         Result(
@@ -132,7 +140,7 @@ def _run(
         )
         for i, lane in enumerate(group)
     ]
-    return stack.states()[: len(group)], results
+    return stack.states()[: len(group)], results, unseen
 
 
 def _check(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, test: Data | None) -> None:
@@ -157,21 +165,24 @@ def _check(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | No
 
 
 def _statistics(train: Data) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each channel (ch, 1, 1) or column (D,); a constant one is left as it is."""
+    """Mean and standard deviation of each channel (ch, 1, 1) or column (D,), as given or measured; a constant one is left as it is."""
     axes = (0, 2, 3) if train.is_images else (0,)
-    mean, std = train.inputs.mean(axes, dtype=np.float64), train.inputs.std(axes, dtype=np.float64)
+    mean, std = train.statistics or (train.inputs.mean(axes, dtype=np.float64), train.inputs.std(axes, dtype=np.float64))
     shape = (-1, 1, 1) if train.is_images else (-1,)
-    return torch.tensor(mean, dtype=torch.float32).view(shape), torch.tensor(np.where(std > 0, std, 1), dtype=torch.float32).view(shape)
+    return torch.tensor(mean, dtype=torch.float32).view(shape), torch.tensor(
+        np.where(np.asarray(std) > 0, std, 1), dtype=torch.float32
+    ).view(shape)
 
 
 class _Source:
     """What one lane draws from: the training examples it keeps, and its own random streams."""
 
-    def __init__(self, lane: Lane, labels: NDArray[np.int64], stats: Stats | None, classes: int) -> None:
+    def __init__(self, lane: Lane, train: Data, stats: Stats | None) -> None:
         self.lane = lane
-        self.kept = np.flatnonzero(stratified(labels, lane.fold[1]) != lane.fold[0]) if lane.fold else np.arange(len(labels))
-        self.labels = labels[self.kept]
-        self.stats = Stats(np.bincount(self.labels, minlength=classes), stats.uncertainty if stats else None)
+        everything = np.arange(len(train))
+        self.kept = np.setdiff1d(everything, held_out(train, lane.fold)) if lane.fold else everything
+        self.labels = train.labels[self.kept]
+        self.stats = Stats(np.bincount(self.labels, minlength=len(train.classes)), stats.uncertainty if stats else None)
 
     def plan(self, epoch: int, epochs: int) -> Plan:
         return plan(self.lane.value, self.stats, epoch, epochs)
@@ -188,11 +199,11 @@ def _train(
     fitted: Fit, train: Data, lanes: list[Lane], stats: Stats | None, tick: Callable[[], object], stop: Event
 ) -> tuple[Stack, list[int | None], NDArray]:
     """Train one stack -> (stack, the epoch each lane diverged in, the mean loss of each lane's last epoch)."""
-    recipe, device, classes = fitted.recipe, fitted.device, len(fitted.classes)
+    recipe, device = fitted.recipe, fitted.device
     stack = stacked(recipe, fitted.shape, fitted.classes, lanes).to(device)
     optimiser = SGD(stack, recipe)
-    sources = [_Source(lane, train.labels, stats, classes) for lane in lanes]
-    inputs, labels = torch.from_numpy(np.array(train.inputs)).to(device), torch.from_numpy(train.labels).to(device)
+    sources = [_Source(lane, train, stats) for lane in lanes]
+    inputs, labels = as_tensor(train.inputs).to(device), torch.from_numpy(train.labels).to(device)
     batch = min(recipe.batch, len(train))
     length = len(train) // batch * batch  # the last incomplete batch is dropped
     base = torch.tensor([lane.lr or recipe.lr for lane in lanes], device=device)

@@ -102,7 +102,10 @@ class Lane:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a lane reached at its last epoch. `scores` is None where it diverged or no test split was given."""
+    """What a lane reached at its last epoch. `scores` is None where it diverged or there was nothing to judge it on.
+
+    Without a test split a result is of `folds` networks, each judged on the training examples that it never saw.
+    """
 
     method: str
     seed: int
@@ -117,6 +120,7 @@ class Result:
     data: str  # fingerprint of the training data
     uncertainty: str  # digest of the class uncertainties its method used, "" if it used none
     device: str
+    folds: int = 0  # 0: one network, judged on the test split
 
     def __getattr__(self, name: str) -> Any:
         """result.error is result.scores.error, and so on for every field of Scores."""
