@@ -14,6 +14,7 @@ import torch
 
 import class_uncertainty as cu
 from class_uncertainty import cli
+from class_uncertainty.data import SOURCES
 from class_uncertainty.results import Store
 
 Run = Callable[..., tuple[int, str, str]]
@@ -110,9 +111,7 @@ def test_demo(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(json.loads(out)) == {"measure", "compare", "report"}
 
 
-@pytest.mark.parametrize(
-    ("command", "table"), [("methods", cu.METHODS), ("measures", cu.MEASURES), ("datasets", {"digits-lt": 0, "digits": 0})]
-)
+@pytest.mark.parametrize(("command", "table"), [("methods", cu.METHODS), ("measures", cu.MEASURES), ("datasets", SOURCES)])
 def test_lists(command: str, table: dict, run: Run) -> None:
     code, out, _ = run(command)
     assert code == 0
@@ -126,7 +125,7 @@ WRONG = {
     "data": (("measure", "digit-lt:20"), "unknown data 'digit-lt:20': did you mean 'digits-lt:20'?"),
     "ratio": (("measure", "digits-lt:x"), "needs an imbalance ratio"),
     "too steep": (("measure", "digits-lt:500"), "leaves class '9' 0 of 120 examples"),
-    "option of data": (("measure", "digits?size=3"), "unknown option 'size'"),
+    "option of data": (("measure", "digits?size=3"), "has the option 'size': 'digits' takes none"),
     "estimator": (("measure", "digits", "--estimator", "ensembel"), "did you mean 'ensemble'?"),
     "members": (("measure", "digits", "--members", "0"), "members is 0"),
     "epochs": (("measure", "digits", "--epochs", "0"), "epochs is 0"),

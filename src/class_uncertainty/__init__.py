@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from class_uncertainty.data import Data, Dataset, load, long_tail
+from class_uncertainty.data import Data, Dataset, duplicate, load, long_tail, mix_hardness, svci20, validation_split
 from class_uncertainty.errors import InputError, MachineFault
 from class_uncertainty.estimation import ESTIMATORS, Estimate, estimate
 from class_uncertainty.measures import (
@@ -55,14 +55,18 @@ __all__ = [
     "aleatoric",
     "aso",
     "class_uncertainty",
+    "duplicate",
     "epistemic",
     "estimate",
     "fit",
     "kwon",
     "load",
     "long_tail",
+    "mix_hardness",
     "normalise",
     "plan",
     "predictive",
     "restore",
+    "svci20",
+    "validation_split",
 ]

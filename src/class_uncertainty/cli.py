@@ -20,9 +20,17 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="See which classes a classifier under-serves, why, and mend it.\n\nStart with **cu demo**, then **cu measure DATA**.",
 )
+data_app = typer.Typer(no_args_is_help=True, help="Get data sets.")
+app.add_typer(data_app, name="data")
 
 DATA = Annotated[
-    str, typer.Argument(help="What to train on, as 'cu datasets' lists it, e.g. digits-lt:20.", metavar="DATA", show_default=False)
+    str,
+    typer.Argument(
+        help="What to train on, as 'cu datasets' lists it, e.g. digits-lt:20 or folder:PATH.", metavar="DATA", show_default=False
+    ),
+]
+ROOT = Annotated[
+    Path | None, typer.Option("--root", help="The data folder; CLASS_UNCERTAINTY_DATA if not given.", metavar="FOLDER", show_default=False)
 ]
 STORE = Annotated[Path, typer.Option("--store", help="SQLite file of results; what is in it is not trained again.")]
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
@@ -76,7 +84,13 @@ def demo(
 
 @app.command()
 def measure(
-    data: DATA, members: MEMBERS = 5, estimator: ESTIMATOR = "ensemble", epochs: EPOCHS = None, store: STORE = RUNS, as_json: JSON = False
+    data: DATA,
+    members: MEMBERS = 5,
+    estimator: ESTIMATOR = "ensemble",
+    epochs: EPOCHS = None,
+    root: ROOT = None,
+    store: STORE = RUNS,
+    as_json: JSON = False,
 ) -> None:
     """Which classes are under-represented, by count and by how uncertain networks are about them.
 
@@ -86,7 +100,7 @@ def measure(
     """
     from class_uncertainty.session import session
 
-    with session(store, as_json) as now:
+    with session(store, as_json, root) as now:
         dataset, recipe = now.prepare(data, epochs)
         document = now.show_measure(dataset, now.measure(dataset, recipe, estimator, members))
         now.answer(document)
@@ -101,18 +115,19 @@ def compare(
     members: MEMBERS = 5,
     estimator: ESTIMATOR = "ensemble",
     epochs: EPOCHS = None,
+    root: ROOT = None,
     store: STORE = RUNS,
     as_json: JSON = False,
 ) -> None:
     """Train methods side by side, every one with the same seeds and learning rates.
 
-    Prints the error as mean ± standard deviation over the seeds, the gain over naive, and for methods driven by
+    Prints the class-mean error as mean ± standard deviation over the seeds, the gain over naive, and for methods driven by
     uncertainty the ASO test against the method with cardinality in its place.
     """
     lanes = _lanes(methods, seeds, lrs)
     from class_uncertainty.session import session
 
-    with session(store, as_json) as now:
+    with session(store, as_json, root) as now:
         dataset, recipe = now.prepare(data, epochs)
         found = now.measure(dataset, recipe, estimator, members) if any(lane.value.uses_uncertainty for lane in lanes) else None
         document = now.show_comparison(dataset, now.compare(dataset, recipe, found, lanes))
@@ -129,6 +144,7 @@ def train(
     members: MEMBERS = 5,
     estimator: ESTIMATOR = "ensemble",
     epochs: EPOCHS = None,
+    root: ROOT = None,
     store: STORE = RUNS,
     as_json: JSON = False,
 ) -> None:
@@ -139,7 +155,7 @@ def train(
     lane = _lane(method, seed, lr)
     from class_uncertainty.session import session
 
-    with session(store, as_json) as now:
+    with session(store, as_json, root) as now:
         dataset, recipe = now.prepare(data, epochs)
         if save:
             now.check_savable(save)
@@ -155,13 +171,14 @@ def report(
     data: Annotated[str | None, typer.Argument(help="Only this data set; all that are stored if not given.", show_default=False)] = None,
     out: Annotated[Path, typer.Option("--out", help="The HTML file to write.")] = Path("report.html"),
     figures: Annotated[Path | None, typer.Option("--figures", help="A folder for the charts as SVG and PNG.", show_default=False)] = None,
+    root: ROOT = None,
     store: STORE = RUNS,
     as_json: JSON = False,
 ) -> None:
     """Render what is stored as one self-contained HTML file, to open in any browser, no network needed."""
     from class_uncertainty.session import session
 
-    with session(store, as_json, create=False) as now:
+    with session(store, as_json, root, create=False) as now:
         files = now.report(data, out, figures)
         now.say("\n".join(f"wrote {file}" for file in files))
         now.answer({"files": [str(file) for file in files]})
@@ -190,12 +207,52 @@ def measures(as_json: JSON = False) -> None:
 
 
 @app.command()
-def datasets(as_json: JSON = False) -> None:
-    """List the data that can be named, with an example of each."""
-    from class_uncertainty.data import SOURCES
+def datasets(
+    source: Annotated[str | None, typer.Argument(help="One of them, with its options.", metavar="SOURCE", show_default=False)] = None,
+    as_json: JSON = False,
+) -> None:
+    """List the data that can be named, with an example of each and what it expects on disk; or one source's options.
 
-    rows = [(name, row.example, row.about) for name, row in SOURCES.items()]
-    _list(("source", "example", "what it is"), rows, [{"name": n, "example": e, "about": a} for n, e, a in rows], as_json)
+    Options follow a question mark: folder:PATH?size=32&test=0.2 (in quotes, for the shell). Data without a test split are
+    judged by five stratified folds.
+    """
+    from class_uncertainty.data import SOURCES
+    from class_uncertainty.errors import unknown
+
+    if source is not None and source not in SOURCES:
+        raise unknown("source", source, SOURCES)
+    chosen = {name: row for name, row in SOURCES.items() if source in (None, name)}
+    fields = ("example", "about", "expects", "options")
+    documents = [{"name": name} | {field: getattr(row, field) for field in fields} for name, row in chosen.items()]
+    if source is None or as_json:
+        rows = [(name, row.example, row.about, row.expects) for name, row in chosen.items()]
+        _list(("source", "example", "what it is", "what it expects on disk"), rows, documents, as_json)
+    else:
+        row = chosen[source]
+        print(f"{source}: {row.about}\nexample: {row.example}\nexpects: {row.expects}")
+        _list(("option", "what it does"), list(row.options.items()), [], False)
+
+
+@data_app.command("fetch")
+def fetch_data(
+    name: Annotated[str, typer.Argument(help="cifar10, cifar100 or svhn.", metavar="NAME", show_default=False)],
+    root: ROOT = None,
+    as_json: JSON = False,
+) -> None:
+    """Download the original files of a data set into the data folder and check them.
+
+    What is there is not fetched again, and a download that broke off goes on where it stopped.
+    """
+    from class_uncertainty.data.fetch import fetch
+    from class_uncertainty.data.specs import data_folder
+    from class_uncertainty.reporting import terminal
+
+    with terminal.progress_bars("bytes") as progress:
+        files = [str(file) for file in fetch(name, data_folder(root), progress)]
+    if as_json:
+        terminal.print_json({"files": files})
+    else:
+        print("\n".join(f"{file} is there, with its published checksum" for file in files))
 
 
 def _list(columns: Sequence[str], rows: Sequence[Sequence[str]], documents: list[dict[str, Any]], as_json: bool) -> None:
@@ -241,6 +298,13 @@ def _split(kind: str, text: str, parse: Callable[[str], Any]) -> list[Any]:
     return values
 
 
+def _complain(error: Exception) -> None:
+    """On one line, whatever a file in it is called."""
+    from class_uncertainty.data.core import printable
+
+    print(f"cu: {printable(error)}", file=sys.stderr)
+
+
 def main() -> None:
     """Exit code 2 for a wrong input, 1 for a fault of the machine; one sentence on stderr, no traceback."""
     for stream in (sys.stdout, sys.stderr):
@@ -248,10 +312,10 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        print(f"cu: {error}", file=sys.stderr)
+        _complain(error)
         sys.exit(2)
     except MachineFault as error:
-        print(f"cu: {error}", file=sys.stderr)
+        _complain(error)
         sys.exit(1)
     except OSError as error:
         print(f"cu: {error.filename or 'output'}: {error.strerror}.", file=sys.stderr)

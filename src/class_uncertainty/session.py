@@ -10,7 +10,7 @@ from typing import Any
 from class_uncertainty.data import Dataset, load
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.reporting import terminal
-from class_uncertainty.reporting.tables import class_rows, method_rows, spearman
+from class_uncertainty.reporting.tables import class_rows, duplicated, judged, method_rows, spearman
 from class_uncertainty.results import Store
 from class_uncertainty.training import Lane, Recipe, Result, default_recipe
 
@@ -18,8 +18,8 @@ from class_uncertainty.training import Lane, Recipe, Result, default_recipe
 class Session:
     """One command's work on one store."""
 
-    def __init__(self, store: Store, as_json: bool) -> None:
-        self.store, self.as_json = store, as_json
+    def __init__(self, store: Store, as_json: bool, root: Path | None = None) -> None:
+        self.store, self.as_json, self.root = store, as_json, root
 
     def say(self, text: str) -> None:
         """For people; silent where one JSON document is asked for."""
@@ -31,26 +31,33 @@ class Session:
         if self.as_json:
             terminal.print_json(document)
 
+    def load(self, data: str) -> Dataset:
+        with terminal.progress_bars("images") as progress:
+            return load(data, root=self.root, progress=lambda what, done, total: progress(f"decoding {what}", done, total))
+
     def prepare(self, data: str, epochs: int | None) -> tuple[Dataset, Recipe]:
-        dataset = load(data)
+        dataset = self.load(data)
+        if note := duplicated(dataset):
+            self.say(note)
         recipe = default_recipe(dataset.train, epochs=epochs)
         self.store.add_data(dataset)
         return dataset, recipe
 
     def measure(self, dataset: Dataset, recipe: Recipe, estimator: str, members: int) -> Estimate:
         """The estimate, from the store or trained now."""
-        from class_uncertainty.results.runs import measured
+        from class_uncertainty.results.runs import measured, networks
 
-        with terminal.progress_bar(f"measuring with {members} members", members * recipe.epochs) as progress:
+        folds = networks(dataset) if dataset.test is None else 0
+        with terminal.progress_bar(f"measuring with {members} members", (members + folds) * recipe.epochs) as progress:
             return measured(self.store, dataset, recipe, estimator, members, progress=progress)
 
     def compare(self, dataset: Dataset, recipe: Recipe, found: Estimate | None, lanes: Sequence[Lane]) -> list[Result]:
         """Every lane's result, from the store or trained now."""
-        from class_uncertainty.results.runs import missing, run
+        from class_uncertainty.results.runs import missing, networks, run
 
         stats = found.stats if found else None
-        todo = missing(self.store, dataset, lanes, recipe, stats)
-        with terminal.progress_bar(f"training {len(todo)} lanes", len(todo) * recipe.epochs) as progress:
+        todo = networks(dataset) * len(missing(self.store, dataset, lanes, recipe, stats))
+        with terminal.progress_bar(f"training {todo} lanes", todo * recipe.epochs) as progress:
             return run(self.store, dataset, lanes, recipe, stats, progress)
 
     def show_measure(self, dataset: Dataset, found: Estimate) -> dict[str, Any]:
@@ -62,9 +69,14 @@ class Session:
         self.say(
             "\n  ".join(["Cardinality and uncertainty disagree most on", *lines]) if lines else "Cardinality and uncertainty rank alike."
         )
+        folds = max((result.folds for result in found.results), default=0)
+        if folds:
+            self.say(judged(folds))
         return {
             "data": dataset.name,
             "fingerprint": dataset.fingerprint,
+            "folds": folds,
+            "duplicates": dataset.duplicates,
             "estimator": found.estimator,
             "members": len(found.probabilities),
             "classes": [asdict(row) | {"disagreement": row.disagreement} for row in rows],
@@ -75,8 +87,10 @@ class Session:
         rows = method_rows(results)
         if not self.as_json:
             terminal.print_methods(rows)
-        self.say("\n".join(terminal.footnotes(rows)))
-        return {"data": dataset.name, "fingerprint": dataset.fingerprint, "methods": [asdict(row) for row in rows]}
+        folds = max((result.folds for result in results), default=0)
+        self.say("\n".join(terminal.footnotes(rows, folds)))
+        about = {"data": dataset.name, "fingerprint": dataset.fingerprint, "folds": folds, "duplicates": dataset.duplicates}
+        return about | {"methods": [asdict(row) for row in rows]}
 
     def check_savable(self, save: Path) -> None:
         from class_uncertainty.training.saving import check_savable
@@ -90,7 +104,7 @@ class Session:
 
         with terminal.progress_bar(f"training {lane.name}", recipe.epochs) as progress:
             fitted = train(self.store, dataset, [lane], recipe, found.stats if found else None, progress)
-        result = fitted.results[0]
+        result = fitted.results[0] if dataset.test else self.compare(dataset, recipe, found, [lane])[0]
         about = {"data": dataset.name, "result": asdict(result)}
         return result, list(saving.save(fitted.module(0), save, about)) if save else []
 
@@ -100,17 +114,17 @@ class Session:
         from class_uncertainty.reporting import report
         from class_uncertainty.reporting.sections import sections
 
-        found = sections(self.store, data)
+        found = sections(self.store, data, self.load)
         report.write(found, out)
         return [out] + [file for section in found if figures for file in charts.write(section, figures)]
 
 
 @contextmanager
-def session(path: Path, as_json: bool, create: bool = True) -> Iterator[Session]:
+def session(path: Path, as_json: bool, root: Path | None = None, create: bool = True) -> Iterator[Session]:
     """A Session whose Ctrl-C says what is kept and how to go on."""
     with Store(path, create) as store:
         try:
-            yield Session(store, as_json)
+            yield Session(store, as_json, root)
         except KeyboardInterrupt:
             kept = sum(len(store.results(data.fingerprint)) for data in store.data())
             print(f"\ncu: stopped; {path} keeps {kept} finished results, and the same command goes on from there.", file=sys.stderr)

@@ -158,7 +158,7 @@ def _comparison(alt: Any, rows: Sequence[MethodRow]) -> Any:
     methods = list(dict.fromkeys(row.method for row in rows))
     rates = [f"{rate:g}" for rate in sorted({row.lr for row in rows})]
     colour, apart, legend = _by_rate(alt, rates) if len(rates) > 1 else ({}, {}, {})
-    looks = {"title": ["test error, %", "mean ± standard deviation"], "scale": alt.Scale(zero=False), "axis": alt.Axis(tickCount=6)}
+    looks = {"title": ["class-mean error, %", "mean ± standard deviation"], "scale": alt.Scale(zero=False), "axis": alt.Axis(tickCount=6)}
     y = alt.Y("method:N", title=None, scale=alt.Scale(domain=methods), axis=alt.Axis(ticks=False, domain=False, labelLimit=170))
     mean, low, hover = alt.X("error:Q", **looks), alt.X("low:Q", **looks), _method_hover(alt)
 
@@ -175,7 +175,7 @@ def _comparison(alt: Any, rows: Sequence[MethodRow]) -> Any:
         layers.append(layer(gone).mark_text(style="remark", align="left", text="no run finished").encode(y, x=alt.value(6)))
     # the legend is of the dots alone: merged with that of the bars it is a blot
     drawn = alt.layer(*layers).resolve_legend(color="independent", shape="independent")
-    return drawn.properties(width=640, height=len(methods) * (12 + 12 * len(rates)), description="Mean test error of each method.")
+    return drawn.properties(width=640, height=len(methods) * (12 + 12 * len(rates)), description="Mean class-mean error of each method.")
 
 
 def _by_rate(alt: Any, rates: list[str]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -280,7 +280,7 @@ def _class_hover(alt: Any) -> list[Any]:
 def _method_hover(alt: Any) -> list[Any]:
     return [
         *_hover(alt, {"method": "method", "lr": "learning rate"}),
-        *_hover(alt, {"error": "mean error, %"}, ".2f"),
+        *_hover(alt, {"error": "mean class-mean error, %"}, ".2f"),
         *_hover(alt, {"deviation_text": "standard deviation", "gain_text": "gain over naive"}),
         *_hover(alt, {"runs": "runs", "diverged": "diverged runs"}, "d"),
     ]

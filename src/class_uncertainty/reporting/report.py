@@ -258,9 +258,9 @@ CLASS_COLUMNS = (
 METHOD_COLUMNS = (
     Column("Method", "method", lambda row: row.method),
     Column("Learning rate", "lr", _rank("lr")),
-    Column("Error, %", "error", _mean_sd),
+    Column("Class-mean error, %", "error", _mean_sd),
     Column("Gain", "gain", _number("gain", sign=True)),
-    Column("Class mean", "class_mean_error", _number("class_mean_error")),
+    Column("Top-1 error", "top1", _number("top1")),
     Column("Many", "many", _number("many")),
     Column("Medium", "medium", _number("medium")),
     Column("Few", "few", _number("few")),

@@ -10,7 +10,7 @@ from class_uncertainty.data import Data, Dataset, load
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.measures import digest
-from class_uncertainty.reporting.tables import ClassRow, Gallery, Picture, Section, class_rows, method_rows
+from class_uncertainty.reporting.tables import ClassRow, Gallery, Picture, Section, class_rows, duplicated, judged, method_rows
 from class_uncertainty.results import Known, Store
 from class_uncertainty.training import Recipe, Result
 
@@ -59,7 +59,10 @@ def _section(data: Known, results: list[Result], estimates: list[Estimate], read
     estimate = max(reversed(estimates), key=lambda estimate: used.get(digest(estimate.raw), -1), default=None)  # max: the first of equals
     measured_by = digest(estimate.raw) if estimate else ""
     shown = [result for result in results if result.uncertainty in ("", measured_by)]
-    notes = [f"{len(results) - len(shown)} results used another estimate and are not shown."] if len(shown) < len(results) else []
+    folds = max((result.folds for result in results), default=0)
+    notes = [judged(folds)] if folds else []
+    if len(shown) < len(results):
+        notes.append(f"{len(results) - len(shown)} results used another estimate and are not shown.")
     rows, galleries = [], []
     if estimate:
         rows = class_rows(data.classes, data.counts, estimate)
@@ -67,6 +70,7 @@ def _section(data: Known, results: list[Result], estimates: list[Estimate], read
             dataset = read(data.name)
             if dataset.fingerprint == data.fingerprint:
                 galleries = _galleries(dataset.train, estimate, rows)
+                notes += filter(None, [duplicated(dataset)])
             else:
                 notes.append("The data have changed since they were measured, so no pictures are shown.")
         except InputError as error:

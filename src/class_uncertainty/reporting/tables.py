@@ -6,11 +6,28 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from class_uncertainty.data import Dataset
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.measures import MEASURES, Stats, normalise
 from class_uncertainty.methods import METHODS
 from class_uncertainty.results import aso
 from class_uncertainty.training import Result
+
+
+def judged(folds: int) -> str:
+    """How errors came about where there is no test split."""
+    return f"There is no test split: errors come from {folds} stratified folds, each example judged by a network that never saw it."
+
+
+def duplicated(dataset: Dataset) -> str:
+    """That a network may have seen what it is judged on; "" where it has not."""
+    n, test = dataset.duplicates, dataset.test
+    if not n:
+        return ""
+    if test is not None:
+        return f"{n:,} of the {len(test):,} test examples {'is' if n == 1 else 'are'} in the training split too, to the last value."
+    what = "repeats another" if n == 1 else "repeat others"
+    return f"{n:,} of the {len(dataset.train):,} examples {what} to the last value, across folds too."
 
 
 @dataclass(frozen=True)
@@ -78,10 +95,10 @@ class MethodRow:
     lr: float
     runs: int  # that did not diverge
     diverged: int
-    error: float | None
+    error: float | None  # class-mean: each class counts the same, however many test examples it has
     error_sd: float | None  # sample standard deviation, None under two runs
     gain: float | None  # naive's error less this one's, at the same learning rate
-    class_mean_error: float | None
+    top1: float | None  # error over all test examples
     many: float | None
     medium: float | None
     few: float | None
@@ -104,12 +121,12 @@ def method_rows(results: Sequence[Result]) -> list[MethodRow]:
         groups.setdefault((result.method, repr(sorted(result.plan.items())), result.lr), []).append(result)
     errors: dict[tuple[str, float], list[float]] = {}
     for (method, _, lr), group in groups.items():  # of a redefined row, what was stored last
-        errors[method, lr] = [result.error for result in group if result.scores]
+        errors[method, lr] = [result.class_mean_error for result in group if result.scores]
     return [_method_row(method, lr, group, errors) for (method, _, lr), group in groups.items()]
 
 
 def _method_row(method: str, lr: float, group: list[Result], errors: dict[tuple[str, float], list[float]]) -> MethodRow:
-    mine = [result.error for result in group if result.scores]
+    mine = [result.class_mean_error for result in group if result.scores]
     good = [result.scores for result in group if result.scores]
     naive = errors.get(("naive", lr), [])
     counterpart = METHODS[method].counterpart if method in METHODS else ""
@@ -125,10 +142,11 @@ def _method_row(method: str, lr: float, group: list[Result], errors: dict[tuple[
         lr=lr,
         runs=len(good),
         diverged=sum(result.diverged is not None for result in group),
-        error=mean("error"),
+        error=mean("class_mean_error"),
         error_sd=float(np.std(mine, ddof=1)) if len(mine) > 1 else None,
         gain=float(np.mean(naive) - np.mean(mine)) if naive and mine and method != "naive" else None,
-        **{name: mean(name) for name in ("class_mean_error", "many", "medium", "few", "worst", "spread", "nll", "ece")},
+        top1=mean("error"),
+        **{name: mean(name) for name in ("many", "medium", "few", "worst", "spread", "nll", "ece")},
         counterpart=counterpart,
         aso=None if order is None else float(order),
         aso_warning=None if order is None else order.warning,
@@ -156,7 +174,7 @@ class Gallery:
 
 @dataclass(frozen=True)
 class Section:
-    """All that is stored of one data set. `note` says what is missing and why, "" if nothing."""
+    """All that is stored of one data set. `note` says how it was judged and what is missing, "" if there is nothing to say."""
 
     name: str
     classes: tuple[ClassRow, ...]

@@ -8,11 +8,11 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from class_uncertainty.reporting.tables import ClassRow, MethodRow, spearman
+from class_uncertainty.reporting.tables import ClassRow, MethodRow, judged, spearman
 
 PIPE_WIDTH = 160  # of a table that goes to a file or another program
 
@@ -25,10 +25,30 @@ def console() -> Console:
 @contextmanager
 def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """A bar with the time left on stderr; silent where that is no terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("lane-epochs"), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty() or not total, transient=True) as progress:
+    with _progress("lane-epochs", shown=total > 0) as progress:
         task = progress.add_task(what, total=total)
         yield lambda done: progress.advance(task, done)
+
+
+@contextmanager
+def progress_bars(unit: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for each thing that is told of: what, how much is done, how much there is."""
+    with _progress(unit) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def tell(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(what, total=total)
+            progress.update(tasks[what], completed=done, total=total)
+
+        yield tell
+
+
+def _progress(unit: str, shown: bool = True) -> Progress:
+    amount = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), amount, TextColumn("" if unit == "bytes" else unit))
+    quiet = not sys.stderr.isatty() or not shown
+    return Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=quiet, transient=True)
 
 
 def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> Table:
@@ -93,13 +113,13 @@ def correlations(rows: Sequence[ClassRow]) -> str:
 
 
 def print_methods(rows: Sequence[MethodRow]) -> None:
-    columns = ("method", "lr", "runs", "error %", "gain", "class mean", "many", "medium", "few", "worst 10th", "NLL", "ECE", "ASO")
+    columns = ("method", "lr", "runs", "error %", "gain", "top-1", "many", "medium", "few", "worst 10th", "NLL", "ECE", "ASO")
     lines = []
     for row in rows:
         spread = "" if row.error_sd is None else f" ± {row.error_sd:.2f}"
         gone = f" ({row.diverged} diverged)" if row.diverged else ""
         order = "" if row.aso is None else f"{row.aso:.2f} vs {row.counterpart}"
-        numbers = (row.class_mean_error, row.many, row.medium, row.few, row.worst)
+        numbers = (row.top1, row.many, row.medium, row.few, row.worst)
         lines.append(
             (
                 row.method,
@@ -113,13 +133,16 @@ def print_methods(rows: Sequence[MethodRow]) -> None:
                 order,
             )
         )
-    print_fitting(columns, lines, drop=("NLL", "ECE", "medium", "many", "class mean", "worst 10th", "few", "lr", "runs", "ASO"))
+    print_fitting(columns, lines, drop=("NLL", "ECE", "medium", "many", "top-1", "worst 10th", "few", "lr", "runs", "ASO"))
 
 
-def footnotes(rows: Sequence[MethodRow]) -> list[str]:
+def footnotes(rows: Sequence[MethodRow], folds: int) -> list[str]:
     notes = [
-        "Errors in percent, mean ± standard deviation over the seeds; gain: naive's error less the method's, at the same learning rate."
+        "Error: mean of the class errors in percent, ± standard deviation over the seeds; gain: naive's error less the method's, "
+        "at the same learning rate."
     ]
+    if folds:
+        notes.append(judged(folds))
     if any(row.aso is not None for row in rows):
         notes.append("ASO: ε_min against the method with cardinality in uncertainty's place; under 0.5 the uncertainty is better.")
     warnings = {row.aso_warning for row in rows if row.aso_warning}
