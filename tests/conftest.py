@@ -1,7 +1,9 @@
 """Strict for all tests: a warning is an error, and random numbers come from a fixture with a fixed seed."""
 
+import os
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,10 +17,31 @@ configuration.set_hypothesis_home_dir(f"{tempfile.gettempdir()}/class-uncertaint
 settings.register_profile("suite", deadline=None, derandomize=True, database=None, max_examples=50)
 settings.load_profile("suite")
 
+REAL = os.environ.get("CLASS_UNCERTAINTY_DATA")
+BESIDE = [Path(__file__).parents[2] / "shared" / "data"]
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """At the front, so that what pyproject allows after it stays allowed."""
     config.getini("filterwarnings").insert(0, "error")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Decoded pictures go where this run's other temporary files go, shared by its tests; the data folder is nobody's own."""
+    folder = tmp_path_factory.getbasetemp().parent / "cache"
+    monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(folder))
+    monkeypatch.delenv("CLASS_UNCERTAINTY_DATA", raising=False)
+    return folder
+
+
+@pytest.fixture
+def real() -> Path:
+    """The folder of real CIFAR and SVHN files, where there is one; it is never part of the repository."""
+    folder = REAL or next((place for place in BESIDE if place.is_dir()), None)
+    if folder is None:
+        pytest.skip("the real CIFAR and SVHN files are not here: CLASS_UNCERTAINTY_DATA says where they are")
+    return Path(folder)
 
 
 @pytest.fixture

@@ -1,0 +1,93 @@
+"""Judging by folds: every example by a network that never saw it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import class_uncertainty as cu
+from class_uncertainty.metrics import evaluate
+from class_uncertainty.results import Store
+from class_uncertainty.results import runs as stored
+from class_uncertainty.training.folds import FOLDS, folded, held_out, pooled
+
+RECIPE = cu.Recipe("mlp", epochs=3, batch=16)
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    """Three classes of 40, 12 and 3: the last is missing from two folds."""
+    rng = np.random.default_rng(5)
+    labels = np.repeat([0, 1, 2], [40, 12, 3])
+    return cu.Data(rng.normal(size=(55, 4)) + 2 * labels[:, None], labels, ["a", "b", "c"])
+
+
+def test_folds_part_the_examples(blobs):
+    parts = [held_out(blobs, lane.fold) for lane in folded(cu.Lane("naive"))]
+    assert sorted(np.concatenate(parts)) == list(range(55))
+    assert {len(part) for part in parts} == {11}
+
+
+def test_pooled_result_is_that_of_the_networks_that_never_saw_an_example(blobs):
+    """Against one fit a fold and probabilities asked for afterwards."""
+    lanes = folded(cu.Lane("naive", 3))
+    together = cu.fit(blobs, lanes, recipe=RECIPE)
+    alone = np.empty((55, 3), np.float32)
+    for k, lane in enumerate(lanes):
+        assert together.results[k].scores is None
+        where = held_out(blobs, lane.fold)
+        alone[where] = cu.fit(blobs, [lane], recipe=RECIPE).probabilities(blobs)[0][where]
+    result = pooled(blobs, together.results, together.unseen)
+    assert result.scores == evaluate(alone, blobs.labels, blobs.counts)
+    assert (result.folds, result.fold, result.seed) == (FOLDS, None, 3)
+
+
+def test_a_network_never_saw_what_it_judges(blobs):
+    """Spoil the inputs of one fold: the network that sees them changes, the one that leaves them out does not."""
+    statistics = ([0.0] * 4, [1.0] * 4)  # the same standardising on both sides
+    spoilt = held_out(blobs, (0, FOLDS))
+    clean, dirty = blobs.inputs, blobs.inputs.copy()
+    dirty[spoilt] += 100
+    fits = [
+        cu.fit(cu.Data(inputs, blobs.labels, statistics=statistics), folded(cu.Lane("naive"))[:2], recipe=RECIPE)
+        for inputs in (clean, dirty)
+    ]
+    first, second = (fitted.probabilities(cu.Data(clean, blobs.labels, statistics=statistics)) for fitted in fits)
+    np.testing.assert_array_equal(first[0], second[0])
+    assert not np.array_equal(first[1], second[1])
+
+
+def test_a_fold_that_diverges_diverges_the_result(blobs):
+    fitted = cu.fit(blobs, folded(cu.Lane("naive")), recipe=RECIPE)
+    results = [replace(result, diverged=2 if k == 3 else None) for k, result in enumerate(fitted.results)]
+    result = pooled(blobs, results, fitted.unseen)
+    assert (result.diverged, result.scores) == (2, None)
+
+
+def test_with_a_test_split_nothing_is_pooled(blobs):
+    assert cu.fit(blobs, folded(cu.Lane("naive"))[:1], recipe=RECIPE, test=blobs).unseen == [None]
+
+
+def test_results_of_data_without_a_test_split(blobs, tmp_path, monkeypatch):
+    dataset = cu.Dataset("blobs", blobs)
+    with Store(tmp_path / "runs.sqlite") as store:
+        lanes = [cu.Lane("naive", 0), cu.Lane("cb-rs", 0), cu.Lane("naive", 1)]
+        results = stored.run(store, dataset, lanes, RECIPE, None)
+        assert [(result.method, result.seed, result.folds) for result in results] == [("naive", 0, 5), ("cb-rs", 0, 5), ("naive", 1, 5)]
+        assert all(len(result.class_errors) == 3 for result in results)
+        again = cu.fit(blobs, folded(lanes[2]), recipe=RECIPE)
+        assert results[2].scores == pooled(blobs, again.results, again.unseen).scores
+        monkeypatch.setattr(cu.training.loop, "_train", lambda *_: pytest.fail("trained again"))
+        assert stored.run(store, dataset, lanes, RECIPE, None) == results
+
+
+def test_measuring_without_a_test_split(blobs, tmp_path):
+    """Members see every example; the errors are the naive lane's, by folds."""
+    dataset = cu.Dataset("blobs", blobs)
+    with Store(tmp_path / "runs.sqlite") as store:
+        found = stored.measured(store, dataset, RECIPE, "ensemble", 2)
+        assert found.probabilities.shape == (2, 55, 3)
+        np.testing.assert_array_equal(found.probabilities, cu.estimate(blobs, members=2, recipe=RECIPE).probabilities)
+        assert [result.folds for result in found.results] == [FOLDS]
+        assert found.results == tuple(stored.run(store, dataset, [cu.Lane("naive", 0)], RECIPE, None))
+        assert len(store.results(dataset.fingerprint)) == 1
