@@ -9,8 +9,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import class_uncertainty as cu
 from class_uncertainty import cli
@@ -140,7 +142,16 @@ WRONG = {
     "seed below 0": (("compare", "digits", "--seeds", "1,-1"), "seed is -1"),
     "methods repeat": (("compare", "digits", "--methods", "naive,naive"), "method naive is given twice"),
     "seed too large": (("train", "digits", "--seed", "18446744073709551616"), "seed is 18446744073709551616"),
-    "save to no name": (("train", "digits", "--epochs", "1", "--save", "."), "'.' names no file"),
+    "save to a folder": (
+        ("train", "digits", "--epochs", "1", "--save", "."),
+        ". is a folder: give the name of a network in it, as in model",
+    ),
+    "too many members": (("measure", "digits", "--members", "1000000"), "members is 1000000: it must be a whole number from 1 to 1,000"),
+    "store is a folder": (("measure", "digits", "--store", "."), "store . is a folder"),
+    "source": (("datasets", "cifar"), "unknown source 'cifar': did you mean 'cifar10'?"),
+    "data to fetch": (("data", "fetch", "cifar"), "unknown data to fetch 'cifar': did you mean 'cifar10'?"),
+    "no such folder": (("measure", "folder:nowhere"), "'nowhere' is neither here nor in the data folder"),
+    "no such data": (("measure", "cifar10", "--root", "."), "cifar10 is not in the data folder .: 'cu data fetch cifar10' gets it"),
     "no store": (("report",), "store runs.sqlite does not exist"),
     "option": (("measure", "digits", "--memebrs", "3"), "No such option"),
     "command": (("mesure", "digits"), "No such command 'mesure'"),
@@ -162,18 +173,81 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(case: str, run: Run, tmp_pa
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (("measure", "digits", "--store", "file/runs.sqlite"), "store file/runs.sqlite could not be opened"),
-        (("train", "digits", "--epochs", "1", "--save", "file/model"), "could not be written"),
-        (("report", "--out", "file/report.html", "--store", "good.sqlite"), "could not be written"),
+        (("measure", "digits", "--store", "file/runs.sqlite"), "file is not a folder"),
+        (("train", "digits", "--epochs", "1", "--save", "file/model"), "file is not a folder"),
+        (("report", "--out", "file/report.html", "--store", "good.sqlite"), "file is not a folder"),
+        (("report", "--figures", "file", "--store", "good.sqlite"), "file is not a folder"),
+        (("report", "--out", "good.sqlite", "--store", "good.sqlite"), "good.sqlite is a store of results or another SQLite file"),
     ],
 )
-def test_faults_of_the_machine_are_exit_code_1(args: tuple[str, ...], sentence: str, run: Run, tmp_path: Path) -> None:
+def test_outputs_never_replace_something_else(args: tuple[str, ...], sentence: str, run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert run("train", "digits", "--epochs", "1", "--store", "good.sqlite")[0] == 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     code, _, err = run(*args)
-    assert code == 1
+    assert code == 2
     assert sentence in err
     assert err.count("\n") == 1
+    after = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert {name: after[name] for name in before} == before
+    assert set(after) - set(before) <= {"runs.sqlite"}
+
+
+def test_faults_of_the_machine_are_exit_code_1(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("train", "digits", "--epochs", "1")[0] == 0
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    code, _, err = run("report")
+    assert code == 1
+    assert err.endswith("report.html could not be written: No space left on device.\n")
+    assert err.count("\n") == 1
+
+
+def test_a_network_that_diverged_is_not_saved(run: Run, tmp_path: Path) -> None:
+    code, _, err = run("train", "digits", "--epochs", "2", "--lr", "1e30", "--save", "model")
+    assert code == 2
+    assert "naive diverged in epoch 0: lower --lr; nothing was saved" in err
+    assert not list(tmp_path.glob("model*"))
+
+
+def test_own_data_from_a_folder_with_odd_names_to_the_report(run: Run, tmp_path: Path) -> None:
+    """measure, compare, train and report on a folder of pictures, judged by folds; each output says so."""
+    rng = np.random.default_rng(0)
+    for c, name in enumerate(["one two", "zwölf", "new\nline"]):
+        (tmp_path / "my pictures" / name).mkdir(parents=True)
+        for i in range(9 - 3 * c):
+            pixels = (rng.integers(0, 60, (10, 12, 3)) + 60 * c).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "my pictures" / name / f"{i}.png")
+    Image.fromarray(pixels).save(tmp_path / "my pictures" / "zwölf" / "copy.png")
+    judged = "There is no test split: errors come from 5 stratified folds"
+    code, out, _ = run("measure", "folder:my pictures", "--epochs", "1", "--members", "2")
+    assert code == 0
+    assert "1 of the 19 examples repeats another to the last value" in out
+    assert all(text in out for text in (judged, "zwölf", "new\\nline"))
+    document = json.loads(run("compare", "folder:my pictures", "--epochs", "1", "--members", "2", "--seeds", "1", "--json")[1])
+    assert (document["folds"], document["duplicates"]) == (5, 1)
+    assert {row["method"] for row in document["methods"]} == {"naive", "cb-rs", "ubrs"}
+    assert judged in run("train", "folder:my pictures", "--epochs", "1", "--save", "model")[1]
+    assert cu.restore("model")(torch.zeros(1, 3, 10, 12)).shape == (1, 3)
+    assert run("report")[0] == 0
+    page = Path("report.html").read_text()
+    assert all(text in page for text in (judged, "1 of the 19 examples repeats another", "Training images of the worst classes"))
+
+
+def test_a_source_is_explained(run: Run) -> None:
+    out = run("datasets", "csv")[1]
+    assert all(text in out for text in ("csv:PATH?label=COLUMN", "categorical", "missing", "test"))
+
+
+def test_a_message_is_one_line_whatever_a_file_is_called(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a\nb").mkdir()
+    code, _, err = run("measure", "folder:a\nb")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "a\\nb" in err
 
 
 def test_a_full_disk_behind_stdout() -> None:
@@ -188,7 +262,7 @@ def test_a_full_disk_behind_stdout() -> None:
 
 def test_saving_is_tried_before_anything_is_trained(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert run("train", "digits", "--method", "ubrw", "--save", "file/model")[0] == 1
+    assert run("train", "digits", "--method", "ubrw", "--save", "file/model")[0] == 2
     with Store("runs.sqlite") as store:
         assert store.estimates(store.data()[0].fingerprint) == []
 
@@ -222,8 +296,8 @@ def screen(leader: int) -> bytes:
     return seen
 
 
-def test_a_terminal_without_greek_gets_question_marks_not_a_traceback(tmp_path: Path) -> None:
+def test_a_terminal_without_greek_gets_names_not_a_traceback(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "class_uncertainty.cli", "measure", "digits-lt:20", "--epochs", "1", "--members", "2"]
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    assert "?^U" in done.stdout
+    assert "mu^U" in done.stdout

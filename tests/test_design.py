@@ -15,7 +15,7 @@ from class_uncertainty.methods import losses
 PACKAGE = Path(class_uncertainty.__file__).parent
 NAME = "class_uncertainty"
 STAGES = (
-    "errors", "files", "data", "measures", "methods", "metrics", "training", "estimation", "remedies", "results", "experiments",
+    "errors", "text", "files", "data", "measures", "methods", "metrics", "training", "estimation", "remedies", "results", "experiments",
     "reporting", "integrations", "session", "cli", "__main__",
 )  # fmt: skip
 LINES = 350

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from class_uncertainty.errors import InputError, MachineFault
+from class_uncertainty.text import encode_plainly, printable
 
 if TYPE_CHECKING:
     from class_uncertainty.training import Lane
@@ -148,8 +149,9 @@ def train(
     store: STORE = RUNS,
     as_json: JSON = False,
 ) -> None:
-    """Train one network and save it: weights as safetensors, and a JSON file that rebuilds it with its preprocessing.
+    """Train one network and, with --save, keep it: weights as safetensors, and a JSON file that rebuilds it with its preprocessing.
 
+    It always trains, for the store keeps results and no weights.
     In Python, cu.restore(PATH) gives it back as a plain nn.Module: raw images or features in, logits out.
     """
     lane = _lane(method, seed, lr)
@@ -162,7 +164,7 @@ def train(
         found = now.measure(dataset, recipe, estimator, members) if lane.value.uses_uncertainty else None
         result, files = now.train(dataset, recipe, found, lane, save)
         now.show_comparison(dataset, [result])
-        now.say("\n".join(f"wrote {file}" for file in files))
+        now.say("\n".join(f"wrote {file}" for file in files) or "The network is not kept: --save PATH would write it.")
         now.answer({"result": asdict(result), "files": [str(file) for file in files]})
 
 
@@ -298,24 +300,16 @@ def _split(kind: str, text: str, parse: Callable[[str], Any]) -> list[Any]:
     return values
 
 
-def _complain(error: Exception) -> None:
-    """On one line, whatever a file in it is called."""
-    from class_uncertainty.data.core import printable
-
-    print(f"cu: {printable(error)}", file=sys.stderr)
-
-
 def main() -> None:
     """Exit code 2 for a wrong input, 1 for a fault of the machine; one sentence on stderr, no traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without μ shows ?, not a traceback
+    encode_plainly()
     try:
         app()
     except InputError as error:
-        _complain(error)
+        print(f"cu: {printable(error)}", file=sys.stderr)
         sys.exit(2)
     except MachineFault as error:
-        _complain(error)
+        print(f"cu: {printable(error)}", file=sys.stderr)
         sys.exit(1)
     except OSError as error:
         print(f"cu: {error.filename or 'output'}: {error.strerror}.", file=sys.stderr)

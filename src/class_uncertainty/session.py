@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from class_uncertainty.data import Dataset, load
+from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate
+from class_uncertainty.files import check_writable, make_folder
 from class_uncertainty.reporting import terminal
 from class_uncertainty.reporting.tables import class_rows, duplicated, judged, method_rows, spearman
 from class_uncertainty.results import Store
@@ -67,7 +69,11 @@ class Session:
         self.say(terminal.correlations(rows))
         lines = terminal.disagreements(rows)
         self.say(
-            "\n  ".join(["Cardinality and uncertainty disagree most on", *lines]) if lines else "Cardinality and uncertainty rank alike."
+            "\n  ".join(["Cardinality and uncertainty disagree most on", *lines])
+            if lines
+            else "Cardinality and uncertainty rank alike."
+            if len({row.count for row in rows}) > 1
+            else "All classes have equally many examples, so cardinality tells none of them apart."
         )
         folds = max((result.folds for result in found.results), default=0)
         if folds:
@@ -104,8 +110,10 @@ class Session:
 
         with terminal.progress_bar(f"training {lane.name}", recipe.epochs) as progress:
             fitted = train(self.store, dataset, [lane], recipe, found.stats if found else None, progress)
+        if fitted.results[0].diverged is not None:
+            raise InputError(f"{lane.name} diverged in epoch {fitted.results[0].diverged}: lower --lr; nothing was saved.")
         result = fitted.results[0] if dataset.test else self.compare(dataset, recipe, found, [lane])[0]
-        about = {"data": dataset.name, "result": asdict(result)}
+        about = {"data": dataset.name, "columns": dataset.train.columns, "result": asdict(result)}
         return result, list(saving.save(fitted.module(0), save, about)) if save else []
 
     def report(self, data: str | None, out: Path, figures: Path | None = None) -> list[Path]:
@@ -114,6 +122,9 @@ class Session:
         from class_uncertainty.reporting import report
         from class_uncertainty.reporting.sections import sections
 
+        check_writable(out)
+        if figures:
+            make_folder(figures)
         found = sections(self.store, data, self.load)
         report.write(found, out)
         return [out] + [file for section in found if figures for file in charts.write(section, figures)]

@@ -257,7 +257,7 @@ DATA_REFUSED = {
     "nothing": ((np.zeros((0, 2)), np.zeros(0, dtype=int)), r"^there are 0 inputs and 0 labels: .* at least one\.$"),
     "negative label": ((GOOD, [0, 1, -1, 0]), r"^label of example 2 is -1: labels run from 0 to 1\.$"),
     "label too large": ((GOOD, [0, 1, 2, 0], ["a", "b"]), r"^label of example 2 is 2: labels run from 0 to 1\.$"),
-    "nan feature": (([[0, 1], [2, math.nan]], [0, 1]), r"^feature 1 of example 1 is nan: features must be finite\.$"),
+    "nan feature": (([[0, 1], [2, math.nan]], [0, 1]), r"^feature 1 of example 1 is nan: features must be finite, as float32 too\.$"),
     "infinite feature": (([[0, -math.inf], [2, 1]], [0, 1]), r"^feature 1 of example 0 is -inf: "),
     "feature too large for float32": (([[0, 1], [1e300, 2]], [0, 1]), r"^feature 0 of example 1 is "),
     "float images": ((np.zeros((2, 1, 4, 4)), [0, 1]), r"^inputs have shape \(2, 1, 4, 4\) and type float64: images are uint8"),

@@ -82,9 +82,9 @@ def test_data_that_changed_or_went_away_show_no_pictures(store: Store, digits: c
 
 
 def test_nothing_to_show(store: Store) -> None:
-    with pytest.raises(cu.InputError, match="has no results: it holds digits-lt:20"):
+    with pytest.raises(cu.InputError, match="has no finished results; it knows of digits-lt:20"):
         sections(store)
-    with pytest.raises(cu.InputError, match="has no results of 'cifar'"):
+    with pytest.raises(cu.InputError, match="has no finished results of 'cifar'"):
         sections(store, "cifar")
 
 

@@ -140,13 +140,19 @@ def test_a_newer_store_and_another_programs(tmp_path: Path) -> None:
 
 def test_unwritable_and_missing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(cu.MachineFault, match="could not be opened"):
+    with pytest.raises(cu.InputError, match="file is not a folder"):
         Store(tmp_path / "file" / "runs.sqlite")
-    with pytest.raises(cu.MachineFault, match="could not be opened"):
+    with pytest.raises(cu.InputError, match="is a folder: give the name of an SQLite file"):
         Store(tmp_path)
     with pytest.raises(cu.InputError, match="does not exist"):
         Store(tmp_path / "none.sqlite", create=False)
     assert not (tmp_path / "none.sqlite").exists()
+
+
+def test_memory_is_a_file_name_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Store(":memory:").connection.close()
+    assert (tmp_path / ":memory:").is_file()
 
 
 def test_a_full_disk_loses_nothing_that_was_stored(store: Store, digits: cu.Dataset) -> None:

@@ -51,9 +51,11 @@ def test_damage(fitted: cu.Fit, damage: object, sentence: str, tmp_path: Path) -
         cu.restore(tmp_path / "m")
 
 
-def test_nothing_can_be_written_below_a_file(fitted: cu.Fit, tmp_path: Path) -> None:
+def test_nothing_can_be_written_below_a_file_or_as_a_folder(fitted: cu.Fit, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(cu.MachineFault, match="could not be written"):
+    with pytest.raises(cu.InputError, match=r"is a folder: give the name of a network in it, as in .*model"):
+        check_savable(tmp_path)
+    with pytest.raises(cu.InputError, match="file is not a folder"):
         check_savable(tmp_path / "file" / "model")
-    with pytest.raises(cu.MachineFault, match="could not be written"):
+    with pytest.raises(cu.InputError, match="file is not a folder"):
         save(fitted.module(0), tmp_path / "file" / "model", {})

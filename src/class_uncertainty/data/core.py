@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.errors import InputError
+from class_uncertainty.text import printable
 
 Statistics = tuple[Sequence[float], Sequence[float]]  # mean and standard deviation of each channel or feature
 
@@ -100,25 +101,35 @@ class Data:
         return np.frombuffer(b"".join(hashes), dtype="V16")
 
 
-def printable(name: object) -> str:
-    """Names come from folders and tables too: what would break a line, move a cursor or not encode is written as its escape."""
-    text = str(name).encode("utf-8", "backslashreplace").decode()
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def _inputs(inputs: NDArray) -> NDArray[np.uint8] | NDArray[np.float32]:
+    if not all(inputs.shape[1:]):
+        raise InputError(f"inputs have shape {inputs.shape}: there is nothing in them to tell classes apart by.")
     if inputs.ndim == 4 and inputs.dtype == np.uint8:
+        if inputs.shape[3] in (1, 3, 4) and inputs.shape[1] > 4:
+            raise InputError(f"images have shape {inputs.shape}: channels come second, so give images.transpose(0, 3, 1, 2).")
         return inputs
     if inputs.ndim == 2 and inputs.dtype.kind in "fiub":
-        with np.errstate(over="ignore"):  # what is too large is refused below
-            features = inputs.astype(np.float32)
-        bad = np.argwhere(~np.isfinite(features))
-        if len(bad):
-            raise InputError(f"feature {bad[0][1]} of example {bad[0][0]} is {features[tuple(bad[0])]}: features must be finite.")
-        return features
+        return _features(inputs)
     raise InputError(
         f"inputs have shape {inputs.shape} and type {inputs.dtype}: images are uint8 (N, channels, H, W), features are numbers (N, D)."
     )
+
+
+def _features(inputs: NDArray) -> NDArray[np.float32]:
+    """Refused where float32 would not do: what is too large for it, or too far from 0 to be told apart."""
+    with np.errstate(over="ignore"):
+        features = inputs.astype(np.float32)
+    bad = np.argwhere(~np.isfinite(features))
+    if len(bad):
+        raise InputError(f"feature {bad[0][1]} of example {bad[0][0]} is {inputs[tuple(bad[0])]}: features must be finite, as float32 too.")
+    if inputs.dtype.itemsize > 4:
+        spread, rounding = inputs.std(axis=0), np.spacing(np.abs(features).max(axis=0)).astype(np.float64)
+        for column in np.flatnonzero((spread > 0) & (rounding > spread / 100)):
+            raise InputError(
+                f"feature {column} has values near {inputs[0, column]:g} that differ by {spread[column]:.2g} only, and float32 rounds them "
+                f"to {rounding[column]:.2g}: subtract its mean first."
+            )
+    return features
 
 
 def check_trainable(data: Data) -> None:

@@ -167,6 +167,7 @@ def table(files: Sequence[Path]) -> "pyarrow.Table":
 
     schema(files)
     try:
-        return pyarrow.concat_tables([_open(file).read() for file in files])
+        found = pyarrow.concat_tables([_open(file).read() for file in files])
+        return found.drop_columns([name for name in found.column_names if name.startswith("__index_level_")])  # what pandas adds
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{files[0]} cannot be read: {str(error).splitlines()[0].rstrip('.')}.") from error

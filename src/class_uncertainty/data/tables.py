@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.data.core import Data, printable
+from class_uncertainty.data.core import Data
 from class_uncertainty.errors import InputError, MachineFault, unknown
+from class_uncertainty.text import printable
 
 MOST = 100  # categories of a column
 DELIMITERS = (",", ";", "\t", "|")

@@ -62,6 +62,8 @@ class Estimator:
     score: Callable[["Fit", Data], NDArray[np.float32]]
 
 
+MOST = 1000  # members
+
 ESTIMATORS: dict[str, Estimator] = {
     "ensemble": Estimator(
         "deep ensemble: naive lanes that differ by their seed, all scoring every training example",
@@ -75,8 +77,8 @@ def lanes_of(estimator: str, members: int, seed: int) -> list[Lane]:
     """What an estimator trains."""
     if estimator not in ESTIMATORS:
         raise unknown("estimator", estimator, ESTIMATORS)
-    if members < 1:
-        raise InputError(f"members is {members}: an ensemble needs one at least.")
+    if not isinstance(members, int) or not 1 <= members <= MOST:
+        raise InputError(f"members is {members}: it must be a whole number from 1 to {MOST:,}.")
     return ESTIMATORS[estimator].lanes(members, seed)
 
 

@@ -40,6 +40,8 @@ def kwon(p: Probabilities) -> tuple[Scores, Scores]:
 
 def class_uncertainty(p: Probabilities, labels: Any, score: Callable[[Probabilities], Scores] = predictive) -> Vector:
     """(1 / N_c) sum of u over the examples of class c (Eq. 9): (T, N, C), (N,) -> (C,), not normalised."""
+    if not callable(score):
+        raise InputError(f"score is {score!r}: give a function, as predictive, aleatoric or epistemic.")
     classes = np.shape(p)[-1] if np.ndim(p) == 3 else 0
     return class_means(score(p), labels, classes)
 

@@ -111,7 +111,11 @@ class Method:
         return any(knob.measure.uses_uncertainty for knob in self.knobs.values())
 
     def using(self, measure: Measure) -> "Method":
-        """The same method driven by another measure: any measure x any method."""
+        """The same method driven by another measure: any measure x any method that acts on a knob."""
+        if not isinstance(measure, Measure):
+            raise InputError(f"measure is {measure!r}: give a row of MEASURES, as in MEASURES['surprisal'].")
+        if not self.knobs:
+            raise InputError("this method acts on no knob, so no measure can drive it.")
         knobs: dict[str, Any] = {name: replace(knob, measure=measure) for name, knob in self.knobs.items()}
         return replace(self, **knobs)
 

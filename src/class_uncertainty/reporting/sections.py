@@ -26,7 +26,7 @@ def sections(store: Store, only: str | None = None, read: Callable[[str], Datase
         found[i] = replace(section, name=f"{section.name} ({again + 1})") if again else section
     if not found:
         names = ", ".join(data.name for data in known) or "nothing"
-        raise InputError(f"store {store.path} has no results{f' of {only!r}' if only else ''}: it holds {names}.")
+        raise InputError(f"store {store.path} has no finished results{f' of {only!r}' if only else ''}; it knows of {names}.")
     return found
 
 

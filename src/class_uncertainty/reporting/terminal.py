@@ -12,6 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progres
 from rich.table import Table
 from rich.text import Text
 
+from class_uncertainty.metrics import FEW, MANY
 from class_uncertainty.reporting.tables import ClassRow, MethodRow, judged, spearman
 
 PIPE_WIDTH = 160  # of a table that goes to a file or another program
@@ -92,11 +93,13 @@ def print_classes(rows: Sequence[ClassRow]) -> None:
         )
         for row in rows
     ]
-    print_fitting(columns, lines, drop=("rank eff.", "effective", "epistemic share", "naive error %", "examples"))
+    print_fitting(columns, lines, drop=("rank eff.", "effective", "epistemic share", "rank C", "μ^C", "naive error %", "rank U"))
 
 
 def disagreements(rows: Sequence[ClassRow], most: int = 5) -> list[str]:
     """In words, the classes that cardinality and uncertainty rank most differently."""
+    if len({row.count for row in rows}) == 1:  # counts say nothing to disagree with
+        return []
     apart = sorted((row for row in rows if row.disagreement), key=lambda row: -abs(row.disagreement))[:most]
     return [
         f"{row.name}: {'harder' if row.disagreement > 0 else 'easier'} than its {row.count} examples say "
@@ -137,9 +140,11 @@ def print_methods(rows: Sequence[MethodRow]) -> None:
 
 
 def footnotes(rows: Sequence[MethodRow], folds: int) -> list[str]:
+    spread = ", ± standard deviation over the seeds" if any(row.error_sd is not None for row in rows) else ""
+    gain = "; gain: naive's error less the method's, at the same learning rate" if any(row.gain is not None for row in rows) else ""
     notes = [
-        "Error: mean of the class errors in percent, ± standard deviation over the seeds; gain: naive's error less the method's, "
-        "at the same learning rate."
+        f"Error: mean of the class errors in percent{spread}{gain}.",
+        f"Many, medium, few: classes with over {MANY}, {FEW} to {MANY} and under {FEW} training examples; worst 10th: of the classes.",
     ]
     if folds:
         notes.append(judged(folds))

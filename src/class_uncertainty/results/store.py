@@ -16,6 +16,7 @@ import numpy as np
 from class_uncertainty.data import Dataset
 from class_uncertainty.errors import InputError, MachineFault
 from class_uncertainty.estimation import Estimate
+from class_uncertainty.files import make_folder
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import plan
 from class_uncertainty.metrics import Scores
@@ -52,9 +53,11 @@ class Store:
         self.path = Path(path)
         if not self.path.exists() and not create:
             raise InputError(f"store {self.path} does not exist: 'cu measure', 'cu compare' and 'cu demo' write one.")
+        if self.path.exists() and not self.path.is_file():
+            raise InputError(f"store {self.path} is {'a folder' if self.path.is_dir() else 'no file'}: give the name of an SQLite file.")
+        make_folder(self.path.parent)
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.connection = sqlite3.connect(self.path, timeout=30)
+            self.connection = sqlite3.connect(self.path.absolute(), timeout=30)  # absolute: ':memory:' is a name like any other
         except (OSError, sqlite3.OperationalError) as error:
             raise MachineFault(f"store {self.path} could not be opened: {getattr(error, 'strerror', error)}.") from error
         try:

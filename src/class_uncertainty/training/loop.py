@@ -58,6 +58,7 @@ def fit(
     threads that wait for each other at every operation, and far faster where other programs run too. That depends on the data and
     the recipe alone, never on the lanes.
     """
+    _check_kinds(train, lanes)
     recipe, device = recipe or default_recipe(train), device or default_device()
     _check(train, lanes, recipe, stats, test)
     try:
@@ -141,6 +142,13 @@ def _run(
         for i, lane in enumerate(group)
     ]
     return stack.states()[: len(group)], results, unseen
+
+
+def _check_kinds(train: object, lanes: object) -> None:
+    if not isinstance(train, Data):
+        raise InputError(f"training data are {type(train).__name__}: give Data(inputs, labels).")
+    if not isinstance(lanes, list | tuple) or not all(isinstance(lane, Lane) for lane in lanes):
+        raise InputError(f"lanes are {lanes!r}: give a list, as in [Lane('naive')].")
 
 
 def _check(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, test: Data | None) -> None:

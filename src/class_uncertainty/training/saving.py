@@ -22,6 +22,8 @@ def _files(path: str | Path) -> tuple[Path, Path]:
 
 def check_savable(path: str | Path) -> None:
     """Say before hours of training, not after, that nothing can be written there."""
+    if Path(path).is_dir():
+        raise InputError(f"{path} is a folder: give the name of a network in it, as in {Path(path) / 'model'}.")
     for file in _files(path):
         check_writable(file)
 

@@ -1,0 +1,37 @@
+"""Text that any terminal can show on one line."""
+
+import codecs
+import sys
+
+PLAIN = {
+    "μ": "mu",
+    "±": "+-",
+    "ρ": "rho",
+    "ε": "eps",
+    "–": "-",
+    "−": "-",
+    "α": "alpha",
+    "β": "beta",
+    "γ": "gamma",
+    "τ": "tau",
+    "κ": "kappa",
+}
+
+
+def printable(name: object) -> str:
+    """Names come from folders and tables too: what would break a line, move a cursor or not encode is written as its escape."""
+    text = str(name).encode("utf-8", "backslashreplace").decode()
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def encode_plainly() -> None:
+    """A terminal without Greek letters is shown their names, not a traceback."""
+    codecs.register_error("plain", _plain)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="plain")  # type: ignore[union-attr]
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(PLAIN.get(c, "?") for c in error.object[error.start : error.end]), error.end
