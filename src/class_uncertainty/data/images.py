@@ -5,6 +5,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ PIXELS = 2**26  # of one picture: a small file can claim a huge one
 SIDE = 64  # the size of pictures that come larger than this, where none is asked for
 BATCH = 256
 LARGE = 2**14  # bytes of an encoded picture from which threads pay: Pillow holds the interpreter for most of a small one
+
+EXIF = {"exif", "Raw profile type exif", "XML:com.adobe.xmp", "xmp"}  # where files note it; looking into those that do not takes time
 
 Named = tuple[Callable[[], bytes], str]  # how to get a picture's bytes, and what it is called in a message
 
@@ -41,11 +44,13 @@ def decode(pictures: Iterable[Named], size: tuple[int, int], channels: int) -> I
     """Batches (n, channels, H, W) in order. A picture of another size keeps its middle: its shorter sides are cut to, never stretched."""
     from PIL import Image
 
+    known: list[str] = []  # the format of the last picture: the next one's too, as a rule, and Pillow tries one after the other
+
     def one(picture: Named) -> NDArray[np.uint8]:
         read, name = picture
         try:
-            content = read()
-            with Image.open(io.BytesIO(content)) as image:
+            with _opened(read(), known) as image:
+                known[:] = [image.format or ""]
                 return np.asarray(_fitted(image, size, channels)).reshape(*size, channels)
         except MemoryError:
             raise
@@ -59,6 +64,15 @@ def decode(pictures: Iterable[Named], size: tuple[int, int], channels: int) -> I
             side_by_side = len(batch[0][0]()) >= LARGE
             pixels = np.stack(list(pool.map(one, batch) if side_by_side else map(one, batch)))
             yield np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+
+
+def _opened(content: bytes, formats: list[str]) -> "Image":
+    from PIL import Image, UnidentifiedImageError
+
+    if formats:
+        with suppress(UnidentifiedImageError):
+            return Image.open(io.BytesIO(content), formats=formats)
+    return Image.open(io.BytesIO(content))
 
 
 def _unreadable(name: str, error: Exception) -> InputError:
@@ -77,7 +91,7 @@ def _fitted(image: "Image", size: tuple[int, int], channels: int) -> "Image":
         raise ValueError(f"it has {image.width} x {image.height} pixels, and {PIXELS:,} are allowed")
     height, width = size
     image.draft(None, (2 * width, 2 * height))  # a large JPEG is decoded at a half, a quarter or an eighth
-    if image.getexif().get(0x0112, 1) != 1:  # a camera held upright
+    if (image.info.keys() & EXIF or image.format == "TIFF") and image.getexif().get(0x0112, 1) != 1:  # a camera held upright
         image = ImageOps.exif_transpose(image)
     if image.mode.startswith(("I", "F")):
         image = _eight_bits(image)

@@ -174,8 +174,7 @@ def _check(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | No
 
 def _statistics(train: Data) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of each channel (ch, 1, 1) or column (D,), as given or measured; a constant one is left as it is."""
-    axes = (0, 2, 3) if train.is_images else (0,)
-    mean, std = train.statistics or (train.inputs.mean(axes, dtype=np.float64), train.inputs.std(axes, dtype=np.float64))
+    mean, std = train.statistics or train.measured_statistics()
     shape = (-1, 1, 1) if train.is_images else (-1,)
     return torch.tensor(mean, dtype=torch.float32).view(shape), torch.tensor(
         np.where(np.asarray(std) > 0, std, 1), dtype=torch.float32
