@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-gpu lint bench clean
+.PHONY: demo test test-gpu lint bench bench-data clean
 
 demo: .venv/installed
 	@$(BIN)/cu demo
@@ -19,6 +19,10 @@ lint: .venv/installed-dev
 
 bench: .venv/installed-dev
 	@$(BIN)/python benchmarks/lanes.py
+
+bench-data: .venv/installed-dev
+	@$(PIP) --editable '.[bench]'
+	@$(BIN)/python benchmarks/data.py $(DATA)
 
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing class-uncertainty into .venv (once, a minute or two)"

@@ -83,7 +83,8 @@ dataset.fingerprint, dataset.duplicates
 starts, decoding = time.perf_counter() - last, memory("VmHWM") - before
 cu.fit(dataset.train, lanes, recipe=recipe)
 array = dataset.train.inputs.nbytes / 2**20
-print(json.dumps({"starts": starts, "array": array, "decoding": decoding, "training": memory("VmHWM") - before - networks, "networks": networks}))
+training = memory("VmHWM") - before - networks
+print(json.dumps({"starts": starts, "array": array, "decoding": decoding, "training": training, "networks": networks}))
 """
 
 

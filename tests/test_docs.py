@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from class_uncertainty.data import SOURCES
+
 ROOT = Path(__file__).parent.parent
 AFTER = {
     "README.md": "assert network(torch.tensor(wine.data)).shape == (178, 3)",
@@ -41,3 +43,10 @@ def test_every_command_in_the_readme_is_known() -> None:
     used = re.findall(r"^cu (\w+)", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
     assert used
     assert set(used) <= known
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_source_and_option_is_documented(name):
+    rows = [line for line in (ROOT / "docs/data.md").read_text().splitlines() if line.startswith("|")]
+    (row,) = [line for line in rows if f"`{SOURCES[name].example.partition('?')[0]}" in line]
+    assert [option for option in SOURCES[name].options if f"`{option}`" not in row] == []
