@@ -243,6 +243,44 @@ def test_data_take():
     assert taken.classes == images().classes
 
 
+def test_names_as_labels():
+    data = Data(np.eye(4), ["b", "10", "b", "9"])
+    assert (data.classes, data.labels.tolist()) == (("10", "9", "b"), [2, 0, 2, 1])
+    assert Data(np.eye(3), ["10", "9", "10"]).classes == ("9", "10")  # numbers by their size
+
+
+def test_names_are_printable():
+    data = Data(np.eye(3), [0, 1, 2], ["a\nb", "\x1b[31mred", "caf\udce9"], columns=["x\ty", "y", "z"])
+    assert data.classes == (r"a\nb", r"\x1b[31mred", r"caf\udce9")
+    assert data.columns == (r"x\ty", "y", "z")
+
+
+def test_statistics_and_columns_stay_with_the_examples(rng):
+    data = Data(rng.normal(size=(4, 2)), [0, 1, 0, 1], columns=["x", "y"], statistics=([1, 2], [3, 4]))
+    taken = data.take(np.array([3, 1]))
+    assert (taken.columns, taken.statistics) == (("x", "y"), ((1, 2), (3, 4)))
+    assert data.fingerprint != Data(data.inputs, data.labels).fingerprint
+    with pytest.raises(InputError, match="there are 3 means and 2 channels or features"):
+        Data(data.inputs, data.labels, statistics=([1, 2, 3], [3, 4]))
+    with pytest.raises(InputError, match="there are 1 columns and 2 channels or features"):
+        Data(data.inputs, data.labels, columns=["x"])
+
+
+def test_measured_statistics_are_numpys(rng):
+    for data in (Data(rng.integers(0, 256, (1500, 3, 4, 5), dtype=np.uint8), [0, 1] * 750), Data(rng.normal(size=(9, 4)), [0] * 9)):
+        axes = (0, 2, 3) if data.is_images else 0
+        mean, deviation = data.measured_statistics()
+        np.testing.assert_allclose(mean, data.inputs.mean(axes, dtype=np.float64), rtol=1e-12)
+        np.testing.assert_allclose(deviation, data.inputs.std(axes, dtype=np.float64), rtol=1e-12)
+
+
+def test_a_data_set_without_a_test_split():
+    data = Data(np.array([[1.0], [2], [1], [1], [3]]), [0, 1, 1, 0, 0])
+    assert Dataset("d", data).duplicates == 2
+    assert Dataset("d", data, data).duplicates == 5
+    assert Dataset("d", data).fingerprint != Dataset("d", data, data).fingerprint
+
+
 def test_data_is_frozen():
     with pytest.raises(FrozenInstanceError):
         images().labels = np.zeros(6, dtype=int)
@@ -251,7 +289,16 @@ def test_data_is_frozen():
 GOOD = np.zeros((4, 2))
 DATA_REFUSED = {
     "float labels": ((GOOD, [0.0, 1, 0, 1]), r"^labels have shape \(4,\) and type float64: they must be whole numbers, one an example\.$"),
-    "words": ((GOOD, ["a", "b", "a", "b"]), r"^labels have shape \(4,\) and type <U1: "),
+    "words beside names": ((GOOD, ["a", "b", "a", "b"], ["a", "b"]), r"^labels have shape \(4,\) and type <U1: "),
+    "no features": ((np.zeros((2, 0)), [0, 1]), r"^inputs have shape \(2, 0\): there is nothing in them"),
+    "channels last": (
+        (np.zeros((2, 8, 8, 3), np.uint8), [0, 1]),
+        r"^images have shape \(2, 8, 8, 3\): .* images\.transpose\(0, 3, 1, 2\)\.$",
+    ),
+    "too far from 0": (
+        (1.7e9 + np.arange(4.0)[:, None], [0, 1, 0, 1]),
+        r"^feature 0 has values near 1\.7e\+09 .*: subtract its mean first\.$",
+    ),
     "labels in a matrix": ((GOOD, [[0], [1], [0], [1]]), r"^labels have shape \(4, 1\) "),
     "lengths": ((GOOD, [0, 1]), r"^there are 4 inputs and 2 labels: there must be as many of both"),
     "nothing": ((np.zeros((0, 2)), np.zeros(0, dtype=int)), r"^there are 0 inputs and 0 labels: .* at least one\.$"),
@@ -259,7 +306,7 @@ DATA_REFUSED = {
     "label too large": ((GOOD, [0, 1, 2, 0], ["a", "b"]), r"^label of example 2 is 2: labels run from 0 to 1\.$"),
     "nan feature": (([[0, 1], [2, math.nan]], [0, 1]), r"^feature 1 of example 1 is nan: features must be finite, as float32 too\.$"),
     "infinite feature": (([[0, -math.inf], [2, 1]], [0, 1]), r"^feature 1 of example 0 is -inf: "),
-    "feature too large for float32": (([[0, 1], [1e300, 2]], [0, 1]), r"^feature 0 of example 1 is "),
+    "feature too large for float32": (([[0, 1], [1e300, 2]], [0, 1]), r"^feature 0 of example 1 is 1e\+300: "),
     "float images": ((np.zeros((2, 1, 4, 4)), [0, 1]), r"^inputs have shape \(2, 1, 4, 4\) and type float64: images are uint8"),
     "images without channels": ((np.zeros((2, 4, 4), dtype=np.uint8), [0, 1]), r"^inputs have shape \(2, 4, 4\) and type uint8: "),
     "complex features": ((np.zeros((2, 4), dtype=complex), [0, 1]), r"^inputs have shape \(2, 4\) and type complex128: "),

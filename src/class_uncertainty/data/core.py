@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from class_uncertainty.data.labels import factorise, in_order
 from class_uncertainty.errors import InputError
 from class_uncertainty.text import printable
 
@@ -16,7 +17,7 @@ Statistics = tuple[Sequence[float], Sequence[float]]  # mean and standard deviat
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Images as uint8 (N, channels, H, W) or features as float32 (N, D); labels (N,) from 0 to C - 1.
+    """Images as uint8 (N, channels, H, W) or features as float32 (N, D); labels (N,) from 0 to C - 1, or the names themselves.
 
     Images are not copied: do not write into the array afterwards. `columns` names the features; `statistics` is the mean and the deviation
     of each channel or feature that networks standardise their inputs by, where they are not to be those of the training examples.
@@ -38,6 +39,8 @@ class Data:
         statistics: Statistics | None = None,
     ) -> None:
         inputs, labels = np.asarray(inputs), np.asarray(labels)
+        if classes is None and labels.ndim == 1 and labels.dtype.kind == "U":
+            labels, classes = factorise(labels)
         if labels.ndim != 1 or labels.dtype.kind not in "iu":
             raise InputError(f"labels have shape {labels.shape} and type {labels.dtype}: they must be whole numbers, one an example.")
         if (inputs.ndim and len(inputs) != len(labels)) or not len(labels):
@@ -194,3 +197,17 @@ def check_judge(train: Data, test: Data) -> None:
     missing = np.flatnonzero(test.counts == 0)
     if len(missing):
         raise InputError(f"class {test.classes[missing[0]]!r} has no test examples: its error is not defined.")
+
+
+def align(train: Data, test: Data) -> tuple[Data, Data]:
+    """Both with the classes that either has."""
+    if train.classes == test.classes:
+        return train, test
+    names = in_order({*train.classes, *test.classes})
+    position = {name: i for i, name in enumerate(names)}
+
+    def relabelled(data: Data) -> Data:
+        new = np.array([position[name] for name in data.classes])
+        return Data(data.inputs, new[data.labels], names, columns=data.columns, statistics=data.statistics)
+
+    return relabelled(train), relabelled(test)

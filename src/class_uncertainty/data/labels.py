@@ -1,12 +1,10 @@
-"""Class names: from values of any kind, and of two splits together."""
+"""Class names and splits, as values, files and folders say them."""
 
 import re
 from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
-
-from class_uncertainty.data.core import Data
 
 _SPLIT = re.compile(r"(?:^|[^a-z])(train|training|test|testing|val|valid|validation)(?:[^a-z]|$)")
 
@@ -27,20 +25,6 @@ def factorise(values: NDArray) -> tuple[NDArray[np.int64], list[str]]:
     names = in_order(set(texts))
     position = {name: i for i, name in enumerate(names)}
     return np.array([position[text] for text in texts], dtype=np.int64)[inverse], names
-
-
-def align(train: Data, test: Data) -> tuple[Data, Data]:
-    """Both with the classes that either has."""
-    if train.classes == test.classes:
-        return train, test
-    names = in_order({*train.classes, *test.classes})
-    position = {name: i for i, name in enumerate(names)}
-
-    def relabelled(data: Data) -> Data:
-        new = np.array([position[name] for name in data.classes])
-        return Data(data.inputs, new[data.labels], names, columns=data.columns, statistics=data.statistics)
-
-    return relabelled(train), relabelled(test)
 
 
 def split_of(name: str) -> str | None:

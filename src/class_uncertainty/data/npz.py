@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.data.core import Data
-from class_uncertainty.data.labels import align, factorise
+from class_uncertainty.data.core import Data, align
+from class_uncertainty.data.labels import factorise
 from class_uncertainty.errors import InputError
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from class_uncertainty.data import cifar, folder, parquet, places, svhn
 from class_uncertainty.data.cache import Decoding, cached
-from class_uncertainty.data.core import Data, Dataset
+from class_uncertainty.data.core import Data, Dataset, align
 from class_uncertainty.data.images import jpeg
-from class_uncertainty.data.labels import align
 from class_uncertainty.data.shaping import long_tail, svci20, validation_split
 from class_uncertainty.data.specs import Spec, Splits
 from class_uncertainty.errors import InputError

@@ -2,8 +2,7 @@
 
 from class_uncertainty.data import folder, npz, parquet, tables
 from class_uncertainty.data.cache import cached
-from class_uncertainty.data.core import Data
-from class_uncertainty.data.labels import align
+from class_uncertainty.data.core import Data, align
 from class_uncertainty.data.shaping import hold_out
 from class_uncertainty.data.specs import Spec, Splits
 from class_uncertainty.errors import InputError
