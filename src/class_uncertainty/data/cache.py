@@ -1,13 +1,14 @@
 """Decoding happens once: pixels go into a memory-mapped file in a cache folder, keyed by what is known of the source files."""
 
 import hashlib
+import io
 import json
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def home() -> Path:
 
 
 def folder() -> Path:
-    return Path(os.environ.get("CLASS_UNCERTAINTY_CACHE") or home() / "decoded")
+    return Path(os.environ.get("CLASS_UNCERTAINTY_CACHE") or home() / "decoded").expanduser()
 
 
 def cached(what: str, files: Sequence[Path], build: Callable[[], Decoding], progress: Progress | None = None, **options: Any) -> Data:
@@ -70,6 +71,8 @@ def _open(place: Path) -> Data | None:
         about = json.loads((place / "about.json").read_text())
         if any(_state(place / name) != about[name] for name in ("inputs.npy", "labels.npy")):
             return None
+        if not isinstance(about["classes"], list) or not all(isinstance(name, str) for name in about["classes"]):
+            return None
         inputs = np.load(place / "inputs.npy", mmap_mode="c")  # "c": torch wants an array that it might write into; the file stays as it is
         return Data(inputs, np.load(place / "labels.npy"), about["classes"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -83,27 +86,29 @@ def _state(file: Path) -> list[int]:
 
 def _write(place: Path, what: str, decoding: Decoding, progress: Progress | None) -> None:
     """Into a folder of its own, renamed when it is whole: of two processes that build at once, the first to end wins."""
-    try:
+    with _writing_in(place.parent):
         place.parent.mkdir(parents=True, exist_ok=True)
         _sweep(place.parent)
         partial = Path(tempfile.mkdtemp(prefix="partial-", dir=place.parent))
-    except OSError as error:
-        raise _unusable(place.parent, error) from error
+
+    def append(name: str, content: bytes | memoryview) -> None:
+        with _writing_in(place.parent), open(partial / name, "ab") as file:  # closed within: the last bytes may be those that do not fit
+            file.write(content)
+
     try:
         total, done = len(decoding.labels), 0
-        with open(partial / "inputs.npy", "wb") as file:
-            header = {"descr": "|u1", "fortran_order": False, "shape": (total, *decoding.shape)}
-            _on_disk(place, lambda: np.lib.format.write_array_header_1_0(file, header))
-            for batch in decoding.batches:
-                content = np.ascontiguousarray(batch).data
-                _on_disk(place, lambda: file.write(content))  # noqa: B023  # called at once
-                done += len(batch)
-                if progress:
-                    progress(what, done, total)
-            _on_disk(place, file.flush)
-        _on_disk(place, lambda: np.save(partial / "labels.npy", decoding.labels))
+        header, labels = io.BytesIO(), io.BytesIO()
+        np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (total, *decoding.shape)})
+        append("inputs.npy", header.getvalue())
+        for batch in decoding.batches:
+            append("inputs.npy", np.ascontiguousarray(batch).data)
+            done += len(batch)
+            if progress:
+                progress(what, done, total)
+        np.save(labels, decoding.labels)
+        append("labels.npy", labels.getvalue())
         about = {name: _state(partial / name) for name in ("inputs.npy", "labels.npy")} | {"classes": list(decoding.classes), "what": what}
-        _on_disk(place, lambda: (partial / "about.json").write_text(json.dumps(about)))
+        append("about.json", json.dumps(about).encode())
         if _open(place) is None:  # nothing there, or damaged
             shutil.rmtree(place, ignore_errors=True)
             with suppress(OSError):  # another process was quicker
@@ -112,16 +117,14 @@ def _write(place: Path, what: str, decoding: Decoding, progress: Progress | None
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _on_disk(place: Path, write: Callable[[], Any]) -> None:
+@contextmanager
+def _writing_in(where: Path) -> Iterator[None]:
     """A full disk is the cache folder's fault, an unreadable image is not: only the writing itself is watched."""
     try:
-        write()
+        yield
     except OSError as error:
-        raise _unusable(place.parent, error) from error
-
-
-def _unusable(where: Path, error: OSError) -> InputError:
-    return InputError(f"cache folder {where} cannot be written to ({error.strerror}): set CLASS_UNCERTAINTY_CACHE to one that can.")
+        message = f"cache folder {where} cannot be written to ({error.strerror}): set CLASS_UNCERTAINTY_CACHE to one that can."
+        raise InputError(message) from error
 
 
 def _sweep(where: Path) -> None:

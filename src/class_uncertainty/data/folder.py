@@ -22,14 +22,14 @@ def find(place: Path, split_file: Path | None = None) -> dict[str, Listed]:
     if not place.is_dir():
         raise InputError(f"{place} is not a folder: give one with a subfolder for each class.")
     folders = _folders(place)
-    splits = {split_of(name): name for name in folders}
+    splits = {split: name for name in folders if (split := split_of(name))}
     if split_file is not None:
         return _by_file(_classes(place, folders), place, split_file)
     if "train" not in splits:
         return {"train": _classes(place, folders)}
     if strange := sorted(set(folders) - set(splits.values())):
         raise InputError(f"{place} has a folder for training and {strange[0]!r} beside it: there may be train, test and validation only.")
-    return {split: _classes(place / name, _folders(place / name)) for split, name in splits.items() if split}
+    return {split: _classes(place / name, _folders(place / name)) for split, name in splits.items()}
 
 
 def _folders(place: Path) -> list[str]:
@@ -39,9 +39,12 @@ def _folders(place: Path) -> list[str]:
 def _classes(place: Path, names: list[str]) -> Listed:
     listed = [(file, name) for name in in_order(names) for file in _files(place / name, ())]
     loose = [entry for entry in sorted(os.listdir(place)) if not (place / entry).is_dir() and not _ignored(entry)]
+    for entry in loose:
+        _check_file(place / entry)
     if loose and not listed:
         raise InputError(f"{place} holds files ({loose[0]!r}) and no subfolder with pictures: each class needs one.")
-    empty = next((name for name in names if not any(label == name for _, label in listed)), None)
+    filled = {label for _, label in listed}
+    empty = next((name for name in names if name not in filled), None)
     if empty is not None or not listed:
         raise InputError(f"{place / (empty or '')} holds no pictures: each class is a subfolder with pictures in it.")
     return listed
@@ -58,10 +61,14 @@ def _files(folder: Path, above: tuple[tuple[int, int], ...]) -> Iterator[Path]:
             continue
         if entry.is_dir():
             yield from _files(entry, (*above, own))
-        elif entry.is_file():
-            yield entry
         else:
-            raise InputError(f"{entry} is no file that can be read: a broken link, a link to itself, or a device.")
+            _check_file(entry)
+            yield entry
+
+
+def _check_file(entry: Path) -> None:
+    if not entry.is_file():
+        raise InputError(f"{entry} is no file that can be read: a broken link, a link to itself, or a device.")
 
 
 def _ignored(name: str) -> bool:

@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -33,11 +33,13 @@ def own_size(first: Named) -> tuple[int, int]:
 
     read, name = first
     try:
-        with Image.open(io.BytesIO(read())) as image:
+        with _bombs_refused(), Image.open(io.BytesIO(read())) as image:
             width, height = image.size
+            if max(width, height) > SIDE:
+                return SIDE, SIDE
+            return (width, height) if image.getexif().get(0x0112, 1) >= 5 else (height, width)  # from 5 on, on its side
     except Exception as error:
         raise _unreadable(name, error) from error
-    return (height, width) if max(width, height) <= SIDE else (SIDE, SIDE)
 
 
 def decode(pictures: Iterable[Named], size: tuple[int, int], channels: int) -> Iterator[NDArray[np.uint8]]:
@@ -50,7 +52,7 @@ def decode(pictures: Iterable[Named], size: tuple[int, int], channels: int) -> I
         read, name = picture
         try:
             with _opened(read(), known) as image:
-                known[:] = [image.format or ""]
+                known[:] = [image.format] if image.format in Image.OPEN else []  # the format of a phone's JPEG may be one that is no reader
                 return np.asarray(_fitted(image, size, channels)).reshape(*size, channels)
         except MemoryError:
             raise
@@ -58,12 +60,23 @@ def decode(pictures: Iterable[Named], size: tuple[int, int], channels: int) -> I
             raise _unreadable(name, error) from error
 
     rest = iter(pictures)
-    with warnings.catch_warnings(), ThreadPoolExecutor(os.cpu_count()) as pool:
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         while batch := list(islice(rest, BATCH)):
-            side_by_side = len(batch[0][0]()) >= LARGE
-            pixels = np.stack(list(pool.map(one, batch) if side_by_side else map(one, batch)))
+            side_by_side = False
+            with suppress(Exception):  # a picture that cannot be read is refused below, by its name
+                side_by_side = len(batch[0][0]()) >= LARGE
+            with _bombs_refused():
+                pixels = np.stack(list(pool.map(one, batch) if side_by_side else map(one, batch)))
             yield np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+
+
+@contextmanager
+def _bombs_refused() -> Iterator[None]:
+    from PIL import Image
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        yield
 
 
 def _opened(content: bytes, formats: list[str]) -> "Image":
@@ -78,7 +91,7 @@ def _opened(content: bytes, formats: list[str]) -> "Image":
 def _unreadable(name: str, error: Exception) -> InputError:
     if isinstance(error, InputError):
         return error
-    reason = (str(error) or type(error).__name__).splitlines()[0]
+    reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
     if "cannot identify image file" in reason:
         reason = "no picture in a format that Pillow knows"
     return InputError(f"{name} cannot be read as an image: {reason}.")

@@ -11,11 +11,11 @@ _SPLIT = re.compile(r"(?:^|[^a-z])(train|training|test|testing|val|valid|validat
 
 def in_order(names: Iterable[str]) -> list[str]:
     """Numbers by their size, so that 2 comes before 10; anything else by its text."""
-    names = list(names)
+    names = sorted(names)  # a name may be the number nan, which has no order
     try:
-        return sorted(names, key=lambda name: (float(name), name))
+        return sorted(names, key=float)
     except ValueError:
-        return sorted(names)
+        return names
 
 
 def factorise(values: NDArray) -> tuple[NDArray[np.int64], list[str]]:

@@ -5,6 +5,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from class_uncertainty.data.core import Data, align
@@ -13,17 +14,31 @@ from class_uncertainty.errors import InputError
 
 
 def read(path: Path) -> tuple[Data, Data | None]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name.lower(): file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, AttributeError, NotImplementedError) as error:
-        raise InputError(f"{path} cannot be read as .npz arrays of numbers or text: {str(error).splitlines()[0].rstrip('.')}.") from error
+    arrays = _arrays(path)
     if {"x_train", "y_train"} <= arrays.keys():
         train = _data(path, "x_train", "y_train", arrays)
-        return align(train, _data(path, "x_test", "y_test", arrays)) if {"x_test", "y_test"} <= arrays.keys() else (train, None)
-    if {"x", "y"} <= arrays.keys():
+        if not {"x_test", "y_test"} & arrays.keys():
+            return train, None
+        if {"x_test", "y_test"} <= arrays.keys():
+            return align(train, _data(path, "x_test", "y_test", arrays))
+    elif {"x", "y"} <= arrays.keys():
         return _data(path, "x", "y", arrays), None
     raise InputError(f"{path} holds {', '.join(arrays) or 'nothing'}: it must hold x_train and y_train (and x_test, y_test), or X and y.")
+
+
+def _arrays(path: Path) -> dict[str, NDArray]:
+    """By their names in small letters."""
+    try:
+        with open(path, "rb") as content:  # NumPy would leave a broken file open
+            file = np.load(content, allow_pickle=False)
+            if not isinstance(file, NpzFile):
+                raise ValueError("it is a single array")
+            arrays = {name.lower(): file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, AttributeError) as error:
+        raise InputError(f"{path} cannot be read as .npz arrays of numbers or text: {str(error).splitlines()[0].rstrip('.')}.") from error
+    if strange := next((name for name, array in arrays.items() if not isinstance(array, np.ndarray)), None):
+        raise InputError(f"{path} cannot be read as .npz arrays of numbers or text: {strange!r} is none.")
+    return arrays
 
 
 def _data(path: Path, x: str, y: str, arrays: dict[str, NDArray]) -> Data:
@@ -35,7 +50,9 @@ def _data(path: Path, x: str, y: str, arrays: dict[str, NDArray]) -> Data:
             raise InputError(f"{y} has shape {values.shape} and type {values.dtype}: labels are whole numbers or text, one an example.")
         labels, classes = factorise(np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values)
         return Data(_channels_first(x, inputs), labels, classes)
-    except (InputError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: {y} holds text that is not UTF-8 ({error.reason} in {error.object!r}).") from None
+    except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
 
@@ -45,6 +62,6 @@ def _channels_first(x: str, inputs: NDArray) -> NDArray:
         raise InputError(f"{x} has shape {inputs.shape} and type {inputs.dtype}: pictures are uint8, from 0 to 255.")
     if inputs.ndim == 3:
         return inputs[:, None]
-    if inputs.ndim == 4 and inputs.shape[3] in (1, 3) and inputs.shape[1] not in (1, 3):
+    if inputs.ndim == 4 and inputs.shape[3] in (1, 3, 4) and inputs.shape[1] not in (1, 3):
         return np.ascontiguousarray(inputs.transpose(0, 3, 1, 2))
     return inputs

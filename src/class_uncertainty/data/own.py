@@ -1,5 +1,7 @@
 """Anyone's own data: folders of pictures, Parquet, .npz and CSV files."""
 
+from collections.abc import Iterable
+
 from class_uncertainty.data import folder, npz, parquet, tables
 from class_uncertainty.data.cache import cached
 from class_uncertainty.data.core import Data, align
@@ -9,6 +11,7 @@ from class_uncertainty.errors import InputError
 
 
 def from_folder(spec: Spec) -> Splits:
+    _refuse_test_file(spec)
     found = folder.find(spec.path, spec.file(spec.options["split"]) if "split" in spec.options else None)
     channels = spec.channels
 
@@ -31,7 +34,8 @@ def from_parquet(spec: Spec) -> Splits:
     train = found.get("train")
     if not train:
         raise InputError(f"{spec.argument} has no Parquet file for training: name them train-*.parquet, or give one file.")
-    image = spec.options.get("image") or parquet.image_column(parquet.schema([*train, *(judge or [])]))
+    image = parquet.image_column([*train, *(judge or [])], spec.options.get("image"))
+    _refuse_idle(spec, *(("a table", ("size", "channels")) if image is None else ("pictures", ("categorical", "drop", "missing"))))
     if image is None:
         read = lambda files: tables.from_arrow(str(files[0]), parquet.table(files))  # noqa: E731
         return _judged(spec, *_encoded(spec, read(train), read(judge) if judge else None))
@@ -46,6 +50,7 @@ def from_parquet(spec: Spec) -> Splits:
 
 
 def from_npz(spec: Spec) -> Splits:
+    _refuse_test_file(spec)
     return _judged(spec, *npz.read(spec.path))
 
 
@@ -80,6 +85,16 @@ def _share(spec: Spec) -> float | None:
 def _other_file(spec: Spec) -> str | None:
     """?test=FILE, where it is no number."""
     return spec.options.get("test") if _share(spec) is None else None
+
+
+def _refuse_test_file(spec: Spec) -> None:
+    if (other := _other_file(spec)) is not None:
+        raise InputError(f"option 'test' is {other!r}: of a {spec.source!r} source it is a share, as 0.2.")
+
+
+def _refuse_idle(spec: Spec, what: str, idle: Iterable[str]) -> None:
+    if option := next((option for option in idle if option in spec.options), None):
+        raise InputError(f"{spec.argument} holds {what}: leave ?{option}={spec.options[option]} out.")
 
 
 def _refuse_second_test(spec: Spec, has_test: bool) -> None:

@@ -65,25 +65,37 @@ def _open(file: Path) -> Any:
         raise InputError(f"{file} cannot be read as Parquet: {str(error).splitlines()[0].rstrip('.')}.") from error
 
 
-def image_column(found: "pyarrow.Schema") -> str | None:
+def image_column(files: Sequence[Path], asked: str | None = None) -> str | None:
     """The one column that holds pictures, or None: then it is a table."""
+    found = schema(files)
     import pyarrow.types as types
 
     def holds_pictures(kind: Any) -> bool:
         return types.is_binary(kind) or types.is_large_binary(kind) or (types.is_struct(kind) and kind.get_field_index("bytes") >= 0)
 
     names = [field.name for field in found if holds_pictures(field.type)]
+    if asked is not None:
+        if asked not in found.names:
+            raise unknown("image column", asked, found.names)
+        if asked not in names:
+            raise InputError(f"{files[0]} has {found.field(asked).type} in column {asked!r}: pictures are bytes, or structs with bytes.")
+        return asked
     if len(names) > 1:
-        raise InputError(f"columns {', '.join(names)} all hold pictures: say which with ?image=COLUMN.")
+        raise InputError(f"{files[0]}: columns {', '.join(names)} all hold pictures: say which with ?image=COLUMN.")
     return names[0] if names else None
 
 
-def label_column(found: "pyarrow.Schema", asked: str | None) -> str:
+def label_column(files: Sequence[Path], asked: str | None) -> str:
+    found = schema(files)
+    import pyarrow.types as types
+
     if asked is not None and asked not in found.names:
         raise unknown("label column", asked, found.names)
     column = asked or next((name for name in LABELS if name in found.names), None)
     if column is None:
-        raise InputError(f"no column is called label: say which it is with ?label=COLUMN, one of {', '.join(found.names)}.")
+        raise InputError(f"{files[0]} has no column called label: say which it is with ?label=COLUMN, one of {', '.join(found.names)}.")
+    if types.is_nested(kind := found.field(column).type):
+        raise InputError(f"{files[0]} has {kind} in column {column!r}: labels are whole numbers or text.")
     return column
 
 
@@ -91,12 +103,11 @@ def decoding(
     files: Sequence[Path], label: str | None, image: str | None = None, size: tuple[int, int] | None = None, channels: int = 3
 ) -> Decoding:
     """The pictures of some files as one split."""
-    found = schema(files)
-    column = image or image_column(found)
-    if column is None or column not in found.names:
-        raise unknown("image column", str(column), found.names)
-    label = label_column(found, label)
-    labels, classes = _labels(files, label, _class_names(found, label))
+    column = image_column(files, image)
+    if column is None:
+        raise InputError(f"{files[0]} has no column of pictures.")
+    label = label_column(files, label)
+    labels, classes = _labels(files, label, _class_names(schema(files), label))
     size = size or own_size(next(_pictures(files, column)))
     return Decoding(labels, classes, (channels, *size), decode(_pictures(files, column), size, channels))
 

@@ -64,6 +64,7 @@ def hold_out(data: Data, share: float, seed: int = 0) -> tuple[Data, Data]:
     """(train, test): `share` of every class set aside, to the nearest whole example, at least one."""
     if not 0 < share < 1:
         raise InputError(f"test is {share:g}: a share must lie between 0 and 1.")
+    _check_seed(seed)
     few = np.flatnonzero(data.counts < 3)
     if len(few):
         name, count = data.classes[few[0]], data.counts[few[0]]

@@ -37,7 +37,7 @@ class Spec:
         return self.file(self.argument)
 
     def file(self, name: str) -> Path:
-        found = next((path for path in (Path(name), self.root / name) if path.exists()), None)
+        found = next((path for path in (Path(name), self.root / name) if os.path.exists(path)), None)
         if found is None:
             raise InputError(f"{name!r} is neither here nor in the data folder {self.root} (--root or CLASS_UNCERTAINTY_DATA).")
         return found
@@ -112,7 +112,7 @@ def _split(spec: str) -> tuple[str, dict[str, str]]:
     """A '?' that no option follows is part of a path."""
     head, mark, query = spec.rpartition("?")
     parts = [part for part in query.split("&") if part]
-    if not mark or (parts and "=" not in parts[0]):
+    if not mark or not parts or "=" not in parts[0]:
         return spec, {}
     options: dict[str, str] = {}
     for part in parts:
