@@ -27,8 +27,8 @@ def printable(name: object) -> str:
 def encode_plainly() -> None:
     """A terminal without Greek letters is shown their names, not a traceback."""
     codecs.register_error("plain", _plain)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="plain")  # type: ignore[union-attr]
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed by whoever started us
+        stream.reconfigure(errors="plain")
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:

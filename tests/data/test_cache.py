@@ -4,6 +4,7 @@ import errno
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -363,6 +364,25 @@ def test_another_may_end_at_the_very_last_moment(cache, file, monkeypatch):
     check(cached("pictures", [file], Build()))
     assert os.rename is rename  # it came to that
     assert not entry(cache).name.startswith("partial-")
+
+
+def test_a_damaged_entry_that_another_mends_meanwhile(cache, file, monkeypatch):
+    """Between looking at it and taking it away, another puts a whole one in its place: it is not lost."""
+    cached("pictures", [file], Build())
+    (entry(cache) / "about.json").write_text("{")
+    seen, look = [], module._open
+
+    def looked(place):
+        found = look(place)
+        seen.append(found is not None)
+        if len(seen) == 2:  # ours is built, and the place is damaged still
+            shutil.rmtree(place)
+            cached("pictures", [file], Build())
+        return found
+
+    monkeypatch.setattr(module, "_open", looked)
+    check(cached("pictures", [file], Build()))
+    assert len([path for path in cache.iterdir() if not path.name.startswith("partial-")]) == 1
 
 
 PROCESS = """

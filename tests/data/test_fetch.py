@@ -381,9 +381,17 @@ def test_a_status_that_refuses_is_told(site, tmp_path, code):
 # What is used, and what is left alone.
 
 
-@pytest.mark.parametrize("wrong", [CONTENT[::-1], b"<html>Please log in.</html>"], ids=["as long", "shorter"])
-def test_wrong_bytes_are_never_used(site, tmp_path, wrong):
-    site.content = wrong
+@pytest.mark.parametrize("offered", [27, 10 * TOTAL])
+def test_another_size_is_refused_before_anything_is_written(site, tmp_path, offered):
+    """A page that asks for a password, say: what was fetched before stays."""
+    leave(tmp_path, CONTENT[:HALF])
+    site.answers = [lambda site, request, start: send(request, 200, b"<html>", Content_Length=offered)]
+    refusal(MachineFault, tmp_path, f"the server offers {offered:,} bytes, and it has {TOTAL:,}", f"{HALF:,} of {TOTAL:,} bytes")
+    assert (tmp_path / f"{NAME}.partial").read_bytes() == CONTENT[:HALF]
+
+
+def test_wrong_bytes_are_never_used(site, tmp_path):
+    site.content = wrong = CONTENT[::-1]
     md5s = hashlib.md5(CONTENT).hexdigest(), hashlib.md5(wrong).hexdigest()
     refusal(MachineFault, tmp_path, NAME, *md5s, "try again, or", f"fetch {site.url} yourself and put it into {tmp_path}")
     assert site.asked == [None]

@@ -2,6 +2,7 @@
 
 import importlib
 import io
+import os
 import struct
 import threading
 import time
@@ -387,9 +388,9 @@ NOTHING = {
 
 @pytest.mark.parametrize("kind", NOTHING)
 def test_what_is_no_picture_is_refused_by_name(kind):
-    with refused(f"{NAME} cannot be read as an image: no picture in a format that Pillow knows."):
+    with refused(f"{NAME} cannot be read as an image: no picture that is read here (BMP, GIF, JPEG,"):
         one(NOTHING[kind])
-    with refused(f"{NAME} cannot be read as an image: no picture in a format that Pillow knows."):
+    with refused(f"{NAME} cannot be read as an image: no picture that is read here (BMP, GIF, JPEG,"):
         own_size((lambda: NOTHING[kind], NAME))
 
 
@@ -565,3 +566,17 @@ def test_jpeg_halves_the_resolution_of_colours():
         whole = np.abs(np.asarray(image).astype(int) - stripes).mean()
     halved = np.abs(next(jpeg([stripes.transpose(2, 0, 1)[None]], 95))[0].transpose(1, 2, 0).astype(int) - stripes).mean()
     assert halved > 10 * whole
+
+
+def test_no_other_program_is_started(tmp_path, monkeypatch):
+    """Pillow would hand PostScript to Ghostscript."""
+    ghostscript = tmp_path / "gs"
+    ghostscript.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    ghostscript.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    drawing = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n"
+    with refused("drawing cannot be read as an image: no picture that is read here"):
+        list(decode([(lambda: drawing, "drawing")], (8, 8), 3))
+    with refused("drawing cannot be read as an image: no picture that is read here"):
+        own_size((lambda: drawing, "drawing"))
+    assert not (tmp_path / "started").exists()

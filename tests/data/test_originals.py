@@ -98,8 +98,7 @@ def test_cifar10_from_every_form(form, batches, tmp_path):
     np.testing.assert_array_equal(dataset.train.labels, np.concatenate(labels))
     np.testing.assert_array_equal(dataset.test.inputs.reshape(N, 3072), batches["test_batch"][0])
     assert dataset.train.shape == (3, 32, 32)
-    if "Parquet" not in form:
-        assert dataset.classes[3] == "cat"
+    assert dataset.classes == cifar.CIFAR10.classes
 
 
 @pytest.mark.parametrize("as_binary", [False, True])
@@ -137,6 +136,8 @@ def damaged(contents, name, change):
     return contents | {name: change(contents[name])}
 
 
+MEMORY = b"\x80\x02cnumpy\nndarray\n((K\x01tU\x01OU\x08AAAAAAAAtR."  # ndarray((1,), "O", b"AAAAAAAA")
+
 BAD_CIFAR = {
     "a pickle that runs code": (
         lambda c: damaged(c, "data_batch_2", lambda _: pickle.dumps(Harmful())),
@@ -145,6 +146,14 @@ BAD_CIFAR = {
     "a pickle of objects": (
         lambda c: damaged(c, "data_batch_2", lambda _: pickle.dumps({b"data": np.array([Path()], object), b"labels": []})),
         r"data_batch_2 is a pickle ",
+    ),
+    "an array over memory that is not its own": (
+        lambda c: damaged(c, "data_batch_2", lambda _: MEMORY),
+        r"data_batch_2 is damaged or not the original \(TypeError",
+    ),
+    "an array of whatever lay in memory": (
+        lambda c: damaged(c, "data_batch_2", lambda _: b"\x80\x02cnumpy\nndarray\n(K\x01M\x00\x0c\x86U\x02u1tR."),
+        r"data_batch_2 is damaged or not the original \(TypeError",
     ),
     "cut off": (lambda c: damaged(c, "test_batch", lambda b: b[:-100]), r"test_batch is damaged or not the original"),
     "not a pickle": (lambda c: damaged(c, "test_batch", lambda _: b"hello"), r"test_batch is damaged or not the original"),
@@ -192,6 +201,24 @@ def test_a_truncated_archive_is_named(keep, batches, tmp_path):
     content = file.read_bytes()
     file.write_bytes(content[: int(keep * len(content))])
     with pytest.raises(InputError, match=r"cifar-10-python.tar.gz (is damaged or cut off|holds no)"):
+        load("cifar10", root=tmp_path)
+
+
+def test_a_changed_archive_is_named(batches, tmp_path):
+    """Deflated data may still unpack; only the checksum at the end knows."""
+    file = archive(tmp_path / "cifar-10-python.tar.gz", pickled(batches))
+    content = bytearray(file.read_bytes())
+    content[-6] ^= 1  # of the checksum
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=r"cifar-10-python.tar.gz is damaged or cut off \(CRC"):
+        load("cifar10", root=tmp_path)
+
+
+@pytest.mark.parametrize("label", [10, 57, -1])
+def test_a_label_outside_the_classes_of_cifar_in_parquet(label, batches, tmp_path):
+    batches["data_batch_3"][1][4] = label
+    FORMS["Parquet, several files"](tmp_path, batches)
+    with pytest.raises(InputError, match=rf"data_batch_3.parquet has the label {label} in row 4: its 10 classes run from 0 to 9"):
         load("cifar10", root=tmp_path)
 
 
@@ -268,6 +295,28 @@ def test_jpeg_and_imagenet_options(batches, tmp_path):
     assert len({plain.fingerprint, lossy.fingerprint, load("cifar10?normalise=train", root=tmp_path).fingerprint}) == 3
 
 
+def small_svci(root, batches, rng):
+    write(root / "cifar-10-batches-py", pickled(batches))
+    for split in ("train", "test"):
+        pixels = rng.integers(0, 256, (32, 32, 3, 60), dtype=np.uint8)
+        savemat(root / f"{split}_32x32.mat", {"X": pixels, "y": np.arange(60)[:, None] % 10 + 1})
+    return root
+
+
+def test_svci20_is_standardised_as_asked_for(batches, rng, tmp_path):
+    root = small_svci(tmp_path, batches, rng)
+    assert load("svci20:2", root=root).train.statistics is None
+    wanted = load("cifar10?normalise=imagenet", root=root).train.statistics
+    assert load("svci20:2?normalise=imagenet", root=root).train.statistics == wanted
+
+
+@pytest.mark.parametrize("name", ["svci20:2", "cifar10-lt:2?validation=2"])
+def test_a_seed_draws_other_examples(name, batches, rng, tmp_path):
+    root = small_svci(tmp_path, batches, rng)
+    assert load(name, root=root, seed=1).train.fingerprint != load(name, root=root).train.fingerprint
+    assert load(name, root=root, seed=1).train.fingerprint == load(name, root=root, seed=1).train.fingerprint
+
+
 # Places-LT.
 
 
@@ -277,6 +326,7 @@ def small_places(tmp_path, rng):
     lines = {
         "train": "train/bar/1.jpg 0\ntrain/bar/2.jpg 0\ntrain/attic/3.jpg 1\ntrain/attic/4.jpg 1\n",
         "test": "val/bar/a b.jpg 0\nval/attic/b.jpg 1\n",
+        "val": "val/bar/c.jpg 0\nval/bar/d.jpg 0\nval/attic/e.jpg 1\n",
     }
     for split, text in lines.items():
         (tmp_path / f"Places_LT_{split}.txt.gz").write_bytes(gzip.compress(text.encode()))
@@ -293,11 +343,23 @@ def test_places_lt(small_places):
     assert dataset.train.labels.tolist() == [0, 0, 1, 1]
     assert dataset.test.inputs.shape == (2, 3, 16, 16)
     assert load("places-lt", root=small_places).train.shape == (3, 64, 64)
+    assert load("places-lt?judge=val", root=small_places).test.labels.tolist() == [0, 0, 1]
+
+
+def test_places_lt_with_its_pictures_elsewhere(small_places, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("pictures")
+    for part in ("train", "val"):
+        (small_places / part).rename(elsewhere / part)
+    with pytest.raises(InputError, match=r"4 of the 4 pictures in .* are not there"):
+        load("places-lt", root=small_places)
+    assert len(load(f"places-lt?images={elsewhere}", root=small_places).train) == 4
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("a/b/c.jpg ²", "line 1, must be a path, a blank and a label from 0 to 364"),
+        (". 1", "line 1: '.' leads out of the folder of pictures"),
         ("../../secret.jpg 0\n", "line 1: '../../secret.jpg' leads out of the folder of pictures"),
         ("/etc/secret.jpg 0\n", "leads out of the folder of pictures"),
         ("train/bar/1.jpg 0\ntrain/attic/3.jpg\n", "line 2, must be a path, a blank and a label from 0 to 364"),

@@ -126,6 +126,21 @@ def test_splits_as_folders(here, names):
     assert data.test.labels.tolist() == [0, 1, 1]
 
 
+@pytest.mark.parametrize("name", ["train", "train_station", "test"])
+def test_a_class_may_be_called_like_a_split(here, name):
+    tree(here / "veh", {"bus": 3, "car": 2, name: 4})
+    assert load("folder:veh").classes == tuple(sorted(("bus", "car", name)))
+
+
+def test_a_picture_beside_the_classes_is_refused(here):
+    tree(here / "pets", {"cat": 3, "dog": 2})
+    (here / "pets" / "notes.txt").write_text("no picture")
+    assert len(load("folder:pets").train) == 5
+    next((here / "pets" / "cat").iterdir()).rename(here / "pets" / "loose.PNG")
+    with refused("loose.PNG lies beside the folders of the classes"):
+        load("folder:pets")
+
+
 def test_of_three_splits_test_is_judged_on(here):
     tree(here / "pets", {"train/a": 2, "train/b": 2, "val/a": 1, "val/b": 1, "test/a": 1, "test/b": 1})
     assert numbers(load("folder:pets").test) == [6, 7]
@@ -513,6 +528,24 @@ def test_a_share_that_is_no_number_is_refused_where_no_file_may_stand(here, sour
     np.savez(here / "a.npz", X=np.arange(20.0).reshape(10, 2), y=np.arange(10) % 2)
     with refused("test", share):
         load(f"{source}?test={share}")
+
+
+@pytest.mark.parametrize(("spec", "name"), [("digits-lt:20.0", "20"), ("digits-lt:20.00001", "20.00001"), ("digits-lt:2e1", "20")])
+def test_a_ratio_is_named_as_it_is(spec, name):
+    assert load(spec).name == f"digits-lt:{name}"
+
+
+def test_a_path_without_its_form(here):
+    tree(here / "pets", {"cat": 4, "dog": 4})
+    (here / "a.csv").write_text("x,label\n")
+    for path, form in (("pets", "folder"), ("a.csv", "csv")):
+        with refused(f"'{path}' is a path", f"as in '{form}:{path}'"):
+            load(path)
+
+
+def test_an_option_may_hold_any_character(here):
+    (here / "a.csv").write_text("x,lab&el\n" + "1,0\n2,1\n" * 3)
+    assert len(load("csv:a.csv?label=lab%26el").train) == 6
 
 
 def test_a_share_needs_three_of_every_class(here):
@@ -1030,6 +1063,26 @@ def test_parquet_options_of_pictures_are_refused_for_tables(write, option):
     write(length=list(range(6)), label=LABELS)
     with refused(f"pets.parquet holds a table: leave ?{option} out"):
         load(f"parquet:pets.parquet?{option}")
+
+
+@pytest.mark.parametrize(("column", "told"), [("length", "has inf in row 2"), ("label", "has nothing in row 2")])
+def test_parquet_a_fault_in_the_second_file_of_a_table_is_named(write, column, told):
+    write("pets/train-0.parquet", length=[1.0, 2.0, 3.0, 4.0], label=[0, 1, 0, 1])
+    second = {"length": [1.0, 2.0, 3.0], "label": [0, 1, 0]}
+    second[column] = [second[column][0], second[column][1], float("inf") if column == "length" else None]
+    write("pets/train-1.parquet", **second)
+    with refused(f"{os.path.join('pets', 'train-1.parquet')}: column '{column}' {told}"):
+        load("parquet:pets")
+
+
+def test_nothing_is_learnt_from_the_rows_that_are_set_aside(here):
+    """Categories and medians are those of the training rows."""
+    rows = [(f"only{i}", i % 2) for i in range(40)]
+    (here / "a.csv").write_text("city,size,label\n" + "".join(f"{city},{i},{label}\n" for i, (city, label) in enumerate(rows)))
+    data = load("csv:a.csv?test=0.25")
+    cities = [name for name in data.train.columns if name.startswith("city=")]
+    assert len(cities) == len(data.train) == 30
+    assert data.test.inputs[:, [data.train.columns.index(name) for name in cities]].sum() == 0
 
 
 def test_parquet_without_labels_is_refused(write):

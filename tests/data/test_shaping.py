@@ -129,7 +129,7 @@ def test_svci20_has_the_objects_first():
         (EASY, HARD, 5, "5 examples a class are asked for, and class 'a' has 4: it must be from 1 to 4"),
         (EASY, HARD, 0, "it must be from 1 to 4"),
         (EASY, Dataset("blind", HARD.train), 2, "blind has no test split"),
-        (EASY, EASY, 2, "class 'x' is there twice"),
+        (EASY, EASY, 2, "class 'easy/x' is there twice"),
         (EASY, Dataset("wide", data(4, 4, shape=(2,)), data(4, 4, shape=(2,))), 2, "easy has examples of shape .* and wide of"),
     ],
 )

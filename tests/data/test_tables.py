@@ -187,8 +187,25 @@ def test_numbers_are_those_of_genfromtxt(table, rng):
 def test_what_is_no_number(table, value):
     with refused("train.csv: column 'age' has", repr(value), "in line 4", "and 2 values that are numbers", "?categorical=age"):
         encode(table(f'age,y\n1,0\n\n"{value}",1\n3,1\n'), None, label="y")
-    alone, _ = encode(table(f'age,y\n"{value}",0\n'), None, label="y")
+    alone, _ = encode(table(f'age,y\n"{value}",0\n'), None, label="y", categorical=["age"])
     assert alone.columns == (f"age={value}",)
+
+
+@pytest.mark.parametrize("value", ["1_000", "0,5", "1,5", "1 000", "-12,50", "1'000", "10,5%"])
+def test_a_column_of_what_may_be_numbers_is_not_guessed_at(table, value):
+    with refused("train.csv: column 'age' has", repr(value)[1:-1], "in line 2: write numbers as 1234.5, or say ?categorical=age"):
+        encode(table(f'age,y\n"{value}",0\n"{value}",1\n'), None, label="y")
+
+
+@pytest.mark.parametrize("value", ["2024-05-01", "a", "True", "0x1f", "7 days"])
+def test_a_column_of_other_text_is_categories(table, value):
+    data, _ = encode(table(f"age,y\n{value},0\n{value},1\n"), None, label="y")
+    assert data.columns == (f"age={value}",)
+
+
+def test_numbers_that_float32_would_make_one_are_refused_by_column(table):
+    with refused("column 'ts' has values near 1.7e+09", "float32 rounds them", "subtract its mean"):
+        encode(table("x,ts,y\n" + "".join(f"{i},{1_700_000_000 + i},{i % 2}\n" for i in range(14))), None, label="y")
 
 
 def test_one_number_in_a_text_column_is_refused_and_long_cells_are_cut(table):
@@ -276,9 +293,15 @@ def test_classes_are_those_of_both_tables(table):
     assert judge.counts.tolist() == [1, 1, 0]
 
 
-@pytest.mark.parametrize("word", ["", "none", "?"])
+def test_a_class_may_be_called_none(table):
+    data, _ = encode(table("x,y\n1,None\n2,NA\n3,Mild\n4,None\n"), None, label="y")
+    assert data.classes == ("Mild", "NA", "None")
+    assert data.labels.tolist() == [2, 1, 0, 2]
+
+
+@pytest.mark.parametrize("word", ["", "  "])
 def test_a_missing_label(table, word):
-    with refused("test.csv: column 'y' has", repr(word), "in line 3", "label", "none, null"):
+    with refused("test.csv: column 'y' has", repr(word), "in line 3", "it is the label"):
         encode(table("x,y\n1,0\n"), table(f"x,y\n1,0\n1,{word}\n1,\n", "test.csv"), label="y", missing="drop")
 
 

@@ -88,6 +88,11 @@ def test_nothing_to_show(store: Store) -> None:
         sections(store, "cifar")
 
 
+def test_data_by_another_name(store: Store, digits: cu.Dataset) -> None:
+    run(store, digits, [cu.Lane("naive")], SHORTER, None)
+    assert [section.name for section in sections(store, "digits-lt:20?copy", lambda name: digits)] == ["digits-lt:20"]
+
+
 def test_what_was_trained_otherwise_is_not_averaged(store: Store, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another engine's results, a redefined row, other methods without a name, another device: each stands apart."""
     lanes = [cu.Lane("cb", seed) for seed in (0, 1)] + [cu.Lane(cu.Method(scale=scale)) for scale in (2.0, 3.0)]

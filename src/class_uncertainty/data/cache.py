@@ -47,11 +47,11 @@ def folder() -> Path:
 def cached(what: str, files: Sequence[Path], build: Callable[[], Decoding], progress: Progress | None = None, **options: Any) -> Data:
     """The Data that `build` makes of these files with these options, decoded now or before; pixels stay on disk until they are touched."""
     place = folder() / _key(what, files, options)
-    found = _open(place)
-    if found is None:
+    for _ in range(3):  # another process may take away what it found damaged
+        if (found := _open(place)) is not None:
+            return found
         _write(place, what, build(), progress)
-        found = _open(place)
-    if found is None:
+    if (found := _open(place)) is None:
         raise InputError(f"cache {place} changes while it is read: is something else writing there?")
     return found
 
@@ -109,12 +109,21 @@ def _write(place: Path, what: str, decoding: Decoding, progress: Progress | None
         append("labels.npy", labels.getvalue())
         about = {name: _state(partial / name) for name in ("inputs.npy", "labels.npy")} | {"classes": list(decoding.classes), "what": what}
         append("about.json", json.dumps(about).encode())
-        if _open(place) is None:  # nothing there, or damaged
-            shutil.rmtree(place, ignore_errors=True)
-            with suppress(OSError):  # another process was quicker
-                os.rename(partial, place)
+        _put(partial, place)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _put(partial: Path, place: Path) -> None:
+    """Into its place, if nothing is there, or something damaged; what is whole is another's, who was quicker."""
+    for _ in range(2):
+        with suppress(OSError):
+            os.rename(partial, place)
+            return
+        if _open(place) is not None:
+            return
+        with suppress(OSError), tempfile.TemporaryDirectory(prefix="partial-", dir=place.parent) as aside:
+            os.rename(place, Path(aside) / "damaged")
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """CIFAR-10 and CIFAR-100 from their original archives or unpacked folders, the Python and the binary version."""
 
+import gzip
 import io
 import pickle
 import tarfile
@@ -97,13 +98,15 @@ def _from_archive(archive: Path, names: Sequence[str]) -> list[bytes]:
     """The members of those names, in memory: nothing is unpacked, so nothing can be written where it should not."""
     found: dict[str, bytes] = {}
     try:
-        with tarfile.open(archive, "r|*") as tar:
+        with gzip.open(archive) as content, tarfile.open(fileobj=content, mode="r|") as tar:
             for member in tar:
                 name = Path(member.name).name
                 if name in names and member.isfile():
                     if member.size > LARGEST:
                         raise InputError(f"{archive} holds a file {name!r} of {member.size:,} bytes: it is not the original.")
                     found[name] = tar.extractfile(member).read()  # type: ignore[union-attr]  # a file, as was just asked
+            while content.read(2**20):  # to the end, where the checksum is
+                pass
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise InputError(f"{archive} is damaged or cut off ({error}): fetch it again.") from error
     missing = [name for name in names if name not in found]
@@ -155,7 +158,7 @@ class _Harmless(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         builders = {
             ("multiarray", "_reconstruct"): _empty_array,
-            ("numpy", "ndarray"): np.ndarray,
+            ("numpy", "ndarray"): None,  # named by every array, and never called: it would make one out of any memory
             ("numpy", "dtype"): _plain_dtype,
             ("_codecs", "encode"): lambda text, encoding: text.encode(encoding),
         }
@@ -165,7 +168,7 @@ class _Harmless(pickle.Unpickler):
         return builders[key]
 
 
-def _empty_array(kind: type, shape: tuple[int, ...], dtype: bytes) -> NDArray:
+def _empty_array(kind: None, shape: tuple[int, ...], dtype: bytes) -> NDArray:
     return np.ndarray((0,), np.uint8)  # its state comes next
 
 

@@ -39,6 +39,8 @@ class Data:
         statistics: Statistics | None = None,
     ) -> None:
         inputs, labels = np.asarray(inputs), np.asarray(labels)
+        if labels.dtype == object and all(isinstance(label, str) for label in labels.flat):  # as pandas has them
+            labels = labels.astype(str)
         if classes is None and labels.ndim == 1 and labels.dtype.kind == "U":
             labels, classes = factorise(labels)
         if labels.ndim != 1 or labels.dtype.kind not in "iu":
@@ -51,7 +53,7 @@ class Data:
         outside = np.flatnonzero((labels < 0) | (labels >= len(names)))
         if len(outside):
             raise InputError(f"label of example {outside[0]} is {labels[outside[0]]}: labels run from 0 to {len(names) - 1}.")
-        object.__setattr__(self, "inputs", _inputs(inputs))
+        object.__setattr__(self, "inputs", _inputs(inputs, columns))
         object.__setattr__(self, "labels", labels.astype(np.int64))
         object.__setattr__(self, "classes", names)
         object.__setattr__(self, "columns", None if columns is None else tuple(map(printable, columns)))
@@ -115,7 +117,7 @@ class Data:
         return np.frombuffer(b"".join(hashes), dtype="V16")
 
 
-def _inputs(inputs: NDArray) -> NDArray[np.uint8] | NDArray[np.float32]:
+def _inputs(inputs: NDArray, columns: Sequence[str] | None) -> NDArray[np.uint8] | NDArray[np.float32]:
     if not all(inputs.shape[1:]):
         raise InputError(f"inputs have shape {inputs.shape}: there is nothing in them to tell classes apart by.")
     if inputs.ndim == 4 and inputs.dtype == np.uint8:
@@ -123,24 +125,27 @@ def _inputs(inputs: NDArray) -> NDArray[np.uint8] | NDArray[np.float32]:
             raise InputError(f"images have shape {inputs.shape}: channels come second, so give images.transpose(0, 3, 1, 2).")
         return inputs
     if inputs.ndim == 2 and inputs.dtype.kind in "fiub":
-        return _features(inputs)
+        return _features(inputs, [f"column {printable(name)!r}" for name in columns] if columns else None)
     raise InputError(
         f"inputs have shape {inputs.shape} and type {inputs.dtype}: images are uint8 (N, channels, H, W), features are numbers (N, D)."
     )
 
 
-def _features(inputs: NDArray) -> NDArray[np.float32]:
+def _features(inputs: NDArray, names: Sequence[str] | None) -> NDArray[np.float32]:
     """Refused where float32 would not do: what is too large for it, or too far from 0 to be told apart."""
+    names = names or [f"feature {i}" for i in range(inputs.shape[1])]
     with np.errstate(over="ignore"):
         features = inputs.astype(np.float32)
     bad = np.argwhere(~np.isfinite(features))
     if len(bad):
-        raise InputError(f"feature {bad[0][1]} of example {bad[0][0]} is {inputs[tuple(bad[0])]}: features must be finite, as float32 too.")
+        example, feature = (int(i) for i in bad[0])
+        raise InputError(f"{names[feature]} of example {example} is {inputs[example, feature]}: features must be finite, as float32 too.")
     if inputs.dtype.itemsize > 4:
-        spread, rounding = inputs.std(axis=0), np.spacing(np.abs(features).max(axis=0)).astype(np.float64)
-        for column in np.flatnonzero((spread > 0) & (rounding > spread / 100)):
+        with np.errstate(over="ignore"):
+            spread, rounding = inputs.std(axis=0), np.spacing(np.abs(features).max(axis=0)).astype(np.float64)
+        for column in map(int, np.flatnonzero((spread > 0) & (rounding > spread / 100))):
             raise InputError(
-                f"feature {column} has values near {inputs[0, column]:g} that differ by {spread[column]:.2g} only, and float32 rounds them "
+                f"{names[column]} has values near {inputs[0, column]:g} that differ by {spread[column]:.2g} only, and float32 rounds them "
                 f"to {rounding[column]:.2g}: subtract its mean first."
             )
     return features

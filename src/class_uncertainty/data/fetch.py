@@ -144,7 +144,10 @@ def _connect(partial: Path, original: Original, progress: Progress) -> None:
     """One connection: go on at the end of the partial file, or at zero if the server does so."""
     with _network():
         response, at, said = _ask(original.url, _size(partial))
-    total = said or original.size
+        if said not in (None, original.size):  # a page that asks for a password, as a rule
+            response.close()
+            raise _Broken(f"the server offers {said:,} bytes, and it has {original.size:,}")
+    total = original.size
     with response, partial.open("ab") as file:
         file.truncate(at)
         while at < total:

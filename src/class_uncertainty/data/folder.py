@@ -14,6 +14,8 @@ from class_uncertainty.errors import InputError
 
 IGNORED = ("thumbs.db", "desktop.ini")  # and whatever starts with a dot: written by file browsers, not by people
 
+PICTURES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
+
 Listed = list[tuple[Path, str]]  # pictures and their classes
 
 
@@ -22,7 +24,7 @@ def find(place: Path, split_file: Path | None = None) -> dict[str, Listed]:
     if not place.is_dir():
         raise InputError(f"{place} is not a folder: give one with a subfolder for each class.")
     folders = _folders(place)
-    splits = {split: name for name in folders if (split := split_of(name))}
+    splits = {split: name for name in folders if (split := split_of(name)) and _folders(place / name)}  # one that holds pictures is a class
     if split_file is not None:
         return _by_file(_classes(place, folders), place, split_file)
     if "train" not in splits:
@@ -41,6 +43,8 @@ def _classes(place: Path, names: list[str]) -> Listed:
     loose = [entry for entry in sorted(os.listdir(place)) if not (place / entry).is_dir() and not _ignored(entry)]
     for entry in loose:
         _check_file(place / entry)
+    if stray := next((entry for entry in loose if listed and Path(entry).suffix.lower() in PICTURES), None):
+        raise InputError(f"{place / stray} lies beside the folders of the classes: put it into one of them, or away.")
     if loose and not listed:
         raise InputError(f"{place} holds files ({loose[0]!r}) and no subfolder with pictures: each class needs one.")
     filled = {label for _, label in listed}

@@ -22,6 +22,17 @@ SIDE = 64  # the size of pictures that come larger than this, where none is aske
 BATCH = 256
 LARGE = 2**14  # bytes of an encoded picture from which threads pay: Pillow holds the interpreter for most of a small one
 
+FORMATS = (
+    "BMP",
+    "GIF",
+    "JPEG",
+    "JPEG2000",
+    "PNG",
+    "PPM",
+    "TGA",
+    "TIFF",
+    "WEBP",
+)  # not all that Pillow reads: for some it starts other programs
 EXIF = {"exif", "Raw profile type exif", "XML:com.adobe.xmp", "xmp"}  # where files note it; looking into those that do not takes time
 
 Named = tuple[Callable[[], bytes], str]  # how to get a picture's bytes, and what it is called in a message
@@ -33,7 +44,7 @@ def own_size(first: Named) -> tuple[int, int]:
 
     read, name = first
     try:
-        with _bombs_refused(), Image.open(io.BytesIO(read())) as image:
+        with _bombs_refused(), Image.open(io.BytesIO(read()), formats=FORMATS) as image:
             width, height = image.size
             if max(width, height) > SIDE:
                 return SIDE, SIDE
@@ -44,7 +55,6 @@ def own_size(first: Named) -> tuple[int, int]:
 
 def decode(pictures: Iterable[Named], size: tuple[int, int], channels: int) -> Iterator[NDArray[np.uint8]]:
     """Batches (n, channels, H, W) in order. A picture of another size keeps its middle: its shorter sides are cut to, never stretched."""
-    from PIL import Image
 
     known: list[str] = []  # the format of the last picture: the next one's too, as a rule, and Pillow tries one after the other
 
@@ -52,7 +62,7 @@ def decode(pictures: Iterable[Named], size: tuple[int, int], channels: int) -> I
         read, name = picture
         try:
             with _opened(read(), known) as image:
-                known[:] = [image.format] if image.format in Image.OPEN else []  # the format of a phone's JPEG may be one that is no reader
+                known[:] = [image.format] if image.format in FORMATS else []  # a phone's JPEG may have become another format
                 return np.asarray(_fitted(image, size, channels)).reshape(*size, channels)
         except MemoryError:
             raise
@@ -85,15 +95,17 @@ def _opened(content: bytes, formats: list[str]) -> "Image":
     if formats:
         with suppress(UnidentifiedImageError):
             return Image.open(io.BytesIO(content), formats=formats)
-    return Image.open(io.BytesIO(content))
+    return Image.open(io.BytesIO(content), formats=FORMATS)
 
 
 def _unreadable(name: str, error: Exception) -> InputError:
     if isinstance(error, InputError):
         return error
     reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+    if "DecompressionBomb" in type(error).__name__:
+        reason = f"it has more than the {PIXELS:,} pixels that are allowed"
     if "cannot identify image file" in reason:
-        reason = "no picture in a format that Pillow knows"
+        reason = f"no picture that is read here ({', '.join(FORMATS)})"
     return InputError(f"{name} cannot be read as an image: {reason}.")
 
 

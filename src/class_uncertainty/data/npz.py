@@ -32,9 +32,15 @@ def _arrays(path: Path) -> dict[str, NDArray]:
         with open(path, "rb") as content:  # NumPy would leave a broken file open
             file = np.load(content, allow_pickle=False)
             if not isinstance(file, NpzFile):
-                raise ValueError("it is a single array")
+                raise ValueError("it holds one array without a name")
+            names = [name.lower() for name in file.files]
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                raise ValueError(f"it holds {twice!r} twice, in capitals and in small letters")
             arrays = {name.lower(): file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, AttributeError) as error:
+    except ValueError as error:
+        reason = "it is no .npz file, or it holds Python objects" if "pickle" in str(error) else str(error).splitlines()[0].rstrip(".")
+        raise InputError(f"{path} cannot be read as .npz arrays of numbers or text: {reason}.") from error
+    except (OSError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error, AttributeError) as error:
         raise InputError(f"{path} cannot be read as .npz arrays of numbers or text: {str(error).splitlines()[0].rstrip('.')}.") from error
     if strange := next((name for name, array in arrays.items() if not isinstance(array, np.ndarray)), None):
         raise InputError(f"{path} cannot be read as .npz arrays of numbers or text: {strange!r} is none.")

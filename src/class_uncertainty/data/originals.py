@@ -42,11 +42,8 @@ def tailed(read: Callable[[Spec], Splits]) -> Callable[[Spec], Splits]:
 
 
 def svci(spec: Spec) -> Splits:
-    per_class = float(spec.argument)
-    if not per_class.is_integer():
-        raise InputError(f"'svci20:{spec.argument}' needs a whole number of examples a class, as in 'svci20:250'.")
     objects, numbers = (Dataset(name, *_splits(name, spec)) for name in ("cifar10", "svhn"))
-    mixed = svci20(objects, numbers, int(per_class), spec.seed)
+    mixed = svci20(objects, numbers, int(spec.argument), spec.seed)
     return mixed.train, mixed.test
 
 
@@ -92,7 +89,8 @@ def _find(name: str, root: Path, split: str) -> tuple[list[Path], Callable[[], D
         return cifar.files(CIFAR[name], *place, split), lambda: cifar.decoding(CIFAR[name], *place, split)
     files = parquet.by_split(sorted([*root.glob(f"{name}[-_]*.parquet"), *(root / name).rglob("*.parquet")])).get(split)
     if files:
-        return files, lambda: parquet.decoding(files, None, size=(32, 32))
+        classes = svhn.DIGITS if name == "svhn" else CIFAR[name].classes
+        return files, lambda: parquet.decoding(files, None, size=(32, 32), classes=classes)
     raise InputError(
         f"{name} is not in the data folder {root}: 'cu data fetch {name}' gets it; --root or CLASS_UNCERTAINTY_DATA names another folder."
     )

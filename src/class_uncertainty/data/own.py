@@ -37,8 +37,8 @@ def from_parquet(spec: Spec) -> Splits:
     image = parquet.image_column([*train, *(judge or [])], spec.options.get("image"))
     _refuse_idle(spec, *(("a table", ("size", "channels")) if image is None else ("pictures", ("categorical", "drop", "missing"))))
     if image is None:
-        read = lambda files: tables.from_arrow(str(files[0]), parquet.table(files))  # noqa: E731
-        return _judged(spec, *_encoded(spec, read(train), read(judge) if judge else None))
+        read = lambda files: tables.from_arrow(str(files[0]), *parquet.table(files))  # noqa: E731
+        return _encoded(spec, read(train), read(judge) if judge else None)
     label, channels = spec.options.get("label"), spec.channels
 
     def split(files: list, size: tuple[int, int] | None) -> Data:
@@ -56,14 +56,18 @@ def from_npz(spec: Spec) -> Splits:
 
 def from_csv(spec: Spec) -> Splits:
     other = _other_file(spec)
-    return _judged(spec, *_encoded(spec, tables.read_csv(spec.path), tables.read_csv(spec.file(other)) if other is not None else None))
+    return _encoded(spec, tables.read_csv(spec.path), tables.read_csv(spec.file(other)) if other is not None else None)
 
 
 def _encoded(spec: Spec, train: tables.Table, test: tables.Table | None) -> Splits:
+    label, share = spec.options.get("label", "label"), _share(spec)
+    if share is not None:
+        _refuse_second_test(spec, test is not None)
+        train, test = tables.hold_out(train, label, share, spec.seed)
     return tables.encode(
         train,
         test,
-        label=spec.options.get("label", "label"),
+        label=label,
         categorical=spec.several("categorical"),
         drop=spec.several("drop"),
         missing=spec.options.get("missing", "refuse"),

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,13 +66,19 @@ def _open(file: Path) -> Any:
         raise InputError(f"{file} cannot be read as Parquet: {str(error).splitlines()[0].rstrip('.')}.") from error
 
 
+def _is_bytes(kind: Any) -> bool:
+    import pyarrow.types as types
+
+    return types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
+
+
 def image_column(files: Sequence[Path], asked: str | None = None) -> str | None:
     """The one column that holds pictures, or None: then it is a table."""
     found = schema(files)
     import pyarrow.types as types
 
     def holds_pictures(kind: Any) -> bool:
-        return types.is_binary(kind) or types.is_large_binary(kind) or (types.is_struct(kind) and kind.get_field_index("bytes") >= 0)
+        return _is_bytes(kind) or (types.is_struct(kind) and kind.get_field_index("bytes") >= 0)
 
     names = [field.name for field in found if holds_pictures(field.type)]
     if asked is not None:
@@ -94,22 +101,27 @@ def label_column(files: Sequence[Path], asked: str | None) -> str:
     column = asked or next((name for name in LABELS if name in found.names), None)
     if column is None:
         raise InputError(f"{files[0]} has no column called label: say which it is with ?label=COLUMN, one of {', '.join(found.names)}.")
-    if types.is_nested(kind := found.field(column).type):
+    if types.is_nested(kind := found.field(column).type) or _is_bytes(kind):
         raise InputError(f"{files[0]} has {kind} in column {column!r}: labels are whole numbers or text.")
     return column
 
 
 def decoding(
-    files: Sequence[Path], label: str | None, image: str | None = None, size: tuple[int, int] | None = None, channels: int = 3
+    files: Sequence[Path],
+    label: str | None,
+    image: str | None = None,
+    size: tuple[int, int] | None = None,
+    channels: int = 3,
+    classes: Sequence[str] | None = None,
 ) -> Decoding:
-    """The pictures of some files as one split."""
+    """The pictures of some files as one split, of the given classes or those that the files name."""
     column = image_column(files, image)
     if column is None:
         raise InputError(f"{files[0]} has no column of pictures.")
     label = label_column(files, label)
-    labels, classes = _labels(files, label, _class_names(schema(files), label))
+    labels, names = _labels(files, label, classes or _class_names(schema(files), label))
     size = size or own_size(next(_pictures(files, column)))
-    return Decoding(labels, classes, (channels, *size), decode(_pictures(files, column), size, channels))
+    return Decoding(labels, names, (channels, *size), decode(_pictures(files, column), size, channels))
 
 
 def _class_names(found: "pyarrow.Schema", label: str) -> list[str] | None:
@@ -120,18 +132,22 @@ def _class_names(found: "pyarrow.Schema", label: str) -> list[str] | None:
         return None
 
 
-def _labels(files: Sequence[Path], column: str, names: list[str] | None) -> tuple[NDArray[np.int64], list[str]]:
-    parts = []
+def _labels(files: Sequence[Path], column: str, names: Sequence[str] | None) -> tuple[NDArray[np.int64], Sequence[str]]:
+    """Numbers are positions among the names, where there are names; text is one of them."""
+    parts, position = [], {name: i for i, name in enumerate(names or ())}
     for file in files:
         values = _read(file, column)
         if values.null_count:
             row = next(i for i, value in enumerate(values) if not value.is_valid)
             raise InputError(f"{file} has no {column} in row {row}: every picture needs one.")
         part = values.to_numpy()
+        if names and part.dtype.kind == "O" and not set(part) <= position.keys():
+            row = next(i for i, name in enumerate(part) if name not in position)
+            raise InputError(f"{file} has the {column} {part[row]!r} in row {row}: it is none of its {len(names)} classes.")
         if names and part.dtype.kind in "iu" and (outside := (part < 0) | (part >= len(names))).any():
             row = int(outside.argmax())
             raise InputError(f"{file} has the {column} {part[row]} in row {row}: its {len(names)} classes run from 0 to {len(names) - 1}.")
-        parts.append(part)
+        parts.append(np.array([position[name] for name in part], dtype=np.int64) if names and part.dtype.kind == "O" else part)
     values = np.concatenate(parts)
     if not len(values):
         raise InputError(f"{files[0]} has no rows.")
@@ -172,13 +188,16 @@ def _present(content: bytes | None) -> bytes:
     return content
 
 
-def table(files: Sequence[Path]) -> "pyarrow.Table":
-    """All rows of some files."""
+def table(files: Sequence[Path]) -> tuple["pyarrow.Table", tuple[tuple[int, str], ...]]:
+    """All rows of some files, and the first row of each file."""
     import pyarrow
 
     schema(files)
     try:
-        found = pyarrow.concat_tables([_open(file).read() for file in files])
-        return found.drop_columns([name for name in found.column_names if name.startswith("__index_level_")])  # what pandas adds
+        each = [_open(file).read() for file in files]
+        found = pyarrow.concat_tables(each)
+        starts = [0, *accumulate(len(part) for part in each[:-1])]
+        own = found.drop_columns([name for name in found.column_names if name.startswith("__index_level_")])  # what pandas adds
+        return own, tuple(zip(starts, map(str, files), strict=True))
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{files[0]} cannot be read: {str(error).splitlines()[0].rstrip('.')}.") from error

@@ -62,6 +62,12 @@ def validation_split(full_train: Data, per_class: int, seed: int = 0) -> tuple[D
 
 def hold_out(data: Data, share: float, seed: int = 0) -> tuple[Data, Data]:
     """(train, test): `share` of every class set aside, to the nearest whole example, at least one."""
+    kept, held = held_share(data, share, seed)
+    return data.take(kept), data.take(held)
+
+
+def held_share(data: Data, share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The examples that stay, and those set aside."""
     if not 0 < share < 1:
         raise InputError(f"test is {share:g}: a share must lie between 0 and 1.")
     _check_seed(seed)
@@ -69,8 +75,8 @@ def hold_out(data: Data, share: float, seed: int = 0) -> tuple[Data, Data]:
     if len(few):
         name, count = data.classes[few[0]], data.counts[few[0]]
         raise InputError(f"class {name!r} has {count} examples: a test share needs three; without ?test they are judged by folds.")
-    held = _drawn(data, [int(np.clip(np.rint(share * n), 1, n - 2)) for n in data.counts], seed)
-    return data.take(np.setdiff1d(np.arange(len(data)), held)), data.take(np.sort(held))
+    held = np.sort(_drawn(data, [int(np.clip(np.rint(share * n), 1, n - 2)) for n in data.counts], seed))
+    return np.setdiff1d(np.arange(len(data)), held), held
 
 
 def duplicate(data: Data, strength: float, seed: int = 0) -> Data:
@@ -102,8 +108,12 @@ def mix_hardness(easy: Dataset, hard: Dataset, per_class: int, seed: int = 0) ->
         raise InputError(f"{(easy if easy.test is None else hard).name} has no test split: both must have one.")
     for side in (hard, easy):
         _check_per_class(side.train, per_class, left=0)
-    train = _joined(*(side.train.take(_drawn(side.train, [per_class] * len(side.classes), seed)) for side in (hard, easy)))
-    return Dataset(f"{hard.name}+{easy.name}:{per_class}", train, _joined(hard.test, easy.test))
+    classes = [*hard.classes, *easy.classes]
+    if set(hard.classes) & set(easy.classes):
+        classes = [f"{side.name}/{name}" for side in (hard, easy) for name in side.classes]
+    first, second = (side.train.take(_drawn(side.train, [per_class] * len(side.classes), seed)) for side in (hard, easy))
+    train, test = _joined(first, second, classes), _joined(hard.test, easy.test, classes)
+    return Dataset(f"{hard.name}+{easy.name}:{per_class}", train, test)
 
 
 def svci20(cifar10: Dataset, svhn: Dataset, per_class: int, seed: int = 0) -> Dataset:
@@ -111,9 +121,11 @@ def svci20(cifar10: Dataset, svhn: Dataset, per_class: int, seed: int = 0) -> Da
     return mix_hardness(svhn, cifar10, per_class, seed)
 
 
-def _joined(first: Data, second: Data) -> Data:
-    labels = np.concatenate([first.labels, second.labels + len(first.classes)])
-    return Data(np.concatenate([first.inputs, second.inputs]), labels, (*first.classes, *second.classes), columns=first.columns)
+def _joined(first: Data, second: Data, classes: Sequence[str]) -> Data:
+    """Standardised by what both are; where they differ, by the mean and the deviation of all together."""
+    inputs, labels = np.concatenate([first.inputs, second.inputs]), np.concatenate([first.labels, second.labels + len(first.classes)])
+    statistics = first.statistics if first.statistics == second.statistics else None
+    return Data(inputs, labels, classes, columns=first.columns, statistics=statistics)
 
 
 def stratified(labels: ArrayLike, parts: int, seed: int = 0) -> NDArray[np.int64]:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import unquote
 
 from class_uncertainty.data.cache import Progress, home
 from class_uncertainty.data.core import Data
@@ -11,7 +12,7 @@ from class_uncertainty.errors import InputError, unknown
 
 Splits = tuple[Data, Data | None]  # train, test
 
-RATIO, COUNT = "an imbalance ratio", "a number of examples a class"
+RATIO, COUNT = "an imbalance ratio", "a whole number of examples a class"
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,9 @@ def parse(spec: str, sources: Mapping[str, Source], root: str | Path | None, see
     head, options = _split(spec)
     name, _, argument = head.partition(":")
     if name not in sources:
+        if os.path.exists(spec):
+            form = "folder" if os.path.isdir(spec) else os.path.splitext(spec)[1].lstrip(".")
+            raise InputError(f"{spec!r} is a path: write its form before it, as in '{form if form in sources else 'folder'}:{spec}'.")
         raise unknown("data", spec, [row.example for row in sources.values()])
     source = sources[name]
     for option in options:
@@ -117,6 +121,7 @@ def _split(spec: str) -> tuple[str, dict[str, str]]:
     options: dict[str, str] = {}
     for part in parts:
         option, _, value = part.partition("=")
+        value = unquote(value)  # %26 for a column with & in its name
         if option in options:
             raise InputError(f"data {spec!r} has the option {option!r} twice: each may be there once.")
         if not value:
@@ -128,9 +133,9 @@ def _split(spec: str) -> tuple[str, dict[str, str]]:
 def _argument(source: Source, name: str, argument: str) -> str:
     if source.argument and not argument:
         raise InputError(f"{name!r} needs {source.argument} after a colon, as in {source.example!r}.")
-    if source.argument not in (RATIO, COUNT):
-        return argument
     try:
-        return f"{float(argument):g}"
+        if source.argument == RATIO:
+            return repr(float(argument)).removesuffix(".0")
+        return str(int(argument)) if source.argument == COUNT else argument
     except ValueError:
         raise InputError(f"'{name}:{argument}' needs {source.argument} after the colon, as in {source.example!r}.") from None

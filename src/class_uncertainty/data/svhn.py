@@ -27,8 +27,7 @@ def decoding(file: Path) -> Decoding:
         raise InputError(f"{file} is damaged or not the original ({type(error).__name__}: {error}).") from error
     if pixels.dtype != np.uint8 or pixels.shape[:3] != (32, 32, 3) or pixels.shape[3:] != labels.shape or labels.dtype.kind not in "iuf":
         raise InputError(f"{file} holds X {pixels.shape} {pixels.dtype} and y {labels.shape}: it is not the original.")
-    labels = labels.astype(np.int64)
-    outside = np.flatnonzero((labels < 0) | (labels > 10))
+    outside = np.flatnonzero(~np.isin(labels, np.arange(1, 11)))
     if len(outside):
         raise InputError(f"{file} has the label {labels[outside[0]]} in row {outside[0]}: labels run from 1 to 10.")
-    return Decoding(labels % 10, DIGITS, (3, 32, 32), iter([pixels.transpose(3, 2, 0, 1)]))
+    return Decoding(labels.astype(np.int64) % 10, DIGITS, (3, 32, 32), iter([pixels.transpose(3, 2, 0, 1)]))

@@ -6,7 +6,7 @@ import io
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data.core import Data
+from class_uncertainty.data.shaping import held_share
 from class_uncertainty.errors import InputError, MachineFault, unknown
 from class_uncertainty.text import printable
 
@@ -24,6 +25,7 @@ MOST = 100  # categories of a column
 DELIMITERS = (",", ";", "\t", "|")
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}  # in any case; blanks around a value never count
 WAYS = ("refuse", "fill", "drop")
+NUMBERLIKE = re.compile(r"[+-]?\d[\d.,_' ]*\d%?")  # 1,5 and 1_000 and 12 %: what people mean by them differs
 LARGEST = float(np.finfo(np.float32).max)
 NUMBERS = {"bool", "halffloat", "float", "double", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
 TEXTS = {"string", "large_string", "string_view", "null"}  # as Arrow names them
@@ -38,6 +40,8 @@ class Table:
     missing: dict[str, NDArray[np.bool_]]
     lines: NDArray[np.int64] | None = None  # CSV: the line on which each row starts, from 1
     unusable: dict[str, str] = field(default_factory=dict)  # Parquet: columns to drop, and their types
+    parts: tuple[tuple[int, str], ...] = ()  # Parquet: the first row of each file, where there are several
+    rows: NDArray[np.int64] | None = None  # which rows of its files these are, where they are not all
 
     @property
     def names(self) -> list[str]:
@@ -45,10 +49,16 @@ class Table:
 
     def at(self, name: str, row: int) -> str:
         """'a.csv: column 'age' has 'abc' in line 17' (where the row starts), or 'in row 31006' of a Parquet file (from 0)."""
-        where = f"row {row}" if self.lines is None else f"line {self.lines[row]}"
         cell = self.columns[name][row]
         told = brief(cell) if isinstance(cell, str) else "nothing" if self.missing[name][row] else str(cell)
-        return f"{self.file}: column {name!r} has {told} in {where}"
+        row = row if self.rows is None else int(self.rows[row])
+        start, file = max((part for part in self.parts if part[0] <= row), default=(0, self.file))
+        where = f"row {row - start}" if self.lines is None else f"line {self.lines[row]}"
+        return f"{file}: column {name!r} has {told} in {where}"
+
+    def take(self, rows: NDArray[np.int64]) -> "Table":
+        columns, missing = ({name: part[rows] for name, part in parts.items()} for parts in (self.columns, self.missing))
+        return replace(self, columns=columns, missing=missing, rows=rows if self.rows is None else self.rows[rows])
 
 
 # Reading.
@@ -127,8 +137,8 @@ def _missing(column: NDArray) -> NDArray[np.bool_]:
     return np.fromiter((cell.strip().lower() in MISSING for cell in column), dtype=bool, count=len(column))
 
 
-def from_arrow(file: str, table: Any) -> Table:
-    """A pyarrow.Table; booleans are 0 and 1, dictionaries are what they stand for, and nulls and NaN are missing.
+def from_arrow(file: str, table: Any, parts: tuple[tuple[int, str], ...] = ()) -> Table:
+    """A pyarrow.Table, perhaps of several files; booleans are 0 and 1, dictionaries are what they stand for, and nulls and NaN are missing.
 
     Columns of other types are kept by name only, so that they can be dropped: `encode` refuses those that are not.
     """
@@ -149,7 +159,7 @@ def from_arrow(file: str, table: Any) -> Table:
             number = column.cast("int8") if kind == "bool" else column if kind in NUMBERS else column.cast("double")
             columns[name] = number.fill_null(0).to_numpy()  # filled: integers with nulls would come as floats
             missing[name] = null | np.isnan(columns[name])
-    return Table(file, columns, missing, unusable=unusable)
+    return Table(file, columns, missing, unusable=unusable, parts=parts)
 
 
 # Encoding.
@@ -178,12 +188,21 @@ def encode(
             names += [f"{name}={category}" for category in categories]
         else:
             middle = np.nanmedian(values[0])
-            filled = [np.where(np.isnan(v), middle, v).astype(np.float32) for v in values]
+            filled = [np.where(np.isnan(v), middle, v) for v in values]
             parts.append([v[rows, None] for v, rows in zip(filled, kept, strict=True)])
             names.append(name)
     inputs = [np.hstack(blocks) for blocks in zip(*parts, strict=True)]
     data = [Data(x, y[rows], classes, columns=tuple(names)) for x, y, rows in zip(inputs, labels, kept, strict=True)]
     return data[0], data[1] if test is not None else None
+
+
+def hold_out(table: Table, label: str, share: float, seed: int) -> tuple[Table, Table]:
+    """(train, test), cut before anything is learnt of a column: medians and categories are those of the training rows."""
+    if label not in table.names:
+        raise _no_column("label", label, table.file, table.names)
+    classes, (labels,) = _labels([table], label)
+    kept, held = held_share(Data(np.zeros((len(labels), 1)), labels, classes), share, seed)
+    return table.take(kept), table.take(held)
 
 
 def _features(tables: list[Table], label: str, categorical: Sequence[str], drop: Sequence[str]) -> list[str]:
@@ -235,10 +254,11 @@ def _files(tables: list[Table]) -> str:
 def _labels(tables: list[Table], label: str) -> tuple[list[str], list[NDArray[np.int64]]]:
     """The class names, in order over all tables, and the labels of each table."""
     for table in tables:
-        if table.missing[label].any():
-            told = table.at(label, int(table.missing[label].argmax()))
-            raise InputError(f"{told}: it is the label, and every row needs one ({', '.join(sorted(MISSING)[1:])} count as missing).")
-    texts = [_texts(table, label) for table in tables]
+        column = table.columns[label]
+        blank = np.array([not cell.strip() for cell in column]) if column.dtype == object else table.missing[label]  # a class may be 'None'
+        if blank.any():
+            raise InputError(f"{table.at(label, int(blank.argmax()))}: it is the label, and every row needs one.")
+    texts = [_texts(replace(table, missing={label: np.zeros(len(table.columns[label]), dtype=bool)}), label) for table in tables]
     classes = sorted({name for text in texts for name in text})
     numbers = {name: _number(name) for name in classes}
     if not np.isnan(list(numbers.values())).any():
@@ -263,6 +283,9 @@ def _numbers(tables: list[Table], name: str) -> list[NDArray[np.float64]] | None
             raise InputError(f"{table.at(name, int(text.argmax()))}, and {count:,} {those}: mend it, or say ?categorical={name}.")
         if large.any():
             raise InputError(f"{table.at(name, int(large.argmax()))}: numbers must be finite, and {LARGEST:.2g} at most.")
+        if text.any() and all(NUMBERLIKE.fullmatch(cell.strip()) for cell in column[text]):
+            told = table.at(name, int(text.argmax()))
+            raise InputError(f"{told}: write numbers as 1234.5, or say ?categorical={name} if these are names.")
         if text.any() or count:
             kinds["numbers" if count else "text"] = table.file
         found.append(values)

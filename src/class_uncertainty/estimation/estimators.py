@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def lanes_of(estimator: str, members: int, seed: int) -> list[Lane]:
     """What an estimator trains."""
     if estimator not in ESTIMATORS:
         raise unknown("estimator", estimator, ESTIMATORS)
-    if not isinstance(members, int) or not 1 <= members <= MOST:
+    if not isinstance(members, Integral) or isinstance(members, bool) or not 1 <= members <= MOST:
         raise InputError(f"members is {members}: it must be a whole number from 1 to {MOST:,}.")
     return ESTIMATORS[estimator].lanes(members, seed)
 

@@ -4,6 +4,7 @@ Altair is imported late, so that training works where it is not installed. A cha
 from `config`, which the HTML report calls with CSS variables, so that its charts turn dark with the page.
 """
 
+import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -45,7 +46,9 @@ def charts(section: Section) -> dict[str, Any]:
 
 def write(section: Section, folder: Path) -> list[Path]:
     """Each chart as SVG and as PNG; the files are named after the section, so that several share a folder."""
-    prefix = re.sub(r"\W+", "-", section.name)[:40].strip("-_")  # 40: file names have at most 255 bytes, a letter up to 4
+    prefix = re.sub(r"\W+", "-", section.name).strip("-_")
+    if len(prefix) > 40:  # file names have at most 255 bytes, a letter up to 4
+        prefix = f"{prefix[:33].strip('-_')}-{hashlib.sha256(section.name.encode()).hexdigest()[:6]}"
     written = []
     for name, chart in charts(section).items():
         stem = f"{prefix}-{name}" if prefix else name

@@ -1,6 +1,7 @@
 """From the store to sections: one for each data set and recipe that results are stored of."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -20,6 +21,10 @@ WORST, EACH = 3, 8  # classes in the gallery, pictures of each kind
 def sections(store: Store, only: str | None = None, read: Callable[[str], Dataset] = load) -> list[Section]:
     """All that is stored, or only of the data set named `only`. `read` loads a data set again, for its pictures."""
     known = store.data()
+    if only is not None and only not in [data.name for data in known]:  # the same data may be stored under another name
+        with suppress(InputError):
+            fingerprint = read(only).fingerprint
+            only = next((data.name for data in known if data.fingerprint == fingerprint), only)
     found = [section for data in known if only in (None, data.name) for section in _of_data(store, data, read)]
     for i, section in enumerate(found):  # data that changed under one name
         again = sum(other.name == section.name for other in found[:i])

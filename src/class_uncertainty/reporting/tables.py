@@ -27,7 +27,7 @@ def duplicated(dataset: Dataset) -> str:
     if test is not None:
         return f"{n:,} of the {len(test):,} test examples {'is' if n == 1 else 'are'} in the training split too, to the last value."
     what = "repeats another" if n == 1 else "repeat others"
-    return f"{n:,} of the {len(dataset.train):,} examples {what} to the last value, across folds too."
+    return f"{n:,} of the {len(dataset.train):,} examples {what} to the last value: a fold may know them from the others."
 
 
 @dataclass(frozen=True)
