@@ -107,7 +107,7 @@ def test_demo(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (code, err) == (0, "")
     assert "cu-demo/report.html" in out
     assert "digits-lt:20" in Path("cu-demo/report.html").read_text()
-    monkeypatch.setattr(cu.training.loop, "_train", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr(cu.training.job.Job, "_train", lambda *_: pytest.fail("trained again"))
     code, out, _ = run("demo", "--json")
     assert code == 0
     assert set(json.loads(out)) == {"measure", "compare", "report"}
@@ -275,6 +275,23 @@ def test_light_commands_import_nothing_heavy(command: list[str]) -> None:
         [sys.executable, "-c", code + f"print('heavy', {heavy} & set(sys.modules))"], capture_output=True, text=True, check=True
     )
     assert done.stdout.endswith("heavy set()\n")
+
+
+def test_a_budget_stops_cleanly_and_the_same_command_goes_on(run: Run, tmp_path: Path) -> None:
+    command = ("measure", "digits-lt:20", "--epochs", "300", "--members", "2", "--budget")
+    code, out, err = run(*command, "1s")
+    assert (code, out) == (3, "")
+    assert "cu: the budget is spent with 0 of 2 lanes trained; runs.sqlite keeps 0 finished results, and the same command goes on" in err
+    assert len(list((tmp_path / "runs.sqlite.running").iterdir())) == 2
+    assert run(*command, "1h")[0] == 0
+    assert not (tmp_path / "runs.sqlite.running").exists()
+
+
+@pytest.mark.parametrize("budget", ["", "0", "soon", "5x", "-3m", "1m1h", "1.5m"])
+def test_a_budget_that_is_no_time(run: Run, budget: str) -> None:
+    code, _, err = run("measure", "digits-lt:20", "--budget", budget)
+    assert code == 2
+    assert f"budget is {budget!r}: write hours, minutes or seconds, as in 1h30m, 25m or 90s." in err
 
 
 def test_a_terminal_sees_progress_and_a_pipe_does_not(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from class_uncertainty.data import Data, Dataset, duplicate, load, long_tail, mix_hardness, svci20, validation_split
-from class_uncertainty.errors import InputError, MachineFault
+from class_uncertainty.errors import InputError, MachineFault, Unfinished
 from class_uncertainty.estimation import ESTIMATORS, Estimate, estimate
 from class_uncertainty.measures import (
     MEASURES,
@@ -52,6 +52,7 @@ __all__ = [
     "Recipe",
     "Result",
     "Stats",
+    "Unfinished",
     "aleatoric",
     "aso",
     "class_uncertainty",

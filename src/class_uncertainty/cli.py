@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from class_uncertainty.errors import InputError, MachineFault
-from class_uncertainty.text import encode_plainly, printable
+from class_uncertainty.text import encode_plainly, printable, seconds
 
 if TYPE_CHECKING:
     from class_uncertainty.training import Lane
@@ -38,6 +38,14 @@ JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and 
 EPOCHS = Annotated[int | None, typer.Option("--epochs", help="Passes over the data; the recipe's own if not given.", show_default=False)]
 MEMBERS = Annotated[int, typer.Option("--members", help="Networks in the ensemble that measures uncertainty.")]
 ESTIMATOR = Annotated[str, typer.Option("--estimator", help="How uncertainty is measured.")]
+RECIPE = Annotated[
+    str | None, typer.Option("--recipe", help="images, features, bag-of-tricks or ldam-drw; by the data if not given.", show_default=False)
+]
+BUDGET = Annotated[
+    str | None,
+    typer.Option("--budget", help="Stop at an epoch's end after this time, as 25m or 1h30m; the same command goes on.", show_default=False),
+]
+PROFILE = Annotated[Path | None, typer.Option("--profile", help="Write a trace of one epoch, for chrome://tracing.", show_default=False)]
 RUNS = Path("runs.sqlite")
 DEMO = "naive,cb-rs,ubrs,pb-rs,pb-ubrs,cb,ubrw,ldam-rw,ubm-ldam-rw,balanced-softmax"
 
@@ -89,6 +97,9 @@ def measure(
     members: MEMBERS = 5,
     estimator: ESTIMATOR = "ensemble",
     epochs: EPOCHS = None,
+    recipe: RECIPE = None,
+    budget: BUDGET = None,
+    profile: PROFILE = None,
     root: ROOT = None,
     store: STORE = RUNS,
     as_json: JSON = False,
@@ -101,9 +112,9 @@ def measure(
     """
     from class_uncertainty.session import session
 
-    with session(store, as_json, root) as now:
-        dataset, recipe = now.prepare(data, epochs)
-        document = now.show_measure(dataset, now.measure(dataset, recipe, estimator, members))
+    with session(store, as_json, root, budget=seconds(budget), profile=profile) as now:
+        dataset, chosen = now.prepare(data, epochs, recipe)
+        document = now.show_measure(dataset, now.measure(dataset, chosen, estimator, members))
         now.answer(document)
 
 
@@ -116,6 +127,9 @@ def compare(
     members: MEMBERS = 5,
     estimator: ESTIMATOR = "ensemble",
     epochs: EPOCHS = None,
+    recipe: RECIPE = None,
+    budget: BUDGET = None,
+    profile: PROFILE = None,
     root: ROOT = None,
     store: STORE = RUNS,
     as_json: JSON = False,
@@ -128,10 +142,10 @@ def compare(
     lanes = _lanes(methods, seeds, lrs)
     from class_uncertainty.session import session
 
-    with session(store, as_json, root) as now:
-        dataset, recipe = now.prepare(data, epochs)
-        found = now.measure(dataset, recipe, estimator, members) if any(lane.value.uses_uncertainty for lane in lanes) else None
-        document = now.show_comparison(dataset, now.compare(dataset, recipe, found, lanes))
+    with session(store, as_json, root, budget=seconds(budget), profile=profile) as now:
+        dataset, chosen = now.prepare(data, epochs, recipe)
+        found = now.measure(dataset, chosen, estimator, members) if any(lane.value.uses_uncertainty for lane in lanes) else None
+        document = now.show_comparison(dataset, now.compare(dataset, chosen, found, lanes))
         now.answer(document)
 
 
@@ -145,6 +159,9 @@ def train(
     members: MEMBERS = 5,
     estimator: ESTIMATOR = "ensemble",
     epochs: EPOCHS = None,
+    recipe: RECIPE = None,
+    budget: BUDGET = None,
+    profile: PROFILE = None,
     root: ROOT = None,
     store: STORE = RUNS,
     as_json: JSON = False,
@@ -157,12 +174,12 @@ def train(
     lane = _lane(method, seed, lr)
     from class_uncertainty.session import session
 
-    with session(store, as_json, root) as now:
-        dataset, recipe = now.prepare(data, epochs)
+    with session(store, as_json, root, budget=seconds(budget), profile=profile) as now:
+        dataset, chosen = now.prepare(data, epochs, recipe)
         if save:
             now.check_savable(save)
-        found = now.measure(dataset, recipe, estimator, members) if lane.value.uses_uncertainty else None
-        result, files = now.train(dataset, recipe, found, lane, save)
+        found = now.measure(dataset, chosen, estimator, members) if lane.value.uses_uncertainty else None
+        result, files = now.train(dataset, chosen, found, lane, save)
         now.show_comparison(dataset, [result])
         now.say("\n".join(f"wrote {file}" for file in files) or "The network is not kept: --save PATH would write it.")
         now.answer({"result": asdict(result), "files": [str(file) for file in files]})

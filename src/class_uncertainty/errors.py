@@ -1,4 +1,4 @@
-"""The two ways a call can fail for a reason its user should read: a wrong input, or a fault of the machine."""
+"""The ways a call can end early for a reason its user should read: a wrong input, a fault of the machine, a budget that is spent."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -10,6 +10,10 @@ class InputError(ValueError):
 
 class MachineFault(RuntimeError):
     """The machine failed us (a full disk, no permission); the message is one sentence. Exit code 1."""
+
+
+class Unfinished(Exception):
+    """The budget is spent and what runs is kept: the same call goes on from there. Exit code 3."""
 
 
 def unknown(kind: str, given: str, allowed: Iterable[str]) -> InputError:

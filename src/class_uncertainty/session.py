@@ -1,6 +1,7 @@
 """What the commands share: an open store, progress on stderr, text or JSON on stdout, and a Ctrl-C that loses nothing."""
 
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -8,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from class_uncertainty.data import Dataset, load
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, Unfinished
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.files import check_writable, make_folder
-from class_uncertainty.reporting import terminal
+from class_uncertainty.reporting import live, terminal
 from class_uncertainty.reporting.tables import class_rows, duplicated, judged, method_rows, spearman
 from class_uncertainty.results import Store
 from class_uncertainty.training import Lane, Recipe, Result, default_recipe
@@ -20,8 +21,17 @@ from class_uncertainty.training import Lane, Recipe, Result, default_recipe
 class Session:
     """One command's work on one store."""
 
-    def __init__(self, store: Store, as_json: bool, root: Path | None = None) -> None:
-        self.store, self.as_json, self.root = store, as_json, root
+    def __init__(
+        self, store: Store, as_json: bool, root: Path | None = None, budget: float | None = None, profile: Path | None = None
+    ) -> None:
+        self.store, self.as_json, self.root, self.profile = store, as_json, root, profile
+        self.deadline = None if budget is None else time.monotonic() + budget
+
+    @property
+    def fit_options(self) -> dict[str, Any]:
+        """Where running lanes are kept, how many seconds are left, and where a trace goes."""
+        left = None if self.deadline is None else max(self.deadline - time.monotonic(), 1e-3)
+        return {"checkpoints": self.store.path.with_name(self.store.path.name + ".running"), "budget": left, "profile": self.profile}
 
     def say(self, text: str) -> None:
         """For people; silent where one JSON document is asked for."""
@@ -37,11 +47,11 @@ class Session:
         with terminal.progress_bars("images") as progress:
             return load(data, root=self.root, progress=lambda what, done, total: progress(f"decoding {what}", done, total))
 
-    def prepare(self, data: str, epochs: int | None) -> tuple[Dataset, Recipe]:
+    def prepare(self, data: str, epochs: int | None, recipe_name: str | None = None) -> tuple[Dataset, Recipe]:
         dataset = self.load(data)
         if note := duplicated(dataset):
             self.say(note)
-        recipe = default_recipe(dataset.train, epochs=epochs)
+        recipe = default_recipe(dataset.train, recipe_name, epochs=epochs)
         self.store.add_data(dataset)
         return dataset, recipe
 
@@ -50,8 +60,8 @@ class Session:
         from class_uncertainty.results.runs import measured, networks
 
         folds = networks(dataset) if dataset.test is None else 0
-        with terminal.progress_bar(f"measuring with {members} members", (members + folds) * recipe.epochs) as progress:
-            return measured(self.store, dataset, recipe, estimator, members, progress=progress)
+        with live.watch(f"measuring with {members} members", members + folds, recipe.epochs) as progress:
+            return measured(self.store, dataset, recipe, estimator, members, progress=progress, **self.fit_options)
 
     def compare(self, dataset: Dataset, recipe: Recipe, found: Estimate | None, lanes: Sequence[Lane]) -> list[Result]:
         """Every lane's result, from the store or trained now."""
@@ -59,8 +69,8 @@ class Session:
 
         stats = found.stats if found else None
         todo = networks(dataset) * len(missing(self.store, dataset, lanes, recipe, stats))
-        with terminal.progress_bar(f"training {todo} lanes", todo * recipe.epochs) as progress:
-            return run(self.store, dataset, lanes, recipe, stats, progress)
+        with live.watch("training", todo, recipe.epochs) as progress:
+            return run(self.store, dataset, lanes, recipe, stats, progress, **self.fit_options)
 
     def show_measure(self, dataset: Dataset, found: Estimate) -> dict[str, Any]:
         rows = class_rows(dataset.classes, dataset.train.counts.tolist(), found)
@@ -108,8 +118,8 @@ class Session:
         from class_uncertainty.results.runs import train
         from class_uncertainty.training import saving
 
-        with terminal.progress_bar(f"training {lane.name}", recipe.epochs) as progress:
-            fitted = train(self.store, dataset, [lane], recipe, found.stats if found else None, progress)
+        with live.watch(f"training {lane.name}", 1, recipe.epochs) as progress:
+            fitted = train(self.store, dataset, [lane], recipe, found.stats if found else None, progress, **self.fit_options)
         if fitted.results[0].diverged is not None:
             raise InputError(f"{lane.name} diverged in epoch {fitted.results[0].diverged}: lower --lr; nothing was saved.")
         result = fitted.results[0] if dataset.test else self.compare(dataset, recipe, found, [lane])[0]
@@ -131,12 +141,17 @@ class Session:
 
 
 @contextmanager
-def session(path: Path, as_json: bool, root: Path | None = None, create: bool = True) -> Iterator[Session]:
-    """A Session whose Ctrl-C says what is kept and how to go on."""
+def session(
+    path: Path, as_json: bool, root: Path | None = None, create: bool = True, budget: float | None = None, profile: Path | None = None
+) -> Iterator[Session]:
+    """A Session that says, on Ctrl-C or when its budget is spent, what is kept and how to go on."""
+    if profile:
+        check_writable(profile)
     with Store(path, create) as store:
         try:
-            yield Session(store, as_json, root)
-        except KeyboardInterrupt:
+            yield Session(store, as_json, root, budget, profile)
+        except (KeyboardInterrupt, Unfinished) as end:
             kept = sum(len(store.results(data.fingerprint)) for data in store.data())
-            print(f"\ncu: stopped; {path} keeps {kept} finished results, and the same command goes on from there.", file=sys.stderr)
-            raise SystemExit(130) from None
+            why = "\ncu: stopped" if isinstance(end, KeyboardInterrupt) else f"cu: {end}"
+            print(f"{why}; {path} keeps {kept} finished results, and the same command goes on from there.", file=sys.stderr)
+            raise SystemExit(130 if isinstance(end, KeyboardInterrupt) else 3) from None

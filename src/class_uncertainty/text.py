@@ -1,7 +1,10 @@
 """Text that any terminal can show on one line."""
 
 import codecs
+import re
 import sys
+
+from class_uncertainty.errors import InputError
 
 PLAIN = {
     "μ": "mu",
@@ -22,6 +25,17 @@ def printable(name: object) -> str:
     """Names come from folders and tables too: what would break a line, move a cursor or not encode is written as its escape."""
     text = str(name).encode("utf-8", "backslashreplace").decode()
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def seconds(duration: str | None) -> float | None:
+    """Of '1h30m', '25m', '90s' or '90'."""
+    if duration is None:
+        return None
+    found = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", duration.strip(), re.ASCII)
+    whole = sum(int(part or 0) * unit for part, unit in zip(found.groups(), (3600, 60, 1), strict=True)) if found else 0
+    if not whole:
+        raise InputError(f"budget is {duration!r}: write hours, minutes or seconds, as in 1h30m, 25m or 90s.")
+    return whole
 
 
 def encode_plainly() -> None:

@@ -98,6 +98,7 @@ def test_what_was_trained_otherwise_is_not_averaged(store: Store, digits: cu.Dat
     lanes = [cu.Lane("cb", seed) for seed in (0, 1)] + [cu.Lane(cu.Method(scale=scale)) for scale in (2.0, 3.0)]
     with monkeypatch.context() as older:
         older.setattr(class_uncertainty.results.store, "ENGINE", 0)
+        older.setattr(class_uncertainty.training.keys, "ENGINE", 0)
         run(store, digits, lanes[:1], SHORT, None)
     run(store, digits, lanes, SHORT, None)
     monkeypatch.setitem(cu.METHODS, "cb", dataclasses.replace(cu.METHODS["cb"], reduction="weights"))

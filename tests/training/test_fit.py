@@ -10,7 +10,7 @@ from torch import nn
 
 import class_uncertainty as cu
 from class_uncertainty.data import stratified
-from class_uncertainty.training import loop
+from class_uncertainty.training.job import Epoch, Job
 from class_uncertainty.training.networks import NETWORKS, Classifier
 from class_uncertainty.training.stack import SGD, stacked
 from class_uncertainty.training.streams import draw_order, initial_state, stream
@@ -197,13 +197,13 @@ def test_results_arrive_as_stacks_end(digits: cu.Dataset) -> None:
 
 def test_a_stack_that_ends_first_is_handed_over_first(digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first stack fails after the others have ended: their results are not lost."""
-    ended, train = threading.Event(), loop._train
+    ended, train = threading.Event(), Job._train
 
-    def slow_first(fitted: cu.Fit, data: cu.Data, lanes: list[cu.Lane], *rest: object) -> object:
+    def slow_first(job: Job, places: list[int], lanes: list[cu.Lane]) -> object:
         if lanes[0].seed == 0:
             ended.wait(30)
             raise MemoryError
-        return train(fitted, data, lanes, *rest)
+        return train(job, places, lanes)
 
     seen: list[int] = []
 
@@ -212,7 +212,7 @@ def test_a_stack_that_ends_first_is_handed_over_first(digits: cu.Dataset, monkey
         if at == 9:
             ended.set()
 
-    monkeypatch.setattr(loop, "_train", slow_first)
+    monkeypatch.setattr(Job, "_train", slow_first)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     lanes = [cu.Lane("naive", seed) for seed in range(10)]
     with pytest.raises(MemoryError):
@@ -220,10 +220,17 @@ def test_a_stack_that_ends_first_is_handed_over_first(digits: cu.Dataset, monkey
     assert seen == [5, 6, 7, 8, 9]
 
 
-def test_progress_counts_lane_epochs(digits: cu.Dataset) -> None:
-    ticks: list[int] = []
-    cu.fit(digits.train, [cu.Lane("naive", s) for s in range(7)], recipe=IMAGES, progress=ticks.append)
-    assert sorted(ticks) == [2, 2, 5, 5]
+def test_progress_tells_of_every_lane_in_every_epoch(digits: cu.Dataset) -> None:
+    told: list[Epoch] = []
+    lanes = [cu.Lane("naive", seed, lr=0.1 * (seed + 1)) for seed in range(7)]
+    fitted = cu.fit(digits.train, lanes, recipe=IMAGES, progress=told.append)
+    assert sorted((lane.seed, news.epoch) for news in told for lane in news.lanes) == [(s, e) for s in range(7) for e in (0, 1)]
+    for news in told:
+        np.testing.assert_allclose(news.lr, [lane.lr * IMAGES.factor(news.epoch) for lane in news.lanes], rtol=1e-6)
+        assert all(0 <= error <= 100 for error in news.error)
+        assert news.speed > 0
+        if news.epoch == 1:
+            assert news.loss == tuple(fitted.results[lane.seed].loss for lane in news.lanes)
 
 
 def test_learning_rate_warms_up_and_drops() -> None:

@@ -64,6 +64,14 @@ def test_a_fold_that_diverges_diverges_the_result(blobs):
     assert (result.diverged, result.scores) == (2, None)
 
 
+@pytest.mark.parametrize("fold", [None, (0, 5)])
+def test_a_last_step_can_be_one_too_many(blobs, fold):
+    """Its loss was finite, what came of it is not: with folds, and without anything to judge on."""
+    once = replace(RECIPE, epochs=1, batch=len(blobs))
+    (result,) = cu.fit(blobs, [cu.Lane("naive", lr=1e38, fold=fold)], recipe=once).results
+    assert (np.isfinite(result.loss), result.diverged) == (True, 0)
+
+
 def test_with_a_test_split_nothing_is_pooled(blobs):
     assert cu.fit(blobs, folded(cu.Lane("naive"))[:1], recipe=RECIPE, test=blobs).unseen == [None]
 
@@ -77,7 +85,7 @@ def test_results_of_data_without_a_test_split(blobs, tmp_path, monkeypatch):
         assert all(len(result.class_errors) == 3 for result in results)
         again = cu.fit(blobs, folded(lanes[2]), recipe=RECIPE)
         assert results[2].scores == pooled(blobs, again.results, again.unseen).scores
-        monkeypatch.setattr(cu.training.loop, "_train", lambda *_: pytest.fail("trained again"))
+        monkeypatch.setattr(cu.training.job.Job, "_train", lambda *_: pytest.fail("trained again"))
         assert stored.run(store, dataset, lanes, RECIPE, None) == results
 
 
@@ -91,3 +99,15 @@ def test_measuring_without_a_test_split(blobs, tmp_path):
         assert [result.folds for result in found.results] == [FOLDS]
         assert found.results == tuple(stored.run(store, dataset, [cu.Lane("naive", 0)], RECIPE, None))
         assert len(store.results(dataset.fingerprint)) == 1
+
+
+def test_a_stop_while_members_train_keeps_the_folds(blobs, tmp_path):
+    def stop(news):
+        if any(lane.fold is None for lane in news.lanes):
+            raise KeyboardInterrupt
+
+    dataset = cu.Dataset("blobs", blobs)
+    with Store(tmp_path / "runs.sqlite") as store:
+        with pytest.raises(KeyboardInterrupt):
+            stored.measured(store, dataset, RECIPE, "ensemble", 2, progress=stop)
+        assert [result.folds for result in store.results(dataset.fingerprint)] == [FOLDS]

@@ -24,14 +24,6 @@ def console() -> Console:
 
 
 @contextmanager
-def progress_bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar with the time left on stderr; silent where that is no terminal."""
-    with _progress("lane-epochs", shown=total > 0) as progress:
-        task = progress.add_task(what, total=total)
-        yield lambda done: progress.advance(task, done)
-
-
-@contextmanager
 def progress_bars(unit: str) -> Iterator[Callable[[str, int, int], None]]:
     """A bar for each thing that is told of: what, how much is done, how much there is."""
     with _progress(unit) as progress:
@@ -45,10 +37,10 @@ def progress_bars(unit: str) -> Iterator[Callable[[str, int, int], None]]:
         yield tell
 
 
-def _progress(unit: str, shown: bool = True) -> Progress:
+def _progress(unit: str) -> Progress:
     amount = DownloadColumn() if unit == "bytes" else MofNCompleteColumn()
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), amount, TextColumn("" if unit == "bytes" else unit))
-    quiet = not sys.stderr.isatty() or not shown
+    quiet = not sys.stderr.isatty()
     return Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=quiet, transient=True)
 
 

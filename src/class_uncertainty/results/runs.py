@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from class_uncertainty.data import Dataset
 from class_uncertainty.estimation import Estimate, estimate, lanes_of
 from class_uncertainty.measures import Stats
-from class_uncertainty.results.store import Store, estimate_key, lane_key
+from class_uncertainty.results.store import Store, estimate_key
 from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.fitted import Fit
 from class_uncertainty.training.folds import FOLDS, folded, pooled
+from class_uncertainty.training.keys import lane_key
 from class_uncertainty.training.loop import Done, Progress, Unseen, default_device, fit
 
 
@@ -19,9 +21,16 @@ def networks(dataset: Dataset) -> int:
 
 
 def measured(
-    store: Store, dataset: Dataset, recipe: Recipe, estimator: str, members: int, seed: int = 0, progress: Progress | None = None
+    store: Store,
+    dataset: Dataset,
+    recipe: Recipe,
+    estimator: str,
+    members: int,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **options: Any,
 ) -> Estimate:
-    """The estimate, from the store or trained now.
+    """The estimate, from the store or trained now; `options` go to fit().
 
     Its members' results are stored as the naive lanes they are; without a test split the errors are those of one naive lane by folds.
     """
@@ -30,10 +39,10 @@ def measured(
     key = estimate_key(estimator, keys)
     found = store.get_estimate(key)
     if found is None:
+        folds = () if dataset.test else tuple(run(store, dataset, [Lane("naive", seed)], recipe, None, progress, **options))
         done: Done = lambda at, result, _: store.add(keys[at], dataset.fingerprint, result)  # noqa: E731
-        found = estimate(dataset, estimator, members, recipe, seed, progress=progress, done=done if dataset.test else None)
-        if dataset.test is None:
-            found = replace(found, results=tuple(run(store, dataset, [Lane("naive", seed)], recipe, None, progress)))
+        found = estimate(dataset, estimator, members, recipe, seed, progress=progress, done=done if dataset.test else None, **options)
+        found = replace(found, results=folds or found.results)
         store.add_estimate(key, dataset.fingerprint, found)
     return found
 
@@ -44,17 +53,29 @@ def missing(store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recip
 
 
 def run(
-    store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, progress: Progress | None = None
+    store: Store,
+    dataset: Dataset,
+    lanes: Sequence[Lane],
+    recipe: Recipe,
+    stats: Stats | None,
+    progress: Progress | None = None,
+    **options: Any,
 ) -> list[Result]:
-    """The lanes' results in order, from the store or trained now."""
+    """The lanes' results in order, from the store or trained now; `options` go to fit()."""
     todo = missing(store, dataset, lanes, recipe, stats)
     if todo:
-        (train if dataset.test else _train_folds)(store, dataset, todo, recipe, stats, progress)
+        (train if dataset.test else _train_folds)(store, dataset, todo, recipe, stats, progress, **options)
     return [result for lane in lanes if (result := store.get(_key(dataset, lane, recipe, stats)))]
 
 
 def train(
-    store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, progress: Progress | None = None
+    store: Store,
+    dataset: Dataset,
+    lanes: Sequence[Lane],
+    recipe: Recipe,
+    stats: Stats | None,
+    progress: Progress | None = None,
+    **options: Any,
 ) -> Fit:
     """fit() on all training examples, with every result that was judged stored as its stack ends."""
 
@@ -62,11 +83,11 @@ def train(
         if dataset.test:
             store.add(_key(dataset, lanes[at], recipe, stats), dataset.fingerprint, result)
 
-    return fit(dataset.train, lanes, recipe=recipe, stats=stats, test=dataset.test, progress=progress, done=done)
+    return fit(dataset.train, lanes, recipe=recipe, stats=stats, test=dataset.test, progress=progress, done=done, **options)
 
 
 def _train_folds(
-    store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, progress: Progress | None
+    store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, progress: Progress | None, **options: Any
 ) -> None:
     """Every lane once for each fold, and its pooled result stored as the last of them ends."""
     ended: dict[int, dict[int, tuple[Result, Unseen]]] = {i: {} for i in range(len(lanes))}
@@ -79,7 +100,8 @@ def _train_folds(
             results, probabilities = zip(*(parts[k] for k in range(FOLDS)), strict=True)
             store.add(_key(dataset, lanes[i], recipe, stats), dataset.fingerprint, pooled(dataset.train, results, probabilities))
 
-    fit(dataset.train, [part for lane in lanes for part in folded(lane)], recipe=recipe, stats=stats, progress=progress, done=done)
+    parts = [part for lane in lanes for part in folded(lane)]
+    fit(dataset.train, parts, recipe=recipe, stats=stats, progress=progress, done=done, **options)
 
 
 def _key(dataset: Dataset, lane: Lane, recipe: Recipe, stats: Stats | None) -> str:

@@ -1,7 +1,6 @@
 """Results in one SQLite file. A result is written in one transaction when its lane ends: a kill loses only what was in flight."""
 
 import dataclasses
-import hashlib
 import io
 import json
 import sqlite3
@@ -17,13 +16,11 @@ from class_uncertainty.data import Dataset
 from class_uncertainty.errors import InputError, MachineFault
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.files import make_folder
-from class_uncertainty.measures import Stats
-from class_uncertainty.methods import plan
 from class_uncertainty.metrics import Scores
-from class_uncertainty.training import Lane, Recipe, Result
+from class_uncertainty.training import Recipe, Result
+from class_uncertainty.training.keys import ENGINE, key_of
 
 VERSION = 1  # of the file's layout
-ENGINE = 1  # raised when a change of the loop changes results: then nothing stored before is taken for the new one
 
 LAYOUT = """
 CREATE TABLE data (fingerprint TEXT PRIMARY KEY, name TEXT, classes TEXT, counts TEXT);
@@ -170,19 +167,5 @@ def _result(document: dict[str, Any]) -> Result:
     return Result(**(document | restored))
 
 
-def lane_key(data: str, lane: Lane, recipe: Recipe, stats: Stats, device: str) -> str:
-    """A hash of all that determines a lane's result: data, method, its plan in every epoch, recipe, seed, rate, fold, device."""
-    method, digest = lane.value, hashlib.sha256()
-    for epoch in range(recipe.epochs):
-        chosen = plan(method, stats, epoch, recipe.epochs)
-        digest.update(np.concatenate([chosen.alpha, chosen.weight, chosen.margin, chosen.divisor]).tobytes())
-        digest.update(repr((chosen.beta, chosen.gamma, chosen.sigmoid, chosen.scale, method.head, method.reduction)).encode())
-    return _hash(data, lane.name, digest.hexdigest(), dataclasses.asdict(recipe), lane.seed, lane.lr or recipe.lr, lane.fold, device)
-
-
 def estimate_key(estimator: str, lane_keys: list[str]) -> str:
-    return _hash(estimator, lane_keys)
-
-
-def _hash(*parts: Any) -> str:
-    return hashlib.sha256(json.dumps([ENGINE, *parts]).encode()).hexdigest()[:32]
+    return key_of(estimator, lane_keys)

@@ -9,19 +9,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from class_uncertainty.data import Data
+from class_uncertainty.training.engine import precision, settle
 from class_uncertainty.training.networks import NETWORKS, Classifier
 from class_uncertainty.training.recipe import Lane, Recipe, Result
 from class_uncertainty.training.stack import Stack, State, stacked
 
+WIDEST = 64  # lanes of a stack on a GPU: more of them gain nothing
 
-def pad(items: list, width: int) -> list:
-    """Repeat the first item until there are `width`: a stack's width never depends on how many lanes there are."""
-    return items + items[:1] * (width - len(items))
+
+def width_of(network: str, device: str) -> int:
+    """Lanes of a stack: on a CPU always so many, elsewhere at most."""
+    return NETWORKS[network].width if device == "cpu" else WIDEST
 
 
 def as_tensor(inputs: NDArray) -> Tensor:
     """Without a copy where it can be: pixels may be a file mapped into memory."""
-    return torch.from_numpy(inputs if inputs.flags.writeable else np.array(inputs))
+    usable = inputs.flags.writeable and min(inputs.strides) >= 0  # torch has no strides backwards, as in bgr[:, ::-1]
+    return torch.from_numpy(inputs if usable else np.array(inputs))
 
 
 @dataclass(eq=False)
@@ -39,13 +43,17 @@ class Fit:
     results: list[Result] = field(default_factory=list)
     unseen: list[NDArray[np.float32] | None] = field(default_factory=list)  # (n, C) of a lane's own fold, where no test split was given
 
+    def padded(self, items: list) -> list:
+        """On a CPU the first is repeated to the stack's width, which never depends on how many lanes there are."""
+        return items + items[:1] * (width_of(self.recipe.network, self.device) - len(items)) if self.device == "cpu" else items
+
     def probabilities(self, data: Data) -> NDArray[np.float32]:
         """(lanes, N, C)."""
-        width, parts = NETWORKS[self.recipe.network].width, []
+        width, parts = width_of(self.recipe.network, self.device), []
         for start in range(0, len(self.lanes), width):
             group, states = self.lanes[start : start + width], self.states[start : start + width]
-            stack = stacked(self.recipe, self.shape, self.classes, pad(group, width), pad(states, width)).to(self.device)
-            parts.append(self.probabilities_of(stack, group, data))
+            stack = stacked(self.recipe, self.shape, self.classes, self.padded(group), self.padded(states))
+            parts.append(self.probabilities_of(settle(stack, self.recipe.network, self.device), group, data))
         return np.concatenate(parts)
 
     @torch.no_grad()
@@ -54,9 +62,11 @@ class Fit:
         stack.eval()
         scale = torch.tensor([lane.value.scale for lane in group], device=self.device).view(-1, 1, 1)
         inputs, parts = as_tensor(data.inputs).to(self.device), []
-        for batch in inputs.split(512):
+        for batch in inputs.split(max(64, 512 if stack.lanes <= 16 else 8192 // stack.lanes)):
             x = ((batch.float() - self.mean) / self.std).repeat(1, stack.lanes, *[1] * (batch.ndim - 2))
-            parts.append((scale * stack(x)[: len(group)]).softmax(dim=-1).cpu())
+            with precision(stack):
+                z = stack(x)
+            parts.append((scale * z.float()[: len(group)]).softmax(dim=-1).cpu())
         return torch.cat(parts, dim=1).numpy()
 
     def module(self, i: int) -> Classifier:

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from class_uncertainty.training.resnet import ResNet32
+
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """x weight' + bias in every lane: (lanes, B, D), (lanes, out, D), (lanes, 1, out) -> (lanes, B, out).
@@ -69,13 +71,15 @@ class Network:
     convolution with another number of groups may give a lane other bits."""
 
     about: str
-    body: Callable[..., nn.Sequential]  # (shape, lanes)
+    body: Callable[..., nn.Module]  # (shape, lanes)
     features: Callable[[tuple[int, ...]], int]
     images: bool
     width: int
+    large: bool = False  # too large for a CPU to gain from stacking, and large enough to gain from compiling
 
 
 NETWORKS: dict[str, Network] = {
+    "resnet32": Network("ResNet-32 of the paper, for 32 x 32 images", ResNet32, lambda shape: 64, images=True, width=1, large=True),
     "small-conv": Network("three small convolutions, for small images", small_conv, lambda shape: 32, images=True, width=5),
     "mlp": Network("one hidden layer of 64, for features and tables", mlp, lambda shape: 64, images=False, width=10),
     "linear": Network("a linear classifier of features", identity, lambda shape: shape[0], images=False, width=10),

@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import Any
 
 from class_uncertainty.data import Data
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.methods import Method, named
 from class_uncertainty.metrics import Scores
 
@@ -33,9 +33,11 @@ class Recipe:
     momentum: float = 0.9
     nesterov: bool = True
     weight_decay: float = 2e-4  # on every parameter
-    warmup: int = 5  # epochs that rise linearly from a third of the learning rate
+    warmup: int = 5  # epochs that rise linearly
+    warmup_from: float = 1 / 3  # of the learning rate
     drops: tuple[float, ...] = (0.8, 0.9)  # of the epochs
     drop: float = 0.1  # factor at each of them
+    drop_last: bool = True  # whether an epoch's last incomplete batch is left out
     crop: int = 0  # pixels of zero border for random crops
     flip: bool = False  # random mirror images
 
@@ -51,18 +53,30 @@ class Recipe:
     def factor(self, epoch: int) -> float:
         """Of the learning rate in `epoch` (from 0)."""
         warm = min((epoch + 1) / self.warmup, 1.0) if self.warmup else 1.0
-        return (1 + 2 * warm) / 3 * self.drop ** sum(epoch >= round(share * self.epochs) for share in self.drops)
+        return (self.warmup_from + (1 - self.warmup_from) * warm) * self.drop ** sum(epoch >= start for start in self.dropped)
+
+    @property
+    def dropped(self) -> list[int]:
+        """The epochs, from 0, in which the learning rate drops."""
+        return [round(share * self.epochs) for share in self.drops]
 
 
 RECIPES: dict[str, Recipe] = {
     "images": Recipe("small-conv", epochs=40, batch=32, crop=1),
     "features": Recipe("mlp", epochs=40, batch=32),
-}
+    # Bag-of-Tricks steps its schedule before the epoch: the 160th and the 180th are the first with a lower rate
+    "bag-of-tricks": Recipe("resnet32", epochs=200, batch=128, drops=(159 / 200, 179 / 200), drop=0.01, crop=4, flip=True),
+    "ldam-drw": Recipe(
+        "resnet32", epochs=200, batch=128, nesterov=False, warmup_from=0, drop=0.01, drop_last=False, crop=4, flip=True
+    ),
+}  # fmt: skip
 
 
-def default_recipe(data: Data, **changes: Any) -> Recipe:
-    """The recipe for images or for features, with the given fields changed (None leaves a field as it is)."""
-    recipe = RECIPES["images" if data.is_images else "features"]
+def default_recipe(data: Data, name: str | None = None, **changes: Any) -> Recipe:
+    """The recipe of that name, or the one for images or for features, with the given fields changed (None leaves a field as it is)."""
+    if name is not None and name not in RECIPES:
+        raise unknown("recipe", name, RECIPES)
+    recipe = RECIPES[name or ("images" if data.is_images else "features")]
     return dataclasses.replace(recipe, **{field: value for field, value in changes.items() if value is not None})
 
 

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from class_uncertainty.training.networks import NETWORKS, Classifier, Head
 from class_uncertainty.training.recipe import Lane, Recipe
+from class_uncertainty.training.resnet import ResNet32
 from class_uncertainty.training.streams import initial_state
 
 State = dict[str, Tensor]  # of one lane, by the names of the plain Classifier
@@ -18,21 +19,32 @@ class Stack(nn.Module):
     def __init__(self, network: str, shape: tuple[int, ...], classes: int, cosine: Tensor) -> None:
         super().__init__()
         row = NETWORKS[network]
-        self.lanes = len(cosine)
+        self.lanes, self.bf16 = len(cosine), False
         self.body = row.body(shape, self.lanes)
         self.head = Head(row.features(shape), classes, cosine)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.body(x))
 
+    @property
+    def kernels(self) -> bool:
+        """Whether our own kernels compute the body."""
+        return isinstance(self.body, ResNet32) and self.body.kernels
+
+    @kernels.setter
+    def kernels(self, on: bool) -> None:
+        assert isinstance(self.body, ResNet32)
+        self.body.kernels = on
+
     def states(self) -> list[State]:
         """Each lane's parameters and statistics, apart."""
-        chunks = {name: _by_lane(value.detach(), self.lanes) for name, value in self.state_dict().items()}
-        return [{name: parts[i].clone().cpu() for name, parts in chunks.items()} for i in range(self.lanes)]
+        return _apart(self.state_dict(), self.lanes)
 
 
-def _by_lane(value: Tensor, lanes: int) -> Sequence[Tensor]:
-    return value.chunk(lanes) if value.ndim else [value] * lanes  # batch norm counts its batches once for all
+def _apart(stacked: State, lanes: int) -> list[State]:
+    """Without what has no lane axis: batch norm counts its batches once for all."""
+    chunks = {name: value.detach().cpu().chunk(lanes) for name, value in stacked.items() if value.ndim}
+    return [{name: parts[i].clone() for name, parts in chunks.items()} for i in range(lanes)]
 
 
 def stacked(
@@ -43,7 +55,7 @@ def stacked(
     if states is None:
         plain = Classifier(recipe.network, shape, classes)
         states = [{name: torch.from_numpy(value) for name, value in initial_state(plain, lane.seed).items()} for lane in lanes]
-    joined = {name: torch.cat([state[name] for state in states]) for name in states[0] if states[0][name].ndim}
+    joined = {name: torch.cat([state[name] for state in states]) for name in states[0]}
     stack.load_state_dict(joined, strict=False)
     return stack
 
@@ -53,8 +65,17 @@ class SGD:
 
     def __init__(self, stack: Stack, recipe: Recipe) -> None:
         self.lanes, self.recipe = stack.lanes, recipe
+        self.names = [name for name, _ in stack.named_parameters()]
         self.parameters: list[Tensor] = list(stack.parameters())
         self.momenta = [torch.zeros_like(p) for p in self.parameters]
+
+    def load(self, momenta: Sequence[State]) -> None:
+        for name, momentum in zip(self.names, self.momenta, strict=True):
+            momentum.copy_(torch.cat([lane[name] for lane in momenta]))
+
+    def states(self) -> list[State]:
+        """Each lane's momenta, apart."""
+        return _apart(dict(zip(self.names, self.momenta, strict=True)), self.lanes)
 
     def rates(self, lr: Tensor) -> list[Tensor]:
         """lr (lanes,) spread over the first axis of each parameter."""

@@ -1,0 +1,93 @@
+"""Lanes while they train: a live table on a terminal, lines elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from class_uncertainty.reporting.terminal import plain_table
+from class_uncertainty.training import Lane
+
+if TYPE_CHECKING:
+    from class_uncertainty.training.loop import Epoch
+
+LINE_EVERY = 30  # seconds, where there is no terminal
+COLUMNS = ("lane", "epoch", "loss", "training error %", "learning rate", "images/s", "left")
+
+
+class Watch:
+    """What is known of each lane, and how long the rest may take."""
+
+    def __init__(self, what: str, lanes: int, epochs: int) -> None:
+        self.what, self.total, self.epochs = what, lanes, epochs
+        self.last: dict[Lane, Epoch] = {}
+        self.done, self.began = 0, time.monotonic()  # lane-epochs since then: some may have been done before
+
+    def tell(self, news: "Epoch") -> None:
+        for lane in news.lanes:
+            self.last.pop(lane, None)  # the ones told of last come last
+            self.last[lane] = news
+        self.done += len(news.lanes)
+
+    @property
+    def ended(self) -> int:
+        return sum(news.epoch + 1 == news.epochs for news in self.last.values())
+
+    @property
+    def left(self) -> str:
+        """Time, by the lane-epochs done since the beginning."""
+        open_epochs = sum(news.epochs - news.epoch - 1 for news in self.last.values())
+        open_epochs += max(self.total - len(self.last), 0) * self.epochs
+        return _clock(open_epochs * (time.monotonic() - self.began) / self.done) if self.done else "?"
+
+    def line(self) -> str:
+        return f"{self.what}: {self.ended} of {self.total} lanes trained, {self.left} left"
+
+    def row(self, lane: Lane) -> tuple[str, ...]:
+        news = self.last[lane]
+        i = news.lanes.index(lane)
+        own = news.speed / len(news.lanes)
+        left = (news.epochs - news.epoch - 1) * (time.monotonic() - self.began) / max(self.done / max(len(self.last), 1), 1)
+        name = f"{lane.name} {lane.seed}" + (f" without fold {lane.fold[0] + 1}/{lane.fold[1]}" if lane.fold else "")
+        numbers = (f"{news.loss[i]:.4f}", f"{news.error[i]:.1f}", f"{news.lr[i]:.3g}", f"{own:,.0f}", _clock(left))
+        return (name, f"{news.epoch + 1}/{news.epochs}", *numbers)
+
+    def table(self, most: int) -> RenderableType:
+        running = [lane for lane, news in self.last.items() if news.epoch + 1 < news.epochs]
+        rows = [self.row(lane) for lane in running[-most:]]
+        more = [Text(f"and {len(running) - most} lanes more")] if len(running) > most else []
+        return Group(plain_table(COLUMNS, rows), *more, Text(self.line())) if rows else Text(self.line())
+
+
+@contextmanager
+def watch(what: str, lanes: int, epochs: int) -> Iterator[Callable[["Epoch"], None]]:
+    """Something to tell of epochs, shown on stderr while lanes train."""
+    watched, console = Watch(what, lanes, epochs), Console(stderr=True)
+    if not lanes:
+        yield watched.tell
+    elif sys.stderr.isatty():
+        render = lambda: watched.table(max(console.height - 6, 1))  # noqa: E731
+        with Live(console=console, get_renderable=render, transient=True, refresh_per_second=4):
+            yield watched.tell
+    else:
+        said = time.monotonic()
+
+        def tell(news: "Epoch") -> None:
+            nonlocal said
+            watched.tell(news)
+            if time.monotonic() - said >= LINE_EVERY:
+                said = time.monotonic()
+                print(watched.line(), *(" ".join(watched.row(lane)) for lane in news.lanes[:1]), sep="; ", file=sys.stderr, flush=True)
+
+        yield tell
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -1,0 +1,130 @@
+"""A convolution with its batch norm, residual and ReLU in every lane, as one differentiable function by our own kernels."""
+
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from class_uncertainty.training import kernels
+
+MOMENTUM, EPS = 0.1, 1e-5  # of batch norm: torch's defaults
+
+# By output channels, as measured on an H200 with benchmarks/kernels.py.
+CONVOLVE = {16: (256, 1, 4), 32: (128, 4, 4), 64: (128, 1, 4)}  # pixels of a tile, tiles of a program, warps
+CONVOLVE_ROWS = {16: (128, 4, 1), 32: (128, 4, 1), 64: (64, 4, 1)}  # pixels of a tile, warps, stages
+WEIGH = {16: (128, 32, 1), 32: (128, 16, 2), 64: (64, 32, 4)}  # pixels of a tile, tiles of a program, warps
+WEIGH_ROWS = {16: (32, 2, 1, 1), 32: (32, 4, 2, 1), 64: (32, 4, 8, 1)}  # pixels of a tile, groups of a program, warps, stages
+NUMBERS = 4096  # of a tile in kernels that go through numbers one by one
+GATHERED = 4  # tiles of a program that sums
+
+
+def _sizes(x: Tensor) -> tuple[int, int]:
+    """(lanes, pixels) of activations."""
+    lanes, images, height, width, _ = x.shape
+    return lanes, images * height * width
+
+
+def _by_rows(x: Tensor, stride: int, pixels: int) -> int:
+    """How many images make a tile of so many pixels; 0 where rows are no power of two, or longer."""
+    width = x.shape[3]
+    return pixels // width if stride == 1 and width & (width - 1) == 0 and width <= pixels else 0
+
+
+def _convolve(x: Tensor, w: Tensor, y: Tensor, stride: int, addend: Tensor | None = None, transposed: bool = False) -> Tensor:
+    """y from x by w (lanes, 9, in, out), or the other way round transposed -> sums of y by blocks (lanes, blocks, 2, channels)."""
+    (lanes, images, height, width, ci), co = x.shape, y.shape[-1]
+    flags = {"TRANSPOSED": transposed, "ADD": addend is not None, "SUMS": not transposed}
+    tensors = (x, w, y if addend is None else addend, y)
+    pixels, warps, stages = CONVOLVE_ROWS[co]
+    if some := _by_rows(x, stride, pixels):
+        partial = torch.empty(lanes, triton.cdiv(images, some), 2, co, device=x.device)
+        grid = (partial.shape[1], lanes)
+        kernels.convolve_rows[grid](*tensors, partial, images, height, width, some, ci, co, **flags, num_warps=warps, num_stages=stages)
+        return partial
+    block, tiles, warps = CONVOLVE[co]
+    _, pixels = _sizes(y)
+    partial = torch.empty(lanes, triton.cdiv(pixels, block * tiles), 2, co, device=x.device)
+    sides = (*y.shape[2:4], height, width)
+    grid = (partial.shape[1], lanes)
+    kernels.convolve[grid](*tensors, partial, pixels, *sides, tiles, ci, co, stride, **flags, BLOCK=block, num_warps=warps, num_stages=1)
+    return partial
+
+
+def _weigh(x: Tensor, dy: Tensor, stride: int) -> Tensor:
+    """The gradient of the weights, (lanes, out, in, 3, 3)."""
+    (lanes, images, height, width, ci), co = x.shape, dy.shape[-1]
+    pixels, groups, warps, stages = WEIGH_ROWS[co]
+    if some := _by_rows(x, stride, pixels):
+        partial = torch.empty(lanes, triton.cdiv(images, some * groups), co, ci, 3, 3, device=x.device)
+        grid = (partial.shape[1], lanes)
+        kernels.weigh_rows[grid](x, dy, partial, images, height, width, groups, some, ci, co, num_warps=warps, num_stages=stages)
+    else:
+        block, tiles, warps = WEIGH[co]
+        _, pixels = _sizes(dy)
+        partial = torch.empty(lanes, triton.cdiv(pixels, block * tiles), co, ci, 3, 3, device=x.device)
+        sides = (*dy.shape[2:4], height, width)
+        grid3 = (partial.shape[1], 3, lanes)
+        kernels.weigh[grid3](x, dy, partial, pixels, *sides, tiles, ci, co, stride, BLOCK=block, num_warps=warps, num_stages=2)
+    return partial.sum(1)
+
+
+class ConvolveNormalise(torch.autograd.Function):
+    """ReLU(batch norm(convolution(x)) [+ residual]), and x again.
+
+    x again is for the residual of a later call: its gradient comes back here, where it is added on the way.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        gamma: Tensor,
+        beta: Tensor,
+        residual: Tensor | None,
+        running: tuple[Tensor, Tensor],
+        stride: int,
+        training: bool,
+    ) -> tuple[Tensor, Tensor]:
+        lanes, images, height, width, ci = x.shape
+        co = len(weight) // lanes
+        w = weight.view(lanes, co, -1, 9).permute(0, 3, 2, 1).to(x.dtype)
+        more = ci - weight.shape[1]  # x may have channels that are only there to fill it up
+        w = torch.nn.functional.pad(w, (0, 0, 0, more)) if more else w.contiguous()
+        y = x.new_empty(lanes, images, -(-height // stride), -(-width // stride), co)
+        partial = _convolve(x, w, y, stride)
+        _, pixels = _sizes(y)
+        if training:
+            statistics = torch.empty(lanes, 2, co, device=x.device)
+            kernels.settle[(lanes,)](partial, statistics, *running, pixels, MOMENTUM, EPS, partial.shape[1], co, BLOCK=64)
+        else:
+            mean, var = (value.view(lanes, co) for value in running)
+            statistics = torch.stack([mean, (var + EPS).rsqrt()], dim=1)
+        z, block = torch.empty_like(y), NUMBERS // co
+        beside = y if residual is None else residual
+        grid = (triton.cdiv(pixels, block), lanes)
+        kernels.normalise[grid](y, statistics, gamma, beta, beside, z, pixels, co, ADD=residual is not None, BLOCK=block)
+        ctx.save_for_backward(x, w, y, z, statistics, gamma)
+        ctx.stride, ctx.has_residual, ctx.inputs = stride, residual is not None, weight.shape[1]
+        return z, x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dz: Tensor, dx: Tensor | None) -> tuple[Tensor | None, ...]:
+        x, w, y, z, statistics, gamma = ctx.saved_tensors
+        (lanes, pixels), co, dz = _sizes(y), y.shape[-1], dz.contiguous()
+        block = NUMBERS // co
+        partial = torch.empty(lanes, triton.cdiv(pixels, block * GATHERED), 2, co, device=x.device)
+        kernels.gather[(partial.shape[1], lanes)](dz, z, y, statistics, partial, pixels, GATHERED, co, BLOCK=block)
+        sums, dy = partial.sum(1), torch.empty_like(y)
+        g = torch.empty_like(y) if ctx.has_residual else None
+        grid = (triton.cdiv(pixels, block), lanes)
+        kernels.spread[grid](dz, z, y, statistics, gamma, sums, dy, dy if g is None else g, pixels, co, KEEP=g is not None, BLOCK=block)
+        dw = _weigh(x, dy, ctx.stride)[:, :, : ctx.inputs].flatten(0, 1).contiguous()
+        whole = None
+        if ctx.needs_input_grad[0]:
+            whole = torch.empty_like(x)
+            _convolve(dy, w, whole, ctx.stride, dx, transposed=True)
+        return whole, dw, sums[:, 1].flatten(), sums[:, 0].flatten(), g, None, None, None

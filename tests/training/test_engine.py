@@ -1,0 +1,314 @@
+"""Long trainings: checkpoints, budgets, faults, traces; and ResNet-32 with the recipes of the public code bases."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import class_uncertainty as cu
+from class_uncertainty.training import RECIPES, loop
+from class_uncertainty.training.checkpoints import Checkpoints
+from class_uncertainty.training.engine import Examples, Program
+from class_uncertainty.training.job import Job
+from class_uncertainty.training.networks import NETWORKS, Classifier
+from class_uncertainty.training.resnet import ResNet32
+from class_uncertainty.training.stack import SGD, stacked
+from class_uncertainty.training.streams import initial_state
+
+RECIPE = cu.Recipe("small-conv", epochs=6, batch=32, crop=1, flip=True)
+LANES = [
+    cu.Lane("naive", 0),
+    cu.Lane("ubrs", 1),
+    cu.Lane("ldam-rw", 2, lr=0.3),
+    cu.Lane("cb", 3, fold=(1, 5)),
+    *map(cu.Lane, ("pb-rs", "focal")),
+]
+
+
+@pytest.fixture(scope="module")
+def digits() -> cu.Dataset:
+    return cu.load("digits-lt:20")
+
+
+@pytest.fixture(scope="module")
+def stats(digits: cu.Dataset) -> cu.Stats:
+    return cu.Stats(digits.train.counts, np.linspace(1, 3, 10))
+
+
+@pytest.fixture(scope="module")
+def whole(digits: cu.Dataset, stats: cu.Stats) -> cu.Fit:
+    return cu.fit(digits.train, LANES, recipe=RECIPE, stats=stats, test=digits.test, device="cpu")
+
+
+def same(one: cu.Fit, other: cu.Fit) -> None:
+    """To the last bit, but for the clock."""
+    for a, b in zip(one.results, other.results, strict=True):
+        assert dataclasses.replace(a, seconds=0) == dataclasses.replace(b, seconds=0)
+    for a, b in zip(one.states, other.states, strict=True):
+        assert a.keys() == b.keys()
+        assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+# Stopping and going on.
+
+
+def test_a_budget_stops_at_an_epochs_end_and_the_same_call_goes_on(digits, stats, whole, tmp_path, monkeypatch):
+    clock = iter(range(10**6))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))  # an hour is a number of looks at the clock
+    told, kept, stops = [], [], 0
+    options = {"recipe": RECIPE, "stats": stats, "test": digits.test, "device": "cpu", "checkpoints": tmp_path / "running"}
+    while True:
+        try:
+            fitted = cu.fit(digits.train, LANES, **options, budget=9, progress=told.append)
+            break
+        except cu.Unfinished:
+            stops += 1
+            kept.append(len(list((tmp_path / "running").glob("*.safetensors"))))
+    assert stops > 1
+    assert all(kept)
+    same(fitted, whole)
+    assert not (tmp_path / "running").exists()
+    done = [(lane, news.epoch) for news in told for lane in news.lanes]
+    assert len(done) == len(set(done)) == len(LANES) * RECIPE.epochs  # nothing was trained twice
+
+
+def test_a_budget_without_checkpoints_loses_only_what_runs(digits):
+    with pytest.raises(cu.Unfinished, match="with 0 of 1 lanes trained"):
+        cu.fit(digits.train, [cu.Lane("naive")], recipe=RECIPE, device="cpu", budget=1e-9)
+
+
+@pytest.mark.parametrize("options", [{"every": 0}, {"budget": 0}, {"budget": -1}, {"budget": float("nan")}])
+def test_wrong_options_are_refused(digits, options):
+    with pytest.raises(cu.InputError, match="both must be above 0"):
+        cu.fit(digits.train, [cu.Lane("naive")], recipe=RECIPE, **options)
+
+
+KILLED = """
+import sys, time
+import numpy as np
+import class_uncertainty as cu
+sys.path.insert(0, sys.argv[1])
+from test_engine import LANES, RECIPE
+
+digits = cu.load("digits-lt:20")
+stats = cu.Stats(digits.train.counts, np.linspace(1, 3, 10))
+slow = lambda news: (print(news.epoch, flush=True), time.sleep(0.3))
+cu.fit(digits.train, LANES, recipe=RECIPE, stats=stats, test=digits.test, device="cpu", checkpoints=sys.argv[2], every=1, progress=slow)
+"""
+
+
+def test_kill_9_and_the_same_call_goes_on_with_the_same_bits(digits, stats, whole, tmp_path):
+    here, running = str(Path(__file__).parent), tmp_path / "running"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, "-c", KILLED, here, str(running)], env=environment, stdout=subprocess.PIPE, text=True) as child:
+        while int(child.stdout.readline()) < 2:
+            pass
+        child.send_signal(signal.SIGKILL)
+    assert child.returncode == -signal.SIGKILL
+    assert list(running.glob("*.safetensors"))
+    told = []
+    fitted = cu.fit(
+        digits.train, LANES, recipe=RECIPE, stats=stats, test=digits.test, device="cpu", checkpoints=running, progress=told.append
+    )
+    same(fitted, whole)
+    assert sum(len(news.lanes) for news in told) < len(LANES) * RECIPE.epochs
+    assert not running.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"not safetensors", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])
+def test_a_damaged_checkpoint_is_begun_anew(digits, stats, whole, tmp_path, content):
+    options = {"recipe": RECIPE, "stats": stats, "test": digits.test, "device": "cpu", "checkpoints": tmp_path / "running"}
+    with pytest.raises(KeyboardInterrupt):
+        cu.fit(digits.train, LANES, **options, every=1, progress=interrupt_in(3))
+    files = sorted((tmp_path / "running").glob("*.safetensors"))
+    files[0].write_bytes(content)
+    same(cu.fit(digits.train, LANES, **options), whole)
+
+
+def interrupt_in(epoch):
+    def progress(news):
+        if news.epoch == epoch:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def test_a_checkpoint_belongs_to_its_lane_recipe_and_data(digits, stats, tmp_path):
+    options = {"stats": stats, "device": "cpu", "checkpoints": tmp_path / "running"}
+    with pytest.raises(KeyboardInterrupt):
+        cu.fit(digits.train, LANES[:1], recipe=RECIPE, **options, every=1, progress=interrupt_in(3))
+    (file,) = (tmp_path / "running").iterdir()
+    for lane, recipe, train in (
+        (cu.Lane("naive", 1), RECIPE, digits.train),
+        (LANES[0], dataclasses.replace(RECIPE, lr=0.2), digits.train),
+        (LANES[0], RECIPE, cu.long_tail(cu.load("digits").train, 10)),
+    ):
+        told = []
+        cu.fit(train, [lane], recipe=recipe, **options, progress=told.append)
+        assert [news.epoch for news in told] == list(range(RECIPE.epochs))
+        assert file.exists()  # another's
+
+
+def test_a_checkpoint_folder_that_cannot_be_made(digits, tmp_path):
+    (tmp_path / "running").write_text("a file")
+    with pytest.raises(cu.InputError, match="running is not a folder"):
+        cu.fit(digits.train, LANES[:1], recipe=RECIPE, device="cpu", checkpoints=tmp_path / "running", every=1)
+
+
+def test_checkpoints_are_read_as_they_were_written(tmp_path):
+    kept = Checkpoints(tmp_path / "a")
+    assert kept.load("x") is None
+    kept.remove(["x"])
+
+
+# Faults.
+
+
+def test_a_lane_that_diverges_is_frozen_and_leaves_the_others_as_they_are(digits, stats, whole):
+    lanes = [*LANES[:2], cu.Lane("naive", 9, lr=1e12), *LANES[2:]]
+    told = []
+    fitted = cu.fit(digits.train, lanes, recipe=RECIPE, stats=stats, test=digits.test, device="cpu", progress=told.append)
+    assert fitted.results[2].diverged == 0
+    assert fitted.results[2].scores is None
+    rates = [news.lr[news.lanes.index(lanes[2])] for news in sorted(told, key=lambda news: news.epoch) if lanes[2] in news.lanes]
+    assert rates[0] > 0
+    assert rates[1:] == [0] * (RECIPE.epochs - 1)
+    for i, before in zip((0, 1, 3, 4, 5, 6), whole.results, strict=True):
+        assert dataclasses.replace(fitted.results[i], seconds=0) == dataclasses.replace(before, seconds=0)
+
+
+def test_a_gpu_with_little_memory_gets_smaller_stacks(digits, stats, whole, monkeypatch):
+    """As if two lanes were all that fit."""
+    run, tried = Job.run, []
+
+    def with_little_memory(job, places):
+        tried.append(len(places))
+        if len(places) > 2:
+            raise torch.OutOfMemoryError
+        return run(job, places)
+
+    monkeypatch.setattr(Job, "run", with_little_memory)
+    same(cu.fit(digits.train, LANES, recipe=RECIPE, stats=stats, test=digits.test, device="cpu"), whole)
+    assert sorted(tried) == [1, 1, 2, 2, 3, 5]
+
+
+def test_a_gpu_too_small_for_one_lane_says_so(digits, monkeypatch):
+    def nothing_fits(job, places):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(Job, "run", nothing_fits)
+    with pytest.raises(cu.MachineFault, match="too little memory for one lane of network 'small-conv' with batch 32"):
+        cu.fit(digits.train, LANES[:1], recipe=RECIPE, device="cpu")
+
+
+def test_a_trace_of_one_epoch(digits, tmp_path):
+    cu.fit(digits.train, LANES[:1], recipe=RECIPE, device="cpu", profile=tmp_path / "trace.json")
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+# ResNet-32 and its recipes.
+
+
+@pytest.mark.parametrize(("classes", "parameters"), [(10, 464_154), (20, 464_804), (100, 470_004)])
+def test_resnet32_has_the_published_number_of_parameters(classes, parameters):
+    module = Classifier("resnet32", (3, 32, 32), tuple(map(str, range(classes))))
+    assert sum(p.numel() for p in module.parameters()) == parameters
+    assert sum(isinstance(layer, nn.Conv2d | nn.Linear) for layer in module.modules()) == 32
+
+
+class Reference(nn.Module):
+    """ResNet-32 as Bag-of-Tricks and LDAM-DRW write it: BasicBlock [5, 5, 5], option A."""
+
+    class Basic(nn.Module):
+        def __init__(self, inputs, planes, stride):
+            super().__init__()
+            self.conv1 = nn.Conv2d(inputs, planes, 3, stride, 1, bias=False)
+            self.bn1 = nn.BatchNorm2d(planes)
+            self.conv2 = nn.Conv2d(planes, planes, 3, 1, 1, bias=False)
+            self.bn2 = nn.BatchNorm2d(planes)
+            self.planes, self.change = planes, inputs != planes
+
+        def forward(self, x):
+            out = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+            if self.change:
+                x = F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.planes // 4, self.planes // 4), "constant", 0)
+            return F.relu(out + x)
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16)
+        sizes = [(16, 16, 1)] * 5 + [(16, 32, 2)] + [(32, 32, 1)] * 4 + [(32, 64, 2)] + [(64, 64, 1)] * 4
+        self.layers = nn.Sequential(*(self.Basic(*size) for size in sizes))
+
+    def forward(self, x):
+        out = self.layers(F.relu(self.bn1(self.conv1(x))))
+        return F.avg_pool2d(out, out.size()[3]).flatten(1)
+
+
+def test_resnet32_is_the_usual_one():
+    torch.manual_seed(0)
+    ours, theirs = ResNet32((3, 32, 32)).double(), Reference().double()
+    assert [p.shape for p in ours.parameters()] == [p.shape for p in theirs.parameters()]
+    theirs.load_state_dict(dict(zip(theirs.state_dict(), ours.state_dict().values(), strict=True)))
+    x = torch.randn(4, 3, 32, 32, dtype=torch.float64)
+    torch.testing.assert_close(ours(x), theirs(x))
+
+
+def test_initialisation_is_he_normal_for_convolutions_and_torchs_own_for_the_head():
+    state = initial_state(Classifier("resnet32", (3, 32, 32), tuple("ab")), 0)
+    weight = state["body.blocks.14.second.conv.weight"]
+    assert weight.std() == pytest.approx(np.sqrt(2 / (64 * 9)), rel=0.02)  # fan-in
+    assert np.abs(state["head.weight"]).max() <= 1 / 8
+
+
+def test_bag_of_tricks_and_ldam_drw():
+    ours, theirs = RECIPES["bag-of-tricks"], RECIPES["ldam-drw"]
+    for recipe in (ours, theirs):
+        assert (recipe.network, recipe.epochs, recipe.batch, recipe.lr, recipe.momentum) == ("resnet32", 200, 128, 0.1, 0.9)
+        assert (recipe.weight_decay, recipe.crop, recipe.flip) == (2e-4, 4, True)
+    assert (ours.nesterov, theirs.nesterov, ours.drop_last, theirs.drop_last) == (True, False, True, False)
+    np.testing.assert_allclose([ours.factor(e) for e in range(5)], [7 / 15, 0.6, 11 / 15, 13 / 15, 1])
+    np.testing.assert_allclose([theirs.factor(e) for e in range(5)], [0.2, 0.4, 0.6, 0.8, 1])
+    assert [e + 1 for e in range(1, 200) if ours.factor(e) < ours.factor(e - 1)] == [160, 180]  # counted from 1
+    assert [e + 1 for e in range(1, 200) if theirs.factor(e) < theirs.factor(e - 1)] == [161, 181]
+    assert (ours.factor(199), theirs.factor(199)) == pytest.approx((1e-4, 1e-4))
+
+
+@pytest.mark.parametrize(("drop_last", "steps", "examples"), [(True, 3, 96), (False, 4, 110)])
+def test_the_last_batch(drop_last, steps, examples):
+    recipe = cu.Recipe("linear", epochs=1, batch=32, drop_last=drop_last)
+    lanes = [cu.Lane("naive")] * 2
+    stack = stacked(recipe, (4,), ("a", "b"), lanes)
+    data = Examples(torch.randn(110, 4), torch.arange(110) % 2, torch.zeros(4), torch.ones(4))
+    program = Program(stack, SGD(stack, recipe), recipe, data, lanes)
+    seen = []
+    program._step, step = lambda size: (seen.append(size), step(size)), program._step
+    assert program.length == examples
+    from class_uncertainty.training.job import Source, _drawn
+
+    train = cu.Data(np.asarray(data.inputs), np.arange(110) % 2)
+    plans, draws = _drawn([Source(lane, train, None) for lane in lanes], 0, 1, examples, 0)
+    losses, errors = program.epoch(plans, draws, torch.full((2,), 0.1), lambda: None).numpy()
+    assert (len(seen), sum(seen)) == (steps, examples)
+    assert np.isfinite(losses).all()
+    assert (errors >= 0).all()
+
+
+def test_recipes_by_name(digits):
+    assert loop.default_recipe(digits.train, "bag-of-tricks", epochs=3) == dataclasses.replace(RECIPES["bag-of-tricks"], epochs=3)
+    with pytest.raises(cu.InputError, match="unknown recipe 'bag-of-trick': did you mean 'bag-of-tricks'"):
+        loop.default_recipe(digits.train, "bag-of-trick")
+
+
+def test_every_recipe_names_a_network():
+    assert {recipe.network for recipe in RECIPES.values()} <= NETWORKS.keys()

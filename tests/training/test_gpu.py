@@ -1,0 +1,146 @@
+"""The engine on a real GPU: graphs, bfloat16, our own kernels, little memory. CI has none: `make test-gpu` where there is one."""
+
+import dataclasses
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import class_uncertainty as cu
+from class_uncertainty.training import fused
+from class_uncertainty.training.engine import Program, settle
+from class_uncertainty.training.resnet import ResNet32
+from class_uncertainty.training.stack import stacked
+
+pytestmark = pytest.mark.gpu
+
+RECIPE = cu.Recipe("resnet32", epochs=3, batch=64, crop=4, flip=True)
+LANES = [cu.Lane("naive", 0), cu.Lane("ubrs", 1), cu.Lane("ldam-rw", 2, lr=0.3), cu.Lane("cb", 3, fold=(1, 5)), cu.Lane("focal", 4)]
+
+
+@pytest.fixture(scope="module")
+def data() -> cu.Data:
+    """Colours that tell three classes apart, in noise."""
+    rng = np.random.default_rng(0)
+    labels = rng.permutation(np.repeat(np.arange(3), (300, 150, 70)))
+    pixels = rng.integers(0, 160, (520, 3, 32, 32)) + 60 * (np.arange(3) == labels[:, None])[:, :, None, None]
+    return cu.Data(pixels.astype(np.uint8), labels)
+
+
+def fit(data: cu.Data, lanes: list[cu.Lane], **options: object) -> cu.Fit:
+    stats = cu.Stats(data.counts, np.linspace(1, 3, len(data.classes)))
+    return cu.fit(data, lanes, **{"recipe": RECIPE, "stats": stats, "test": data, "device": "cuda"} | options)
+
+
+def same(one: cu.Fit, other: cu.Fit) -> None:
+    for a, b in zip(one.results, other.results, strict=True):
+        assert dataclasses.replace(a, seconds=0) == dataclasses.replace(b, seconds=0)
+
+
+def test_the_network_is_that_of_torch() -> None:
+    """As near to float64 as torch's own bfloat16 is, through all 31 convolutions and back."""
+    torch.manual_seed(0)
+    x, given = torch.randn(64, 3 * 4, 32, 32, device="cuda"), torch.randn(64, 4 * 64, device="cuda")
+    nets = [ResNet32((3, 32, 32), 4).cuda() for _ in range(3)]
+    for net in nets[1:]:
+        net.load_state_dict(nets[0].state_dict())
+    exact, usual, ours = nets[0].double(), nets[1], nets[2]
+    ours.kernels = True
+    with torch.autocast("cuda", torch.bfloat16):
+        outputs = {"usual": usual(x)}
+    outputs |= {"exact": exact(x.double()), "ours": ours(x)}
+    for output in outputs.values():
+        output.backward(given.to(output.dtype))
+
+    def off(net: ResNet32) -> float:
+        pairs = zip(net.parameters(), exact.parameters(), strict=True)
+        return float(np.median([float((p.grad.double() - q.grad).norm() / q.grad.norm()) for p, q in pairs]))
+
+    apart = {name: float((output.double() - outputs["exact"]).norm() / outputs["exact"].norm()) for name, output in outputs.items()}
+    print(apart, off(usual), off(ours))
+    assert apart["ours"] < 1.5 * apart["usual"] + 1e-3
+    assert off(ours) < 1.5 * off(usual)
+    for p, q in zip(ours.buffers(), exact.buffers(), strict=True):
+        if p.ndim:
+            torch.testing.assert_close(p.double(), q.double(), rtol=0.02, atol=0.02)
+
+
+def test_it_learns_and_says_nothing_of_fallbacks(data: cu.Data) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = fit(data, LANES, recipe=dataclasses.replace(RECIPE, epochs=8))
+    assert [result.error < 10 for result in fitted.results] == [True] * 5
+    plain = fitted.module(2)
+    with torch.no_grad():
+        p = plain(torch.from_numpy(data.inputs)).softmax(dim=-1).numpy()
+    assert np.abs(p - fitted.probabilities(data)[2]).mean() < 0.01  # float32 on a CPU
+
+
+def test_the_same_call_gives_the_same_results(data: cu.Data) -> None:
+    same(fit(data, LANES), fit(data, LANES))
+
+
+def test_a_lane_alone_is_the_lane_among_others(data: cu.Data) -> None:
+    together = fit(data, LANES)
+    for i in (0, 2, 3):
+        alone = fit(data, [LANES[i]])
+        assert alone.results[0].loss == pytest.approx(together.results[i].loss, rel=0.02)
+
+
+def test_a_graph_is_the_same_steps(data: cu.Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_graph = fit(data, LANES)
+    monkeypatch.setattr(Program, "_capture", lambda self: None)
+    same(fit(data, LANES), with_graph)
+
+
+def test_stop_and_go_on(data: cu.Data, tmp_path) -> None:
+    def stop(news) -> None:
+        if news.epoch == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(data, LANES, checkpoints=tmp_path / "running", every=1, progress=stop)
+    same(fit(data, LANES, checkpoints=tmp_path / "running"), fit(data, LANES))
+
+
+def test_a_lane_that_diverges_leaves_the_others_as_they_are(data: cu.Data) -> None:
+    fitted = fit(data, [LANES[0], cu.Lane("naive", 9, lr=1e12), LANES[1]])
+    again = fit(data, [LANES[0], cu.Lane("naive", 9), LANES[1]])
+    assert fitted.results[1].diverged == 0
+    for i in (0, 2):
+        assert dataclasses.replace(fitted.results[i], seconds=0) == dataclasses.replace(again.results[i], seconds=0)
+
+
+def test_little_memory_makes_smaller_stacks(data: cu.Data) -> None:
+    torch.cuda.empty_cache()
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(2 * 2**30 / total)
+    try:
+        fitted = fit(data, [cu.Lane("naive", seed) for seed in range(48)], recipe=dataclasses.replace(RECIPE, epochs=1))
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert [result.diverged for result in fitted.results] == [None] * 48
+
+
+@pytest.mark.parametrize("network", ["resnet32", "small-conv"])
+def test_without_our_kernels(data: cu.Data, network: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("no compiler")
+
+    monkeypatch.setattr(fused.ConvolveNormalise, "forward", broken)
+    expected = (
+        pytest.warns(RuntimeWarning, match="our own kernels do not compile here") if network == "resnet32" else warnings.catch_warnings()
+    )
+    with expected:
+        fitted = fit(data, LANES, recipe=dataclasses.replace(RECIPE, network=network, epochs=8), test=None)
+    assert all(result.diverged is None for result in fitted.results)
+
+
+def test_features_stay_in_float32() -> None:
+    rng = np.random.default_rng(0)
+    data = cu.Data(rng.normal(size=(300, 5)) + 1e3, np.arange(300) % 3)
+    recipe = cu.Recipe("mlp", epochs=3, batch=32)
+    ours = [cu.fit(data, [cu.Lane("naive")], recipe=recipe, device=device).results[0].loss for device in ("cuda", "cpu")]
+    assert ours[0] == pytest.approx(ours[1], rel=1e-3)
+    assert not settle(stacked(recipe, (5,), data.classes, [cu.Lane("naive")]), "mlp", "cuda").bf16
