@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-gpu lint bench bench-data clean
+.PHONY: demo test test-gpu lint bench bench-data bench-engine clean
 
 demo: .venv/installed
 	@$(BIN)/cu demo
@@ -23,6 +23,9 @@ bench: .venv/installed-dev
 bench-data: .venv/installed-dev
 	@$(PIP) --editable '.[bench]'
 	@$(BIN)/python benchmarks/data.py $(DATA)
+
+bench-engine: .venv/installed-dev
+	@$(BIN)/python benchmarks/engine.py $(DATA)
 
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing class-uncertainty into .venv (once, a minute or two)"

@@ -57,7 +57,8 @@ def test_the_network_is_that_of_torch() -> None:
         pairs = zip(net.parameters(), exact.parameters(), strict=True)
         return float(np.median([float((p.grad.double() - q.grad).norm() / q.grad.norm()) for p, q in pairs]))
 
-    apart = {name: float((output.double() - outputs["exact"]).norm() / outputs["exact"].norm()) for name, output in outputs.items()}
+    outputs = {name: output.detach().double() for name, output in outputs.items()}
+    apart = {name: float((output - outputs["exact"]).norm() / outputs["exact"].norm()) for name, output in outputs.items()}
     print(apart, off(usual), off(ours))
     assert apart["ours"] < 1.5 * apart["usual"] + 1e-3
     assert off(ours) < 1.5 * off(usual)
@@ -82,10 +83,12 @@ def test_the_same_call_gives_the_same_results(data: cu.Data) -> None:
 
 
 def test_a_lane_alone_is_the_lane_among_others(data: cu.Data) -> None:
-    together = fit(data, LANES)
-    for i in (0, 2, 3):
-        alone = fit(data, [LANES[i]])
-        assert alone.results[0].loss == pytest.approx(together.results[i].loss, rel=0.02)
+    """But for the last bits of its head: a matrix product of several lanes may add up in another order."""
+    once = dataclasses.replace(RECIPE, epochs=1)
+    together = fit(data, LANES, recipe=once)
+    alone = [fit(data, [lane], recipe=once).results[0].loss for lane in LANES]
+    print(alone, [result.loss for result in together.results])
+    np.testing.assert_allclose(alone, [result.loss for result in together.results], rtol=0.01)
 
 
 def test_a_graph_is_the_same_steps(data: cu.Data, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,8 @@ MOMENTUM, EPS = 0.1, 1e-5  # of batch norm: torch's defaults
 
 # By output channels, as measured on an H200 with benchmarks/kernels.py.
 CONVOLVE = {16: (256, 1, 4), 32: (128, 4, 4), 64: (128, 1, 4)}  # pixels of a tile, tiles of a program, warps
-CONVOLVE_ROWS = {16: (128, 4, 1), 32: (128, 4, 1), 64: (64, 4, 1)}  # pixels of a tile, warps, stages
+CONVOLVE_ROWS = {16: (128, 4), 32: (64, 4), 64: (64, 4)}  # pixels of a tile, warps
 WEIGH = {16: (128, 32, 1), 32: (128, 16, 2), 64: (64, 32, 4)}  # pixels of a tile, tiles of a program, warps
-WEIGH_ROWS = {16: (32, 2, 1, 1), 32: (32, 4, 2, 1), 64: (32, 4, 8, 1)}  # pixels of a tile, groups of a program, warps, stages
 NUMBERS = 4096  # of a tile in kernels that go through numbers one by one
 GATHERED = 4  # tiles of a program that sums
 
@@ -37,11 +36,11 @@ def _convolve(x: Tensor, w: Tensor, y: Tensor, stride: int, addend: Tensor | Non
     (lanes, images, height, width, ci), co = x.shape, y.shape[-1]
     flags = {"TRANSPOSED": transposed, "ADD": addend is not None, "SUMS": not transposed}
     tensors = (x, w, y if addend is None else addend, y)
-    pixels, warps, stages = CONVOLVE_ROWS[co]
+    pixels, warps = CONVOLVE_ROWS[co]
     if some := _by_rows(x, stride, pixels):
         partial = torch.empty(lanes, triton.cdiv(images, some), 2, co, device=x.device)
         grid = (partial.shape[1], lanes)
-        kernels.convolve_rows[grid](*tensors, partial, images, height, width, some, ci, co, **flags, num_warps=warps, num_stages=stages)
+        kernels.convolve_rows[grid](*tensors, partial, images, height, width, some, ci, co, **flags, num_warps=warps, num_stages=1)
         return partial
     block, tiles, warps = CONVOLVE[co]
     _, pixels = _sizes(y)
@@ -54,19 +53,13 @@ def _convolve(x: Tensor, w: Tensor, y: Tensor, stride: int, addend: Tensor | Non
 
 def _weigh(x: Tensor, dy: Tensor, stride: int) -> Tensor:
     """The gradient of the weights, (lanes, out, in, 3, 3)."""
-    (lanes, images, height, width, ci), co = x.shape, dy.shape[-1]
-    pixels, groups, warps, stages = WEIGH_ROWS[co]
-    if some := _by_rows(x, stride, pixels):
-        partial = torch.empty(lanes, triton.cdiv(images, some * groups), co, ci, 3, 3, device=x.device)
-        grid = (partial.shape[1], lanes)
-        kernels.weigh_rows[grid](x, dy, partial, images, height, width, groups, some, ci, co, num_warps=warps, num_stages=stages)
-    else:
-        block, tiles, warps = WEIGH[co]
-        _, pixels = _sizes(dy)
-        partial = torch.empty(lanes, triton.cdiv(pixels, block * tiles), co, ci, 3, 3, device=x.device)
-        sides = (*dy.shape[2:4], height, width)
-        grid3 = (partial.shape[1], 3, lanes)
-        kernels.weigh[grid3](x, dy, partial, pixels, *sides, tiles, ci, co, stride, BLOCK=block, num_warps=warps, num_stages=2)
+    lanes, ci, co = x.shape[0], x.shape[-1], dy.shape[-1]
+    block, tiles, warps = WEIGH[co]
+    _, pixels = _sizes(dy)
+    partial = torch.empty(lanes, triton.cdiv(pixels, block * tiles), co, ci, 3, 3, device=x.device)
+    sides = (*dy.shape[2:4], *x.shape[2:4])
+    grid = (partial.shape[1], 3, lanes)
+    kernels.weigh[grid](x, dy, partial, pixels, *sides, tiles, ci, co, stride, BLOCK=block, num_warps=warps, num_stages=2)
     return partial.sum(1)
 
 
@@ -106,22 +99,24 @@ class ConvolveNormalise(torch.autograd.Function):
         beside = y if residual is None else residual
         grid = (triton.cdiv(pixels, block), lanes)
         kernels.normalise[grid](y, statistics, gamma, beta, beside, z, pixels, co, ADD=residual is not None, BLOCK=block)
-        ctx.save_for_backward(x, w, y, z, statistics, gamma)
+        ctx.save_for_backward(x, w, y, z, statistics, gamma, beta)
+        ctx.set_materialize_grads(False)  # no zeros where x again was not asked for
         ctx.stride, ctx.has_residual, ctx.inputs = stride, residual is not None, weight.shape[1]
         return z, x
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dz: Tensor, dx: Tensor | None) -> tuple[Tensor | None, ...]:
-        x, w, y, z, statistics, gamma = ctx.saved_tensors
+        x, w, y, z, statistics, gamma, beta = ctx.saved_tensors
         (lanes, pixels), co, dz = _sizes(y), y.shape[-1], dz.contiguous()
         block = NUMBERS // co
         partial = torch.empty(lanes, triton.cdiv(pixels, block * GATHERED), 2, co, device=x.device)
-        kernels.gather[(partial.shape[1], lanes)](dz, z, y, statistics, partial, pixels, GATHERED, co, BLOCK=block)
+        known, residual = (dz, z, y, statistics, gamma, beta), ctx.has_residual
+        kernels.gather[(partial.shape[1], lanes)](*known, partial, pixels, GATHERED, co, residual, BLOCK=block)
         sums, dy = partial.sum(1), torch.empty_like(y)
-        g = torch.empty_like(y) if ctx.has_residual else None
+        g = torch.empty_like(y) if residual else None
         grid = (triton.cdiv(pixels, block), lanes)
-        kernels.spread[grid](dz, z, y, statistics, gamma, sums, dy, dy if g is None else g, pixels, co, KEEP=g is not None, BLOCK=block)
+        kernels.spread[grid](*known, sums, dy, dy if g is None else g, pixels, co, residual, BLOCK=block)
         dw = _weigh(x, dy, ctx.stride)[:, :, : ctx.inputs].flatten(0, 1).contiguous()
         whole = None
         if ctx.needs_input_grad[0]:

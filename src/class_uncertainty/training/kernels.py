@@ -134,50 +134,6 @@ def convolve_rows(
 
 
 @triton.jit
-def weigh_rows(
-    x, dy, partial, images, H: tl.constexpr, W: tl.constexpr, GROUPS: tl.constexpr, IMAGES: tl.constexpr,
-    CI: tl.constexpr, CO: tl.constexpr,
-):  # fmt: skip
-    """`weigh` with stride 1, for some groups of images row by row, all nine taps at once."""
-    block, lane = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    m, ci, co = tl.arange(0, IMAGES * W), tl.arange(0, CI), tl.arange(0, CO)
-    column = m % W
-    a0, a1, a2 = tl.zeros((CO, CI), tl.float32), tl.zeros((CO, CI), tl.float32), tl.zeros((CO, CI), tl.float32)
-    a3, a4, a5 = tl.zeros((CO, CI), tl.float32), tl.zeros((CO, CI), tl.float32), tl.zeros((CO, CI), tl.float32)
-    a6, a7, a8 = tl.zeros((CO, CI), tl.float32), tl.zeros((CO, CI), tl.float32), tl.zeros((CO, CI), tl.float32)
-    for group in range(GROUPS):
-        image = (block * GROUPS + group) * IMAGES + m // W
-        there = (image < images)[:, None]
-        has_left, has_right = there & (column > 0)[:, None], there & (column < W - 1)[:, None]
-        start = ((lane * images + image) * H * W + column)[:, None]
-        source, gradient = x + start * CI + ci[None, :], dy + start * CO + co[None, :]
-        above, here = tl.zeros((IMAGES * W, CO), dy.dtype.element_ty), tl.load(gradient, mask=there, other=0.0)
-        for row in range(H):
-            left = tl.load(source + (row * W - 1) * CI, mask=has_left, other=0.0)
-            middle = tl.load(source + row * W * CI, mask=there, other=0.0)
-            right = tl.load(source + (row * W + 1) * CI, mask=has_right, other=0.0)
-            below = tl.load(gradient + (row + 1) * W * CO, mask=there & (row + 1 < H), other=0.0)
-            g = tl.trans(below)
-            a0, a1, a2 = tl.dot(g, left, a0), tl.dot(g, middle, a1), tl.dot(g, right, a2)
-            g = tl.trans(here)
-            a3, a4, a5 = tl.dot(g, left, a3), tl.dot(g, middle, a4), tl.dot(g, right, a5)
-            g = tl.trans(above)
-            a6, a7, a8 = tl.dot(g, left, a6), tl.dot(g, middle, a7), tl.dot(g, right, a8)
-            above = here
-            here = below
-    to = partial + (lane * tl.num_programs(0) + block) * CO * CI * 9 + (co[:, None] * CI + ci[None, :]) * 9
-    tl.store(to, a0)
-    tl.store(to + 1, a1)
-    tl.store(to + 2, a2)
-    tl.store(to + 3, a3)
-    tl.store(to + 4, a4)
-    tl.store(to + 5, a5)
-    tl.store(to + 6, a6)
-    tl.store(to + 7, a7)
-    tl.store(to + 8, a8)
-
-
-@triton.jit
 def settle(
     partial, statistics, running_mean, running_var, pixels, momentum, eps, BLOCKS: tl.constexpr, C: tl.constexpr, BLOCK: tl.constexpr
 ):
@@ -213,34 +169,47 @@ def normalise(y, statistics, gamma, beta, residual, z, pixels, C: tl.constexpr, 
 
 
 @triton.jit
-def gather(dz, z, y, statistics, partial, pixels, TILES: tl.constexpr, C: tl.constexpr, BLOCK: tl.constexpr):
+def _behind_relu(dz, z, y, at, inside, statistics, gamma, beta, lane, c, C: tl.constexpr, RESIDUAL: tl.constexpr):
+    """(the gradient behind the ReLU, y standardised): without a residual y alone tells where z is above 0."""
+    mean, scale = tl.load(statistics + lane * 2 * C + c)[None, :], tl.load(statistics + lane * 2 * C + C + c)[None, :]
+    x = (tl.load(y + at, mask=inside, other=0.0).to(tl.float32) - mean) * scale
+    g = tl.load(dz + at, mask=inside, other=0.0).to(tl.float32)
+    if RESIDUAL:
+        above = tl.load(z + at, mask=inside, other=0.0) > 0
+    else:
+        above = x * tl.load(gamma + lane * C + c)[None, :] + tl.load(beta + lane * C + c)[None, :] > 0
+    return tl.where(above & inside, g, 0.0), x
+
+
+@triton.jit
+def gather(
+    dz, z, y, statistics, gamma, beta, partial, pixels,
+    TILES: tl.constexpr, C: tl.constexpr, RESIDUAL: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     """Sums of g and of g x: x is y standardised, g the gradient behind the ReLU."""
     block, lane, c = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.arange(0, C)
-    mean, scale = tl.load(statistics + lane * 2 * C + c)[None, :], tl.load(statistics + lane * 2 * C + C + c)[None, :]
     total, products = tl.zeros((C,), tl.float32), tl.zeros((C,), tl.float32)
     for tile in range(TILES):
         p = (block * TILES + tile) * BLOCK + tl.arange(0, BLOCK)
         at, inside = lane * pixels * C + p[:, None] * C + c[None, :], (p < pixels)[:, None]
-        g = tl.where(tl.load(z + at, mask=inside, other=0.0) > 0, tl.load(dz + at, mask=inside, other=0.0), 0.0).to(tl.float32)
+        g, x = _behind_relu(dz, z, y, at, inside, statistics, gamma, beta, lane, c, C, RESIDUAL)
         total += tl.sum(g, 0)
-        products += tl.sum(g * (tl.load(y + at, mask=inside, other=0.0).to(tl.float32) - mean) * scale, 0)
+        products += tl.sum(g * x, 0)
     partial += (lane * tl.num_programs(0) + block) * 2 * C
     tl.store(partial + c, total)
     tl.store(partial + C + c, products)
 
 
 @triton.jit
-def spread(dz, z, y, statistics, gamma, sums, dy, g_out, pixels, C: tl.constexpr, KEEP: tl.constexpr, BLOCK: tl.constexpr):
+def spread(dz, z, y, statistics, gamma, beta, sums, dy, g_out, pixels, C: tl.constexpr, RESIDUAL: tl.constexpr, BLOCK: tl.constexpr):
     """dy = gamma / deviation (g - mean g - x mean(g x)); g itself too, where a residual wants it."""
     lane, c = tl.program_id(1).to(tl.int64), tl.arange(0, C)
     p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     at, inside = lane * pixels * C + p[:, None] * C + c[None, :], (p < pixels)[:, None]
-    mean, scale = tl.load(statistics + lane * 2 * C + c)[None, :], tl.load(statistics + lane * 2 * C + C + c)[None, :]
+    g, x = _behind_relu(dz, z, y, at, inside, statistics, gamma, beta, lane, c, C, RESIDUAL)
+    if RESIDUAL:
+        tl.store(g_out + at, g.to(g_out.dtype.element_ty), mask=inside)
     mean_g = (tl.load(sums + lane * 2 * C + c) / pixels)[None, :]
     mean_gx = (tl.load(sums + lane * 2 * C + C + c) / pixels)[None, :]
-    g = tl.where(tl.load(z + at, mask=inside, other=0.0) > 0, tl.load(dz + at, mask=inside, other=0.0), 0.0)
-    if KEEP:
-        tl.store(g_out + at, g, mask=inside)
-    x = (tl.load(y + at, mask=inside, other=0.0).to(tl.float32) - mean) * scale
-    value = tl.load(gamma + lane * C + c)[None, :] * scale * (g.to(tl.float32) - mean_g - x * mean_gx)
-    tl.store(dy + at, value.to(dy.dtype.element_ty), mask=inside)
+    scale = (tl.load(gamma + lane * C + c) * tl.load(statistics + lane * 2 * C + C + c))[None, :]
+    tl.store(dy + at, (scale * (g - mean_g - x * mean_gx)).to(dy.dtype.element_ty), mask=inside)

@@ -1,5 +1,6 @@
 """fit(): the only training loop. Lanes go through it in stacks, on a CPU of one fixed width, so that none depends on its neighbours."""
 
+import gc
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -132,7 +133,8 @@ def _fitting(job: Job, places: list[int]) -> list[End]:
         if len(places) == 1:
             need = f"network {job.fitted.recipe.network!r} with batch {job.fitted.recipe.batch}"
             raise MachineFault(f"the GPU has too little memory for one lane of {need}.") from None
-    torch.cuda.empty_cache()  # out of the handler: until then the error holds on to what did not fit
+    gc.collect()  # out of the handler: until then the error holds on to what did not fit
+    torch.cuda.empty_cache()
     half = len(places) // 2
     return _fitting(job, places[:half]) + _fitting(job, places[half:])
 
