@@ -1,5 +1,7 @@
 """estimate(): what the members say, and what follows from it."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -50,3 +52,44 @@ def test_members_are_naive_lanes_of_consecutive_seeds(digits: cu.Dataset) -> Non
 def test_refusals(options: dict, sentence: str, digits: cu.Dataset) -> None:
     with pytest.raises(cu.InputError, match=sentence):
         cu.estimate(digits.train, **options)
+
+
+def test_members_before_the_first_drop_are_the_same_training_cut_short(tmp_path):
+    """Their probabilities are those of a training that is stopped there."""
+    digits, recipe = cu.load("digits-lt:20"), cu.Recipe("small-conv", epochs=5, batch=32, drops=(0.6,), crop=1)
+
+    def stop(news):
+        if news.epoch == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cu.fit(digits.train, [cu.Lane("naive")], recipe=recipe, device="cpu", progress=stop, checkpoints=tmp_path, every=3)
+    early = cu.estimate(digits.train, members=1, recipe=recipe, checkpoint="before-drop", device="cpu")
+    assert early.results[0].recipe.epochs == 3
+    late = cu.estimate(digits.train, members=1, recipe=recipe, device="cpu")
+    assert np.abs(early.probabilities - late.probabilities).max() > 0.01
+    stopped = []
+    cu.fit(digits.train, [cu.Lane("naive")], recipe=recipe, device="cpu", progress=stopped.append)
+    assert stopped[2].loss == (early.results[0].loss,)
+
+
+def test_views_are_crops_and_flips_by_the_recipe():
+    digits, recipe = cu.load("digits-lt:20"), cu.Recipe("small-conv", epochs=2, batch=32, crop=1, flip=True)
+    plain, viewed, more = (
+        cu.estimate(digits.train, members=2, recipe=recipe, views=views, device="cpu").probabilities for views in (0, 1, 2)
+    )
+    assert np.abs(viewed - plain).max() > 0.01
+    assert np.abs(more - viewed).max() > 0.01
+    np.testing.assert_allclose(more.sum(axis=-1), 1, rtol=1e-5)
+    still = dataclasses.replace(recipe, crop=0, flip=False)
+    without = [cu.estimate(digits.train, members=2, recipe=still, views=views, device="cpu").probabilities for views in (0, 1)]
+    np.testing.assert_array_equal(*without)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"checkpoint": "best"}, "unknown checkpoint 'best'"), ({"views": -1}, "views is -1"), ({"views": 1.5}, "views is 1.5")],
+)
+def test_wrong_options_are_refused(options, message):
+    with pytest.raises(cu.InputError, match=message):
+        cu.estimate(cu.load("digits-lt:20"), **options)

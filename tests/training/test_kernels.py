@@ -55,7 +55,7 @@ def errors(case: str, device: str, dtype: torch.dtype) -> dict[str, float]:
 
     pairs = {"output": (z, reference), "running mean": (running[0], kept[0]), "running variance": (running[1], kept[1])}
     pairs |= {name: (a.grad, b.grad) for name, a, b in zip(("x", "weight", "gamma", "beta", "residual"), mine, theirs, strict=False)}
-    return {name: float((a.detach().double() - b).norm() / b.norm()) for name, (a, b) in pairs.items()}
+    return {name: float((a.detach().double() - b.detach()).norm() / b.detach().norm()) for name, (a, b) in pairs.items()}
 
 
 def test_kernels_interpreted() -> None:

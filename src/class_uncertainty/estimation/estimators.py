@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.measures import Stats, Vector, class_means, epistemic, normalise, predictive
-from class_uncertainty.training import Lane, Recipe, Result
+from class_uncertainty.training import Lane, Recipe, Result, default_recipe
 
 if TYPE_CHECKING:
     from class_uncertainty.training.fitted import Fit
@@ -56,20 +56,21 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Estimator:
-    """`lanes` says what to train for a number of members and a seed; `score` turns the trained lanes into (T, N, C)."""
+    """`lanes` says what to train for a number of members and a seed; `score` makes (T, N, C) of the trained lanes and a number of views."""
 
     about: str
     lanes: Callable[[int, int], list[Lane]]
-    score: Callable[["Fit", Data], NDArray[np.float32]]
+    score: Callable[["Fit", Data, int], NDArray[np.float32]]
 
 
 MOST = 1000  # members
+CHECKPOINTS: dict[str, Callable[[Recipe], Recipe]] = {"last": lambda recipe: recipe, "before-drop": Recipe.before_drop}
 
 ESTIMATORS: dict[str, Estimator] = {
     "ensemble": Estimator(
         "deep ensemble: naive lanes that differ by their seed, all scoring every training example",
         lambda members, seed: [Lane("naive", seed + t) for t in range(members)],
-        lambda fitted, train: fitted.probabilities(train),
+        lambda fitted, train, views: fitted.probabilities(train, views),
     ),
 }
 
@@ -84,18 +85,33 @@ def lanes_of(estimator: str, members: int, seed: int) -> list[Lane]:
 
 
 def estimate(
-    data: Data | Dataset, estimator: str = "ensemble", members: int = 5, recipe: Recipe | None = None, seed: int = 0, **fit_options: Any
+    data: Data | Dataset,
+    estimator: str = "ensemble",
+    members: int = 5,
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    *,
+    checkpoint: str = "last",
+    views: int = 0,
+    **fit_options: Any,
 ) -> Estimate:
-    """Train the estimator's lanes and score the training examples as they are, un-augmented.
+    """Train the estimator's lanes and score the training examples.
 
-    `fit_options` go to fit(): device, progress, done. With a Dataset the members are also judged on its test split.
+    They are scored as they are, or by the mean over `views` random crops and flips; by members that trained to their `last` epoch, or to
+    the one `before-drop`, the first drop of the learning rate. `fit_options` go to fit(): device, progress, done and so on. With a
+    Dataset the members are also judged on its test split.
     """
     from class_uncertainty.training.loop import fit
 
     lanes = lanes_of(estimator, members, seed)
+    if checkpoint not in CHECKPOINTS:
+        raise unknown("checkpoint", checkpoint, CHECKPOINTS)
+    if not isinstance(views, Integral) or views < 0:
+        raise InputError(f"views is {views!r}: it must be a whole number from 0.")
     train, test = (data.train, data.test) if isinstance(data, Dataset) else (data, None)
+    recipe = CHECKPOINTS[checkpoint](recipe or default_recipe(train))
     fitted = fit(train, lanes, recipe=recipe, test=test, **fit_options)
     for result in fitted.results:
         if result.diverged is not None:
             raise InputError(f"the member of seed {result.seed} diverged in epoch {result.diverged}: lower the learning rate.")
-    return Estimate(estimator, ESTIMATORS[estimator].score(fitted, train), train.labels, tuple(fitted.results))
+    return Estimate(estimator, ESTIMATORS[estimator].score(fitted, train, int(views)), train.labels, tuple(fitted.results))

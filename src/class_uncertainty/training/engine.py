@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 
 import numpy as np
@@ -177,7 +178,7 @@ class Program:
 
     def _warm_up(self) -> None:
         """Whatever is compiled or chosen at a first call."""
-        side = torch.cuda.Stream()
+        side = _side_stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(2):
@@ -187,6 +188,12 @@ class Program:
 
     def _state(self) -> list[Tensor]:
         return [*(p.data for p in self.stack.parameters()), *self.stack.buffers(), *self.optimiser.momenta]
+
+
+@cache
+def _side_stream() -> torch.cuda.Stream:
+    """One for all: each stream that multiplies matrices keeps a workspace for ever."""
+    return torch.cuda.Stream()
 
 
 @contextmanager

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from class_uncertainty.data import Data
+from class_uncertainty.data.augmentation import crop, flip
 from class_uncertainty.training.engine import precision, settle
-from class_uncertainty.training.networks import NETWORKS, Classifier
+from class_uncertainty.training.networks import NETWORKS, WIDEST, Classifier
 from class_uncertainty.training.recipe import Lane, Recipe, Result
 from class_uncertainty.training.stack import Stack, State, stacked
-
-WIDEST = 64  # lanes of a stack on a GPU: more of them gain nothing
+from class_uncertainty.training.streams import stream
 
 
 def width_of(network: str, device: str) -> int:
@@ -47,21 +47,35 @@ class Fit:
         """On a CPU the first is repeated to the stack's width, which never depends on how many lanes there are."""
         return items + items[:1] * (width_of(self.recipe.network, self.device) - len(items)) if self.device == "cpu" else items
 
-    def probabilities(self, data: Data) -> NDArray[np.float32]:
-        """(lanes, N, C)."""
+    def probabilities(self, data: Data, views: int = 0) -> NDArray[np.float32]:
+        """(lanes, N, C); with `views` the mean over so many random crops and flips by the recipe, the same for every lane."""
         width, parts = width_of(self.recipe.network, self.device), []
         for start in range(0, len(self.lanes), width):
             group, states = self.lanes[start : start + width], self.states[start : start + width]
             stack = stacked(self.recipe, self.shape, self.classes, self.padded(group), self.padded(states))
-            parts.append(self.probabilities_of(settle(stack, self.recipe.network, self.device), group, data))
+            parts.append(self.probabilities_of(settle(stack, self.recipe.network, self.device), group, data, views))
         return np.concatenate(parts)
 
     @torch.no_grad()
-    def probabilities_of(self, stack: Stack, group: Sequence[Lane], data: Data) -> NDArray[np.float32]:
+    def probabilities_of(self, stack: Stack, group: Sequence[Lane], data: Data, views: int = 0) -> NDArray[np.float32]:
         """(len(group), N, C) of the first lanes of a stack."""
         stack.eval()
+        inputs = as_tensor(data.inputs).to(self.device)
+        if not views:
+            return self._softmax(stack, group, inputs)
+        return np.mean([self._softmax(stack, group, self._view(inputs, view)) for view in range(views)], axis=0)
+
+    def _view(self, inputs: Tensor, view: int) -> Tensor:
+        pad, count = self.recipe.crop, len(inputs)
+        if pad:
+            inputs = crop(inputs, torch.from_numpy(stream(view, "crop").integers(0, 2 * pad + 1, (count, 2))).to(self.device), pad)
+        if self.recipe.flip:
+            inputs = flip(inputs, torch.from_numpy(stream(view, "flip").random(count) < 0.5).to(self.device))
+        return inputs
+
+    def _softmax(self, stack: Stack, group: Sequence[Lane], inputs: Tensor) -> NDArray[np.float32]:
         scale = torch.tensor([lane.value.scale for lane in group], device=self.device).view(-1, 1, 1)
-        inputs, parts = as_tensor(data.inputs).to(self.device), []
+        parts = []
         for batch in inputs.split(max(64, 512 if stack.lanes <= 16 else 8192 // stack.lanes)):
             x = ((batch.float() - self.mean) / self.std).repeat(1, stack.lanes, *[1] * (batch.ndim - 2))
             with precision(stack):

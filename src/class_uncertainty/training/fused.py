@@ -60,7 +60,16 @@ def _weigh(x: Tensor, dy: Tensor, stride: int) -> Tensor:
     sides = (*dy.shape[2:4], *x.shape[2:4])
     grid = (partial.shape[1], 3, lanes)
     kernels.weigh[grid](x, dy, partial, pixels, *sides, tiles, ci, co, stride, BLOCK=block, num_warps=warps, num_stages=2)
-    return partial.sum(1)
+    return _total(partial)
+
+
+def _total(partial: Tensor) -> Tensor:
+    """(lanes, blocks, ...) -> (lanes, ...)."""
+    lanes, blocks = partial.shape[:2]
+    sums = partial.new_empty(lanes, *partial.shape[2:])
+    size = sums[0].numel()
+    kernels.total[(triton.cdiv(size, 256), lanes)](partial, sums, size, blocks, BLOCK=256)
+    return sums
 
 
 class ConvolveNormalise(torch.autograd.Function):
@@ -113,7 +122,7 @@ class ConvolveNormalise(torch.autograd.Function):
         partial = torch.empty(lanes, triton.cdiv(pixels, block * GATHERED), 2, co, device=x.device)
         known, residual = (dz, z, y, statistics, gamma, beta), ctx.has_residual
         kernels.gather[(partial.shape[1], lanes)](*known, partial, pixels, GATHERED, co, residual, BLOCK=block)
-        sums, dy = partial.sum(1), torch.empty_like(y)
+        sums, dy = _total(partial), torch.empty_like(y)
         g = torch.empty_like(y) if residual else None
         grid = (triton.cdiv(pixels, block), lanes)
         kernels.spread[grid](*known, sums, dy, dy if g is None else g, pixels, co, residual, BLOCK=block)

@@ -14,16 +14,19 @@ from torch.nn import functional as F
 
 from class_uncertainty.training.resnet import ResNet32
 
+WIDEST = 64  # lanes of a stack on a GPU: more of them gain nothing
+
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """x weight' + bias in every lane: (lanes, B, D), (lanes, out, D), (lanes, 1, out) -> (lanes, B, out).
 
     Padded so that every lane's matrices start on a 64-byte boundary: a matrix product's bits depend on that, and so would
-    a lane's on its place in the stack.
+    a lane's on its place in the stack. On a GPU they depend on the number of lanes too, so that it is always the same.
     """
-    _, outputs, inputs = weight.shape
-    product = torch.bmm(F.pad(x, (0, -inputs % 16)), F.pad(weight, (0, -inputs % 16, 0, -outputs % 16)).mT)
-    return product[..., :outputs] + bias
+    lanes, outputs, inputs = weight.shape
+    more = -lanes % WIDEST if weight.is_cuda else 0
+    x, weight = F.pad(x, (0, -inputs % 16, 0, 0, 0, more)), F.pad(weight, (0, -inputs % 16, 0, -outputs % 16, 0, more))
+    return torch.bmm(x, weight.mT)[:lanes, :, :outputs] + bias
 
 
 class Linear(nn.Module):

@@ -55,6 +55,10 @@ class Recipe:
         warm = min((epoch + 1) / self.warmup, 1.0) if self.warmup else 1.0
         return (self.warmup_from + (1 - self.warmup_from) * warm) * self.drop ** sum(epoch >= start for start in self.dropped)
 
+    def before_drop(self) -> "Recipe":
+        """The same training up to the first drop of the learning rate."""
+        return dataclasses.replace(self, epochs=self.dropped[0], drops=()) if self.drops else self
+
     @property
     def dropped(self) -> list[int]:
         """The epochs, from 0, in which the learning rate drops."""
