@@ -11,7 +11,7 @@ from class_uncertainty.training import kernels
 
 MOMENTUM, EPS = 0.1, 1e-5  # of batch norm: torch's defaults
 
-# By output channels, as measured on an H200 with benchmarks/kernels.py.
+# By output channels, the fastest of those tried on an H200 (docs/performance.md).
 CONVOLVE = {16: (256, 1, 4), 32: (128, 4, 4), 64: (128, 1, 4)}  # pixels of a tile, tiles of a program, warps
 CONVOLVE_ROWS = {16: (128, 4), 32: (64, 4), 64: (64, 4)}  # pixels of a tile, warps
 WEIGH = {16: (128, 32, 1), 32: (128, 16, 2), 64: (64, 32, 4)}  # pixels of a tile, tiles of a program, warps
@@ -92,9 +92,8 @@ class ConvolveNormalise(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         lanes, images, height, width, ci = x.shape
         co = len(weight) // lanes
-        w = weight.view(lanes, co, -1, 9).permute(0, 3, 2, 1).to(x.dtype)
-        more = ci - weight.shape[1]  # x may have channels that are only there to fill it up
-        w = torch.nn.functional.pad(w, (0, 0, 0, more)) if more else w.contiguous()
+        w = (x.new_empty if ci == weight.shape[1] else x.new_zeros)(lanes, 9, ci, co)  # x may have channels that only fill it up
+        w[:, :, : weight.shape[1]].copy_(weight.view(lanes, co, -1, 9).permute(0, 3, 2, 1))
         y = x.new_empty(lanes, images, -(-height // stride), -(-width // stride), co)
         partial = _convolve(x, w, y, stride)
         _, pixels = _sizes(y)

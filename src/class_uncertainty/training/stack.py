@@ -78,8 +78,9 @@ class SGD:
         return _apart(dict(zip(self.names, self.momenta, strict=True)), self.lanes)
 
     def rates(self, lr: Tensor) -> list[Tensor]:
-        """lr (lanes,) spread over the first axis of each parameter."""
-        return [lr.repeat_interleave(len(p) // self.lanes).view(-1, *[1] * (p.ndim - 1)) for p in self.parameters]
+        """lr (lanes,) spread over each parameter: of one shape, a GPU multiplies them all at once."""
+        by_row = [lr.repeat_interleave(len(p) // self.lanes).view(-1, *[1] * (p.ndim - 1)) for p in self.parameters]
+        return [rate.expand_as(p).contiguous() for rate, p in zip(by_row, self.parameters, strict=True)]
 
     @torch.no_grad()
     def step(self, rates: list[Tensor]) -> None:

@@ -1,0 +1,76 @@
+"""Where a step's time goes on a GPU: each group of kernels beside the bytes that it must move.
+
+    python benchmarks/kernels.py [--lanes 16]
+
+Trains a stack of ResNet-32 on random pictures for two epochs through cu.fit(profile=...) and reads the trace. The bytes are each activation
+that a kernel reads or writes, counted once; what is read again and comes from a cache does not count.
+"""
+
+import argparse
+import dataclasses
+import json
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import class_uncertainty as cu
+from class_uncertainty.training import RECIPES
+from class_uncertainty.training.resnet import BLOCKS, WIDTHS
+
+RECIPE = dataclasses.replace(RECIPES["bag-of-tricks"], epochs=2)
+STEPS = 20
+GROUPS = {  # our kernels -> what they do
+    "convolve": "convolutions, forward and input gradient",
+    "weigh": "weight gradients",
+    "gather": "batch norm, sums of the gradient",
+    "spread": "batch norm, gradient",
+    "normalise": "batch norm, residual, ReLU",
+}
+
+
+def bytes_of_a_step(lanes: int) -> dict[str, float]:
+    """Gigabytes by group."""
+    sizes = [2 * lanes * RECIPE.batch * (32 >> stage) ** 2 * width / 1e9 for stage, width in enumerate(WIDTHS)]
+    widths = [0] + [stage for stage in range(len(WIDTHS)) for _ in range(BLOCKS)]
+    found: dict[str, float] = defaultdict(float)
+    layers = [(sizes[0], sizes[0], False, True)]  # read, written, residual, whether it is the first
+    for before, after in zip(widths, widths[1:], strict=False):
+        layers += [(sizes[before], sizes[after], False, False), (sizes[after], sizes[after], True, False)]
+    for read, written, residual, stem in layers:
+        found["convolve"] += read + written + (0 if stem else read + written + (0 if residual else read))
+        found["weigh"] += read + written
+        found["gather"] += (3 if residual else 2) * written
+        found["spread"] += (5 if residual else 3) * written
+        found["normalise"] += (3 if residual else 2) * written
+    return found
+
+
+def milliseconds_of_a_step(lanes: int) -> dict[str, float]:
+    """By group, from a trace."""
+    rng = np.random.default_rng(0)
+    data = cu.Data(rng.integers(0, 256, (STEPS * RECIPE.batch, 3, 32, 32)).astype(np.uint8), np.arange(STEPS * RECIPE.batch) % 10)
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "trace.json"
+        cu.fit(data, [cu.Lane("naive", seed) for seed in range(lanes)], recipe=RECIPE, device="cuda", profile=trace)
+        events = [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "kernel"]
+    found: dict[str, float] = defaultdict(float)
+    for event in events:
+        name = event["name"].removesuffix("_rows")
+        found[name if name in GROUPS else "everything else"] += event["dur"] / 1e3 / STEPS
+    return found
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lanes", type=int, default=16)
+    lanes = parser.parse_args().lanes
+    torch.cuda.init()  # says so where there is no GPU
+    took, moved = milliseconds_of_a_step(lanes), bytes_of_a_step(lanes)
+    print(f"{lanes} lanes, a step of {RECIPE.batch} images each\n| kernels | ms | GB | TB/s |\n|---|---|---|---|")
+    for name, about in GROUPS.items():
+        print(f"| {about} (`{name}`) | {took[name]:.2f} | {moved[name]:.2f} | {moved[name] / took[name]:.2f} |")
+    print(f"| everything else | {took['everything else']:.2f} | | |")
+    print(f"| all | {sum(took.values()):.2f} | {sum(moved.values()):.2f} | {sum(moved.values()) / sum(took.values()):.2f} |")
