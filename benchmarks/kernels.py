@@ -11,6 +11,7 @@ import dataclasses
 import json
 import tempfile
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,7 @@ def bytes_of_a_step(lanes: int) -> dict[str, float]:
     widths = [0] + [stage for stage in range(len(WIDTHS)) for _ in range(BLOCKS)]
     found: dict[str, float] = defaultdict(float)
     layers = [(sizes[0], sizes[0], False, True)]  # read, written, residual, whether it is the first
-    for before, after in zip(widths, widths[1:], strict=False):
+    for before, after in pairwise(widths):
         layers += [(sizes[before], sizes[after], False, False), (sizes[after], sizes[after], True, False)]
     for read, written, residual, stem in layers:
         found["convolve"] += read + written + (0 if stem else read + written + (0 if residual else read))
