@@ -318,7 +318,7 @@ def _split(kind: str, text: str, parse: Callable[[str], Any]) -> list[Any]:
 
 
 def main() -> None:
-    """Exit code 2 for a wrong input, 1 for a fault of the machine; one sentence on stderr, no traceback."""
+    """Exit code 2 for a wrong input, 1 for a fault of the machine, 3 for a budget that is spent; one sentence on stderr, no traceback."""
     encode_plainly()
     try:
         app()

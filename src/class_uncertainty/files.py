@@ -3,6 +3,7 @@
 import os
 from contextlib import suppress
 from pathlib import Path
+from threading import get_ident
 
 from class_uncertainty.errors import InputError, MachineFault
 
@@ -13,7 +14,7 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write beside it, then rename: a reader never sees half a file, and a full disk leaves the old one."""
     check_writable(path)
     path = path.resolve()  # a link stays a link
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(f"{path.name}.{os.getpid()}-{get_ident()}.partial")  # others may be writing the same
     try:
         partial.write_bytes(content)
         os.replace(partial, path)

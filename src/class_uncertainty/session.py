@@ -5,8 +5,9 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from class_uncertainty.data import Dataset, load
 from class_uncertainty.errors import InputError, Unfinished
@@ -16,6 +17,9 @@ from class_uncertainty.reporting import live, terminal
 from class_uncertainty.reporting.tables import class_rows, duplicated, judged, method_rows, spearman
 from class_uncertainty.results import Store
 from class_uncertainty.training import Lane, Recipe, Result, default_recipe
+
+if TYPE_CHECKING:
+    from class_uncertainty.training.checkpoints import Checkpoints
 
 
 class Session:
@@ -27,11 +31,17 @@ class Session:
         self.store, self.as_json, self.root, self.profile = store, as_json, root, profile
         self.deadline = None if budget is None else time.monotonic() + budget
 
+    @cached_property
+    def checkpoints(self) -> "Checkpoints":
+        from class_uncertainty.training.checkpoints import Checkpoints
+
+        return Checkpoints(self.store.path.with_name(self.store.path.name + ".running"))
+
     @property
     def fit_options(self) -> dict[str, Any]:
         """Where running lanes are kept, how many seconds are left, and where a trace goes."""
         left = None if self.deadline is None else max(self.deadline - time.monotonic(), 1e-3)
-        return {"checkpoints": self.store.path.with_name(self.store.path.name + ".running"), "budget": left, "profile": self.profile}
+        return {"checkpoints": self.checkpoints, "budget": left, "profile": self.profile}
 
     def say(self, text: str) -> None:
         """For people; silent where one JSON document is asked for."""
@@ -115,7 +125,7 @@ class Session:
 
     def train(self, dataset: Dataset, recipe: Recipe, found: Estimate | None, lane: Lane, save: Path | None) -> tuple[Result, list[Path]]:
         """One lane, trained anew since the store keeps no weights -> (its result, the files written)."""
-        from class_uncertainty.results.runs import train
+        from class_uncertainty.results.runs import forget, train
         from class_uncertainty.training import saving
 
         with live.watch(f"training {lane.name}", 1, recipe.epochs) as progress:
@@ -124,7 +134,9 @@ class Session:
             raise InputError(f"{lane.name} diverged in epoch {fitted.results[0].diverged}: lower --lr; nothing was saved.")
         result = fitted.results[0] if dataset.test else self.compare(dataset, recipe, found, [lane])[0]
         about = {"data": dataset.name, "columns": dataset.train.columns, "result": asdict(result)}
-        return result, list(saving.save(fitted.module(0), save, about)) if save else []
+        files = list(saving.save(fitted.module(0), save, about)) if save else []
+        forget(self.checkpoints, dataset, [lane], recipe, found.stats if found else None)
+        return result, files
 
     def report(self, data: str | None, out: Path, figures: Path | None = None) -> list[Path]:
         """The files written: the page, and the charts if a folder is given for them."""

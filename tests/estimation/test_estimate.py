@@ -4,8 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
+import torch
 
 import class_uncertainty as cu
+from class_uncertainty.training.checkpoints import Checkpoints
 
 RECIPE = cu.Recipe("small-conv", epochs=2, batch=32)
 
@@ -63,14 +65,18 @@ def test_members_before_the_first_drop_are_the_same_training_cut_short(tmp_path)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        cu.fit(digits.train, [cu.Lane("naive")], recipe=recipe, device="cpu", progress=stop, checkpoints=tmp_path, every=3)
+        cu.fit(digits.train, [cu.Lane("naive")], recipe=recipe, device="cpu", progress=stop, checkpoints=tmp_path, every=1)
+    (file,) = tmp_path.iterdir()
+    stopped = Checkpoints(tmp_path).load(file.stem)
     early = cu.estimate(digits.train, members=1, recipe=recipe, checkpoint="before-drop", device="cpu")
-    assert early.results[0].recipe.epochs == 3
     late = cu.estimate(digits.train, members=1, recipe=recipe, device="cpu")
     assert np.abs(early.probabilities - late.probabilities).max() > 0.01
-    stopped = []
-    cu.fit(digits.train, [cu.Lane("naive")], recipe=recipe, device="cpu", progress=stopped.append)
-    assert stopped[2].loss == (early.results[0].loss,)
+    fitted = cu.fit(digits.train, [cu.Lane("naive")], recipe=recipe.before_drop(), device="cpu")
+    assert stopped.epoch == 2  # told of the third before it was kept
+    again = cu.fit(digits.train, [cu.Lane("naive")], recipe=dataclasses.replace(recipe, epochs=2, drops=()), device="cpu")
+    assert all(torch.equal(value, again.states[0][name]) for name, value in stopped.state.items())
+    np.testing.assert_array_equal(early.probabilities, fitted.probabilities(digits.train))
+    assert early.results[0].recipe.epochs == 3
 
 
 def test_views_are_crops_and_flips_by_the_recipe():

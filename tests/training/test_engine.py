@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,11 +17,11 @@ from torch import nn
 from torch.nn import functional as F
 
 import class_uncertainty as cu
-from class_uncertainty.training import RECIPES, loop
-from class_uncertainty.training.checkpoints import Checkpoints
+from class_uncertainty.training import RECIPES, engine, loop
+from class_uncertainty.training.checkpoints import Checkpoints, Started
 from class_uncertainty.training.engine import Examples, Program
-from class_uncertainty.training.job import Job
-from class_uncertainty.training.networks import NETWORKS, Classifier
+from class_uncertainty.training.job import Job, Source, _drawn
+from class_uncertainty.training.networks import NETWORKS, Classifier, Standardise
 from class_uncertainty.training.resnet import ResNet32
 from class_uncertainty.training.stack import SGD, stacked
 from class_uncertainty.training.streams import initial_state
@@ -62,24 +63,59 @@ def same(one: cu.Fit, other: cu.Fit) -> None:
 # Stopping and going on.
 
 
-def test_a_budget_stops_at_an_epochs_end_and_the_same_call_goes_on(digits, stats, whole, tmp_path, monkeypatch):
+@pytest.mark.parametrize("budget", [3, 4, 9, 10])
+def test_a_budget_stops_at_an_epochs_end_and_the_same_call_goes_on(digits, stats, whole, tmp_path, monkeypatch, budget):
     clock = iter(range(10**6))
-    monkeypatch.setattr(time, "monotonic", lambda: next(clock))  # an hour is a number of looks at the clock
-    told, kept, stops = [], [], 0
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))  # a second is a look at the clock
+    told, kept = [], []
     options = {"recipe": RECIPE, "stats": stats, "test": digits.test, "device": "cpu", "checkpoints": tmp_path / "running"}
     while True:
         try:
-            fitted = cu.fit(digits.train, LANES, **options, budget=9, progress=told.append)
+            fitted = cu.fit(digits.train, LANES, **options, budget=budget, progress=told.append)
             break
         except cu.Unfinished:
-            stops += 1
             kept.append(len(list((tmp_path / "running").glob("*.safetensors"))))
-    assert stops > 1
-    assert all(kept)
+    assert kept[0] >= 1
     same(fitted, whole)
     assert not (tmp_path / "running").exists()
     done = [(lane, news.epoch) for news in told for lane in news.lanes]
     assert len(done) == len(set(done)) == len(LANES) * RECIPE.epochs  # nothing was trained twice
+
+
+def test_lanes_that_another_process_went_on_with(digits, stats, whole, tmp_path, monkeypatch):
+    """Between grouping and training, some are further than they were, and one has lost its file."""
+    options = {"recipe": RECIPE, "stats": stats, "test": digits.test, "device": "cpu"}
+    for folder, epoch in (("running", 1), ("further", 3)):
+        with pytest.raises(KeyboardInterrupt):
+            cu.fit(digits.train, LANES, **options, checkpoints=tmp_path / folder, every=1, progress=interrupt_in(epoch))
+    fitting = loop._fitting
+    files = sorted(file.name for file in (tmp_path / "further").iterdir())
+
+    def meanwhile(job, places):
+        for name in files[:2]:
+            shutil.copy(tmp_path / "further" / name, tmp_path / "running" / name)
+        (tmp_path / "running" / files[2]).unlink(missing_ok=True)
+        return fitting(job, places)
+
+    monkeypatch.setattr(loop, "_fitting", meanwhile)
+    same(cu.fit(digits.train, LANES, **options, checkpoints=tmp_path / "running"), whole)
+
+
+def test_two_processes_train_the_same_at_once(digits, stats, whole, tmp_path):
+    here, environment = str(Path(__file__).parent), os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", KILLED, here, str(tmp_path / "running")]
+    both = [subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [(child.communicate()[1], child.returncode) for child in both] == [("", 0)] * 2
+    assert not (tmp_path / "running").exists()
+
+
+def test_a_caller_may_keep_the_checkpoints_of_lanes_that_have_ended(digits, tmp_path):
+    """Then the same call trains nothing."""
+    kept, told = Checkpoints(tmp_path / "running"), []
+    first = cu.fit(digits.train, LANES[:1], recipe=RECIPE, test=digits.test, device="cpu", checkpoints=kept)
+    again = cu.fit(digits.train, LANES[:1], recipe=RECIPE, test=digits.test, device="cpu", checkpoints=kept, progress=told.append)
+    same(again, first)
+    assert told == []
 
 
 def test_a_budget_without_checkpoints_loses_only_what_runs(digits):
@@ -102,7 +138,7 @@ from test_engine import LANES, RECIPE
 
 digits = cu.load("digits-lt:20")
 stats = cu.Stats(digits.train.counts, np.linspace(1, 3, 10))
-slow = lambda news: (print(news.epoch, flush=True), time.sleep(0.3))
+slow = lambda news: (print(f"{news.epoch}\\n", end="", flush=True), time.sleep(0.3))
 cu.fit(digits.train, LANES, recipe=RECIPE, stats=stats, test=digits.test, device="cpu", checkpoints=sys.argv[2], every=1, progress=slow)
 """
 
@@ -166,9 +202,17 @@ def test_a_checkpoint_folder_that_cannot_be_made(digits, tmp_path):
 
 
 def test_checkpoints_are_read_as_they_were_written(tmp_path):
-    kept = Checkpoints(tmp_path / "a")
-    assert kept.load("x") is None
+    kept, tensors = Checkpoints(tmp_path / "a" / "b"), {"w": torch.randn(3, 2), "b": torch.tensor([float("nan"), 1])}
+    assert (kept.load("x"), kept.epoch("x")) == (None, 0)
+    kept.save("x", Started(7, tensors, {"w": -tensors["w"]}, 3, float("inf"), 1.5))
+    found = kept.load("x")
+    assert (found.epoch, found.diverged, found.loss, found.seconds, kept.epoch("x")) == (7, 3, float("inf"), 1.5, 7)
+    assert torch.equal(found.state["w"], tensors["w"])
+    assert torch.equal(found.momenta["w"], -tensors["w"])
+    assert torch.equal(found.state["b"].isnan(), torch.tensor([True, False]))
+    (tmp_path / "a" / "b" / "x.safetensors.123-4.partial").touch()
     kept.remove(["x"])
+    assert not (tmp_path / "a" / "b").exists()
 
 
 # Faults.
@@ -191,11 +235,11 @@ def test_a_gpu_with_little_memory_gets_smaller_stacks(digits, stats, whole, monk
     """As if two lanes were all that fit."""
     run, tried = Job.run, []
 
-    def with_little_memory(job, places):
+    def with_little_memory(job, places, started):
         tried.append(len(places))
         if len(places) > 2:
             raise torch.OutOfMemoryError
-        return run(job, places)
+        return run(job, places, started)
 
     monkeypatch.setattr(Job, "run", with_little_memory)
     same(cu.fit(digits.train, LANES, recipe=RECIPE, stats=stats, test=digits.test, device="cpu"), whole)
@@ -203,7 +247,7 @@ def test_a_gpu_with_little_memory_gets_smaller_stacks(digits, stats, whole, monk
 
 
 def test_a_gpu_too_small_for_one_lane_says_so(digits, monkeypatch):
-    def nothing_fits(job, places):
+    def nothing_fits(job, places, started):
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr(Job, "run", nothing_fits)
@@ -214,6 +258,38 @@ def test_a_gpu_too_small_for_one_lane_says_so(digits, monkeypatch):
 def test_a_trace_of_one_epoch(digits, tmp_path):
     cu.fit(digits.train, LANES[:1], recipe=RECIPE, device="cpu", profile=tmp_path / "trace.json")
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+@pytest.mark.parametrize(("asked", "taken"), [("cpu", "cpu"), ("cpu:0", "cpu"), (torch.device("cpu"), "cpu")])
+def test_a_device_may_be_said_in_many_ways(digits, asked, taken):
+    fitted = cu.fit(digits.train, LANES[:1], recipe=dataclasses.replace(RECIPE, epochs=1), device=asked)
+    assert fitted.device == fitted.results[0].device == taken
+
+
+@pytest.mark.parametrize("asked", ["gpu", "cpu:1", "cuda:1"])
+def test_a_device_that_is_not_there(digits, asked):
+    with pytest.raises(cu.InputError, match=rf"device '{asked}' (is not one that torch has here|has a number)"):
+        cu.fit(digits.train, LANES[:1], recipe=RECIPE, device=asked)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, when it imports its compiler
+def test_a_compiler_that_does_not_work_is_done_without(tmp_path, monkeypatch):
+    """It is there and fails: training goes on, says so once, and comes to what it comes to without."""
+    compiler = tmp_path / "g++"
+    compiler.write_text("#!/bin/sh\nexit 1\n")
+    compiler.chmod(0o755)
+    data = cu.Data(np.random.default_rng(0).integers(0, 256, (32, 3, 8, 8)).astype(np.uint8), np.arange(32) % 2)
+    recipe = cu.Recipe("resnet32", epochs=2, batch=16)
+    plain = cu.fit(data, [cu.Lane("naive")], recipe=recipe, device="cpu")
+    for name in ("PATH", "CXX"):
+        monkeypatch.setenv(name, str(tmp_path) if name == "PATH" else str(compiler))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(engine, "COMPILED", 0)
+    monkeypatch.setattr(engine, "_failed", {"kernels": False, "compile": False})
+    with pytest.warns(RuntimeWarning, match="torch.compile does not work here") as said:
+        again = cu.fit(data, [cu.Lane("naive"), cu.Lane("naive", 1)], recipe=recipe, device="cpu")
+    assert len([warning for warning in said if "does not work here" in str(warning.message)]) == 1
+    assert all(torch.equal(value, again.states[0][name]) for name, value in plain.states[0].items())
 
 
 # ResNet-32 and its recipes.
@@ -271,6 +347,12 @@ def test_initialisation_is_he_normal_for_convolutions_and_torchs_own_for_the_hea
     assert np.abs(state["head.weight"]).max() <= 1 / 8
 
 
+def test_class_weights_of_a_cosine_head_begin_with_length_one():
+    state = stacked(RECIPE, (1, 8, 8), tuple("abc"), [cu.Lane("naive"), cu.Lane("ldam")]).states()
+    np.testing.assert_allclose(state[1]["head.weight"].norm(dim=1), 1, rtol=1e-6)
+    assert (state[0]["head.weight"].norm(dim=1) < 0.9).all()
+
+
 def test_bag_of_tricks_and_ldam_drw():
     ours, theirs = RECIPES["bag-of-tricks"], RECIPES["ldam-drw"]
     for recipe in (ours, theirs):
@@ -289,13 +371,11 @@ def test_the_last_batch(drop_last, steps, examples):
     recipe = cu.Recipe("linear", epochs=1, batch=32, drop_last=drop_last)
     lanes = [cu.Lane("naive")] * 2
     stack = stacked(recipe, (4,), ("a", "b"), lanes)
-    data = Examples(torch.randn(110, 4), torch.arange(110) % 2, torch.zeros(4), torch.ones(4))
+    data = Examples(torch.randn(110, 4), torch.arange(110) % 2, Standardise(torch.zeros(4), torch.ones(4)))
     program = Program(stack, SGD(stack, recipe), recipe, data, lanes)
     seen = []
     program._step, step = lambda size: (seen.append(size), step(size)), program._step
     assert program.length == examples
-    from class_uncertainty.training.job import Source, _drawn
-
     train = cu.Data(np.asarray(data.inputs), np.arange(110) % 2)
     plans, draws = _drawn([Source(lane, train, None) for lane in lanes], 0, 1, examples, 0)
     losses, errors = program.epoch(plans, draws, torch.full((2,), 0.1), lambda: None).numpy()

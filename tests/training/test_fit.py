@@ -199,11 +199,11 @@ def test_a_stack_that_ends_first_is_handed_over_first(digits: cu.Dataset, monkey
     """The first stack fails after the others have ended: their results are not lost."""
     ended, train = threading.Event(), Job._train
 
-    def slow_first(job: Job, places: list[int], lanes: list[cu.Lane]) -> object:
+    def slow_first(job: Job, places: list[int], lanes: list[cu.Lane], started: list) -> object:
         if lanes[0].seed == 0:
             ended.wait(30)
             raise MemoryError
-        return train(job, places, lanes)
+        return train(job, places, lanes, started)
 
     seen: list[int] = []
 

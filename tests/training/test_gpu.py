@@ -2,14 +2,16 @@
 
 import dataclasses
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 import class_uncertainty as cu
-from class_uncertainty.training import fused
+from class_uncertainty.training import engine, fused
 from class_uncertainty.training.engine import Program, settle
+from class_uncertainty.training.job import Job
 from class_uncertainty.training.resnet import ResNet32
 from class_uncertainty.training.stack import stacked
 
@@ -97,7 +99,7 @@ def test_a_graph_is_the_same_steps(data: cu.Data, monkeypatch: pytest.MonkeyPatc
     same(fit(data, LANES), with_graph)
 
 
-def test_stop_and_go_on(data: cu.Data, tmp_path) -> None:
+def test_stop_and_go_on(data: cu.Data, tmp_path: Path) -> None:
     def stop(news) -> None:
         if news.epoch == 1:
             raise KeyboardInterrupt
@@ -115,7 +117,9 @@ def test_a_lane_that_diverges_leaves_the_others_as_they_are(data: cu.Data) -> No
         assert dataclasses.replace(fitted.results[i], seconds=0) == dataclasses.replace(again.results[i], seconds=0)
 
 
-def test_little_memory_makes_smaller_stacks(data: cu.Data) -> None:
+def test_little_memory_makes_smaller_stacks(data: cu.Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, tried = Job.run, []
+    monkeypatch.setattr(Job, "run", lambda job, places, started: (tried.append(len(places)), run(job, places, started))[1])
     torch.cuda.empty_cache()
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction(2 * 2**30 / total)
@@ -124,20 +128,35 @@ def test_little_memory_makes_smaller_stacks(data: cu.Data) -> None:
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert [result.diverged for result in fitted.results] == [None] * 48
+    assert tried[0] == 48
+    assert 1 < min(tried) < 48
+
+
+def test_nan_shows(data: cu.Data) -> None:
+    """One weight in the body that is no number: a ReLU must not make it 0."""
+    net = ResNet32((3, 32, 32), 2).cuda()
+    net.kernels = True
+    with torch.no_grad():
+        net.blocks[3].first.conv.weight[0, 0, 0, 0] = float("nan")
+        features = net(torch.randn(8, 6, 32, 32, device="cuda")).unflatten(1, (2, -1))
+    assert features[:, 0].isnan().all()
+    assert features[:, 1].isfinite().all()
 
 
 @pytest.mark.parametrize("network", ["resnet32", "small-conv"])
-def test_without_our_kernels(data: cu.Data, network: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_our_kernels(data: cu.Data, network: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("no compiler")
 
     monkeypatch.setattr(fused.ConvolveNormalise, "forward", broken)
+    monkeypatch.setattr(engine, "_failed", {"kernels": False, "compile": False})
     expected = (
         pytest.warns(RuntimeWarning, match="our own kernels do not compile here") if network == "resnet32" else warnings.catch_warnings()
     )
     with expected:
-        fitted = fit(data, LANES, recipe=dataclasses.replace(RECIPE, network=network, epochs=8), test=None)
+        fitted = fit(data, LANES, recipe=dataclasses.replace(RECIPE, network=network, epochs=8), test=None, checkpoints=tmp_path / "kept")
     assert all(result.diverged is None for result in fitted.results)
+    assert np.isfinite(fitted.probabilities(data)).all()
 
 
 def test_features_stay_in_float32() -> None:

@@ -29,6 +29,11 @@ class Stats:
                 )
         object.__setattr__(self, "uncertainty", uncertainty)
 
+    @classmethod
+    def of(cls, counts: ArrayLike, known: "Stats | None") -> "Stats":
+        """These counts with the uncertainties that are known."""
+        return cls(counts, known.uncertainty if known else None)
+
 
 def _vector(name: str, values: ArrayLike) -> Vector:
     try:

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
@@ -16,7 +17,7 @@ from class_uncertainty.training import Lane
 if TYPE_CHECKING:
     from class_uncertainty.training.loop import Epoch
 
-LINE_EVERY = 30  # seconds, where there is no terminal
+LINE_EVERY, LINES = 30, 12  # where there is no terminal: seconds, and lanes at most
 COLUMNS = ("lane", "epoch", "loss", "training error %", "learning rate", "images/s", "left")
 
 
@@ -27,12 +28,14 @@ class Watch:
         self.what, self.total, self.epochs = what, lanes, epochs
         self.last: dict[Lane, Epoch] = {}
         self.done, self.began = 0, time.monotonic()  # lane-epochs since then: some may have been done before
+        self.lock = Lock()  # stacks tell of themselves from threads of their own
 
     def tell(self, news: "Epoch") -> None:
-        for lane in news.lanes:
-            self.last.pop(lane, None)  # the ones told of last come last
-            self.last[lane] = news
-        self.done += len(news.lanes)
+        with self.lock:
+            for lane in news.lanes:
+                self.last.pop(lane, None)  # the ones told of last come last
+                self.last[lane] = news
+            self.done += len(news.lanes)
 
     @property
     def ended(self) -> int:
@@ -48,6 +51,20 @@ class Watch:
     def line(self) -> str:
         return f"{self.what}: {self.ended} of {self.total} lanes trained, {self.left} left"
 
+    def lines(self, most: int) -> list[str]:
+        """The same as the table, for a file."""
+        with self.lock:
+            running = self.running()
+            rows = [dict(zip(COLUMNS, self.row(lane), strict=True)) for lane in running[-most:]]
+            lines = [", ".join(f"{name} {value}" for name, value in row.items()) for row in rows]
+            return [self.line(), *(f"  {line}" for line in lines), *self.more(running, most)]
+
+    def running(self) -> list[Lane]:
+        return [lane for lane, news in self.last.items() if news.epoch + 1 < news.epochs]
+
+    def more(self, running: list[Lane], most: int) -> list[str]:
+        return [f"  and {len(running) - most} lanes more"] if len(running) > most else []
+
     def row(self, lane: Lane) -> tuple[str, ...]:
         news = self.last[lane]
         i = news.lanes.index(lane)
@@ -58,10 +75,10 @@ class Watch:
         return (name, f"{news.epoch + 1}/{news.epochs}", *numbers)
 
     def table(self, most: int) -> RenderableType:
-        running = [lane for lane, news in self.last.items() if news.epoch + 1 < news.epochs]
-        rows = [self.row(lane) for lane in running[-most:]]
-        more = [Text(f"and {len(running) - most} lanes more")] if len(running) > most else []
-        return Group(plain_table(COLUMNS, rows), *more, Text(self.line())) if rows else Text(self.line())
+        with self.lock:
+            running = self.running()
+            rows, more, last = [self.row(lane) for lane in running[-most:]], map(Text, self.more(running, most)), Text(self.line())
+        return Group(plain_table(COLUMNS, rows), *more, last) if rows else last
 
 
 @contextmanager
@@ -82,7 +99,7 @@ def watch(what: str, lanes: int, epochs: int) -> Iterator[Callable[["Epoch"], No
             watched.tell(news)
             if time.monotonic() - said >= LINE_EVERY:
                 said = time.monotonic()
-                print(watched.line(), *(" ".join(watched.row(lane)) for lane in news.lanes[:1]), sep="; ", file=sys.stderr, flush=True)
+                print("\n".join(watched.lines(LINES)), file=sys.stderr, flush=True)
 
         yield tell
 

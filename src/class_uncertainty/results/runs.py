@@ -9,6 +9,7 @@ from class_uncertainty.estimation import Estimate, estimate, lanes_of
 from class_uncertainty.measures import Stats
 from class_uncertainty.results.store import Store, estimate_key
 from class_uncertainty.training import Lane, Recipe, Result
+from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.fitted import Fit
 from class_uncertainty.training.folds import FOLDS, folded, pooled
 from class_uncertainty.training.keys import lane_key
@@ -44,6 +45,7 @@ def measured(
         found = estimate(dataset, estimator, members, recipe, seed, progress=progress, done=done if dataset.test else None, **options)
         found = replace(found, results=folds or found.results)
         store.add_estimate(key, dataset.fingerprint, found)
+    forget(options.get("checkpoints"), dataset, lanes, recipe)
     return found
 
 
@@ -65,6 +67,7 @@ def run(
     todo = missing(store, dataset, lanes, recipe, stats)
     if todo:
         (train if dataset.test else _train_folds)(store, dataset, todo, recipe, stats, progress, **options)
+    forget(options.get("checkpoints"), dataset, lanes, recipe, stats, folds=dataset.test is None)
     return [result for lane in lanes if (result := store.get(_key(dataset, lane, recipe, stats)))]
 
 
@@ -105,5 +108,13 @@ def _train_folds(
 
 
 def _key(dataset: Dataset, lane: Lane, recipe: Recipe, stats: Stats | None) -> str:
-    known = Stats(dataset.train.counts, stats.uncertainty if stats else None)
-    return lane_key(dataset.fingerprint, lane, recipe, known, default_device())
+    return lane_key(dataset.fingerprint, lane, recipe, Stats.of(dataset.train.counts, stats), default_device())
+
+
+def forget(
+    kept: Checkpoints | None, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None = None, folds: bool = False
+) -> None:
+    """Remove the checkpoints of lanes, or of those that they are by folds: what they were kept for is done."""
+    if kept:
+        known, parts = Stats.of(dataset.train.counts, stats), [part for lane in lanes for part in (folded(lane) if folds else [lane])]
+        kept.remove(lane_key(dataset.train.fingerprint, lane, recipe, known, default_device()) for lane in parts)

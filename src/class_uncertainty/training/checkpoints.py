@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from class_uncertainty.errors import MachineFault
 from class_uncertainty.files import make_folder, write_whole
@@ -25,7 +26,7 @@ class Started:
 
 
 class Checkpoints:
-    """A folder with a file for each lane, by its key; a lane's file is whole or not there."""
+    """A folder with a file for each lane, by its key; a file is whole or not there, and one that cannot be read counts as not there."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -36,34 +37,55 @@ class Checkpoints:
     def save(self, key: str, lane: Started) -> None:
         from safetensors.torch import save
 
-        make_folder(self.folder)
         tensors = {f"state.{name}": value for name, value in lane.state.items()}
         tensors |= {f"momentum.{name}": value for name, value in lane.momenta.items()}
         about = {"epoch": lane.epoch, "diverged": lane.diverged, "loss": lane.loss, "seconds": lane.seconds}
-        write_whole(self._file(key), save(tensors, {"about": json.dumps(about)}))
+        content = save(tensors, {"about": json.dumps(about)})
+        make_folder(self.folder)
+        try:
+            write_whole(self._file(key), content)
+        except MachineFault:
+            if self.folder.is_dir():
+                raise
+            make_folder(self.folder)  # another process has ended and taken the empty folder away
+            write_whole(self._file(key), content)
+
+    def epoch(self, key: str) -> int:
+        """How far a lane is, without its tensors; 0 where there is no file."""
+        try:
+            with open(self._file(key), "rb") as file:
+                return int(_about(file.read(8), file.read(2**20))["epoch"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0
 
     def load(self, key: str) -> Started | None:
-        """None where there is none, or none that can be read: then the lane begins anew."""
-        from safetensors import SafetensorError, safe_open
+        from safetensors import SafetensorError
+        from safetensors.torch import load
 
         try:
-            with safe_open(self._file(key), "pt") as file:
-                about = json.loads(file.metadata()["about"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dictionary
-        except (FileNotFoundError, SafetensorError, ValueError, KeyError, TypeError):
+            content = self._file(key).read_bytes()
+            about = _about(content[:8], content[8:])
+            tensors = load(content)
+            state, momenta = (
+                {name.removeprefix(part): value for name, value in tensors.items() if name.startswith(part)}
+                for part in ("state.", "momentum.")
+            )
+            return Started(about["epoch"], state, momenta, about["diverged"], about["loss"], about["seconds"])
+        except (FileNotFoundError, NotADirectoryError, SafetensorError, ValueError, KeyError, TypeError):
             return None
         except OSError as error:
             raise MachineFault(f"{self._file(key)} could not be read: {error.strerror}.") from error
-        parts = {part: {name.removeprefix(part): value for name, value in tensors.items() if name.startswith(part)} for part in PARTS}
-        return Started(about["epoch"], parts["state."], parts["momentum."], about["diverged"], about["loss"], about["seconds"])
 
     def remove(self, keys: Iterable[str]) -> None:
-        """Of lanes that have ended; the folder too, when it is empty."""
+        """Of lanes that need them no more, and what a kill left of them; the folder too, when it is empty."""
         for key in keys:
-            with suppress(OSError):
-                self._file(key).unlink()
+            for file in (self._file(key), *self.folder.glob(f"{key}.*.partial")):
+                with suppress(OSError):
+                    file.unlink()
         with suppress(OSError):
             os.rmdir(self.folder)
 
 
-PARTS = ("state.", "momentum.")
+def _about(length: bytes, rest: bytes) -> dict[str, Any]:
+    """What was noted beside the tensors: a safetensors file starts with the length of its header, and the header."""
+    return json.loads(json.loads(rest[: int.from_bytes(length, "little")])["__metadata__"]["about"])

@@ -11,30 +11,27 @@ from importlib.util import find_spec
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from class_uncertainty.data.augmentation import crop, flip
 from class_uncertainty.methods import Plan, losses
-from class_uncertainty.training.networks import NETWORKS
+from class_uncertainty.training.networks import NETWORKS, Standardise
 from class_uncertainty.training.recipe import Lane, Recipe
 from class_uncertainty.training.resnet import ResNet32
 from class_uncertainty.training.stack import SGD, Stack
 
+_failed = {"kernels": False, "compile": False}  # what was tried in this process: it is not tried again
 COMPILED = 200_000  # images of one training from which compiling pays on a CPU
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Training examples on the device, as they are, with the statistics that standardise them."""
+    """Training examples on the device, as they are, and what standardises them."""
 
     inputs: Tensor  # uint8 images or float features
     labels: Tensor
-    mean: Tensor
-    std: Tensor
-
-    def standardised(self, x: Tensor) -> Tensor:
-        return (x.float() - self.mean) / self.std
+    standardise: Standardise
 
 
 @dataclass(frozen=True)
@@ -107,8 +104,8 @@ class Program:
         stack.train()
         if examples.labels.is_cuda:
             self._capture()
-        elif NETWORKS[recipe.network].large and self.length * recipe.epochs >= COMPILED:
-            self.forward = compiled(stack)
+        elif NETWORKS[recipe.network].large and self.length * recipe.epochs >= COMPILED and not _failed["compile"]:
+            self._compile()
 
     def epoch(self, plans: Sequence[Plan], draws: Draws, lr: Tensor, step: Callable[[], object]) -> Tensor:
         """Every step of an epoch at the learning rates lr (lanes,) -> (2, lanes) mean loss and training error in percent.
@@ -139,7 +136,7 @@ class Program:
             x = crop(x, self.shifts.index_select(1, now).flatten(0, 1), recipe.crop)
         if recipe.flip:
             x = flip(x, self.mirrored.index_select(1, now).flatten())
-        x = self.examples.standardised(x).unflatten(0, (lanes, size)).transpose(0, 1).flatten(1, 2)
+        x = self.examples.standardise(x).unflatten(0, (lanes, size)).transpose(0, 1).flatten(1, 2)
         labels = self.examples.labels[chosen]
         with precision(self.stack):
             z = self.forward(x)
@@ -161,7 +158,9 @@ class Program:
         except Exception as error:  # a compiler raises nearly anything
             if not self.stack.kernels:
                 raise
+            _failed["kernels"] = True
             self.stack.kernels = False
+            self.stack.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             fallback("our own kernels do not compile here", error)
             self._warm_up()
         graph = torch.cuda.CUDAGraph()
@@ -173,6 +172,21 @@ class Program:
             raise
         except RuntimeError as error:
             fallback("a training step cannot be captured as a CUDA graph", error)
+        for tensor, value in zip(self._state(), kept, strict=True):
+            tensor.copy_(value)
+
+    def _compile(self) -> None:
+        """By torch.compile, where it works: it needs a C++ compiler."""
+        if not any(map(shutil.which, ("g++", "clang++", "c++", "cl"))):
+            return
+        kept = [tensor.clone() for tensor in self._state()]
+        self.forward = torch.compile(self.stack)
+        try:
+            self._step(self.batch)
+        except Exception as error:  # a compiler raises nearly anything
+            _failed["compile"] = True
+            self.forward = self.stack
+            fallback("torch.compile does not work here", error)
         for tensor, value in zip(self._state(), kept, strict=True):
             tensor.copy_(value)
 
@@ -215,15 +229,10 @@ def settle(stack: Stack, network: str, device: str) -> Stack:
     if not stack.bf16:
         fallback("this GPU has no bfloat16", torch.cuda.get_device_name())
     elif isinstance(stack.body, ResNet32):
-        if find_spec("triton"):
-            stack.kernels = True
-        else:
+        if find_spec("triton") is None:
             fallback("our own kernels need triton", "it is not installed")
+        elif not _failed["kernels"]:
+            stack.kernels = True
+            return stack
+    stack.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return stack
-
-
-def compiled(stack: nn.Module) -> Callable[[Tensor], Tensor]:
-    """By torch.compile, where a C++ compiler is there."""
-    if not any(map(shutil.which, ("g++", "clang++", "c++", "cl"))):
-        return stack
-    return torch.compile(stack)

@@ -11,7 +11,7 @@ from torch import Tensor
 from class_uncertainty.data import Data
 from class_uncertainty.data.augmentation import crop, flip
 from class_uncertainty.training.engine import precision, settle
-from class_uncertainty.training.networks import NETWORKS, WIDEST, Classifier
+from class_uncertainty.training.networks import NETWORKS, WIDEST, Classifier, Standardise
 from class_uncertainty.training.recipe import Lane, Recipe, Result
 from class_uncertainty.training.stack import Stack, State, stacked
 from class_uncertainty.training.streams import stream
@@ -37,8 +37,7 @@ class Fit:
     classes: tuple[str, ...]
     lanes: list[Lane]
     device: str
-    mean: Tensor
-    std: Tensor
+    standardise: Standardise
     states: list[State] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     unseen: list[NDArray[np.float32] | None] = field(default_factory=list)  # (n, C) of a lane's own fold, where no test split was given
@@ -63,7 +62,7 @@ class Fit:
         inputs = as_tensor(data.inputs).to(self.device)
         if not views:
             return self._softmax(stack, group, inputs)
-        return np.mean([self._softmax(stack, group, self._view(inputs, view)) for view in range(views)], axis=0)
+        return sum(self._softmax(stack, group, self._view(inputs, view)) for view in range(views)) / np.float32(views)  # type: ignore[return-value]
 
     def _view(self, inputs: Tensor, view: int) -> Tensor:
         pad, count = self.recipe.crop, len(inputs)
@@ -76,8 +75,8 @@ class Fit:
     def _softmax(self, stack: Stack, group: Sequence[Lane], inputs: Tensor) -> NDArray[np.float32]:
         scale = torch.tensor([lane.value.scale for lane in group], device=self.device).view(-1, 1, 1)
         parts = []
-        for batch in inputs.split(max(64, 512 if stack.lanes <= 16 else 8192 // stack.lanes)):
-            x = ((batch.float() - self.mean) / self.std).repeat(1, stack.lanes, *[1] * (batch.ndim - 2))
+        for batch in inputs.split(256):
+            x = self.standardise(batch).repeat(1, stack.lanes, *[1] * (batch.ndim - 2))
             with precision(stack):
                 z = stack(x)
             parts.append((scale * z.float()[: len(group)]).softmax(dim=-1).cpu())
@@ -87,6 +86,6 @@ class Fit:
         """Lane i as a plain network in evaluation mode: raw inputs in, logits out."""
         method = self.lanes[i].value
         module = Classifier(self.recipe.network, self.shape, self.classes, method.head, method.scale)
-        state = {"preprocess.mean": self.mean.cpu(), "preprocess.std": self.std.cpu()} | self.states[i]
+        state = {f"preprocess.{name}": value.cpu() for name, value in self.standardise.named_buffers()} | self.states[i]
         module.load_state_dict({name: value for name, value in state.items() if name in module.state_dict()})
         return module.eval()

@@ -1,5 +1,6 @@
 """A job: stacks of one fit(), each trained, kept on the way and judged."""
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -66,21 +67,17 @@ class Job:
     deadline: float  # by time.monotonic()
     profile: Path | None = None
     stop: Event = field(default_factory=Event)
+    traced: Event = field(default_factory=Event)  # whether a stack has taken the trace upon itself
 
     @cached_property
     def keys(self) -> list[str]:
-        known = Stats(self.train.counts, self.stats.uncertainty if self.stats else None)
+        known = Stats.of(self.train.counts, self.stats)
         return [lane_key(self.train.fingerprint, lane, self.fitted.recipe, known, self.fitted.device) for lane in self.fitted.lanes]
 
-    def epochs_done(self, place: int) -> int:
-        """By the lane's checkpoint."""
-        found = self.kept.load(self.keys[place]) if self.kept else None
-        return found.epoch if found else 0
-
-    def run(self, places: list[int]) -> list[End]:
-        """Train and judge one stack."""
+    def run(self, places: list[int], started: list[Started]) -> list[End]:
+        """Train and judge one stack, of lanes that are equally far; `started` is empty where they begin."""
         group = [self.fitted.lanes[i] for i in places]
-        stack, ends = self._train(places, group)
+        stack, ends = self._train(places, group, started)
         began = time.perf_counter()
         scores: list[Scores | None] = [None] * len(group)
         unseen: list[Unseen] = [None] * len(group)
@@ -100,7 +97,7 @@ class Job:
             Result(
                 method=lane.name,
                 seed=lane.seed,
-                lr=lane.lr or self.fitted.recipe.lr,
+                lr=lane.rate(self.fitted.recipe),
                 fold=lane.fold,
                 scores=scores[i],
                 diverged=diverged[i],
@@ -118,12 +115,11 @@ class Job:
         ]
         return list(zip(places, [end.state for end in ends], results, unseen, strict=True))
 
-    def _train(self, places: list[int], group: list[Lane]) -> tuple[Stack, list[Started]]:
+    def _train(self, places: list[int], group: list[Lane], started: list[Started]) -> tuple[Stack, list[Started]]:
         """The stack after its last epoch, and each of its lanes."""
         recipe, device = self.fitted.recipe, self.fitted.device
         lanes = self.fitted.padded(group)
-        found = self.fitted.padded([self.kept.load(self.keys[i]) for i in places] if self.kept else [None] * len(group))
-        started: list[Started] = [lane for lane in found if lane]
+        started = self.fitted.padded(started)
         stack = stacked(recipe, self.fitted.shape, self.fitted.classes, lanes, [lane.state for lane in started] or None)
         stack = settle(stack, recipe.network, device)
         first = started[0].epoch if started else 0
@@ -134,7 +130,7 @@ class Job:
             optimiser.load([lane.momenta for lane in started])
         program = Program(stack, optimiser, recipe, self.examples, lanes)
         sources = [Source(lane, self.train, self.stats) for lane in lanes]
-        rates = torch.tensor([lane.lr or recipe.lr for lane in lanes], device=device)
+        rates = torch.tensor([lane.rate(recipe) for lane in lanes], device=device)
         diverged = [lane.diverged for lane in started] or [None] * len(lanes)
         spent, began = [lane.seconds for lane in started] or [0.0] * len(lanes), time.perf_counter()
 
@@ -144,13 +140,15 @@ class Job:
             everyone = [Started(epoch, state, momenta, d, loss, share + before) for state, momenta, d, loss, before in lane_states]
             return everyone[: len(group)]
 
+        del started  # it holds a copy of every lane
         draw = lambda epoch: _drawn(sources, epoch, recipe.epochs, program.length, recipe.crop)  # noqa: E731
-        self._check_time()
+        if time.monotonic() >= self.deadline:
+            raise Unfinished
         plans, draws = draw(first)
         for epoch in range(first, recipe.epochs):
             since = time.perf_counter()
             lr = rates * recipe.factor(epoch) * torch.tensor([d is None for d in diverged], device=device)  # who diverged is frozen
-            with self._profiled(places, epoch == min(first + 1, recipe.epochs - 1)):
+            with self._profiled(wanted=epoch == min(first + 1, recipe.epochs - 1)):
                 sums = program.epoch(plans, draws, lr, self._check_stop)
                 if epoch + 1 < recipe.epochs:
                     plans, draws = draw(epoch + 1)  # while a GPU is still at work
@@ -164,25 +162,21 @@ class Job:
             if self.kept and (late or (epoch + 1) % self.every == 0 or epoch + 1 == recipe.epochs):
                 for i, lane in zip(places, now(epoch + 1, losses), strict=True):
                     self.kept.save(self.keys[i], lane)
-            if epoch + 1 < recipe.epochs:
-                self._check_time()
+            if late and epoch + 1 < recipe.epochs:
+                raise Unfinished
         return stack, now(recipe.epochs, losses)
 
     def _check_stop(self) -> None:
         if self.stop.is_set():
             raise _Stopped
 
-    def _check_time(self) -> None:
-        if time.monotonic() >= self.deadline:
-            raise Unfinished
-
     @contextmanager
-    def _profiled(self, places: list[int], wanted: bool) -> Iterator[None]:
-        if not (self.profile and wanted and places[0] == 0):
+    def _profiled(self, wanted: bool) -> Iterator[None]:
+        """One epoch of one stack is traced: the second that it trains, for in the first much is made ready."""
+        if not self.profile or not wanted or self.traced.is_set():
             yield
             return
-        import tempfile
-
+        self.traced.set()
         with torch.profiler.profile() as profiler:
             yield
         with tempfile.TemporaryDirectory() as folder:
@@ -199,7 +193,7 @@ class Source:
         everything = np.arange(len(train))
         self.kept = np.setdiff1d(everything, held_out(train, lane.fold)) if lane.fold else everything
         self.labels = train.labels[self.kept]
-        self.stats = Stats(np.bincount(self.labels, minlength=len(train.classes)), stats.uncertainty if stats else None)
+        self.stats = Stats.of(np.bincount(self.labels, minlength=len(train.classes)), stats)
 
     def plan(self, epoch: int, epochs: int) -> Plan:
         return plan(self.lane.value, self.stats, epoch, epochs)

@@ -156,7 +156,7 @@ def settle(
         total += tl.sum(tl.load(at, mask=(n < BLOCKS)[:, None], other=0.0), 0)
         squares += tl.sum(tl.load(at + C, mask=(n < BLOCKS)[:, None], other=0.0), 0)
     mean = total / pixels
-    var = tl.maximum(squares / pixels - mean * mean, 0.0)
+    var = tl.maximum(squares / pixels - mean * mean, 0.0, propagate_nan=tl.PropagateNan.ALL)
     tl.store(statistics + lane * 2 * C + c, mean)
     tl.store(statistics + lane * 2 * C + C + c, 1 / tl.sqrt(var + eps))
     at = lane * C + c
@@ -175,7 +175,8 @@ def normalise(y, statistics, gamma, beta, residual, z, pixels, C: tl.constexpr, 
     value = tl.load(y + at, mask=inside, other=0.0).to(tl.float32) * scale[None, :] + shift[None, :]
     if ADD:
         value += tl.load(residual + at, mask=inside, other=0.0).to(tl.float32)
-    tl.store(z + at, tl.maximum(value, 0.0).to(z.dtype.element_ty), mask=inside)
+    value = tl.maximum(value, 0.0, propagate_nan=tl.PropagateNan.ALL)  # a lane that diverges must show
+    tl.store(z + at, value.to(z.dtype.element_ty), mask=inside)
 
 
 @triton.jit

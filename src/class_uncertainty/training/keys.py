@@ -21,7 +21,7 @@ def lane_key(data: str, lane: Lane, recipe: Recipe, stats: Stats, device: str) -
         chosen = plan(method, stats, epoch, recipe.epochs)
         digest.update(np.concatenate([chosen.alpha, chosen.weight, chosen.margin, chosen.divisor]).tobytes())
         digest.update(repr((chosen.beta, chosen.gamma, chosen.sigmoid, chosen.scale, method.head, method.reduction)).encode())
-    return key_of(data, lane.name, digest.hexdigest(), dataclasses.asdict(recipe), lane.seed, lane.lr or recipe.lr, lane.fold, device)
+    return key_of(data, lane.name, digest.hexdigest(), dataclasses.asdict(recipe), lane.seed, lane.rate(recipe), lane.fold, device)
 
 
 def key_of(*parts: Any) -> str:

@@ -15,14 +15,26 @@ from torch import Tensor
 from class_uncertainty.data import Data, check_judge, check_trainable
 from class_uncertainty.errors import InputError, MachineFault, Unfinished, unknown
 from class_uncertainty.measures import Stats
-from class_uncertainty.training.checkpoints import Checkpoints
+from class_uncertainty.training.checkpoints import Checkpoints, Started
 from class_uncertainty.training.engine import Examples
 from class_uncertainty.training.fitted import Fit, as_tensor, width_of
 from class_uncertainty.training.job import Done, End, Epoch, Job, Progress, Unseen
-from class_uncertainty.training.networks import NETWORKS
+from class_uncertainty.training.networks import NETWORKS, Standardise
 from class_uncertainty.training.recipe import Lane, Recipe, default_recipe
 
 SMALL = 2**15  # numbers in a batch of one lane: 32 grey images of 32 x 32, or 32 rows of 1,024 features
+
+
+def _device(asked: str | torch.device | None) -> str:
+    """'cpu', 'cuda' or 'mps'."""
+    try:
+        device = torch.device(asked or default_device())
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):  # torch without CUDA asserts that it has it
+        raise InputError(f"device {str(asked)!r} is not one that torch has here; 'cpu' always is.") from None
+    if device.index:
+        raise InputError(f"device {str(asked)!r} has a number: set CUDA_VISIBLE_DEVICES={device.index} and give 'cuda'.")
+    return device.type
 
 
 def default_device() -> str:
@@ -36,19 +48,20 @@ def fit(
     recipe: Recipe | None = None,
     stats: Stats | None = None,
     test: Data | None = None,
-    device: str | None = None,
+    device: str | torch.device | None = None,
     progress: Progress | None = None,
     done: Done | None = None,
-    checkpoints: str | Path | None = None,
+    checkpoints: str | Path | Checkpoints | None = None,
     every: int = 10,
     budget: float | None = None,
     profile: str | Path | None = None,
 ) -> Fit:
     """Train every lane. `stats` carries the class uncertainties for methods that use them; `test` is what results are judged on.
 
-    With `checkpoints`, a folder, running lanes are kept there after `every` so many epochs, and the same call goes on from them. After
-    `budget` seconds it stops at the next epoch's end, keeps what runs, and raises Unfinished. `profile` is where a trace of one
-    epoch is written, for chrome://tracing and its like.
+    With `checkpoints`, a folder, running lanes are kept there after `every` so many epochs and at their end, and the same call goes on from
+    them; when all have ended they are removed (of a Checkpoints they are not: that is left to the caller). After `budget` seconds it stops
+    at the next epoch's end, keeps what runs, and raises Unfinished. `profile` is where a trace of one epoch is written, for
+    chrome://tracing and its like.
 
     Where batches are small (SMALL), as many stacks train at once on a CPU as torch has threads, each on one thread: faster than several
     threads that wait for each other at every operation, and far faster where other programs run too. That depends on the data and
@@ -56,29 +69,25 @@ def fit(
     """
     deadline = time.monotonic() + (float("inf") if budget is None else budget)
     _check_kinds(train, lanes)
-    recipe, device = recipe or default_recipe(train), device or default_device()
+    recipe, device = recipe or default_recipe(train), _device(device)
     _check(train, lanes, recipe, stats, test)
     if every < 1 or (budget is not None and not budget > 0):
         raise InputError(f"every is {every} epochs and budget {budget} seconds: both must be above 0.")
-    try:
-        torch.empty(0, device=device)
-    except RuntimeError:
-        raise InputError(f"device {device!r} is not one that torch has here; 'cpu' always is.") from None
-    mean, std = (statistic.to(device) for statistic in _statistics(train))
+    standardise = Standardise(*_statistics(train)).to(device)
     job = Job(
-        fitted=Fit(recipe, train.shape, train.classes, list(lanes), device, mean, std),
+        fitted=Fit(recipe, train.shape, train.classes, list(lanes), device, standardise),
         train=train,
-        examples=Examples(as_tensor(train.inputs).to(device), torch.from_numpy(train.labels).to(device), mean, std),
+        examples=Examples(as_tensor(train.inputs).to(device), torch.from_numpy(train.labels).to(device), standardise),
         stats=stats,
         test=test,
         progress=progress,
-        kept=Checkpoints(checkpoints) if checkpoints else None,
+        kept=Checkpoints(checkpoints) if isinstance(checkpoints, str | Path) else checkpoints,
         every=every,
         deadline=deadline,
         profile=Path(profile) if profile else None,
     )
     ends = _run(job, done)
-    if job.kept:
+    if job.kept and job.kept is not checkpoints:
         job.kept.remove(job.keys)
     for _, state, result, unseen in sorted(ends, key=lambda end: end[0]):
         job.fitted.states.append(state)
@@ -119,16 +128,27 @@ def _run(job: Job, done: Done | None) -> list[End]:
 
 def _groups(job: Job) -> list[list[int]]:
     """Positions of lanes that train as one stack."""
-    started = {i: job.epochs_done(i) for i in range(len(job.fitted.lanes))}
+    started = {i: job.kept.epoch(job.keys[i]) if job.kept else 0 for i in range(len(job.fitted.lanes))}
     width = width_of(job.fitted.recipe.network, job.fitted.device)
     alike = [list(places) for _, places in groupby(sorted(started, key=lambda i: (started[i], i)), key=started.__getitem__)]
     return [places[at : at + width] for places in alike for at in range(0, len(places), width)]
 
 
 def _fitting(job: Job, places: list[int]) -> list[End]:
-    """The lanes as one stack, or as two where the GPU's memory is too small for it."""
+    """The lanes as one stack; as several where they are not equally far any more, for another process may have gone on with some."""
+    equally_far: dict[int, tuple[list[int], list[Started]]] = {}
+    for place in places:
+        lane = job.kept.load(job.keys[place]) if job.kept else None
+        those, started = equally_far.setdefault(lane.epoch if lane else 0, ([], []))
+        those.append(place)
+        started += [lane] if lane else []
+    return [end for those, started in equally_far.values() for end in _stacked(job, those, started)]
+
+
+def _stacked(job: Job, places: list[int], started: list[Started]) -> list[End]:
+    """One stack, or two where the GPU's memory is too small for it."""
     try:
-        return job.run(places)
+        return job.run(places, started)
     except torch.OutOfMemoryError:
         if len(places) == 1:
             need = f"network {job.fitted.recipe.network!r} with batch {job.fitted.recipe.batch}"
@@ -173,7 +193,7 @@ def _check(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | No
         raise InputError("the recipe crops or flips, and the data are features: crop must be 0 and flip False.")
     if min(recipe.batch, len(train)) < 2:
         raise InputError(f"batch is {recipe.batch}: batch statistics need two examples at least.")
-    known = Stats(train.counts, stats.uncertainty if stats else None)
+    known = Stats.of(train.counts, stats)
     for knob in (knob for lane in lanes for knob in lane.value.knobs.values()):
         knob.measure(known)  # says so where it needs what is not known
 

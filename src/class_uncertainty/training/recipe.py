@@ -57,7 +57,7 @@ class Recipe:
 
     def before_drop(self) -> "Recipe":
         """The same training up to the first drop of the learning rate."""
-        return dataclasses.replace(self, epochs=self.dropped[0], drops=()) if self.drops else self
+        return dataclasses.replace(self, epochs=max(min(self.dropped), 1), drops=()) if self.drops else self
 
     @property
     def dropped(self) -> list[int]:
@@ -112,6 +112,9 @@ class Lane:
         if isinstance(self.method, str):
             return self.method
         return "custom-" + hashlib.sha256(repr(describe(self.method)).encode()).hexdigest()[:6]
+
+    def rate(self, recipe: Recipe) -> float:
+        return self.lr or recipe.lr
 
     @property
     def value(self) -> Method:

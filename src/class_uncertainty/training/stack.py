@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from class_uncertainty.training.networks import NETWORKS, Classifier, Head
 from class_uncertainty.training.recipe import Lane, Recipe
@@ -44,7 +45,7 @@ class Stack(nn.Module):
 def _apart(stacked: State, lanes: int) -> list[State]:
     """Without what has no lane axis: batch norm counts its batches once for all."""
     chunks = {name: value.detach().cpu().chunk(lanes) for name, value in stacked.items() if value.ndim}
-    return [{name: parts[i].clone() for name, parts in chunks.items()} for i in range(lanes)]
+    return [{name: parts[i].clone(memory_format=torch.contiguous_format) for name, parts in chunks.items()} for i in range(lanes)]
 
 
 def stacked(
@@ -54,10 +55,18 @@ def stacked(
     stack = Stack(recipe.network, shape, len(classes), torch.tensor([lane.value.head == "cosine" for lane in lanes]))
     if states is None:
         plain = Classifier(recipe.network, shape, classes)
-        states = [{name: torch.from_numpy(value) for name, value in initial_state(plain, lane.seed).items()} for lane in lanes]
+        states = [_initial(plain, lane) for lane in lanes]
     joined = {name: torch.cat([state[name] for state in states]) for name in states[0]}
     stack.load_state_dict(joined, strict=False)
     return stack
+
+
+def _initial(plain: Classifier, lane: Lane) -> State:
+    """From the lane's seed; class weights of a cosine head have length one, as in LDAM-DRW: their length sets how fast they turn."""
+    state = {name: torch.from_numpy(value) for name, value in initial_state(plain, lane.seed).items()}
+    if lane.value.head == "cosine":
+        state["head.weight"] = F.normalize(state["head.weight"], dim=-1)
+    return state
 
 
 class SGD:
@@ -80,7 +89,7 @@ class SGD:
     def rates(self, lr: Tensor) -> list[Tensor]:
         """lr (lanes,) spread over each parameter: of one shape, a GPU multiplies them all at once."""
         by_row = [lr.repeat_interleave(len(p) // self.lanes).view(-1, *[1] * (p.ndim - 1)) for p in self.parameters]
-        return [rate.expand_as(p).contiguous() for rate, p in zip(by_row, self.parameters, strict=True)]
+        return [torch.empty_like(p).copy_(rate.expand_as(p)) for rate, p in zip(by_row, self.parameters, strict=True)]
 
     @torch.no_grad()
     def step(self, rates: list[Tensor]) -> None:
