@@ -286,9 +286,9 @@ def test_a_compiler_that_does_not_work_is_done_without(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(engine, "COMPILED", 0)
     monkeypatch.setattr(engine, "_failed", {"kernels": False, "compile": False})
-    with pytest.warns(RuntimeWarning, match="torch.compile does not work here") as said:
-        again = cu.fit(data, [cu.Lane("naive"), cu.Lane("naive", 1)], recipe=recipe, device="cpu")
-    assert len([warning for warning in said if "does not work here" in str(warning.message)]) == 1
+    with pytest.warns(RuntimeWarning, match="torch.compile does not work here"):
+        again = cu.fit(data, [cu.Lane("naive")], recipe=recipe, device="cpu")
+    cu.fit(data, [cu.Lane("naive", 1)], recipe=recipe, device="cpu")  # says nothing: here a warning is an error
     assert all(torch.equal(value, again.states[0][name]) for name, value in plain.states[0].items())
 
 
