@@ -1,9 +1,10 @@
 """Where a step's time goes on a GPU: each group of kernels beside the bytes that it must move.
 
-    python benchmarks/kernels.py [--lanes 16]
+    python benchmarks/kernels.py [--lanes 16] [--torch]
 
 Trains a stack of ResNet-32 on random pictures for two epochs through cu.fit(profile=...) and reads the trace. The bytes are each activation
-that a kernel reads or writes, counted once; what is read again and comes from a cache does not count.
+that a kernel reads or writes, counted once; what is read again and comes from a cache does not count. --torch leaves our own kernels out, for
+the time of torch's.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import numpy as np
 import torch
 
 import class_uncertainty as cu
-from class_uncertainty.training import RECIPES
+from class_uncertainty.training import RECIPES, engine
 from class_uncertainty.training.resnet import BLOCKS, WIDTHS
 
 RECIPE = dataclasses.replace(RECIPES["bag-of-tricks"], epochs=2)
@@ -67,8 +68,11 @@ def milliseconds_of_a_step(lanes: int) -> dict[str, float]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lanes", type=int, default=16)
-    lanes = parser.parse_args().lanes
+    parser.add_argument("--torch", action="store_true", help="without our own kernels")
+    arguments = parser.parse_args()
+    lanes = arguments.lanes
     torch.cuda.init()  # says so where there is no GPU
+    engine._failed["kernels"] = arguments.torch
     took, moved = milliseconds_of_a_step(lanes), bytes_of_a_step(lanes)
     print(f"{lanes} lanes, a step of {RECIPE.batch} images each\n| kernels | ms | GB | TB/s |\n|---|---|---|---|")
     for name, about in GROUPS.items():
