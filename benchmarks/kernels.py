@@ -3,8 +3,8 @@
     python benchmarks/kernels.py [--lanes 16] [--torch]
 
 Trains a stack of ResNet-32 on random pictures for two epochs through cu.fit(profile=...) and reads the trace. The bytes are each activation
-that a kernel reads or writes, counted once; what is read again and comes from a cache does not count. --torch leaves our own kernels out, for
-the time of torch's.
+that a kernel reads or writes, counted once; what is read again and comes from a cache does not count. --torch leaves our own kernels
+out, for the time of torch's.
 """
 
 import argparse

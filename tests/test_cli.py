@@ -287,7 +287,18 @@ def test_a_budget_stops_cleanly_and_the_same_command_goes_on(run: Run, tmp_path:
     assert not (tmp_path / "runs.sqlite.running").exists()
 
 
-@pytest.mark.parametrize("budget", ["", "0", "soon", "5x", "-3m", "1m1h", "1.5m"])
+def test_what_a_stop_leaves_is_gone_when_all_is_done(run: Run, tmp_path: Path) -> None:
+    """Lanes that had ended before it too; and a trace that nothing was traced for is spoken of."""
+    command = ("compare", "digits-lt:20", "--methods", "naive", "--seeds", "12", "--epochs", "8")
+    assert run(*command, "--budget", "1s")[0] in (0, 3)
+    assert run(*command)[0] == 0
+    assert not (tmp_path / "runs.sqlite.running").exists()
+    code, _, err = run(*command, "--profile", "trace.json")
+    assert (code, err) == (0, "cu: nothing was trained, so trace.json was not written.\n")
+    assert run(*command, "--profile", "runs.sqlite")[0] == 2
+
+
+@pytest.mark.parametrize("budget", ["", "0", "soon", "5x", "-3m", "1m1h", "1.5m", "9" * 400])
 def test_a_budget_that_is_no_time(run: Run, budget: str) -> None:
     code, _, err = run("measure", "digits-lt:20", "--budget", budget)
     assert code == 2

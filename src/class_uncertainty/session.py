@@ -152,16 +152,27 @@ class Session:
         return [out] + [file for section in found if figures for file in charts.write(section, figures)]
 
 
+def _changed(profile: Path | None) -> int:
+    """When a trace was last written; 0 where there is none. That one can be written is tried here."""
+    if not profile:
+        return 0
+    check_writable(profile)
+    return profile.stat().st_mtime_ns if profile.exists() else 0
+
+
 @contextmanager
 def session(
     path: Path, as_json: bool, root: Path | None = None, create: bool = True, budget: float | None = None, profile: Path | None = None
 ) -> Iterator[Session]:
     """A Session that says, on Ctrl-C or when its budget is spent, what is kept and how to go on."""
-    if profile:
-        check_writable(profile)
+    if profile and profile.resolve() == path.resolve():
+        raise InputError(f"--profile and --store are both {path}: give them different names.")
+    before = _changed(profile)
     with Store(path, create) as store:
         try:
             yield Session(store, as_json, root, budget, profile)
+            if profile and _changed(profile) == before:
+                print(f"cu: nothing was trained, so {profile} was not written.", file=sys.stderr)
         except (KeyboardInterrupt, Unfinished) as end:
             kept = sum(len(store.results(data.fingerprint)) for data in store.data())
             why = "\ncu: stopped" if isinstance(end, KeyboardInterrupt) else f"cu: {end}"

@@ -22,7 +22,7 @@ def clock(monkeypatch):
 
 
 def news(epoch: int, lanes=LANES, epochs: int = 10) -> Epoch:
-    return Epoch(tuple(lanes), epoch, epochs, (0.5,) * len(lanes), (12.34,) * len(lanes), (0.1,) * len(lanes), 1000.0 * len(lanes))
+    return Epoch(tuple(lanes), epoch, epochs, (0.5,) * len(lanes), (12.34,) * len(lanes), (0.1,) * len(lanes), 2.0, 1000.0 * len(lanes))
 
 
 def rendered(watch: Watch, most: int = 20) -> str:
@@ -37,11 +37,22 @@ def test_what_is_said_of_each_lane(clock):
     clock[0] = 4.0
     watch.tell(news(1))  # 4 lane-epochs in 4 seconds
     text = rendered(watch)
-    for word in ("naive 0", "ubrs 1 without fold 2/5", "2/10", "0.5000", "12.3", "0.1", "1,000", "0 of 3 lanes trained, 0:26 left"):
+    for word in ("naive 0", "ubrs 1 fold 2/5", "2/10", "0.5000", "12.3", "0.1", "1,000", "0 of 3 lanes trained, 0:26 left"):
         assert word in text  # 8 + 8 + 10 lane-epochs left
     first, *rows = watch.lines(20)
     assert first == "training: 0 of 3 lanes trained, 0:26 left"
     assert rows[0] == "  lane naive 0, epoch 2/10, loss 0.5000, training error % 12.3, learning rate 0.1, images/s 1,000, left 0:16"
+
+
+def test_a_narrow_terminal_sees_whole_numbers(clock):
+    watch = Watch("training", 60, 10)
+    watch.tell(news(1))
+    file = io.StringIO()
+    Console(file=file, width=40).print(watch.table(3, 40))
+    first, *rest = file.getvalue().splitlines()
+    assert first.startswith("training: 0 of 60 lanes trained")
+    assert "…" not in file.getvalue()
+    assert any("2/10" in line and "0.5000" in line for line in rest)
 
 
 def test_lanes_that_have_ended_leave_the_table(clock):

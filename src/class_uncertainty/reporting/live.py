@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from class_uncertainty.training.loop import Epoch
 
 LINE_EVERY, LINES = 30, 12  # where there is no terminal: seconds, and lanes at most
+WIDE, NARROW = 90, ("lane", "epoch", "loss", "left")  # columns of a terminal that take all, and what fits into others
 COLUMNS = ("lane", "epoch", "loss", "training error %", "learning rate", "images/s", "left")
 
 
@@ -69,16 +70,18 @@ class Watch:
         news = self.last[lane]
         i = news.lanes.index(lane)
         own = news.speed / len(news.lanes)
-        left = (news.epochs - news.epoch - 1) * (time.monotonic() - self.began) / max(self.done / max(len(self.last), 1), 1)
-        name = f"{lane.name} {lane.seed}" + (f" without fold {lane.fold[0] + 1}/{lane.fold[1]}" if lane.fold else "")
+        left = (news.epochs - news.epoch - 1) * news.seconds
+        name = f"{lane.name} {lane.seed}" + (f" fold {lane.fold[0] + 1}/{lane.fold[1]}" if lane.fold else "")
         numbers = (f"{news.loss[i]:.4f}", f"{news.error[i]:.1f}", f"{news.lr[i]:.3g}", f"{own:,.0f}", _clock(left))
         return (name, f"{news.epoch + 1}/{news.epochs}", *numbers)
 
-    def table(self, most: int) -> RenderableType:
+    def table(self, most: int, width: int = 120) -> RenderableType:
         with self.lock:
             running = self.running()
             rows, more, last = [self.row(lane) for lane in running[-most:]], map(Text, self.more(running, most)), Text(self.line())
-        return Group(plain_table(COLUMNS, rows), *more, last) if rows else last
+        kept = [i for i, column in enumerate(COLUMNS) if width >= WIDE or column in NARROW]
+        table = plain_table([COLUMNS[i] for i in kept], [[row[i] for i in kept] for row in rows])
+        return Group(last, table, *more) if rows else last  # the last lines are cut off where there are too many
 
 
 @contextmanager
@@ -87,8 +90,8 @@ def watch(what: str, lanes: int, epochs: int) -> Iterator[Callable[["Epoch"], No
     watched, console = Watch(what, lanes, epochs), Console(stderr=True)
     if not lanes:
         yield watched.tell
-    elif sys.stderr.isatty():
-        render = lambda: watched.table(max(console.height - 6, 1))  # noqa: E731
+    elif console.is_terminal and not console.is_dumb_terminal:
+        render = lambda: watched.table(max(console.height - 6, 1), console.width)  # noqa: E731
         with Live(console=console, get_renderable=render, transient=True, refresh_per_second=4):
             yield watched.tell
     else:

@@ -39,6 +39,7 @@ class Epoch:
     loss: tuple[float, ...]  # mean over the epoch
     error: tuple[float, ...]  # percent of the examples as they were drawn and augmented
     lr: tuple[float, ...]
+    seconds: float  # that it took
     speed: float  # examples of all these lanes a second
 
 
@@ -67,6 +68,7 @@ class Job:
     deadline: float  # by time.monotonic()
     profile: Path | None = None
     stop: Event = field(default_factory=Event)
+    begun: Event = field(default_factory=Event)  # whether any stack has
     traced: Event = field(default_factory=Event)  # whether a stack has taken the trace upon itself
 
     @cached_property
@@ -142,8 +144,9 @@ class Job:
 
         del started  # it holds a copy of every lane
         draw = lambda epoch: _drawn(sources, epoch, recipe.epochs, program.length, recipe.crop)  # noqa: E731
-        if time.monotonic() >= self.deadline:
+        if self.begun.is_set() and time.monotonic() >= self.deadline:  # one epoch at least: a short budget must come to an end too
             raise Unfinished
+        self.begun.set()
         plans, draws = draw(first)
         for epoch in range(first, recipe.epochs):
             since = time.perf_counter()
@@ -155,9 +158,9 @@ class Job:
                 losses, errors = sums.cpu().numpy()
             diverged = [epoch if d is None and not np.isfinite(loss) else d for d, loss in zip(diverged, losses, strict=True)]
             if self.progress:
-                speed = len(group) * program.length / (time.perf_counter() - since)
+                seconds = time.perf_counter() - since
                 loss, error, rate = (tuple(part[: len(group)].tolist()) for part in (losses, errors, lr.cpu()))
-                self.progress(Epoch(tuple(group), epoch, recipe.epochs, loss, error, rate, speed))
+                self.progress(Epoch(tuple(group), epoch, recipe.epochs, loss, error, rate, seconds, len(group) * program.length / seconds))
             late = time.monotonic() >= self.deadline
             if self.kept and (late or (epoch + 1) % self.every == 0 or epoch + 1 == recipe.epochs):
                 for i, lane in zip(places, now(epoch + 1, losses), strict=True):

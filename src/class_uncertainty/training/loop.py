@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from itertools import groupby
+from numbers import Real
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from class_uncertainty.training.engine import Examples
 from class_uncertainty.training.fitted import Fit, as_tensor, width_of
 from class_uncertainty.training.job import Done, End, Epoch, Job, Progress, Unseen
 from class_uncertainty.training.networks import NETWORKS, Standardise
-from class_uncertainty.training.recipe import Lane, Recipe, default_recipe
+from class_uncertainty.training.recipe import Lane, Recipe, default_recipe, is_whole
 
 SMALL = 2**15  # numbers in a batch of one lane: 32 grey images of 32 x 32, or 32 rows of 1,024 features
 
@@ -67,12 +68,12 @@ def fit(
     threads that wait for each other at every operation, and far faster where other programs run too. That depends on the data and
     the recipe alone, never on the lanes.
     """
-    deadline = time.monotonic() + (float("inf") if budget is None else budget)
+    began = time.monotonic()
     _check_kinds(train, lanes)
     recipe, device = recipe or default_recipe(train), _device(device)
     _check(train, lanes, recipe, stats, test)
-    if every < 1 or (budget is not None and not budget > 0):
-        raise InputError(f"every is {every} epochs and budget {budget} seconds: both must be above 0.")
+    if not is_whole(every) or every < 1 or (budget is not None and not (isinstance(budget, Real) and budget > 0)):
+        raise InputError(f"every is {every!r} epochs and budget {budget!r} seconds: both must be numbers above 0.")
     standardise = Standardise(*_statistics(train)).to(device)
     job = Job(
         fitted=Fit(recipe, train.shape, train.classes, list(lanes), device, standardise),
@@ -83,7 +84,7 @@ def fit(
         progress=progress,
         kept=Checkpoints(checkpoints) if isinstance(checkpoints, str | Path) else checkpoints,
         every=every,
-        deadline=deadline,
+        deadline=began + budget if budget else float("inf"),
         profile=Path(profile) if profile else None,
     )
     ends = _run(job, done)
@@ -188,7 +189,7 @@ def _check(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | No
     network = NETWORKS[recipe.network]
     if network.images != train.is_images:
         takes, given = ("images", "features") if network.images else ("features", "images")
-        raise InputError(f"network {recipe.network!r} takes {takes}, and the data are {given}.")
+        raise InputError(f"network {recipe.network!r} takes {takes}, and the data are {given}: choose another recipe.")
     if not train.is_images and (recipe.crop or recipe.flip):
         raise InputError("the recipe crops or flips, and the data are features: crop must be 0 and flip False.")
     if min(recipe.batch, len(train)) < 2:

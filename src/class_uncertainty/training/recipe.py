@@ -13,7 +13,7 @@ from class_uncertainty.methods import Method, named
 from class_uncertainty.metrics import Scores
 
 
-def _is_whole(value: object) -> bool:
+def is_whole(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -44,9 +44,9 @@ class Recipe:
     def __post_init__(self) -> None:
         for field in ("epochs", "batch"):
             value = getattr(self, field)
-            if not _is_whole(value) or value < 1:
+            if not is_whole(value) or value < 1:
                 raise InputError(f"{field} is {value!r}: it must be a whole number from 1.")
-        if not _is_whole(self.crop) or self.crop < 0:
+        if not is_whole(self.crop) or self.crop < 0:
             raise InputError(f"crop is {self.crop!r}: it must be a whole number of pixels from 0.")
         check_lr(self.lr)
 
@@ -96,13 +96,13 @@ class Lane:
     def __post_init__(self) -> None:
         if isinstance(self.method, str):
             named(self.method)
-        if not _is_whole(self.seed) or not 0 <= self.seed < 2**63:
+        if not is_whole(self.seed) or not 0 <= self.seed < 2**63:
             raise InputError(f"seed is {self.seed!r}: it must be a whole number from 0 to 2 ** 63 - 1.")
         object.__setattr__(self, "seed", int(self.seed))
         if self.lr is not None:
             check_lr(self.lr)
         if self.fold is not None:
-            if len(self.fold) != 2 or not all(map(_is_whole, self.fold)) or not 0 <= self.fold[0] < self.fold[1] >= 2:
+            if len(self.fold) != 2 or not all(map(is_whole, self.fold)) or not 0 <= self.fold[0] < self.fold[1] >= 2:
                 raise InputError(f"fold is {self.fold}: (k, K) needs two folds at least and a whole k from 0 to K - 1.")
             object.__setattr__(self, "fold", (int(self.fold[0]), int(self.fold[1])))
 
