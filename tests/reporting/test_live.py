@@ -41,18 +41,19 @@ def test_what_is_said_of_each_lane(clock):
         assert word in text  # 8 + 8 + 10 lane-epochs left
     first, *rows = watch.lines(20)
     assert first == "training: 0 of 3 lanes trained, 0:26 left"
-    assert rows[0] == "  lane naive 0, epoch 2/10, loss 0.5000, training error % 12.3, learning rate 0.1, images/s 1,000, left 0:16"
+    assert rows[0] == "  lane naive 0, epoch 2/10, loss 0.5000, train err % 12.3, lr 0.1, images/s 1,000, left 0:16"
 
 
-def test_a_narrow_terminal_sees_whole_numbers(clock):
-    watch = Watch("training", 60, 10)
-    watch.tell(news(1))
+@pytest.mark.parametrize(("width", "seen"), [(80, ("199/200", "0.5000", "1,000", "12.3")), (40, ("199/200", "0:02"))])
+def test_a_narrow_terminal_sees_whole_numbers(clock, width, seen):
+    watch = Watch("training", 60, 200)
+    watch.tell(news(198, epochs=200))
     file = io.StringIO()
-    Console(file=file, width=40).print(watch.table(3, 40))
+    Console(file=file, width=width).print(watch.table(3, width))
     first, *rest = file.getvalue().splitlines()
     assert first.startswith("training: 0 of 60 lanes trained")
     assert "…" not in file.getvalue()
-    assert any("2/10" in line and "0.5000" in line for line in rest)
+    assert any(all(word in line for word in ("ubrs 1 fold 2/5", *seen)) for line in rest)
 
 
 def test_lanes_that_have_ended_leave_the_table(clock):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from class_uncertainty.training.loop import Epoch
 
 LINE_EVERY, LINES = 30, 12  # where there is no terminal: seconds, and lanes at most
-WIDE, NARROW = 90, ("lane", "epoch", "loss", "left")  # columns of a terminal that take all, and what fits into others
-COLUMNS = ("lane", "epoch", "loss", "training error %", "learning rate", "images/s", "left")
+WIDE, NARROW = 80, ("lane", "epoch", "left")  # columns of a terminal that take all, and what fits into others
+COLUMNS = ("lane", "epoch", "loss", "train err %", "lr", "images/s", "left")
 
 
 class Watch:
