@@ -8,12 +8,12 @@ import shutil
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 
 from class_uncertainty.errors import InputError
 
@@ -48,19 +48,6 @@ def cache(tmp_path, monkeypatch):
 def file(tmp_path):
     (tmp_path / "source.bin").write_bytes(b"some content")
     return tmp_path / "source.bin"
-
-
-@contextmanager
-def refused(*parts):
-    """In one sentence on one line, with every part in it."""
-    with pytest.raises(InputError) as caught:
-        yield
-    text = str(caught.value)
-    assert [part for part in map(str, parts) if part not in text] == [], text
-    assert text.endswith(".")
-    assert not text.endswith("..")
-    assert "\n" not in text
-    assert "None" not in text
 
 
 def check(data, pixels=PIXELS):

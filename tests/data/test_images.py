@@ -8,13 +8,13 @@ import threading
 import time
 import warnings
 import zlib
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
+from refusals import refused
 
 from class_uncertainty.errors import InputError
 
@@ -32,18 +32,6 @@ GREY = COLOUR[:, :, 0]
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(tmp_path / "decoded"))
     return tmp_path / "decoded"
-
-
-@contextmanager
-def refused(*parts):
-    """In one sentence on one line, with every part in it."""
-    with pytest.raises(InputError) as caught:
-        yield
-    text = str(caught.value)
-    assert [part for part in parts if part not in text] == [], text
-    assert text.endswith(".")
-    assert not text.endswith("..")
-    assert "\n" not in text
 
 
 def encoded(image, kind, **options):

@@ -5,12 +5,12 @@ import json
 import os
 import sys
 import zipfile
-from contextlib import contextmanager
 from itertools import permutations
 
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
+from refusals import refused
 
 from class_uncertainty import InputError, load
 from class_uncertainty.data.labels import in_order
@@ -32,18 +32,6 @@ def here(tmp_path, monkeypatch):
     """Messages then name files without a folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@contextmanager
-def refused(*parts):
-    """In one sentence on one line, with every part in it."""
-    with pytest.raises(InputError) as caught:
-        yield
-    text = str(caught.value)
-    assert [part for part in map(str, parts) if part not in text] == [], text
-    assert text.endswith(".")
-    assert not text.endswith("..")
-    assert "\n" not in text
 
 
 def pixels(i, size=(4, 4)):

@@ -3,7 +3,6 @@
 import csv
 import gzip
 import io
-from contextlib import contextmanager
 from datetime import date
 from decimal import Decimal
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 from sklearn.preprocessing import OneHotEncoder
 
 from class_uncertainty import InputError, MachineFault
@@ -47,17 +47,6 @@ def written(rows, delimiter=",", end="\r\n", quoting=csv.QUOTE_MINIMAL):
     stream = io.StringIO(newline="")
     csv.writer(stream, delimiter=delimiter, lineterminator=end, quoting=quoting).writerows(rows)
     return stream.getvalue()
-
-
-@contextmanager
-def refused(*parts):
-    """In one sentence on one line, with every part in it."""
-    with pytest.raises(InputError) as caught:
-        yield caught
-    text = str(caught.value)
-    assert [part for part in parts if part not in text] == [], text
-    assert text.endswith(".")
-    assert "\n" not in text
 
 
 # Reading CSV.
