@@ -315,6 +315,12 @@ def test_a_terminal_sees_progress_and_a_pipe_does_not(tmp_path: Path) -> None:
     assert quiet.stderr == ""
 
 
+@pytest.mark.parametrize("command", ["datasets", "methods", "--version"])
+def test_a_closed_output_is_no_traceback(command: str) -> None:
+    done = subprocess.run(["sh", "-c", f"{sys.executable} -m class_uncertainty.cli {command} >&-"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def screen(leader: int) -> bytes:
     """All that was written to a pseudo-terminal until its other end closed."""
     seen = b""

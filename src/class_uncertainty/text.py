@@ -1,6 +1,7 @@
 """Text that any terminal can show on one line."""
 
 import codecs
+import os
 import re
 import sys
 
@@ -41,8 +42,10 @@ def seconds(duration: str | None) -> float | None:
 def encode_plainly() -> None:
     """A terminal without Greek letters is shown their names, not a traceback."""
     codecs.register_error("plain", _plain)
-    for stream in filter(None, (sys.stdout, sys.stderr)):  # None: closed by whoever started us
-        stream.reconfigure(errors="plain")
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # as long as the process
+        getattr(sys, name).reconfigure(errors="plain")
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:

@@ -120,6 +120,12 @@ def test_a_class_may_be_called_like_a_split(here, name):
     assert load("folder:veh").classes == tuple(sorted(("bus", "car", name)))
 
 
+def test_a_test_split_without_a_training_split_is_refused(here):
+    tree(here / "pets", {"train": 3, "test/a": 2, "test/b": 2})
+    with refused(f"{os.path.join('pets', 'test')} has folders of classes, and no folder for training has"):
+        load("folder:pets")
+
+
 def test_a_picture_beside_the_classes_is_refused(here):
     tree(here / "pets", {"cat": 3, "dog": 2})
     (here / "pets" / "notes.txt").write_text("no picture")
@@ -533,7 +539,9 @@ def test_a_path_without_its_form(here):
 
 def test_an_option_may_hold_any_character(here):
     (here / "a.csv").write_text("x,lab&el\n" + "1,0\n2,1\n" * 3)
-    assert len(load("csv:a.csv?label=lab%26el").train) == 6
+    data = load("csv:a.csv?label=lab%26el")
+    assert len(data.train) == 6
+    assert load(data.name).fingerprint == data.fingerprint
 
 
 def test_a_share_needs_three_of_every_class(here):

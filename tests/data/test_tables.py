@@ -180,7 +180,7 @@ def test_what_is_no_number(table, value):
     assert alone.columns == (f"age={value}",)
 
 
-@pytest.mark.parametrize("value", ["1_000", "0,5", "1,5", "1 000", "-12,50", "1'000", "10,5%"])
+@pytest.mark.parametrize("value", ["1_000", "0,5", "1,5", "1 000", "-12,50", "1'000", "10,5%", "5%", "10 %", ",05"])
 def test_a_column_of_what_may_be_numbers_is_not_guessed_at(table, value):
     with refused("train.csv: column 'age' has", repr(value)[1:-1], "in line 2: write numbers as 1234.5, or say ?categorical=age"):
         encode(table(f'age,y\n"{value}",0\n"{value}",1\n'), None, label="y")

@@ -1,5 +1,6 @@
 """Lanes while they train: what the table and the lines say."""
 
+import dataclasses
 import io
 import threading
 
@@ -27,7 +28,8 @@ def news(epoch: int, lanes=LANES, epochs: int = 10) -> Epoch:
 
 def rendered(watch: Watch, most: int = 20) -> str:
     file = io.StringIO()
-    Console(file=file, width=120).print(watch.table(most))
+    console = Console(file=file, width=120)
+    console.print(watch.table(most, console))
     return file.getvalue()
 
 
@@ -44,12 +46,17 @@ def test_what_is_said_of_each_lane(clock):
     assert rows[0] == "  lane naive 0, epoch 2/10, loss 0.5000, train err % 12.3, lr 0.1, images/s 1,000, left 0:16"
 
 
-@pytest.mark.parametrize(("width", "seen"), [(80, ("199/200", "0.5000", "1,000", "12.3")), (40, ("199/200", "0:02"))])
-def test_a_narrow_terminal_sees_whole_numbers(clock, width, seen):
-    watch = Watch("training", 60, 200)
-    watch.tell(news(198, epochs=200))
+LONG = [cu.Lane("balanced-softmax", 12, fold=(2, 5)), cu.Lane("ubrs", 1, fold=(1, 5))]
+
+
+@pytest.mark.parametrize("lanes", [LANES, LONG])
+@pytest.mark.parametrize(("width", "seen"), [(80, ("4999/5000", "2:04:58")), (48, ("4999/5000",)), (42, ("4999/5000",))])
+def test_a_narrow_terminal_sees_whole_numbers(clock, width, seen, lanes):
+    watch = Watch("training", 60, 5000)
+    watch.tell(dataclasses.replace(news(4998, lanes, epochs=5000), seconds=7498.0))
     file = io.StringIO()
-    Console(file=file, width=width).print(watch.table(3, width))
+    console = Console(file=file, width=width)
+    console.print(watch.table(3, console))
     first, *rest = file.getvalue().splitlines()
     assert first.startswith("training: 0 of 60 lanes trained")
     assert "…" not in file.getvalue()
@@ -85,7 +92,7 @@ def test_lines_go_to_a_file_every_thirty_seconds(clock, capsys):
 
 
 def test_several_threads_may_tell_while_another_looks():
-    watch, faults = Watch("training", 400, 10), []
+    watch, faults, console = Watch("training", 400, 10), [], Console(file=io.StringIO())
 
     def tell(first: int) -> None:
         for epoch in range(9):
@@ -97,7 +104,7 @@ def test_several_threads_may_tell_while_another_looks():
         thread.start()
     while any(thread.is_alive() for thread in threads):
         try:
-            watch.table(50)
+            watch.table(50, console)
             watch.lines(50)
         except Exception as error:  # whatever it is
             faults.append(error)

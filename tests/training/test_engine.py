@@ -270,9 +270,9 @@ def test_a_device_may_be_said_in_many_ways(digits, asked, taken):
     assert fitted.device == fitted.results[0].device == taken
 
 
-@pytest.mark.parametrize("asked", ["gpu", "cpu:1", "cuda:1"])
+@pytest.mark.parametrize("asked", ["gpu", "cpu:1", "cuda:1", "meta"])
 def test_a_device_that_is_not_there(digits, asked):
-    with pytest.raises(cu.InputError, match=rf"device '{asked}' (is not one that torch has here|has a number)"):
+    with pytest.raises(cu.InputError, match=rf"device '{asked}' (is not one that torch has here|has a number|is none to train on)"):
         cu.fit(digits.train, LANES[:1], recipe=RECIPE, device=asked)
 
 

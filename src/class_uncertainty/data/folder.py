@@ -27,7 +27,10 @@ def find(place: Path, split_file: Path | None = None) -> dict[str, Listed]:
     splits = {split: name for name in folders if (split := split_of(name)) and _folders(place / name)}  # one that holds pictures is a class
     if split_file is not None:
         return _by_file(_classes(place, folders), place, split_file)
-    if "train" not in splits:
+    if splits and "train" not in splits:
+        judge = next(iter(splits.values()))
+        raise InputError(f"{place / judge} has folders of classes, and no folder for training has: there must be train/CLASS beside it.")
+    if not splits:
         return {"train": _classes(place, folders)}
     if strange := sorted(set(folders) - set(splits.values())):
         raise InputError(f"{place} has a folder for training and {strange[0]!r} beside it: there may be train, test and validation only.")

@@ -29,7 +29,8 @@ class Spec:
     @property
     def name(self) -> str:
         """The same data have the same name: 'digits-lt:20.0' is 'digits-lt:20'."""
-        query = "&".join(f"{option}={value}" for option, value in sorted(self.options.items()))
+        escaped = {option: value.replace("%", "%25").replace("&", "%26") for option, value in sorted(self.options.items())}
+        query = "&".join(f"{option}={value}" for option, value in escaped.items())
         return self.source + (f":{self.argument}" if self.argument else "") + (f"?{query}" if query else "")
 
     @property

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from class_uncertainty.training.loop import Epoch
 
 LINE_EVERY, LINES = 30, 12  # where there is no terminal: seconds, and lanes at most
-WIDE, NARROW = 80, ("lane", "epoch", "left")  # columns of a terminal that take all, and what fits into others
 COLUMNS = ("lane", "epoch", "loss", "train err %", "lr", "images/s", "left")
+FITTING = (COLUMNS, ("lane", "epoch", "loss", "left"), ("lane", "epoch", "left"), ("lane", "epoch"))  # the first that has room
 
 
 class Watch:
@@ -75,12 +75,15 @@ class Watch:
         numbers = (f"{news.loss[i]:.4f}", f"{news.error[i]:.1f}", f"{news.lr[i]:.3g}", f"{own:,.0f}", _clock(left))
         return (name, f"{news.epoch + 1}/{news.epochs}", *numbers)
 
-    def table(self, most: int, width: int = 120) -> RenderableType:
+    def table(self, most: int, console: Console) -> RenderableType:
         with self.lock:
             running = self.running()
             rows, more, last = [self.row(lane) for lane in running[-most:]], map(Text, self.more(running, most)), Text(self.line())
-        kept = [i for i, column in enumerate(COLUMNS) if width >= WIDE or column in NARROW]
-        table = plain_table([COLUMNS[i] for i in kept], [[row[i] for i in kept] for row in rows])
+        for columns in FITTING:
+            places = [COLUMNS.index(column) for column in columns]
+            table = plain_table(columns, [[row[i] for i in places] for row in rows])
+            if console.measure(table, options=console.options.update(width=1000)).maximum <= console.width:
+                break
         return Group(last, table, *more) if rows else last  # the last lines are cut off where there are too many
 
 
@@ -91,7 +94,7 @@ def watch(what: str, lanes: int, epochs: int) -> Iterator[Callable[["Epoch"], No
     if not lanes:
         yield watched.tell
     elif console.is_terminal and not console.is_dumb_terminal:
-        render = lambda: watched.table(max(console.height - 6, 1), console.width)  # noqa: E731
+        render = lambda: watched.table(max(console.height - 6, 1), console)  # noqa: E731
         with Live(console=console, get_renderable=render, transient=True, refresh_per_second=4):
             yield watched.tell
     else:

@@ -33,8 +33,10 @@ def _device(asked: str | torch.device | None) -> str:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):  # torch without CUDA asserts that it has it
         raise InputError(f"device {str(asked)!r} is not one that torch has here; 'cpu' always is.") from None
-    if device.index:
+    if device.type == "cuda" and device.index:
         raise InputError(f"device {str(asked)!r} has a number: set CUDA_VISIBLE_DEVICES={device.index} and give 'cuda'.")
+    if device.type not in ("cpu", "cuda", "mps") or device.index:
+        raise InputError(f"device {str(asked)!r} is none to train on: 'cpu', 'cuda' and 'mps' are.")
     return device.type
 
 
