@@ -80,7 +80,7 @@ class Session:
         stats = found.stats if found else None
         todo = networks(dataset) * len(missing(self.store, dataset, lanes, recipe, stats))
         with live.watch("training", todo, recipe.epochs) as progress:
-            return run(self.store, dataset, lanes, recipe, stats, progress, **self.fit_options)
+            return run(self.store, dataset, lanes, recipe, stats, progress=progress, **self.fit_options)
 
     def show_measure(self, dataset: Dataset, found: Estimate) -> dict[str, Any]:
         rows = class_rows(dataset.classes, dataset.train.counts.tolist(), found)
@@ -129,7 +129,7 @@ class Session:
         from class_uncertainty.training import saving
 
         with live.watch(f"training {lane.name}", 1, recipe.epochs) as progress:
-            fitted = train(self.store, dataset, [lane], recipe, found.stats if found else None, progress, **self.fit_options)
+            fitted = train(self.store, dataset, [lane], recipe, found.stats if found else None, progress=progress, **self.fit_options)
         if fitted.results[0].diverged is not None:
             raise InputError(f"{lane.name} diverged in epoch {fitted.results[0].diverged}: lower --lr; nothing was saved.")
         result = fitted.results[0] if dataset.test else self.compare(dataset, recipe, found, [lane])[0]

@@ -60,11 +60,11 @@ def test_nothing_is_trained_twice(store: Store, digits: cu.Dataset) -> None:
     """A second run finds the first's results; a larger one trains only what is new, in the order asked for."""
     told: list[Epoch] = []
     trained = lambda: sum(len(news.lanes) for news in told)  # noqa: E731
-    first = run(store, digits, lanes(0, 1), RECIPE, None, told.append)
+    first = run(store, digits, lanes(0, 1), RECIPE, None, progress=told.append)
     assert trained() == 4
-    assert run(store, digits, lanes(0, 1), RECIPE, None, told.append) == first
+    assert run(store, digits, lanes(0, 1), RECIPE, None, progress=told.append) == first
     assert trained() == 4
-    more = run(store, digits, lanes(2, 1, 0), RECIPE, None, told.append)
+    more = run(store, digits, lanes(2, 1, 0), RECIPE, None, progress=told.append)
     assert trained() == 6
     assert [result.seed for result in more] == [2, 1, 0]
     assert more[1:] == first[::-1]

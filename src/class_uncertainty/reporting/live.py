@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from class_uncertainty.reporting.terminal import plain_table
+from class_uncertainty.reporting.terminal import fitting
 from class_uncertainty.training import Lane
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LINE_EVERY, LINES = 30, 12  # where there is no terminal: seconds, and lanes at most
 COLUMNS = ("lane", "epoch", "loss", "train err %", "lr", "images/s", "left")
-FITTING = (COLUMNS, ("lane", "epoch", "loss", "left"), ("lane", "epoch", "left"), ("lane", "epoch"))  # the first that has room
+DROPS = (("train err %", "lr", "images/s"), ("loss",), ("left",))  # where there is no room
 
 
 class Watch:
@@ -79,11 +79,7 @@ class Watch:
         with self.lock:
             running = self.running()
             rows, more, last = [self.row(lane) for lane in running[-most:]], map(Text, self.more(running, most)), Text(self.line())
-        for columns in FITTING:
-            places = [COLUMNS.index(column) for column in columns]
-            table = plain_table(columns, [[row[i] for i in places] for row in rows])
-            if console.measure(table, options=console.options.update(width=1000)).maximum <= console.width:
-                break
+        table, _ = fitting(console, COLUMNS, rows, DROPS)
         return Group(last, table, *more) if rows else last  # the last lines are cut off where there are too many
 
 

@@ -54,18 +54,24 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int
     return table
 
 
-def print_fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], drop: Sequence[str]) -> None:
-    """A table without as many of the columns `drop` as a narrow terminal has no room for, and a line that names those."""
-    out, gone = console(), 0
-    while True:
-        kept = [i for i, column in enumerate(columns) if column not in drop[:gone]]
+def fitting(out: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], drops: Sequence[Sequence[str]]) -> tuple[Table, list[str]]:
+    """The table without as many of the groups of columns `drops` as `out` has no room for, and the columns that are left out."""
+    for count in range(len(drops) + 1):
+        gone = [column for group in drops[:count] for column in group]
+        kept = [i for i, column in enumerate(columns) if column not in gone]
         table = plain_table([columns[i] for i in kept], [[row[i] for i in kept] for row in rows])
-        if gone == len(drop) or out.measure(table, options=out.options.update(width=1000)).maximum <= out.width:
+        if out.measure(table, options=out.options.update(width=1000)).maximum <= out.width:
             break
-        gone += 1
+    return table, gone
+
+
+def print_fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], drop: Sequence[str]) -> None:
+    """The table that fits, and a line that names the columns it is without."""
+    out = console()
+    table, gone = fitting(out, columns, rows, [[column] for column in drop])
     out.print(table)
     if gone:
-        out.print(f"No room for {', '.join(drop[:gone])}: widen the terminal, or use --json.", markup=False)
+        out.print(f"No room for {', '.join(gone)}: widen the terminal, or use --json.", markup=False)
 
 
 def print_classes(rows: Sequence[ClassRow]) -> None:

@@ -13,7 +13,7 @@ from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.fitted import Fit
 from class_uncertainty.training.folds import FOLDS, folded, pooled
 from class_uncertainty.training.keys import lane_key
-from class_uncertainty.training.loop import Done, Progress, Unseen, default_device, fit
+from class_uncertainty.training.loop import Done, Unseen, default_device, fit
 
 
 def networks(dataset: Dataset) -> int:
@@ -21,16 +21,7 @@ def networks(dataset: Dataset) -> int:
     return FOLDS if dataset.test is None else 1
 
 
-def measured(
-    store: Store,
-    dataset: Dataset,
-    recipe: Recipe,
-    estimator: str,
-    members: int,
-    seed: int = 0,
-    progress: Progress | None = None,
-    **options: Any,
-) -> Estimate:
+def measured(store: Store, dataset: Dataset, recipe: Recipe, estimator: str, members: int, seed: int = 0, **options: Any) -> Estimate:
     """The estimate, from the store or trained now; `options` go to fit().
 
     Its members' results are stored as the naive lanes they are; without a test split the errors are those of one naive lane by folds.
@@ -40,9 +31,9 @@ def measured(
     key = estimate_key(estimator, keys)
     found = store.get_estimate(key)
     if found is None:
-        folds = () if dataset.test else tuple(run(store, dataset, [Lane("naive", seed)], recipe, None, progress, **options))
+        folds = () if dataset.test else tuple(run(store, dataset, [Lane("naive", seed)], recipe, None, **options))
         done: Done = lambda at, result, _: store.add(keys[at], dataset.fingerprint, result)  # noqa: E731
-        found = estimate(dataset, estimator, members, recipe, seed, progress=progress, done=done if dataset.test else None, **options)
+        found = estimate(dataset, estimator, members, recipe, seed, done=done if dataset.test else None, **options)
         found = replace(found, results=folds or found.results)
         store.add_estimate(key, dataset.fingerprint, found)
     forget(options.get("checkpoints"), dataset, lanes, recipe)
@@ -54,44 +45,26 @@ def missing(store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recip
     return [lane for lane in lanes if store.get(_key(dataset, lane, recipe, stats)) is None]
 
 
-def run(
-    store: Store,
-    dataset: Dataset,
-    lanes: Sequence[Lane],
-    recipe: Recipe,
-    stats: Stats | None,
-    progress: Progress | None = None,
-    **options: Any,
-) -> list[Result]:
+def run(store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, **options: Any) -> list[Result]:
     """The lanes' results in order, from the store or trained now; `options` go to fit()."""
     todo = missing(store, dataset, lanes, recipe, stats)
     if todo:
-        (train if dataset.test else _train_folds)(store, dataset, todo, recipe, stats, progress, **options)
+        (train if dataset.test else _train_folds)(store, dataset, todo, recipe, stats, **options)
     forget(options.get("checkpoints"), dataset, lanes, recipe, stats, folds=dataset.test is None)
     return [result for lane in lanes if (result := store.get(_key(dataset, lane, recipe, stats)))]
 
 
-def train(
-    store: Store,
-    dataset: Dataset,
-    lanes: Sequence[Lane],
-    recipe: Recipe,
-    stats: Stats | None,
-    progress: Progress | None = None,
-    **options: Any,
-) -> Fit:
+def train(store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, **options: Any) -> Fit:
     """fit() on all training examples, with every result that was judged stored as its stack ends."""
 
     def done(at: int, result: Result, _: Unseen) -> None:
         if dataset.test:
             store.add(_key(dataset, lanes[at], recipe, stats), dataset.fingerprint, result)
 
-    return fit(dataset.train, lanes, recipe=recipe, stats=stats, test=dataset.test, progress=progress, done=done, **options)
+    return fit(dataset.train, lanes, recipe=recipe, stats=stats, test=dataset.test, done=done, **options)
 
 
-def _train_folds(
-    store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, progress: Progress | None, **options: Any
-) -> None:
+def _train_folds(store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, **options: Any) -> None:
     """Every lane once for each fold, and its pooled result stored as the last of them ends."""
     ended: dict[int, dict[int, tuple[Result, Unseen]]] = {i: {} for i in range(len(lanes))}
 
@@ -104,7 +77,7 @@ def _train_folds(
             store.add(_key(dataset, lanes[i], recipe, stats), dataset.fingerprint, pooled(dataset.train, results, probabilities))
 
     parts = [part for lane in lanes for part in folded(lane)]
-    fit(dataset.train, parts, recipe=recipe, stats=stats, progress=progress, done=done, **options)
+    fit(dataset.train, parts, recipe=recipe, stats=stats, done=done, **options)
 
 
 def _key(dataset: Dataset, lane: Lane, recipe: Recipe, stats: Stats | None) -> str:

@@ -43,6 +43,12 @@ class Draws:
     mirrored: NDArray[np.bool_]
 
 
+def augmented(x: Tensor, shifts: Tensor, mirrored: Tensor, recipe: Recipe) -> Tensor:
+    """(M, ...) cropped and mirrored where the recipe says so."""
+    x = crop(x, shifts, recipe.crop) if recipe.crop else x
+    return flip(x, mirrored) if recipe.flip else x
+
+
 def fallback(what: str, why: object) -> None:
     """Said once, where something faster cannot be had here."""
     reason = (str(why) or type(why).__name__).splitlines()[0]
@@ -128,14 +134,13 @@ class Program:
         return torch.stack([self.loss, 100 * self.wrong]) / self.length
 
     def _step(self, size: int) -> None:
-        lanes, recipe = self.stack.lanes, self.recipe
+        lanes = self.stack.lanes
         now = self.at + self.places[:size]
         chosen = self.order.index_select(1, now)  # (lanes, B)
         x = self.examples.inputs[chosen.flatten()]  # (lanes * B, ...)
-        if recipe.crop:
-            x = crop(x, self.shifts.index_select(1, now).flatten(0, 1), recipe.crop)
-        if recipe.flip:
-            x = flip(x, self.mirrored.index_select(1, now).flatten())
+        if self.recipe.crop or self.recipe.flip:
+            shifts, mirrored = self.shifts.index_select(1, now), self.mirrored.index_select(1, now)
+            x = augmented(x, shifts.flatten(0, 1), mirrored.flatten(), self.recipe)
         x = self.examples.standardise(x).unflatten(0, (lanes, size)).transpose(0, 1).flatten(1, 2)
         labels = self.examples.labels[chosen]
         with precision(self.stack):
@@ -150,7 +155,10 @@ class Program:
 
     def _capture(self) -> None:
         """One step as a CUDA graph: a small network's hundreds of kernels then cost the GPU's time, not Python's."""
-        kept = [tensor.clone() for tensor in self._state()]
+        with self._put_back():
+            self._try_graph()
+
+    def _try_graph(self) -> None:
         try:
             self._warm_up()
         except torch.OutOfMemoryError:
@@ -172,23 +180,19 @@ class Program:
             raise
         except RuntimeError as error:
             fallback("a training step cannot be captured as a CUDA graph", error)
-        for tensor, value in zip(self._state(), kept, strict=True):
-            tensor.copy_(value)
 
     def _compile(self) -> None:
         """By torch.compile, where it works: it needs a C++ compiler."""
         if not any(map(shutil.which, ("g++", "clang++", "c++", "cl"))):
             return
-        kept = [tensor.clone() for tensor in self._state()]
         self.forward = torch.compile(self.stack)
-        try:
-            self._step(self.batch)
-        except Exception as error:  # a compiler raises nearly anything
-            _failed["compile"] = True
-            self.forward = self.stack
-            fallback("torch.compile does not work here", error)
-        for tensor, value in zip(self._state(), kept, strict=True):
-            tensor.copy_(value)
+        with self._put_back():
+            try:
+                self._step(self.batch)
+            except Exception as error:  # a compiler raises nearly anything
+                _failed["compile"] = True
+                self.forward = self.stack
+                fallback("torch.compile does not work here", error)
 
     def _warm_up(self) -> None:
         """Whatever is compiled or chosen at a first call."""
@@ -199,6 +203,14 @@ class Program:
                 self.at.zero_()
                 self._step(self.batch)
         torch.cuda.current_stream().wait_stream(side)
+
+    @contextmanager
+    def _put_back(self) -> Iterator[None]:
+        """What steps that are only tried change."""
+        kept = [tensor.clone() for tensor in self._state()]
+        yield
+        for tensor, value in zip(self._state(), kept, strict=True):
+            tensor.copy_(value)
 
     def _state(self) -> list[Tensor]:
         return [*(p.data for p in self.stack.parameters()), *self.stack.buffers(), *self.optimiser.momenta]
@@ -221,9 +233,7 @@ def precision(stack: Stack) -> Iterator[None]:
 def settle(stack: Stack, network: str, device: str) -> Stack:
     """The stack on its device, in the fastest form that works there."""
     stack = stack.to(device)
-    if not device.startswith("cuda"):
-        return stack
-    if not NETWORKS[network].images:
+    if device != "cuda" or not NETWORKS[network].images:
         return stack
     stack.bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
     if not stack.bf16:

@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from class_uncertainty.data import Data
-from class_uncertainty.data.augmentation import crop, flip
-from class_uncertainty.training.engine import precision, settle
+from class_uncertainty.training.engine import augmented, precision, settle
 from class_uncertainty.training.networks import NETWORKS, WIDEST, Classifier, Standardise
 from class_uncertainty.training.recipe import Lane, Recipe, Result
 from class_uncertainty.training.stack import Stack, State, stacked
-from class_uncertainty.training.streams import stream
+from class_uncertainty.training.streams import draw_augmentation
 
 
 def width_of(network: str, device: str) -> int:
@@ -65,12 +64,8 @@ class Fit:
         return sum(self._softmax(stack, group, self._view(inputs, view)) for view in range(views)) / np.float32(views)  # type: ignore[return-value]
 
     def _view(self, inputs: Tensor, view: int) -> Tensor:
-        pad, count = self.recipe.crop, len(inputs)
-        if pad:
-            inputs = crop(inputs, torch.from_numpy(stream(view, "crop").integers(0, 2 * pad + 1, (count, 2))).to(self.device), pad)
-        if self.recipe.flip:
-            inputs = flip(inputs, torch.from_numpy(stream(view, "flip").random(count) < 0.5).to(self.device))
-        return inputs
+        shifts, mirrored = draw_augmentation(view, 0, len(inputs), self.recipe.crop)
+        return augmented(inputs, torch.from_numpy(shifts).to(self.device), torch.from_numpy(mirrored).to(self.device), self.recipe)
 
     def _softmax(self, stack: Stack, group: Sequence[Lane], inputs: Tensor) -> NDArray[np.float32]:
         scale = torch.tensor([lane.value.scale for lane in group], device=self.device).view(-1, 1, 1)

@@ -26,7 +26,7 @@ from class_uncertainty.training.folds import held_out
 from class_uncertainty.training.keys import lane_key
 from class_uncertainty.training.recipe import Lane, Result, describe
 from class_uncertainty.training.stack import SGD, Stack, State, stacked
-from class_uncertainty.training.streams import draw_order, stream
+from class_uncertainty.training.streams import draw_augmentation, draw_order, stream
 
 
 @dataclass(frozen=True)
@@ -204,9 +204,7 @@ class Source:
     def draw(self, epoch: int, chosen: Plan, length: int, pad: int) -> tuple[NDArray, NDArray, NDArray]:
         """An epoch's examples (length,), crop offsets (length, 2) and flips (length,)."""
         order = draw_order(stream(self.lane.seed, "order", epoch), self.labels, chosen.alpha, chosen.natural, length)
-        shifts = stream(self.lane.seed, "crop", epoch).integers(0, 2 * pad + 1, (length, 2))
-        mirrored = stream(self.lane.seed, "flip", epoch).random(length) < 0.5
-        return self.kept[order], shifts, mirrored
+        return self.kept[order], *draw_augmentation(self.lane.seed, epoch, length, pad)
 
 
 def _drawn(sources: Sequence[Source], epoch: int, epochs: int, length: int, pad: int) -> tuple[list[Plan], Draws]:

@@ -23,6 +23,12 @@ def draw_order(rng: np.random.Generator, labels: NDArray[np.int64], alpha: NDArr
     return by_class[(np.cumsum(counts) - counts)[drawn] + within]
 
 
+def draw_augmentation(seed: int, epoch: int, length: int, pad: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Crop offsets (length, 2) within a border of `pad`, and flips (length,)."""
+    shifts = stream(seed, "crop", epoch).integers(0, 2 * pad + 1, (length, 2))
+    return shifts, stream(seed, "flip", epoch).random(length) < 0.5
+
+
 def initial_state(module: nn.Module, seed: int) -> dict[str, NDArray[np.float32]]:
     """He's normal for convolutions, torch's uniform for linear layers, one and zero for batch norm; in the order of the module."""
     rng, state = stream(seed, "initialisation"), {}
