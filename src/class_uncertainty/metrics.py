@@ -46,6 +46,26 @@ def evaluate(probabilities: NDArray, labels: NDArray[np.int64], counts: ArrayLik
     )
 
 
+def rank_correlation(a: ArrayLike, b: ArrayLike, given: ArrayLike | None = None) -> float | None:
+    """Spearman's rho of a and b; with `given`, of what is left of their ranks once `given`'s are taken out by least squares.
+
+    None where nothing is left to correlate: a side is constant, or is ranked as `given` is.
+    """
+    from scipy.stats import rankdata
+
+    ranks = [rankdata(values) for values in (a, b)]
+    ranks = [rank - rank.mean() for rank in ranks]
+    if given is not None:
+        known = rankdata(given)
+        known = known - known.mean()
+        if known.any():
+            ranks = [rank - known * (rank @ known) / (known @ known) for rank in ranks]
+    sizes = [np.sqrt(rank @ rank) for rank in ranks]
+    if min(sizes) < 1e-9 * len(ranks[0]):
+        return None
+    return float(np.clip(ranks[0] @ ranks[1] / (sizes[0] * sizes[1]), -1, 1))
+
+
 def _group(errors: NDArray) -> float | None:
     return float(errors.mean()) if len(errors) else None
 

@@ -8,9 +8,22 @@ import pytest
 from contracts import EXAMPLES, LONG_TAIL, UNORDERED, measure_checks, verify
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 
 from class_uncertainty import MEASURES, InputError, Stats, class_uncertainty, normalise
-from class_uncertainty.measures.stats import Measure, cardinality, effective, mix, uncertainty, uniform
+from class_uncertainty.measures import measure_named
+from class_uncertainty.measures.stats import (
+    Measure,
+    cardinality,
+    effective,
+    geometric,
+    mix,
+    power,
+    product,
+    surprisal,
+    uncertainty,
+    uniform,
+)
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 
@@ -21,6 +34,17 @@ pytestmark = pytest.mark.usefixtures("no_global_random")
 )
 def test_contract(name, check):
     verify(name, check, MEASURES[name])
+
+
+POWERS = {name: measure_named(name) for name in ("uncertainty^0.5", "uncertainty^2", "cardinality^0.5", "surprisal^0.5", "effective^0.3")}
+
+
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [pytest.param(name, check, id=f"{name}-{check.__name__}") for name, row in POWERS.items() for check in measure_checks(row)],
+)
+def test_contract_of_powers(name, check):
+    check(POWERS[name])
 
 
 FORMULAS = {
@@ -87,6 +111,101 @@ def test_mix_needs_uncertainty_if_a_part_does():
     assert mix(uncertainty, uniform, 0.5).uses_uncertainty
     assert mix(uniform, uncertainty, 0.5).uses_uncertainty
     assert not mix(uniform, cardinality(), 0.5).uses_uncertainty
+
+
+@pytest.mark.parametrize(("name", "gamma"), [("mix", 0.5), ("mix-0.3", 0.3), ("mix-0.7", 0.7)])
+def test_mixes_of_the_table(name, gamma):
+    """gamma of uncertainty, the rest of the effective number, as in the supplement."""
+    for stats in EXAMPLES:
+        inverse = [(1 - 0.9999) / (1 - 0.9999 ** int(n)) for n in stats.counts]
+        pairs = zip(stats.uncertainty, inverse, strict=True)
+        expected = [gamma * u / sum(stats.uncertainty) + (1 - gamma) * e / sum(inverse) for u, e in pairs]
+        np.testing.assert_allclose(MEASURES[name](stats), expected, rtol=1e-10)
+
+
+def test_product_and_geometric_mean():
+    """u / N_c, and its square root."""
+    for stats in EXAMPLES:
+        expected = [u / n for u, n in zip(stats.uncertainty, stats.counts, strict=True)]
+        np.testing.assert_allclose(MEASURES["product"](stats), expected, rtol=1e-14)
+        np.testing.assert_allclose(MEASURES["geometric"](stats), [math.sqrt(v) for v in expected], rtol=1e-14)
+
+
+def test_hand_computed_product():
+    """0.2 / 4 and 0.1 / 1: the rare class counts twice as much, in the geometric mean by a factor of sqrt(2)."""
+    stats = Stats([4, 1], [0.2, 0.1])
+    np.testing.assert_allclose(MEASURES["product"](stats), [0.05, 0.1], rtol=1e-15)
+    assert np.divide(*MEASURES["geometric"](stats)[::-1]) == pytest.approx(math.sqrt(2))
+
+
+def test_geometric_mean_with_itself_is_itself():
+    np.testing.assert_allclose(geometric(surprisal, surprisal)(LONG_TAIL), surprisal(LONG_TAIL), rtol=1e-14)
+
+
+@pytest.mark.parametrize("combine", [product, geometric])
+def test_products_need_uncertainty_if_a_part_does(combine):
+    assert combine(uncertainty, uniform).uses_uncertainty
+    assert combine(uniform, uncertainty).uses_uncertainty
+    assert not combine(uniform, cardinality()).uses_uncertainty
+    assert power(combine(uniform, uncertainty), 2).uses_uncertainty
+
+
+@pytest.mark.parametrize("exponent", [-1, 0, 0.5, 1, 2])
+def test_power(exponent):
+    for stats in EXAMPLES:
+        np.testing.assert_allclose(power(uncertainty, exponent)(stats), [u**exponent for u in stats.uncertainty], rtol=1e-14)
+    assert power(uncertainty, exponent).uses_uncertainty
+    assert not power(uniform, exponent).uses_uncertainty
+
+
+def test_power_0_is_uniform_and_1_is_itself():
+    assert power(uncertainty, 0)(LONG_TAIL).tolist() == uniform(LONG_TAIL).tolist()
+    assert power(uncertainty, 1)(LONG_TAIL).tolist() == uncertainty(LONG_TAIL).tolist()
+
+
+def test_a_power_of_cardinality_is_cardinality_of_that_power():
+    """1 / N_c ** 0.3 by two ways, and one name."""
+    a, b = power(cardinality(), 0.3), cardinality(0.3)
+    np.testing.assert_allclose(a(LONG_TAIL), b(LONG_TAIL), rtol=1e-14)
+    assert a.name == b.name == "cardinality^0.3"
+
+
+@pytest.mark.parametrize("exponent", [math.inf, -math.inf, math.nan])
+def test_power_refuses(exponent):
+    with pytest.raises(InputError, match=rf"^power is {exponent}: it must be a finite number\.$"):
+        power(uniform, exponent)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_measure_by_name(name):
+    assert measure_named(name) is MEASURES[name]
+    np.testing.assert_allclose(measure_named(f"{name}^0.5")(LONG_TAIL), np.sqrt(MEASURES[name](LONG_TAIL)), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("uncertanty", ("unknown measure 'uncertanty'", "did you mean 'uncertainty'?", "There are uniform, ", ", geometric")),
+        ("uncertanty^2", ("unknown measure 'uncertanty'", "There are uniform, ")),
+        ("", ("unknown measure ''", "There are uniform, ")),
+        ("^2", ("unknown measure ''", "There are uniform, ")),
+        ("mix^", ("'mix^'", "the power ''", "a number", "mix^0.5")),
+        ("mix^half", ("'mix^half'", "the power 'half'", "a number", "mix^0.5")),
+        ("mix^1,5", ("the power '1,5'", "a number")),
+        ("mix^inf", ("power is inf", "finite")),
+        ("mix^nan", ("power is nan", "finite")),
+    ],
+)
+def test_name_refused(name, parts):
+    with refused(*parts):
+        measure_named(name)
+
+
+def test_measures_have_names_of_their_own():
+    """A stored result is read by its measure's name."""
+    names = [measure.name for measure in MEASURES.values()]
+    assert len(set(names)) == len(names)
+    assert len({measure.about for measure in MEASURES.values()}) == len(names)
 
 
 @pytest.mark.parametrize("gamma", [-0.1, 1.1, math.nan])

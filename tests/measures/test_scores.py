@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from scipy.stats import entropy
 
 from class_uncertainty import InputError, aleatoric, class_uncertainty, epistemic, kwon, predictive
-from class_uncertainty.measures import SCORES
+from class_uncertainty.measures import SCORES, class_means, least_confidence, true_class
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
+LABELS = np.random.default_rng(1).permutation(np.arange(40) % 7)
 
 
 def members(seed=0, shape=(5, 40, 7), concentration=0.3):
@@ -33,6 +34,66 @@ def test_epistemic_is_the_mean_divergence_from_the_mean():
     """The mutual information written otherwise: mean_t KL(p_t || mean p)."""
     p = members()
     np.testing.assert_allclose(epistemic(p), np.mean([entropy(member, p.mean(axis=0), axis=-1) for member in p], axis=0), rtol=1e-10)
+
+
+def test_least_confidence_is_one_minus_the_largest_mean():
+    p = members()
+    expected = [1 - max(sum(p[t, n, c] for t in range(5)) / 5 for c in range(7)) for n in range(40)]
+    np.testing.assert_allclose(least_confidence(p), expected, atol=1e-14)
+
+
+def test_true_class_is_one_minus_the_mean_of_the_label():
+    p = members()
+    expected = [1 - sum(p[t, n, LABELS[n]] for t in range(5)) / 5 for n in range(40)]
+    np.testing.assert_allclose(true_class(p, LABELS), expected, atol=1e-14)
+
+
+def test_true_class_sees_an_error_that_entropy_does_not():
+    """Sure and wrong: no entropy, all of the doubt; and it is least confidence where the members are right."""
+    p = np.array([[[1.0, 0.0], [1.0, 0.0], [0.6, 0.4]]])
+    assert predictive(p)[:2].tolist() == [0, 0]
+    np.testing.assert_allclose(true_class(p, [1, 0, 0]), [1, 0, 0.4], atol=1e-15)
+    np.testing.assert_allclose(least_confidence(p), [0, 0, 0.4], atol=1e-15)
+
+
+def test_least_confidence_and_true_class_stay_within_their_bounds():
+    """Rounding takes no score below 0; nothing is less sure than an equal share."""
+    for classes in (2, 3, 7, 10):
+        p = members(classes, (5, 40, classes), 0.05)
+        labels = p.mean(axis=0).argmax(axis=-1)
+        for u in (least_confidence(p), true_class(p, labels)):
+            assert (u >= 0).all()
+            assert (u <= 1 - 1 / classes + 1e-12).all()
+        np.testing.assert_allclose(least_confidence(p), true_class(p, labels), atol=1e-15)
+    sure = np.full((3, 1, 2), [1 + 1e-9, 0.0])
+    assert least_confidence(sure).tolist() == true_class(sure, [0]).tolist() == [0]
+
+
+BY_NAME = {  # what each row of SCORES is, from SciPy and NumPy alone
+    "predictive": lambda p, y: entropy(p.mean(axis=0), axis=-1),
+    "aleatoric": lambda p, y: np.mean([entropy(member, axis=-1) for member in p], axis=0),
+    "epistemic": lambda p, y: np.mean([entropy(member, p.mean(axis=0), axis=-1) for member in p], axis=0),
+    "kwon-aleatoric": lambda p, y: [np.trace(kwon_matrices(p[:, n])[0]) for n in range(p.shape[1])],
+    "kwon-epistemic": lambda p, y: [np.trace(kwon_matrices(p[:, n])[1]) for n in range(p.shape[1])],
+    "least-confidence": lambda p, y: 1 - np.max(np.average(p, axis=0), axis=1),
+    "true-class": lambda p, y: [1 - np.average(p[:, n, y[n]]) for n in range(p.shape[1])],
+}
+
+
+def test_every_score_has_a_reference():
+    assert set(BY_NAME) == set(SCORES)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_score_by_name(name):
+    p = members()
+    np.testing.assert_allclose(SCORES[name](p, LABELS), BY_NAME[name](p, LABELS), rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_only_one_score_looks_at_the_labels(name):
+    p = members()
+    assert np.array_equal(SCORES[name](p, LABELS), SCORES[name](p, (LABELS + 1) % 7)) == (name != "true-class")
 
 
 def kwon_matrices(p):
@@ -90,10 +151,10 @@ def test_hand_computed_extremes():
 
 
 def test_order_of_members_and_classes_does_not_matter(rng):
-    p = members()
-    moved = p[rng.permutation(5)][..., rng.permutation(7)]
+    p, order = members(), rng.permutation(7)
+    moved = p[rng.permutation(5)][..., order]
     for score in SCORES.values():
-        np.testing.assert_allclose(score(moved), score(p), atol=1e-12)
+        np.testing.assert_allclose(score(moved, np.argsort(order)[LABELS]), score(p, LABELS), atol=1e-12)
 
 
 DTYPES = {
@@ -116,19 +177,21 @@ def test_every_floating_type_agrees_within_its_resolution(kind):
     p, labels = members(concentration=1.0), np.arange(40) % 7
     tolerance = 7 * math.log(7) * resolution
     for score in SCORES.values():
-        u = score(convert(p))
+        u = score(convert(p), torch.tensor(labels))
         assert u.dtype == np.float64
-        np.testing.assert_allclose(u, score(p), atol=tolerance)
+        np.testing.assert_allclose(u, score(p, labels), atol=tolerance)
     np.testing.assert_allclose(class_uncertainty(convert(p), torch.tensor(labels)), class_uncertainty(p, labels), atol=tolerance)
 
 
 def test_class_uncertainty_is_the_mean_over_each_class():
     """Eq. 9 by a plain loop, for every score."""
-    p, labels = members(), np.random.default_rng(1).permutation(np.arange(40) % 7)
+    p, labels = members(), LABELS
     for score in SCORES.values():
-        u = score(p)
+        u = score(p, labels)
         expected = [sum(u[i] for i in range(40) if labels[i] == c) / sum(labels == c) for c in range(7)]
-        np.testing.assert_allclose(class_uncertainty(p, labels, score), expected, rtol=1e-12)
+        np.testing.assert_allclose(class_means(u, labels, 7), expected, rtol=1e-12)
+    for score in (predictive, aleatoric, epistemic, least_confidence):
+        assert np.array_equal(class_uncertainty(p, labels, score), class_means(score(p), labels, 7))
 
 
 def test_class_uncertainty_uses_the_predictive_score():
@@ -169,7 +232,11 @@ REFUSED = {
     "truth values": (np.ones((1, 3, 2), dtype=bool), r"^probabilities are bool: "),
     "bfloat16 sum": (torch.full((1, 1, 2), 0.6, dtype=torch.bfloat16), r"sum to 1\.2"),
 }
-FUNCTIONS = {**SCORES, "kwon": kwon, "class_uncertainty": lambda p: class_uncertainty(p, np.arange(40) % 7)}
+FUNCTIONS = {
+    **{name: lambda p, score=score: score(p, np.arange(40) % 7) for name, score in SCORES.items()},
+    "kwon": kwon,
+    "class_uncertainty": lambda p: class_uncertainty(p, np.arange(40) % 7),
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -197,3 +264,10 @@ def test_labels_refused(case):
     labels, message = LABELS_REFUSED[case]
     with pytest.raises(InputError, match=message):
         class_uncertainty(members(), labels)
+
+
+@pytest.mark.parametrize("case", [case for case in LABELS_REFUSED if case != "a class without examples"])
+def test_labels_of_the_true_class_refused(case):
+    labels, message = LABELS_REFUSED[case]
+    with pytest.raises(InputError, match=message):
+        true_class(members(), labels)

@@ -7,9 +7,11 @@ from class_uncertainty.measures.scores import (
     class_uncertainty,
     epistemic,
     kwon,
+    least_confidence,
     predictive,
+    true_class,
 )
-from class_uncertainty.measures.stats import MEASURES, Measure, Stats, Vector, digest, normalise
+from class_uncertainty.measures.stats import MEASURES, Measure, Stats, Vector, digest, measure_named, normalise
 
 __all__ = [
     "MEASURES",
@@ -23,6 +25,9 @@ __all__ = [
     "digest",
     "epistemic",
     "kwon",
+    "least_confidence",
+    "measure_named",
     "normalise",
     "predictive",
+    "true_class",
 ]

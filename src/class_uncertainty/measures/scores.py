@@ -1,6 +1,7 @@
 """From the probabilities of T members to how uncertain they are about each example, and about each class."""
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -38,12 +39,27 @@ def kwon(p: Probabilities) -> tuple[Scores, Scores]:
     return 1.0 - (p**2).sum(axis=-1).mean(axis=0), ((p - p.mean(axis=0)) ** 2).sum(axis=-1).mean(axis=0)
 
 
-def class_uncertainty(p: Probabilities, labels: Any, score: Callable[[Probabilities], Scores] = predictive) -> Vector:
-    """(1 / N_c) sum of u over the examples of class c (Eq. 9): (T, N, C), (N,) -> (C,), not normalised."""
+def least_confidence(p: Probabilities) -> Scores:
+    """1 - max_c of mean_t p_t."""
+    return np.maximum(1.0 - check_probabilities(p).mean(axis=0).max(axis=-1), 0.0)
+
+
+def true_class(p: Probabilities, labels: Any) -> Scores:
+    """1 - mean_t p_t of the example's own class: high where the members are wrong, however sure they are."""
+    mean = check_probabilities(p).mean(axis=0)
+    labels = check_labels(labels, *mean.shape)
+    return np.maximum(1.0 - mean[np.arange(len(mean)), labels], 0.0)
+
+
+def class_uncertainty(p: Probabilities, labels: Any, score: Callable[..., Scores] = predictive) -> Vector:
+    """(1 / N_c) sum of u over the examples of class c (Eq. 9): (T, N, C), (N,) -> (C,), not normalised.
+
+    `score` is a function of p, or of p and labels as the rows of SCORES are.
+    """
     if not callable(score):
         raise InputError(f"score is {score!r}: give a function, as predictive, aleatoric or epistemic.")
     classes = np.shape(p)[-1] if np.ndim(p) == 3 else 0
-    return class_means(score(p), labels, classes)
+    return class_means(score(p, labels) if len(signature(score).parameters) > 1 else score(p), labels, classes)
 
 
 def class_means(u: Scores, labels: Any, classes: int) -> Vector:
@@ -112,4 +128,12 @@ def _as_float64(p: Probabilities) -> tuple[NDArray[np.float64], float]:
     return array.astype(np.float64), float(np.finfo(array.dtype).eps)
 
 
-SCORES: dict[str, Callable[[Probabilities], Scores]] = {"predictive": predictive, "aleatoric": aleatoric, "epistemic": epistemic}
+SCORES: dict[str, Callable[[Probabilities, Any], Scores]] = {  # (T, N, C), labels (N,) -> (N,)
+    "predictive": lambda p, labels: predictive(p),
+    "aleatoric": lambda p, labels: aleatoric(p),
+    "epistemic": lambda p, labels: epistemic(p),
+    "kwon-aleatoric": lambda p, labels: kwon(p)[0],
+    "kwon-epistemic": lambda p, labels: kwon(p)[1],
+    "least-confidence": lambda p, labels: least_confidence(p),
+    "true-class": true_class,
+}

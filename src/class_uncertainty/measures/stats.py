@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, unknown
 
 Vector = NDArray[np.float64]  # (C,)
 
@@ -61,7 +61,13 @@ class Measure:
     def __call__(self, stats: Stats) -> Vector:
         if self.uses_uncertainty and stats.uncertainty is None:
             raise InputError(f"measure {self.name!r} needs class uncertainties: give stats=cu.estimate(data).stats.")
-        return self.formula(stats)
+        with np.errstate(all="ignore"):
+            mu = self.formula(stats)
+        if not np.isfinite(mu).all() or (mu <= 0).any():
+            raise InputError(
+                f"measure {self.name!r} is not finite and above 0 for every class of these data: choose another, or a lower power."
+            )
+        return mu
 
 
 def cardinality(power: float = 1.0) -> Measure:
@@ -88,6 +94,27 @@ def mix(a: Measure, b: Measure, gamma: float) -> Measure:
         lambda stats: gamma * normalise(a(stats)) + (1 - gamma) * normalise(b(stats)),
         uses_uncertainty=a.uses_uncertainty or b.uses_uncertainty,
     )
+
+
+def product(a: Measure, b: Measure) -> Measure:
+    """a b."""
+    uses = a.uses_uncertainty or b.uses_uncertainty
+    return Measure(f"product({a.name}, {b.name})", f"{a.name} times {b.name}", lambda stats: a(stats) * b(stats), uses)
+
+
+def power(measure: Measure, exponent: float) -> Measure:
+    """measure ** exponent: 0 is uniform, under 1 flatter, over 1 steeper."""
+    if not np.isfinite(exponent):
+        raise InputError(f"power is {exponent}: it must be a finite number.")
+    name, uses = f"{measure.name}^{exponent:g}", measure.uses_uncertainty
+    return Measure(name, f"({measure.about}) ** {exponent:g}", lambda stats: measure(stats) ** exponent, uses)
+
+
+def geometric(a: Measure, b: Measure) -> Measure:
+    """sqrt(a b): the geometric mean."""
+    uses = a.uses_uncertainty or b.uses_uncertainty
+    name = f"geometric({a.name}, {b.name})"
+    return Measure(name, f"geometric mean of {a.name} and {b.name}", power(product(a, b), 1 / 2).formula, uses)
 
 
 def digest(uncertainty: Vector) -> str:
@@ -123,4 +150,22 @@ MEASURES: dict[str, Measure] = {
     "effective": effective(),
     "uncertainty": uncertainty,
     "mix": mix(uncertainty, effective(), 0.5),
+    "mix-0.3": mix(uncertainty, effective(), 0.3),
+    "mix-0.7": mix(uncertainty, effective(), 0.7),
+    "product": product(uncertainty, cardinality()),
+    "geometric": geometric(uncertainty, cardinality()),
 }
+
+
+def measure_named(name: str) -> Measure:
+    """A row of MEASURES, or 'row^power'."""
+    row, hat, exponent = name.partition("^")
+    if row not in MEASURES:
+        raise unknown("measure", row, MEASURES)
+    if not hat:
+        return MEASURES[row]
+    try:
+        number = float(exponent)
+    except ValueError:
+        raise InputError(f"measure {name!r} has the power {exponent!r}: it must be a number, as in {row}^0.5.") from None
+    return power(MEASURES[row], number)
