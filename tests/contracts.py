@@ -25,7 +25,7 @@ from torch.nn import functional as F
 
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Measure, Stats, class_uncertainty, normalise
-from class_uncertainty.methods import METHODS, Method, Plan, plan
+from class_uncertainty.methods import METHODS, Knob, Method, Plan, plan
 
 Check = Callable[[Any], None]
 
@@ -41,6 +41,14 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("uniform", "check_measure_falls_as_counts_grow"): "the same for every class by definition",
     ("uniform", "check_measure_moves_with_duplicates"): "it does not look at the data",
     ("mix", "check_measure_unmoved_by_duplicates"): "half of it is the effective number, which counts duplicates",
+    ("mix-0.3", "check_measure_unmoved_by_duplicates"): "seven tenths of it are the effective number, which counts duplicates",
+    ("mix-0.7", "check_measure_unmoved_by_duplicates"): "three tenths of it are the effective number, which counts duplicates",
+    ("product", "check_measure_unmoved_by_duplicates"): "one of its factors is 1 / N_c, which counts duplicates",
+    ("geometric", "check_measure_unmoved_by_duplicates"): "one of its factors is 1 / N_c, which counts duplicates",
+    ("2s-focal-bot", "check_weights_sum_to_the_classes"): "Bag-of-Tricks weighs by N_min / N_c, which is 1 at most",
+    ("2s-focal-bot", "check_first_stage_is_naive"): "Bag-of-Tricks has the focal loss in both stages",
+    ("2s-cb-focal-bot", "check_first_stage_is_naive"): "Bag-of-Tricks has the focal loss in both stages",
+    ("2s-ubrw-focal-bot", "check_first_stage_is_naive"): "the counterpart of 2s-cb-focal-bot: the focal loss in both stages",
     ("balanced-softmax", "check_margin_within_tau"): "its margin is -log prior as it is, for all logits",
     ("logit-adjust", "check_margin_within_tau"): "its margin is -log prior as it is, for all logits",
     ("vs", "check_margin_within_tau"): "its margin is -log prior as it is, for all logits",
@@ -196,27 +204,43 @@ def check_measure_unmoved_by_duplicates(measure: Measure) -> None:
 # Methods
 
 
+def with_stages(rows: dict[str, Method]) -> dict[str, Method]:
+    """The rows and the stages behind them, "crt/1" and so on: each is a training with plans of its own."""
+    return {name if number == 0 else f"{name}/{number}": method for name, row in rows.items() for number, method in enumerate(row.stages)}
+
+
 def method_checks(name: str, method: Method) -> Iterator[Check]:
+    """Of a row, or of a stage behind a row, whose name has a slash: it has no counterpart but the row's."""
     yield check_plan_units
+    yield check_weights_sum_to_the_classes
     yield check_plan_natural
     yield check_plan_follows_a_permutation
     yield check_plan_is_pure
     if method.knobs:
         yield check_knobs_reach_their_target
         yield check_swapping_for_the_same_vector
+    if any(free(each) for each in method.stages):
         yield check_using_the_same_vector
         yield check_using_reaches_every_knob
+    else:
+        yield check_using_is_refused
     if method.uses_uncertainty:
         yield check_method_asks_for_uncertainty
-        yield check_uncertainty_row_has_a_counterpart
     else:
         yield check_equal_counts_sample_and_weigh_naively
         if method.margin:
             yield check_equal_counts_have_equal_margins
-    if method.margin:
+    if method.uses_uncertainty and "/" not in name:
+        yield check_uncertainty_row_has_a_counterpart
+    if method.margin and method.level == "logits":
         yield check_margin_within_tau
-    if name.startswith("2s-"):
+    if name.startswith("2s-") and "/" not in name:
         yield check_first_stage_is_naive
+
+
+def free(method: Method) -> dict[str, Knob]:
+    """The knobs that another measure may drive."""
+    return {name: knob for name, knob in method.knobs.items() if not knob.fixed}
 
 
 @cache
@@ -233,7 +257,7 @@ def same_plan(a: Plan, b: Plan, tolerance: float = 0.0) -> bool:
 
 
 def check_plan_units(method: Method) -> None:
-    """At every epoch alpha is a distribution, w sums to C, and nothing is infinite."""
+    """At every epoch alpha is a distribution, no knob is on the wrong side of its rest, and nothing is infinite."""
     for stats, _, _, at in plans(method):
         classes = len(stats.counts)
         for vector in (at.alpha, at.weight, at.margin, at.divisor):
@@ -244,10 +268,15 @@ def check_plan_units(method: Method) -> None:
         assert (at.margin >= 0).all()
         assert (at.divisor >= 1).all()
         assert abs(at.alpha.sum() - 1) < 1e-12
-        assert abs(at.weight.sum() - classes) < 1e-10
         assert at.gamma >= 0
         assert at.gamma > 0 or not at.sigmoid
         assert at.scale == method.scale
+
+
+def check_weights_sum_to_the_classes(method: Method) -> None:
+    """Eq. 11, at every epoch."""
+    for stats, _, _, at in plans(method):
+        assert abs(at.weight.sum() - len(stats.counts)) < 1e-10
 
 
 def check_plan_natural(method: Method) -> None:
@@ -289,19 +318,29 @@ def check_swapping_for_the_same_vector(method: Method) -> None:
 
 
 def check_using_the_same_vector(method: Method) -> None:
-    """Method.using(a measure that returns the same vector) changes nothing."""
-    swapped = method.using(_twin(next(iter(method.knobs.values())).measure))
-    assert all(same_plan(plan(swapped, stats, epoch, epochs), at) for stats, epoch, epochs, at in plans(method))
+    """Method.using(a measure that returns the same vector) changes nothing, in any of its stages."""
+    driven = [knob.measure for each in method.stages for knob in free(each).values()]
+    for mine, theirs in zip(method.using(_twin(driven[0])).stages, method.stages, strict=True):
+        assert all(same_plan(plan(mine, stats, epoch, epochs), at) for stats, epoch, epochs, at in plans(theirs))
 
 
 def check_using_reaches_every_knob(method: Method) -> None:
-    """Method.using(measure) changes the measure of every knob, and nothing else."""
-    other = Measure("first", "the first class alone", lambda stats: np.where(np.arange(len(stats.counts)) == 0, 9.0, 1.0))
-    swapped = method.using(other)
-    assert swapped.knobs.keys() == method.knobs.keys()
-    assert all(knob.measure is other for knob in swapped.knobs.values())
-    back = replace(swapped, **method.knobs)
-    assert back == method
+    """Method.using(measure) changes the measure of every knob that is not fixed, in every stage, and nothing else."""
+    swapped = method.using(_FIRST)
+    for mine, theirs in zip(swapped.stages, method.stages, strict=True):
+        assert mine.knobs.keys() == theirs.knobs.keys()
+        assert all(mine.knobs[name].measure is _FIRST for name in free(theirs))
+        assert all(mine.knobs[name] is knob for name, knob in theirs.knobs.items() if knob.fixed)
+    stages = zip(swapped.then, method.then, strict=True)
+    then = tuple(replace(now, method=replace(now.method, **before.method.knobs)) for now, before in stages)
+    assert replace(swapped, **method.knobs, then=then) == method
+
+
+def check_using_is_refused(method: Method) -> None:
+    assert "knob" in _refusal(lambda: method.using(_FIRST))
+
+
+_FIRST = Measure("first", "the first class alone", lambda stats: np.where(np.arange(len(stats.counts)) == 0, 9.0, 1.0))
 
 
 def _twin(measure: Measure) -> Measure:
@@ -309,16 +348,29 @@ def _twin(measure: Measure) -> Measure:
 
 
 def check_method_asks_for_uncertainty(method: Method) -> None:
-    assert "uncertaint" in _refusal(lambda: plan(method, Stats([40, 7, 300]), 4, 5))
+    """The stages that need it do."""
+    asking = [each for each in method.stages if any(knob.measure.uses_uncertainty for knob in each.knobs.values())]
+    assert asking
+    for each in asking:
+        assert "uncertaint" in _refusal(lambda at=each: plan(at, Stats([40, 7, 300]), 4, 5))
 
 
 def check_uncertainty_row_has_a_counterpart(method: Method) -> None:
+    """A row that differs in the measure alone: the same stages, knobs, units and ramps, the same of everything else."""
     assert method.counterpart in METHODS
     other = METHODS[method.counterpart]
     assert not other.uses_uncertainty
-    assert other.knobs.keys() == method.knobs.keys()
-    for field in ("focal", "head", "scale", "beta", "reduction"):
-        assert getattr(other, field) == getattr(method, field), field
+    for mine, theirs in zip(method.stages, other.stages, strict=True):
+        assert mine.knobs.keys() == theirs.knobs.keys()
+        for name, knob in mine.knobs.items():
+            assert knob.ramp is theirs.knobs[name].ramp, name
+            assert knob.fixed == theirs.knobs[name].fixed, name
+            assert not knob.fixed or knob.measure.name == theirs.knobs[name].measure.name, name
+            if mine.level == "logits":  # DRO-LT's margins are as they are, or sum to 1: the paper's own choice
+                assert knob.unit.__name__ == theirs.knobs[name].unit.__name__, name
+        at_rest = dict.fromkeys(mine.knobs) | {"about": "", "counterpart": "", "then": ()}
+        assert replace(mine, **at_rest) == replace(theirs, **at_rest)
+    assert [replace(stage, method=Method()) for stage in method.then] == [replace(stage, method=Method()) for stage in other.then]
 
 
 def check_equal_counts_sample_and_weigh_naively(method: Method) -> None:
@@ -346,7 +398,15 @@ def check_margin_within_tau(method: Method) -> None:
 
 
 def check_first_stage_is_naive(method: Method) -> None:
-    """All of the plan is naive before the switch, the form of the loss included; epoch 160 of 200 is the first that is not."""
+    """All of the plan is naive before the switch, the form of the loss included; epoch 160 of 200 is the first that is not.
+
+    Where the second stage is a training of its own, the first is the naive method for as many epochs.
+    """
+    if method.then:
+        assert replace(method, about="", counterpart="", share=1.0, then=()) == Method()
+        assert method.share == 0.8
+        assert method.stages[1].knobs
+        return
     for stats in EXAMPLES:
         for epoch in range(200):
             at, naive = plan(method, stats, epoch, 200), plan(METHODS["naive"], stats, epoch, 200)

@@ -1,26 +1,33 @@
 """Methods: the contracts for every row of the table, and the published numbers written out."""
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from contracts import EXAMPLES, LONG_TAIL, UNORDERED, method_checks, same_plan, verify
+from contracts import EXAMPLES, LONG_TAIL, UNORDERED, free, method_checks, same_plan, verify, with_stages
 
-from class_uncertainty import METHODS, InputError, Method, Plan, Stats, plan
+from class_uncertainty import MEASURES, METHODS, InputError, Method, Plan, Stats, normalise, plan
 from class_uncertainty.methods import Focal, Knob, named
 from class_uncertainty.methods.knobs import always, late, late_linear, linear, to_classes
 from class_uncertainty.training import describe
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
+ROWS = with_stages(METHODS)
 
 
 @pytest.mark.parametrize(
     ("name", "check"),
-    [pytest.param(name, check, id=f"{name}-{check.__name__}") for name, row in METHODS.items() for check in method_checks(name, row)],
+    [pytest.param(name, check, id=f"{name}-{check.__name__}") for name, row in ROWS.items() for check in method_checks(name, row)],
 )
 def test_contract(name, check):
-    verify(name, check, METHODS[name])
+    verify(name, check, ROWS[name])
+
+
+def test_stages_are_found():
+    """A row of three trainings is three times in the contracts."""
+    assert [name for name in ROWS if name.startswith("ubm-dro")] == ["ubm-dro", "ubm-dro/1", "ubm-dro/2"]
+    assert [name for name in ROWS if name.startswith("crt")] == ["crt", "crt/1"]
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -71,27 +78,69 @@ class TestPublished:
         assert at.margin.tolist() == [0] * classes
         assert (at.beta, at.gamma, at.sigmoid, at.scale, at.natural) == (0, 0, False, 1, True)
 
-    @pytest.mark.parametrize("name", ["cb-rs", "2s-cb-rs"])
+    @pytest.mark.parametrize("name", ["cb-rs", "2s-cb-rs", "2s-cam-rs/1", "2s-cam-pb-rs/1", "crt/1", "dro/1", "dro/2", "ubm-dro/1"])
     def test_class_balanced_sampling(self, stats, name):
-        np.testing.assert_allclose(plan(METHODS[name], stats, 199, 200).alpha, 1 / len(stats.counts), rtol=1e-14)
+        np.testing.assert_allclose(plan(ROWS[name], stats, 199, 200).alpha, 1 / len(stats.counts), rtol=1e-14)
 
-    @pytest.mark.parametrize("name", ["ubrs", "2s-ubrs"])
+    def test_square_root_sampling(self, stats):
+        """p ~ sqrt(N) in CAM-based resampling's second stage."""
+        roots = [math.sqrt(n) for n in stats.counts]
+        np.testing.assert_allclose(plan(ROWS["2s-cam-sqrt-rs/1"], stats, 0, 40).alpha, [r / sum(roots) for r in roots], rtol=1e-14)
+
+    def test_progressive_with_pasted_foregrounds_starts_anew(self, stats):
+        """recipes.md 1.5: in CAM's second stage t / T counts from 1 again, with T = 40."""
+        classes = len(stats.counts)
+        for t in (1, 20, 40):
+            expected = [t / 40 / classes + (1 - t / 40) * rest for rest in share(stats)]
+            np.testing.assert_allclose(plan(ROWS["2s-cam-pb-rs/1"], stats, t - 1, 40).alpha, expected, rtol=1e-12)
+
+    @pytest.mark.parametrize("name", ["ubrs", "2s-ubrs", "ub-crt/1"])
     def test_uncertainty_sampling(self, stats, name):
-        np.testing.assert_allclose(plan(METHODS[name], stats, 199, 200).alpha, mu(stats), rtol=1e-14)
+        np.testing.assert_allclose(plan(ROWS[name], stats, 199, 200).alpha, mu(stats), rtol=1e-14)
 
-    @pytest.mark.parametrize("name", ["ubrw", "ubrw-focal", "2s-ubrw", "2s-ubrw-focal", "ubm-ldam-rw"])
+    @pytest.mark.parametrize(
+        "name", ["ubrw", "ubrw-focal", "2s-ubrw", "2s-ubrw-focal", "ubm-ldam-rw", "ubrw-bot", "2s-ubrw-bot", "2s-ubrw-focal-bot"]
+    )
     def test_uncertainty_weights(self, stats, name):
         """w = mu^U |C| (Eq. 11)."""
         np.testing.assert_allclose(plan(METHODS[name], stats, 199, 200).weight, [m * len(stats.counts) for m in mu(stats)], rtol=1e-14)
 
-    @pytest.mark.parametrize("name", ["cb", "cb-focal", "2s-cb-focal", "ldam-rw", "ubm-ldam-cbrw"])
-    def test_class_balanced_weights(self, stats, name):
-        np.testing.assert_allclose(plan(METHODS[name], stats, 199, 200).weight, class_balanced(stats), rtol=1e-10)
+    @pytest.mark.parametrize(
+        ("name", "beta"),
+        [
+            *((name, 0.9999) for name in ("cb", "cb-focal", "2s-cb-focal", "ldam-rw", "ubm-ldam-cbrw")),
+            *((name, 0.9999) for name in ("cb-bot", "cb-focal-bot", "2s-cb-focal-bot")),
+            ("cb-focal-bot-0.99", 0.99),
+            ("cb-focal-bot-0.9", 0.9),
+            ("cb-bot-0.9", 0.9),
+        ],
+    )
+    def test_class_balanced_weights(self, stats, name, beta):
+        np.testing.assert_allclose(plan(METHODS[name], stats, 199, 200).weight, class_balanced(stats, beta), rtol=1e-10)
 
-    def test_cost_sensitive_weights(self, stats):
+    @pytest.mark.parametrize("name", ["2s-csce", "2s-csce-bot"])
+    def test_cost_sensitive_weights(self, stats, name):
         """N_min / N_c up to the factor that brings the sum to C."""
-        w = plan(METHODS["2s-csce"], stats, 199, 200).weight
+        w = plan(METHODS[name], stats, 199, 200).weight
         np.testing.assert_allclose(w / w.max(), [min(stats.counts) / n for n in stats.counts], rtol=1e-12)
+
+    def test_cost_sensitive_weights_of_focal_as_they_are(self, stats):
+        """Bag-of-Tricks' two-stage focal loss divides by the batch's size, so that the scale of N_min / N_c counts."""
+        w = plan(METHODS["2s-focal-bot"], stats, 199, 200).weight
+        np.testing.assert_allclose(w, [min(stats.counts) / n for n in stats.counts], rtol=1e-12)
+
+    def test_robust_margins(self, stats):
+        """recipes.md 5: 1 / sqrt(N_c); by uncertainty they sum to 1; learned ones start at 1."""
+        np.testing.assert_allclose(plan(ROWS["dro/1"], stats, 0, 80).margin, [1 / math.sqrt(n) for n in stats.counts], rtol=1e-14)
+        np.testing.assert_allclose(plan(ROWS["ubm-dro/1"], stats, 0, 80).margin, mu(stats), rtol=1e-14)
+        assert plan(ROWS["dro-learned/1"], stats, 0, 80).margin.tolist() == [1] * len(stats.counts)
+
+    @pytest.mark.parametrize("name", ["dro", "dro-learned", "ubm-dro"])
+    def test_robust_cross_entropy_undoes_the_resampling(self, stats, name):
+        """N_c / N_max, which torch divides by the weights of the batch."""
+        w = plan(ROWS[f"{name}/1"], stats, 0, 80).weight
+        np.testing.assert_allclose(w / w.max(), [n / max(stats.counts) for n in stats.counts], rtol=1e-14)
+        assert ROWS[f"{name}/1"].reduction == "weights"
 
     @pytest.mark.parametrize("name", ["ldam", "ldam-rw"])
     def test_ldam_margins(self, stats, name):
@@ -166,13 +215,63 @@ FORMS = {  # gamma, sigmoid form, head, scale, beta, reduction at the last epoch
     "2s-cb-focal": (2, True, "linear", 1, 0, "mean"),
     "logit-adjust": (0, False, "linear", 1, 1, "mean"),
     "vs": (0, False, "linear", 1, 1, "mean"),
+    "cb-bot": (0, False, "linear", 1, 0, "weights"),
+    "cb-bot-0.9": (0, False, "linear", 1, 0, "weights"),
+    "ubrw-bot": (0, False, "linear", 1, 0, "weights"),
+    "2s-csce-bot": (0, False, "linear", 1, 0, "weights"),
+    "2s-ubrw-bot": (0, False, "linear", 1, 0, "weights"),
+    "cb-focal-bot": (1, True, "linear", 1, 0, "mean"),
+    "cb-focal-bot-0.99": (1, True, "linear", 1, 0, "mean"),
+    "cb-focal-bot-0.9": (1, True, "linear", 1, 0, "mean"),
+    "2s-focal-bot": (2, True, "linear", 1, 0, "mean"),
+    "2s-cb-focal-bot": (2, True, "linear", 1, 0, "mean"),
+    "2s-ubrw-focal-bot": (2, True, "linear", 1, 0, "mean"),
+    "dro/1": (0, False, "linear", 1, 0, "weights"),
+    "dro/2": (0, False, "linear", 1, 0, "mean"),
+    "crt/1": (0, False, "linear", 1, 0, "mean"),
+    "2s-cam-rs/1": (0, False, "linear", 1, 0, "mean"),
+    "duq": (0, False, "rbf", 1, 0, "mean"),
 }
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_form_of_the_loss(name):
-    at, method = plan(METHODS[name], LONG_TAIL, 199, 200), METHODS[name]
+    at, method = plan(ROWS[name], LONG_TAIL, 199, 200), ROWS[name]
     assert (at.gamma, at.sigmoid, method.head, at.scale, at.beta, method.reduction) == FORMS[name]
+
+
+@pytest.mark.parametrize("name", ["2s-focal-bot", "2s-cb-focal-bot", "2s-ubrw-focal-bot"])
+def test_focal_throughout_has_naive_knobs_before_the_switch(name):
+    """Their first stage is that of the focal loss, whose plan it is; only the weights wait."""
+    for epoch in (0, 80, 159):
+        assert same_plan(plan(METHODS[name], LONG_TAIL, epoch, 200), plan(METHODS["focal"], LONG_TAIL, epoch, 200))
+    assert not np.allclose(plan(METHODS[name], LONG_TAIL, 160, 200).weight, 1)
+
+
+STAGES = {  # share of the epochs, factor of the rate, what trains, a fresh head, pasted foregrounds, an epoch as of equal classes
+    "crt": [(0.15, 1, "head", True, False, False)],
+    "ub-crt": [(0.15, 1, "head", True, False, False)],
+    **{f"2s-cam-{kind}": [(0.2, 0.01, "all", False, True, False)] for kind in ("rs", "sqrt-rs", "pb-rs")},
+    **{
+        name: [(0.4, 0.05, "body", False, False, True), (0.1, 0.1, "head", False, False, True)]
+        for name in ("dro", "dro-learned", "ubm-dro")
+    },
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_stages(name):
+    """recipes.md 1.7, 1.8 and 5; every other row is one training."""
+    found = [(s.epochs, s.rate, s.trains, s.fresh, s.pasted, s.balanced) for s in METHODS[name].then]
+    assert found == STAGES.get(name, [])
+    assert METHODS[name].share == (0.8 if "-cam-" in name else 1)
+
+
+@pytest.mark.parametrize("name", ["dro", "dro-learned", "ubm-dro"])
+def test_robust_margins_act_on_the_features_of_one_stage(name):
+    assert [row.level for row in METHODS[name].stages] == ["logits", "features", "logits"]
+    assert [row.learned for row in METHODS[name].stages] == [False, name == "dro-learned", False]
+    assert [row.augment for row in METHODS[name].stages] == [("autoaugment", "cutout")] * 3
 
 
 @pytest.mark.parametrize(
@@ -204,11 +303,37 @@ def test_softmax_focal_comes_in_by_its_ramp():
 
 
 def test_any_measure_drives_any_method():
-    """UBRs is cb-rs driven by uncertainty, and so on."""
+    """UBRs is cb-rs driven by uncertainty, and so on; for margins of DRO-LT, which have another unit, that holds of their ratios."""
     for name, row in METHODS.items():
-        if row.counterpart and len({knob.measure for knob in row.knobs.values()}) == 1:
-            driven = METHODS[row.counterpart].using(next(iter(row.knobs.values())).measure)
-            assert same_plan(plan(driven, LONG_TAIL, 199, 200), plan(row, LONG_TAIL, 199, 200), 1e-14), name
+        measures = {knob.measure for each in row.stages for knob in free(each).values()}
+        if row.counterpart and len(measures) == 1:
+            driven = METHODS[row.counterpart].using(measures.pop())
+            for mine, theirs in zip(driven.stages, row.stages, strict=True):
+                here, there = (plan(each, LONG_TAIL, 199, 200) for each in (mine, theirs))
+                if mine.level == "features":
+                    here, there = (replace(at, margin=normalise(at.margin)) for at in (here, there))
+                assert same_plan(here, there, 1e-14), name
+
+
+def test_using_leaves_fixed_knobs_alone():
+    """Another measure for DRO-LT's margins; class-balanced draws and the weights that undo them are DRO-LT itself."""
+    row, driven = METHODS["dro"], METHODS["dro"].using(MEASURES["surprisal"])
+    assert driven.then[0].method.margin.measure is MEASURES["surprisal"]
+    assert (driven.then[0].method.alpha, driven.then[0].method.weight) == (row.then[0].method.alpha, row.then[0].method.weight)
+    assert driven.then[1] == row.then[1]
+
+
+def test_using_is_refused_where_all_knobs_are_fixed():
+    row = Method(alpha=Knob(MEASURES["uniform"], normalise, fixed=True))
+    with pytest.raises(InputError, match="knob"):
+        row.using(MEASURES["uncertainty"])
+
+
+def test_augmented_reaches_every_stage_and_keeps_what_there_was():
+    row = METHODS["dro"].augmented("mixup", "cutout")
+    assert [each.augment for each in row.stages] == [("autoaugment", "cutout", "mixup")] * 3
+    assert [each.augment for each in METHODS["crt"].augmented("remix").stages] == [("remix",)] * 2
+    assert METHODS["crt"].augmented("remix").augmented("remix") == METHODS["crt"].augmented("remix")
 
 
 def test_strength_interpolates_from_rest():
@@ -226,30 +351,37 @@ def test_epoch_refused(epoch, epochs):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"head": "cosin"}, r"^head is 'cosin': it must be 'linear' or 'cosine'\.$"),
+        ({"head": "cosin"}, r"^head is 'cosin': it must be 'linear' or 'cosine' or 'rbf'\.$"),
         ({"reduction": "sum"}, r"^reduction is 'sum': it must be 'mean' or 'weights'\.$"),
         ({"beta": 0.5}, r"^beta is 0\.5: it must be 0 or 1\.$"),
+        ({"level": "pixels"}, r"^level is 'pixels': it must be 'logits' or 'features'\.$"),
+        ({"dropout": 1.0}, r"^dropout is 1\.0: it must be a share from 0 to below 1\.$"),
+        ({"dropout": -0.1}, r"^dropout is -0\.1: "),
+        ({"augment": ("cutup",)}, r"^unknown augmentation 'cutup': did you mean 'cutout'\? There are autoaugment, cutout, mixup, remix\.$"),
+        ({"augment": ("remix", "cutout", "mixup")}, r"^mixup and remix are given: a method mixes in one way\.$"),
     ],
-    ids=["head", "reduction", "beta"],
+    ids=["head", "reduction", "beta", "level", "dropout of all", "negative dropout", "augmentation", "mixed twice"],
 )
 def test_method_refuses(changes, message):
     with pytest.raises(InputError, match=message):
         Method(**changes)
 
 
-def test_unknown_name_gets_the_nearest():
-    with pytest.raises(InputError, match=r"^unknown method 'ubrz': did you mean 'ubr[sw]'\? There are naive, cb-rs, "):
-        named("ubrz")
-
-
 def test_rows_say_what_they_are():
-    assert all(row.about for row in METHODS.values())
+    assert [name for name, row in METHODS.items() if not row.about] == []
     assert len({row.about for row in METHODS.values()}) == len(METHODS)
 
 
 def test_stored_words_name_every_unit():
     """What a result says of its method is read by people; a lambda says nothing."""
     assert [name for name, row in METHODS.items() if "lambda" in str(describe(row))] == []
+
+
+def test_stored_words_tell_rows_apart():
+    """Balanced softmax and logit adjustment are one loss by two names."""
+    words = {name: str(describe(row)) for name, row in METHODS.items() if name != "logit-adjust"}
+    assert len(set(words.values())) == len(words)
+    assert words["balanced-softmax"] == str(describe(METHODS["logit-adjust"]))
 
 
 def test_plan_has_no_field_that_the_contracts_do_not_know():

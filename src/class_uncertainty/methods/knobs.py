@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.measures import Measure, Stats, Vector, normalise
 
 Ramp = Callable[[int, int], float]  # (epoch from 0, epochs) -> strength from 0 (at rest) to 1 (on target)
@@ -64,6 +64,7 @@ class Knob:
     measure: Measure
     unit: Unit
     ramp: Ramp = always
+    fixed: bool = False  # part of the method itself: no other measure takes its place
 
     def at(self, rest: Vector, stats: Stats, epoch: int, epochs: int) -> Vector:
         """Interpolated from rest to target by the ramp."""
@@ -80,6 +81,14 @@ class Focal:
     ramp: Ramp = always
 
 
+AUGMENTATIONS = {
+    "autoaugment": "two operations of a policy learnt on CIFAR-10, after crop and flip (Cubuk et al. 2019)",
+    "cutout": "a black square of 16 pixels (DeVries and Taylor 2017)",
+    "mixup": "pairs of examples and of their labels are mixed, one share for a batch (Zhang et al. 2018)",
+    "remix": "mixup whose label goes to the rarer class of a pair (Chou et al. 2020)",
+}
+
+
 @dataclass(frozen=True)
 class Method:
     """What differs from the naive classifier. Everything at rest: that is the naive classifier."""
@@ -88,18 +97,38 @@ class Method:
     counterpart: str = ""  # the row with cardinality in the place of uncertainty
     alpha: Knob | None = None  # which class the next example comes from
     weight: Knob | None = None  # factor on an example's loss
-    margin: Knob | None = None  # subtracted from the logit
+    margin: Knob | None = None  # subtracted from the logit, or added to the distance from the class's centroid
     divisor: Knob | None = None  # divides the logit (vs only)
     beta: float = 0.0  # 1: margins act on every class's logit; 0: on the example's own class alone (Eq. 5)
     focal: Focal | None = None
-    head: str = "linear"  # or "cosine"
+    head: str = "linear"  # or "cosine", or "rbf": distances to centroids (DUQ)
     scale: float = 1.0  # of the logits, after the margin
     reduction: str = "mean"  # 1 / m as in Eq. 4; "weights": divided by the batch's weights, as torch does
+    level: str = "logits"  # or "features": margins act on distances to class centroids (DRO-LT)
+    learned: bool = False  # whether margins at the features are only where learned ones start
+    dropout: float = 0.0  # share of the features left out while training
+    cycles: int = 0  # so many times the learning rate falls by a cosine to 0, in the place of warm-up and drops
+    augment: tuple[str, ...] = ()  # of AUGMENTATIONS, beside the recipe's crop and flip
+    share: float = 1.0  # of the recipe's epochs, where stages follow
+    then: "tuple[Stage, ...]" = ()
 
     def __post_init__(self) -> None:
-        for field, allowed in (("head", ("linear", "cosine")), ("reduction", ("mean", "weights")), ("beta", (0, 1))):
+        choices: dict[str, tuple] = {
+            "head": ("linear", "cosine", "rbf"),
+            "reduction": ("mean", "weights"),
+            "beta": (0, 1),
+            "level": ("logits", "features"),
+        }
+        for field, allowed in choices.items():
             if getattr(self, field) not in allowed:
-                raise InputError(f"{field} is {getattr(self, field)!r}: it must be {allowed[0]!r} or {allowed[1]!r}.")
+                raise InputError(f"{field} is {getattr(self, field)!r}: it must be {' or '.join(map(repr, allowed))}.")
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"dropout is {self.dropout!r}: it must be a share from 0 to below 1.")
+        for name in self.augment:
+            if name not in AUGMENTATIONS:
+                raise unknown("augmentation", name, AUGMENTATIONS)
+        if {"mixup", "remix"} <= set(self.augment):
+            raise InputError("mixup and remix are given: a method mixes in one way.")
 
     @property
     def knobs(self) -> dict[str, Knob]:
@@ -107,17 +136,46 @@ class Method:
         return {name: knob for name in ("alpha", "weight", "margin", "divisor") if (knob := getattr(self, name))}
 
     @property
+    def stages(self) -> "tuple[Method, ...]":
+        """This method and those of the stages that follow."""
+        return self, *(stage.method for stage in self.then)
+
+    @property
     def uses_uncertainty(self) -> bool:
-        return any(knob.measure.uses_uncertainty for knob in self.knobs.values())
+        return any(knob.measure.uses_uncertainty for method in self.stages for knob in method.knobs.values())
 
     def using(self, measure: Measure) -> "Method":
         """The same method driven by another measure: any measure x any method that acts on a knob."""
         if not isinstance(measure, Measure):
             raise InputError(f"measure is {measure!r}: give a row of MEASURES, as in MEASURES['surprisal'].")
-        if not self.knobs:
+        if not any(method._free for method in self.stages):
             raise InputError("this method acts on no knob, so no measure can drive it.")
-        knobs: dict[str, Any] = {name: replace(knob, measure=measure) for name, knob in self.knobs.items()}
-        return replace(self, **knobs)
+        knobs: dict[str, Any] = {name: replace(knob, measure=measure) for name, knob in self._free.items()}
+        then = tuple(replace(stage, method=stage.method.using(measure)) if stage.method._free else stage for stage in self.then)
+        return replace(self, **knobs, then=then)
+
+    @property
+    def _free(self) -> dict[str, Knob]:
+        return {name: knob for name, knob in self.knobs.items() if not knob.fixed}
+
+    def augmented(self, *names: str) -> "Method":
+        """The same method with more augmentations, in every stage."""
+        then = tuple(replace(stage, method=stage.method.augmented(*names)) for stage in self.then)
+        return replace(self, augment=(*self.augment, *(name for name in names if name not in self.augment)), then=then)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A training that goes on from the one before it, by a method of its own and a recipe that differs."""
+
+    method: Method
+    epochs: float  # as a share of the recipe's
+    rate: float = 1.0  # factor of the lane's learning rate
+    recipe: tuple[tuple[str, Any], ...] = ()  # other fields of the recipe that differ
+    trains: str = "all"  # "head": the features stay as they are, batch statistics too; "body": the head stays as it is
+    fresh: bool = False  # whether the head starts anew
+    pasted: bool = False  # whether every class is filled up with pasted foregrounds (CAM-based resampling)
+    balanced: bool = False  # whether an epoch is as long as if every class had as many examples as the largest
 
 
 @dataclass(frozen=True, eq=False)

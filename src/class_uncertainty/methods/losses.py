@@ -38,6 +38,20 @@ def per_example(z: Tensor, targets: Tensor, labels: Tensor, gamma: Tensor, sigmo
     return torch.where(sigmoid, sigmoid_focal(z, targets, labels, gamma), softmax_focal(z, targets, labels, gamma))
 
 
+def robust(features: Tensor, labels: Tensor, centroids: Tensor, margin: Tensor) -> Tensor:
+    """DRO-LT's loss, whose sum over the batch is the mean over its classes c of -mean_{z in c} log p(z | c), (..., B).
+
+    p(z | c) is the softmax over the batch's examples z of -(||m_c - z|| + margin_c [c = y_z]). features (..., B, D), labels (..., B),
+    centroids m (..., C, D), margin (..., C). Each example has its own class's margin: the released code pairs them in another order.
+    """
+    own = F.one_hot(labels, centroids.shape[-2]).to(features.dtype)  # (..., B, C)
+    distance = torch.linalg.vector_norm(features.unsqueeze(-2) - centroids.unsqueeze(-3), dim=-1)  # (..., B, C)
+    log_p = F.log_softmax(-(distance + margin.unsqueeze(-2) * own), dim=-2)
+    sizes = own.sum(dim=-2, keepdim=True)  # (..., 1, C)
+    share = (own / sizes.clamp(min=1)).sum(dim=-1) / (sizes > 0).sum(dim=-1)  # (..., B) / (..., 1)
+    return -(log_p * own).sum(dim=-1) * share
+
+
 def reduce(losses: Tensor, weights: Tensor, by_weights: Tensor) -> Tensor:
     """sum_i w_i l_i over the batch (..., B), divided by m (Eq. 4) or, where `by_weights` (...), by sum_i w_i as torch does."""
     size = torch.full_like(by_weights, losses.shape[-1], dtype=losses.dtype)
