@@ -24,6 +24,7 @@ from class_uncertainty.training.job import Job, Source, _drawn
 from class_uncertainty.training.networks import NETWORKS, Classifier, Standardise
 from class_uncertainty.training.resnet import ResNet32
 from class_uncertainty.training.stack import SGD, stacked
+from class_uncertainty.training.stages import Leg
 from class_uncertainty.training.streams import initial_state
 
 RECIPE = cu.Recipe("small-conv", epochs=6, batch=32, crop=1, flip=True)
@@ -208,11 +209,13 @@ def test_a_checkpoint_folder_that_cannot_be_made(digits, tmp_path):
 def test_checkpoints_are_read_as_they_were_written(tmp_path):
     kept, tensors = Checkpoints(tmp_path / "a" / "b"), {"w": torch.randn(3, 2), "b": torch.tensor([float("nan"), 1])}
     assert (kept.load("x"), kept.epoch("x")) == (None, 0)
-    kept.save("x", Started(7, tensors, {"w": -tensors["w"]}, 3, float("inf"), 1.5))
+    kept.save("x", Started(7, tensors, {"w": -tensors["w"]}, 3, float("inf"), 1.5, {"p": 2 * tensors["w"]}))
     found = kept.load("x")
     assert (found.epoch, found.diverged, found.loss, found.seconds, kept.epoch("x")) == (7, 3, float("inf"), 1.5, 7)
     assert torch.equal(found.state["w"], tensors["w"])
     assert torch.equal(found.momenta["w"], -tensors["w"])
+    assert torch.equal(found.gathered["p"], 2 * tensors["w"])
+    assert (found.state.keys(), found.momenta.keys(), found.gathered.keys()) == ({"w", "b"}, {"w"}, {"p"})
     assert torch.equal(found.state["b"].isnan(), torch.tensor([True, False]))
     (tmp_path / "a" / "b" / "x.safetensors.123-4.partial").touch()
     kept.remove(["x"])
@@ -375,13 +378,15 @@ def test_the_last_batch(drop_last, steps, examples):
     recipe = cu.Recipe("linear", epochs=1, batch=32, drop_last=drop_last)
     lanes = [cu.Lane("naive")] * 2
     stack = stacked(recipe, (4,), ("a", "b"), lanes)
-    data = Examples(torch.randn(110, 4), torch.arange(110) % 2, Standardise(torch.zeros(4), torch.ones(4)))
-    program = Program(stack, SGD(stack, recipe), recipe, data, lanes)
+    counts = torch.tensor([[55, 55]])
+    data = Examples(torch.randn(110, 4), torch.arange(110) % 2, Standardise(torch.zeros(4), torch.ones(4)), counts)
+    train, leg = cu.Data(np.asarray(data.inputs), np.arange(110) % 2), Leg(recipe)
+    assert leg.length(train) == examples
+    plans, draws = _drawn([Source(lane, train, None, 4) for lane in lanes], leg, 0, examples)
+    program = Program(stack, SGD(stack, recipe), leg, data, lanes, draws)
     seen = []
     program._step, step = lambda size: (seen.append(size), step(size)), program._step
     assert program.length == examples
-    train = cu.Data(np.asarray(data.inputs), np.arange(110) % 2)
-    plans, draws = _drawn([Source(lane, train, None) for lane in lanes], 0, 1, examples, 0)
     losses, errors = program.epoch(plans, draws, torch.full((2,), 0.1), lambda: None).numpy()
     assert (len(seen), sum(seen)) == (steps, examples)
     assert np.isfinite(losses).all()

@@ -10,6 +10,7 @@ from torch import nn
 
 import class_uncertainty as cu
 from class_uncertainty.data import stratified
+from class_uncertainty.training.fitted import SCORING
 from class_uncertainty.training.job import Epoch, Job
 from class_uncertainty.training.networks import NETWORKS, Classifier
 from class_uncertainty.training.stack import SGD, stacked
@@ -36,9 +37,12 @@ def stats_of(data: cu.Data) -> cu.Stats:
     return cu.Stats(data.counts, np.linspace(1, 3, len(data.classes)))
 
 
-def mixed_lanes() -> list[cu.Lane]:
+def mixed_lanes(network: str) -> list[cu.Lane]:
     """Thirty lanes and more: every head, loss form, reduction and ramp, several rates, seeds and folds."""
-    every_method = [cu.Lane(method, seed=i % 4) for i, method in enumerate(cu.METHODS)]
+    rows = [method for method in cu.METHODS if NETWORKS[network].images or not method.startswith(("dro", "ubm-dro", "2s-cam"))]
+    if NETWORKS[network].large:  # its lanes train one by one
+        rows = ["naive", "ubrs", "ldam-rw", "cb-focal", "dro", "2s-cam-rs", "crt", "mixup", "duq", "dropout"]
+    every_method = [cu.Lane(method, seed=i % 4) for i, method in enumerate(rows)]
     rates_and_folds = [
         cu.Lane("naive", 7, lr=0.3),
         cu.Lane("ldam", 8, lr=0.01),
@@ -52,12 +56,12 @@ def mixed_lanes() -> list[cu.Lane]:
 def test_a_lane_alone_is_the_lane_among_others(network: str, digits: cu.Dataset, wine: cu.Data) -> None:
     """Same bits on the CPU for any company in any order."""
     train, recipe = (digits.train, IMAGES) if NETWORKS[network].images else (wine, FEATURES[network])
-    lanes, stats = mixed_lanes(), stats_of(train)
+    lanes, stats = mixed_lanes(network), stats_of(train)
     together = cu.fit(train, lanes, recipe=recipe, stats=stats, device="cpu").probabilities(train)
     order = np.random.default_rng(0).permutation(len(lanes))
     shuffled = cu.fit(train, [lanes[i] for i in order], recipe=recipe, stats=stats, device="cpu").probabilities(train)
     assert np.array_equal(together[order], shuffled)
-    for i in (0, 11, len(lanes) - 1):
+    for i in (0, 9, len(lanes) - 1):
         alone = cu.fit(train, [lanes[i]], recipe=recipe, stats=stats, device="cpu").probabilities(train)
         assert np.array_equal(together[i], alone[0])
 
@@ -133,15 +137,64 @@ def test_seed_decides_everything(digits: cu.Dataset) -> None:
     assert not np.array_equal(once[0], once[1])
 
 
+@pytest.fixture(scope="module")
+def every_row(digits: cu.Dataset) -> cu.Fit:
+    """Two epochs of all methods."""
+    return cu.fit(digits.train, [*map(cu.Lane, cu.METHODS)], recipe=IMAGES, stats=stats_of(digits.train), test=digits.test, device="cpu")
+
+
 @pytest.mark.parametrize("method", cu.METHODS)
-def test_every_method_trains_and_is_judged(method: str, digits: cu.Dataset) -> None:
-    result = cu.fit(digits.train, [cu.Lane(method)], recipe=IMAGES, stats=stats_of(digits.train), test=digits.test).results[0]
+def test_every_method_trains_and_is_judged(method: str, every_row: cu.Fit, digits: cu.Dataset) -> None:
+    result = every_row.results[list(cu.METHODS).index(method)]
     assert result.method == method
     assert result.diverged is None
     assert np.isfinite(result.loss)
     assert 0 <= result.error < 100
     assert len(result.class_errors) == 10
     assert result.error == pytest.approx(np.dot(result.class_errors, digits.test.counts) / len(digits.test))
+
+
+def test_every_methods_module_is_its_lane(every_row: cu.Fit, digits: cu.Dataset) -> None:
+    """By its logits too, those of a DUQ head being the logarithms of its kernels."""
+    few = digits.test.take(np.arange(0, len(digits.test), 3))
+    p, logits = every_row.probabilities(few), every_row.logits(few)
+    np.testing.assert_allclose(p.sum(axis=-1), 1, rtol=1e-5)
+    for i, method in enumerate(cu.METHODS):
+        with torch.no_grad():
+            z = every_row.module(i)(torch.from_numpy(few.inputs))
+        np.testing.assert_allclose(z.softmax(-1), p[i], atol=1e-4, err_msg=method)
+        np.testing.assert_allclose(z, logits[i], atol=1e-3, rtol=1e-4, err_msg=method)
+
+
+def test_some_of_the_lanes(every_row: cu.Fit, digits: cu.Dataset) -> None:
+    """In any order, with all that belongs to them."""
+    places = [list(cu.METHODS).index(method) for method in ("duq", "naive", "crt")]
+    some = every_row.take(places)
+    assert [result.method for result in some.results] == [lane.method for lane in some.lanes] == ["duq", "naive", "crt"]
+    few = digits.test.take(np.arange(50))
+    p = some.probabilities(few)
+    assert np.array_equal(p, every_row.probabilities(few)[places])
+    for place, own in zip(places, p, strict=True):
+        assert np.array_equal(every_row.take([place]).probabilities(few)[0], own)
+    assert len(every_row.lanes) == len(cu.METHODS)
+
+
+def test_features_are_left_out_when_asked(every_row: cu.Fit, digits: cu.Dataset) -> None:
+    """Against the plain head on masked features: half of them, the rest doubled, others in every pass; naive lanes as they are."""
+    places = [list(cu.METHODS).index(method) for method in ("dropout", "naive")]
+    some, few = every_row.take(places), digits.test.take(np.arange(300))
+    passes = some.dropped_out(few, 4)
+    assert passes.shape == (8, 300, 10)
+    assert np.array_equal(passes, some.dropped_out(few, 4))
+    assert np.array_equal(passes[4:], np.broadcast_to(some.probabilities(few)[1], (4, 300, 10)))
+    module, rng = some.module(0), stream(0, "dropout", SCORING)
+    with torch.no_grad():
+        features = module.body(module.preprocess(torch.from_numpy(few.inputs)))
+        masks = [[rng.random((1, size, 32), dtype=np.float32) for _ in range(4)] for size in (256, 44)]
+        for each, p in enumerate(passes[:4]):
+            kept = torch.from_numpy(np.concatenate([part[each][0] for part in masks])) >= 0.5
+            np.testing.assert_allclose(module.head(2 * features * kept).softmax(-1), p, atol=1e-4)
+    assert len({p.tobytes() for p in passes[:4]}) == 4
 
 
 @pytest.mark.parametrize("method", ["naive", "ldam", "vs", "focal", cu.Method(scale=4.0)], ids=str)
@@ -199,11 +252,11 @@ def test_a_stack_that_ends_first_is_handed_over_first(digits: cu.Dataset, monkey
     """The first stack fails after the others have ended: their results are not lost."""
     ended, train = threading.Event(), Job._train
 
-    def slow_first(job: Job, places: list[int], lanes: list[cu.Lane], started: list) -> object:
-        if lanes[0].seed == 0:
+    def slow_first(job: Job, places: list[int], started: list) -> object:
+        if places[0] == 0:
             ended.wait(30)
             raise MemoryError
-        return train(job, places, lanes, started)
+        return train(job, places, started)
 
     seen: list[int] = []
 

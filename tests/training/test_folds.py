@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import class_uncertainty as cu
+from class_uncertainty.estimation import Asked
 from class_uncertainty.metrics import evaluate
 from class_uncertainty.results import Store
 from class_uncertainty.results import runs as stored
+from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.folds import FOLDS, folded, held_out, pooled
 
 RECIPE = cu.Recipe("mlp", epochs=3, batch=16)
@@ -93,7 +95,7 @@ def test_measuring_without_a_test_split(blobs, tmp_path):
     """Members see every example; the errors are the naive lane's, by folds."""
     dataset = cu.Dataset("blobs", blobs)
     with Store(tmp_path / "runs.sqlite") as store:
-        found = stored.measured(store, dataset, RECIPE, "ensemble", 2)
+        (found,) = stored.measured(store, dataset, RECIPE, [Asked("ensemble", 2)])
         assert found.probabilities.shape == (2, 55, 3)
         np.testing.assert_array_equal(found.probabilities, cu.estimate(blobs, members=2, recipe=RECIPE).probabilities)
         assert [result.folds for result in found.results] == [FOLDS]
@@ -101,13 +103,29 @@ def test_measuring_without_a_test_split(blobs, tmp_path):
         assert len(store.results(dataset.fingerprint)) == 1
 
 
-def test_a_stop_while_members_train_keeps_the_folds(blobs, tmp_path):
+def test_a_stop_while_the_folds_train_keeps_the_members(blobs, tmp_path):
+    """The same call then trains none of them again, and leaves no checkpoint behind."""
+
     def stop(news):
-        if any(lane.fold is None for lane in news.lanes):
+        if any(lane.fold for lane in news.lanes):
             raise KeyboardInterrupt
 
-    dataset = cu.Dataset("blobs", blobs)
+    dataset, kept, told = cu.Dataset("blobs", blobs), Checkpoints(tmp_path / "running"), []
     with Store(tmp_path / "runs.sqlite") as store:
         with pytest.raises(KeyboardInterrupt):
-            stored.measured(store, dataset, RECIPE, "ensemble", 2, progress=stop)
-        assert [result.folds for result in store.results(dataset.fingerprint)] == [FOLDS]
+            stored.measured(store, dataset, RECIPE, [Asked("ensemble", 2)], progress=stop, checkpoints=kept)
+        (found,) = stored.measured(store, dataset, RECIPE, [Asked("ensemble", 2)], progress=told.append, checkpoints=kept)
+    assert {lane.fold for news in told for lane in news.lanes} == {(k, FOLDS) for k in range(FOLDS)}
+    np.testing.assert_array_equal(found.probabilities, cu.estimate(blobs, members=2, recipe=RECIPE).probabilities)
+    assert not (tmp_path / "running").exists()
+
+
+@pytest.mark.parametrize("method", ["crt", "duq", "naive+mixup"])
+def test_methods_of_several_stages_and_other_heads_are_judged_by_folds(blobs, method):
+    """What a lane says of its own fold at the end of its last stage."""
+    lanes = folded(cu.Lane(method, 1))
+    fitted = cu.fit(blobs, lanes, recipe=RECIPE)
+    p = fitted.probabilities(blobs)
+    for k, lane in enumerate(lanes):
+        np.testing.assert_array_equal(fitted.unseen[k], p[k][held_out(blobs, lane.fold)])
+    assert pooled(blobs, fitted.results, fitted.unseen).method == method

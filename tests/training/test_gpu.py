@@ -93,6 +93,35 @@ def test_a_lane_alone_is_the_lane_among_others(data: cu.Data) -> None:
         assert {name: most for name, most in apart.items() if most > 0} == {}
 
 
+NAMES = ("naive+mixup", "cb+remix", "naive+autoaugment+cutout", "dropout", "crt", "dro-learned", "2s-cam-rs", "duq")
+FORMS = [cu.Lane(name, 5) for name in NAMES] + [
+    cu.Lane("naive", 6, bootstrap=True),
+    cu.Lane("naive", 7, gather="online"),
+    cu.Lane("cyclic", 8, gather="snapshots"),
+]
+
+
+def test_every_form_of_step_alone_and_among_others(data: cu.Data) -> None:
+    """To the last bit, and without a word of fallbacks: augmentations, stages, dropout, kernels, what is gathered."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        others = [dataclasses.replace(lane, seed=11) for lane in FORMS]
+        together = fit(data, [*FORMS, *others], recipe=dataclasses.replace(RECIPE, epochs=5))
+    assert [result.diverged for result in together.results] == [None] * len(together.results)
+    for i, lane in enumerate(FORMS):
+        alone = fit(data, [lane], recipe=dataclasses.replace(RECIPE, epochs=5))
+        for mine, theirs in ((alone.states[0], together.states[i]), (alone.gathered[0], together.gathered[i])):
+            apart = {name: float((value - theirs[name]).abs().max()) for name, value in mine.items()}
+            assert {name: most for name, most in apart.items() if most > 0} == {}, lane.name
+
+
+@pytest.mark.parametrize("lane", FORMS, ids=lambda lane: f"{lane.name}{lane.gather}")
+def test_every_form_as_a_graph(data: cu.Data, lane: cu.Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_graph = fit(data, [lane])
+    monkeypatch.setattr(Program, "_capture", lambda self: None)
+    same(fit(data, [lane]), with_graph)
+
+
 def test_a_graph_is_the_same_steps(data: cu.Data, monkeypatch: pytest.MonkeyPatch) -> None:
     with_graph = fit(data, LANES)
     monkeypatch.setattr(Program, "_capture", lambda self: None)

@@ -9,6 +9,8 @@ import torch
 import class_uncertainty as cu
 from class_uncertainty.training.saving import check_savable, save
 
+HEADS = ("naive", "ldam", "duq", "crt", "dro-learned")
+
 
 @pytest.fixture(scope="module")
 def digits() -> cu.Dataset:
@@ -17,10 +19,10 @@ def digits() -> cu.Dataset:
 
 @pytest.fixture(scope="module")
 def fitted(digits: cu.Dataset) -> cu.Fit:
-    return cu.fit(digits.train, [cu.Lane("naive"), cu.Lane("ldam")], recipe=cu.Recipe("small-conv", epochs=1, batch=32))
+    return cu.fit(digits.train, [cu.Lane(method) for method in HEADS], recipe=cu.Recipe("small-conv", epochs=1, batch=32))
 
 
-@pytest.mark.parametrize("lane", [0, 1])
+@pytest.mark.parametrize("lane", range(len(HEADS)), ids=HEADS)
 @pytest.mark.parametrize("name", ["model", "deep/folder/model.safetensors", "model.v2"])
 def test_round_trip(fitted: cu.Fit, digits: cu.Dataset, lane: int, name: str, tmp_path: Path) -> None:
     weights, description = save(fitted.module(lane), tmp_path / name, {})

@@ -11,7 +11,7 @@ from torch import nn
 
 from class_uncertainty import METHODS, plan
 from class_uncertainty.training.networks import Classifier
-from class_uncertainty.training.streams import PURPOSES, draw_order, initial_state, stream
+from class_uncertainty.training.streams import PURPOSES, bootstrap, draw_order, initial_state, stream
 
 COUNTS = np.array([400, 90, 12, 3])
 LABELS = np.random.default_rng(8).permutation(np.repeat(np.arange(4), COUNTS))
@@ -92,6 +92,31 @@ def test_order_is_a_function_of_its_stream(natural):
         others = [draw_order(stream(*key), LABELS, alpha, natural, 100) for key in ((6, "order", 2), (5, "order", 3), (5, "crop", 2))]
     assert np.array_equal(*same)
     assert not any(np.array_equal(same[0], other) for other in others)
+
+
+def test_a_bootstrap_leaves_every_class_its_size():
+    """With replacement: some come twice, and about a share of 1 / e of the largest class not at all."""
+    with global_random_untouched():
+        chosen, again, other = (bootstrap(stream(seed, "bootstrap"), LABELS) for seed in (5, 5, 6))
+    assert np.array_equal(np.bincount(LABELS[chosen], minlength=4), COUNTS)
+    assert np.array_equal(chosen, again)
+    assert not np.array_equal(chosen, other)
+    missing = 1 - len(set(chosen[LABELS[chosen] == 0])) / COUNTS[0]
+    assert missing == pytest.approx(np.exp(-1), abs=0.08)
+
+
+@pytest.mark.parametrize("c", range(4))
+def test_a_bootstrap_draws_every_example_of_a_class_equally_often(c):
+    seen = sum(np.bincount(bootstrap(stream(seed, "bootstrap"), LABELS), minlength=len(LABELS)) for seed in range(100))
+    own = seen[np.equal(LABELS, c)]
+    assert own.sum() == 100 * COUNTS[c]
+    assert chisquare(own).pvalue > 0.01
+
+
+def test_a_bootstrap_of_classes_that_are_not_there():
+    """Labels 1 and 3 of five classes."""
+    labels = np.array([3, 1, 3, 3])
+    assert sorted(labels[bootstrap(stream(0, "bootstrap"), labels)]) == [1, 3, 3, 3]
 
 
 def test_streams_differ_by_seed_purpose_and_epoch():

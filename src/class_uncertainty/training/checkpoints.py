@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ class Started:
     diverged: int | None
     loss: float
     seconds: float
+    gathered: State = field(default_factory=dict)  # of each training example, while the lane trained
 
 
 class Checkpoints:
@@ -39,6 +40,7 @@ class Checkpoints:
 
         tensors = {f"state.{name}": value for name, value in lane.state.items()}
         tensors |= {f"momentum.{name}": value for name, value in lane.momenta.items()}
+        tensors |= {f"gathered.{name}": value for name, value in lane.gathered.items()}
         about = {"epoch": lane.epoch, "diverged": lane.diverged, "loss": lane.loss, "seconds": lane.seconds}
         content = save(tensors, {"about": json.dumps(about)})
         make_folder(self.folder)
@@ -66,11 +68,11 @@ class Checkpoints:
             content = self._file(key).read_bytes()
             about = _about(content[:8], content[8:])
             tensors = load(content)
-            state, momenta = (
+            state, momenta, gathered = (
                 {name.removeprefix(part): value for name, value in tensors.items() if name.startswith(part)}
-                for part in ("state.", "momentum.")
+                for part in ("state.", "momentum.", "gathered.")
             )
-            return Started(about["epoch"], state, momenta, about["diverged"], about["loss"], about["seconds"])
+            return Started(about["epoch"], state, momenta, about["diverged"], about["loss"], about["seconds"], gathered)
         except (FileNotFoundError, NotADirectoryError, SafetensorError, ValueError, KeyError, TypeError):
             return None
         except OSError as error:

@@ -2,24 +2,27 @@
 
 import shutil
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from class_uncertainty.data.augmentation import crop, flip
 from class_uncertainty.methods import Plan, losses
-from class_uncertainty.training.networks import NETWORKS, Standardise
-from class_uncertainty.training.recipe import Lane, Recipe
+from class_uncertainty.training import duq
+from class_uncertainty.training.augmenting import augmented, mixed, remixed
+from class_uncertainty.training.duq import Kernels
+from class_uncertainty.training.networks import NETWORKS, Standardise, affine
+from class_uncertainty.training.objective import Knobs
+from class_uncertainty.training.recipe import Lane
 from class_uncertainty.training.resnet import ResNet32
 from class_uncertainty.training.stack import SGD, Stack
+from class_uncertainty.training.stages import Leg
 
 _failed = {"kernels": False, "compile": False}  # what was tried in this process: it is not tried again
 COMPILED = 200_000  # images of one training from which compiling pays on a CPU
@@ -32,21 +35,13 @@ class Examples:
     inputs: Tensor  # uint8 images or float features
     labels: Tensor
     standardise: Standardise
+    counts: Tensor  # of each class, (1, C), or (lanes, C) where lanes keep some of the examples
 
 
-@dataclass(frozen=True)
-class Draws:
-    """An epoch's examples (lanes, length), crop offsets (lanes, length, 2) and flips (lanes, length)."""
-
-    order: NDArray[np.int64]
-    shifts: NDArray[np.int64]
-    mirrored: NDArray[np.bool_]
-
-
-def augmented(x: Tensor, shifts: Tensor, mirrored: Tensor, recipe: Recipe) -> Tensor:
-    """(M, ...) cropped and mirrored where the recipe says so."""
-    x = crop(x, shifts, recipe.crop) if recipe.crop else x
-    return flip(x, mirrored) if recipe.flip else x
+def dropped(features: Tensor, kept: Tensor, share: Tensor) -> Tensor:
+    """Features (B, lanes * D) without the share (1, lanes, 1) whose numbers kept (lanes, B, D) lie below it; the rest makes up for them."""
+    by_lane, kept = features.unflatten(1, (share.shape[1], -1)), kept.transpose(0, 1)
+    return torch.where(kept >= share, by_lane / (1 - share), 0.0).flatten(1)
 
 
 def fallback(what: str, why: object) -> None:
@@ -55,74 +50,58 @@ def fallback(what: str, why: object) -> None:
     warnings.warn(f"{what} ({reason}): training goes on without, more slowly", RuntimeWarning, stacklevel=2)
 
 
-class Knobs:
-    """The plans of an epoch as tensors with a lane axis, and the loss they make."""
-
-    def __init__(self, lanes: Sequence[Lane], classes: int, device: str) -> None:
-        def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-            return torch.zeros(len(lanes), *shape, dtype=dtype, device=device)
-
-        self.weight = zeros(classes)
-        self.margin, self.divisor = zeros(1, classes), zeros(1, classes)
-        self.beta, self.scale = zeros(1, 1), zeros(1, 1)
-        self.gamma, self.sigmoid = zeros(1), zeros(1, dtype=torch.bool)
-        self.by_weights = torch.tensor([lane.value.reduction == "weights" for lane in lanes], device=device)
-
-    def set(self, plans: Sequence[Plan]) -> None:
-        for name in ("weight", "margin", "divisor", "beta", "scale", "gamma", "sigmoid"):
-            tensor: Tensor = getattr(self, name)
-            tensor.copy_(torch.tensor(np.array([getattr(plan, name) for plan in plans])).view(tensor.shape))
-
-    def loss(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Logits (lanes, B, C), labels (lanes, B) -> (lanes,).
-
-        Padded to 32 examples or a multiple: torch computes exp and log of a tensor's last few numbers otherwise than of the rest,
-        and the last lane of a stack must not be the one that holds them.
-        """
-        size, more = z.shape[1], -z.shape[1] % 32
-        z, known = F.pad(z, (0, 0, 0, more)), F.pad(labels, (0, more))
-        targets = F.one_hot(known, z.shape[-1]).to(z.dtype)
-        z = losses.adjust_logits(z, known, self.margin, self.divisor, self.beta, self.scale)
-        each = losses.per_example(z, targets, known, self.gamma, self.sigmoid)[:, :size]
-        return losses.reduce(each, self.weight.gather(1, labels), self.by_weights)
-
-
 class Program:
-    """The steps of one stack."""
+    """The steps of one stack in one stage. `draws` are an epoch's, (lanes, length, ...) each, of which the shapes count here."""
 
-    def __init__(self, stack: Stack, optimiser: SGD, recipe: Recipe, examples: Examples, lanes: Sequence[Lane]) -> None:
-        self.stack, self.optimiser, self.recipe, self.examples = stack, optimiser, recipe, examples
-        device, count = str(examples.labels.device), len(examples.labels)
-        self.batch = min(recipe.batch, count)
-        self.length = count // self.batch * self.batch if recipe.drop_last else count
-        if self.length % self.batch == 1:  # one example has no batch statistics
-            self.length -= 1
-        classes = stack.head.weight.shape[0] // stack.lanes
+    def __init__(
+        self,
+        stack: Stack,
+        optimiser: SGD,
+        leg: Leg,
+        examples: Examples,
+        lanes: Sequence[Lane],
+        draws: Mapping[str, NDArray],
+        gathered: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        self.stack, self.optimiser, self.leg, self.recipe, self.examples = stack, optimiser, leg, leg.recipe, examples
+        device, self.length = str(examples.labels.device), draws["order"].shape[1]
+        self.batch = min(leg.recipe.batch, self.length)
+        classes = examples.counts.shape[1]
         self.knobs = Knobs(lanes, classes, device)
-        self.order = torch.zeros(stack.lanes, self.length, dtype=torch.int64, device=device)
-        self.shifts = torch.zeros(stack.lanes, self.length, 2, dtype=torch.int64, device=device)
-        self.mirrored = torch.zeros(stack.lanes, self.length, dtype=torch.bool, device=device)
+        self.draws = {name: torch.from_numpy(part).to(device) for name, part in draws.items()}
         self.at, self.places = torch.zeros((), dtype=torch.int64, device=device), torch.arange(self.batch, device=device)
         self.loss, self.wrong = torch.zeros(stack.lanes, device=device), torch.zeros(stack.lanes, device=device)
         self.rates = optimiser.rates(torch.zeros(stack.lanes, device=device))
-        self.forward: Callable[[Tensor], Tensor] = stack
+        self.body: Callable[[Tensor], Tensor] = stack.body
         self.graph: torch.cuda.CUDAGraph | None = None
-        stack.train()
+        self.gathered = dict(gathered or {})
+        self.dropout = torch.tensor([lane.value.dropout for lane in lanes], device=device).view(1, -1, 1)
+        self.remixes = "remix" in lanes[0].value.augment
+        self.centroids = torch.zeros(stack.lanes, classes, stack.head.weight.shape[-1], device=device)
+        self.set_training()
+        large = NETWORKS[self.recipe.network].large and self.length * self.recipe.epochs >= COMPILED
         if examples.labels.is_cuda:
             self._capture()
-        elif NETWORKS[recipe.network].large and self.length * recipe.epochs >= COMPILED and not _failed["compile"]:
+        elif large and not stack.rbf and not _failed["compile"]:  # what is compiled has no second derivative
             self._compile()
 
-    def epoch(self, plans: Sequence[Plan], draws: Draws, lr: Tensor, step: Callable[[], object]) -> Tensor:
+    def set_training(self) -> None:
+        """Training mode; a body that stays as it is keeps its batch statistics too."""
+        self.stack.train()
+        self.stack.body.train(self.leg.trains != "head")
+
+    def epoch(self, plans: Sequence[Plan], draws: Mapping[str, NDArray], lr: Tensor, step: Callable[[], object]) -> Tensor:
         """Every step of an epoch at the learning rates lr (lanes,) -> (2, lanes) mean loss and training error in percent.
 
         `step` is called before each. A GPU may still be at work when this returns.
         """
         self.knobs.set(plans)
-        for mine, drawn in ((self.order, draws.order), (self.shifts, draws.shifts), (self.mirrored, draws.mirrored)):
-            mine.copy_(torch.from_numpy(drawn))
+        for name, drawn in draws.items():
+            self.draws[name].copy_(torch.from_numpy(drawn))
         for mine, rate in zip(self.rates, self.optimiser.rates(lr), strict=True):
             mine.copy_(rate)
+        if not self.knobs.at_logits:
+            self._centre()
         for tensor in (self.at, self.loss, self.wrong):
             tensor.zero_()
         for _ in range(self.length // self.batch):
@@ -134,24 +113,101 @@ class Program:
         return torch.stack([self.loss, 100 * self.wrong]) / self.length
 
     def _step(self, size: int) -> None:
-        lanes = self.stack.lanes
-        now = self.at + self.places[:size]
-        chosen = self.order.index_select(1, now)  # (lanes, B)
-        x = self.examples.inputs[chosen.flatten()]  # (lanes * B, ...)
-        if self.recipe.crop or self.recipe.flip:
-            shifts, mirrored = self.shifts.index_select(1, now), self.mirrored.index_select(1, now)
-            x = augmented(x, shifts.flatten(0, 1), mirrored.flatten(), self.recipe)
-        x = self.examples.standardise(x).unflatten(0, (lanes, size)).transpose(0, 1).flatten(1, 2)
-        labels = self.examples.labels[chosen]
+        x, labels, drawn = self._next(size)
+        if self.stack.rbf:
+            x.requires_grad_()
+        with precision(self.stack), torch.set_grad_enabled(self.leg.trains != "head"):
+            features = self.body(x)
+        if "kept" in drawn:
+            features = dropped(features, drawn["kept"], self.dropout)
         with precision(self.stack):
-            z = self.forward(x)
-        loss = self.knobs.loss(z.float(), labels)  # (lanes,)
+            z = self.stack.head(features)
+        z = z.float()
+        loss = self._loss(x, features, z, labels, drawn)  # (lanes,)
         self.stack.zero_grad()
         loss.sum().backward()
         self.optimiser.step(self.rates)
+        if isinstance(self.stack.head, Kernels):
+            self._move_centroids(x.detach(), labels)
+        if self.gathered:
+            self._gather(z.detach(), drawn["order"])
         self.loss += loss.detach() * size
         self.wrong += (z.detach().argmax(dim=-1) != labels).sum(dim=1)
         self.at += size
+
+    def _next(self, size: int) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """A batch (B, lanes * channels, ...), its labels (lanes, B), and what was drawn for it, (lanes, B, ...) each."""
+        now = self.at + self.places[:size]
+        drawn = {name: part.index_select(1, now) for name, part in self.draws.items()}
+        x = self.examples.inputs[drawn["order"].flatten()]  # (lanes * B, ...)
+        x = augmented(x, {name: part.flatten(0, 1) for name, part in drawn.items()}, self.recipe)
+        x = self.examples.standardise(x).unflatten(0, (self.stack.lanes, size))
+        if "mixed" in drawn:
+            x = mixed(x, drawn)
+        return x.transpose(0, 1).flatten(1, 2), self.examples.labels[drawn["order"]], drawn
+
+    def _loss(self, x: Tensor, features: Tensor, z: Tensor, labels: Tensor, drawn: Mapping[str, Tensor]) -> Tensor:
+        """(lanes,)."""
+        others, share = self._mixture(labels, drawn) if "mixed" in drawn else (labels, None)
+
+        def each(of: Callable[[Tensor], Tensor]) -> Tensor:
+            """A loss of every example, by its label or by both of them."""
+            return of(labels) if share is None else share * of(labels) + (1 - share) * of(others)
+
+        if self.stack.rbf:
+            return (each(lambda known: self.knobs.kernels(z, known)) + duq.PENALTY * duq.gradient_penalty(x, z)).mean(dim=1)
+        loss = self.knobs.loss(z, labels) if share is None else self.knobs.mixed(z, labels, others, share)
+        if self.knobs.at_logits:
+            return loss
+        by_lane = features.float().unflatten(1, (self.stack.lanes, -1)).transpose(0, 1)
+        margin = self.knobs.margin.squeeze(1) if self.stack.margins is None else self.stack.margins.view(self.stack.lanes, -1)
+        return loss + each(lambda known: losses.robust(by_lane, known, self.centroids, margin)).sum(dim=1)
+
+    def _mixture(self, labels: Tensor, drawn: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """The partners' labels in a mixed batch, and the share of an example's own: (lanes, B)."""
+        others, share = labels.gather(1, drawn["partner"]), drawn["mixed"]
+        counts = self.examples.counts.expand(len(labels), -1)
+        return others, remixed(share, counts.gather(1, labels), counts.gather(1, others)) if self.remixes else share
+
+    @torch.no_grad()
+    def _centre(self) -> None:
+        """Class centroids: the mean features of the epoch's examples as they are drawn and augmented, in evaluation mode (DRO-LT)."""
+        self.stack.eval()
+        self.at.zero_()
+        sums, counts = torch.zeros(()), torch.zeros(())
+        for start in range(0, self.length, self.batch):
+            size = min(self.batch, self.length - start)
+            x, labels, _ = self._next(size)
+            with precision(self.stack):
+                features = self.stack.body(x).float().unflatten(1, (self.stack.lanes, -1)).permute(1, 2, 0)  # (lanes, D, B)
+            own = F.one_hot(labels, self.examples.counts.shape[1]).to(features.dtype).mT  # (lanes, C, B)
+            sums, counts = sums.to(own) + affine(own, features, torch.zeros_like(own[:, :1, :1])), counts.to(own) + own.sum(dim=2)
+            self.at += size
+        self.centroids.copy_(sums / counts.clamp(min=1).unsqueeze(2))
+        self.set_training()
+
+    @torch.no_grad()
+    def _move_centroids(self, x: Tensor, labels: Tensor) -> None:
+        """DUQ's exponential averages, by the network as it now is, in evaluation mode."""
+        assert isinstance(self.stack.head, Kernels)
+        self.stack.body.eval()
+        with precision(self.stack):
+            features = self.stack.body(x)
+        self.stack.head.update(features, labels)
+        self.stack.body.train()
+
+    def gathered_by(self, lane: int) -> dict[str, Tensor]:
+        """The sums so far of one lane, on the host."""
+        return {name: part[lane].cpu().clone() for name, part in self.gathered.items()}
+
+    def _gather(self, z: Tensor, chosen: Tensor) -> None:
+        """Sums over the epochs of each example's probabilities and entropy, and how often it was seen, at no extra pass."""
+        padded, _, size = self.knobs.padded(z, chosen)
+        whole = (self.knobs.scale * padded).softmax(dim=-1)
+        p, entropy = whole[:, :size], torch.special.entr(whole).sum(dim=-1)[:, :size]
+        for name, more in (("p", p), ("entropy", entropy), ("seen", torch.ones_like(entropy))):
+            places = chosen if more.ndim == 2 else chosen.unsqueeze(2).expand_as(more)
+            self.gathered[name].scatter_add_(1, places, more)
 
     def _capture(self) -> None:
         """One step as a CUDA graph: a small network's hundreds of kernels then cost the GPU's time, not Python's."""
@@ -185,13 +241,13 @@ class Program:
         """By torch.compile, where it works: it needs a C++ compiler."""
         if not any(map(shutil.which, ("g++", "clang++", "c++", "cl"))):
             return
-        self.forward = torch.compile(self.stack)
+        self.body = torch.compile(self.stack.body)
         with self._put_back():
             try:
                 self._step(self.batch)
             except Exception as error:  # a compiler raises nearly anything
                 _failed["compile"] = True
-                self.forward = self.stack
+                self.body = self.stack.body
                 fallback("torch.compile does not work here", error)
 
     def _warm_up(self) -> None:
@@ -213,7 +269,8 @@ class Program:
             tensor.copy_(value)
 
     def _state(self) -> list[Tensor]:
-        return [*(p.data for p in self.stack.parameters()), *self.stack.buffers(), *self.optimiser.momenta]
+        mine = [self.at, *self.gathered.values()]
+        return [*(p.data for p in self.stack.parameters()), *self.stack.buffers(), *self.optimiser.momenta, *mine]
 
 
 @cache
@@ -238,7 +295,7 @@ def settle(stack: Stack, network: str, device: str) -> Stack:
     stack.bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
     if not stack.bf16:
         fallback("this GPU has no bfloat16", torch.cuda.get_device_name())
-    elif isinstance(stack.body, ResNet32):
+    elif isinstance(stack.body, ResNet32) and not stack.rbf:  # our kernels have no second derivative
         if find_spec("triton") is None:
             fallback("our own kernels need triton", "it is not installed")
         elif not _failed["kernels"]:

@@ -1,7 +1,8 @@
 """Fit: trained lanes, as results, probabilities and plain networks."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,11 +10,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from class_uncertainty.data import Data
-from class_uncertainty.training.engine import augmented, precision, settle
+from class_uncertainty.training.augmenting import augmented, draw
+from class_uncertainty.training.engine import dropped, precision, settle
 from class_uncertainty.training.networks import NETWORKS, WIDEST, Classifier, Standardise
 from class_uncertainty.training.recipe import Lane, Recipe, Result
 from class_uncertainty.training.stack import Stack, State, stacked
-from class_uncertainty.training.streams import draw_augmentation
+from class_uncertainty.training.stages import staged
+from class_uncertainty.training.streams import stream
+
+SCORING = 2**40  # the epoch of streams that no training draws from
 
 
 def width_of(network: str, device: str) -> int:
@@ -40,6 +45,14 @@ class Fit:
     states: list[State] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     unseen: list[NDArray[np.float32] | None] = field(default_factory=list)  # (n, C) of a lane's own fold, where no test split was given
+    gathered: list[State] = field(default_factory=list)  # what fit(gather=…) has asked for
+
+    def take(self, places: Sequence[int]) -> "Fit":
+        """Some of the lanes."""
+        parts: dict[str, Any] = {
+            part: [getattr(self, part)[i] for i in places] for part in ("lanes", "states", "results", "unseen", "gathered")
+        }
+        return replace(self, **parts)
 
     def padded(self, items: list) -> list:
         """On a CPU the first is repeated to the stack's width, which never depends on how many lanes there are."""
@@ -47,12 +60,32 @@ class Fit:
 
     def probabilities(self, data: Data, views: int = 0) -> NDArray[np.float32]:
         """(lanes, N, C); with `views` the mean over so many random crops and flips by the recipe, the same for every lane."""
-        width, parts = width_of(self.recipe.network, self.device), []
-        for start in range(0, len(self.lanes), width):
-            group, states = self.lanes[start : start + width], self.states[start : start + width]
-            stack = stacked(self.recipe, self.shape, self.classes, self.padded(group), self.padded(states))
-            parts.append(self.probabilities_of(settle(stack, self.recipe.network, self.device), group, data, views))
-        return np.concatenate(parts)
+        return self._over_stacks(lambda stack, group: self.probabilities_of(stack, group, data, views))
+
+    def logits(self, data: Data) -> NDArray[np.float32]:
+        """(lanes, N, C), scaled: their softmax are the probabilities. Of a DUQ head the logarithms of its kernels."""
+        inputs = as_tensor(data.inputs).to(self.device)
+        return self._over_stacks(lambda stack, group: torch.cat(list(self._batches(stack.eval(), group, inputs)), dim=1).numpy())
+
+    def dropped_out(self, data: Data, passes: int) -> NDArray[np.float32]:
+        """(lanes * passes, N, C): each lane's probabilities with other features left out in every pass, by the lane's own share."""
+        inputs = as_tensor(data.inputs).to(self.device)
+        return self._over_stacks(lambda stack, group: self._passes(stack.eval(), group, inputs, passes)).reshape(
+            -1, len(data), len(self.classes)
+        )
+
+    @torch.no_grad()
+    def _over_stacks(self, of: Callable[[Stack, list[Lane]], NDArray[np.float32]]) -> NDArray[np.float32]:
+        """What `of` says of each lane, (lanes, ...)."""
+        width, parts = width_of(self.recipe.network, self.device), dict[int, NDArray[np.float32]]()
+        lanes = [staged(lane, self.recipe, len(lane.value.then)) for lane in self.lanes]
+        for rbf in (False, True):
+            alike = [i for i, lane in enumerate(lanes) if (lane.value.head == "rbf") is rbf]
+            for some in (alike[start : start + width] for start in range(0, len(alike), width)):
+                group, states = [lanes[i] for i in some], [self.states[i] for i in some]
+                stack = stacked(self.recipe, self.shape, self.classes, self.padded(group), self.padded(states))
+                parts |= dict(zip(some, of(settle(stack, self.recipe.network, self.device), group), strict=True))
+        return np.stack([parts[i] for i in range(len(lanes))])
 
     @torch.no_grad()
     def probabilities_of(self, stack: Stack, group: Sequence[Lane], data: Data, views: int = 0) -> NDArray[np.float32]:
@@ -64,23 +97,47 @@ class Fit:
         return sum(self._softmax(stack, group, self._view(inputs, view)) for view in range(views)) / np.float32(views)  # type: ignore[return-value]
 
     def _view(self, inputs: Tensor, view: int) -> Tensor:
-        shifts, mirrored = draw_augmentation(view, 0, len(inputs), self.recipe.crop)
-        return augmented(inputs, torch.from_numpy(shifts).to(self.device), torch.from_numpy(mirrored).to(self.device), self.recipe)
+        drawn = {name: torch.from_numpy(part).to(self.device) for name, part in draw(view, 0, len(inputs), self.recipe).items()}
+        return augmented(inputs, drawn, self.recipe)
 
     def _softmax(self, stack: Stack, group: Sequence[Lane], inputs: Tensor) -> NDArray[np.float32]:
-        scale = torch.tensor([lane.value.scale for lane in group], device=self.device).view(-1, 1, 1)
-        parts = []
+        return torch.cat([z.softmax(dim=-1) for z in self._batches(stack, group, inputs)], dim=1).numpy()
+
+    def _batches(self, stack: Stack, group: Sequence[Lane], inputs: Tensor) -> Iterator[Tensor]:
+        """Logits (len(group), B, C) of one batch after the other, on the host."""
+        for features in self._features(stack, inputs):
+            yield self._head(stack, group, features)
+
+    def _features(self, stack: Stack, inputs: Tensor) -> Iterator[Tensor]:
         for batch in inputs.split(256):
             x = self.standardise(batch).repeat(1, stack.lanes, *[1] * (batch.ndim - 2))
             with precision(stack):
-                z = stack(x)
-            parts.append((scale * z.float()[: len(group)]).softmax(dim=-1).cpu())
-        return torch.cat(parts, dim=1).numpy()
+                yield stack.body(x)
+
+    def _head(self, stack: Stack, group: Sequence[Lane], features: Tensor) -> Tensor:
+        scale = torch.tensor([lane.value.scale for lane in group], device=self.device).view(-1, 1, 1)
+        with precision(stack):
+            z = stack.head(features)
+        return (scale * z.float()[: len(group)]).cpu()
+
+    def _passes(self, stack: Stack, group: Sequence[Lane], inputs: Tensor, passes: int) -> NDArray[np.float32]:
+        """(len(group), passes, N, C)."""
+        share = torch.tensor([lane.value.dropout for lane in self.padded(list(group))], device=self.device).view(1, -1, 1)
+        streams, parts = [stream(lane.seed, "dropout", SCORING) for lane in self.padded(list(group))], []
+        for features in self._features(stack, inputs):
+            size = (len(features), features.shape[1] // stack.lanes)
+            drawn = (np.stack([rng.random(size, dtype=np.float32) for rng in streams]) for _ in range(passes))
+            each = [dropped(features, torch.from_numpy(kept).to(self.device), share) for kept in drawn]
+            parts.append(torch.stack([self._head(stack, group, some).softmax(dim=-1) for some in each], dim=1))
+        return torch.cat(parts, dim=2).numpy()
 
     def module(self, i: int) -> Classifier:
         """Lane i as a plain network in evaluation mode: raw inputs in, logits out."""
-        method = self.lanes[i].value
-        module = Classifier(self.recipe.network, self.shape, self.classes, method.head, method.scale)
-        state = {f"preprocess.{name}": value.cpu() for name, value in self.standardise.named_buffers()} | self.states[i]
-        module.load_state_dict({name: value for name, value in state.items() if name in module.state_dict()})
+        return self.plain(staged(self.lanes[i], self.recipe, len(self.lanes[i].value.then)), self.states[i])
+
+    def plain(self, lane: Lane, state: State) -> Classifier:
+        """A lane of a stack in that state, likewise."""
+        module = Classifier(self.recipe.network, self.shape, self.classes, lane.value.head, lane.value.scale)
+        known = {f"preprocess.{name}": value.cpu() for name, value in self.standardise.named_buffers()} | state
+        module.load_state_dict({name: value for name, value in known.items() if name in module.state_dict()})
         return module.eval()

@@ -4,29 +4,34 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
+from copy import copy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from class_uncertainty.data import Data
 from class_uncertainty.errors import Unfinished
 from class_uncertainty.files import write_whole
 from class_uncertainty.measures import Stats, digest
 from class_uncertainty.methods import Plan, plan
-from class_uncertainty.metrics import Scores, evaluate
+from class_uncertainty.metrics import evaluate
+from class_uncertainty.training.augmenting import Drawn, draw
+from class_uncertainty.training.cam import filled_up, generated
 from class_uncertainty.training.checkpoints import Checkpoints, Started
-from class_uncertainty.training.engine import Draws, Examples, Program, settle
+from class_uncertainty.training.engine import Examples, Program, settle
 from class_uncertainty.training.fitted import Fit
 from class_uncertainty.training.folds import held_out
-from class_uncertainty.training.keys import lane_key
-from class_uncertainty.training.recipe import Lane, Result, describe
-from class_uncertainty.training.stack import SGD, Stack, State, stacked
-from class_uncertainty.training.streams import draw_augmentation, draw_order, stream
+from class_uncertainty.training.keys import checkpoint_keys
+from class_uncertainty.training.networks import NETWORKS
+from class_uncertainty.training.recipe import Lane, Recipe, Result, describe
+from class_uncertainty.training.stack import SGD, Stack, State, initial, stacked
+from class_uncertainty.training.stages import Leg, staged
+from class_uncertainty.training.streams import bootstrap, draw_order, stream
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,16 @@ class Epoch:
 Progress = Callable[[Epoch], object]
 Unseen = NDArray[np.float32] | None  # (n, C) probabilities of the training examples in the fold that a lane left out
 Done = Callable[[int, Result, Unseen], None]  # told each lane's position, result and unseen as its stack ends, whichever ends first
-End = tuple[int, State, Result, Unseen]  # a lane's position and what it has become
+
+
+@dataclass(frozen=True)
+class End:
+    """What a lane has become at the end of a stage; it has a result after its last."""
+
+    place: int  # among the lanes of fit()
+    lane: Started
+    result: Result | None
+    unseen: Unseen = None
 
 
 class _Stopped(Exception):
@@ -55,9 +69,10 @@ class _Stopped(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What all stacks of one fit() share."""
+    """What all stacks of one stage of one fit() share."""
 
     fitted: Fit
+    leg: Leg
     train: Data
     examples: Examples
     stats: Stats | None
@@ -67,107 +82,173 @@ class Job:
     every: int
     deadline: float  # by time.monotonic()
     profile: Path | None = None
+    before: dict[int, Started] = field(default_factory=dict)  # lanes at the end of the stage before, by their positions
     stop: Event = field(default_factory=Event)
     begun: Event = field(default_factory=Event)  # whether any stack has
     traced: Event = field(default_factory=Event)  # whether a stack has taken the trace upon itself
 
-    @cached_property
-    def keys(self) -> list[str]:
+    def key(self, place: int) -> str:
+        """Of a lane's checkpoint in this stage."""
+        return self.keys(place)[self.leg.number]
+
+    def keys(self, place: int) -> list[str]:
+        """Of a lane's checkpoints in all of its stages."""
         known = Stats.of(self.train.counts, self.stats)
-        return [lane_key(self.train.fingerprint, lane, self.fitted.recipe, known, self.fitted.device) for lane in self.fitted.lanes]
+        return checkpoint_keys(self.train.fingerprint, self.fitted.lanes[place], self.fitted.recipe, known, self.fitted.device)
+
+    def lane(self, place: int) -> Lane:
+        """As it trains in this stage."""
+        return staged(self.fitted.lanes[place], self.fitted.recipe, self.leg.number)
+
+    def is_last(self, place: int) -> bool:
+        return self.leg.number == len(self.fitted.lanes[place].value.then)
 
     def run(self, places: list[int], started: list[Started]) -> list[End]:
-        """Train and judge one stack, of lanes that are equally far; `started` is empty where they begin."""
-        group = [self.fitted.lanes[i] for i in places]
-        stack, ends = self._train(places, group, started)
+        """Train one stack, of lanes that are equally far, and judge those whose last stage it is; `started` is empty where they begin."""
+        stack, ends = self._train(places, started)
+        group = [self.lane(place) for place in places]
         began = time.perf_counter()
-        scores: list[Scores | None] = [None] * len(group)
-        unseen: list[Unseen] = [None] * len(group)
         finite = [all(value.isfinite().all() for value in end.state.values()) for end in ends]
         some = self.train if any(lane.fold for lane in group) else self.train.take(np.arange(min(len(self.train), 64)))
-        judged = self.fitted.probabilities_of(stack, group, self.test or some)
-        finite = [fine and bool(np.isfinite(p).all()) for fine, p in zip(finite, judged, strict=True)]
-        last = self.fitted.recipe.epochs - 1  # a last step can be one too many
-        diverged = [end.diverged if end.diverged is not None or fine else last for end, fine in zip(ends, finite, strict=True)]
-        for i, lane in enumerate(group):
-            if self.test is not None and diverged[i] is None:
-                scores[i] = evaluate(judged[i], self.test.labels, self.train.counts)
-            elif self.test is None and lane.fold:
-                unseen[i] = judged[i][held_out(self.train, lane.fold)]
+        judged = self.fitted.probabilities_of(stack, group, self.test or some)  # a last step can be one too many
+        last = self.leg.before + self.leg.recipe.epochs - 1
         seconds = (time.perf_counter() - began) / len(group)
-        results = [
-            Result(
-                method=lane.name,
-                seed=lane.seed,
-                lr=lane.rate(self.fitted.recipe),
-                fold=lane.fold,
-                scores=scores[i],
-                diverged=diverged[i],
-                loss=ends[i].loss,
-                seconds=ends[i].seconds + seconds,
-                plan=describe(lane.value),
-                recipe=self.fitted.recipe,
-                data=self.train.fingerprint,
-                uncertainty=digest(self.stats.uncertainty)
-                if self.stats and self.stats.uncertainty is not None and lane.value.uses_uncertainty
-                else "",
-                device=self.fitted.device,
-            )
-            for i, lane in enumerate(group)
-        ]
-        return list(zip(places, [end.state for end in ends], results, unseen, strict=True))
+        found = []
+        for place, end, fine, p in zip(places, ends, finite, judged, strict=True):
+            diverged = end.diverged if end.diverged is not None or (fine and np.isfinite(p).all()) else last
+            end = replace(end, diverged=diverged, seconds=end.seconds + seconds, momenta={})
+            fold = self.fitted.lanes[place].fold
+            unseen = p[held_out(self.train, fold)] if fold and self.test is None else None
+            found.append(End(place, end, self._result(place, end, p) if self.is_last(place) else None, unseen))
+        return found
 
-    def _train(self, places: list[int], group: list[Lane], started: list[Started]) -> tuple[Stack, list[Started]]:
-        """The stack after its last epoch, and each of its lanes."""
-        recipe, device = self.fitted.recipe, self.fitted.device
-        lanes = self.fitted.padded(group)
+    def _result(self, place: int, end: Started, judged: NDArray[np.float32]) -> Result:
+        lane, recipe = self.fitted.lanes[place], self.fitted.recipe
+        uncertainty = self.stats.uncertainty if self.stats and lane.value.uses_uncertainty else None
+        return Result(
+            method=lane.name,
+            seed=lane.seed,
+            lr=lane.rate(recipe),
+            fold=lane.fold,
+            scores=evaluate(judged, self.test.labels, self.train.counts) if self.test and end.diverged is None else None,
+            diverged=end.diverged,
+            loss=end.loss,
+            seconds=end.seconds,
+            plan=describe(lane.value),
+            recipe=recipe,
+            data=self.train.fingerprint,
+            uncertainty="" if uncertainty is None else digest(uncertainty),
+            device=self.fitted.device,
+        )
+
+    def _train(self, places: list[int], started: list[Started]) -> tuple[Stack, list[Started]]:
+        """The stack after the stage's last epoch, and each of its lanes."""
+        recipe, device, count = self.leg.recipe, self.fitted.device, len(places)
+        lanes = self.fitted.padded([self.lane(place) for place in places])
         started = self.fitted.padded(started)
-        stack = stacked(recipe, self.fitted.shape, self.fitted.classes, lanes, [lane.state for lane in started] or None)
+        begin = started or self.fitted.padded([self._begin(place) for place in places if place in self.before])
+        stack = stacked(recipe, self.fitted.shape, self.fitted.classes, lanes, [lane.state for lane in begin] or None)
         stack = settle(stack, recipe.network, device)
         first = started[0].epoch if started else 0
         if first == recipe.epochs:
-            return stack, started[: len(group)]
+            return stack, started[:count]
+        stack.body.requires_grad_(self.leg.trains != "head")
+        stack.head.requires_grad_(self.leg.trains != "body")
         optimiser = SGD(stack, recipe)
         if started:
             optimiser.load([lane.momenta for lane in started])
-        program = Program(stack, optimiser, recipe, self.examples, lanes)
-        sources = [Source(lane, self.train, self.stats) for lane in lanes]
-        rates = torch.tensor([lane.rate(recipe) for lane in lanes], device=device)
-        diverged = [lane.diverged for lane in started] or [None] * len(lanes)
-        spent, began = [lane.seconds for lane in started] or [0.0] * len(lanes), time.perf_counter()
+        examples, sources = self._sources(lanes, places)
+        length = self.leg.length(self.train)
+        draw = lambda epoch: _drawn(sources, self.leg, epoch, length)  # noqa: E731
+        plans, draws = draw(first)
+        program = Program(stack, optimiser, self.leg, examples, lanes, draws, self._gathered(lanes, started))
+        diverged = [lane.diverged for lane in begin] or [None] * len(lanes)
+        spent, began = [lane.seconds for lane in begin] or [0.0] * len(lanes), time.perf_counter()
 
         def now(epoch: int, losses: NDArray) -> list[Started]:
-            share = (time.perf_counter() - began) / len(group)
-            lane_states = zip(stack.states(), optimiser.states(), diverged, losses.tolist(), spent, strict=True)
-            everyone = [Started(epoch, state, momenta, d, loss, share + before) for state, momenta, d, loss, before in lane_states]
-            return everyone[: len(group)]
+            share = (time.perf_counter() - began) / count
+            gathered = [snapshots[i] if lane.gather != "online" else program.gathered_by(i) for i, lane in enumerate(lanes)]
+            lane_states = zip(stack.states(), optimiser.states(), diverged, losses.tolist(), spent, gathered, strict=True)
+            everyone = [Started(epoch, state, m, d, loss, share + before, g) for state, m, d, loss, before, g in lane_states]
+            return everyone[:count]
 
-        del started  # it holds a copy of every lane
-        draw = lambda epoch: _drawn(sources, epoch, recipe.epochs, program.length, recipe.crop)  # noqa: E731
+        snapshots = [dict(lane.gathered) for lane in started] or [{} for _ in lanes]
+        del started, begin  # they hold a copy of every lane
         if self.begun.is_set() and time.monotonic() >= self.deadline:  # one epoch at least: a short budget must come to an end too
             raise Unfinished
         self.begun.set()
-        plans, draws = draw(first)
         for epoch in range(first, recipe.epochs):
             since = time.perf_counter()
-            lr = rates * recipe.factor(epoch) * torch.tensor([d is None for d in diverged], device=device)  # who diverged is frozen
+            frozen = [d is not None for d in diverged]
+            rates = [0.0 if still else lane.rate_at(recipe, epoch) for lane, still in zip(lanes, frozen, strict=True)]
+            lr = torch.tensor(rates, device=device)
             with self._profiled(wanted=epoch == min(first + 1, recipe.epochs - 1)):
                 sums = program.epoch(plans, draws, lr, self._check_stop)
                 if epoch + 1 < recipe.epochs:
                     plans, draws = draw(epoch + 1)  # while a GPU is still at work
                 losses, errors = sums.cpu().numpy()
-            diverged = [epoch if d is None and not np.isfinite(loss) else d for d, loss in zip(diverged, losses, strict=True)]
+            bad = [d is None and not np.isfinite(loss) for d, loss in zip(diverged, losses, strict=True)]
+            diverged = [self.leg.before + epoch if new else d for new, d in zip(bad, diverged, strict=True)]
+            self._take_snapshots(stack, lanes, epoch, snapshots)
+            program.set_training()
             if self.progress:
                 seconds = time.perf_counter() - since
-                loss, error, rate = (tuple(part[: len(group)].tolist()) for part in (losses, errors, lr.cpu()))
-                self.progress(Epoch(tuple(group), epoch, recipe.epochs, loss, error, rate, seconds, len(group) * program.length / seconds))
+                loss, error, rate = (tuple(part[:count].tolist()) for part in (losses, errors, lr.cpu()))
+                own, at, speed = tuple(self.fitted.lanes[i] for i in places), self.leg.before + epoch, count * length / seconds
+                self.progress(Epoch(own, at, self.leg.total, loss, error, rate, seconds, speed))
             late = time.monotonic() >= self.deadline
             if self.kept and (late or (epoch + 1) % self.every == 0 or epoch + 1 == recipe.epochs):
-                for i, lane in zip(places, now(epoch + 1, losses), strict=True):
-                    self.kept.save(self.keys[i], lane)
-            if late and epoch + 1 < recipe.epochs:
+                for place, lane in zip(places, now(epoch + 1, losses), strict=True):
+                    self.kept.save(self.key(place), lane)
+            if late and (epoch + 1 < recipe.epochs or not all(map(self.is_last, places))):
                 raise Unfinished
         return stack, now(recipe.epochs, losses)
+
+    def _take_snapshots(self, stack: Stack, lanes: list[Lane], epoch: int, snapshots: list[State]) -> None:
+        """The training examples' probabilities, of lanes that want them and are at the end of a cycle."""
+        ends = [self.leg.recipe.cycle_ends(lane.value.cycles) if lane.gather == "snapshots" else [] for lane in lanes]
+        if any(epoch + 1 in each for each in ends):
+            p = torch.from_numpy(self.fitted.probabilities_of(stack, lanes, self.train))
+            for i, each in enumerate(ends):
+                if epoch + 1 in each:
+                    snapshots[i][f"p{each.index(epoch + 1)}"] = p[i].clone()
+
+    def _begin(self, place: int) -> Started:
+        """A lane as the stage before has left it, with a new head where this stage wants one."""
+        lane = self.before[place]
+        if not self.leg.fresh:
+            return lane
+        new = initial(self.leg.recipe, self.fitted.shape, self.fitted.classes, self.lane(place))
+        return replace(lane, state=lane.state | {name: value for name, value in new.items() if name.startswith("head.")})
+
+    def _sources(self, lanes: list[Lane], places: list[int]) -> tuple[Examples, "list[Source]"]:
+        """What each lane draws from; where classes are filled up, it is by the networks that the stage before has left."""
+        features = NETWORKS[self.leg.recipe.network].features(self.fitted.shape)
+        sources = [Source(lane, self.train, self.stats, features) for lane in lanes]
+        counts = torch.from_numpy(np.stack([source.counts for source in sources])).to(self.fitted.device)
+        if not self.leg.pasted:
+            return replace(self.examples, counts=counts), sources
+        made = []
+        for place, source in zip(places, sources, strict=False):  # the lanes behind them only fill the stack
+            module = self.fitted.plain(source.lane, self.before[place].state).to(self.fitted.device)
+            made.append(generated(module, self.examples, source.kept, source.counts, source.lane.seed))
+        examples, own = filled_up(self.examples, made)
+        return replace(examples, counts=counts), [
+            source.with_more(own[i if i < len(places) else 0], examples.labels) for i, source in enumerate(sources)
+        ]
+
+    def _gathered(self, lanes: list[Lane], started: list[Started]) -> dict[str, Tensor]:
+        """What was gathered before, or zeros to gather into; nothing where no lane wants it."""
+        if not any(lane.gather == "online" for lane in lanes):
+            return {}
+        device, shape = self.fitted.device, (len(lanes), len(self.train))
+        kinds = {"p": (*shape, len(self.fitted.classes)), "entropy": shape, "seen": shape}
+        sums = {name: torch.zeros(size, device=device) for name, size in kinds.items()}
+        for i, lane in enumerate(started):
+            if lane.gathered and lanes[i].gather == "online":
+                for name, whole in sums.items():
+                    whole[i] = lane.gathered[name]
+        return sums
 
     def _check_stop(self) -> None:
         if self.stop.is_set():
@@ -191,23 +272,43 @@ class Job:
 class Source:
     """What one lane draws from: the training examples it keeps, and its own random streams."""
 
-    def __init__(self, lane: Lane, train: Data, stats: Stats | None) -> None:
+    def __init__(self, lane: Lane, train: Data, stats: Stats | None, features: int) -> None:
         self.lane = lane
-        everything = np.arange(len(train))
-        self.kept = np.setdiff1d(everything, held_out(train, lane.fold)) if lane.fold else everything
+        self.kept = np.arange(len(train))
+        if lane.fold:
+            self.kept = np.setdiff1d(self.kept, held_out(train, lane.fold))
+        if lane.bootstrap:
+            self.kept = self.kept[bootstrap(stream(lane.seed, "bootstrap"), train.labels[self.kept])]
         self.labels = train.labels[self.kept]
-        self.stats = Stats.of(np.bincount(self.labels, minlength=len(train.classes)), stats)
+        self.counts = np.bincount(self.labels, minlength=len(train.classes))
+        self.stats = Stats.of(self.counts, stats)
+        self.features = features if lane.value.dropout else 0
+
+    def with_more(self, places: NDArray[np.int64], labels: Tensor) -> "Source":
+        """The same that draws from those places too; measures still go by the counts as they were."""
+        more = copy(self)
+        more.kept = np.concatenate([self.kept, places])
+        more.labels = labels.cpu().numpy()[more.kept]
+        return more
 
     def plan(self, epoch: int, epochs: int) -> Plan:
         return plan(self.lane.value, self.stats, epoch, epochs)
 
-    def draw(self, epoch: int, chosen: Plan, length: int, pad: int) -> tuple[NDArray, NDArray, NDArray]:
-        """An epoch's examples (length,), crop offsets (length, 2) and flips (length,)."""
+    def draw(self, epoch: int, chosen: Plan, length: int, recipe: Recipe) -> Drawn:
+        """An epoch's examples, and what is drawn for each: (length, ...)."""
         order = draw_order(stream(self.lane.seed, "order", epoch), self.labels, chosen.alpha, chosen.natural, length)
-        return self.kept[order], *draw_augmentation(self.lane.seed, epoch, length, pad)
+        return {"order": self.kept[order], **draw(self.lane.seed, epoch, length, recipe, self.lane.value.augment, self.features)}
 
 
-def _drawn(sources: Sequence[Source], epoch: int, epochs: int, length: int, pad: int) -> tuple[list[Plan], Draws]:
-    plans = [source.plan(epoch, epochs) for source in sources]
-    parts = [source.draw(epoch, chosen, length, pad) for source, chosen in zip(sources, plans, strict=True)]
-    return plans, Draws(*(np.stack(part) for part in zip(*parts, strict=True)))
+LATER = 2**20  # where the streams of a stage begin, counted from the stage before
+
+
+def _drawn(sources: Sequence[Source], leg: Leg, epoch: int, length: int) -> tuple[list[Plan], Drawn]:
+    """The lanes' plans, and their draws stacked: (lanes, length, ...)."""
+    plans = [source.plan(epoch, leg.recipe.epochs) for source in sources]
+    number = leg.number * LATER + epoch
+    parts = [source.draw(number, chosen, length, leg.recipe) for source, chosen in zip(sources, plans, strict=True)]
+    if any("kept" in part for part in parts):  # who leaves nothing out has no numbers to draw
+        width = max(source.features for source in sources)
+        parts = [{"kept": np.zeros((length, width), np.float32), **part} for part in parts]
+    return plans, {name: np.stack([part[name] for part in parts]) for name in parts[0]}

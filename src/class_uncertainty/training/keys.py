@@ -10,26 +10,35 @@ import numpy as np
 
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import Method, plan
-from class_uncertainty.training.recipe import Lane, Recipe
+from class_uncertainty.training.recipe import Lane, Recipe, describe
+from class_uncertainty.training.stages import legs
 
-ENGINE = 2  # raised when a change of the loop changes results: then nothing stored before is taken for the new one
+ENGINE = 3  # raised when a change of the loop changes results: then nothing stored before is taken for the new one
 
 
 def lane_key(data: str, lane: Lane, recipe: Recipe, stats: Stats, device: str) -> str:
-    """A hash of all that determines a lane's result: data, method, its plan in every epoch, recipe, seed, rate, fold, device."""
+    """A hash of all that determines a lane's result: data, method, its plan in every epoch, recipe, seed, rate, fold, bootstrap, device."""
     uncertainty = None if stats.uncertainty is None else tuple(stats.uncertainty)
-    plans = _plans(lane.value, recipe.epochs, tuple(stats.counts), uncertainty)
-    return key_of(data, lane.name, plans, dataclasses.asdict(recipe), lane.seed, lane.rate(recipe), lane.fold, device)
+    plans = _plans(lane.value, recipe, tuple(stats.counts), uncertainty)
+    return key_of(data, lane.name, plans, dataclasses.asdict(recipe), lane.seed, lane.rate(recipe), lane.fold, bool(lane.bootstrap), device)
+
+
+def checkpoint_keys(data: str, lane: Lane, recipe: Recipe, stats: Stats, device: str) -> list[str]:
+    """Of each stage of a lane that is under way; what it gathers is no matter of its result, but it is of these."""
+    key = lane_key(data, lane, recipe, stats, device)
+    key = key_of(key, lane.gather) if lane.gather else key
+    return [key_of(key, number) if number else key for number in range(len(lane.value.stages))]
 
 
 @lru_cache(maxsize=1024)  # one for all seeds, rates and folds of a method
-def _plans(method: Method, epochs: int, counts: tuple[float, ...], uncertainty: tuple[float, ...] | None) -> str:
-    """A hash of a method's plan in every epoch."""
-    digest, stats = hashlib.sha256(), Stats(counts, uncertainty)
-    for epoch in range(epochs):
-        chosen = plan(method, stats, epoch, epochs)
-        digest.update(np.concatenate([chosen.alpha, chosen.weight, chosen.margin, chosen.divisor]).tobytes())
-        digest.update(repr((chosen.beta, chosen.gamma, chosen.sigmoid, chosen.scale, method.head, method.reduction)).encode())
+def _plans(method: Method, recipe: Recipe, counts: tuple[float, ...], uncertainty: tuple[float, ...] | None) -> str:
+    """A hash of a method's fields and of its plan in every epoch."""
+    digest, stats = hashlib.sha256(repr(describe(method)).encode()), Stats(counts, uncertainty)
+    for stage, leg in zip(method.stages, legs(method, recipe), strict=True):
+        for epoch in range(leg.recipe.epochs):
+            chosen = plan(stage, stats, epoch, leg.recipe.epochs)
+            digest.update(np.concatenate([chosen.alpha, chosen.weight, chosen.margin, chosen.divisor]).tobytes())
+            digest.update(repr((chosen.gamma, chosen.sigmoid)).encode())
     return digest.hexdigest()
 
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from itertools import groupby
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from class_uncertainty.training.fitted import Fit, as_tensor, width_of
 from class_uncertainty.training.job import Done, End, Epoch, Job, Progress, Unseen
 from class_uncertainty.training.networks import NETWORKS, Standardise
 from class_uncertainty.training.recipe import Lane, Recipe, default_recipe, is_whole
+from class_uncertainty.training.stages import Leg, form, legs
 
 SMALL = 2**15  # numbers in a batch of one lane: 32 grey images of 32 x 32, or 32 rows of 1,024 features
 
@@ -66,6 +67,8 @@ def fit(
     at the next epoch's end, keeps what runs, and raises Unfinished. `profile` is where a trace of one epoch is written, for
     chrome://tracing and its like.
 
+    A method of several stages goes through them one after the other, each a training of its own that starts where the last one ended.
+
     Where batches are small (SMALL), as many stacks train at once on a CPU as torch has threads, each on one thread: faster than several
     threads that wait for each other at every operation, and far faster where other programs run too. That depends on the data and
     the recipe alone, never on the lanes.
@@ -77,33 +80,54 @@ def fit(
     if not is_whole(every) or every < 1 or (budget is not None and not (isinstance(budget, Real) and budget > 0)):
         raise InputError(f"every is {every!r} epochs and budget {budget!r} seconds: both must be numbers above 0.")
     standardise = Standardise(*_statistics(train)).to(device)
-    job = Job(
+    kept = Checkpoints(checkpoints) if isinstance(checkpoints, str | Path) else checkpoints
+    labels = torch.from_numpy(train.labels).to(device)
+    first = Job(
         fitted=Fit(recipe, train.shape, train.classes, list(lanes), device, standardise),
+        leg=Leg(recipe),
         train=train,
-        examples=Examples(as_tensor(train.inputs).to(device), torch.from_numpy(train.labels).to(device), standardise),
+        examples=Examples(as_tensor(train.inputs).to(device), labels, standardise, torch.from_numpy(train.counts[None]).to(device)),
         stats=stats,
         test=test,
         progress=progress,
-        kept=Checkpoints(checkpoints) if isinstance(checkpoints, str | Path) else checkpoints,
+        kept=kept,
         every=every,
         deadline=began + budget if budget else float("inf"),
         profile=Path(profile) if profile else None,
     )
-    ends = _run(job, done)
-    if job.kept and job.kept is not checkpoints:
-        job.kept.remove(job.keys)
-    for _, state, result, unseen in sorted(ends, key=lambda end: end[0]):
-        job.fitted.states.append(state)
-        job.fitted.results.append(result)
-        job.fitted.unseen.append(unseen)
-    return job.fitted
+    ends = _stages(first, done)
+    if kept and kept is not checkpoints:
+        kept.remove(key for place in range(len(lanes)) for key in first.keys(place))
+    for end in ends:
+        assert end.result is not None
+        first.fitted.states.append(end.lane.state)
+        first.fitted.results.append(end.result)
+        first.fitted.unseen.append(end.unseen)
+        first.fitted.gathered.append(end.lane.gathered)
+    return first.fitted
 
 
-def _run(job: Job, done: Done | None) -> list[End]:
-    """Every lane, in stacks of lanes that are equally far."""
+def _stages(first: Job, done: Done | None) -> list[End]:
+    """Every lane through all of its stages, in their order: stages that are alike train together."""
+    lanes, recipe = first.fitted.lanes, first.fitted.recipe
+    routes = [legs(lane.value, recipe) for lane in lanes]
+    ends: dict[int, End] = {}
+    for number in range(max(map(len, routes))):
+        together: dict[Leg, list[int]] = {}
+        for place, route in enumerate(routes):
+            if number < len(route):
+                together.setdefault(route[number], []).append(place)
+        for leg, places in together.items():
+            before = {place: replace(ends[place].lane, gathered={}) for place in places if number}
+            ends |= {end.place: end for end in _run(replace(first, leg=leg, before=before), places, done)}
+    return [ends[place] for place in range(len(lanes))]
+
+
+def _run(job: Job, places: list[int], done: Done | None) -> list[End]:
+    """The lanes at those places through one stage, in stacks of lanes that are equally far."""
     fitted, ends = job.fitted, []
     small = fitted.device == "cpu" and fitted.recipe.batch * int(np.prod(fitted.shape)) <= SMALL
-    groups = _groups(job)
+    groups = _groups(job, places)
     with _workers(min(len(groups), torch.get_num_threads()) if small else 1, one_thread=small) as pool:
         running = [pool.submit(_fitting, job, places) for places in groups]
         unfinished = None
@@ -114,8 +138,8 @@ def _run(job: Job, done: Done | None) -> list[End]:
                 try:
                     for end in stack.result():
                         ends.append(end)
-                        if done:
-                            done(end[0], *end[2:])
+                        if done and end.result:
+                            done(end.place, end.result, end.unseen)
                 except Unfinished as error:  # the others end their epochs, and those not begun do not begin
                     unfinished = error
                     for other in running:
@@ -125,23 +149,31 @@ def _run(job: Job, done: Done | None) -> list[End]:
             pool.shutdown(cancel_futures=True)
             raise
     if unfinished:
-        raise Unfinished(f"the budget is spent with {len(ends)} of {len(fitted.lanes)} lanes trained") from None
+        trained = sum(end.result is not None for end in ends)
+        raise Unfinished(f"the budget is spent with {trained} of {len(fitted.lanes)} lanes trained") from None
     return ends
 
 
-def _groups(job: Job) -> list[list[int]]:
+def _groups(job: Job, places: list[int]) -> list[list[int]]:
     """Positions of lanes that train as one stack."""
-    started = {i: job.kept.epoch(job.keys[i]) if job.kept else 0 for i in range(len(job.fitted.lanes))}
-    width = width_of(job.fitted.recipe.network, job.fitted.device)
-    alike = [list(places) for _, places in groupby(sorted(started, key=lambda i: (started[i], i)), key=started.__getitem__)]
-    return [places[at : at + width] for places in alike for at in range(0, len(places), width)]
+    alike: dict[tuple, list[int]] = {}
+    for place in places:
+        epoch = job.kept.epoch(job.key(place)) if job.kept else 0
+        alike.setdefault((epoch, *form(job.lane(place))), []).append(place)
+    groups = []
+    for kind in sorted(alike, key=repr):
+        width = width_of(job.fitted.recipe.network, job.fitted.device)
+        if kind[1] and width > 1:  # second derivatives of the last numbers of a tensor have other last bits: no lane is there
+            width -= 1
+        groups += [alike[kind][at : at + width] for at in range(0, len(alike[kind]), width)]
+    return groups
 
 
 def _fitting(job: Job, places: list[int]) -> list[End]:
     """The lanes as one stack; as several where they are not equally far any more, for another process may have gone on with some."""
     equally_far: dict[int, tuple[list[int], list[Started]]] = {}
     for place in places:
-        lane = job.kept.load(job.keys[place]) if job.kept else None
+        lane = job.kept.load(job.key(place)) if job.kept else None
         those, started = equally_far.setdefault(lane.epoch if lane else 0, ([], []))
         those.append(place)
         started += [lane] if lane else []
@@ -197,8 +229,21 @@ def _check(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | No
     if min(recipe.batch, len(train)) < 2:
         raise InputError(f"batch is {recipe.batch}: batch statistics need two examples at least.")
     known = Stats.of(train.counts, stats)
-    for knob in (knob for lane in lanes for knob in lane.value.knobs.values()):
-        knob.measure(known)  # says so where it needs what is not known
+    for lane in lanes:
+        for method in lane.value.stages:
+            for knob in method.knobs.values():
+                knob.measure(known)  # says so where it needs what is not known
+            pictures = [name for name in method.augment if name in ("autoaugment", "cutout")]
+            if pictures and not train.is_images:
+                raise InputError(f"method {lane.name!r} has {pictures[0]}, which is for images, and the data are features.")
+        if lane.gather and lane.value.then:
+            raise InputError(
+                f"lane {lane.name!r} gathers {lane.gather}, and its method has several stages: only one training can be followed."
+            )
+        if lane.gather == "snapshots" and not lane.value.cycles:
+            raise InputError(f"lane {lane.name!r} gathers snapshots, and its method has no cycles: give one that has, as 'cyclic'.")
+        if any(stage.pasted for stage in lane.value.then) and not train.is_images:
+            raise InputError(f"method {lane.name!r} pastes parts of images, and the data are features.")
 
 
 def _statistics(train: Data) -> tuple[Tensor, Tensor]:

@@ -121,6 +121,15 @@ class Cosine(nn.Module):
         return F.linear(F.normalize(x, dim=-1), F.normalize(self.weight, dim=-1))
 
 
+def _head(kind: str, features: int, classes: int) -> nn.Module:
+    """The head of a plain network."""
+    if kind == "rbf":
+        from class_uncertainty.training.duq import Kernel  # which stands on this module
+
+        return Kernel(features, classes)
+    return Cosine(features, classes) if kind == "cosine" else nn.Linear(features, classes)
+
+
 class Standardise(nn.Module):
     """(x - mean) / std: uint8 images by channel, features by column."""
 
@@ -149,7 +158,7 @@ class Classifier(nn.Module):
         self.preprocess = Standardise(statistic, statistic + 1)
         self.body = row.body(shape)
         self.scale = scale
-        self.head = Cosine(features, len(classes)) if head == "cosine" else nn.Linear(features, len(classes))
+        self.head = _head(head, features, len(classes))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.scale * self.head(self.body(self.preprocess(x)))

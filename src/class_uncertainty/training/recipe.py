@@ -9,8 +9,10 @@ from typing import Any
 
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.methods import Method, named
+from class_uncertainty.methods import Method, Stage, named
 from class_uncertainty.metrics import Scores
+
+GATHERS = ("", "online", "snapshots")
 
 
 def is_whole(value: object) -> bool:
@@ -55,14 +57,24 @@ class Recipe:
         warm = min((epoch + 1) / self.warmup, 1.0) if self.warmup else 1.0
         return (self.warmup_from + (1 - self.warmup_from) * warm) * self.drop ** sum(epoch >= start for start in self.dropped)
 
+    def cut(self, epochs: int) -> "Recipe":
+        """The same training up to that epoch."""
+        drops = tuple(epoch / epochs for epoch in self.dropped if epoch < epochs)
+        return dataclasses.replace(self, epochs=epochs, drops=drops)
+
     def before_drop(self) -> "Recipe":
         """The same training up to the first drop of the learning rate."""
-        return dataclasses.replace(self, epochs=max(min(self.dropped), 1), drops=()) if self.drops else self
+        return self.cut(min(self.dropped)) if self.drops else self
 
     @property
     def dropped(self) -> list[int]:
-        """The epochs, from 0, in which the learning rate drops."""
-        return [round(share * self.epochs) for share in self.drops]
+        """The epochs, from 0, in which the learning rate drops; never in the first."""
+        return [max(1, round(share * self.epochs)) for share in self.drops]
+
+    def cycle_ends(self, cycles: int) -> list[int]:
+        """After how many epochs each of so many cycles ends; none is shorter than an epoch."""
+        cycles = min(cycles, self.epochs)
+        return [round((i + 1) * self.epochs / cycles) for i in range(cycles)]
 
 
 RECIPES: dict[str, Recipe] = {
@@ -86,12 +98,14 @@ def default_recipe(data: Data, name: str | None = None, **changes: Any) -> Recip
 
 @dataclass(frozen=True)
 class Lane:
-    """One training: a method (a key of METHODS or a Method), a seed, a learning rate, and the fold (k, K) it leaves out."""
+    """One training: a method (a Method or its name), a seed, a learning rate, the fold (k, K) it leaves out, whether on a bootstrap."""
 
     method: str | Method = "naive"
     seed: int = 0
     lr: float | None = None  # None: the recipe's
     fold: tuple[int, int] | None = None
+    bootstrap: bool = False  # whether it trains on a resample: of each class as many examples as there are, drawn with replacement
+    gather: str = ""  # what of the training examples is kept on the way: "online", sums over the epochs; "snapshots", at each cycle's end
 
     def __post_init__(self) -> None:
         if isinstance(self.method, str):
@@ -101,6 +115,8 @@ class Lane:
         object.__setattr__(self, "seed", int(self.seed))
         if self.lr is not None:
             check_lr(self.lr)
+        if self.gather not in GATHERS:
+            raise unknown("gather", self.gather, filter(None, GATHERS))
         if self.fold is not None:
             if len(self.fold) != 2 or not all(map(is_whole, self.fold)) or not 0 <= self.fold[0] < self.fold[1] >= 2:
                 raise InputError(f"fold is {self.fold}: (k, K) needs two folds at least and a whole k from 0 to K - 1.")
@@ -108,13 +124,21 @@ class Lane:
 
     @property
     def name(self) -> str:
-        """Its key in METHODS, or one made of the method's own fields."""
+        """The method's name, or one made of its fields."""
         if isinstance(self.method, str):
             return self.method
         return "custom-" + hashlib.sha256(repr(describe(self.method)).encode()).hexdigest()[:6]
 
     def rate(self, recipe: Recipe) -> float:
         return self.lr or recipe.lr
+
+    def rate_at(self, recipe: Recipe, epoch: int) -> float:
+        """The learning rate in an epoch: by the recipe's schedule, or by a cosine in each of the method's cycles."""
+        if not self.value.cycles:
+            return self.rate(recipe) * recipe.factor(epoch)
+        ends = [0, *recipe.cycle_ends(self.value.cycles)]
+        start, end = max(e for e in ends if e <= epoch), min(e for e in ends if e > epoch)
+        return self.rate(recipe) * 0.5 * (1 + math.cos(math.pi * (epoch - start) / (end - start)))
 
     @property
     def value(self) -> Method:
@@ -151,11 +175,26 @@ class Result:
 
 
 def describe(method: Method) -> dict[str, Any]:
-    """A method's fields in words, for storing and for reading."""
+    """A method's fields in words, for storing and for reading; those at rest are left out, but for a few that always are said."""
     words: dict[str, Any] = {name: f"{knob.measure.name} {knob.unit.__name__} {knob.ramp.__name__}" for name, knob in method.knobs.items()}
     if method.focal:
         words["focal"] = f"gamma {method.focal.gamma:g} {'sigmoid' if method.focal.sigmoid else 'softmax'} {method.focal.ramp.__name__}"
-    return words | {"beta": method.beta, "head": method.head, "scale": method.scale, "reduction": method.reduction}
+    words |= {"beta": method.beta, "head": method.head, "scale": method.scale, "reduction": method.reduction}
+    rest = Method()
+    for field in ("level", "learned", "dropout", "cycles", "share"):
+        if getattr(method, field) != getattr(rest, field):
+            words[field] = getattr(method, field)
+    if method.augment:
+        words["augment"] = list(method.augment)
+    if method.then:
+        words["then"] = [_describe_stage(stage) for stage in method.then]
+    return words
+
+
+def _describe_stage(stage: Stage) -> dict[str, Any]:
+    fields = {field.name: getattr(stage, field.name) for field in dataclasses.fields(stage)}
+    fields["recipe"] = {name: list(value) if isinstance(value, tuple) else value for name, value in stage.recipe}
+    return {name: value for name, value in fields.items() if value} | {"method": describe(stage.method)}
 
 
 __all__ = ["RECIPES", "Lane", "Recipe", "Result", "default_recipe", "describe"]

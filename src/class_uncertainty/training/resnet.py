@@ -68,7 +68,11 @@ class ResNet32(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.kernels:
             return self._fused(x)
-        return self.blocks(F.relu(self.stem(x))).mean((2, 3))
+        return self.maps(x).mean((2, 3))
+
+    def maps(self, x: Tensor) -> Tensor:
+        """Features before they are averaged over the picture, (B, lanes * 64, H / 4, W / 4)."""
+        return self.blocks(F.relu(self.stem(x)))
 
     def _fused(self, x: Tensor) -> Tensor:
         by_lane = x.unflatten(1, (self.lanes, -1)).permute(1, 0, 3, 4, 2)

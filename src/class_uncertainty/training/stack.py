@@ -6,23 +6,34 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from class_uncertainty.training import duq
+from class_uncertainty.training.duq import Kernels
 from class_uncertainty.training.networks import NETWORKS, Classifier, Head
 from class_uncertainty.training.recipe import Lane, Recipe
 from class_uncertainty.training.resnet import ResNet32
-from class_uncertainty.training.streams import initial_state
+from class_uncertainty.training.streams import initial_state, stream
+from class_uncertainty.training.twice import differentiable_twice
 
 State = dict[str, Tensor]  # of one lane, by the names of the plain Classifier
 
 
 class Stack(nn.Module):
-    """`lanes` independent networks: (B, lanes * channels, ...) -> logits (lanes, B, C), before margin and scale."""
+    """Independent networks, one a lane: (B, lanes * channels, ...) -> logits (lanes, B, C), before margin and scale."""
 
-    def __init__(self, network: str, shape: tuple[int, ...], classes: int, cosine: Tensor) -> None:
+    head: Head | Kernels
+
+    def __init__(self, network: str, shape: tuple[int, ...], classes: int, lanes: Sequence[Lane]) -> None:
         super().__init__()
-        row = NETWORKS[network]
-        self.lanes, self.bf16 = len(cosine), False
+        row, methods = NETWORKS[network], [lane.value for lane in lanes]
+        features = row.features(shape)
+        self.lanes, self.bf16 = len(lanes), False
         self.body = row.body(shape, self.lanes)
-        self.head = Head(row.features(shape), classes, cosine)
+        self.rbf = methods[0].head == "rbf"  # of a stack all or none
+        cosine = torch.tensor([method.head == "cosine" for method in methods])
+        self.head = Kernels(features, classes, self.lanes) if self.rbf else Head(features, classes, cosine)
+        if self.rbf:  # a gradient penalty is trained by second derivatives
+            differentiable_twice(self.body)
+        self.margins = nn.Parameter(torch.ones(self.lanes * classes)) if methods[0].learned else None
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.body(x))
@@ -52,20 +63,25 @@ def stacked(
     recipe: Recipe, shape: tuple[int, ...], classes: tuple[str, ...], lanes: Sequence[Lane], states: Sequence[State] | None = None
 ) -> Stack:
     """The lanes as one module, at the given states or freshly initialised from their seeds."""
-    stack = Stack(recipe.network, shape, len(classes), torch.tensor([lane.value.head == "cosine" for lane in lanes]))
+    stack = Stack(recipe.network, shape, len(classes), lanes)
     if states is None:
-        plain = Classifier(recipe.network, shape, classes)
-        states = [_initial(plain, lane) for lane in lanes]
-    joined = {name: torch.cat([state[name] for state in states]) for name in states[0]}
-    stack.load_state_dict(joined, strict=False)
+        states = [initial(recipe, shape, classes, lane) for lane in lanes]
+    known = [name for name in stack.state_dict() if all(name in state for state in states)]  # not all stages have the same
+    stack.load_state_dict({name: torch.cat([state[name] for state in states]) for name in known}, strict=False)
     return stack
 
 
-def _initial(plain: Classifier, lane: Lane) -> State:
+def initial(recipe: Recipe, shape: tuple[int, ...], classes: tuple[str, ...], lane: Lane) -> State:
     """From the lane's seed; class weights of a cosine head have length one, as in LDAM-DRW: their length sets how fast they turn."""
+    plain = Classifier(recipe.network, shape, classes)
     state = {name: torch.from_numpy(value) for name, value in initial_state(plain, lane.seed).items()}
     if lane.value.head == "cosine":
         state["head.weight"] = F.normalize(state["head.weight"], dim=-1)
+    if lane.value.head == "rbf":
+        features = NETWORKS[recipe.network].features(shape)
+        own = duq.initial(stream(lane.seed, "initialisation", 1), features, len(classes))
+        state = {name: value for name, value in state.items() if not name.startswith("head.")}
+        state |= {f"head.{name}": torch.from_numpy(value) for name, value in own.items()}
     return state
 
 
@@ -74,8 +90,8 @@ class SGD:
 
     def __init__(self, stack: Stack, recipe: Recipe) -> None:
         self.lanes, self.recipe = stack.lanes, recipe
-        self.names = [name for name, _ in stack.named_parameters()]
-        self.parameters: list[Tensor] = list(stack.parameters())
+        trained = {name: p for name, p in stack.named_parameters() if p.requires_grad}
+        self.names, self.parameters = list(trained), list[Tensor](trained.values())
         self.momenta = [torch.zeros_like(p) for p in self.parameters]
 
     def load(self, momenta: Sequence[State]) -> None:

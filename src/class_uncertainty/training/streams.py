@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-PURPOSES = ("initialisation", "order", "crop", "flip")
+PURPOSES = ("initialisation", "order", "crop", "flip", "bootstrap", "dropout", "autoaugment", "cutout", "mixup", "paste")
 
 
 def stream(seed: int, purpose: str, epoch: int = 0) -> np.random.Generator:
@@ -23,10 +23,11 @@ def draw_order(rng: np.random.Generator, labels: NDArray[np.int64], alpha: NDArr
     return by_class[(np.cumsum(counts) - counts)[drawn] + within]
 
 
-def draw_augmentation(seed: int, epoch: int, length: int, pad: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Crop offsets (length, 2) within a border of `pad`, and flips (length,)."""
-    shifts = stream(seed, "crop", epoch).integers(0, 2 * pad + 1, (length, 2))
-    return shifts, stream(seed, "flip", epoch).random(length) < 0.5
+def bootstrap(rng: np.random.Generator, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Positions (N,) of a resample with replacement that leaves every class as large as it is."""
+    by_class, counts = np.argsort(labels, kind="stable"), np.bincount(labels)
+    sizes, starts = np.repeat(counts, counts), np.repeat(np.cumsum(counts) - counts, counts)
+    return by_class[starts + (rng.random(len(labels)) * sizes).astype(np.int64)]
 
 
 def initial_state(module: nn.Module, seed: int) -> dict[str, NDArray[np.float32]]:
