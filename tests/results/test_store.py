@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import class_uncertainty as cu
+from class_uncertainty.estimation import Asked
 from class_uncertainty.results import Store
 from class_uncertainty.results.runs import measured, missing, run
 from class_uncertainty.results.store import VERSION, estimate_key
@@ -56,6 +57,23 @@ def test_round_trip(store: Store, digits: cu.Dataset) -> None:
     assert store.data()[0].counts == tuple(digits.train.counts)
 
 
+@pytest.mark.parametrize("name", ["ensemble", "online", "duq"])
+def test_estimates_come_back_as_they_were(name: str, store: Store, digits: cu.Dataset) -> None:
+    """Bit for bit, with the scores of their own, the one they are read by, and the cost."""
+    found = cu.estimate(digits, name, 2, RECIPE, score="true-class" if name == "ensemble" else None)
+    store.add_estimate("key", digits.fingerprint, found)
+    back = store.get_estimate("key")
+    assert back is not None
+    assert (back.estimator, back.score, back.cost, back.results) == (found.estimator, found.score, found.cost, found.results)
+    assert (back.probabilities.dtype, back.labels.dtype) == (np.float32, np.int64)
+    for part in ("probabilities", "labels", "uncertainty", "raw", "class_errors"):
+        assert np.array_equal(getattr(back, part), getattr(found, part)), part
+    assert back.own.keys() == found.own.keys() == {"ensemble": set(), "online": {"predictive"}, "duq": {"kernel"}}[name]
+    assert all(np.array_equal(back.own[score], values) for score, values in found.own.items())
+    assert [each.estimator for each in store.estimates(digits.fingerprint)] == [name]
+    assert store.get_estimate("other") is None
+
+
 def test_nothing_is_trained_twice(store: Store, digits: cu.Dataset) -> None:
     """A second run finds the first's results; a larger one trains only what is new, in the order asked for."""
     told: list[Epoch] = []
@@ -71,8 +89,8 @@ def test_nothing_is_trained_twice(store: Store, digits: cu.Dataset) -> None:
 
 
 def test_members_serve_as_naive_lanes(store: Store, digits: cu.Dataset) -> None:
-    found = measured(store, digits, RECIPE, "ensemble", 3)
-    again = measured(store, digits, RECIPE, "ensemble", 3, progress=lambda n: pytest.fail("trained again"))
+    (found,) = measured(store, digits, RECIPE, [Asked("ensemble", 3)])
+    (again,) = measured(store, digits, RECIPE, [Asked("ensemble", 3)], progress=lambda n: pytest.fail("trained again"))
     assert np.array_equal(found.probabilities, again.probabilities)
     assert found.results == again.results
     assert missing(store, digits, lanes(0, 1, 2, 3), RECIPE, None) == lanes(3)
@@ -88,6 +106,9 @@ def test_key_knows_all_that_determines_a_result() -> None:
         "lr": {"lane": cu.Lane("ubrw", lr=0.2)},
         "fold": {"lane": cu.Lane("ubrw", fold=(0, 2))},
         "other fold": {"lane": cu.Lane("ubrw", fold=(1, 2))},
+        "bootstrap": {"lane": cu.Lane("ubrw", bootstrap=True)},
+        "measure": {"lane": cu.Lane("ubrw@product")},
+        "augmentation": {"lane": cu.Lane("ubrw+mixup")},
         "uncertainty": {"stats": cu.Stats([30, 20, 10], [0.1, 0.2, 0.5])},
         "counts": {"stats": cu.Stats([30, 20, 11], [0.1, 0.2, 0.4])},
         "device": {"device": "cuda"},
@@ -99,6 +120,7 @@ def test_key_knows_all_that_determines_a_result() -> None:
     keys = {name: lane_key(**(base | change)) for name, change in changed.items()}
     assert len({lane_key(**base), *keys.values()}) == len(keys) + 1
     assert lane_key(**(base | {"lane": cu.Lane("ubrw", lr=RECIPE.lr)})) == lane_key(**base)
+    assert lane_key(**(base | {"lane": cu.Lane("ubrw", gather="online")})) == lane_key(**base)  # what is watched is the same training
     weighted = [cu.Method(weight=dataclasses.replace(cu.METHODS["ubrw"].knobs["weight"]), reduction=r) for r in ("mean", "weights")]
     assert len({lane_key(**(base | {"lane": cu.Lane(method)})) for method in weighted}) == 2
 
@@ -230,10 +252,16 @@ def test_two_commands_may_create_one_store_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    ["UPDATE results SET document = '{'", "UPDATE results SET document = '{}'", "UPDATE estimates SET labels_and_probabilities = x'00'"],
+    [
+        "UPDATE results SET document = '{'",
+        "UPDATE results SET document = '{}'",
+        "UPDATE estimates SET labels_and_probabilities = x'00'",
+        "UPDATE estimates SET results = '[]'",
+        "UPDATE estimates SET results = '{}'",
+    ],
 )
 def test_damaged_rows_are_told_in_one_sentence(damage: str, store: Store, digits: cu.Dataset) -> None:
-    measured(store, digits, RECIPE, "ensemble", 2)
+    measured(store, digits, RECIPE, [Asked("ensemble", 2)])
     store.connection.execute(damage)
 
     def read() -> None:
@@ -245,11 +273,11 @@ def test_damaged_rows_are_told_in_one_sentence(damage: str, store: Store, digits
 
 
 def test_a_redefined_estimator_is_not_served_from_the_store(store: Store, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = measured(store, digits, RECIPE, "ensemble", 2)
+    (before,) = measured(store, digits, RECIPE, [Asked("ensemble", 2)])
     other = dataclasses.replace(
         cu.ESTIMATORS["ensemble"], lanes=lambda members, seed: [cu.Lane(cu.Method(scale=2.0), s) for s in range(members)]
     )
     monkeypatch.setitem(cu.ESTIMATORS, "ensemble", other)
-    after = measured(store, digits, RECIPE, "ensemble", 2)
+    (after,) = measured(store, digits, RECIPE, [Asked("ensemble", 2)])
     assert not np.array_equal(before.probabilities, after.probabilities)
     assert after.results[0].method.startswith("custom-")

@@ -1,5 +1,6 @@
 """Estimators: uses of fit() that say how uncertain networks are about the training examples."""
 
-from class_uncertainty.estimation.estimators import ESTIMATORS, Estimate, Estimator, estimate, lanes_of
+from class_uncertainty.estimation.core import Estimate, Estimator, Scored
+from class_uncertainty.estimation.table import ESTIMATORS, Asked, estimate, estimates
 
-__all__ = ["ESTIMATORS", "Estimate", "Estimator", "estimate", "lanes_of"]
+__all__ = ["ESTIMATORS", "Asked", "Estimate", "Estimator", "Scored", "estimate", "estimates"]

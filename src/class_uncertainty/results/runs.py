@@ -1,19 +1,20 @@
 """Training through the store: what is there already is not trained again."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from class_uncertainty.data import Dataset
-from class_uncertainty.estimation import Estimate, estimate, lanes_of
+from class_uncertainty.estimation import Asked, Estimate, estimates
 from class_uncertainty.measures import Stats
 from class_uncertainty.results.store import Store, estimate_key
 from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.fitted import Fit
 from class_uncertainty.training.folds import FOLDS, folded, pooled
-from class_uncertainty.training.keys import lane_key
-from class_uncertainty.training.loop import Done, Unseen, default_device, fit
+from class_uncertainty.training.keys import checkpoint_keys, lane_key
+from class_uncertainty.training.loop import Unseen, default_device, fit
 
 
 def networks(dataset: Dataset) -> int:
@@ -21,23 +22,50 @@ def networks(dataset: Dataset) -> int:
     return FOLDS if dataset.test is None else 1
 
 
-def measured(store: Store, dataset: Dataset, recipe: Recipe, estimator: str, members: int, seed: int = 0, **options: Any) -> Estimate:
-    """The estimate, from the store or trained now; `options` go to fit().
+def measured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Asked], **options: Any) -> list[Estimate]:
+    """Estimates, from the store or trained now, all together; `options` go to fit().
 
-    Its members' results are stored as the naive lanes they are; without a test split the errors are those of one naive lane by folds.
+    Members that are plain lanes are stored as what they are; without a test split errors are those of one naive lane by folds.
     """
-    lanes = lanes_of(estimator, members, seed)
-    keys = [_key(dataset, lane, recipe, None) for lane in lanes]
-    key = estimate_key(estimator, keys)
-    found = store.get_estimate(key)
-    if found is None:
-        folds = () if dataset.test else tuple(run(store, dataset, [Lane("naive", seed)], recipe, None, **options))
-        done: Done = lambda at, result, _: store.add(keys[at], dataset.fingerprint, result)  # noqa: E731
-        found = estimate(dataset, estimator, members, recipe, seed, done=done if dataset.test else None, **options)
-        found = replace(found, results=folds or found.results)
-        store.add_estimate(key, dataset.fingerprint, found)
-    forget(options.get("checkpoints"), dataset, lanes, recipe)
-    return found
+    keys = [_estimate_key(dataset, each, recipe) for each in asked]
+    todo, began = _todo(store, dataset, recipe, asked), time.monotonic()
+    if todo:
+        lanes = [lane for each in todo for lane in each.lanes]
+
+        def done(at: int, result: Result, _: Unseen) -> None:
+            if dataset.test and _is_plain(lanes[at]):
+                store.add(_key(dataset, lanes[at], recipe, None), dataset.fingerprint, result)
+
+        for each, found in zip(todo, estimates(dataset, todo, recipe, done=done, **options), strict=True):
+            if dataset.test is None and found.results:
+                left = options["budget"] and max(options["budget"] - (time.monotonic() - began), 1e-3) if "budget" in options else None
+                judge = run(store, dataset, [Lane("naive", asked[0].seed, each.lr)], recipe, None, **options | {"budget": left})
+                found = replace(found, results=tuple(judge))
+            store.add_estimate(_estimate_key(dataset, each, recipe), dataset.fingerprint, found)
+    for each in asked:
+        forget(options.get("checkpoints"), dataset, each.lanes, recipe)
+    return [known for key in keys if (known := store.get_estimate(key))]
+
+
+def unmeasured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Asked]) -> int:
+    """How many networks the estimates still have to train: their lanes, and those that judge where there is no test split."""
+    todo = _todo(store, dataset, recipe, asked)
+    judges = [Lane("naive", asked[0].seed, lr) for lr in {each.lr for each in todo if each.lanes}] if dataset.test is None else []
+    return sum(len(each.lanes) for each in todo) + FOLDS * len(missing(store, dataset, judges, recipe, None))
+
+
+def _todo(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Asked]) -> list[Asked]:
+    """What the store does not have; what is read from a file is always read anew."""
+    return [each for each in asked if not each.lanes or store.get_estimate(_estimate_key(dataset, each, recipe)) is None]
+
+
+def _is_plain(lane: Lane) -> bool:
+    """Whether its result is one of the naive method, trained on everything."""
+    return lane.fold is None and not lane.bootstrap and lane.name == "naive"
+
+
+def _estimate_key(dataset: Dataset, asked: Asked, recipe: Recipe) -> str:
+    return estimate_key(asked.estimator, [_key(dataset, lane, recipe, None) for lane in asked.lanes] or [dataset.fingerprint])
 
 
 def missing(store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None) -> list[Lane]:
@@ -90,4 +118,4 @@ def forget(
     """Remove the checkpoints of lanes, or of those that they are by folds: what they were kept for is done."""
     if kept:
         known, parts = Stats.of(dataset.train.counts, stats), [part for lane in lanes for part in (folded(lane) if folds else [lane])]
-        kept.remove(lane_key(dataset.train.fingerprint, lane, recipe, known, default_device()) for lane in parts)
+        kept.remove(key for lane in parts for key in checkpoint_keys(dataset.train.fingerprint, lane, recipe, known, default_device()))

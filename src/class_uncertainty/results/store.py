@@ -135,9 +135,11 @@ class Store:
 
     def add_estimate(self, key: str, data: str, estimate: Estimate) -> None:
         buffer = io.BytesIO()
-        np.savez_compressed(buffer, labels=estimate.labels, probabilities=estimate.probabilities)
-        documents = json.dumps([dataclasses.asdict(result) for result in estimate.results])
-        row = (key, ENGINE, data, estimate.estimator, len(estimate.probabilities), buffer.getvalue(), documents)
+        own: dict[str, Any] = {f"own.{name}": values for name, values in estimate.own.items()}
+        np.savez_compressed(buffer, labels=estimate.labels, probabilities=estimate.probabilities, **own)
+        results = [dataclasses.asdict(result) for result in estimate.results]
+        document = json.dumps({"results": results, "score": estimate.score, "cost": estimate.cost})
+        row = (key, ENGINE, data, estimate.estimator, len(estimate.probabilities), buffer.getvalue(), document)
         self._write("INSERT OR REPLACE INTO estimates VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
 
     def get_estimate(self, key: str) -> Estimate | None:
@@ -150,10 +152,13 @@ class Store:
     def _estimates(self, where: str, value: str) -> list[Estimate]:
         rows = self._read(f"SELECT estimator, labels_and_probabilities, results FROM estimates WHERE {where}", value)
         found = []
-        for estimator, blob, documents in rows:
+        for estimator, blob, document in rows:
             with self._faults(), np.load(io.BytesIO(blob)) as arrays:
-                results = tuple(_result(document) for document in json.loads(documents))
-                found.append(Estimate(estimator, arrays["probabilities"], arrays["labels"], results))
+                known = json.loads(document)
+                results = tuple(map(_result, known["results"]))
+                own = {name.removeprefix("own."): arrays[name] for name in arrays.files if name.startswith("own.")}
+                parts = (arrays["probabilities"], arrays["labels"], results, known["score"], own, known["cost"])
+                found.append(Estimate(estimator, *parts))
         return found
 
 

@@ -1,0 +1,45 @@
+"""What one training says of its examples on the way: while it goes, or at the end of each cycle of its learning rate."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from class_uncertainty.data import Data
+from class_uncertainty.estimation.core import Estimator, Scored
+from class_uncertainty.methods import named
+from class_uncertainty.training import Lane
+
+if TYPE_CHECKING:
+    from class_uncertainty.training.fitted import Fit
+
+
+def averaged(fitted: "Fit", train: Data, views: int) -> Scored:
+    """Means over the epochs of each example's probabilities, and of its entropy, as it was trained on."""
+    (sums,) = fitted.gathered
+    seen = np.maximum(sums["seen"].double().numpy(), 1)
+    p = sums["p"].double().numpy() / seen[:, None]
+    p = np.where(p.sum(axis=1, keepdims=True) > 0, p, 1 / len(train.classes))  # of what was never drawn nothing is known
+    entropy = np.where(sums["seen"].numpy() > 0, sums["entropy"].double().numpy() / seen, np.log(len(train.classes)))
+    return Scored(p[None].astype(np.float32), {"predictive": entropy})
+
+
+def snapshots(fitted: "Fit", train: Data, views: int) -> Scored:
+    """A member for each cycle: the network as it was at its end."""
+    (taken,) = fitted.gathered
+    return Scored(np.stack([taken[f"p{cycle}"].numpy() for cycle in range(len(taken))]))
+
+
+online = Estimator(
+    "one naive training: means over its epochs of what it said of each example as it was trained on it, at no extra pass",
+    lambda members, seed: [Lane("naive", seed, gather="online")],
+    averaged,
+    natural="true-class",
+    views=False,
+)
+snapshot = Estimator(
+    "one training whose learning rate falls as many times as there are members: the network at the end of each cycle",
+    lambda members, seed: [Lane(replace(named("cyclic"), cycles=members), seed, gather="snapshots")],
+    snapshots,
+    views=False,
+)

@@ -1,0 +1,32 @@
+"""As many networks as folds, each without one: an example is judged only by the network that never saw it."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from class_uncertainty.data import Data
+from class_uncertainty.estimation.core import Estimator, Scored
+from class_uncertainty.training import Lane
+from class_uncertainty.training.folds import held_out
+
+if TYPE_CHECKING:
+    from class_uncertainty.training.fitted import Fit
+
+
+def unseen(fitted: "Fit", train: Data, views: int) -> Scored:
+    """(1, N, C): each example's probabilities by the lane that left it out."""
+    members, p = fitted.probabilities(train, views), np.empty((1, len(train), len(train.classes)), dtype=np.float32)
+    for lane, own in zip(fitted.lanes, members, strict=True):
+        assert lane.fold is not None
+        held = held_out(train, lane.fold)
+        p[0, held] = own[held]
+    return Scored(p)
+
+
+out_of_fold = Estimator(
+    "as many networks as folds, each without one: an example is judged by the one that never saw it",
+    lambda members, seed: [Lane("naive", seed, fold=(k, members)) for k in range(members)],
+    unseen,
+    natural="true-class",
+    fewest=2,
+)
