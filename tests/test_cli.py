@@ -7,16 +7,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy.stats import spearmanr
 
 import class_uncertainty as cu
 from class_uncertainty import cli
 from class_uncertainty.data import SOURCES
+from class_uncertainty.measures import SCORES
 from class_uncertainty.results import Store
 
 Run = Callable[..., tuple[int, str, str]]
@@ -49,6 +52,140 @@ def test_measure(run: Run) -> None:
     assert [row["count"] for row in document["classes"]] == [120, 86, 61, 44, 31, 22, 16, 11, 8, 6]
     assert sum(row["uncertainty"] for row in document["classes"]) == pytest.approx(1)
     assert document["members"] == 2
+
+
+SHORT = ("--epochs", "2", "--members", "2")
+
+
+def test_measure_by_a_score(run: Run) -> None:
+    """The same networks read otherwise: nothing is trained again."""
+    plain, other = (json.loads(run("measure", "digits-lt:20", *SHORT, "--json", *score)[1]) for score in ((), ("--score", "true-class")))
+    assert (plain["estimator"], plain["score"], plain["cost"], other["score"]) == ("ensemble", "predictive", 2, "true-class")
+    train = cu.load("digits-lt:20").train
+    with Store("runs.sqlite") as store:
+        (kept,) = store.estimates(store.data()[0].fingerprint)
+    own = 1 - kept.probabilities.mean(axis=0)[np.arange(len(train)), train.labels]
+    assert [row["raw"] for row in other["classes"]] == pytest.approx([own[train.labels == c].mean() for c in range(10)], abs=1e-6)
+    assert [row["raw"] for row in plain["classes"]] == pytest.approx(list(kept.raw))
+
+
+def test_estimators_side_by_side(run: Run) -> None:
+    """A row for each, and for cardinality, at every learning rate; the table says what the JSON says, and both what SciPy does."""
+    names = ["ensemble", "bootstrap", "out-of-fold", "single", "online", "snapshot", "mc-dropout", "duq"]
+    command = ("measure", "digits-lt:20", *SHORT, "--lrs", "0.1,0.4", "--estimators", ",".join(names))
+    code, out, err = run(*command)
+    assert (code, err) == (0, "")
+    document = json.loads(run(*command, "--json")[1])
+    rows = document["estimators"]
+    assert [row["estimator"] for row in rows] == 2 * [*names, "cardinality"]
+    assert [row["lr"] for row in rows] == [*[0.1] * 8, None, *[0.4] * 8, None]
+    assert [row["cost"] for row in rows[:7]] == [2, 2, 2, 1, 1, 1, 1]
+    assert all(row["ensemble"] == pytest.approx(1) for row in (rows[0], rows[9]))
+    lines = [line.split() for line in out.splitlines() if line.split()[:1] and line.split()[0] in (*names, "cardinality")]
+    for row, line in zip(rows, lines, strict=True):
+        numbers = [row["ensemble"], row["ensemble_beyond"], row["error"], row["error_beyond"]]
+        assert line[-4:] == ["–" if number is None else f"{number:.3f}" for number in numbers]
+        assert line[0] == row["estimator"]
+        assert line[-5] == f"{row['cost']:g}"
+    measured = {lr: json.loads(run("measure", "digits-lt:20", *SHORT, "--lrs", lr, "--json")[1])["classes"] for lr in ("0.1", "0.4")}
+    data, recipe = cu.load("digits-lt:20"), cu.training.default_recipe(cu.load("digits-lt:20").train, epochs=2)
+    for row in rows:
+        if row["estimator"] in ("single", "out-of-fold") and row["lr"] == 0.4:  # seeds go on behind the ensemble's
+            found = cu.estimate(data, row["estimator"], 2, replace(recipe, lr=0.4), seed=2)
+            for name, theirs in (("ensemble", "raw"), ("error", "error")):
+                assert row[name] == pytest.approx(spearmanr(found.raw, [one[theirs] for one in measured["0.4"]]).statistic)
+    errors = [one["error"] for one in measured["0.1"]]
+    assert rows[0]["error"] == pytest.approx(spearmanr([one["raw"] for one in measured["0.1"]], errors).statistic)
+
+
+def test_estimators_train_nothing_twice(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one was compared for is there for the next; the ensemble is always beside them."""
+    first = json.loads(run("measure", "digits-lt:20", *SHORT, "--estimators", "single,online", "--json")[1])["estimators"]
+    assert [row["estimator"] for row in first] == ["ensemble", "single", "online", "cardinality"]
+    monkeypatch.setattr(cu.training.job.Job, "_train", lambda *_: pytest.fail("trained again"))
+    again = json.loads(run("measure", "digits-lt:20", *SHORT, "--estimators", "online,ensemble", "--json")[1])["estimators"]
+    assert sorted(again, key=str) == sorted((row for row in first if row["estimator"] != "single"), key=str)
+    assert run("measure", "digits-lt:20", *SHORT)[0] == 0
+
+
+def test_compare_and_train_by_an_estimator_and_a_score(run: Run) -> None:
+    """Each score is another vector of class uncertainties, and so another training."""
+    command = ("compare", "digits-lt:20", *SHORT, "--methods", "ubrw", "--seeds", "1", "--estimator", "out-of-fold", "--json")
+    plain, other = (json.loads(run(*command, *score)[1])["methods"][0] for score in ((), ("--score", "least-confidence")))
+    assert plain["nll"] != other["nll"]
+    data, recipe = cu.load("digits-lt:20"), cu.training.default_recipe(cu.load("digits-lt:20").train, epochs=2)
+    found = cu.estimate(data, "out-of-fold", 2, recipe, score="least-confidence")
+    (result,) = cu.fit(data.train, [cu.Lane("ubrw")], recipe=recipe, stats=found.stats, test=data.test).results
+    assert other["nll"] == pytest.approx(result.nll)
+    options = ("--method", "ubrw", "--estimator", "out-of-fold", "--score", "least-confidence", "--json")
+    trained = json.loads(run("train", "digits-lt:20", *SHORT, *options)[1])["result"]
+    assert trained["scores"]["nll"] == pytest.approx(result.nll)
+    assert run("report")[0] == 0
+
+
+def test_any_method_by_any_measure_with_any_augmentation(run: Run) -> None:
+    """Stored, shown and reported under the name that was typed."""
+    names = ("ubrw@product", "naive+mixup")
+    command = ("compare", "digits-lt:20", *SHORT, "--methods", ",".join(names), "--seeds", "1")
+    code, out, err = run(*command)
+    assert (code, err) == (0, "")
+    assert all(name in out for name in names)
+    assert [row["method"] for row in json.loads(run(*command, "--json")[1])["methods"]] == list(names)
+    with Store("runs.sqlite") as store:
+        assert {result.method for result in store.results(store.data()[0].fingerprint)} == {"naive", *names}
+    assert run("report")[0] == 0
+    assert all(name in Path("report.html").read_text() for name in names)
+
+
+def test_probabilities_of_another_program(run: Run, tmp_path: Path) -> None:
+    """Measured, compared and reported; read anew when the file changes."""
+    rng = np.random.default_rng(0)
+    raws = []
+    for _ in range(2):
+        np.save("p.npy", rng.dirichlet(np.ones(10), 405))
+        code, out, err = run("measure", "digits-lt:20", "--estimator", "probabilities:p.npy", "--json")
+        assert (code, err) == (0, "")
+        document = json.loads(out)
+        assert (document["estimator"], document["members"], document["cost"]) == ("probabilities:p.npy", 1, 0)
+        assert {row["error"] for row in document["classes"]} == {None}
+        raws.append([row["raw"] for row in document["classes"]])
+    assert raws[0] != raws[1]
+    rows = json.loads(run("measure", "digits-lt:20", *SHORT, "--estimators", "probabilities:p.npy", "--json")[1])["estimators"]
+    assert [(row["estimator"], row["lr"]) for row in rows] == [("ensemble", 0.1), ("probabilities:p.npy", None), ("cardinality", None)]
+    assert run("compare", "digits-lt:20", *SHORT, "--methods", "ubrw", "--seeds", "1", "--estimator", "probabilities:p.npy")[0] == 0
+    assert run("report")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"0.1 0.9\n", "p.npy is no .npy or .npz file of numbers"),
+        (np.zeros((3, 10)), "p.npy has the shape (3, 10): it needs (405, 10), a row for each training example"),
+        (np.ones((405, 10)), "sum to 10: every row must sum to 1 (logits need a softmax)"),
+        (np.full((405, 10), None), "p.npy is no .npy or .npz file of numbers"),
+    ],
+    ids=["text", "shape", "logits", "objects"],
+)
+def test_wrong_probabilities_are_one_sentence(content: bytes | np.ndarray, sentence: str, run: Run) -> None:
+    Path("p.npy").write_bytes(content) if isinstance(content, bytes) else np.save("p.npy", content)
+    for option in ("--estimator", "--estimators"):
+        code, out, err = run("measure", "digits-lt:20", "--epochs", "1", "--members", "1", option, "probabilities:p.npy")
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert sentence in err
+
+
+def test_own_data_by_every_estimator(run: Run, rng: np.random.Generator) -> None:
+    """A table without a test split: errors by folds, for one estimator and for several."""
+    names = "bootstrap,out-of-fold,single,online,snapshot,mc-dropout,duq"
+    x, y = rng.normal(size=(60, 4)), np.repeat(["a", "b", "c"], [35, 15, 10])
+    np.savez("own.npz", x=x + (y == "a")[:, None], y=y)
+    document = json.loads(run("measure", "npz:own.npz", *SHORT, "--estimator", "out-of-fold", "--json")[1])
+    assert (document["folds"], document["estimator"]) == (5, "out-of-fold")
+    code, out, err = run("measure", "npz:own.npz", *SHORT, "--estimators", names, "--json")
+    assert (code, err) == (0, "")
+    rows = json.loads(out)["estimators"]
+    assert [row["estimator"] for row in rows] == ["ensemble", *names.split(","), "cardinality"]
+    assert run("report")[0] == 0
 
 
 def test_compare(run: Run) -> None:
@@ -113,7 +250,9 @@ def test_demo(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(json.loads(out)) == {"measure", "compare", "report"}
 
 
-@pytest.mark.parametrize(("command", "table"), [("methods", cu.METHODS), ("measures", cu.MEASURES), ("datasets", SOURCES)])
+@pytest.mark.parametrize(
+    ("command", "table"), [("methods", cu.METHODS), ("measures", cu.MEASURES), ("estimators", cu.ESTIMATORS), ("datasets", SOURCES)]
+)
 def test_lists(command: str, table: dict, run: Run) -> None:
     code, out, _ = run(command)
     assert code == 0
@@ -130,6 +269,27 @@ WRONG = {
     "option of data": (("measure", "digits?size=3"), "has the option 'size': 'digits' takes none"),
     "estimator": (("measure", "digits", "--estimator", "ensembel"), "did you mean 'ensemble'?"),
     "members": (("measure", "digits", "--members", "0"), "members is 0"),
+    "folds": (("measure", "digits", "--estimator", "out-of-fold", "--members", "1"), "members is 1: for out-of-fold"),
+    "score": (("measure", "digits", "--score", "preditive"), "unknown score 'preditive': did you mean 'predictive'?"),
+    "score of another": (("measure", "digits", "--score", "kernel"), "unknown score 'kernel'"),
+    "score of compare": (("compare", "digits", "--score", "epistemc", "--methods", "ubrw"), "did you mean 'epistemic'?"),
+    "score of train": (("train", "digits", "--score", "true-clas", "--method", "ubrw"), "did you mean 'true-class'?"),
+    "one of the estimators": (("measure", "digits", "--estimators", "single,onlin"), "unknown estimator 'onlin': did you mean 'online'?"),
+    "estimators repeat": (("measure", "digits", "--estimators", "single,online,single"), "estimator single is given twice"),
+    "no estimators": (("measure", "digits", "--estimators", ","), "no estimator is given"),
+    "too few folds among them": (("measure", "digits", "--estimators", "out-of-fold", "--members", "1"), "members is 1: for out-of-fold"),
+    "rates of one": (("measure", "digits", "--lrs", "0.1,0.4"), "--lrs is 0.1,0.4: without --estimators give one learning rate"),
+    "rate of measure": (("measure", "digits", "--lrs", "-1"), "learning rate is -1"),
+    "estimators and estimator": (
+        ("measure", "digits", "--estimators", "single,online", "--estimator", "duq"),
+        "leave out --estimator and --score",
+    ),
+    "estimators and score": (("measure", "digits", "--estimators", "single", "--score", "aleatoric"), "leave out --estimator and --score"),
+    "no file": (("measure", "digits", "--estimator", "probabilities"), "estimator 'probabilities' names no file"),
+    "missing file": (("measure", "digits", "--estimator", "probabilities:none.npy"), "none.npy does not exist: give probabilities:FILE"),
+    "measure of a method": (("compare", "digits", "--methods", "ubrw@prodct"), "unknown measure 'prodct': did you mean 'product'?"),
+    "augmentation": (("compare", "digits", "--methods", "naive+mixp"), "unknown augmentation 'mixp': did you mean 'mixup'?"),
+    "measure of nothing": (("compare", "digits", "--methods", "naive@product"), "no measure can drive it"),
     "epochs": (("measure", "digits", "--epochs", "0"), "epochs is 0"),
     "rate 0": (("compare", "digits", "--lrs", "0"), "learning rate is 0"),
     "rate below 0": (("compare", "digits", "--lrs", "0.1,-2"), "learning rate is -2"),
@@ -146,7 +306,10 @@ WRONG = {
         ("train", "digits", "--epochs", "1", "--save", "."),
         ". is a folder: give the name of a network in it, as in model",
     ),
-    "too many members": (("measure", "digits", "--members", "1000000"), "members is 1000000: it must be a whole number from 1 to 1,000"),
+    "too many members": (
+        ("measure", "digits", "--members", "1000000"),
+        "members is 1000000: for ensemble it must be a whole number from 1",
+    ),
     "store is a folder": (("measure", "digits", "--store", "."), "store . is a folder"),
     "source": (("datasets", "cifar"), "unknown source 'cifar': did you mean 'cifar10'?"),
     "data to fetch": (("data", "fetch", "cifar"), "unknown data to fetch 'cifar': did you mean 'cifar10'?"),
@@ -237,6 +400,11 @@ def test_own_data_from_a_folder_with_odd_names_to_the_report(run: Run, tmp_path:
     assert all(text in page for text in (judged, "1 of the 19 examples repeats another", "Training images of the worst classes"))
 
 
+def test_scores_are_listed_with_the_estimators(run: Run) -> None:
+    out = run("estimators")[1]
+    assert all(score in out for score in (*SCORES, "kernel"))
+
+
 def test_a_source_is_explained(run: Run) -> None:
     out = run("datasets", "csv")[1]
     assert all(text in out for text in ("csv:PATH?label=COLUMN", "categorical", "missing", "test"))
@@ -267,7 +435,9 @@ def test_saving_is_tried_before_anything_is_trained(run: Run, tmp_path: Path) ->
         assert store.estimates(store.data()[0].fingerprint) == []
 
 
-@pytest.mark.parametrize("command", [["--help"], ["--version"], ["methods"], ["measures"], ["datasets"], ["compare", "--help"]])
+@pytest.mark.parametrize(
+    "command", [["--help"], ["--version"], ["methods"], ["measures"], ["estimators"], ["datasets"], ["compare", "--help"]]
+)
 def test_light_commands_import_nothing_heavy(command: list[str]) -> None:
     heavy = "{'torch', 'scipy', 'sklearn', 'altair', 'jinja2', 'vl_convert'}"
     code = f"import sys; sys.argv = ['cu', *{command}]\nfrom class_uncertainty.cli import main\ntry: main()\nexcept SystemExit: pass\n"

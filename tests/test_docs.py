@@ -1,6 +1,7 @@
 """The documents tell the truth: their Python runs as it stands, and what they add passes the contracts."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from class_uncertainty.data import SOURCES
+from class_uncertainty.methods import METHODS
+from class_uncertainty.methods.origins import ORIGINS
 
 ROOT = Path(__file__).parent.parent
 AFTER = {
@@ -21,6 +24,9 @@ data = cu.load("digits-steep")
 recipe = cu.Recipe("small-conv", epochs=1, batch=32)
 found = cu.estimate(data, "balanced-ensemble", members=2, recipe=recipe)
 assert [result.method for result in found.results] == ["cb-rs", "cb-rs"]
+votes = cu.estimate(data, "balanced-ensemble", members=2, recipe=recipe, score="votes")
+assert set(np.round(votes.uncertainty, 3)) <= {0.001, 0.501, 1.001}
+assert cu.fit(data.train, [cu.Lane("log-crt")], recipe=cu.Recipe("small-conv", epochs=4, batch=32), test=data.test).results[0].scores
 assert cu.fit(data.train, [cu.Lane("log-rs")], recipe=recipe, test=data.test).results[0].scores
 """,
 }
@@ -44,6 +50,20 @@ def test_every_command_in_the_readme_is_known() -> None:
     used = re.findall(r"^cu (\w+)", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
     assert used
     assert set(used) <= known
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "docs").glob("*.md")))
+def test_tables_that_come_from_the_package_are_the_package_s(page: str) -> None:
+    """`make docs` would change nothing."""
+    run = runpy.run_path(str(ROOT / "docs" / "tables.py"))
+    text = (ROOT / "docs" / page).read_text()
+    assert run["filled"](text) == text
+    named = {name for name in run["TABLES"] if f"<!-- {name} -->" in text}
+    assert named == {"methods.md": {"methods", "measures", "augmentations"}, "estimators.md": {"estimators"}}.get(page, set())
+
+
+def test_every_method_says_where_it_comes_from() -> None:
+    assert ORIGINS.keys() == METHODS.keys()
 
 
 @pytest.mark.parametrize("name", SOURCES)

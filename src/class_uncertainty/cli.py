@@ -1,14 +1,16 @@
 """The command line: `cu`. A thin shell over the package; torch and the like are imported when a command needs them."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import class_uncertainty.listing as listing
 from class_uncertainty.errors import InputError, MachineFault
+from class_uncertainty.listing import JSON, ROOT
 from class_uncertainty.text import encode_plainly, printable, seconds
 
 if TYPE_CHECKING:
@@ -21,8 +23,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="See which classes a classifier under-serves, why, and mend it.\n\nStart with **cu demo**, then **cu measure DATA**.",
 )
-data_app = typer.Typer(no_args_is_help=True, help="Get data sets.")
-app.add_typer(data_app, name="data")
 
 DATA = Annotated[
     str,
@@ -30,14 +30,17 @@ DATA = Annotated[
         help="What to train on, as 'cu datasets' lists it, e.g. digits-lt:20 or folder:PATH.", metavar="DATA", show_default=False
     ),
 ]
-ROOT = Annotated[
-    Path | None, typer.Option("--root", help="The data folder; CLASS_UNCERTAINTY_DATA if not given.", metavar="FOLDER", show_default=False)
-]
 STORE = Annotated[Path, typer.Option("--store", help="SQLite file of results; what is in it is not trained again.")]
-JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 EPOCHS = Annotated[int | None, typer.Option("--epochs", help="Passes over the data; the recipe's own if not given.", show_default=False)]
-MEMBERS = Annotated[int, typer.Option("--members", help="Networks in the ensemble that measures uncertainty.")]
-ESTIMATOR = Annotated[str, typer.Option("--estimator", help="How uncertainty is measured.")]
+MEMBERS = Annotated[int, typer.Option("--members", help="Networks, folds or snapshots that measure uncertainty.")]
+ESTIMATOR = Annotated[str, typer.Option("--estimator", help="How uncertainty is measured: a name from 'cu estimators'.")]
+SCORE = Annotated[
+    str | None,
+    typer.Option(
+        "--score", help="What counts as uncertain: a score from 'cu estimators'; the estimator's own if not given.", show_default=False
+    ),
+]
+LRS = Annotated[str | None, typer.Option("--lrs", help="Learning rates, the same for every method or estimator.", show_default=False)]
 RECIPE = Annotated[
     str | None, typer.Option("--recipe", help="images, features, bag-of-tricks or ldam-drw; by the data if not given.", show_default=False)
 ]
@@ -75,13 +78,14 @@ def demo(
 
     Trains a five-member ensemble and ten methods with three seeds each on real digits that come with scikit-learn.
     """
+    from class_uncertainty.estimation import Asked
     from class_uncertainty.session import session
 
     with session(folder / "runs.sqlite", as_json) as now:
         dataset, recipe = now.prepare("digits-lt:20", None)
         now.say("Real handwritten digits, made long-tailed: 120 examples of the digit 0, 6 of the digit 9.")
         now.say("How under-represented is each, by its count (μ^C) and by what five networks are unsure of (μ^U)?")
-        found = now.measure(dataset, recipe, "ensemble", 5)
+        found = now.measure(dataset, recipe, Asked())
         document: dict[str, Any] = {"measure": now.show_measure(dataset, found)}
         now.say("\nThe same network trained by ten methods, three seeds each:")
         document["compare"] = now.show_comparison(dataset, now.compare(dataset, recipe, found, _lanes(DEMO, "3", None)))
@@ -96,6 +100,12 @@ def measure(
     data: DATA,
     members: MEMBERS = 5,
     estimator: ESTIMATOR = "ensemble",
+    score: SCORE = None,
+    estimators: Annotated[
+        str | None,
+        typer.Option("--estimators", help="Several, as ensemble,online,online=predictive: what each costs and knows.", show_default=False),
+    ] = None,
+    lrs: LRS = None,
     epochs: EPOCHS = None,
     recipe: RECIPE = None,
     budget: BUDGET = None,
@@ -109,13 +119,25 @@ def measure(
     Trains an ensemble (once: later calls find it in the store) and lists every class with its count, the cardinality
     measure μ^C, the effective number, the uncertainty measure μ^U, how much of it is disagreement between the members,
     its rank by each (1 = most under-represented), and the classes on which cardinality and uncertainty disagree most.
+
+    With --estimators it compares several: what each costs, and how its class uncertainties go with a deep ensemble's and
+    with the class errors.
     """
+    names = _split("estimator", estimators, str) if estimators is not None else []
+    rates = _rates(lrs)
+    if len(rates) > 1 and not names:
+        raise InputError(f"--lrs is {lrs}: without --estimators give one learning rate.")
+    if names and (score or estimator != "ensemble"):
+        raise InputError("--estimators compares each by its own score: leave out --estimator and --score.")
+    from class_uncertainty.estimation import Asked
     from class_uncertainty.session import session
 
     with session(store, as_json, root, budget=seconds(budget), profile=profile) as now:
         dataset, chosen = now.prepare(data, epochs, recipe)
-        document = now.show_measure(dataset, now.measure(dataset, chosen, estimator, members))
-        now.answer(document)
+        if names:
+            now.answer(now.compare_estimators(dataset, chosen, names, members, rates))
+            return
+        now.answer(now.show_measure(dataset, now.measure(dataset, chosen, Asked(estimator, members, lr=rates[0]), score)))
 
 
 @app.command()
@@ -123,9 +145,10 @@ def compare(
     data: DATA,
     methods: Annotated[str, typer.Option("--methods", help="Names from 'cu methods', separated by commas.")] = "naive,cb-rs,ubrs",
     seeds: Annotated[str, typer.Option("--seeds", help="How many, or which: 3 means 0,1,2.")] = "3",
-    lrs: Annotated[str | None, typer.Option("--lrs", help="Learning rates, the same for every method.", show_default=False)] = None,
+    lrs: LRS = None,
     members: MEMBERS = 5,
     estimator: ESTIMATOR = "ensemble",
+    score: SCORE = None,
     epochs: EPOCHS = None,
     recipe: RECIPE = None,
     budget: BUDGET = None,
@@ -140,11 +163,14 @@ def compare(
     uncertainty the ASO test against the method with cardinality in its place.
     """
     lanes = _lanes(methods, seeds, lrs)
+    from class_uncertainty.estimation import Asked
     from class_uncertainty.session import session
+
+    asked = Asked(estimator, members)
 
     with session(store, as_json, root, budget=seconds(budget), profile=profile) as now:
         dataset, chosen = now.prepare(data, epochs, recipe)
-        found = now.measure(dataset, chosen, estimator, members) if any(lane.value.uses_uncertainty for lane in lanes) else None
+        found = now.measure(dataset, chosen, asked, score) if any(lane.value.uses_uncertainty for lane in lanes) else None
         document = now.show_comparison(dataset, now.compare(dataset, chosen, found, lanes))
         now.answer(document)
 
@@ -158,6 +184,7 @@ def train(
     lr: Annotated[float | None, typer.Option("--lr", help="Learning rate; the recipe's own if not given.", show_default=False)] = None,
     members: MEMBERS = 5,
     estimator: ESTIMATOR = "ensemble",
+    score: SCORE = None,
     epochs: EPOCHS = None,
     recipe: RECIPE = None,
     budget: BUDGET = None,
@@ -172,13 +199,14 @@ def train(
     In Python, cu.restore(PATH) gives it back as a plain nn.Module: raw images or features in, logits out.
     """
     lane = _lane(method, seed, lr)
+    from class_uncertainty.estimation import Asked
     from class_uncertainty.session import session
 
     with session(store, as_json, root, budget=seconds(budget), profile=profile) as now:
         dataset, chosen = now.prepare(data, epochs, recipe)
         if save:
             now.check_savable(save)
-        found = now.measure(dataset, chosen, estimator, members) if lane.value.uses_uncertainty else None
+        found = now.measure(dataset, chosen, Asked(estimator, members), score) if lane.value.uses_uncertainty else None
         result, files = now.train(dataset, chosen, found, lane, save)
         now.show_comparison(dataset, [result])
         now.say("\n".join(f"wrote {file}" for file in files) or "The network is not kept: --save PATH would write it.")
@@ -203,84 +231,8 @@ def report(
         now.answer({"files": [str(file) for file in files]})
 
 
-@app.command()
-def methods(as_json: JSON = False) -> None:
-    """List the methods: what each does to the knobs (which class is drawn, its weight, its margin)."""
-    from class_uncertainty.methods import METHODS
-    from class_uncertainty.training import describe
-
-    acts_on = {name: ", ".join([*row.knobs, *(["focal"] if row.focal else [])]) for name, row in METHODS.items()}
-    rows = [(name, acts_on[name] or "–", row.about, row.counterpart or "–") for name, row in METHODS.items()]
-    documents = [{"name": name, "about": row.about, "counterpart": row.counterpart, **describe(row)} for name, row in METHODS.items()]
-    _list(("method", "acts on", "what it does", "its cardinality counterpart"), rows, documents, as_json)
-
-
-@app.command()
-def measures(as_json: JSON = False) -> None:
-    """List the imbalance measures: larger means more under-represented."""
-    from class_uncertainty.measures import MEASURES
-
-    rows = [(name, row.about, "after an estimate" if row.uses_uncertainty else "from the counts") for name, row in MEASURES.items()]
-    documents = [{"name": name, "about": row.about, "uses_uncertainty": row.uses_uncertainty} for name, row in MEASURES.items()]
-    _list(("measure", "formula", "known"), rows, documents, as_json)
-
-
-@app.command()
-def datasets(
-    source: Annotated[str | None, typer.Argument(help="One of them, with its options.", metavar="SOURCE", show_default=False)] = None,
-    as_json: JSON = False,
-) -> None:
-    """List the data that can be named, with an example of each and what it expects on disk; or one source's options.
-
-    Options follow a question mark: folder:PATH?size=32&test=0.2 (in quotes, for the shell). Data without a test split are
-    judged by five stratified folds.
-    """
-    from class_uncertainty.data import SOURCES
-    from class_uncertainty.errors import unknown
-
-    if source is not None and source not in SOURCES:
-        raise unknown("source", source, SOURCES)
-    chosen = {name: row for name, row in SOURCES.items() if source in (None, name)}
-    fields = ("example", "about", "expects", "options")
-    documents = [{"name": name} | {field: getattr(row, field) for field in fields} for name, row in chosen.items()]
-    if source is None or as_json:
-        rows = [(name, row.example, row.about, row.expects) for name, row in chosen.items()]
-        _list(("source", "example", "what it is", "what it expects on disk"), rows, documents, as_json)
-    else:
-        row = chosen[source]
-        print(f"{source}: {row.about}\nexample: {row.example}\nexpects: {row.expects}")
-        _list(("option", "what it does"), list(row.options.items()), [], False)
-
-
-@data_app.command("fetch")
-def fetch_data(
-    name: Annotated[str, typer.Argument(help="cifar10, cifar100 or svhn.", metavar="NAME", show_default=False)],
-    root: ROOT = None,
-    as_json: JSON = False,
-) -> None:
-    """Download the original files of a data set into the data folder and check them.
-
-    What is there is not fetched again, and a download that broke off goes on where it stopped.
-    """
-    from class_uncertainty.data.fetch import fetch
-    from class_uncertainty.data.specs import data_folder
-    from class_uncertainty.reporting import terminal
-
-    with terminal.progress_bars("bytes") as progress:
-        files = [str(file) for file in fetch(name, data_folder(root), progress)]
-    if as_json:
-        terminal.print_json({"files": files})
-    else:
-        print("\n".join(f"{file} is there, with its published checksum" for file in files))
-
-
-def _list(columns: Sequence[str], rows: Sequence[Sequence[str]], documents: list[dict[str, Any]], as_json: bool) -> None:
-    from class_uncertainty.reporting import terminal
-
-    if as_json:
-        terminal.print_json(documents)
-    else:
-        terminal.console().print(terminal.plain_table(columns, rows, left=len(columns)))
+app.registered_commands += listing.app.registered_commands
+app.registered_groups += listing.app.registered_groups
 
 
 def _lane(method: str, seed: int, lr: float | None) -> "Lane":
@@ -297,8 +249,13 @@ def _lanes(methods: str, seeds: str, lrs: str | None) -> "list[Lane]":
         if numbers[0] < 1:
             raise InputError(f"--seeds is {seeds}: it must be how many, from 1, or which, as in 0,1,2.")
         numbers = list(range(numbers[0]))
-    rates = _split("learning rate", lrs, float) if lrs is not None else [None]
+    rates = _rates(lrs)
     return [_lane(name, seed, rate) for name in names for rate in rates for seed in numbers]
+
+
+def _rates(lrs: str | None) -> list[float | None]:
+    """None: the recipe's."""
+    return _split("learning rate", lrs, float) if lrs is not None else [None]
 
 
 def _split(kind: str, text: str, parse: Callable[[str], Any]) -> list[Any]:

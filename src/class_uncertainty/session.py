@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from class_uncertainty.data import Dataset, load
 from class_uncertainty.errors import InputError, Unfinished
-from class_uncertainty.estimation import Estimate
+from class_uncertainty.estimation import Asked, Estimate
 from class_uncertainty.files import check_writable, make_folder
+from class_uncertainty.measures import SCORES
 from class_uncertainty.reporting import live, terminal
+from class_uncertainty.reporting.comparison import EstimatorRow, estimator_rows
 from class_uncertainty.reporting.tables import class_rows, duplicated, judged, method_rows, spearman
 from class_uncertainty.results import Store
 from class_uncertainty.training import Lane, Recipe, Result, default_recipe
@@ -65,13 +67,43 @@ class Session:
         self.store.add_data(dataset)
         return dataset, recipe
 
-    def measure(self, dataset: Dataset, recipe: Recipe, estimator: str, members: int) -> Estimate:
+    def measure(self, dataset: Dataset, recipe: Recipe, asked: Asked, score: str | None = None) -> Estimate:
         """The estimate, from the store or trained now."""
-        from class_uncertainty.results.runs import measured, networks
+        asked.check_score(score)
+        (found,) = self.measure_all(dataset, recipe, [asked])
+        return found.using(score) if score else found
 
-        folds = networks(dataset) if dataset.test is None else 0
-        with live.watch(f"measuring with {members} members", members + folds, recipe.epochs) as progress:
-            return measured(self.store, dataset, recipe, estimator, members, progress=progress, **self.fit_options)
+    def measure_all(self, dataset: Dataset, recipe: Recipe, asked: Sequence[Asked]) -> list[Estimate]:
+        from class_uncertainty.results.runs import measured, unmeasured
+
+        with live.watch("measuring", unmeasured(self.store, dataset, recipe, asked), recipe.epochs) as progress:
+            return measured(self.store, dataset, recipe, asked, progress=progress, **self.fit_options)
+
+    def compare_estimators(
+        self, dataset: Dataset, recipe: Recipe, names: Sequence[str], members: int, lrs: Sequence[float | None]
+    ) -> dict[str, Any]:
+        """Estimators beside the ensemble, for each learning rate. They have other seeds: no network is compared with itself."""
+        wanted = [_scored(name) for name in names]
+        if "ensemble" not in names:
+            wanted.insert(0, ("ensemble", ""))
+        others = dict.fromkeys(name for name, _ in wanted if name != "ensemble")
+        asked = {(name, lr): Asked(name, members, members, lr) for lr in lrs for name in others}
+        asked |= {("ensemble", lr): Asked("ensemble", members, 0, lr) for lr in lrs}
+        for name, score in wanted:
+            asked[name, lrs[0]].check_score(score or None)
+        found = dict(zip(asked, self.measure_all(dataset, recipe, list(asked.values())), strict=True))
+        rows: list[EstimatorRow] = []
+        for lr in lrs:
+            some = [found[name, lr].using(score) if score else found[name, lr] for name, score in wanted]
+            rows += estimator_rows(some, found["ensemble", lr], dataset.train.counts.astype(float))
+        if not self.as_json:
+            terminal.print_estimators(rows)
+        self.say(
+            "Cost: in trainings of one network. ρ: Spearman's, of class uncertainties with the ensemble's, and with the naive class errors."
+        )
+        self.say("Beyond N: of what is left of the ranks once those of the counts are taken out.")
+        about = {"data": dataset.name, "fingerprint": dataset.fingerprint, "members": members}
+        return about | {"estimators": [asdict(row) for row in rows]}
 
     def compare(self, dataset: Dataset, recipe: Recipe, found: Estimate | None, lanes: Sequence[Lane]) -> list[Result]:
         """Every lane's result, from the store or trained now."""
@@ -85,8 +117,8 @@ class Session:
     def show_measure(self, dataset: Dataset, found: Estimate) -> dict[str, Any]:
         rows = class_rows(dataset.classes, dataset.train.counts.tolist(), found)
         if not self.as_json:
-            terminal.print_classes(rows)
-        self.say(terminal.correlations(rows))
+            terminal.print_classes(rows, found.judged)
+        self.say(terminal.correlations(rows, found.judged))
         lines = terminal.disagreements(rows)
         self.say(
             "\n  ".join(["Cardinality and uncertainty disagree most on", *lines])
@@ -104,6 +136,8 @@ class Session:
             "folds": folds,
             "duplicates": dataset.duplicates,
             "estimator": found.estimator,
+            "score": found.score,
+            "cost": found.cost,
             "members": len(found.probabilities),
             "classes": [asdict(row) | {"disagreement": row.disagreement} for row in rows],
             "spearman": {measure: spearman(rows, measure) for measure in ("cardinality", "effective", "uncertainty")},
@@ -150,6 +184,12 @@ class Session:
         found = sections(self.store, data, self.load)
         report.write(found, out)
         return [out] + [file for section in found if figures for file in charts.write(section, figures)]
+
+
+def _scored(name: str) -> tuple[str, str]:
+    """(estimator, score) of 'online=predictive'; the score is "" where none is said. A file's name may have an equals sign too."""
+    estimator, equals, score = name.rpartition("=")
+    return (estimator, score) if equals and (":" not in estimator or score in SCORES) else (name, "")
 
 
 def _changed(profile: Path | None) -> int:

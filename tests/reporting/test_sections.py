@@ -9,7 +9,8 @@ import pytest
 
 import class_uncertainty as cu
 import class_uncertainty.results.store
-from class_uncertainty.reporting import terminal
+from class_uncertainty.estimation import Asked
+from class_uncertainty.reporting import report, terminal
 from class_uncertainty.reporting.sections import sections
 from class_uncertainty.results import Store
 from class_uncertainty.results.runs import measured, run
@@ -31,7 +32,7 @@ def store(tmp_path: Path, digits: cu.Dataset) -> Iterator[Store]:
 
 def test_naive_keeps_the_seeds_of_the_comparison(store: Store, digits: cu.Dataset) -> None:
     """Three members, two seeds compared: the third naive lane only served to measure."""
-    found = measured(store, digits, SHORT, "ensemble", 3)
+    (found,) = measured(store, digits, SHORT, [Asked("ensemble", 3)])
     assert [(row.method, row.runs) for row in sections(store)[0].methods] == [("naive", 3)]
     run(store, digits, [cu.Lane(m, s) for m in ("naive", "ubrs") for s in (0, 1)], SHORT, found.stats)
     (section,) = sections(store)
@@ -41,7 +42,7 @@ def test_naive_keeps_the_seeds_of_the_comparison(store: Store, digits: cu.Datase
 
 def test_results_of_another_estimate_are_not_mixed_in(store: Store, digits: cu.Dataset) -> None:
     for members in (2, 3):
-        found = measured(store, digits, SHORT, "ensemble", members)
+        (found,) = measured(store, digits, SHORT, [Asked("ensemble", members)])
         run(store, digits, [cu.Lane("ubrs")], SHORT, found.stats)
     (section,) = sections(store)
     assert section.members == 3
@@ -57,7 +58,7 @@ def test_recipes_are_told_apart(store: Store, digits: cu.Dataset) -> None:
 
 
 def test_galleries_show_the_most_and_least_uncertain_of_the_worst_classes(store: Store, digits: cu.Dataset) -> None:
-    found = measured(store, digits, SHORT, "ensemble", 2)
+    (found,) = measured(store, digits, SHORT, [Asked("ensemble", 2)])
     (section,) = sections(store)
     errors = np.mean([result.class_errors for result in found.results], axis=0)
     assert len(section.galleries) == 3
@@ -70,7 +71,7 @@ def test_galleries_show_the_most_and_least_uncertain_of_the_worst_classes(store:
 
 
 def test_data_that_changed_or_went_away_show_no_pictures(store: Store, digits: cu.Dataset) -> None:
-    measured(store, digits, SHORT, "ensemble", 2)
+    measured(store, digits, SHORT, [Asked("ensemble", 2)])
     (changed,) = sections(store, read=lambda name: cu.load("digits-lt:10"))
     assert (changed.galleries, "have changed" in changed.note) == ((), True)
 
@@ -112,12 +113,58 @@ def test_what_was_trained_otherwise_is_not_averaged(store: Store, digits: cu.Dat
 
 
 def test_the_estimate_shown_is_the_one_compared_with(store: Store, digits: cu.Dataset) -> None:
-    found = measured(store, digits, SHORT, "ensemble", 2)
+    (found,) = measured(store, digits, SHORT, [Asked("ensemble", 2)])
     run(store, digits, [cu.Lane("ubrs")], SHORT, found.stats)
-    measured(store, digits, SHORT, "ensemble", 3)
+    measured(store, digits, SHORT, [Asked("ensemble", 3)])
     (section,) = sections(store)
     assert (section.members, section.note) == (2, "")
     assert [row.method for row in section.methods] == ["naive", "ubrs"]
+
+
+@pytest.mark.parametrize("name", [name for name in cu.ESTIMATORS if name != "probabilities"])
+def test_every_estimate_can_be_reported(name: str, store: Store, digits: cu.Dataset) -> None:
+    """One member or several, with what was trained by it; naive's row is never of folds, bootstraps or cycles."""
+    (found,) = measured(store, digits, SHORT, [Asked(name, 2)])
+    run(store, digits, [cu.Lane("naive"), cu.Lane("ubrw")], SHORT, found.stats)
+    (section,) = sections(store)
+    assert (section.members, section.note, len(section.galleries)) == (len(found.probabilities), "", 3)
+    assert [row.uncertainty for row in section.classes] == pytest.approx(found.mu)
+    rows = {row.method: row for row in section.methods}
+    assert {"naive", "ubrw"} <= set(rows) <= {"naive", "ubrw", "dropout", "duq"}
+    plain = cu.fit(digits.train, [cu.Lane("naive")], recipe=SHORT, test=digits.test).results[0]
+    assert (rows["naive"].runs, rows["naive"].error) == (1, pytest.approx(plain.class_mean_error))
+    if name == "online":  # one member, with a score of its own
+        assert report.render([section]).startswith("<!doctype html>")
+
+
+def test_an_estimate_from_a_file_can_be_reported(store: Store, digits: cu.Dataset, tmp_path: Path, rng: np.random.Generator) -> None:
+    np.save(tmp_path / "p.npy", rng.dirichlet(np.ones(10), len(digits.train)))
+    (found,) = measured(store, digits, SHORT, [Asked(f"probabilities:{tmp_path / 'p.npy'}")])
+    run(store, digits, [cu.Lane("ubrw")], SHORT, found.stats)
+    (section,) = sections(store)
+    assert [row.method for row in section.methods] == ["ubrw"]
+    assert [row.uncertainty for row in section.classes] == pytest.approx(found.mu)
+    assert {row.error for row in section.classes} == {None}
+    assert report.render([section]).startswith("<!doctype html>")
+
+
+def test_what_was_trained_by_another_score_is_shown_by_it(store: Store, digits: cu.Dataset) -> None:
+    """The store keeps networks, not scores: the report reads them as the last result did."""
+    (found,) = measured(store, digits, SHORT, [Asked("ensemble", 2)])
+    run(store, digits, [cu.Lane("ubrw")], SHORT, found.using("epistemic").stats)
+    (section,) = sections(store)
+    assert ("ubrw", section.note) == (section.methods[-1].method, "")
+    assert [row.uncertainty for row in section.classes] == pytest.approx(found.using("epistemic").mu)
+
+
+def test_methods_by_another_measure_or_with_augmentation_have_rows_of_their_own(store: Store, digits: cu.Dataset) -> None:
+    (found,) = measured(store, digits, SHORT, [Asked("ensemble", 2)])
+    names = ["ubrw", "ubrw@product", "ubrw@product^0.5", "naive+mixup"]
+    run(store, digits, [cu.Lane(name) for name in names], SHORT, found.stats)
+    (section,) = sections(store)
+    assert sorted((row.method, row.runs) for row in section.methods) == sorted((name, 1) for name in ["naive", *names])
+    page = report.render([section])
+    assert all(name in page for name in names)
 
 
 def test_class_names_are_not_markup(capsys: pytest.CaptureFixture[str]) -> None:

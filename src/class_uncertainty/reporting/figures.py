@@ -275,7 +275,7 @@ def _class_hover(alt: Any) -> list[Any]:
         *_hover(alt, {"count": "training examples"}, ",d"),
         *_hover(alt, shares, ".2%"),
         *_hover(alt, ranks, ".4~g"),
-        *_hover(alt, {"raw": "uncertainty, nats"}, ".2f"),
+        *_hover(alt, {"raw": "mean uncertainty"}, ".2f"),
         *_hover(alt, {"epistemic_text": "epistemic share, %", "error_text": "test error, %"}),
     ]
 

@@ -98,8 +98,10 @@ def _facts(section: Section) -> list[tuple[str, str]]:
     facts = []
     if section.classes:
         facts += [(str(len(section.classes)), "classes"), (f"{sum(row.count for row in section.classes):,}", "training examples")]
-    if section.members:
+    if section.members and section.estimator == "ensemble":
         facts.append((str(section.members), "ensemble members"))
+    elif section.members:
+        facts += [(section.estimator, "measured by"), (section.score, "score")]
     if section.methods:
         facts += [(str(len({row.method for row in section.methods})), "methods"), (str(sum(row.runs for row in section.methods)), "runs")]
     return facts
@@ -247,7 +249,7 @@ CLASS_COLUMNS = (
     Column("μ<sup>C</sup>,&nbsp;%", "cardinality", _number("cardinality", factor=100)),
     Column("Effective, %", "effective", _number("effective", factor=100)),
     Column("μ<sup>U</sup>,&nbsp;%", "uncertainty", _number("uncertainty", factor=100)),
-    Column("Uncer&shy;tainty, nats", "raw", _number("raw", 3)),
+    Column("Uncer&shy;tainty", "raw", _number("raw", 3)),
     Column("Epistemic share, %", "epistemic_share", _number("epistemic_share", 0, 100)),
     Column("Rank&nbsp;μ<sup>C</sup>", "rank_cardinality", _rank("rank_cardinality")),
     Column("Rank&nbsp;eff.", "rank_effective", _rank("rank_effective")),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from class_uncertainty.data import Data, Dataset, load
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate
-from class_uncertainty.measures import digest
+from class_uncertainty.measures import SCORES, digest
 from class_uncertainty.reporting.tables import ClassRow, Gallery, Picture, Section, class_rows, duplicated, judged, method_rows
 from class_uncertainty.results import Known, Store
 from class_uncertainty.training import Recipe, Result
@@ -46,7 +46,7 @@ def _of_data(store: Store, data: Known, read: Callable[[str], Dataset]) -> list[
         section = _section(
             data,
             [result for result in results if _kind(result) == kind],
-            [estimate for estimate in estimates if _kind(estimate.results[0]) == kind],
+            [estimate for estimate in estimates if not estimate.results or _kind(estimate.results[0]) == kind],
             read,
         )
         apart = [f"{field} {value}" for field, value in mine.items() if any(other[field] != value for other in words)]
@@ -59,9 +59,9 @@ def _kind(result: Result) -> tuple[Recipe, str]:
 
 
 def _section(data: Known, results: list[Result], estimates: list[Estimate], read: Callable[[str], Dataset]) -> Section:
-    """With the estimate that was used last, or stored last if none was used."""
-    used = {result.uncertainty: i for i, result in enumerate(results)}
-    estimate = max(reversed(estimates), key=lambda estimate: used.get(digest(estimate.raw), -1), default=None)  # max: the first of equals
+    """With the estimate that was used last; if none was used with an ensemble, or else with what was stored last."""
+    estimate = _used(results, estimates) or next((each for each in reversed(estimates) if each.estimator == "ensemble"), None)
+    estimate = estimate or (estimates[-1] if estimates else None)
     measured_by = digest(estimate.raw) if estimate else ""
     shown = [result for result in results if result.uncertainty in ("", measured_by)]
     folds = max((result.folds for result in results), default=0)
@@ -87,7 +87,17 @@ def _section(data: Known, results: list[Result], estimates: list[Estimate], read
         members=len(estimate.probabilities) if estimate else 0,
         galleries=tuple(galleries),
         note=" ".join(notes),
+        **({"estimator": estimate.estimator, "score": estimate.score} if estimate else {}),
     )
+
+
+def _used(results: list[Result], estimates: list[Estimate]) -> Estimate | None:
+    """The estimate, read by the score, that the last result with uncertainties was trained with."""
+    last = next((result.uncertainty for result in reversed(results) if result.uncertainty), None)
+    if last is None:
+        return None
+    read = (each.using(score) for each in reversed(estimates) for score in dict.fromkeys((each.score, *SCORES, *each.own)))
+    return next((each for each in read if digest(each.raw) == last), None)
 
 
 def _compared(results: list[Result]) -> list[Result]:

@@ -10,6 +10,7 @@ from class_uncertainty.data import Dataset
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.measures import MEASURES, Stats, normalise
 from class_uncertainty.methods import METHODS
+from class_uncertainty.metrics import rank_correlation
 from class_uncertainty.results import aso
 from class_uncertainty.training import Result
 
@@ -39,7 +40,7 @@ class ClassRow:
     cardinality: float  # mu^C, sums to 1 over the classes
     effective: float  # sums to 1
     uncertainty: float  # mu^U, sums to 1
-    raw: float  # mean predictive uncertainty in nats
+    raw: float  # mean uncertainty, by the estimate's score: in nats where that is an entropy
     epistemic_share: float  # from 0 to 1
     rank_cardinality: float
     rank_effective: float
@@ -55,8 +56,7 @@ class ClassRow:
 def class_rows(classes: Sequence[str], counts: Sequence[int], estimate: Estimate) -> list[ClassRow]:
     mu = {name: normalise(MEASURES[name](Stats(counts))) for name in ("cardinality", "effective")} | {"uncertainty": estimate.mu}
     ranks = {name: _ranks(values) for name, values in mu.items()}
-    judged = [result.class_errors for result in estimate.results if result.scores]
-    errors = np.mean(judged, axis=0) if judged else None
+    errors = estimate.class_errors
     return [
         ClassRow(
             name=name,
@@ -79,12 +79,8 @@ def _ranks(values: NDArray) -> NDArray:
 
 def spearman(rows: Sequence[ClassRow], measure: str) -> float | None:
     """Spearman's rho between a measure and the class errors; None where errors are missing or one side is constant."""
-    from scipy.stats import spearmanr
-
-    values, errors = [getattr(row, measure) for row in rows], [row.error for row in rows]
-    if None in errors or len(set(values)) < 2 or len(set(errors)) < 2:
-        return None
-    return float(spearmanr(values, errors).statistic)
+    values, errors = [getattr(row, measure) for row in rows], [row.error for row in rows if row.error is not None]
+    return rank_correlation(values, errors) if len(errors) == len(values) else None
 
 
 @dataclass(frozen=True)
@@ -129,7 +125,9 @@ def _method_row(method: str, lr: float, group: list[Result], errors: dict[tuple[
     mine = [result.class_mean_error for result in group if result.scores]
     good = [result.scores for result in group if result.scores]
     naive = errors.get(("naive", lr), [])
-    counterpart = METHODS[method].counterpart if method in METHODS else ""
+    row, plus, augmentations = method.partition("+")
+    counterpart = METHODS[row].counterpart if row in METHODS else ""
+    counterpart += plus + augmentations if counterpart else ""
     theirs = errors.get((counterpart, lr), [])
     order = aso(mine, theirs) if mine and theirs else None
 
@@ -155,11 +153,11 @@ def _method_row(method: str, lr: float, group: list[Result], errors: dict[tuple[
 
 @dataclass(frozen=True)
 class Picture:
-    """A training image that the ensemble was most, or least, uncertain about."""
+    """A training image that the networks were most, or least, uncertain about."""
 
     label: str
     guess: str  # the members' mean prediction
-    uncertainty: float  # nats
+    uncertainty: float
     pixels: NDArray[np.uint8]  # (channels, H, W)
 
 
@@ -179,6 +177,13 @@ class Section:
     name: str
     classes: tuple[ClassRow, ...]
     methods: tuple[MethodRow, ...]
-    members: int  # of the ensemble that measured, 0 if none did
+    members: int  # of the estimate that measured, 0 if none did
     galleries: tuple[Gallery, ...] = ()
     note: str = ""
+    estimator: str = "ensemble"
+    score: str = "predictive"
+
+    @property
+    def unit(self) -> str:
+        """Of the uncertainties."""
+        return " nats" if self.score in ("predictive", "aleatoric", "epistemic") else ""

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from class_uncertainty.metrics import FEW, MANY
+from class_uncertainty.reporting.comparison import EstimatorRow
 from class_uncertainty.reporting.tables import ClassRow, MethodRow, judged, spearman
 
 PIPE_WIDTH = 160  # of a table that goes to a file or another program
@@ -74,8 +75,9 @@ def print_fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], drop: S
         out.print(f"No room for {', '.join(gone)}: widen the terminal, or use --json.", markup=False)
 
 
-def print_classes(rows: Sequence[ClassRow]) -> None:
-    columns = ("class", "examples", "μ^C", "effective", "μ^U", "epistemic share", "rank C", "rank eff.", "rank U", "naive error %")
+def print_classes(rows: Sequence[ClassRow], judged: str = "naive ") -> None:
+    error = f"{judged}error %"
+    columns = ("class", "examples", "μ^C", "effective", "μ^U", "epistemic share", "rank C", "rank eff.", "rank U", error)
     lines = [
         (
             row.name,
@@ -91,7 +93,7 @@ def print_classes(rows: Sequence[ClassRow]) -> None:
         )
         for row in rows
     ]
-    print_fitting(columns, lines, drop=("rank eff.", "effective", "epistemic share", "rank C", "μ^C", "naive error %", "rank U"))
+    print_fitting(columns, lines, drop=("rank eff.", "effective", "epistemic share", "rank C", "μ^C", error, "rank U"))
 
 
 def disagreements(rows: Sequence[ClassRow], most: int = 5) -> list[str]:
@@ -106,11 +108,26 @@ def disagreements(rows: Sequence[ClassRow], most: int = 5) -> list[str]:
     ]
 
 
-def correlations(rows: Sequence[ClassRow]) -> str:
+def correlations(rows: Sequence[ClassRow], judged: str = "naive ") -> str:
     """Spearman's rho of each measure with the class errors, in words."""
     found = {measure: spearman(rows, measure) for measure in ("cardinality", "effective", "uncertainty")}
     known = ", ".join(f"{measure} {rho:.2f}" for measure, rho in found.items() if rho is not None)
-    return f"Spearman's ρ with the naive class errors: {known}" if known else ""
+    return f"Spearman's ρ with the {judged}class errors: {known}" if known else ""
+
+
+def print_estimators(rows: Sequence[EstimatorRow]) -> None:
+    columns = ("estimator", "score", "lr", "cost", "ρ ensemble", "ens. beyond N", "ρ error", "err. beyond N")
+    lines = [
+        (
+            row.estimator,
+            row.score,
+            "–" if row.lr is None else f"{row.lr:g}",
+            f"{row.cost:g}",
+            *(_number(value, 3) for value in (row.ensemble, row.ensemble_beyond, row.error, row.error_beyond)),
+        )
+        for row in rows
+    ]
+    print_fitting(columns, lines, drop=("ens. beyond N", "lr", "score", "ρ ensemble", "err. beyond N", "cost"))
 
 
 def print_methods(rows: Sequence[MethodRow]) -> None:
