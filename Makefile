@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-gpu lint bench bench-data bench-engine clean
+.PHONY: demo test test-gpu lint docs bench bench-data bench-engine bench-estimators clean
 
 demo: .venv/installed
 	@$(BIN)/cu demo
@@ -17,6 +17,9 @@ test-gpu: .venv/installed-dev
 lint: .venv/installed-dev
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
+docs: .venv/installed-dev
+	@$(BIN)/python docs/tables.py
+
 bench: .venv/installed-dev
 	@$(BIN)/python benchmarks/lanes.py
 
@@ -26,6 +29,9 @@ bench-data: .venv/installed-dev
 
 bench-engine: .venv/installed-dev
 	@$(BIN)/python benchmarks/engine.py $(DATA)
+
+bench-estimators: .venv/installed-dev
+	@$(BIN)/python benchmarks/estimators.py
 
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing class-uncertainty into .venv (once, a minute or two)"
