@@ -6,7 +6,7 @@ import class_uncertainty as cu
 
 ROUNDS, EPOCHS = 3, 2
 METHODS = ("naive", "dropout", "duq", "naive+mixup", "naive+autoaugment+cutout")
-CASES = {"small-conv": ((1, 8, 8), 1280, 32, 5), "resnet32": ((3, 32, 32), 256, 128, 1)}  # shape, examples, batch, lanes
+CASES = {"small-conv": ((1, 8, 8), 1280, 32, 4), "resnet32": ((3, 32, 32), 256, 128, 1)}  # shape, examples, batch, lanes
 
 
 def main() -> None:

@@ -98,6 +98,24 @@ def test_estimators_side_by_side(run: Run) -> None:
     assert rows[0]["error"] == pytest.approx(spearmanr([one["raw"] for one in measured["0.1"]], errors).statistic)
 
 
+def test_an_estimator_that_diverges_has_no_row_and_takes_none_away(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    wild = replace(cu.ESTIMATORS["single"], lanes=lambda members, seed: [cu.Lane("naive", seed, lr=1e30)])
+    monkeypatch.setitem(cu.ESTIMATORS, "wild", wild)
+    code, out, _ = run("measure", "digits-lt:20", *SHORT, "--estimators", "ensemble,wild,single")
+    assert code == 0
+    assert "Not shown: wild: the member of seed 2 diverged in epoch 0 at the learning rate 0.1." in " ".join(out.split())
+    code, out, _ = run("measure", "digits-lt:20", *SHORT, "--estimators", "ensemble,wild,single", "--json")
+    document = json.loads(out)
+    assert [row["estimator"] for row in document["estimators"]] == ["ensemble", "single", "cardinality"]
+    assert len(document["diverged"]) == 1
+    code, out, err = run("measure", "digits-lt:20", *SHORT, "--estimators", "ensemble", "--lrs", "1e30")
+    assert (code, out) == (2, "")
+    assert "diverged in epoch 0 at the learning rate 1e+30, and there is nothing to compare with: lower it." in err
+    code, out, err = run("measure", "digits-lt:20", *SHORT, "--estimator", "wild")
+    assert (code, out) == (2, "")
+    assert "diverged in epoch 0: lower the learning rate." in err
+
+
 def test_estimators_train_nothing_twice(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """What one was compared for is there for the next; the ensemble is always beside them."""
     first = json.loads(run("measure", "digits-lt:20", *SHORT, "--estimators", "single,online", "--json")[1])["estimators"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from class_uncertainty.data import Dataset, load
 from class_uncertainty.errors import InputError, Unfinished
-from class_uncertainty.estimation import Asked, Estimate
+from class_uncertainty.estimation import Asked, Diverged, Estimate
 from class_uncertainty.files import check_writable, make_folder
 from class_uncertainty.measures import SCORES
 from class_uncertainty.reporting import live, terminal
@@ -71,9 +71,11 @@ class Session:
         """The estimate, from the store or trained now."""
         asked.check_score(score)
         (found,) = self.measure_all(dataset, recipe, [asked])
+        if isinstance(found, Diverged):
+            raise InputError(f"{found}: lower the learning rate.")
         return found.using(score) if score else found
 
-    def measure_all(self, dataset: Dataset, recipe: Recipe, asked: Sequence[Asked]) -> list[Estimate]:
+    def measure_all(self, dataset: Dataset, recipe: Recipe, asked: Sequence[Asked]) -> list[Estimate | Diverged]:
         from class_uncertainty.results.runs import measured, unmeasured
 
         with live.watch("measuring", unmeasured(self.store, dataset, recipe, asked), recipe.epochs) as progress:
@@ -93,16 +95,24 @@ class Session:
             asked[name, lrs[0]].check_score(score or None)
         found = dict(zip(asked, self.measure_all(dataset, recipe, list(asked.values())), strict=True))
         rows: list[EstimatorRow] = []
+        lost: list[str] = []
         for lr in lrs:
-            some = [found[name, lr].using(score) if score else found[name, lr] for name, score in wanted]
-            rows += estimator_rows(some, found["ensemble", lr], dataset.train.counts.astype(float))
+            known = [(found[name, lr], score) for name, score in wanted]
+            lost += [f"{each} at the learning rate {lr or recipe.lr:g}" for each, _ in known if isinstance(each, Diverged)]
+            if isinstance(ensemble := found["ensemble", lr], Estimate):
+                some = [each.using(score) if score else each for each, score in known if isinstance(each, Estimate)]
+                rows += estimator_rows(some, ensemble, dataset.train.counts.astype(float))
+        if not rows:
+            raise InputError(f"{lost[0]}, and there is nothing to compare with: lower it.")
         if not self.as_json:
             terminal.print_estimators(rows)
         self.say(
             "Cost: in trainings of one network. ρ: Spearman's, of class uncertainties with the ensemble's, and with the naive class errors."
         )
         self.say("Beyond N: of what is left of the ranks once those of the counts are taken out.")
-        about = {"data": dataset.name, "fingerprint": dataset.fingerprint, "members": members}
+        for sentence in dict.fromkeys(lost):
+            self.say(f"Not shown: {sentence}.")
+        about = {"data": dataset.name, "fingerprint": dataset.fingerprint, "members": members, "diverged": list(dict.fromkeys(lost))}
         return about | {"estimators": [asdict(row) for row in rows]}
 
     def compare(self, dataset: Dataset, recipe: Recipe, found: Estimate | None, lanes: Sequence[Lane]) -> list[Result]:

@@ -57,12 +57,25 @@ class Asked:
     @property
     def lanes(self) -> list[Lane]:
         """What it trains."""
-        return [replace(lane, lr=self.lr) for lane in self.row.lanes(int(self.members), self.seed)]
+        lanes = self.row.lanes(int(self.members), self.seed)
+        return lanes if self.lr is None else [replace(lane, lr=self.lr) for lane in lanes]
 
     def check_score(self, score: str | None) -> None:
         """Say before the training that there is no such score."""
         if score is not None and score not in (known := [*SCORES, *self.row.scores]):
             raise unknown("score", score, known)
+
+
+@dataclass(frozen=True)
+class Diverged:
+    """What there is in the place of an estimate of which a member's loss was no longer finite."""
+
+    estimator: str
+    seed: int
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"{self.estimator}: the member of seed {self.seed} diverged in epoch {self.epoch}"
 
 
 def estimate(
@@ -86,6 +99,8 @@ def estimate(
     asked = Asked(estimator, members, seed)
     asked.check_score(score)
     (found,) = estimates(data, [asked], recipe, checkpoint=checkpoint, views=views, **fit_options)
+    if isinstance(found, Diverged):
+        raise InputError(f"{found}: lower the learning rate.")
     return found.using(score) if score else found
 
 
@@ -97,7 +112,7 @@ def estimates(
     checkpoint: str = "last",
     views: int = 0,
     **fit_options: Any,
-) -> list[Estimate]:
+) -> "list[Estimate | Diverged]":
     """Several estimates, whose lanes train together."""
     from class_uncertainty.training.loop import fit
 
@@ -113,14 +128,16 @@ def estimates(
     recipe = CHECKPOINTS[checkpoint](recipe or default_recipe(train))
     lanes = [lane for some in wanted for lane in some]
     fitted = fit(train, lanes, recipe=recipe, test=test, **fit_options) if lanes else None
-    found, at = [], 0
+    found: list[Estimate | Diverged] = []
+    at = 0
     for each, some in zip(asked, wanted, strict=True):
         own = fitted.take(range(at, at + len(some))) if fitted else None
         results = tuple(own.results) if own else ()
-        for result in results:
-            if result.diverged is not None:
-                raise InputError(f"the member of seed {result.seed} diverged in epoch {result.diverged}: lower the learning rate.")
+        at += len(some)
+        lost = next((result for result in results if result.diverged is not None), None)
+        if lost:
+            found.append(Diverged(each.estimator, lost.seed, lost.diverged or 0))
+            continue
         said, cost = each.row.score(own, train, int(views)), each.row.effort * len(some)
         found.append(Estimate(each.estimator, said.probabilities, train.labels, results, each.row.natural, said.own, cost))
-        at += len(some)
     return found

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from class_uncertainty.data import Dataset
-from class_uncertainty.estimation import Asked, Estimate, estimates
+from class_uncertainty.estimation import Asked, Diverged, Estimate, estimates
 from class_uncertainty.measures import Stats
 from class_uncertainty.results.store import Store, estimate_key
 from class_uncertainty.training import Lane, Recipe, Result
@@ -22,13 +22,13 @@ def networks(dataset: Dataset) -> int:
     return FOLDS if dataset.test is None else 1
 
 
-def measured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Asked], **options: Any) -> list[Estimate]:
-    """Estimates, from the store or trained now, all together; `options` go to fit().
+def measured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Asked], **options: Any) -> list[Estimate | Diverged]:
+    """Estimates, from the store or trained now, all together; `options` go to fit(). What diverged is not stored.
 
     Members that are plain lanes are stored as what they are; without a test split errors are those of one naive lane by folds.
     """
     keys = [_estimate_key(dataset, each, recipe) for each in asked]
-    todo, began = _todo(store, dataset, recipe, asked), time.monotonic()
+    todo, lost, began = _todo(store, dataset, recipe, asked), dict[str, Diverged](), time.monotonic()
     if todo:
         lanes = [lane for each in todo for lane in each.lanes]
 
@@ -37,6 +37,9 @@ def measured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Ask
                 store.add(_key(dataset, lanes[at], recipe, None), dataset.fingerprint, result)
 
         for each, found in zip(todo, estimates(dataset, todo, recipe, done=done, **options), strict=True):
+            if isinstance(found, Diverged):
+                lost[_estimate_key(dataset, each, recipe)] = found
+                continue
             if dataset.test is None and found.results:
                 left = options["budget"] and max(options["budget"] - (time.monotonic() - began), 1e-3) if "budget" in options else None
                 judge = run(store, dataset, [Lane("naive", asked[0].seed, each.lr)], recipe, None, **options | {"budget": left})
@@ -44,7 +47,7 @@ def measured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Ask
             store.add_estimate(_estimate_key(dataset, each, recipe), dataset.fingerprint, found)
     for each in asked:
         forget(options.get("checkpoints"), dataset, each.lanes, recipe)
-    return [known for key in keys if (known := store.get_estimate(key))]
+    return [known for key in keys if (known := lost.get(key) or store.get_estimate(key))]
 
 
 def unmeasured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Asked]) -> int:
