@@ -17,6 +17,7 @@ from class_uncertainty.measures import (
     predictive,
 )
 from class_uncertainty.methods import METHODS, Method, Plan, plan
+from class_uncertainty.remedies import adjust
 from class_uncertainty.results import aso
 from class_uncertainty.training import Lane, Recipe, Result
 
@@ -53,6 +54,7 @@ __all__ = [
     "Result",
     "Stats",
     "Unfinished",
+    "adjust",
     "aleatoric",
     "aso",
     "class_uncertainty",

@@ -26,5 +26,5 @@ duq = Estimator(
     natural="kernel",
     scores=("kernel",),
     views=False,
-    effort=3.3,  # of its steps on a CPU: `make bench-estimators`
+    effort=3.0,  # of its steps on a CPU: `make bench-estimators`
 )
