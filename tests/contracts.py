@@ -47,7 +47,10 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("geometric", "check_measure_unmoved_by_duplicates"): "one of its factors is 1 / N_c, which counts duplicates",
     ("2s-focal-bot", "check_weights_sum_to_the_classes"): "Bag-of-Tricks weighs by N_min / N_c, which is 1 at most",
     ("2s-focal-bot", "check_first_stage_is_naive"): "Bag-of-Tricks has the focal loss in both stages",
-    ("2s-cb-focal-bot", "check_first_stage_is_naive"): "Bag-of-Tricks has the focal loss in both stages",
+    **{
+        (f"2s-cb-focal-bot{end}", "check_first_stage_is_naive"): "Bag-of-Tricks has the focal loss in both stages"
+        for end in ("", "-g1", "-0.99", "-0.9")
+    },
     ("2s-ubrw-focal-bot", "check_first_stage_is_naive"): "the counterpart of 2s-cb-focal-bot: the focal loss in both stages",
     ("balanced-softmax", "check_margin_within_tau"): "its margin is -log prior as it is, for all logits",
     ("logit-adjust", "check_margin_within_tau"): "its margin is -log prior as it is, for all logits",

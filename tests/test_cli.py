@@ -78,7 +78,7 @@ def test_estimators_side_by_side(run: Run) -> None:
     document = json.loads(run(*command, "--json")[1])
     rows = document["estimators"]
     assert [row["estimator"] for row in rows] == 2 * [*names, "cardinality"]
-    assert [row["lr"] for row in rows] == [*[0.1] * 8, None, *[0.4] * 8, None]
+    assert [row["lr"] for row in rows] == [*[0.1] * 9, *[0.4] * 9]
     assert [row["cost"] for row in rows[:7]] == [2, 2, 2, 1, 1, 1, 1]
     assert all(row["ensemble"] == pytest.approx(1) for row in (rows[0], rows[9]))
     lines = [line.split() for line in out.splitlines() if line.split()[:1] and line.split()[0] in (*names, "cardinality")]
@@ -169,7 +169,7 @@ def test_probabilities_of_another_program(run: Run, tmp_path: Path) -> None:
         raws.append([row["raw"] for row in document["classes"]])
     assert raws[0] != raws[1]
     rows = json.loads(run("measure", "digits-lt:20", *SHORT, "--estimators", "probabilities:p.npy", "--json")[1])["estimators"]
-    assert [(row["estimator"], row["lr"]) for row in rows] == [("ensemble", 0.1), ("probabilities:p.npy", None), ("cardinality", None)]
+    assert [(row["estimator"], row["lr"]) for row in rows] == [("ensemble", 0.1), ("probabilities:p.npy", 0.1), ("cardinality", 0.1)]
     assert run("compare", "digits-lt:20", *SHORT, "--methods", "ubrw", "--seeds", "1", "--estimator", "probabilities:p.npy")[0] == 0
     assert run("report")[0] == 0
 
@@ -523,3 +523,33 @@ def test_a_terminal_without_greek_gets_names_not_a_traceback(tmp_path: Path) -> 
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     assert "mu^U" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("measure", "digits-lt:20", "--estimator", "single", "--score", "epistemic"), "asks one about each example: choose another"),
+        (("measure", "digits-lt:20", "--members", "1", "--score", "kwon-epistemic"), "asks one about each example: choose another"),
+        (("measure", "digits-lt:20", "--estimators", "online,online=true-class"), "estimator online is given twice by true-class"),
+        (("measure", "digits-lt:20", "--estimators", "online="), "'online=' names no score after its equals sign"),
+        (("measure", "digits-lt:20", "--estimators", "single=epistemic"), "asks one about each example: choose another"),
+        (("measure", "digits-lt:20", "--estimators", ""), "no estimator is given"),
+        (("compare", "digits-lt:20", "--methods", "naive", "--score", "foo"), "unknown score 'foo'"),
+        (("train", "digits-lt:20", "--score", "foo"), "unknown score 'foo'"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_training(run: Run, args: tuple[str, ...], sentence: str) -> None:
+    code, out, err = run(*args)
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def test_tables_say_who_measured_and_who_judged(run: Run, tmp_path: Path) -> None:
+    _, out, _ = run("compare", "digits-lt:20", "--methods", "ubrw", "--estimator", "online", "--score", "aleatoric", "--seeds", "1", *SHORT)
+    assert "Uncertainty: online, by aleatoric." in out
+    rng = np.random.default_rng(0)
+    np.savez("own.npz", x=rng.normal(size=(60, 4)).astype(np.float32), y=np.arange(60) % 3)
+    _, out, _ = run("measure", "npz:own.npz", "--estimators", "ensemble,single", *SHORT)
+    assert "There is no test split: errors come from 5 stratified folds" in " ".join(out.split())
+    assert json.loads(run("measure", "npz:own.npz", "--estimators", "ensemble,single", *SHORT, "--json")[1])["folds"] == 5

@@ -88,7 +88,7 @@ def demo(
         found = now.measure(dataset, recipe, Asked())
         document: dict[str, Any] = {"measure": now.show_measure(dataset, found)}
         now.say("\nThe same network trained by ten methods, three seeds each:")
-        document["compare"] = now.show_comparison(dataset, now.compare(dataset, recipe, found, _lanes(DEMO, "3", None)))
+        document["compare"] = now.show_comparison(dataset, now.compare(dataset, recipe, found, _lanes(DEMO, "3", None)), found)
         document["report"] = str(now.report(None, folder / "report.html")[0])
         now.say(f"\nThe report, to open in a browser: {document['report']}")
         now.say("Next: cu measure --help, cu compare --help, cu train --help.")
@@ -143,7 +143,9 @@ def measure(
 @app.command()
 def compare(
     data: DATA,
-    methods: Annotated[str, typer.Option("--methods", help="Names from 'cu methods', separated by commas.")] = "naive,cb-rs,ubrs",
+    methods: Annotated[
+        str, typer.Option("--methods", help="Names from 'cu methods', separated by commas; more: cb@product, cb+mixup.")
+    ] = "naive,cb-rs,ubrs",
     seeds: Annotated[str, typer.Option("--seeds", help="How many, or which: 3 means 0,1,2.")] = "3",
     lrs: LRS = None,
     members: MEMBERS = 5,
@@ -167,11 +169,12 @@ def compare(
     from class_uncertainty.session import session
 
     asked = Asked(estimator, members)
+    asked.check_score(score)
 
     with session(store, as_json, root, budget=seconds(budget), profile=profile) as now:
         dataset, chosen = now.prepare(data, epochs, recipe)
         found = now.measure(dataset, chosen, asked, score) if any(lane.value.uses_uncertainty for lane in lanes) else None
-        document = now.show_comparison(dataset, now.compare(dataset, chosen, found, lanes))
+        document = now.show_comparison(dataset, now.compare(dataset, chosen, found, lanes), found)
         now.answer(document)
 
 
@@ -202,13 +205,16 @@ def train(
     from class_uncertainty.estimation import Asked
     from class_uncertainty.session import session
 
+    asked = Asked(estimator, members)
+    asked.check_score(score)
+
     with session(store, as_json, root, budget=seconds(budget), profile=profile) as now:
         dataset, chosen = now.prepare(data, epochs, recipe)
         if save:
             now.check_savable(save)
-        found = now.measure(dataset, chosen, Asked(estimator, members), score) if lane.value.uses_uncertainty else None
+        found = now.measure(dataset, chosen, asked, score) if lane.value.uses_uncertainty else None
         result, files = now.train(dataset, chosen, found, lane, save)
-        now.show_comparison(dataset, [result])
+        now.show_comparison(dataset, [result], found)
         now.say("\n".join(f"wrote {file}" for file in files) or "The network is not kept: --save PATH would write it.")
         now.answer({"result": asdict(result), "files": [str(file) for file in files]})
 

@@ -18,11 +18,18 @@ JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and 
 
 @app.command()
 def methods(as_json: JSON = False) -> None:
-    """List the methods: what each does to the knobs (which class is drawn, its weight, its margin)."""
+    """List the methods: what each does to the knobs (which class is drawn, its weight, its margin).
+
+    A name can say more than a row: **cb@product** is driven by another measure, **cb+mixup** has more augmentation
+    (autoaugment, cutout, mixup, remix).
+    """
     from class_uncertainty.methods import METHODS
     from class_uncertainty.training import describe
 
-    acts_on = {name: ", ".join([*row.knobs, *(["focal"] if row.focal else [])]) for name, row in METHODS.items()}
+    acts_on = {
+        name: ", ".join(dict.fromkeys(knob for stage in row.stages for knob in [*stage.knobs, *(["focal"] if stage.focal else [])]))
+        for name, row in METHODS.items()
+    }
     rows = [(name, acts_on[name] or "–", row.about, row.counterpart or "–") for name, row in METHODS.items()]
     documents = [{"name": name, "about": row.about, "counterpart": row.counterpart, **describe(row)} for name, row in METHODS.items()]
     _list(("method", "acts on", "what it does", "its cardinality counterpart"), rows, documents, as_json)
@@ -48,7 +55,8 @@ def estimators(as_json: JSON = False) -> None:
     documents = [{"name": name, "score": row.natural, "about": row.about} for name, row in ESTIMATORS.items()]
     _list(("estimator", "its score", "what it is"), rows, documents, as_json)
     if not as_json:
-        print(f"Scores: {', '.join(SCORES)}; kernel, of duq alone.")
+        own = "".join(f"; {score}, of {name} alone" for name, row in ESTIMATORS.items() for score in row.scores if score not in SCORES)
+        print(f"Scores: {', '.join(SCORES)}{own}.")
 
 
 @app.command()

@@ -91,8 +91,11 @@ class Session:
         others = dict.fromkeys(name for name, _ in wanted if name != "ensemble")
         asked = {(name, lr): Asked(name, members, members, lr) for lr in lrs for name in others}
         asked |= {("ensemble", lr): Asked("ensemble", members, 0, lr) for lr in lrs}
-        for name, score in wanted:
-            asked[name, lrs[0]].check_score(score or None)
+        chosen = [(name, score or asked[name, lrs[0]].row.natural) for name, score in wanted]
+        if twice := next((pair for i, pair in enumerate(chosen) if pair in chosen[:i]), None):
+            raise InputError(f"estimator {twice[0]} is given twice by {twice[1]}: each must be there once.")
+        for name, score in chosen:
+            asked[name, lrs[0]].check_score(score)
         found = dict(zip(asked, self.measure_all(dataset, recipe, list(asked.values())), strict=True))
         rows: list[EstimatorRow] = []
         lost: list[str] = []
@@ -112,7 +115,11 @@ class Session:
         self.say("Beyond N: of what is left of the ranks once those of the counts are taken out.")
         for sentence in dict.fromkeys(lost):
             self.say(f"Not shown: {sentence}.")
-        about = {"data": dataset.name, "fingerprint": dataset.fingerprint, "members": members, "diverged": list(dict.fromkeys(lost))}
+        folds = max((result.folds for each in found.values() if isinstance(each, Estimate) for result in each.results), default=0)
+        if folds:
+            self.say(judged(folds))
+        about: dict[str, Any] = {"data": dataset.name, "fingerprint": dataset.fingerprint, "members": members, "folds": folds}
+        about["diverged"] = list(dict.fromkeys(lost))
         return about | {"estimators": [asdict(row) for row in rows]}
 
     def compare(self, dataset: Dataset, recipe: Recipe, found: Estimate | None, lanes: Sequence[Lane]) -> list[Result]:
@@ -128,7 +135,8 @@ class Session:
         rows = class_rows(dataset.classes, dataset.train.counts.tolist(), found)
         if not self.as_json:
             terminal.print_classes(rows, found.judged)
-        self.say(terminal.correlations(rows, found.judged))
+        if rho := terminal.correlations(rows, found.judged):
+            self.say(rho)
         lines = terminal.disagreements(rows)
         self.say(
             "\n  ".join(["Cardinality and uncertainty disagree most on", *lines])
@@ -153,13 +161,16 @@ class Session:
             "spearman": {measure: spearman(rows, measure) for measure in ("cardinality", "effective", "uncertainty")},
         }
 
-    def show_comparison(self, dataset: Dataset, results: Sequence[Result]) -> dict[str, Any]:
+    def show_comparison(self, dataset: Dataset, results: Sequence[Result], found: Estimate | None = None) -> dict[str, Any]:
         rows = method_rows(results)
         if not self.as_json:
             terminal.print_methods(rows)
         folds = max((result.folds for result in results), default=0)
         self.say("\n".join(terminal.footnotes(rows, folds)))
+        if found:
+            self.say(f"Uncertainty: {found.estimator}, by {found.score}.")
         about = {"data": dataset.name, "fingerprint": dataset.fingerprint, "folds": folds, "duplicates": dataset.duplicates}
+        about |= {"estimator": found.estimator if found else None, "score": found.score if found else None}
         return about | {"methods": [asdict(row) for row in rows]}
 
     def check_savable(self, save: Path) -> None:
@@ -199,6 +210,8 @@ class Session:
 def _scored(name: str) -> tuple[str, str]:
     """(estimator, score) of 'online=predictive'; the score is "" where none is said. A file's name may have an equals sign too."""
     estimator, equals, score = name.rpartition("=")
+    if equals and not score:
+        raise InputError(f"{name!r} names no score after its equals sign: give one, as in online=predictive.")
     return (estimator, score) if equals and (":" not in estimator or score in SCORES) else (name, "")
 
 

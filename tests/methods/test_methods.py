@@ -8,7 +8,7 @@ import pytest
 from contracts import EXAMPLES, LONG_TAIL, UNORDERED, free, method_checks, same_plan, verify, with_stages
 
 from class_uncertainty import MEASURES, METHODS, InputError, Method, Plan, Stats, normalise, plan
-from class_uncertainty.methods import Focal, Knob, named
+from class_uncertainty.methods import Focal, Knob, Stage, named
 from class_uncertainty.methods.knobs import always, late, late_linear, linear, to_classes
 from class_uncertainty.training import describe
 
@@ -109,9 +109,9 @@ class TestPublished:
         ("name", "beta"),
         [
             *((name, 0.9999) for name in ("cb", "cb-focal", "2s-cb-focal", "ldam-rw", "ubm-ldam-cbrw")),
-            *((name, 0.9999) for name in ("cb-bot", "cb-focal-bot", "2s-cb-focal-bot")),
-            ("cb-focal-bot-0.99", 0.99),
-            ("cb-focal-bot-0.9", 0.9),
+            *((name, 0.9999) for name in ("cb-bot", "cb-focal-bot-g1", "2s-cb-focal-bot", "2s-cb-focal-bot-g1")),
+            *((name, 0.99) for name in ("cb-focal-bot-0.99", "2s-cb-focal-bot-0.99")),
+            *((name, 0.9) for name in ("cb-focal-bot-0.9", "2s-cb-focal-bot-0.9")),
             ("cb-bot-0.9", 0.9),
         ],
     )
@@ -220,11 +220,12 @@ FORMS = {  # gamma, sigmoid form, head, scale, beta, reduction at the last epoch
     "ubrw-bot": (0, False, "linear", 1, 0, "weights"),
     "2s-csce-bot": (0, False, "linear", 1, 0, "weights"),
     "2s-ubrw-bot": (0, False, "linear", 1, 0, "weights"),
-    "cb-focal-bot": (1, True, "linear", 1, 0, "mean"),
+    "cb-focal-bot-g1": (1, True, "linear", 1, 0, "mean"),
     "cb-focal-bot-0.99": (1, True, "linear", 1, 0, "mean"),
     "cb-focal-bot-0.9": (1, True, "linear", 1, 0, "mean"),
     "2s-focal-bot": (2, True, "linear", 1, 0, "mean"),
     "2s-cb-focal-bot": (2, True, "linear", 1, 0, "mean"),
+    **{f"2s-cb-focal-bot{end}": (1, True, "linear", 1, 0, "mean") for end in ("-g1", "-0.99", "-0.9")},
     "2s-ubrw-focal-bot": (2, True, "linear", 1, 0, "mean"),
     "dro/1": (0, False, "linear", 1, 0, "weights"),
     "dro/2": (0, False, "linear", 1, 0, "mean"),
@@ -387,3 +388,34 @@ def test_stored_words_tell_rows_apart():
 def test_plan_has_no_field_that_the_contracts_do_not_know():
     """A new knob must come with its unit in check_plan_units."""
     assert [f.name for f in fields(Plan)] == ["alpha", "weight", "margin", "divisor", "beta", "gamma", "sigmoid", "scale", "natural"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"share": 0}, "share is 0: it must be above 0, and 1 at most"),
+        ({"cycles": 2.5}, "cycles is 2.5: it must be a whole number from 0"),
+        ({"cycles": -1}, "cycles is -1"),
+        ({"learned": True}, "learned margins act at the features"),
+        ({"head": "rbf", "weight": METHODS["cb"].weight}, "head 'rbf' has a loss of its own"),
+        ({"head": "rbf", "focal": METHODS["focal"].focal}, "head 'rbf' has a loss of its own"),
+        ({"then": (Stage(Method(head="rbf"), 0.5),)}, "head 'rbf' has other weights than the others"),
+    ],
+)
+def test_fields_that_do_not_go_together_are_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        Method(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"trains": "bodi"}, "trains is 'bodi': it must be 'all', 'head' or 'body'"),
+        ({"epochs": 0}, "a stage has 0 of the epochs at 1.0 of the learning rate: both must be above 0"),
+        ({"rate": -1}, "at -1 of the learning rate"),
+        ({"method": METHODS["crt"]}, "the method of a stage has stages of its own"),
+    ],
+)
+def test_stages_refuse(changes, message):
+    with pytest.raises(InputError, match=message):
+        Stage(**{"method": Method(), "epochs": 0.5} | changes)

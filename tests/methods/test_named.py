@@ -49,8 +49,8 @@ def test_every_augmentation(augmentation):
     assert named(f"cb+{augmentation}") == METHODS["cb"].augmented(augmentation)
 
 
-def test_several_augmentations_in_the_order_given():
-    assert named("cb+cutout+mixup+autoaugment").augment == ("cutout", "mixup", "autoaugment")
+def test_several_augmentations_in_whatever_order_are_the_same():
+    assert named("cb+cutout+mixup+autoaugment").augment == ("autoaugment", "cutout", "mixup")
 
 
 def test_an_augmentation_twice_is_there_once():
@@ -119,7 +119,7 @@ TABLE_1 = {
     "PB UBRs": ["pb-ubrs"],
     "Focal Loss": ["focal"],
     "Class-balanced Loss*": ["cb", "cb-bot", "cb-bot-0.9"],
-    "Class-balanced Focal Loss": ["cb-focal", "cb-focal-bot", "cb-focal-bot-0.99", "cb-focal-bot-0.9"],
+    "Class-balanced Focal Loss": ["cb-focal", "cb-focal-bot-g1", "cb-focal-bot-0.99", "cb-focal-bot-0.9"],
     "UBRw": ["ubrw", "ubrw-bot"],
     "UBRw Focal Loss": ["ubrw-focal"],
     "LDAM": ["ldam"],
@@ -136,7 +136,7 @@ TABLE_1 = {
     "Two-stage UBRs": ["2s-ubrs"],
     "Cost-sensitive Cross Entropy": ["2s-csce", "2s-csce-bot"],
     "Two-stage Focal Loss": ["2s-focal", "2s-focal-bot"],
-    "Two-stage Class-balanced Focal Loss*": ["2s-cb-focal-bot"],
+    "Two-stage Class-balanced Focal Loss*": [f"2s-cb-focal-bot{end}" for end in ("", "-g1", "-0.99", "-0.9")],
     "Two-stage Class-balanced Focal Loss": ["2s-cb-focal"],
     "Two-stage UBRw": ["2s-ubrw", "2s-ubrw-bot"],
     "Two-stage UBRw Focal Loss": ["2s-ubrw-focal", "2s-ubrw-focal-bot"],

@@ -68,7 +68,7 @@ def test_estimates_come_back_as_they_were(name: str, store: Store, digits: cu.Da
     assert (back.probabilities.dtype, back.labels.dtype) == (np.float32, np.int64)
     for part in ("probabilities", "labels", "uncertainty", "raw", "class_errors"):
         assert np.array_equal(getattr(back, part), getattr(found, part)), part
-    assert back.own.keys() == found.own.keys() == {"ensemble": set(), "online": {"predictive"}, "duq": {"kernel"}}[name]
+    assert back.own.keys() == found.own.keys() == {"ensemble": set(), "online": {"aleatoric", "epistemic"}, "duq": {"kernel"}}[name]
     assert all(np.array_equal(back.own[score], values) for score, values in found.own.items())
     assert [each.estimator for each in store.estimates(digits.fingerprint)] == [name]
     assert store.get_estimate("other") is None

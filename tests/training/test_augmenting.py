@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from class_uncertainty import METHODS, Recipe, plan
 from class_uncertainty.methods import named
 from class_uncertainty.training import Lane
-from class_uncertainty.training.augmenting import KAPPA, TAU, draw, draw_pairs, mixed, remixed
+from class_uncertainty.training.augmenting import KAPPA, TAU, augmented, draw, draw_pairs, mixed, remixed
 from class_uncertainty.training.objective import Knobs
 from class_uncertainty.training.streams import stream
 
@@ -255,3 +255,15 @@ def test_margins_at_the_features_leave_the_logits_alone():
     assert own.margin.any()
     weight = torch.from_numpy(LONG_TAIL.counts / LONG_TAIL.counts.max()).float()
     torch.testing.assert_close(own.loss(z, labels)[0], F.cross_entropy(z[0], labels[0], weight=weight))
+
+
+@pytest.mark.parametrize(("side", "most"), [(8, 16), (12, 36), (32, 256)])
+def test_cutout_never_takes_more_than_a_quarter_of_a_picture(side, most):
+    """A square of half the side: 16 pixels of 32."""
+    x = torch.full((200, 1, side, side), 255, dtype=torch.uint8)
+    drawn = draw(0, 0, 200, Recipe("small-conv", epochs=1, batch=32), ("cutout",))
+    gone = (
+        augmented(x, {name: torch.from_numpy(part) for name, part in drawn.items()}, Recipe("small-conv", epochs=1, batch=32)) == 0
+    ).sum((1, 2, 3))
+    assert gone.max() == most
+    assert gone.min() >= 1

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 import class_uncertainty as cu
 from class_uncertainty.methods import Stage, losses, named
+from class_uncertainty.methods.knobs import as_is
 from class_uncertainty.training.augmenting import augmented, draw
 from class_uncertainty.training.checkpoints import Checkpoints, Started
 from class_uncertainty.training.duq import Kernel
@@ -360,7 +361,7 @@ def test_margins_of_classes_that_no_batch_holds_decay(tmp_path):
     only = cu.methods.knobs.Knob(
         cu.measures.Measure("first", "the first class alone", lambda stats: np.array([1.0, 1e-300, 1e-300])), cu.normalise
     )
-    learned = cu.Method(alpha=only, level="features", learned=True)
+    learned = cu.Method(alpha=only, margin=cu.methods.knobs.Knob(cu.MEASURES["uniform"], as_is), level="features", learned=True)
     method = cu.Method(then=(Stage(learned, 1.0, recipe=(("weight_decay", 0.1), ("nesterov", False), ("warmup", 0), ("drops", ()))),))
     _, second = stages_of(data, cu.Lane(method), cu.Recipe("small-conv", epochs=2, batch=20), tmp_path)
     expected, velocity = 1.0, 0.0
@@ -368,6 +369,15 @@ def test_margins_of_classes_that_no_batch_holds_decay(tmp_path):
         velocity = 0.9 * velocity + 0.1 * expected
         expected -= 0.1 * velocity
     np.testing.assert_allclose(second.state["margins"][1:], expected, rtol=1e-5)
+
+
+def test_learned_margins_start_where_their_measure_says(tmp_path):
+    """At a rate too small to learn anything they are still there."""
+    rng = np.random.default_rng(0)
+    data = cu.Data(rng.integers(0, 256, (60, 1, 8, 8)).astype(np.uint8), np.repeat([0, 1, 2], [36, 16, 8]))
+    for name, start in (("dro-learned", [1, 1, 1]), ("dro-learned@cardinality-root", [1 / 6, 1 / 4, 1 / np.sqrt(8)])):
+        _, features, _ = stages_of(data, cu.Lane(name, lr=1e-8), cu.Recipe("small-conv", epochs=3, batch=20), tmp_path / name)
+        np.testing.assert_allclose(features.state["margins"], start, rtol=1e-5)
 
 
 # DUQ.

@@ -7,6 +7,7 @@ import numpy as np
 
 from class_uncertainty.data import Data
 from class_uncertainty.estimation.core import Estimator, Scored
+from class_uncertainty.measures import predictive
 from class_uncertainty.methods import named
 from class_uncertainty.training import Lane
 
@@ -21,7 +22,9 @@ def averaged(fitted: "Fit", train: Data, views: int) -> Scored:
     p = sums["p"].double().numpy() / seen[:, None]
     p = np.where(p.sum(axis=1, keepdims=True) > 0, p, 1 / len(train.classes))  # of what was never drawn nothing is known
     entropy = np.where(sums["seen"].numpy() > 0, sums["entropy"].double().numpy() / seen, np.log(len(train.classes)))
-    return Scored(p[None].astype(np.float32), {"predictive": entropy})
+    mean = p[None].astype(np.float32)
+    apart = np.maximum(predictive(mean) - entropy, 0.0)  # the epochs are the members
+    return Scored(mean, {"aleatoric": predictive(mean) - apart, "epistemic": apart})
 
 
 def snapshots(fitted: "Fit", train: Data, views: int) -> Scored:
@@ -35,10 +38,12 @@ online = Estimator(
     lambda members, seed: [Lane("naive", seed, gather="online")],
     averaged,
     natural="true-class",
+    scores=("aleatoric", "epistemic"),
+    said=lambda members: 1,
     views=False,
 )
 snapshot = Estimator(
-    "one training whose learning rate falls as many times as there are members: the network at the end of each cycle",
+    "one training whose learning rate falls as many times as there are members, once an epoch at most: the network after each fall",
     lambda members, seed: [Lane(replace(named("cyclic"), cycles=members), seed, gather="snapshots")],
     snapshots,
     views=False,

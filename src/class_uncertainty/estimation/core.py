@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data import Data
-from class_uncertainty.errors import unknown
-from class_uncertainty.measures import SCORES, Stats, Vector, class_means, epistemic, normalise, predictive
+from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.measures import SCORES, Stats, Vector, class_means, normalise
 from class_uncertainty.training import Lane, Result
 
 
@@ -34,7 +34,8 @@ class Estimator:
     lanes: Callable[[int, int], list[Lane]]
     score: Callable[[Any, Data, int], Scored]  # of a Fit; of None where there are no lanes
     natural: str = "predictive"  # the score it is read by, unless another is asked for
-    scores: tuple[str, ...] = ()  # that it has besides those of SCORES
+    scores: tuple[str, ...] = ()  # its own, that are not a function of its probabilities alone
+    said: Callable[[int], int] = lambda members: members  # how many members are asked about each example
     fewest: int = 1  # members
     views: bool = True  # whether it can show examples cropped and mirrored
     effort: float = 1.0  # of one of its trainings, where a plain one is 1
@@ -61,7 +62,7 @@ class Estimate:
     @cached_property
     def uncertainty(self) -> NDArray[np.float64]:
         """(N,) uncertainty of each example, by the score (Eq. 8 where it is predictive)."""
-        return self.own[self.score] if self.score in self.own else SCORES[self.score](self.probabilities, self.labels)
+        return self._by(self.score)
 
     @cached_property
     def raw(self) -> Vector:
@@ -71,12 +72,16 @@ class Estimate:
     @property
     def mu(self) -> Vector:
         """(C,) class means, normalised to sum 1 (Eq. 10)."""
+        if not self.raw.any():
+            raise InputError(f"by {self.score!r} {self.estimator!r} is not uncertain about any example: choose another score.")
         return normalise(self.raw)
 
     @cached_property
-    def epistemic_share(self) -> Vector:
-        """(C,) how much of a class's predictive uncertainty is the members' disagreement, from 0 to 1."""
-        shared, whole = self._means(epistemic(self.probabilities)), self._means(predictive(self.probabilities))
+    def epistemic_share(self) -> Vector | None:
+        """(C,) how much of a class's predictive uncertainty is the members' disagreement, from 0 to 1; None where there is but one."""
+        if len(self.probabilities) < 2 and "epistemic" not in self.own:
+            return None
+        shared, whole = self._means(self._by("epistemic")), self._means(self._by("predictive"))
         return np.divide(shared, whole, out=np.zeros_like(shared), where=whole > 0)
 
     @property
@@ -94,6 +99,9 @@ class Estimate:
     def judged(self) -> str:
         """Whose errors class_errors are: 'naive ', or '' where the networks trained otherwise."""
         return "naive " if all(result.method == "naive" for result in self.results) else ""
+
+    def _by(self, score: str) -> NDArray[np.float64]:
+        return self.own[score] if score in self.own else SCORES[score](self.probabilities, self.labels)
 
     def _means(self, u: NDArray[np.float64]) -> Vector:
         return class_means(u, self.labels, self.probabilities.shape[-1])

@@ -25,6 +25,7 @@ duq = Estimator(
     kernels,
     natural="kernel",
     scores=("kernel",),
+    said=lambda members: 1,
     views=False,
     effort=3.0,  # of its steps on a CPU: `make bench-estimators`
 )

@@ -25,4 +25,4 @@ bootstrap = Estimator(
     lambda members, seed: [Lane("naive", seed + t, bootstrap=True) for t in range(members)],
     everything,
 )
-single = Estimator("one naive network", lambda members, seed: [Lane("naive", seed)], everything)
+single = Estimator("one naive network", lambda members, seed: [Lane("naive", seed)], everything, said=lambda members: 1)

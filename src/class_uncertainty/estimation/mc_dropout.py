@@ -20,5 +20,6 @@ mc_dropout = Estimator(
     f"one network with dropout before its last layer, asked {PASSES} times",
     lambda members, seed: [Lane("dropout", seed)],
     passes,
+    said=lambda members: PASSES,
     views=False,
 )

@@ -29,4 +29,5 @@ out_of_fold = Estimator(
     unseen,
     natural="true-class",
     fewest=2,
+    said=lambda members: 1,
 )

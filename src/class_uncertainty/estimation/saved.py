@@ -56,4 +56,4 @@ def _array(path: str, loaded: Any) -> NDArray:
 def reading(path: str) -> Estimator:
     """Trains nothing: what it says is in the file."""
     about = f"what another program has saved: {NAME}:FILE, a .npy or .npz file with a row for each training example"
-    return Estimator(about, lambda members, seed: [], lambda fitted, train, views: Scored(read(path, train)))
+    return Estimator(about, lambda members, seed: [], lambda fitted, train, views: Scored(read(path, train)), views=False)

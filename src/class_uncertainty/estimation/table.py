@@ -61,9 +61,15 @@ class Asked:
         return lanes if self.lr is None else [replace(lane, lr=self.lr) for lane in lanes]
 
     def check_score(self, score: str | None) -> None:
-        """Say before the training that there is no such score."""
-        if score is not None and score not in (known := [*SCORES, *self.row.scores]):
+        """Say before the training that there is no such score, or that it would be 0 for every example."""
+        if score is None:
+            return
+        if score not in (known := dict.fromkeys([*SCORES, *self.row.scores])):
             raise unknown("score", score, known)
+        if score.endswith("epistemic") and score not in self.row.scores and self.lanes and self.row.said(self.members) < 2:
+            raise InputError(
+                f"score {score!r} is how far members disagree, and {self.estimator!r} asks one about each example: choose another."
+            )
 
 
 @dataclass(frozen=True)

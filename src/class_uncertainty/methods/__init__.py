@@ -12,10 +12,7 @@ def named(name: str) -> Method:
     row, at, measure = driven.partition("@")
     if row not in METHODS:
         raise unknown("method", row, METHODS)
-    for extra in augment:
-        if extra not in AUGMENTATIONS:
-            raise unknown("augmentation", extra, AUGMENTATIONS)
-    if at and not any(not knob.fixed for stage in METHODS[row].stages for knob in stage.knobs.values()):
+    if at and not METHODS[row].can_be_driven:
         raise InputError(f"method {row!r} acts on no knob, so no measure can drive it: leave out '@{measure}'.")
     method = METHODS[row].using(measure_named(measure)) if at else METHODS[row]
     return method.augmented(*augment) if augment else method

@@ -83,7 +83,7 @@ class Focal:
 
 AUGMENTATIONS = {
     "autoaugment": "two operations of a policy learnt on CIFAR-10, after crop and flip (Cubuk et al. 2019)",
-    "cutout": "a black square of 16 pixels (DeVries and Taylor 2017)",
+    "cutout": "a black square, half as wide as the picture: 16 pixels of 32 (DeVries and Taylor 2017)",
     "mixup": "pairs of examples and of their labels are mixed, one share for a batch (Zhang et al. 2018)",
     "remix": "mixup whose label goes to the rarer class of a pair (Chou et al. 2020)",
 }
@@ -124,6 +124,16 @@ class Method:
                 raise InputError(f"{field} is {getattr(self, field)!r}: it must be {' or '.join(map(repr, allowed))}.")
         if not 0 <= self.dropout < 1:
             raise InputError(f"dropout is {self.dropout!r}: it must be a share from 0 to below 1.")
+        if not 0 < self.share <= 1:
+            raise InputError(f"share is {self.share!r}: it must be above 0, and 1 at most.")
+        if not isinstance(self.cycles, int) or self.cycles < 0:
+            raise InputError(f"cycles is {self.cycles!r}: it must be a whole number from 0.")
+        if self.learned and self.level == "logits":
+            raise InputError("learned margins act at the features: level must be 'features'.")
+        if self.head == "rbf" and (self.focal or self.knobs.keys() - {"alpha"} or self.level != "logits"):
+            raise InputError("head 'rbf' has a loss of its own: weights, margins and focal have no place in it.")
+        if any((method.head == "rbf") != (self.head == "rbf") for method in self.stages):
+            raise InputError("head 'rbf' has other weights than the others: all stages must have it, or none.")
         for name in self.augment:
             if name not in AUGMENTATIONS:
                 raise unknown("augmentation", name, AUGMENTATIONS)
@@ -148,11 +158,16 @@ class Method:
         """The same method driven by another measure: any measure x any method that acts on a knob."""
         if not isinstance(measure, Measure):
             raise InputError(f"measure is {measure!r}: give a row of MEASURES, as in MEASURES['surprisal'].")
-        if not any(method._free for method in self.stages):
+        if not self.can_be_driven:
             raise InputError("this method acts on no knob, so no measure can drive it.")
         knobs: dict[str, Any] = {name: replace(knob, measure=measure) for name, knob in self._free.items()}
         then = tuple(replace(stage, method=stage.method.using(measure)) if stage.method._free else stage for stage in self.then)
         return replace(self, **knobs, then=then)
+
+    @property
+    def can_be_driven(self) -> bool:
+        """Whether a measure has a place in it."""
+        return any(method._free for method in self.stages)
 
     @property
     def _free(self) -> dict[str, Knob]:
@@ -161,7 +176,10 @@ class Method:
     def augmented(self, *names: str) -> "Method":
         """The same method with more augmentations, in every stage."""
         then = tuple(replace(stage, method=stage.method.augmented(*names)) for stage in self.then)
-        return replace(self, augment=(*self.augment, *(name for name in names if name not in self.augment)), then=then)
+        for name in names:
+            if name not in AUGMENTATIONS:
+                raise unknown("augmentation", name, AUGMENTATIONS)
+        return replace(self, augment=tuple(name for name in AUGMENTATIONS if name in (*self.augment, *names)), then=then)
 
 
 @dataclass(frozen=True)
@@ -176,6 +194,14 @@ class Stage:
     fresh: bool = False  # whether the head starts anew
     pasted: bool = False  # whether every class is filled up with pasted foregrounds (CAM-based resampling)
     balanced: bool = False  # whether an epoch is as long as if every class had as many examples as the largest
+
+    def __post_init__(self) -> None:
+        if self.trains not in ("all", "head", "body"):
+            raise InputError(f"trains is {self.trains!r}: it must be 'all', 'head' or 'body'.")
+        if not self.epochs > 0 or not self.rate > 0:
+            raise InputError(f"a stage has {self.epochs!r} of the epochs at {self.rate!r} of the learning rate: both must be above 0.")
+        if self.method.then:
+            raise InputError("the method of a stage has stages of its own: put them one after the other.")
 
 
 @dataclass(frozen=True, eq=False)

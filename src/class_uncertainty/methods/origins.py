@@ -22,7 +22,7 @@ ORIGINS: dict[str, Origin] = {
     "cb": Origin(f"{I_}, {SVCI}: Class-balanced Loss", f"{SAME_NAME.format('cb-bot')}; beta 0.9 on CIFAR-100: `cb-bot-0.9`"),
     "cb-focal": Origin(
         f"{I_}: Class-balanced Focal Loss; {SUPPLEMENT}: mix, γ = 0",
-        "beta and gamma by data set: this one is CIFAR-10-LT (50)'s; `cb-focal-bot`, `cb-focal-bot-0.99`, `cb-focal-bot-0.9`",
+        "beta and gamma by data set: this one is CIFAR-10-LT (50)'s; `cb-focal-bot-g1`, `cb-focal-bot-0.99`, `cb-focal-bot-0.9`",
     ),
     "ubrw": Origin(f"{I_}: UBRw", SAME_NAME.format("ubrw-bot")),
     "ubrw-focal": Origin(f"{I_}: UBRw Focal Loss; {SUPPLEMENT}: mix, γ = 1; other γ: `ubrw-focal@mix-0.3`, `@mix`, `@mix-0.7`"),
@@ -48,7 +48,10 @@ ORIGINS: dict[str, Origin] = {
     "2s-ubrs": Origin(f"{I_}, two-stage: UBRs"),
     "2s-csce": Origin(f"{I_}, two-stage: Cost-sensitive Cross Entropy; {SVCI}: Two-stage CSCE Rw", SAME_NAME.format("2s-csce-bot")),
     "2s-focal": Origin(f"{I_}, two-stage: Focal Loss", "focal throughout, with cost-sensitive weights in the second stage: `2s-focal-bot`"),
-    "2s-cb-focal": Origin(f"{I_}, two-stage: Class-balanced Focal Loss", "focal throughout: `2s-cb-focal-bot`"),
+    "2s-cb-focal": Origin(
+        f"{I_}, two-stage: Class-balanced Focal Loss",
+        "focal throughout, beta and gamma by data set: `2s-cb-focal-bot`, `…-g1`, `…-0.99`, `…-0.9`",
+    ),
     "2s-ubrw": Origin(f"{I_}, two-stage: UBRw", SAME_NAME.format("2s-ubrw-bot")),
     "2s-ubrw-focal": Origin(f"{I_}, two-stage: UBRw Focal Loss", "focal throughout: `2s-ubrw-focal-bot`"),
     "crt": Origin("", "Bag-of-Tricks' cRT: 30 epochs, weight decay 5e-4, drops in the 10th and the 20th, as ours"),
@@ -66,10 +69,10 @@ ORIGINS: dict[str, Origin] = {
     "ubrw-bot": Origin(f"{I_}: UBRw"),
     "2s-ubrw-bot": Origin(f"{I_}, two-stage: UBRw"),
     "cb-bot-0.9": Origin(f"{I_}: Class-balanced Loss"),
-    "cb-focal-bot": Origin(f"{I_}: Class-balanced Focal Loss"),
+    "cb-focal-bot-g1": Origin(f"{I_}: Class-balanced Focal Loss"),
     "cb-focal-bot-0.99": Origin(f"{I_}: Class-balanced Focal Loss"),
     "cb-focal-bot-0.9": Origin(f"{I_}: Class-balanced Focal Loss"),
     "2s-focal-bot": Origin(f"{I_}, two-stage: Focal Loss"),
-    "2s-cb-focal-bot": Origin(f"{I_}, two-stage: Class-balanced Focal Loss"),
+    **{f"2s-cb-focal-bot{end}": Origin(f"{I_}, two-stage: Class-balanced Focal Loss") for end in ("", "-g1", "-0.99", "-0.9")},
     "2s-ubrw-focal-bot": Origin(f"{I_}, two-stage: UBRw Focal Loss"),
 }

@@ -161,7 +161,7 @@ METHODS |= {
 }
 METHODS |= {
     "cb-bot-0.9": weighting(f"{BAG_OF_TRICKS}the same with beta 0.9, for CIFAR-100-LT", effective(0.9), reduction="weights"),
-    "cb-focal-bot": focal(f"{BAG_OF_TRICKS}gamma 1, beta 0.9999, for CIFAR-10-LT (100)", effective(), gamma=1),
+    "cb-focal-bot-g1": focal(f"{BAG_OF_TRICKS}gamma 1, beta 0.9999, for CIFAR-10-LT (100)", effective(), gamma=1),
     "cb-focal-bot-0.99": focal(f"{BAG_OF_TRICKS}gamma 1, beta 0.99, for CIFAR-100-LT (50)", effective(0.99), gamma=1),
     "cb-focal-bot-0.9": focal(f"{BAG_OF_TRICKS}gamma 1, beta 0.9, for CIFAR-100-LT (100)", effective(0.9), gamma=1),
     "2s-focal-bot": focal(
@@ -171,9 +171,21 @@ METHODS |= {
         throughout=True,
         unit=to_max(1),
     ),
-    "2s-cb-focal-bot": focal(
-        f"{BAG_OF_TRICKS}focal loss throughout, effective-number weights in the second stage", effective(), late, throughout=True
-    ),
+    **{
+        f"2s-cb-focal-bot{suffix}": focal(
+            f"{BAG_OF_TRICKS}focal loss throughout, gamma {gamma}, then effective-number weights, beta {beta:g}, for {data}",
+            effective(beta),
+            late,
+            gamma=gamma,
+            throughout=True,
+        )
+        for suffix, gamma, beta, data in (
+            ("", 2, 0.9999, "CIFAR-10-LT (50)"),
+            ("-g1", 1, 0.9999, "CIFAR-10-LT (100)"),
+            ("-0.99", 1, 0.99, "CIFAR-100-LT (50)"),
+            ("-0.9", 1, 0.9, "CIFAR-100-LT (100)"),
+        )
+    },
     "2s-ubrw-focal-bot": focal(
         "focal loss throughout, weights by class uncertainty in the second stage",
         uncertainty,

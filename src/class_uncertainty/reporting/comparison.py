@@ -14,7 +14,7 @@ class EstimatorRow:
 
     estimator: str
     score: str
-    lr: float | None  # None: it trained nothing
+    lr: float | None  # None: nothing was judged
     cost: float  # in trainings of one network
     ensemble: float | None
     ensemble_beyond: float | None
@@ -25,11 +25,12 @@ class EstimatorRow:
 def estimator_rows(found: Sequence[Estimate], reference: Estimate, counts: Vector) -> list[EstimatorRow]:
     """A row for each estimate. The errors are those of the reference, an ensemble's members or what judged them."""
     errors = reference.class_errors
+    lr = reference.results[0].lr if reference.results else None
 
-    def row(name: str, score: str, lr: float | None, cost: float, mu: Vector) -> EstimatorRow:
+    def row(name: str, score: str, cost: float, mu: Vector) -> EstimatorRow:
         with_ensemble = [rank_correlation(mu, reference.raw, given) for given in (None, counts)]
         with_error = [None if errors is None else rank_correlation(mu, errors, given) for given in (None, counts)]
         return EstimatorRow(name, score, lr, cost, *with_ensemble, *with_error)
 
-    rows = [row(each.estimator, each.score, each.results[0].lr if each.results else None, each.cost, each.raw) for each in found]
-    return [*rows, row("cardinality", "1 / N", None, 0.0, 1 / counts)]
+    rows = [row(each.estimator, each.score, each.cost, each.raw) for each in found]
+    return [*rows, row("cardinality", "1 / N", 0.0, 1 / counts)]

@@ -253,7 +253,11 @@ def _values(row: ClassRow) -> dict[str, Any]:
     """What charts and tooltips need of a class; numbers that may be missing are also there as text, since Vega would say 'null'."""
     shown = {field: getattr(row, field) for field in ("count", *MEASURES, "raw", "error", "rank_cardinality", "rank_uncertainty")}
     name = row.name.encode(errors="replace").decode()  # of a folder whose name is not UTF-8
-    return shown | {"name": name, "error_text": _text(row.error), "epistemic_text": _text(100 * row.epistemic_share, 0)}
+    return shown | {
+        "name": name,
+        "error_text": _text(row.error),
+        "epistemic_text": _text(None if row.epistemic_share is None else 100 * row.epistemic_share, 0),
+    }
 
 
 def _method_values(row: MethodRow) -> dict[str, Any]:

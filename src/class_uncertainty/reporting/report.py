@@ -255,7 +255,7 @@ CLASS_COLUMNS = (
     Column("Rank&nbsp;eff.", "rank_effective", _rank("rank_effective")),
     Column("Rank&nbsp;μ<sup>U</sup>", "rank_uncertainty", _rank("rank_uncertainty")),
     Column("Disagree&shy;ment", "disagreement", lambda row: _rank("disagreement", "+g")(row) if row.disagreement else "0"),
-    Column("Naive error, %", "error", _number("error", 1)),
+    Column("Error, %", "error", _number("error", 1)),
 )
 METHOD_COLUMNS = (
     Column("Method", "method", lambda row: row.method),

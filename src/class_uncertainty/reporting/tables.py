@@ -41,11 +41,11 @@ class ClassRow:
     effective: float  # sums to 1
     uncertainty: float  # mu^U, sums to 1
     raw: float  # mean uncertainty, by the estimate's score: in nats where that is an entropy
-    epistemic_share: float  # from 0 to 1
+    epistemic_share: float | None  # from 0 to 1; None where there is one member
     rank_cardinality: float
     rank_effective: float
     rank_uncertainty: float
-    error: float | None  # mean test error of the naive members, in percent
+    error: float | None  # mean test error of the networks that measured, in percent
 
     @property
     def disagreement(self) -> float:
@@ -63,7 +63,7 @@ def class_rows(classes: Sequence[str], counts: Sequence[int], estimate: Estimate
             count=int(counts[c]),
             **{measure: float(values[c]) for measure, values in mu.items()},
             raw=float(estimate.raw[c]),
-            epistemic_share=float(estimate.epistemic_share[c]),
+            epistemic_share=None if estimate.epistemic_share is None else float(estimate.epistemic_share[c]),
             **{f"rank_{measure}": float(values[c]) for measure, values in ranks.items()},
             error=None if errors is None else float(errors[c]),
         )

@@ -85,7 +85,7 @@ def print_classes(rows: Sequence[ClassRow], judged: str = "naive ") -> None:
             f"{row.cardinality:.4f}",
             f"{row.effective:.4f}",
             f"{row.uncertainty:.4f}",
-            f"{row.epistemic_share:.0%}",
+            "–" if row.epistemic_share is None else f"{row.epistemic_share:.0%}",
             f"{row.rank_cardinality:g}",
             f"{row.rank_effective:g}",
             f"{row.rank_uncertainty:g}",

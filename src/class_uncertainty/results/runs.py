@@ -42,7 +42,7 @@ def measured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Ask
                 continue
             if dataset.test is None and found.results:
                 left = options["budget"] and max(options["budget"] - (time.monotonic() - began), 1e-3) if "budget" in options else None
-                judge = run(store, dataset, [Lane("naive", asked[0].seed, each.lr)], recipe, None, **options | {"budget": left})
+                judge = run(store, dataset, [Lane("naive", 0, each.lr)], recipe, None, **options | {"budget": left})
                 found = replace(found, results=tuple(judge))
             store.add_estimate(_estimate_key(dataset, each, recipe), dataset.fingerprint, found)
     for each in asked:
@@ -53,7 +53,7 @@ def measured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Ask
 def unmeasured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Asked]) -> int:
     """How many networks the estimates still have to train: their lanes, and those that judge where there is no test split."""
     todo = _todo(store, dataset, recipe, asked)
-    judges = [Lane("naive", asked[0].seed, lr) for lr in {each.lr for each in todo if each.lanes}] if dataset.test is None else []
+    judges = [Lane("naive", 0, lr) for lr in {each.lr for each in todo if each.lanes}] if dataset.test is None else []
     return sum(len(each.lanes) for each in todo) + FOLDS * len(missing(store, dataset, judges, recipe, None))
 
 

@@ -50,7 +50,7 @@ def augmented(x: Tensor, drawn: Mapping[str, Tensor], recipe: Recipe) -> Tensor:
         x = flip(x, drawn["mirrored"])
     if "policy" in drawn:
         x = autoaugment(x, drawn["policy"], drawn["applied"], drawn["sign"])
-    return cutout(x, drawn["holes"]) if "holes" in drawn else x
+    return cutout(x, drawn["holes"], min(x.shape[2:]) // 2) if "holes" in drawn else x
 
 
 def mixed(x: Tensor, drawn: Mapping[str, Tensor]) -> Tensor:

@@ -194,7 +194,7 @@ class Program:
         with precision(self.stack):
             features = self.stack.body(x)
         self.stack.head.update(features, labels)
-        self.stack.body.train()
+        self.set_training()
 
     def gathered_by(self, lane: int) -> dict[str, Tensor]:
         """The sums so far of one lane, on the host."""

@@ -45,7 +45,7 @@ class Fit:
     states: list[State] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     unseen: list[NDArray[np.float32] | None] = field(default_factory=list)  # (n, C) of a lane's own fold, where no test split was given
-    gathered: list[State] = field(default_factory=list)  # what fit(gather=…) has asked for
+    gathered: list[State] = field(default_factory=list)  # what the lanes gathered (Lane.gather)
 
     def take(self, places: Sequence[int]) -> "Fit":
         """Some of the lanes."""
@@ -97,7 +97,7 @@ class Fit:
         return sum(self._softmax(stack, group, self._view(inputs, view)) for view in range(views)) / np.float32(views)  # type: ignore[return-value]
 
     def _view(self, inputs: Tensor, view: int) -> Tensor:
-        drawn = {name: torch.from_numpy(part).to(self.device) for name, part in draw(view, 0, len(inputs), self.recipe).items()}
+        drawn = {name: torch.from_numpy(part).to(self.device) for name, part in draw(view, SCORING, len(inputs), self.recipe).items()}
         return augmented(inputs, drawn, self.recipe)
 
     def _softmax(self, stack: Stack, group: Sequence[Lane], inputs: Tensor) -> NDArray[np.float32]:

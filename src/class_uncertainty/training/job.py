@@ -110,7 +110,8 @@ class Job:
         began = time.perf_counter()
         finite = [all(value.isfinite().all() for value in end.state.values()) for end in ends]
         some = self.train if any(lane.fold for lane in group) else self.train.take(np.arange(min(len(self.train), 64)))
-        judged = self.fitted.probabilities_of(stack, group, self.test or some)  # a last step can be one too many
+        test = self.test if any(map(self.is_last, places)) else None
+        judged = self.fitted.probabilities_of(stack, group, test or some)  # a last step can be one too many
         last = self.leg.before + self.leg.recipe.epochs - 1
         seconds = (time.perf_counter() - began) / len(group)
         found = []
@@ -161,6 +162,8 @@ class Job:
         length = self.leg.length(self.train)
         draw = lambda epoch: _drawn(sources, self.leg, epoch, length)  # noqa: E731
         plans, draws = draw(first)
+        if stack.margins is not None and not started:
+            stack.margins.data.copy_(torch.from_numpy(np.concatenate([each.margin for each in plans])))
         program = Program(stack, optimiser, self.leg, examples, lanes, draws, self._gathered(lanes, started))
         diverged = [lane.diverged for lane in begin] or [None] * len(lanes)
         spent, began = [lane.seconds for lane in begin] or [0.0] * len(lanes), time.perf_counter()

@@ -236,6 +236,10 @@ def _check(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | No
             pictures = [name for name in method.augment if name in ("autoaugment", "cutout")]
             if pictures and not train.is_images:
                 raise InputError(f"method {lane.name!r} has {pictures[0]}, which is for images, and the data are features.")
+            if "autoaugment" in pictures and train.shape[0] not in (1, 3):
+                raise InputError(
+                    f"method {lane.name!r} has autoaugment, which is for 1 or 3 channels, and the images have {train.shape[0]}."
+                )
         if lane.gather and lane.value.then:
             raise InputError(
                 f"lane {lane.name!r} gathers {lane.gather}, and its method has several stages: only one training can be followed."

@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass, replace
 
 from class_uncertainty.data import Data
-from class_uncertainty.methods import Method, Stage
+from class_uncertainty.methods import Method
 from class_uncertainty.training.recipe import Lane, Recipe
 
 
@@ -33,11 +33,11 @@ def legs(method: Method, recipe: Recipe) -> list[Leg]:
     """A method's stages under a recipe, in order."""
     if not method.then:
         return [Leg(recipe, total=recipe.epochs)]
-    recipes = [recipe.cut(_epochs(method.share, recipe))]
-    recipes += [dataclasses.replace(recipe, epochs=_epochs(stage.epochs, recipe), **dict(stage.recipe)) for stage in method.then]
-    total, before, found = sum(each.epochs for each in recipes), 0, []
-    for number, own in enumerate(recipes):
-        stage = method.then[number - 1] if number else Stage(method, method.share)
+    first = recipe.cut(_epochs(method.share, recipe))
+    later = [dataclasses.replace(recipe, epochs=_epochs(stage.epochs, recipe), **dict(stage.recipe)) for stage in method.then]
+    total, before = sum(each.epochs for each in (first, *later)), first.epochs
+    found = [Leg(first, total=total)]
+    for number, (stage, own) in enumerate(zip(method.then, later, strict=True), 1):
         found.append(Leg(own, number, before, total, stage.trains, stage.fresh, stage.pasted, stage.balanced))
         before += own.epochs
     return found
