@@ -553,3 +553,14 @@ def test_tables_say_who_measured_and_who_judged(run: Run, tmp_path: Path) -> Non
     _, out, _ = run("measure", "npz:own.npz", "--estimators", "ensemble,single", *SHORT)
     assert "There is no test split: errors come from 5 stratified folds" in " ".join(out.split())
     assert json.loads(run("measure", "npz:own.npz", "--estimators", "ensemble,single", *SHORT, "--json")[1])["folds"] == 5
+
+
+def test_a_terminal_without_greek_letters_has_columns_under_their_heads(tmp_path: Path) -> None:
+    """The letters' names are longer than the letters."""
+    plain = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
+    script = "import sys; from class_uncertainty.cli import main; sys.argv[0] = 'cu'; main()"
+    command = [sys.executable, "-c", script, "measure", "digits-lt:20", *SHORT, "--estimators", "ensemble,single"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=plain, check=True)
+    table = [line for line in done.stdout.splitlines() if line.startswith(("|", "+"))]
+    assert "rho ensemble" in table[1]
+    assert len({len(line) for line in table}) == 1

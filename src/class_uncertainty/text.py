@@ -39,6 +39,15 @@ def seconds(duration: str | None) -> float | None:
     return whole
 
 
+def shown(text: str) -> str:
+    """As standard output can show it: in a table the names of Greek letters must have been written before columns are measured."""
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return "".join(PLAIN.get(c, c) for c in text)
+    return text
+
+
 def encode_plainly() -> None:
     """A terminal without Greek letters is shown their names, not a traceback."""
     codecs.register_error("plain", _plain)

@@ -15,6 +15,7 @@ from rich.text import Text
 from class_uncertainty.metrics import FEW, MANY
 from class_uncertainty.reporting.comparison import EstimatorRow
 from class_uncertainty.reporting.tables import ClassRow, MethodRow, judged, spearman
+from class_uncertainty.text import shown
 
 PIPE_WIDTH = 160  # of a table that goes to a file or another program
 
@@ -49,9 +50,9 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int
     """The first `left` columns to the left, the rest to the right as numbers are."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i < left else "right", no_wrap=i == 0)
+        table.add_column(shown(column), justify="left" if i < left else "right", no_wrap=i == 0)
     for row in rows:
-        table.add_row(*map(Text, row))  # Text: a class may be called [red]
+        table.add_row(*(Text(shown(cell)) for cell in row))  # Text: a class may be called [red]
     return table
 
 
