@@ -14,6 +14,7 @@ from class_uncertainty.listing import JSON, ROOT
 from class_uncertainty.text import encode_plainly, printable, seconds
 
 if TYPE_CHECKING:
+    from class_uncertainty.estimation import Asked
     from class_uncertainty.training import Lane
 
 app = typer.Typer(
@@ -129,7 +130,7 @@ def measure(
         raise InputError(f"--lrs is {lrs}: without --estimators give one learning rate.")
     if names and (score or estimator != "ensemble"):
         raise InputError("--estimators compares each by its own score: leave out --estimator and --score.")
-    from class_uncertainty.estimation import Asked
+    asked = _asked(estimator, members, score, rates[0])
     from class_uncertainty.session import session
 
     with session(store, as_json, root, budget=seconds(budget), profile=profile) as now:
@@ -137,7 +138,7 @@ def measure(
         if names:
             now.answer(now.compare_estimators(dataset, chosen, names, members, rates))
             return
-        now.answer(now.show_measure(dataset, now.measure(dataset, chosen, Asked(estimator, members, lr=rates[0]), score)))
+        now.answer(now.show_measure(dataset, now.measure(dataset, chosen, asked, score)))
 
 
 @app.command()
@@ -165,11 +166,8 @@ def compare(
     uncertainty the ASO test against the method with cardinality in its place.
     """
     lanes = _lanes(methods, seeds, lrs)
-    from class_uncertainty.estimation import Asked
+    asked = _asked(estimator, members, score)
     from class_uncertainty.session import session
-
-    asked = Asked(estimator, members)
-    asked.check_score(score)
 
     with session(store, as_json, root, budget=seconds(budget), profile=profile) as now:
         dataset, chosen = now.prepare(data, epochs, recipe)
@@ -202,11 +200,8 @@ def train(
     In Python, cu.restore(PATH) gives it back as a plain nn.Module: raw images or features in, logits out.
     """
     lane = _lane(method, seed, lr)
-    from class_uncertainty.estimation import Asked
+    asked = _asked(estimator, members, score)
     from class_uncertainty.session import session
-
-    asked = Asked(estimator, members)
-    asked.check_score(score)
 
     with session(store, as_json, root, budget=seconds(budget), profile=profile) as now:
         dataset, chosen = now.prepare(data, epochs, recipe)
@@ -239,6 +234,15 @@ def report(
 
 app.registered_commands += listing.app.registered_commands
 app.registered_groups += listing.app.registered_groups
+
+
+def _asked(estimator: str, members: int, score: str | None, lr: float | None = None) -> "Asked":
+    """The estimate to measure with, once it is known to have that score."""
+    from class_uncertainty.estimation import Asked
+
+    asked = Asked(estimator, members, lr=lr)
+    asked.check_score(score)
+    return asked
 
 
 def _lane(method: str, seed: int, lr: float | None) -> "Lane":

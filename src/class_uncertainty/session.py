@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from class_uncertainty.data import Dataset, load
 from class_uncertainty.errors import InputError, Unfinished
-from class_uncertainty.estimation import Asked, Diverged, Estimate
+from class_uncertainty.estimation import Asked, Diverged, Estimate, read_by
 from class_uncertainty.files import check_writable, make_folder
 from class_uncertainty.measures import SCORES
 from class_uncertainty.reporting import live, terminal
@@ -69,11 +69,8 @@ class Session:
 
     def measure(self, dataset: Dataset, recipe: Recipe, asked: Asked, score: str | None = None) -> Estimate:
         """The estimate, from the store or trained now."""
-        asked.check_score(score)
         (found,) = self.measure_all(dataset, recipe, [asked])
-        if isinstance(found, Diverged):
-            raise InputError(f"{found}: lower the learning rate.")
-        return found.using(score) if score else found
+        return read_by(found, score)
 
     def measure_all(self, dataset: Dataset, recipe: Recipe, asked: Sequence[Asked]) -> list[Estimate | Diverged]:
         from class_uncertainty.results.runs import measured, unmeasured
@@ -100,10 +97,10 @@ class Session:
         rows: list[EstimatorRow] = []
         lost: list[str] = []
         for lr in lrs:
-            known = [(found[name, lr], score) for name, score in wanted]
+            known = [(found[name, lr], score) for name, score in chosen]
             lost += [f"{each} at the learning rate {lr or recipe.lr:g}" for each, _ in known if isinstance(each, Diverged)]
             if isinstance(ensemble := found["ensemble", lr], Estimate):
-                some = [each.using(score) if score else each for each, score in known if isinstance(each, Estimate)]
+                some = [each.using(score) for each, score in known if isinstance(each, Estimate)]
                 rows += estimator_rows(some, ensemble, dataset.train.counts.astype(float))
         if not rows:
             raise InputError(f"{lost[0]}, and there is nothing to compare with: lower it.")

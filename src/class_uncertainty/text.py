@@ -41,16 +41,12 @@ def seconds(duration: str | None) -> float | None:
 
 def shown(text: str) -> str:
     """As standard output can show it: in a table the names of Greek letters must have been written before columns are measured."""
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        return "".join(PLAIN.get(c, c) for c in text)
-    return text
+    encoding = sys.stdout.encoding or "utf-8"
+    return text.encode(encoding, "plain").decode(encoding)
 
 
 def encode_plainly() -> None:
     """A terminal without Greek letters is shown their names, not a traceback."""
-    codecs.register_error("plain", _plain)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by whoever started us
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # as long as the process
@@ -61,3 +57,6 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(PLAIN.get(c, "?") for c in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error("plain", _plain)

@@ -23,8 +23,9 @@ def averaged(fitted: "Fit", train: Data, views: int) -> Scored:
     p = np.where(p.sum(axis=1, keepdims=True) > 0, p, 1 / len(train.classes))  # of what was never drawn nothing is known
     entropy = np.where(sums["seen"].numpy() > 0, sums["entropy"].double().numpy() / seen, np.log(len(train.classes)))
     mean = p[None].astype(np.float32)
-    apart = np.maximum(predictive(mean) - entropy, 0.0)  # the epochs are the members
-    return Scored(mean, {"aleatoric": predictive(mean) - apart, "epistemic": apart})
+    whole = predictive(mean)
+    apart = np.maximum(whole - entropy, 0.0)  # the epochs are the members
+    return Scored(mean, {"aleatoric": whole - apart, "epistemic": apart})
 
 
 def snapshots(fitted: "Fit", train: Data, views: int) -> Scored:

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 def kernels(fitted: "Fit", train: Data, views: int) -> Scored:
     """K / sum K as probabilities, and 1 - max K as a score of its own."""
+    from scipy.special import softmax
+
     logs = fitted.logits(train).astype(np.float64)  # (1, N, C) log K, at most 0
-    p = np.exp(logs - logs.max(axis=-1, keepdims=True))
-    return Scored((p / p.sum(axis=-1, keepdims=True)).astype(np.float32), {"kernel": -np.expm1(logs[0].max(axis=-1))})
+    return Scored(softmax(logs, axis=-1).astype(np.float32), {"kernel": -np.expm1(logs[0].max(axis=-1))})
 
 
 duq = Estimator(

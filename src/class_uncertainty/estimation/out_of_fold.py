@@ -2,12 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from class_uncertainty.data import Data
 from class_uncertainty.estimation.core import Estimator, Scored
 from class_uncertainty.training import Lane
-from class_uncertainty.training.folds import held_out
+from class_uncertainty.training.folds import held_out, joined
 
 if TYPE_CHECKING:
     from class_uncertainty.training.fitted import Fit
@@ -15,12 +13,9 @@ if TYPE_CHECKING:
 
 def unseen(fitted: "Fit", train: Data, views: int) -> Scored:
     """(1, N, C): each example's probabilities by the lane that left it out."""
-    members, p = fitted.probabilities(train, views), np.empty((1, len(train), len(train.classes)), dtype=np.float32)
-    for lane, own in zip(fitted.lanes, members, strict=True):
-        assert lane.fold is not None
-        held = held_out(train, lane.fold)
-        p[0, held] = own[held]
-    return Scored(p)
+    folds = [lane.fold for lane in fitted.lanes]
+    said = [own[held_out(train, fold)] for own, fold in zip(fitted.probabilities(train, views), folds, strict=True) if fold]
+    return Scored(joined(train, folds, said)[None])
 
 
 out_of_fold = Estimator(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any
 
 from class_uncertainty.data import Data, Dataset
@@ -16,6 +15,7 @@ from class_uncertainty.estimation.mc_dropout import mc_dropout
 from class_uncertainty.estimation.out_of_fold import out_of_fold
 from class_uncertainty.measures import SCORES
 from class_uncertainty.training import Lane, Recipe, default_recipe
+from class_uncertainty.training.recipe import is_whole
 
 MOST = 1000  # members
 CHECKPOINTS: dict[str, Callable[[Recipe], Recipe]] = {"last": lambda recipe: recipe, "before-drop": Recipe.before_drop}
@@ -44,7 +44,7 @@ class Asked:
 
     def __post_init__(self) -> None:
         fewest = self.row.fewest
-        if not isinstance(self.members, Integral) or isinstance(self.members, bool) or not fewest <= self.members <= MOST:
+        if not is_whole(self.members) or not fewest <= self.members <= MOST:
             raise InputError(f"members is {self.members}: for {self.estimator} it must be a whole number from {fewest} to {MOST:,}.")
 
     @property
@@ -84,6 +84,13 @@ class Diverged:
         return f"{self.estimator}: the member of seed {self.seed} diverged in epoch {self.epoch}"
 
 
+def read_by(found: Estimate | Diverged, score: str | None) -> Estimate:
+    """An estimate by that score, or by its own; what diverged is refused."""
+    if isinstance(found, Diverged):
+        raise InputError(f"{found}: lower the learning rate.")
+    return found.using(score) if score else found
+
+
 def estimate(
     data: Data | Dataset,
     estimator: str = "ensemble",
@@ -105,9 +112,7 @@ def estimate(
     asked = Asked(estimator, members, seed)
     asked.check_score(score)
     (found,) = estimates(data, [asked], recipe, checkpoint=checkpoint, views=views, **fit_options)
-    if isinstance(found, Diverged):
-        raise InputError(f"{found}: lower the learning rate.")
-    return found.using(score) if score else found
+    return read_by(found, score)
 
 
 def estimates(
@@ -125,7 +130,7 @@ def estimates(
     wanted = [each.lanes for each in asked]
     if checkpoint not in CHECKPOINTS:
         raise unknown("checkpoint", checkpoint, CHECKPOINTS)
-    if not isinstance(views, Integral) or views < 0:
+    if not is_whole(views) or views < 0:
         raise InputError(f"views is {views!r}: it must be a whole number from 0.")
     for each in asked:
         if views and not each.row.views:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -112,9 +112,8 @@ def power(measure: Measure, exponent: float) -> Measure:
 
 def geometric(a: Measure, b: Measure) -> Measure:
     """sqrt(a b): the geometric mean."""
-    uses = a.uses_uncertainty or b.uses_uncertainty
-    name = f"geometric({a.name}, {b.name})"
-    return Measure(name, f"geometric mean of {a.name} and {b.name}", power(product(a, b), 1 / 2).formula, uses)
+    name, about = f"geometric({a.name}, {b.name})", f"geometric mean of {a.name} and {b.name}"
+    return replace(power(product(a, b), 1 / 2), name=name, about=about)
 
 
 def digest(uncertainty: Vector) -> str:

@@ -137,6 +137,7 @@ class Method:
         for name in self.augment:
             if name not in AUGMENTATIONS:
                 raise unknown("augmentation", name, AUGMENTATIONS)
+        object.__setattr__(self, "augment", tuple(name for name in AUGMENTATIONS if name in self.augment))  # each once, in one order
         if {"mixup", "remix"} <= set(self.augment):
             raise InputError("mixup and remix are given: a method mixes in one way.")
 
@@ -176,10 +177,7 @@ class Method:
     def augmented(self, *names: str) -> "Method":
         """The same method with more augmentations, in every stage."""
         then = tuple(replace(stage, method=stage.method.augmented(*names)) for stage in self.then)
-        for name in names:
-            if name not in AUGMENTATIONS:
-                raise unknown("augmentation", name, AUGMENTATIONS)
-        return replace(self, augment=tuple(name for name in AUGMENTATIONS if name in (*self.augment, *names)), then=then)
+        return replace(self, augment=(*self.augment, *names), then=then)
 
 
 @dataclass(frozen=True)

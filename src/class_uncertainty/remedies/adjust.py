@@ -19,6 +19,8 @@ def adjust(probabilities: Any, counts: ArrayLike, tau: float = 1.0, prior: Array
 
     At tau 1 a model that learnt p(y | x) under the counts' prior now gives it under `prior`, by default equal for every class.
     """
+    from scipy.special import softmax
+
     shift = _shift(counts, tau, prior)  # (C,)
     shape = tuple(np.shape(probabilities))
     if not shape or shape[-1] != len(shift):
@@ -26,7 +28,7 @@ def adjust(probabilities: Any, counts: ArrayLike, tau: float = 1.0, prior: Array
             f"probabilities have the shape {shape}, and counts are of {len(shift)} classes: the last axis must be the classes."
         )
     rows = check_probabilities(probabilities.reshape(1, -1, shape[-1]))[0] if np.prod(shape) else np.zeros((0, shape[-1]))
-    adjusted = softmax(np.log(np.maximum(rows, TINY)) + shift).reshape(shape)
+    adjusted = softmax(np.log(np.maximum(rows, TINY)) + shift, axis=-1).reshape(shape)
     if hasattr(probabilities, "detach"):
         return probabilities.new_tensor(adjusted)
     return adjusted.astype(np.asarray(probabilities).dtype)
@@ -61,8 +63,3 @@ def _shift(counts: ArrayLike, tau: float, prior: ArrayLike | None) -> NDArray[np
     if wanted.shape != known.shape or not np.isfinite(wanted).all() or (wanted < 0).any() or abs(wanted.sum() - 1) > 1e-3:
         raise InputError(f"prior must be {len(known)} probabilities that sum to 1, one a class.")
     return np.log(np.maximum(wanted, TINY)) - tau * np.log(known)
-
-
-def softmax(z: NDArray[np.float64]) -> NDArray[np.float64]:
-    z = np.exp(z - z.max(axis=-1, keepdims=True))
-    return z / z.sum(axis=-1, keepdims=True)

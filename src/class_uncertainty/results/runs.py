@@ -27,8 +27,7 @@ def measured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Ask
 
     Members that are plain lanes are stored as what they are; without a test split errors are those of one naive lane by folds.
     """
-    keys = [_estimate_key(dataset, each, recipe) for each in asked]
-    todo, lost, began = _todo(store, dataset, recipe, asked), dict[str, Diverged](), time.monotonic()
+    todo, lost, began = _todo(store, dataset, recipe, asked), dict[Asked, Diverged](), time.monotonic()
     if todo:
         lanes = [lane for each in todo for lane in each.lanes]
 
@@ -38,28 +37,34 @@ def measured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Ask
 
         for each, found in zip(todo, estimates(dataset, todo, recipe, done=done, **options), strict=True):
             if isinstance(found, Diverged):
-                lost[_estimate_key(dataset, each, recipe)] = found
+                lost[each] = found
                 continue
             if dataset.test is None and found.results:
-                left = options["budget"] and max(options["budget"] - (time.monotonic() - began), 1e-3) if "budget" in options else None
-                judge = run(store, dataset, [Lane("naive", 0, each.lr)], recipe, None, **options | {"budget": left})
-                found = replace(found, results=tuple(judge))
+                if options.get("budget"):
+                    options["budget"], began = max(options["budget"] - (time.monotonic() - began), 1e-3), time.monotonic()
+                found = replace(found, results=tuple(run(store, dataset, [_judge(each)], recipe, None, **options)))
             store.add_estimate(_estimate_key(dataset, each, recipe), dataset.fingerprint, found)
     for each in asked:
         forget(options.get("checkpoints"), dataset, each.lanes, recipe)
-    return [known for key in keys if (known := lost.get(key) or store.get_estimate(key))]
+    known = (lost.get(each) or store.get_estimate(_estimate_key(dataset, each, recipe)) for each in asked)
+    return [found for found in known if found]
 
 
 def unmeasured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Asked]) -> int:
     """How many networks the estimates still have to train: their lanes, and those that judge where there is no test split."""
     todo = _todo(store, dataset, recipe, asked)
-    judges = [Lane("naive", 0, lr) for lr in {each.lr for each in todo if each.lanes}] if dataset.test is None else []
+    judges = list({_judge(each) for each in todo if each.lanes}) if dataset.test is None else []
     return sum(len(each.lanes) for each in todo) + FOLDS * len(missing(store, dataset, judges, recipe, None))
+
+
+def _judge(asked: Asked) -> Lane:
+    """Whose errors, by folds, are an estimate's where there is no test split: the same whatever it is measured with."""
+    return Lane("naive", 0, asked.lr)
 
 
 def _todo(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Asked]) -> list[Asked]:
     """What the store does not have; what is read from a file is always read anew."""
-    return [each for each in asked if not each.lanes or store.get_estimate(_estimate_key(dataset, each, recipe)) is None]
+    return [each for each in asked if not each.lanes or not store.has_estimate(_estimate_key(dataset, each, recipe))]
 
 
 def _is_plain(lane: Lane) -> bool:

@@ -142,6 +142,10 @@ class Store:
         row = (key, ENGINE, data, estimate.estimator, len(estimate.probabilities), buffer.getvalue(), document)
         self._write("INSERT OR REPLACE INTO estimates VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
 
+    def has_estimate(self, key: str) -> bool:
+        """Without reading its probabilities."""
+        return bool(self._read("SELECT 1 FROM estimates WHERE key = ?", key))
+
     def get_estimate(self, key: str) -> Estimate | None:
         return next(iter(self._estimates("key = ?", key)), None)
 

@@ -174,14 +174,15 @@ class Program:
         """Class centroids: the mean features of the epoch's examples as they are drawn and augmented, in evaluation mode (DRO-LT)."""
         self.stack.eval()
         self.at.zero_()
-        sums, counts = torch.zeros(()), torch.zeros(())
+        sums, counts = torch.zeros_like(self.centroids), torch.zeros_like(self.centroids[..., 0])
         for start in range(0, self.length, self.batch):
             size = min(self.batch, self.length - start)
             x, labels, _ = self._next(size)
             with precision(self.stack):
                 features = self.stack.body(x).float().unflatten(1, (self.stack.lanes, -1)).permute(1, 2, 0)  # (lanes, D, B)
             own = F.one_hot(labels, self.examples.counts.shape[1]).to(features.dtype).mT  # (lanes, C, B)
-            sums, counts = sums.to(own) + affine(own, features, torch.zeros_like(own[:, :1, :1])), counts.to(own) + own.sum(dim=2)
+            sums += affine(own, features, torch.zeros_like(own[:, :1, :1]))
+            counts += own.sum(dim=2)
             self.at += size
         self.centroids.copy_(sums / counts.clamp(min=1).unsqueeze(2))
         self.set_training()

@@ -112,7 +112,8 @@ class Fit:
         for batch in inputs.split(256):
             x = self.standardise(batch).repeat(1, stack.lanes, *[1] * (batch.ndim - 2))
             with precision(stack):
-                yield stack.body(x)
+                features = stack.body(x)
+            yield features
 
     def _head(self, stack: Stack, group: Sequence[Lane], features: Tensor) -> Tensor:
         scale = torch.tensor([lane.value.scale for lane in group], device=self.device).view(-1, 1, 1)

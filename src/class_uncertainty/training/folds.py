@@ -23,12 +23,18 @@ def held_out(data: Data, fold: tuple[int, int]) -> NDArray[np.int64]:
     return np.flatnonzero(stratified(data.labels, fold[1]) == fold[0])
 
 
+def joined(train: Data, folds: Sequence[tuple[int, int] | None], unseen: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """(N, C) of what each fold's network said of the examples that it never saw, (n, C) each."""
+    probabilities = np.empty((len(train), len(train.classes)), dtype=np.float32)
+    for fold, p in zip(folds, unseen, strict=True):
+        assert fold is not None
+        probabilities[held_out(train, fold)] = p
+    return probabilities
+
+
 def pooled(train: Data, results: Sequence[Result], unseen: Sequence[NDArray[np.float32]]) -> Result:
     """One result of a lane's FOLDS results and of the probabilities (n, C) that each network gave to what it never saw."""
-    probabilities = np.empty((len(train), len(train.classes)), dtype=np.float32)
-    for result, p in zip(results, unseen, strict=True):
-        assert result.fold is not None
-        probabilities[held_out(train, result.fold)] = p
+    probabilities = joined(train, [result.fold for result in results], unseen)
     diverged = min((result.diverged for result in results if result.diverged is not None), default=None)
     return replace(
         results[0],
