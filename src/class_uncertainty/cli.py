@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import class_uncertainty.adjusting as adjusting
 import class_uncertainty.listing as listing
 from class_uncertainty.errors import InputError, MachineFault
 from class_uncertainty.listing import JSON, ROOT
@@ -232,7 +233,7 @@ def report(
         now.answer({"files": [str(file) for file in files]})
 
 
-app.registered_commands += listing.app.registered_commands
+app.registered_commands += adjusting.app.registered_commands + listing.app.registered_commands
 app.registered_groups += listing.app.registered_groups
 
 

@@ -70,8 +70,22 @@ def _group(errors: NDArray) -> float | None:
     return float(errors.mean()) if len(errors) else None
 
 
-def calibration_error(confidence: NDArray, correct: NDArray, bins: int = BINS) -> float:
-    """sum_b (n_b / n) |accuracy_b - confidence_b| over equal bins of (0, 1], in percent."""
-    which = np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)
-    gaps = np.bincount(which, weights=correct - confidence, minlength=bins)
-    return 100 * float(np.abs(gaps).sum() / len(confidence))
+def calibration_error(confidence: NDArray, correct: NDArray, bins: int = BINS, weights: NDArray | None = None) -> float:
+    """sum_b (n_b / n) |accuracy_b - confidence_b| over equal bins of (0, 1], in percent; n counts examples, or adds up their weights."""
+    weights = np.ones(len(confidence)) if weights is None else weights
+    gaps = np.bincount(_bin(confidence, bins), weights=weights * (correct - confidence), minlength=bins)
+    return 100 * float(np.abs(gaps).sum() / weights.sum())
+
+
+def reliability(confidence: NDArray, correct: NDArray, weights: NDArray | None = None, bins: int = BINS) -> NDArray[np.float64]:
+    """(share, mean confidence, accuracy) of each bin of the calibration error that holds anything, from low to high: (at most bins, 3)."""
+    weights = np.ones(len(confidence)) if weights is None else weights
+    which = _bin(confidence, bins)
+    size, sure, right = (np.bincount(which, weights=weights * part, minlength=bins) for part in (1, confidence, correct))
+    held = size > 0
+    return np.stack([size[held] / weights.sum(), sure[held] / size[held], right[held] / size[held]], axis=1)
+
+
+def _bin(confidence: NDArray, bins: int) -> NDArray[np.int64]:
+    """The equal bin of (0, 1] that each falls into; 0 falls into the first."""
+    return np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)

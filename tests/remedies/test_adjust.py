@@ -1,4 +1,4 @@
-"""adjust() and best_tau()."""
+"""adjust(), Adjustment and best_tau()."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from scipy.special import softmax as scipy_softmax
 
 import class_uncertainty as cu
-from class_uncertainty.remedies import best_tau
+from class_uncertainty.remedies.adjust import Adjustment, best_tau
 
 COUNTS = np.array([500, 60, 7])
 
@@ -79,12 +79,66 @@ def test_best_tau_is_that_of_a_plain_search(rng):
     assert chosen > 0
 
 
+@pytest.mark.parametrize(("p", "chosen"), [([0.9, 0.99, 0.69, 0.99, 0.35], 0), ([0.46, 0.99, 0.09, 0.02, 0.69], 1)])
+def test_fewer_errors_go_before_likelihood(p, chosen):
+    """Class-mean errors at tau 0 and 1: 1/4 and 5/12, then 7/12 and 1/3; the class-mean likelihood says the contrary in both."""
+    p, labels = np.stack([p, 1 - np.array(p)], axis=1), np.array([0, 0, 0, 1, 1])
+    nll = [-np.log(cu.adjust(p, [4, 1], tau)[np.arange(5), labels]) for tau in (0, 1)]
+    assert np.argmin([one[:3].mean() + one[3:].mean() for one in nll]) == 1 - chosen
+    assert best_tau(p, labels, [4, 1], [0, 1]) == chosen
+
+
 def test_of_equal_errors_the_likelier_tau_wins():
     """All right at any tau: the class-mean likelihood of the sure examples decides."""
     p, labels = np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 1])
     assert best_tau(p, labels, [1, 1], [0, 1]) == 0
     shifted = cu.adjust(p, [1, 2], 1)
     assert best_tau(shifted, labels, [2, 1], [0, 1]) == 1
+
+
+@pytest.mark.parametrize(("tau", "prior"), [(1, None), (0.4, None), (0, [0.2, 0.5, 0.3]), (1.7, [0.2, 0.5, 0.3])])
+def test_an_adjustment_at_temperature_1_is_adjust(p, tau, prior):
+    assert np.array_equal(Adjustment.of(COUNTS, tau, prior)(p), cu.adjust(p, COUNTS, tau, prior))
+
+
+def test_an_adjustment_is_the_powers(p):
+    """(p_c / e^b_c) ** (1 / T) prior_c, renormalised: no logarithm in it."""
+    bias, prior, temperature = np.array([1.0, -0.5, 0.3]), np.array([0.2, 0.5, 0.3]), 2.5
+    powers = (p / np.exp(bias)) ** (1 / temperature) * prior
+    found = Adjustment(bias, prior, 1.0, temperature)(p)
+    np.testing.assert_allclose(found, powers / powers.sum(axis=-1, keepdims=True), rtol=1e-12)
+
+
+def test_a_last_layer_can_absorb_it(rng):
+    """softmax(z / temperature + shift), of logits: what a network with other weights in its last layer gives."""
+    z = torch.tensor(rng.normal(0, 4, (20, 3)))
+    how = Adjustment(np.array([1.0, -0.5, 0.3]), np.array([0.2, 0.5, 0.3]), 1.0, 1.8)
+    absorbed = (z / how.temperature + torch.tensor(how.shift)).softmax(dim=1)
+    np.testing.assert_allclose(absorbed, how(z.softmax(dim=1)), rtol=1e-9)
+
+
+def test_a_class_that_cannot_occur(p):
+    """A prior of 0 is a probability of 0, also where the model was sure of that class."""
+    found = cu.adjust(np.array([[1.0, 0.0, 0.0], [0.2, 0.3, 0.5]]), [1, 1, 1], prior=[0, 0.5, 0.5])
+    np.testing.assert_allclose(found, [[0, 0.5, 0.5], [0, 0.375, 0.625]])
+
+
+@pytest.mark.parametrize("kind", [np.float16, torch.float16, torch.bfloat16])
+def test_half_precision(p, kind):
+    given = p.astype(kind) if kind is np.float16 else torch.tensor(p, dtype=kind)
+    found = cu.adjust(given, COUNTS)
+    assert found.dtype == given.dtype
+    exact = np.asarray(given, dtype=np.float64) if kind is np.float16 else given.double().numpy()
+    exact = exact / COUNTS
+    exact /= exact.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(found.astype(float) if kind is np.float16 else found.double(), exact, rtol=2**-7, atol=1e-6)
+
+
+def test_a_list_and_a_tensor_that_has_a_gradient():
+    assert cu.adjust([0.5, 0.5], [3, 1]).tolist() == pytest.approx([0.25, 0.75])
+    given = torch.tensor([[0.5, 0.5]], requires_grad=True)
+    assert cu.adjust(given, [3, 1]).tolist() == [pytest.approx([0.25, 0.75])]
+    assert best_tau([[0.9, 0.1], [0.6, 0.4]], [0, 1], [3, 1]) == best_tau(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), [0, 1], [3, 1]) > 0
 
 
 @pytest.mark.parametrize(
@@ -100,6 +154,16 @@ def test_of_equal_errors_the_likelier_tau_wins():
         (lambda p: cu.adjust(p, COUNTS, prior=[0.5, 0.5]), "prior must be 3 probabilities that sum to 1"),
         (lambda p: cu.adjust(p, COUNTS, prior=[0.5, 0.4, 0.4]), "prior must be 3 probabilities"),
         (lambda p: cu.adjust(p, COUNTS, prior=[1.5, -0.5, 0]), "prior must be 3 probabilities"),
+        (lambda p: cu.adjust(p, COUNTS, prior=["a", "b", "c"]), "prior must be 3 probabilities"),
+        (lambda p: cu.adjust(p, COUNTS, prior=[np.nan, 0.5, 0.5]), "prior must be 3 probabilities"),
+        (lambda p: cu.adjust(p, COUNTS, float("inf")), "tau is inf"),
+        (lambda p: cu.adjust(np.where(p > 0.5, np.nan, p), COUNTS), "are not finite"),
+        (lambda p: cu.adjust(p[..., :1] ** 0, [5]), "at least two classes"),
+        (lambda p: cu.adjust(np.float64(1), COUNTS), r"the shape \(\), and counts are of 3 classes"),
+        (lambda p: Adjustment(np.zeros(3), np.full(3, 1 / 3), 1.0, 0.0), "temperature is 0.0: it must be a finite number above 0"),
+        (lambda p: Adjustment(np.zeros(3), np.full(3, 1 / 3), 1.0, np.nan), "temperature is nan"),
+        (lambda p: Adjustment(np.array([0, np.nan, 0]), np.full(3, 1 / 3)), "bias must be finite numbers"),
+        (lambda p: best_tau(p, np.zeros(9, int), COUNTS), r"the shape \(4, 9, 3\): they need \(examples, classes\)"),
         (lambda p: best_tau(p[0], np.zeros(9, int), COUNTS, []), "the grid of tau is empty"),
         (lambda p: best_tau(p[0], np.full(9, 3), COUNTS), "label of example 0 is 3"),
     ],

@@ -1,7 +1,8 @@
 """Probabilities that another program has saved."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,25 +13,14 @@ from class_uncertainty.estimation.core import Estimator, Scored
 from class_uncertainty.measures.scores import check_probabilities
 
 NAME = "probabilities"
+T = TypeVar("T")
 
 
 def read(path: str, train: Data) -> NDArray[np.float32]:
     """(T, N, C) from a .npy or .npz file: one member's (N, C) or several members' (T, N, C), a row for each training example in order."""
     if not path:
         raise InputError(f"estimator {NAME!r} names no file: give {NAME}:FILE, a .npy or .npz file.")
-    if Path(path).is_dir():
-        raise InputError(f"{path} is a folder: give a .npy or .npz file.")
-    try:
-        with open(path, "rb") as file:
-            found = _array(path, np.load(file, allow_pickle=False))
-    except FileNotFoundError:
-        raise InputError(f"{path} does not exist: give {NAME}:FILE, a .npy or .npz file.") from None
-    except OSError as error:
-        raise MachineFault(f"{path} could not be read: {error.strerror or error}.") from error
-    except InputError:
-        raise
-    except Exception as error:  # a damaged file raises nearly anything
-        raise InputError(f"{path} is no .npy or .npz file of numbers ({type(error).__name__}).") from None
+    found = load(path, lambda loaded: _array(path, loaded), f"give {NAME}:FILE, a .npy or .npz file")
     p = found[None] if found.ndim == 2 else found
     if p.ndim != 3 or p.shape[1:] != (len(train), len(train.classes)):
         raise InputError(
@@ -38,6 +28,23 @@ def read(path: str, train: Data) -> NDArray[np.float32]:
             f"column for each class, or several members of that."
         )
     return check_probabilities(p).astype(np.float32)
+
+
+def load(path: str | Path, pick: Callable[[Any], T], advice: str = "give a .npy or .npz file") -> T:
+    """What `pick` takes from what np.load gives, or one sentence that says what is wrong with the file; nothing is unpickled."""
+    if Path(path).is_dir():
+        raise InputError(f"{path} is a folder: give a .npy or .npz file.")
+    try:
+        with open(path, "rb") as file:
+            return pick(np.load(file, allow_pickle=False))
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist: {advice}.") from None
+    except OSError as error:
+        raise MachineFault(f"{path} could not be read: {error.strerror or error}.") from error
+    except InputError:
+        raise
+    except Exception as error:  # a damaged file raises nearly anything
+        raise InputError(f"{path} is no .npy or .npz file of numbers ({type(error).__name__}).") from None
 
 
 def _array(path: str, loaded: Any) -> NDArray:

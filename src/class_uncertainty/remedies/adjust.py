@@ -1,6 +1,7 @@
 """Probabilities corrected for the classes' counts: a model of any framework, none of its weights needed."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,59 @@ from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import check_labels, check_probabilities
-from class_uncertainty.measures.stats import Stats
+from class_uncertainty.measures.stats import Stats, Vector
 
 GRID = tuple(round(0.05 * i, 2) for i in range(41))  # 0 to 2
 TINY = 1e-30  # of a probability: what is exactly 0 stays last, however rare its class
+
+
+@dataclass(frozen=True, eq=False)
+class Adjustment:
+    """softmax((log p - bias) / temperature + log prior).
+
+    Of a model's logits z it is an affine map, which its last layer can absorb: softmax(z / temperature + shift).
+    """
+
+    bias: Vector  # (C,) tau log N_c, or what was fitted in its place
+    prior: Vector  # (C,) how frequent the classes are where the model is used
+    tau: float = 1.0
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bias", np.asarray(self.bias, dtype=np.float64))
+        if self.bias.ndim != 1 or len(self.bias) < 2 or not np.isfinite(self.bias).all():
+            raise InputError("bias must be finite numbers, one for each of at least two classes.")
+        object.__setattr__(self, "prior", check_prior(self.prior, len(self.bias)))
+        _check_tau(self.tau)
+        if not np.isfinite(self.temperature) or self.temperature <= 0:
+            raise InputError(f"temperature is {self.temperature!r}: it must be a finite number above 0.")
+
+    @classmethod
+    def of(cls, counts: ArrayLike, tau: float = 1.0, prior: ArrayLike | None = None) -> "Adjustment":
+        """The bias tau log N_c at the temperature 1."""
+        known = Stats(counts).counts
+        _check_tau(tau)
+        return cls(tau * np.log(known), check_prior(prior, len(known)), float(tau))
+
+    @property
+    def shift(self) -> Vector:
+        """log prior - bias / temperature; of a class whose prior is 0 it is -inf."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.prior) - self.bias / self.temperature
+
+    def __call__(self, probabilities: Any) -> Any:
+        """(..., C), a NumPy array or a tensor -> the same kind and type."""
+        from scipy.special import softmax
+
+        given = probabilities if hasattr(probabilities, "detach") else np.asarray(probabilities)
+        shape = tuple(given.shape)
+        if not shape or shape[-1] != len(self.bias):
+            raise InputError(
+                f"probabilities have the shape {shape}, and counts are of {len(self.bias)} classes: the last axis must be the classes."
+            )
+        rows = check_probabilities(given.reshape(1, -1, shape[-1]))[0] if np.prod(shape) else np.zeros((0, shape[-1]))
+        adjusted = softmax(logarithms(rows) / self.temperature + self.shift, axis=-1).reshape(shape)
+        return adjusted.astype(given.dtype) if isinstance(given, np.ndarray) else given.new_tensor(adjusted)
 
 
 def adjust(probabilities: Any, counts: ArrayLike, tau: float = 1.0, prior: ArrayLike | None = None) -> Any:
@@ -19,19 +69,7 @@ def adjust(probabilities: Any, counts: ArrayLike, tau: float = 1.0, prior: Array
 
     At tau 1 a model that learnt p(y | x) under the counts' prior now gives it under `prior`, by default equal for every class.
     """
-    from scipy.special import softmax
-
-    shift = _shift(counts, tau, prior)  # (C,)
-    shape = tuple(np.shape(probabilities))
-    if not shape or shape[-1] != len(shift):
-        raise InputError(
-            f"probabilities have the shape {shape}, and counts are of {len(shift)} classes: the last axis must be the classes."
-        )
-    rows = check_probabilities(probabilities.reshape(1, -1, shape[-1]))[0] if np.prod(shape) else np.zeros((0, shape[-1]))
-    adjusted = softmax(np.log(np.maximum(rows, TINY)) + shift, axis=-1).reshape(shape)
-    if hasattr(probabilities, "detach"):
-        return probabilities.new_tensor(adjusted)
-    return adjusted.astype(np.asarray(probabilities).dtype)
+    return Adjustment.of(counts, tau, prior)(probabilities)
 
 
 def best_tau(probabilities: Any, labels: ArrayLike, counts: ArrayLike, grid: Sequence[float] = GRID) -> float:
@@ -39,27 +77,49 @@ def best_tau(probabilities: Any, labels: ArrayLike, counts: ArrayLike, grid: Seq
 
     Probabilities (N, C) of such examples, as an out-of-fold estimate has them, and their labels (N,).
     """
-    p = check_probabilities(np.asarray(probabilities)[None])[0]
-    labels = check_labels(labels, *p.shape)
+    p, labels = check_judged(probabilities, labels)
     if not len(grid):
         raise InputError("the grid of tau is empty: give one value at least.")
-    return min(grid, key=lambda tau: _badness(adjust(p, counts, tau), labels))
+    return min(grid, key=lambda tau: badness(losses(adjust(p, counts, tau), labels), labels))
 
 
-def _badness(p: NDArray[np.float64], labels: NDArray[np.int64]) -> tuple[float, float]:
-    """(class-mean error, class-mean NLL)."""
-    per_class = np.bincount(labels, minlength=p.shape[1])
-    weight = 1 / (np.count_nonzero(per_class) * per_class[labels])  # each class that occurs counts the same
-    nll = -np.log(np.maximum(p[np.arange(len(p)), labels], TINY))
-    return float(round(weight @ (p.argmax(axis=1) != labels), 12)), float(weight @ nll)
+def check_judged(probabilities: Any, labels: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Probabilities as float64 (N, C) and labels as int64 (N,)."""
+    given = probabilities if hasattr(probabilities, "detach") else np.asarray(probabilities)
+    if given.ndim != 2:
+        raise InputError(f"probabilities have the shape {tuple(given.shape)}: they need (examples, classes).")
+    p = check_probabilities(given[None])[0]
+    return p, check_labels(labels, *p.shape)
 
 
-def _shift(counts: ArrayLike, tau: float, prior: ArrayLike | None) -> NDArray[np.float64]:
-    """log prior_c - tau log N_c."""
-    known = Stats(counts).counts
+def check_prior(prior: ArrayLike | None, classes: int) -> Vector:
+    """(C,) of sum 1; without one every class is equally frequent."""
+    try:
+        wanted = np.full(classes, 1 / classes) if prior is None else np.array(prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        wanted = np.empty(0)
+    if wanted.shape != (classes,) or not np.isfinite(wanted).all() or (wanted < 0).any() or abs(wanted.sum() - 1) > 1e-3:
+        raise InputError(f"prior must be {classes} probabilities that sum to 1, one a class.")
+    return wanted / wanted.sum()
+
+
+def logarithms(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """log p, finite."""
+    return np.log(np.maximum(p, TINY))
+
+
+def losses(p: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(2, N): 1 where the guess is wrong, and -log p of the label."""
+    return np.stack([p.argmax(axis=1) != labels, -logarithms(p[np.arange(len(p)), labels])])
+
+
+def badness(lost: NDArray[np.float64], labels: NDArray[np.int64]) -> tuple[float, float]:
+    """(class-mean error, class-mean NLL) of (2, N) losses: each class that occurs counts the same."""
+    per_class = np.bincount(labels)
+    weight = 1 / (np.count_nonzero(per_class) * per_class[labels])
+    return float(round(weight @ lost[0], 12)), float(weight @ lost[1])
+
+
+def _check_tau(tau: Any) -> None:
     if isinstance(tau, bool) or not isinstance(tau, int | float | np.number) or not np.isfinite(tau) or tau < 0:
         raise InputError(f"tau is {tau!r}: it must be a finite number from 0.")
-    wanted = np.full(len(known), 1 / len(known)) if prior is None else np.asarray(prior, dtype=np.float64)
-    if wanted.shape != known.shape or not np.isfinite(wanted).all() or (wanted < 0).any() or abs(wanted.sum() - 1) > 1e-3:
-        raise InputError(f"prior must be {len(known)} probabilities that sum to 1, one a class.")
-    return np.log(np.maximum(wanted, TINY)) - tau * np.log(known)

@@ -1,0 +1,146 @@
+"""Adjustments fitted to examples that the model never saw, and what they do to errors and calibration."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from class_uncertainty.data import stratified
+from class_uncertainty.errors import InputError
+from class_uncertainty.measures.stats import Vector
+from class_uncertainty.metrics import calibration_error
+from class_uncertainty.remedies.adjust import Adjustment, badness, best_tau, check_judged, check_prior, logarithms, losses
+
+SHRINKAGE = (np.inf, 100.0, 30.0, 10.0, 3.0, 1.0)  # lambda, from no bias of its own to nearly free
+FOLDS = 5  # within the unseen examples, to choose lambda
+TEMPERATURES = (0.05, 20.0)
+
+Logits = NDArray[np.float64]  # (N, C)
+Labels = NDArray[np.int64]  # (N,)
+
+
+def fit_adjustment(
+    unseen: Any,
+    labels: ArrayLike,
+    counts: ArrayLike,
+    *,
+    tau: float | Literal["auto"] = "auto",
+    prior: ArrayLike | None = None,
+    bias: bool = False,
+    temperature: bool = True,
+) -> Adjustment:
+    """The Adjustment that fits examples which the model never saw: their probabilities (N, C) and labels (N,), training counts (C,).
+
+    `tau="auto"` is best_tau; `bias` fits one number a class around tau log N_c; `temperature` then makes the result as
+    sure as it is right where classes are as frequent as `prior` says.
+    """
+    p, known = check_judged(unseen, labels)
+    if np.shape(counts) != p.shape[1:]:
+        raise InputError(
+            f"counts have the shape {np.shape(counts)}, and the unseen probabilities are of {p.shape[1]} classes: give one a class."
+        )
+    found = Adjustment.of(counts, best_tau(p, known, counts) if tau == "auto" else tau, prior)
+    logits = logarithms(p)
+    if bias:
+        found = replace(found, bias=_chosen_bias(logits, known, found.bias))
+    if temperature:
+        found = replace(found, temperature=_best_temperature(logits - found.bias, known, found.prior))
+    return found
+
+
+def _chosen_bias(logits: Logits, labels: Labels, towards: Vector) -> Vector:
+    """The bias at the lambda that cross-validation within the examples likes best: by class-mean error, then by class-mean NLL."""
+    from scipy.special import softmax
+
+    part = stratified(labels, FOLDS)
+    lost = np.empty((len(SHRINKAGE), 2, len(labels)))
+    for k in range(FOLDS):
+        out = part == k
+        for each, bias in zip(lost, _biases(logits[~out], labels[~out], towards), strict=True):
+            each[:, out] = losses(softmax(logits[out] - bias, axis=1), labels[out])
+    chosen = min(range(len(SHRINKAGE)), key=lambda i: badness(lost[i], labels))
+    return _biases(logits, labels, towards)[chosen]
+
+
+def _biases(logits: Logits, labels: Labels, towards: Vector) -> list[Vector]:
+    """argmin_b class-mean NLL of softmax(z - b) + lambda / C sum_c (b_c - towards_c) ** 2 / n_c, for each lambda.
+
+    The class mean listens to a class's two examples as much as to another's 500, though they say far less. 1 / n_c makes up for it: rare
+    classes stay near `towards`, frequent ones go their way, as if each b_c were drawn from one normal distribution around it.
+    """
+    from scipy.optimize import minimize
+    from scipy.special import log_softmax
+
+    classes, rows = len(towards), np.arange(len(labels))
+    per_class = np.bincount(labels, minlength=classes)
+    weight = 1 / (np.count_nonzero(per_class) * per_class[labels])  # (N,)
+    of_class = np.bincount(labels, weights=weight, minlength=classes)
+
+    def loss(b: Vector, pull: Vector) -> tuple[float, Vector]:
+        log_q, off = log_softmax(logits - b, axis=1), b - towards
+        return -weight @ log_q[rows, labels] + pull @ off**2, of_class - weight @ np.exp(log_q) + 2 * pull * off
+
+    found = [towards]
+    for strength in SHRINKAGE[1:]:
+        pull = strength / (classes * np.maximum(per_class, 1))
+        found.append(minimize(loss, found[-1], (pull,), method="L-BFGS-B", jac=True).x)  # from the last: near already
+    return found
+
+
+def _best_temperature(logits: Logits, labels: Labels, prior: Vector) -> float:
+    """argmin_T NLL of softmax(z / T + log prior) under that prior + (log T) ** 2 / 2n, with n as many examples as the weights are worth.
+
+    The second term is a standard normal prior of log T: it keeps a few examples that are all right from making the model sure of anything.
+    """
+    from scipy.optimize import minimize_scalar
+    from scipy.special import log_softmax
+
+    weights = prior_weights(labels, prior)
+    used = weights > 0
+    weights, labels, logits = weights[used], labels[used], logits[used]
+    worth = 1 / (weights @ weights)
+    with np.errstate(divide="ignore"):
+        shift = np.log(prior)
+
+    def loss(log_t: float) -> float:
+        log_q = log_softmax(logits / np.exp(log_t) + shift, axis=1)
+        return float(-weights @ log_q[np.arange(len(labels)), labels] + log_t**2 / (2 * worth))
+
+    return float(np.exp(minimize_scalar(loss, bounds=np.log(TEMPERATURES), method="bounded").x))
+
+
+def prior_weights(labels: Labels, prior: Vector) -> Vector:
+    """(N,) prior_y / n_y, of sum 1: what is weighted so, is as it would be under that prior. A class without examples is left out."""
+    weights = prior[labels] / np.bincount(labels)[labels]
+    if not weights.sum():
+        raise InputError("the prior is 0 for every class that these examples have: give one that allows some of them.")
+    return weights / weights.sum()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """How good probabilities are. Errors and ECE are in percent."""
+
+    class_mean_error: float
+    error: float  # top-1
+    worst: float  # mean error of the worst tenth of the classes
+    ece: float  # under the prior
+    nll: float  # under the prior, nats
+
+
+def judge(probabilities: Any, labels: ArrayLike, prior: ArrayLike | None = None) -> Judged:
+    """Probabilities (N, C) and labels (N,), which may lack classes -> Judged, calibration where classes are as frequent as `prior` says."""
+    p, known = check_judged(probabilities, labels)
+    weights = prior_weights(known, check_prior(prior, p.shape[1]))
+    wrong = p.argmax(axis=1) != known
+    per_class = np.bincount(known)
+    errors = np.sort(100 * np.bincount(known, weights=wrong)[per_class > 0] / per_class[per_class > 0])
+    tenth = -(-len(errors) // 10)
+    return Judged(
+        class_mean_error=float(errors.mean()),
+        error=100 * float(wrong.mean()),
+        worst=float(errors[-tenth:].mean()),
+        ece=calibration_error(p.max(axis=1), ~wrong, weights=weights),
+        nll=float(-weights @ np.log(np.maximum(p[np.arange(len(p)), known], np.finfo(np.float32).tiny))),
+    )

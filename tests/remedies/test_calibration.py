@@ -1,0 +1,323 @@
+"""fit_adjustment() against closed forms, brute force and scikit-learn; calibration under a prior against loops."""
+
+import numpy as np
+import pytest
+import torch
+from refusals import refused
+from scipy.optimize import minimize
+from scipy.special import softmax
+from sklearn.metrics import balanced_accuracy_score, log_loss
+
+import class_uncertainty as cu
+from class_uncertainty.data import stratified
+from class_uncertainty.metrics import calibration_error, evaluate, reliability
+from class_uncertainty.remedies import calibration
+from class_uncertainty.remedies.adjust import Adjustment, best_tau
+from class_uncertainty.remedies.calibration import fit_adjustment, judge, prior_weights
+
+pytestmark = pytest.mark.usefixtures("no_global_random")
+COUNTS = np.array([400, 120, 40, 12])
+PRIOR = np.array([0.1, 0.2, 0.3, 0.4])
+SIGNAL = 1.5
+
+
+def drawn(rng, per_class, sharpness=SIGNAL, counts=COUNTS):
+    """Probabilities (N, C) and labels. With unit noise around SIGNAL the true logits are SIGNAL z + log N: `sharpness` is another's."""
+    labels = np.repeat(np.arange(len(counts)), per_class)
+    z = rng.normal(0, 1, (len(labels), len(counts))) + SIGNAL * np.eye(len(counts))[labels]
+    return softmax(sharpness * z + np.log(counts), axis=1), labels
+
+
+def reference_weights(labels, prior):
+    share = {c: float(np.mean(labels == c)) for c in set(labels.tolist())}
+    raw = np.array([prior[c] / share[c] for c in labels.tolist()])
+    return raw / raw.sum()
+
+
+def reference_bins(confidence, correct, weights, bins):
+    """Guo et al. 2017 with weights: bins (k / M, (k + 1) / M], one at a time."""
+    found = []
+    for k in range(bins):
+        inside = [i for i, c in enumerate(confidence) if k / bins < c <= (k + 1) / bins]
+        size = sum(weights[i] for i in inside)
+        if size:
+            mean = sum(weights[i] * confidence[i] for i in inside) / size
+            accuracy = sum(weights[i] for i in inside if correct[i]) / size
+            found.append((size / sum(weights), mean, accuracy))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("bins", [1, 7, 15])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_reliability_and_calibration_error_are_the_loop(rng, bins, weighted):
+    confidence = rng.uniform(0.3, 1, 200)
+    correct = rng.random(200) < confidence**2
+    weights = rng.uniform(0, 3, 200) if weighted else None
+    expected = reference_bins(confidence, correct, weights if weighted else np.ones(200), bins)
+    np.testing.assert_allclose(reliability(confidence, correct, weights, bins), expected, rtol=1e-12)
+    ece = 100 * sum(share * abs(accuracy - mean) for share, mean, accuracy in expected)
+    assert calibration_error(confidence, correct, bins, weights=weights) == pytest.approx(ece, rel=1e-12)
+
+
+def test_a_weight_of_2_is_the_example_twice(rng):
+    confidence, weights = rng.uniform(0.2, 1, 60), rng.integers(0, 3, 60)
+    correct = rng.random(60) < 0.6
+    twice = np.repeat(np.arange(60), weights)
+    assert calibration_error(confidence, correct, weights=weights) == pytest.approx(calibration_error(confidence[twice], correct[twice]))
+    np.testing.assert_allclose(reliability(confidence, correct, weights), reliability(confidence[twice], correct[twice]), rtol=1e-12)
+
+
+def test_confidences_of_0_and_1_have_bins():
+    found = reliability(np.array([0.0, 1.0, 1.0]), np.array([False, True, False]))
+    np.testing.assert_allclose(found, [(1 / 3, 0, 0), (2 / 3, 1, 0.5)])
+
+
+@pytest.mark.parametrize("prior", [None, PRIOR])
+def test_judge_is_the_loop_under_a_prior(rng, prior):
+    p, labels = drawn(rng, [50, 20, 9, 4])
+    weights = reference_weights(labels, np.full(4, 1 / 4) if prior is None else prior)
+    found = judge(p, labels, prior)
+    assert found.nll == pytest.approx(log_loss(labels, p, sample_weight=weights), rel=1e-12)
+    bins = reference_bins(p.max(axis=1), p.argmax(axis=1) == labels, weights, 15)
+    assert found.ece == pytest.approx(100 * sum(share * abs(accuracy - mean) for share, mean, accuracy in bins), rel=1e-12)
+
+
+def test_judge_is_evaluate_where_every_class_is_as_frequent_as_the_prior_says(rng):
+    """So it is on a balanced split, and on any split under its own frequencies."""
+    p, labels = drawn(rng, [50, 20, 9, 4])
+    p[0], p[1] = [0, 1, 0, 0], [1, 0, 0, 0]
+    scores, found = evaluate(p, labels, COUNTS), judge(p, labels, np.bincount(labels) / len(labels))
+    for name in ("class_mean_error", "error", "worst", "ece", "nll"):
+        assert getattr(found, name) == pytest.approx(getattr(scores, name), rel=1e-12)
+    assert judge(p, labels).nll != pytest.approx(scores.nll, rel=0.01)
+
+
+def test_classes_without_examples_are_left_out():
+    p = np.array([[0.8, 0.1, 0.1], [0.6, 0.3, 0.1], [0.1, 0.1, 0.8]])
+    found = judge(p, np.array([0, 0, 1]), [0.2, 0.2, 0.6])
+    assert (found.class_mean_error, found.worst) == (50, 100)
+    assert found.error == pytest.approx(100 / 3)
+    assert found.nll == pytest.approx(-(np.log(0.8) + np.log(0.6)) / 4 - np.log(0.1) / 2)
+
+
+def test_weights_sum_to_the_prior_of_each_class(rng):
+    labels = rng.permutation(np.repeat(np.arange(4), [50, 20, 9, 1]))
+    found = prior_weights(labels, PRIOR)
+    np.testing.assert_allclose([found[labels == c].sum() for c in range(4)], PRIOR)
+
+
+@pytest.mark.parametrize("sharpness", [0.5, 1.5, 4.5])
+@pytest.mark.parametrize("prior", [None, PRIOR, COUNTS / COUNTS.sum()])
+def test_the_temperature_undoes_a_sharpening(rng, sharpness, prior):
+    """The true logits are SIGNAL z: whoever has `sharpness` z is at the temperature sharpness / SIGNAL, whatever the prior."""
+    p, labels = drawn(rng, 3000, sharpness)
+    found = fit_adjustment(p, labels, COUNTS, tau=1, prior=prior)
+    assert found.temperature == pytest.approx(sharpness / SIGNAL, rel=0.05)
+    before, after = (judge(cu.adjust(p, COUNTS, prior=prior), labels, prior), judge(found(p), labels, prior))
+    assert after.ece < 2
+    assert after.nll <= before.nll + 1e-9
+
+
+def test_the_temperature_is_that_of_a_plain_search(rng):
+    """scikit-learn's log loss with the prior's weights, and the weak prior of log T, over a grid."""
+    p, labels = drawn(rng, [60, 20, 9, 2], 3)
+    weights = reference_weights(labels, PRIOR)
+    worth = 1 / sum(weights**2)
+    grid = np.exp(np.linspace(-0.5, 1.5, 401))
+    powers = [(p / COUNTS**0.5) ** (1 / t) * PRIOR for t in grid]
+    losses = [log_loss(labels, q / q.sum(axis=1, keepdims=True), sample_weight=weights) for q in powers]
+    best = grid[np.argmin(np.array(losses) + np.log(grid) ** 2 / (2 * worth))]
+    assert fit_adjustment(p, labels, COUNTS, tau=0.5, prior=PRIOR).temperature == pytest.approx(best, rel=0.005)
+    assert abs(best - 1) > 0.1
+
+
+def test_the_temperature_changes_no_choice_under_equal_priors(rng):
+    p, labels = drawn(rng, [60, 20, 9, 2], 6)
+    found = fit_adjustment(p, labels, COUNTS)
+    assert abs(found.temperature - 1) > 0.2
+    assert np.array_equal(found(p).argmax(axis=1), cu.adjust(p, COUNTS, found.tau).argmax(axis=1))
+
+
+@pytest.mark.parametrize("each", [1, 2, 50, 1000])
+def test_examples_that_are_all_right_do_not_make_it_sure_of_everything(each):
+    """The more there are, the surer it may be, within the bounds."""
+    labels = np.repeat(np.arange(3), each)
+    p = np.full((len(labels), 3), 0.15) + 0.55 * np.eye(3)[labels]
+    found = fit_adjustment(p, labels, [10, 10, 10])
+    assert calibration.TEMPERATURES[0] < found.temperature < 1
+    assert found(p).max() < 1
+    sure = fit_adjustment(np.eye(3)[labels], labels, [10, 10, 10])
+    assert calibration.TEMPERATURES[0] <= sure.temperature <= 1.01
+    wrong = fit_adjustment(np.eye(3)[(labels + 1) % 3], labels, [10, 10, 10])
+    assert 1 < wrong.temperature <= calibration.TEMPERATURES[1]
+
+
+def test_few_examples_move_the_temperature_little(rng):
+    p, labels = drawn(rng, 1, 3)
+    many = drawn(rng, 500, 3)
+    assert abs(np.log(fit_adjustment(p, labels, COUNTS, tau=1).temperature)) < abs(np.log(fit_adjustment(*many, COUNTS, tau=1).temperature))
+
+
+def test_a_prior_of_0_leaves_its_class_out(rng):
+    """What the class's examples say cannot matter where it does not occur."""
+    p, labels = drawn(rng, 30, 3)
+    prior = np.array([0.5, 0, 0.3, 0.2])
+    found = fit_adjustment(p, labels, COUNTS, tau=1, prior=prior)
+    some = labels != 1
+    assert found.temperature == pytest.approx(fit_adjustment(p[some], labels[some], COUNTS, tau=1, prior=prior).temperature, rel=1e-6)
+    assert np.isfinite(found(p)).all()
+    assert (found(p)[:, 1] == 0).all()
+
+
+def test_auto_is_best_tau_and_a_number_is_itself(rng):
+    p, labels = drawn(rng, [60, 20, 9, 5])
+    found = fit_adjustment(p, labels, COUNTS, temperature=False)
+    assert (found.tau, found.temperature) == (best_tau(p, labels, COUNTS), 1)
+    assert np.array_equal(found(p), cu.adjust(p, COUNTS, found.tau))
+    given = fit_adjustment(p, labels, COUNTS, tau=0.3, prior=PRIOR, temperature=False)
+    assert np.array_equal(given(p), cu.adjust(p, COUNTS, 0.3, PRIOR))
+
+
+def reference_loss(b, p, labels, towards, strength):
+    """The bias's objective as a loop over the classes, in probabilities."""
+    q = p * np.exp(-b)
+    q = q / q.sum(axis=1, keepdims=True)
+    classes = sorted(set(labels.tolist()))
+    nll = np.mean([np.mean(-np.log(q[labels == c, c])) for c in classes])
+    return nll + strength * np.mean([(b[c] - towards[c]) ** 2 / max((labels == c).sum(), 1) for c in range(len(b))])
+
+
+@pytest.mark.parametrize("per_class", [[60, 20, 9, 2], [40, 1, 9, 1], [40, 20, 0, 3]])
+def test_the_bias_is_that_of_a_plain_search(rng, per_class):
+    """Against SciPy's Nelder-Mead, which needs no gradient, for every lambda."""
+    p, labels = drawn(rng, per_class)
+    towards = 0.5 * np.log(COUNTS)
+    found = calibration._biases(np.log(p), labels, towards)
+    assert np.array_equal(found[0], towards)
+    options = {"xatol": 1e-7, "fatol": 1e-13, "maxiter": 10_000, "maxfev": 10_000}
+    for strength, bias in list(zip(calibration.SHRINKAGE, found, strict=True))[1::2]:
+        best = minimize(reference_loss, towards, (p, labels, towards, strength), method="Nelder-Mead", options=options)
+        assert reference_loss(bias, p, labels, towards, strength) == pytest.approx(best.fun, abs=1e-7)
+        np.testing.assert_allclose(bias, best.x, atol=0.01)
+
+
+def test_lambda_is_that_of_a_plain_cross_validation(rng):
+    """By scikit-learn's balanced accuracy on what was held out, then by the class-mean likelihood; not every draw likes the same one."""
+    chosen = set()
+    for _ in range(8):
+        p, labels = drawn(rng, [30, 20, 9, 4], counts=np.exp(rng.normal(0, 1, 4)))
+        towards, part = np.zeros(4), stratified(labels, 5)
+        held = np.empty((len(calibration.SHRINKAGE), *p.shape))
+        for k in range(5):
+            for i, bias in enumerate(calibration._biases(np.log(p[part != k]), labels[part != k], towards)):
+                q = p[part == k] / np.exp(bias)
+                held[i][part == k] = q / q.sum(axis=1, keepdims=True)
+        nll = [np.mean([-np.log(q[labels == c, c]).mean() for c in range(4)]) for q in held]
+        accuracy = [round(balanced_accuracy_score(labels, q.argmax(axis=1)), 9) for q in held]
+        best = max(range(len(held)), key=lambda i: (accuracy[i], -nll[i]))
+        chosen.add(best)
+        expected = calibration._biases(np.log(p), labels, towards)[best]
+        np.testing.assert_allclose(fit_adjustment(p, labels, COUNTS, tau=0, bias=True).bias, expected, atol=1e-9)
+    assert len(chosen) > 2
+
+
+def test_a_free_bias_gives_every_class_its_share(rng, monkeypatch):
+    """Without shrinkage the class-mean probability of each class is 1 / C: where the likelihood has its maximum."""
+    monkeypatch.setattr(calibration, "SHRINKAGE", (np.inf, 1e-6))
+    p, labels = drawn(rng, [60, 20, 15, 12])
+    q = softmax(np.log(p) - calibration._biases(np.log(p), labels, np.zeros(4))[1], axis=1)
+    np.testing.assert_allclose(np.mean([q[labels == c].mean(axis=0) for c in range(4)], axis=0), 0.25, atol=1e-3)
+
+
+def test_rare_classes_stay_nearer_to_tau_log_n(rng):
+    """The same examples, of one class ten times each: what they say of it is believed more."""
+    z = rng.normal(0, 1, (40, 2)) + np.eye(2)[np.arange(40) % 2] + [0, 3]
+    p, labels = softmax(z, axis=1), np.arange(40) % 2
+    few = calibration._biases(np.log(p), labels, np.zeros(2))
+    more = np.repeat(np.arange(40), np.where(labels == 1, 10, 1))
+    many = calibration._biases(np.log(p[more]), labels[more], np.zeros(2))
+    for one, other in zip(few[1:], many[1:], strict=True):
+        assert abs(other[1]) > abs(one[1])
+
+
+def test_a_bias_mends_what_tau_cannot(rng):
+    """Equal counts, but the model leans to one class: tau log N is flat, the bias is not."""
+    p, labels = drawn(rng, [200] * 4, counts=np.array([1, 1, 30, 1]))
+    test, truth = drawn(rng, [200] * 4, counts=np.array([1, 1, 30, 1]))
+    plain, own = (fit_adjustment(p, labels, [200] * 4, bias=bias) for bias in (False, True))
+    assert judge(own(test), truth).class_mean_error < judge(plain(test), truth).class_mean_error - 5
+    assert own.bias[2] - own.bias[0] == pytest.approx(np.log(30), abs=0.4)
+
+
+def test_without_anything_to_mend_the_bias_is_tau_log_n(rng):
+    """One example a class: held out, nothing is known of it, and it stays where it was."""
+    p, labels = drawn(rng, 1)
+    found = fit_adjustment(p, labels, COUNTS, tau=1, bias=True)
+    assert np.isfinite(found.bias).all()
+    assert np.abs(found.bias - np.log(COUNTS)).max() < 1
+
+
+@pytest.mark.parametrize("examples", [1, 2, 3])
+def test_hardly_any_examples(examples):
+    p, labels = np.array([[0.9, 0.1], [0.0, 1.0], [1.0, 0.0]])[:examples], np.array([0, 1, 1])[:examples]
+    found = fit_adjustment(p, labels, [50, 2], bias=True)
+    assert np.isfinite([*found.bias, found.tau, found.temperature]).all()
+    np.testing.assert_allclose(found(p).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, torch.float16, torch.bfloat16, torch.float64])
+def test_any_kind_of_number(rng, kind):
+    p, labels = drawn(rng, [60, 20, 9, 5])
+    given = torch.tensor(p, dtype=kind) if isinstance(kind, torch.dtype) else p.astype(kind)
+    found = fit_adjustment(given, torch.tensor(labels), COUNTS, tau=1)
+    exact = fit_adjustment(p, labels, COUNTS, tau=1)
+    assert found.temperature == pytest.approx(exact.temperature, rel=0.05)
+    assert found(given).dtype == given.dtype
+
+
+def test_what_is_given_is_left_alone_and_fitted_alike_twice(rng):
+    p, labels = drawn(rng, [60, 20, 9, 5])
+    before = p.copy()
+    one, other = (fit_adjustment(p, labels, COUNTS, bias=True, prior=PRIOR) for _ in range(2))
+    assert np.array_equal(p, before)
+    assert np.array_equal(one.bias, other.bias)
+    assert one.temperature == other.temperature
+
+
+def test_permuted_classes_are_fitted_alike(rng):
+    p, labels = drawn(rng, [60, 20, 9, 5])
+    order = np.array([2, 0, 3, 1])
+    one = fit_adjustment(p, labels, COUNTS, prior=PRIOR)
+    other = fit_adjustment(p[:, order], np.argsort(order)[labels], COUNTS[order], prior=PRIOR[order])
+    np.testing.assert_allclose(other(p[:, order]), one(p)[:, order], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        ({"counts": [5, 5]}, ["counts have the shape (2,), and the unseen probabilities are of 4 classes"]),
+        ({"counts": [5, 5, 0, 5]}, ["counts of class 2 is 0"]),
+        ({"counts": "many"}, ["counts have the shape ()"]),
+        ({"tau": -1}, ["tau is -1"]),
+        ({"tau": float("nan")}, ["tau is nan"]),
+        ({"tau": "best"}, ["tau is 'best'"]),
+        ({"prior": [0.5, 0.5, 0.5, 0.5]}, ["prior must be 4 probabilities that sum to 1"]),
+        ({"prior": [0, 0, 0, 1], "labels": np.array([0, 1, 2])}, ["the prior is 0 for every class that these examples have"]),
+        ({"labels": np.array([0, 1, 4])}, ["label of example 2 is 4"]),
+        ({"labels": np.array([0, 1])}, ["one for each of 3 examples"]),
+        ({"labels": np.array([0.0, 1.0, np.nan])}, ["labels are float64"]),
+        ({"unseen": np.full((3, 4), 0.5)}, ["sum to 2"]),
+        ({"unseen": np.full((3, 4), np.nan)}, ["are not finite"]),
+        ({"unseen": np.full((2, 3, 4), 0.25)}, ["(2, 3, 4): they need (examples, classes)"]),
+        ({"unseen": np.zeros((0, 4)), "labels": np.zeros(0, int)}, ["there must be a member, an example"]),
+    ],
+)
+def test_refusals(change, parts):
+    given = {"unseen": np.full((3, 4), 0.25), "labels": np.array([0, 1, 3]), "counts": COUNTS} | change
+    with refused(*parts):
+        fit_adjustment(**given)
+
+
+def test_an_adjustment_is_frozen():
+    with pytest.raises(AttributeError):
+        Adjustment.of(COUNTS).tau = 2
