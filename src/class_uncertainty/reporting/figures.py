@@ -41,6 +41,10 @@ def charts(section: Section) -> dict[str, Any]:
         drawn["errors"] = _errors(alt, section.classes)
     if any(row.error is not None for row in section.methods):
         drawn["comparison"] = _comparison(alt, section.methods)
+    if section.mended:
+        from class_uncertainty.reporting import mended  # which needs this module
+
+        drawn |= mended.charts(alt, section.mended)
     return {name: chart.configure(**config(LIGHT)) for name, chart in drawn.items()}
 
 
@@ -223,7 +227,7 @@ def _names(rows: Sequence[ClassRow], spots: Sequence[tuple[float, float]], order
     boxes: list[tuple[float, float, float]] = []
     named = []
     for i in list(order)[: 3 * NAMED]:
-        (x, y), label = spots[i], _short(_values(rows[i])["name"])
+        (x, y), label = spots[i], short(_values(rows[i])["name"])
         width = 0.03 + 0.025 * len(label)  # of a chart some 280 pixels wide, as on a phone
         left = x > 0.6
         start, end = (x - width, x) if left else (x, x + width)
@@ -245,7 +249,7 @@ def _name_layers(alt: Any, names: list[dict[str, Any]], x: Any, y: Any) -> list[
     return layers
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
     return name if len(name) <= LABEL else name[: LABEL - 1] + "…"
 
 

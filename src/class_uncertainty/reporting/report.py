@@ -1,7 +1,5 @@
 """The report: one HTML file with everything in it, for a browser without a network."""
 
-import base64
-import io
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,21 +7,19 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import write_whole
 from class_uncertainty.methods import METHODS
 from class_uncertainty.metrics import FEW, MANY
-from class_uncertainty.reporting import figures
+from class_uncertainty.remedies import diagnosis
+from class_uncertainty.reporting import figures, mended
 from class_uncertainty.reporting.tables import ClassRow, MethodRow, Section
 from class_uncertainty.results.significance import ENOUGH
 
 NOTHING = "–"
 PERCENT = "\N{NO-BREAK SPACE}%"
 LISTED = 5  # classes to each side that the measures disagree on
-THUMBNAIL = 160  # pixels a side at most: twice what the page shows, for dense screens
+THUMBNAIL = diagnosis.THUMBNAIL
 
 
 def write(sections: Sequence[Section], path: Path) -> None:
@@ -33,13 +29,13 @@ def write(sections: Sequence[Section], path: Path) -> None:
 def render(sections: Sequence[Section]) -> str:
     """The whole page: plain HTML with static charts, which the script in it then makes live."""
     try:
-        from jinja2 import Environment, StrictUndefined
+        from jinja2 import Environment, FunctionLoader, StrictUndefined
     except ImportError:
         raise InputError("the report needs jinja2, which is not installed: run 'pip install jinja2'.") from None
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    template = resources.files(__package__).joinpath("report.html").read_text(encoding="utf-8")
+    loader = FunctionLoader(lambda name: resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
     views = [_view(section) for section in sections]
-    return environment.from_string(template).render(
+    return environment.get_template("report.html").render(
         views=views,
         light=figures.LIGHT,
         dark=figures.DARK,
@@ -69,6 +65,8 @@ def _view(section: Section) -> dict[str, Any]:
         "lowest": min(errors, default=None),
         "naive": any(row.method == "naive" and row.error is not None for row in section.methods),
         "about": {name: METHODS[name].about if name in METHODS else "" for name in {row.method for row in section.methods}},
+        "mended": mended.view(section.mended) if section.mended else None,
+        "mended_columns": MENDED_COLUMNS,
         "galleries": [(gallery.label, [(kind, _thumbnails(gallery, kind)) for kind in ("most", "least")]) for gallery in section.galleries],
     }
 
@@ -274,24 +272,33 @@ METHOD_COLUMNS = (
     Column("Runs", "runs", _number("runs", 0)),
     Column("Diverged", "diverged", _number("diverged", 0)),
 )
+MENDED_COLUMNS = {
+    "changes": (
+        Column("Class", "name", lambda row: row.name),
+        Column("Training examples", "count", _number("count", 0)),
+        Column("Error before, %", "before", _number("before", 1)),
+        Column("Error after, %", "after", _number("after", 1)),
+        Column("Change", "change", _number("change", 1, sign=True)),
+    ),
+    "confusions": (
+        Column("Class", "name", lambda row: row.name),
+        Column("Called", "called", lambda row: row.called),
+        Column("Before, %", "before", _number("before", 1)),
+        Column("After, %", "after", _number("after", 1)),
+        Column("Change", "change", _number("change", 1, sign=True)),
+    ),
+    "suspects": (
+        Column("Row", "index", _number("index", 0)),
+        Column("Label", "label", lambda row: row.label),
+        Column("p of the label, %", "p_label", _number("p_label", 1, 100)),
+        Column("Guess", "guess", lambda row: row.guess),
+        Column("p of the guess, %", "p_guess", _number("p_guess", 1, 100)),
+    ),
+}
 
 
 # Pictures
 
 
 def _thumbnails(gallery: Any, kind: str) -> list[dict[str, Any]]:
-    return [{"picture": picture, "source": _data_uri(picture.pixels)} for picture in getattr(gallery, kind)]
-
-
-def _data_uri(pixels: NDArray[np.uint8]) -> str:
-    """(channels, H, W) -> a PNG inside an address; one or two channels show as grey, more than three as the first three."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise InputError("the report's pictures need Pillow, which is not installed: run 'pip install pillow'.") from None
-    shown = pixels[:3].transpose(1, 2, 0) if len(pixels) >= 3 else pixels[0]
-    image = Image.fromarray(np.ascontiguousarray(shown, dtype=np.uint8))
-    image.thumbnail((THUMBNAIL, THUMBNAIL))
-    stream = io.BytesIO()
-    image.save(stream, "PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
+    return [{"picture": picture, "source": diagnosis.thumbnail(picture.pixels)} for picture in getattr(gallery, kind)]

@@ -87,6 +87,7 @@ def _section(data: Known, results: list[Result], estimates: list[Estimate], read
         members=len(estimate.probabilities) if estimate else 0,
         galleries=tuple(galleries),
         note=" ".join(notes),
+        mended=None,
         **({"estimator": estimate.estimator, "score": estimate.score} if estimate else {}),
     )
 

@@ -11,6 +11,7 @@ from class_uncertainty.estimation import Estimate
 from class_uncertainty.measures import MEASURES, Stats, normalise
 from class_uncertainty.methods import METHODS
 from class_uncertainty.metrics import rank_correlation
+from class_uncertainty.remedies.diagnosis import Mended
 from class_uncertainty.results import aso
 from class_uncertainty.training import Result
 
@@ -182,6 +183,7 @@ class Section:
     note: str = ""
     estimator: str = "ensemble"
     score: str = "predictive"
+    mended: Mended | None = None
 
     @property
     def unit(self) -> str:
