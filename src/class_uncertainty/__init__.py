@@ -17,9 +17,9 @@ from class_uncertainty.measures import (
     predictive,
 )
 from class_uncertainty.methods import METHODS, Method, Plan, plan
-from class_uncertainty.remedies import adjust
+from class_uncertainty.remedies import Adjustment, adjust, fit_adjustment
 from class_uncertainty.results import aso
-from class_uncertainty.training import Lane, Recipe, Result
+from class_uncertainty.training import Lane, Recipe, Result, Teaching
 
 if TYPE_CHECKING:
     from class_uncertainty.training.fitted import Fit
@@ -41,6 +41,7 @@ __all__ = [
     "ESTIMATORS",
     "MEASURES",
     "METHODS",
+    "Adjustment",
     "Data",
     "Dataset",
     "Estimate",
@@ -53,6 +54,7 @@ __all__ = [
     "Recipe",
     "Result",
     "Stats",
+    "Teaching",
     "Unfinished",
     "adjust",
     "aleatoric",
@@ -62,6 +64,7 @@ __all__ = [
     "epistemic",
     "estimate",
     "fit",
+    "fit_adjustment",
     "kwon",
     "load",
     "long_tail",

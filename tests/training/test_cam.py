@@ -97,8 +97,8 @@ def test_a_lane_draws_from_its_own_examples_and_from_what_was_made_of_them(digit
     train, given = digits.train, []
 
     class Spied(Program):
-        def __init__(self, stack, optimiser, leg, examples, lanes, draws, gathered):
-            super().__init__(stack, optimiser, leg, examples, lanes, draws, gathered)
+        def __init__(self, stack, optimiser, leg, examples, lanes, draws, *more):
+            super().__init__(stack, optimiser, leg, examples, lanes, draws, *more)
             given.append((leg, examples, lanes, draws))
 
     monkeypatch.setattr(job, "Program", Spied)

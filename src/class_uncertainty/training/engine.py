@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import torch
 from numpy.typing import NDArray
@@ -23,6 +24,9 @@ from class_uncertainty.training.recipe import Lane
 from class_uncertainty.training.resnet import ResNet32
 from class_uncertainty.training.stack import SGD, Stack
 from class_uncertainty.training.stages import Leg
+
+if TYPE_CHECKING:
+    from class_uncertainty.training.teaching import Teachers
 
 _failed = {"kernels": False, "compile": False}  # what was tried in this process: it is not tried again
 COMPILED = 200_000  # images of one training from which compiling pays on a CPU
@@ -62,6 +66,7 @@ class Program:
         lanes: Sequence[Lane],
         draws: Mapping[str, NDArray],
         gathered: Mapping[str, Tensor] | None = None,
+        teachers: "Teachers | None" = None,
     ) -> None:
         self.stack, self.optimiser, self.leg, self.recipe, self.examples = stack, optimiser, leg, leg.recipe, examples
         device, self.length = str(examples.labels.device), draws["order"].shape[1]
@@ -75,6 +80,7 @@ class Program:
         self.body: Callable[[Tensor], Tensor] = stack.body
         self.graph: torch.cuda.CUDAGraph | None = None
         self.gathered = dict(gathered or {})
+        self.teachers = teachers
         self.dropout = torch.tensor([lane.value.dropout for lane in lanes], device=device).view(1, -1, 1)
         self.remixes = "remix" in lanes[0].value.augment
         self.centroids = torch.zeros(stack.lanes, classes, stack.head.weight.shape[-1], device=device)
@@ -154,6 +160,10 @@ class Program:
             """A loss of every example, by its label or by both of them."""
             return of(labels) if share is None else share * of(labels) + (1 - share) * of(others)
 
+        if self.teachers:
+            first = x.unflatten(1, (self.stack.lanes, -1))[:, 0]  # what one student sees, all do
+            targets = self.teachers.targets(first, drawn["order"][0])
+            return self.teachers.loss(z, targets, labels).mean(dim=1)
         if self.stack.rbf:
             return (each(lambda known: self.knobs.kernels(z, known)) + duq.PENALTY * duq.gradient_penalty(x, z)).mean(dim=1)
         loss = self.knobs.loss(z, labels) if share is None else self.knobs.mixed(z, labels, others, share)

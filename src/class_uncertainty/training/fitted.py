@@ -46,11 +46,12 @@ class Fit:
     results: list[Result] = field(default_factory=list)
     unseen: list[NDArray[np.float32] | None] = field(default_factory=list)  # (n, C) of a lane's own fold, where no test split was given
     gathered: list[State] = field(default_factory=list)  # what the lanes gathered (Lane.gather)
+    keys: list[str] = field(default_factory=list)  # what each lane's result depends on, as one word
 
     def take(self, places: Sequence[int]) -> "Fit":
         """Some of the lanes."""
         parts: dict[str, Any] = {
-            part: [getattr(self, part)[i] for i in places] for part in ("lanes", "states", "results", "unseen", "gathered")
+            part: [getattr(self, part)[i] for i in places] for part in ("lanes", "states", "results", "unseen", "gathered", "keys")
         }
         return replace(self, **parts)
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from threading import Event
 
@@ -32,6 +32,7 @@ from class_uncertainty.training.recipe import Lane, Recipe, Result, describe
 from class_uncertainty.training.stack import SGD, Stack, State, initial, stacked
 from class_uncertainty.training.stages import Leg, staged
 from class_uncertainty.training.streams import bootstrap, draw_order, stream
+from class_uncertainty.training.teaching import Teachers
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class Job:
     every: int
     deadline: float  # by time.monotonic()
     profile: Path | None = None
+    teachers: Fit | None = None
     before: dict[int, Started] = field(default_factory=dict)  # lanes at the end of the stage before, by their positions
     stop: Event = field(default_factory=Event)
     begun: Event = field(default_factory=Event)  # whether any stack has
@@ -94,7 +96,8 @@ class Job:
     def keys(self, place: int) -> list[str]:
         """Of a lane's checkpoints in all of its stages."""
         known = Stats.of(self.train.counts, self.stats)
-        return checkpoint_keys(self.train.fingerprint, self.fitted.lanes[place], self.fitted.recipe, known, self.fitted.device)
+        teachers = self.teachers.keys if self.teachers else ()
+        return checkpoint_keys(self.train.fingerprint, self.fitted.lanes[place], self.fitted.recipe, known, self.fitted.device, teachers)
 
     def lane(self, place: int) -> Lane:
         """As it trains in this stage."""
@@ -135,7 +138,7 @@ class Job:
             diverged=end.diverged,
             loss=end.loss,
             seconds=end.seconds,
-            plan=describe(lane.value),
+            plan=describe(lane.value) | (asdict(lane.teaching) if lane.teaching else {}),
             recipe=recipe,
             data=self.train.fingerprint,
             uncertainty="" if uncertainty is None else digest(uncertainty),
@@ -164,7 +167,8 @@ class Job:
         plans, draws = draw(first)
         if stack.margins is not None and not started:
             stack.margins.data.copy_(torch.from_numpy(np.concatenate([each.margin for each in plans])))
-        program = Program(stack, optimiser, self.leg, examples, lanes, draws, self._gathered(lanes, started))
+        teachers = Teachers(self.teachers, self.train, lanes) if self.teachers and lanes[0].teaching else None
+        program = Program(stack, optimiser, self.leg, examples, lanes, draws, self._gathered(lanes, started), teachers)
         diverged = [lane.diverged for lane in begin] or [None] * len(lanes)
         spent, began = [lane.seconds for lane in begin] or [0.0] * len(lanes), time.perf_counter()
 
@@ -299,10 +303,12 @@ class Source:
 
     def draw(self, epoch: int, chosen: Plan, length: int, recipe: Recipe) -> Drawn:
         """An epoch's examples, and what is drawn for each: (length, ...)."""
-        order = draw_order(stream(self.lane.seed, "order", epoch), self.labels, chosen.alpha, chosen.natural, length)
-        return {"order": self.kept[order], **draw(self.lane.seed, epoch, length, recipe, self.lane.value.augment, self.features)}
+        seed = TAUGHT if self.lane.teaching else self.lane.seed
+        order = draw_order(stream(seed, "order", epoch), self.labels, chosen.alpha, chosen.natural, length)
+        return {"order": self.kept[order], **draw(seed, epoch, length, recipe, self.lane.value.augment, self.features)}
 
 
+TAUGHT = 2**63  # the seed of what students see: the same for all of them, and no lane's own
 LATER = 2**20  # where the streams of a stage begin, counted from the stage before
 
 

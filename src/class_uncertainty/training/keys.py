@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,16 +17,19 @@ from class_uncertainty.training.stages import legs
 ENGINE = 3  # raised when a change of the loop changes results: then nothing stored before is taken for the new one
 
 
-def lane_key(data: str, lane: Lane, recipe: Recipe, stats: Stats, device: str) -> str:
-    """A hash of all that determines a lane's result: data, method, its plan in every epoch, recipe, seed, rate, fold, bootstrap, device."""
+def lane_key(data: str, lane: Lane, recipe: Recipe, stats: Stats, device: str, teachers: Sequence[str] = ()) -> str:
+    """A hash of all that determines a lane's result: data, method, its plan in every epoch, recipe, seed, rate, fold, bootstrap, device,
+    and of a student what it learns and from whom, by their own keys."""
     uncertainty = None if stats.uncertainty is None else tuple(stats.uncertainty)
     plans = _plans(lane.value, recipe, tuple(stats.counts), uncertainty)
-    return key_of(data, lane.name, plans, dataclasses.asdict(recipe), lane.seed, lane.rate(recipe), lane.fold, bool(lane.bootstrap), device)
+    taught = [dataclasses.asdict(lane.teaching), list(teachers)] if lane.teaching else []
+    own = (lane.seed, lane.rate(recipe), lane.fold, bool(lane.bootstrap), device)
+    return key_of(data, lane.name, plans, dataclasses.asdict(recipe), *own, *taught)
 
 
-def checkpoint_keys(data: str, lane: Lane, recipe: Recipe, stats: Stats, device: str) -> list[str]:
+def checkpoint_keys(data: str, lane: Lane, recipe: Recipe, stats: Stats, device: str, teachers: Sequence[str] = ()) -> list[str]:
     """Of each stage of a lane that is under way; what it gathers is no matter of its result, but it is of these."""
-    key = lane_key(data, lane, recipe, stats, device)
+    key = lane_key(data, lane, recipe, stats, device, teachers)
     key = key_of(key, lane.gather) if lane.gather else key
     return [key_of(key, number) if number else key for number in range(len(lane.value.stages))]
 

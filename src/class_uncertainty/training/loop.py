@@ -23,6 +23,7 @@ from class_uncertainty.training.job import Done, End, Epoch, Job, Progress, Unse
 from class_uncertainty.training.networks import NETWORKS, Standardise
 from class_uncertainty.training.recipe import Lane, Recipe, default_recipe, is_whole
 from class_uncertainty.training.stages import Leg, form, legs
+from class_uncertainty.training.teaching import check_teachers
 
 SMALL = 2**15  # numbers in a batch of one lane: 32 grey images of 32 x 32, or 32 rows of 1,024 features
 
@@ -59,13 +60,14 @@ def fit(
     every: int = 10,
     budget: float | None = None,
     profile: str | Path | None = None,
+    teachers: Fit | None = None,
 ) -> Fit:
     """Train every lane. `stats` carries the class uncertainties for methods that use them; `test` is what results are judged on.
 
     With `checkpoints`, a folder, running lanes are kept there after `every` so many epochs and at their end, and the same call goes on from
     them; when all have ended they are removed (of a Checkpoints they are not: that is left to the caller). After `budget` seconds it stops
     at the next epoch's end, keeps what runs, and raises Unfinished. `profile` is where a trace of one epoch is written, for
-    chrome://tracing and its like.
+    chrome://tracing and its like. `teachers` are the networks that lanes with `teaching` learn from.
 
     A method of several stages goes through them one after the other, each a training of its own that starts where the last one ended.
 
@@ -77,6 +79,7 @@ def fit(
     _check_kinds(train, lanes)
     recipe, device = recipe or default_recipe(train), _device(device)
     _check(train, lanes, recipe, stats, test)
+    check_teachers(train, lanes, teachers)
     if not is_whole(every) or every < 1 or (budget is not None and not (isinstance(budget, Real) and budget > 0)):
         raise InputError(f"every is {every!r} epochs and budget {budget!r} seconds: both must be numbers above 0.")
     standardise = Standardise(*_statistics(train)).to(device)
@@ -94,6 +97,7 @@ def fit(
         every=every,
         deadline=began + budget if budget else float("inf"),
         profile=Path(profile) if profile else None,
+        teachers=teachers,
     )
     ends = _stages(first, done)
     if kept and kept is not checkpoints:
@@ -104,6 +108,7 @@ def fit(
         first.fitted.results.append(end.result)
         first.fitted.unseen.append(end.unseen)
         first.fitted.gathered.append(end.lane.gathered)
+        first.fitted.keys.append(first.keys(end.place)[0])
     return first.fitted
 
 

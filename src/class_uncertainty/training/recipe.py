@@ -13,6 +13,7 @@ from class_uncertainty.methods import Method, Stage, named
 from class_uncertainty.metrics import Scores
 
 GATHERS = ("", "online", "snapshots")
+DISTIL = "distil"  # what a lane with teachers is called
 
 
 def is_whole(value: object) -> bool:
@@ -97,6 +98,26 @@ def default_recipe(data: Data, name: str | None = None, **changes: Any) -> Recip
 
 
 @dataclass(frozen=True)
+class Teaching:
+    """What a student learns: softmax((log p - tau log N) / temperature), p the mean of its teachers, and a share `hard` of the labels."""
+
+    tau: float = 1.0
+    temperature: float = 2.0
+    hard: float = 0.0
+    unseen: bool = False  # whether an example is taught by those teachers alone that left it out
+    teachers: tuple[int, ...] = ()  # which of them, by their places; all where none is named
+
+    def __post_init__(self) -> None:
+        for field, allowed, fine in (
+            ("tau", "a finite number from 0", self.tau >= 0),
+            ("temperature", "a finite number above 0", self.temperature > 0),
+            ("hard", "a share from 0 to 1", 0 <= self.hard <= 1),
+        ):
+            if not fine or not math.isfinite(getattr(self, field)):
+                raise InputError(f"{field} is {getattr(self, field)!r}: it must be {allowed}.")
+
+
+@dataclass(frozen=True)
 class Lane:
     """One training: a method (a Method or its name), a seed, a learning rate, the fold (k, K) it leaves out, whether on a bootstrap."""
 
@@ -106,6 +127,7 @@ class Lane:
     fold: tuple[int, int] | None = None
     bootstrap: bool = False  # whether it trains on a resample: of each class as many examples as there are, drawn with replacement
     gather: str = ""  # what of the training examples is kept on the way: "online", sums over the epochs; "snapshots", at each cycle's end
+    teaching: Teaching | None = None  # what it learns from teachers, in the place of its labels
 
     def __post_init__(self) -> None:
         if isinstance(self.method, str):
@@ -121,10 +143,14 @@ class Lane:
             if len(self.fold) != 2 or not all(map(is_whole, self.fold)) or not 0 <= self.fold[0] < self.fold[1] >= 2:
                 raise InputError(f"fold is {self.fold}: (k, K) needs two folds at least and a whole k from 0 to K - 1.")
             object.__setattr__(self, "fold", (int(self.fold[0]), int(self.fold[1])))
+        if self.teaching and (self.method not in ("naive", Method()) or self.fold or self.bootstrap or self.gather):
+            raise InputError("a lane with teachers is naive, on all examples: all students of the same teachers see the same images.")
 
     @property
     def name(self) -> str:
         """The method's name, or one made of its fields."""
+        if self.teaching:
+            return DISTIL
         if isinstance(self.method, str):
             return self.method
         return "custom-" + hashlib.sha256(repr(describe(self.method)).encode()).hexdigest()[:6]
@@ -197,4 +223,4 @@ def _describe_stage(stage: Stage) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value} | {"method": describe(stage.method)}
 
 
-__all__ = ["RECIPES", "Lane", "Recipe", "Result", "default_recipe", "describe"]
+__all__ = ["DISTIL", "RECIPES", "Lane", "Recipe", "Result", "Teaching", "default_recipe", "describe"]
