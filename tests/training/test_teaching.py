@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import log_softmax, softmax
+from scipy.stats import gmean
 
 import class_uncertainty as cu
 from class_uncertainty.data import stratified
@@ -45,7 +46,7 @@ def said(members: cu.Fit, train: cu.Data, chosen: np.ndarray) -> np.ndarray:
 
 TAUGHT = [
     {},
-    {"tau": 0.0, "temperature": 1.0},
+    {"tau": 0.0, "temperature": 1.0, "mean": "arithmetic"},
     {"tau": 0.7, "temperature": 3.0, "teachers": (1,)},
     {"hard": 0.4, "teachers": (0, 3)},
     {"unseen": True, "teachers": (2, 3, 4)},
@@ -62,7 +63,8 @@ def test_targets_and_loss_are_the_formulas(members: cu.Fit, train: cu.Data) -> N
     losses = teachers.loss(torch.from_numpy(z).float(), targets, torch.from_numpy(train.labels[chosen]).expand(len(students), -1))
     for i, fields in enumerate(TAUGHT):
         one = cu.Teaching(**fields)
-        mean = p[list(one.teachers) or slice(None)].mean(axis=0)
+        some = p[list(one.teachers) or slice(None)]
+        mean = some.mean(axis=0) if one.mean == "arithmetic" else gmean(some, axis=0)
         if one.unseen:
             mean = p[2 + part, np.arange(45)]
         q = softmax((np.log(mean) - one.tau * log_n) / one.temperature, axis=-1)
@@ -77,7 +79,7 @@ def test_a_student_at_what_it_is_taught_has_no_gradient(members: cu.Fit, train: 
     teachers = Teachers(members, train, [student(temperature=3.0, tau=0.5)])
     chosen = torch.arange(40)
     targets = teachers.targets(members.standardise(torch.from_numpy(train.inputs[:40])), chosen)
-    log_p = np.log(said(members, train, chosen.numpy()).mean(axis=0)) - 0.5 * np.log(train.counts)
+    log_p = np.log(gmean(said(members, train, chosen.numpy()), axis=0)) - 0.5 * np.log(train.counts)
     z = torch.tensor(log_p[None], dtype=torch.float32, requires_grad=True)
     teachers.loss(z, targets, torch.zeros(1, 40, dtype=torch.int64)).sum().backward()
     assert z.grad is not None
@@ -104,6 +106,7 @@ def test_a_student_alone_is_the_student_among_others(members: cu.Fit, train: cu.
 def test_who_teaches_and_what_matters(members: cu.Fit, train: cu.Data) -> None:
     """Every field changes the student, and so do other teachers."""
     changed = [
+        {"mean": "arithmetic"},
         {"tau": 0.5},
         {"temperature": 1.0},
         {"hard": 0.5},
@@ -159,6 +162,7 @@ def test_features(digits: cu.Dataset) -> None:
         ({"temperature": float("inf")}, "temperature is inf"),
         ({"temperature": float("nan")}, "temperature is nan"),
         ({"hard": 1.5}, "hard is 1.5: it must be a share from 0 to 1"),
+        ({"mean": "geometrc"}, "'geometrc'.*geometric"),
     ],
 )
 def test_fields_are_checked(fields: dict, words: str) -> None:

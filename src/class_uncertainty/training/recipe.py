@@ -13,6 +13,7 @@ from class_uncertainty.methods import Method, Stage, named
 from class_uncertainty.metrics import Scores
 
 GATHERS = ("", "online", "snapshots")
+MEANS = ("geometric", "arithmetic")
 DISTIL = "distil"  # what a lane with teachers is called
 
 
@@ -99,13 +100,17 @@ def default_recipe(data: Data, name: str | None = None, **changes: Any) -> Recip
 
 @dataclass(frozen=True)
 class Teaching:
-    """What a student learns: softmax((log p - tau log N) / temperature), p the mean of its teachers, and a share `hard` of the labels."""
+    """What a student learns: softmax((log p - tau log N) / temperature), p the mean of its teachers, and a share `hard` of the labels.
+
+    The mean is of their logarithms: they stay as sure as one of them is, so that a tau which suits one suits all together.
+    """
 
     tau: float = 1.0
     temperature: float = 2.0
     hard: float = 0.0
     unseen: bool = False  # whether an example is taught by those teachers alone that left it out
     teachers: tuple[int, ...] = ()  # which of them, by their places; all where none is named
+    mean: str = "geometric"  # or "arithmetic"
 
     def __post_init__(self) -> None:
         for field, allowed, fine in (
@@ -115,6 +120,8 @@ class Teaching:
         ):
             if not fine or not math.isfinite(getattr(self, field)):
                 raise InputError(f"{field} is {getattr(self, field)!r}: it must be {allowed}.")
+        if self.mean not in MEANS:
+            raise unknown("mean", self.mean, MEANS)
 
 
 @dataclass(frozen=True)

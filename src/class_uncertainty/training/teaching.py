@@ -38,6 +38,7 @@ class Teachers:
         self.shift = each("tau") * counts.log()  # (students, 1, C) tau log N
         asked = [[not one.teachers or i in one.teachers for i in range(len(lanes))] for one in teaching]
         self.asked = torch.tensor(asked, device=device, dtype=torch.float32)  # (students, teachers)
+        self.geometric = torch.tensor([one.mean == "geometric" for one in teaching], device=device).view(-1, 1, 1)
         self.unseen = torch.tensor([one.unseen for one in teaching], device=device).view(-1, 1, 1)
         self.left_out = torch.zeros(len(lanes), len(train), device=device)  # (teachers, N): which examples a teacher never saw
         for i, lane in enumerate(lanes):
@@ -49,15 +50,16 @@ class Teachers:
         """softmax((log p - tau log N) / T), p the mean of a student's teachers: images (B, ...), their places (B,) -> (students, B, C)."""
         with precision(self.stack):
             z = self.stack(x.repeat(1, self.stack.lanes, *[1] * (x.ndim - 2)))
-        p = _padded(self.scale * z.float()).softmax(dim=-1)  # (teachers, B, C)
+        said = _padded(self.scale * z.float()).log_softmax(dim=-1)  # (teachers, B, C)
         size, left_out = len(x), _padded(self.left_out[:, chosen].unsqueeze(2)).squeeze(2)  # (teachers, B)
         asked = self.asked.unsqueeze(2) * torch.where(self.unseen, left_out, 1.0)  # (students, teachers, B)
-        share = asked / asked.sum(dim=1, keepdim=True).clamp(min=1)
-        mean = torch.zeros(len(asked), *p.shape[1:], device=p.device)
-        for i, said in enumerate(p):  # not as a product of matrices, whose bits depend on how many students there are
-            mean += share[:, i].unsqueeze(2) * said
-        tiny = torch.finfo(mean.dtype).tiny
-        return ((mean.clamp(min=tiny).log() - self.shift) / self.temperature).softmax(dim=-1)[:, :size]
+        share = (asked / asked.sum(dim=1, keepdim=True).clamp(min=1)).unsqueeze(3)
+        geometric, arithmetic = torch.zeros(2, len(asked), *said.shape[1:], device=said.device)
+        for i, each in enumerate(said):  # not as a product of matrices, whose bits depend on how many students there are
+            geometric += share[:, i] * each
+            arithmetic += share[:, i] * each.exp()
+        log_p = torch.where(self.geometric, geometric, arithmetic.clamp(min=torch.finfo(said.dtype).tiny).log())
+        return ((log_p - self.shift) / self.temperature).softmax(dim=-1)[:, :size]
 
     def loss(self, z: Tensor, targets: Tensor, labels: Tensor) -> Tensor:
         """(1 - hard) T^2 H(q, softmax(z / T)) + hard H(y, softmax(z + tau log N)): logits (students, B, C) -> (students, B).
