@@ -17,18 +17,25 @@ from class_uncertainty.measures import (
     predictive,
 )
 from class_uncertainty.methods import METHODS, Method, Plan, plan
-from class_uncertainty.remedies import Adjustment, adjust, fit_adjustment
+from class_uncertainty.remedies import REMEDIES, Adjustment, adjust, fit_adjustment
 from class_uncertainty.results import aso
 from class_uncertainty.training import Lane, Recipe, Result, Teaching
 
 if TYPE_CHECKING:
+    from class_uncertainty.results.fixing import Fix, fix
     from class_uncertainty.training.fitted import Fit
     from class_uncertainty.training.loop import fit
     from class_uncertainty.training.saving import restore
 
 __version__ = "0.1.0"
 
-_LATE = {"Fit": "training.fitted", "fit": "training.loop", "restore": "training.saving"}  # these need torch
+_LATE = {
+    "Fit": "training.fitted",
+    "Fix": "results.fixing",
+    "fit": "training.loop",
+    "fix": "results.fixing",
+    "restore": "training.saving",
+}  # these need torch
 
 
 def __getattr__(name: str) -> Any:
@@ -41,11 +48,13 @@ __all__ = [
     "ESTIMATORS",
     "MEASURES",
     "METHODS",
+    "REMEDIES",
     "Adjustment",
     "Data",
     "Dataset",
     "Estimate",
     "Fit",
+    "Fix",
     "InputError",
     "Lane",
     "MachineFault",
@@ -65,6 +74,7 @@ __all__ = [
     "estimate",
     "fit",
     "fit_adjustment",
+    "fix",
     "kwon",
     "load",
     "long_tail",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from class_uncertainty.errors import InputError
-from class_uncertainty.listing import JSON
+from class_uncertainty.options import JSON
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

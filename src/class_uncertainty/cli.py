@@ -1,7 +1,6 @@
 """The command line: `cu`. A thin shell over the package; torch and the like are imported when a command needs them."""
 
 import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,12 +9,32 @@ import typer
 
 import class_uncertainty.adjusting as adjusting
 import class_uncertainty.listing as listing
+import class_uncertainty.mending as mending
 from class_uncertainty.errors import InputError, MachineFault
-from class_uncertainty.listing import JSON, ROOT
+from class_uncertainty.options import (
+    BUDGET,
+    DATA,
+    EPOCHS,
+    ESTIMATOR,
+    JSON,
+    LRS,
+    MEMBERS,
+    PROFILE,
+    RECIPE,
+    ROOT,
+    RUNS,
+    SAVE,
+    SCORE,
+    STORE,
+    asked_for,
+    known_method,
+    read_rates,
+    read_seeds,
+    split,
+)
 from class_uncertainty.text import encode_plainly, printable, seconds
 
 if TYPE_CHECKING:
-    from class_uncertainty.estimation import Asked
     from class_uncertainty.training import Lane
 
 app = typer.Typer(
@@ -26,32 +45,6 @@ app = typer.Typer(
     help="See which classes a classifier under-serves, why, and mend it.\n\nStart with **cu demo**, then **cu measure DATA**.",
 )
 
-DATA = Annotated[
-    str,
-    typer.Argument(
-        help="What to train on, as 'cu datasets' lists it, e.g. digits-lt:20 or folder:PATH.", metavar="DATA", show_default=False
-    ),
-]
-STORE = Annotated[Path, typer.Option("--store", help="SQLite file of results; what is in it is not trained again.")]
-EPOCHS = Annotated[int | None, typer.Option("--epochs", help="Passes over the data; the recipe's own if not given.", show_default=False)]
-MEMBERS = Annotated[int, typer.Option("--members", help="Networks, folds or snapshots that measure uncertainty.")]
-ESTIMATOR = Annotated[str, typer.Option("--estimator", help="How uncertainty is measured: a name from 'cu estimators'.")]
-SCORE = Annotated[
-    str | None,
-    typer.Option(
-        "--score", help="What counts as uncertain: a score from 'cu estimators'; the estimator's own if not given.", show_default=False
-    ),
-]
-LRS = Annotated[str | None, typer.Option("--lrs", help="Learning rates, the same for every method or estimator.", show_default=False)]
-RECIPE = Annotated[
-    str | None, typer.Option("--recipe", help="images, features, bag-of-tricks or ldam-drw; by the data if not given.", show_default=False)
-]
-BUDGET = Annotated[
-    str | None,
-    typer.Option("--budget", help="Stop at an epoch's end after this time, as 25m or 1h30m; the same command goes on.", show_default=False),
-]
-PROFILE = Annotated[Path | None, typer.Option("--profile", help="Write a trace of one epoch, for chrome://tracing.", show_default=False)]
-RUNS = Path("runs.sqlite")
 DEMO = "naive,cb-rs,ubrs,pb-rs,pb-ubrs,cb,ubrw,ldam-rw,ubm-ldam-rw,balanced-softmax"
 
 
@@ -76,9 +69,9 @@ def demo(
     folder: Annotated[Path, typer.Option("--folder", help="Where results and report go.")] = Path("cu-demo"),
     as_json: JSON = False,
 ) -> None:
-    """The whole tour in a minute: measure, compare and report on long-tailed handwritten digits.
+    """The whole tour in a minute: measure, compare, fix and report on long-tailed handwritten digits.
 
-    Trains a five-member ensemble and ten methods with three seeds each on real digits that come with scikit-learn.
+    Trains a five-member ensemble, ten methods with three seeds each and a remedy on real digits that come with scikit-learn.
     """
     from class_uncertainty.estimation import Asked
     from class_uncertainty.session import session
@@ -91,9 +84,13 @@ def demo(
         document: dict[str, Any] = {"measure": now.show_measure(dataset, found)}
         now.say("\nThe same network trained by ten methods, three seeds each:")
         document["compare"] = now.show_comparison(dataset, now.compare(dataset, recipe, found, _lanes(DEMO, "3", None)), found)
+        now.say(
+            "\nMended: what five naive networks say together, adjusted for the counts, taught to one network. What was wrong, what changed:"
+        )
+        document["fix"], _ = now.fix(dataset, recipe, 5, 3, None, None)
         document["report"] = str(now.report(None, folder / "report.html")[0])
         now.say(f"\nThe report, to open in a browser: {document['report']}")
-        now.say("Next: cu measure --help, cu compare --help, cu train --help.")
+        now.say("Next, on your own data: cu measure --help, cu compare --help, cu fix --help.")
         now.answer(document)
 
 
@@ -125,13 +122,13 @@ def measure(
     With --estimators it compares several: what each costs, and how its class uncertainties go with a deep ensemble's and
     with the class errors.
     """
-    names = _split("estimator", estimators, str) if estimators is not None else []
-    rates = _rates(lrs)
+    names = split("estimator", estimators, str) if estimators is not None else []
+    rates = read_rates(lrs)
     if len(rates) > 1 and not names:
         raise InputError(f"--lrs is {lrs}: without --estimators give one learning rate.")
     if names and (score or estimator != "ensemble"):
         raise InputError("--estimators compares each by its own score: leave out --estimator and --score.")
-    asked = _asked(estimator, members, score, rates[0])
+    asked = asked_for(estimator, members, score, rates[0])
     from class_uncertainty.session import session
 
     with session(store, as_json, root, budget=seconds(budget), profile=profile) as now:
@@ -154,6 +151,9 @@ def compare(
     estimator: ESTIMATOR = "ensemble",
     score: SCORE = None,
     epochs: EPOCHS = None,
+    equal_cost: Annotated[
+        bool, typer.Option("--equal-cost", help="Also ensembles of as many networks of each cheap row as the dearest costs.")
+    ] = False,
     recipe: RECIPE = None,
     budget: BUDGET = None,
     profile: PROFILE = None,
@@ -163,25 +163,37 @@ def compare(
 ) -> None:
     """Train methods side by side, every one with the same seeds and learning rates.
 
-    Prints the class-mean error as mean ± standard deviation over the seeds, the gain over naive, and for methods driven by
-    uncertainty the ASO test against the method with cardinality in its place.
+    Prints the class-mean error as mean ± standard deviation over the seeds, the gain over naive, what one network costs, and for
+    methods driven by uncertainty the ASO test against the method with cardinality in its place.
+
+    Remedies are rows too: **adjusted**, **ensemble**, **ensemble-adjusted**, **distil**, and **cb\\*5** for five networks of
+    a method together. With --estimator out-of-fold their tau is chosen on what the members never saw; else it is 1.
     """
-    lanes = _lanes(methods, seeds, lrs)
-    asked = _asked(estimator, members, score)
+    from class_uncertainty.methods import named
+    from class_uncertainty.remedies.table import remedy_named
+
+    names, numbers, rates = split("method", methods, known_method), read_seeds(seeds), read_rates(lrs)
+    remedies = {name: row for name in names if (row := remedy_named(name))}
+    lanes = [_lane(name, seed, rate) for name in names if name not in remedies for rate in rates for seed in numbers]
+    asked = asked_for(estimator, members, score)
     from class_uncertainty.session import session
 
     with session(store, as_json, root, budget=seconds(budget), profile=profile) as now:
         dataset, chosen = now.prepare(data, epochs, recipe)
-        found = now.measure(dataset, chosen, asked, score) if any(lane.value.uses_uncertainty for lane in lanes) else None
-        document = now.show_comparison(dataset, now.compare(dataset, chosen, found, lanes), found)
-        now.answer(document)
+        driven = [lane.value for lane in lanes] + [named(row.method) for row in remedies.values()]
+        found = now.measure(dataset, chosen, asked, score) if any(method.uses_uncertainty for method in driven) else None
+        results = now.compare(dataset, chosen, found, lanes) if lanes else []
+        results += now.remedies(dataset, chosen, list(remedies), numbers, rates, asked, found)
+        if equal_cost:
+            results += now.remedies(dataset, chosen, now.equal_cost(results, found), numbers, rates, asked, found)
+        now.answer(now.show_comparison(dataset, results, found))
 
 
 @app.command()
 def train(
     data: DATA,
     method: Annotated[str, typer.Option("--method", help="A name from 'cu methods'.")] = "naive",
-    save: Annotated[Path | None, typer.Option("--save", help="Where to write PATH.safetensors and PATH.json.", show_default=False)] = None,
+    save: SAVE = None,
     seed: Annotated[int, typer.Option("--seed", help="Of initialisation, order and augmentation.")] = 0,
     lr: Annotated[float | None, typer.Option("--lr", help="Learning rate; the recipe's own if not given.", show_default=False)] = None,
     members: MEMBERS = 5,
@@ -201,7 +213,7 @@ def train(
     In Python, cu.restore(PATH) gives it back as a plain nn.Module: raw images or features in, logits out.
     """
     lane = _lane(method, seed, lr)
-    asked = _asked(estimator, members, score)
+    asked = asked_for(estimator, members, score)
     from class_uncertainty.session import session
 
     with session(store, as_json, root, budget=seconds(budget), profile=profile) as now:
@@ -233,17 +245,9 @@ def report(
         now.answer({"files": [str(file) for file in files]})
 
 
-app.registered_commands += adjusting.app.registered_commands + listing.app.registered_commands
+for part in (mending, adjusting, listing):
+    app.registered_commands += part.app.registered_commands
 app.registered_groups += listing.app.registered_groups
-
-
-def _asked(estimator: str, members: int, score: str | None, lr: float | None = None) -> "Asked":
-    """The estimate to measure with, once it is known to have that score."""
-    from class_uncertainty.estimation import Asked
-
-    asked = Asked(estimator, members, lr=lr)
-    asked.check_score(score)
-    return asked
 
 
 def _lane(method: str, seed: int, lr: float | None) -> "Lane":
@@ -254,35 +258,7 @@ def _lane(method: str, seed: int, lr: float | None) -> "Lane":
 
 def _lanes(methods: str, seeds: str, lrs: str | None) -> "list[Lane]":
     """Every method with every learning rate and every seed."""
-    names = _split("method", methods, str)
-    numbers = _split("seed", seeds, int)
-    if len(numbers) == 1 and "," not in seeds:
-        if numbers[0] < 1:
-            raise InputError(f"--seeds is {seeds}: it must be how many, from 1, or which, as in 0,1,2.")
-        numbers = list(range(numbers[0]))
-    rates = _rates(lrs)
-    return [_lane(name, seed, rate) for name in names for rate in rates for seed in numbers]
-
-
-def _rates(lrs: str | None) -> list[float | None]:
-    """None: the recipe's."""
-    return _split("learning rate", lrs, float) if lrs is not None else [None]
-
-
-def _split(kind: str, text: str, parse: Callable[[str], Any]) -> list[Any]:
-    """'a,b' as a list in which nothing repeats."""
-    values = []
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        try:
-            value = parse(part)
-        except ValueError:
-            raise InputError(f"{kind} {part!r} is not a {'whole ' if parse is int else ''}number.") from None
-        if value in values:
-            raise InputError(f"{kind} {part} is given twice: each must be there once.")
-        values.append(value)
-    if not values:
-        raise InputError(f"no {kind} is given: there must be one at least.")
-    return values
+    return [_lane(name, seed, rate) for name in split("method", methods, str) for rate in read_rates(lrs) for seed in read_seeds(seeds)]
 
 
 def main() -> None:

@@ -1,19 +1,15 @@
 """Commands that list what can be named, and the one that gets data."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from class_uncertainty.options import JSON, ROOT
+
 app = typer.Typer()
 data_app = typer.Typer(no_args_is_help=True, help="Get data sets.")
 app.add_typer(data_app, name="data")
-
-ROOT = Annotated[
-    Path | None, typer.Option("--root", help="The data folder; CLASS_UNCERTAINTY_DATA if not given.", metavar="FOLDER", show_default=False)
-]
-JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
 @app.command()
@@ -33,6 +29,21 @@ def methods(as_json: JSON = False) -> None:
     rows = [(name, acts_on[name] or "–", row.about, row.counterpart or "–") for name, row in METHODS.items()]
     documents = [{"name": name, "about": row.about, "counterpart": row.counterpart, **describe(row)} for name, row in METHODS.items()]
     _list(("method", "acts on", "what it does", "its cardinality counterpart"), rows, documents, as_json)
+
+
+@app.command()
+def remedies(as_json: JSON = False) -> None:
+    """List the remedies: what can be made of trained networks, as rows of 'cu compare' beside the methods.
+
+    **cb\\*5** is one too: five networks of a method together. 'cu fix' does it all, with distil.
+    """
+    from class_uncertainty.remedies.table import REMEDIES
+
+    rows = [(name, f"{row.trainings(5):.3g}", row.about) for name, row in REMEDIES.items()]
+    documents = [{"name": name, "about": row.about, "cost": row.trainings(5), "adjusts": row.adjusts} for name, row in REMEDIES.items()]
+    _list(("remedy", "cost", "what it is"), rows, documents, as_json)
+    if not as_json:
+        print("Cost: in naive trainings with five members; where tau is chosen by out-of-fold networks, theirs come on top.")
 
 
 @app.command()

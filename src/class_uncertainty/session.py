@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from class_uncertainty.errors import InputError, Unfinished
 from class_uncertainty.estimation import Asked, Diverged, Estimate, read_by
 from class_uncertainty.files import check_writable, make_folder
 from class_uncertainty.measures import SCORES
+from class_uncertainty.remedies.table import Remedy, remedy_named
 from class_uncertainty.reporting import live, terminal
 from class_uncertainty.reporting.comparison import EstimatorRow, estimator_rows
 from class_uncertainty.reporting.tables import class_rows, duplicated, judged, method_rows, spearman
@@ -22,6 +23,9 @@ from class_uncertainty.training import Lane, Recipe, Result, default_recipe
 
 if TYPE_CHECKING:
     from class_uncertainty.training.checkpoints import Checkpoints
+
+
+ONE = Remedy("one network of a method", adjusts=False, together=1)
 
 
 class Session:
@@ -128,6 +132,69 @@ class Session:
         with live.watch("training", todo, recipe.epochs) as progress:
             return run(self.store, dataset, lanes, recipe, stats, progress=progress, **self.fit_options)
 
+    def remedies(
+        self,
+        dataset: Dataset,
+        recipe: Recipe,
+        names: Sequence[str],
+        seeds: Sequence[int],
+        rates: Sequence[float | None],
+        asked: Asked,
+        found: Estimate | None,
+    ) -> list[Result]:
+        """Every remedy's results at every learning rate. tau is chosen where the estimator leaves examples out, and else 1."""
+        from class_uncertainty.results.remedied import Ward, remedied
+
+        adjusts = any(row.adjusts for name in names if (row := remedy_named(name)))
+        results: list[Result] = []
+        for lr in rates:
+            unseen = self.measure(dataset, recipe, replace(asked, lr=lr)) if adjusts and asked.estimator == "out-of-fold" else None
+            ward = Ward(
+                self.store, dataset, recipe, asked.members, lr, None, unseen, found.stats if found else None, lambda: self._watched(recipe)
+            )
+            results += [result for name in names for result in remedied(ward, name, seeds)]
+        return results
+
+    def _watched(self, recipe: Recipe) -> dict[str, Any]:
+        """fit_options, and a live table for each stage of several."""
+        return self.fit_options | {"watch": lambda lanes: live.watch("training", lanes, recipe.epochs)}
+
+    def equal_cost(self, results: Sequence[Result], found: Estimate | None) -> list[str]:
+        """Ensembles of as many networks of each cheap method as the dearest row costs, by their names."""
+        rows = method_rows(results, found.cost if found else 0.0)
+        dearest, names = max(row.cost for row in rows), []
+        for row in rows:
+            single = (remedy_named(row.method) or ONE).together == 1
+            own = next(result.cost for result in results if result.method == row.method) if single else row.cost
+            own = 1.0 if row.method == "adjusted" else own
+            number = int((dearest - (row.cost - own)) / own + 1e-9)
+            if single and number > 1:
+                names.append(f"{row.method}*{number}")
+        return list(dict.fromkeys(names))
+
+    def fix(
+        self, dataset: Dataset, recipe: Recipe, members: int, seeds: int, rates: Sequence[float] | None, save: Path | None
+    ) -> tuple[dict[str, Any], list[Path]]:
+        """What was wrong, what was done and what has changed, said and as a document; and the files written."""
+        from class_uncertainty.reporting.mended import lines
+        from class_uncertainty.results.fixing import fix
+        from class_uncertainty.training import saving
+
+        found = fix(dataset, members, recipe, lrs=rates, seeds=seeds, store=self.store, **self._watched(recipe))
+        mended = found.mended
+        self.say("\n".join(lines(mended)))
+        self.say(f"{mended.note} τ = {mended.tau:g}. Cost: {mended.cost:.3g} naive trainings for one network, {seeds} for the ±.")
+        if mended.suspects:
+            first = ", ".join(f"{each.index} ({each.label}: {each.guess}?)" for each in mended.suspects[:5])
+            self.say(
+                f"Labels to look at, {len(mended.suspects)} of them, by training example: {first}{' …' if mended.suspects[5:] else ''}"
+            )
+        about = {"data": dataset.name, "columns": dataset.train.columns, "lr": found.lr, "tau": found.tau, "errors": found.after.errors}
+        files = list(saving.save(found.module, save, about)) if save else []
+        document = asdict(mended) | {"lr": found.lr, "files": [str(file) for file in files]}
+        document["suspects"] = [asdict(each) | {"picture": ""} for each in mended.suspects]
+        return document, files
+
     def show_measure(self, dataset: Dataset, found: Estimate) -> dict[str, Any]:
         rows = class_rows(dataset.classes, dataset.train.counts.tolist(), found)
         if not self.as_json:
@@ -159,7 +226,7 @@ class Session:
         }
 
     def show_comparison(self, dataset: Dataset, results: Sequence[Result], found: Estimate | None = None) -> dict[str, Any]:
-        rows = method_rows(results)
+        rows = method_rows(results, found.cost if found else 0.0)
         if not self.as_json:
             terminal.print_methods(rows)
         folds = max((result.folds for result in results), default=0)

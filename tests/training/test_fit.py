@@ -11,7 +11,7 @@ from torch import nn
 import class_uncertainty as cu
 from class_uncertainty.data import stratified
 from class_uncertainty.training.fitted import SCORING
-from class_uncertainty.training.job import Epoch, Job
+from class_uncertainty.training.job import End, Epoch, Job
 from class_uncertainty.training.networks import NETWORKS, Classifier
 from class_uncertainty.training.stack import SGD, stacked
 from class_uncertainty.training.streams import draw_order, initial_state, stream
@@ -236,9 +236,9 @@ def test_results_arrive_as_stacks_end(digits: cu.Dataset) -> None:
     """Twelve lanes in stacks of five: what had ended before an interruption has been handed over."""
     seen: list[int] = []
 
-    def done(at: int, *_: object) -> None:
-        seen.append(at)
-        if at == 5:
+    def done(end: End) -> None:
+        seen.append(end.place)
+        if end.place == 5:
             raise KeyboardInterrupt
 
     lanes = [cu.Lane("naive", s) for s in range(12)]
@@ -260,9 +260,9 @@ def test_a_stack_that_ends_first_is_handed_over_first(digits: cu.Dataset, monkey
 
     seen: list[int] = []
 
-    def done(at: int, *_: object) -> None:
-        seen.append(at)
-        if at == 9:
+    def done(end: End) -> None:
+        seen.append(end.place)
+        if end.place == 9:
             ended.set()
 
     monkeypatch.setattr(Job, "_train", slow_first)

@@ -6,7 +6,7 @@ import numpy as np
 
 from class_uncertainty.data import Data
 from class_uncertainty.estimation.core import Estimator, Scored
-from class_uncertainty.training import Lane
+from class_uncertainty.training import DEARER, Lane
 
 if TYPE_CHECKING:
     from class_uncertainty.training.fitted import Fit
@@ -28,5 +28,5 @@ duq = Estimator(
     scores=("kernel",),
     said=lambda members: 1,
     views=False,
-    effort=3.0,  # of its steps on a CPU: `make bench-estimators`
+    effort=DEARER,
 )

@@ -268,6 +268,7 @@ METHOD_COLUMNS = (
     Column("Spread", "spread", _number("spread")),
     Column("NLL", "nll", _number("nll", 3)),
     Column("ECE", "ece", _number("ece")),
+    Column("Cost", "cost", lambda row: f"{row.cost:.3g}"),
     Column("ASO", "aso", _order),
     Column("Runs", "runs", _number("runs", 0)),
     Column("Diverged", "diverged", _number("diverged", 0)),

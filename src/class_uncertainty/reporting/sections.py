@@ -51,6 +51,8 @@ def _of_data(store: Store, data: Known, read: Callable[[str], Dataset]) -> list[
         )
         apart = [f"{field} {value}" for field, value in mine.items() if any(other[field] != value for other in words)]
         found.append(replace(section, name=", ".join([data.name, *apart])))
+    if found and (mended := store.mended(data.fingerprint)):
+        found[-1] = replace(found[-1], mended=mended[-1])
     return found
 
 
@@ -83,7 +85,7 @@ def _section(data: Known, results: list[Result], estimates: list[Estimate], read
     return Section(
         name=data.name,
         classes=tuple(rows),
-        methods=tuple(method_rows(_compared(shown))),
+        methods=tuple(method_rows(_compared(shown), estimate.cost if estimate else 0.0)),
         members=len(estimate.probabilities) if estimate else 0,
         galleries=tuple(galleries),
         note=" ".join(notes),

@@ -106,23 +106,24 @@ class MethodRow:
     counterpart: str  # its row with cardinality in uncertainty's place, "" if none
     aso: float | None  # epsilon_min against the counterpart: better when under 0.5
     aso_warning: str | None
+    cost: float  # of one of its networks, in naive trainings, with those that measured what it uses
 
 
 Key = tuple[str, str, float]  # method, its fields in words (a row may have been redefined), learning rate
 
 
-def method_rows(results: Sequence[Result]) -> list[MethodRow]:
-    """In the order the methods first appear."""
+def method_rows(results: Sequence[Result], measured: float = 0.0) -> list[MethodRow]:
+    """In the order the methods first appear; `measured` is what the uncertainties cost that some of them use."""
     groups: dict[Key, list[Result]] = {}
     for result in results:
         groups.setdefault((result.method, repr(sorted(result.plan.items())), result.lr), []).append(result)
     errors: dict[tuple[str, float], list[float]] = {}
     for (method, _, lr), group in groups.items():  # of a redefined row, what was stored last
         errors[method, lr] = [result.class_mean_error for result in group if result.scores]
-    return [_method_row(method, lr, group, errors) for (method, _, lr), group in groups.items()]
+    return [_method_row(method, lr, group, errors, measured) for (method, _, lr), group in groups.items()]
 
 
-def _method_row(method: str, lr: float, group: list[Result], errors: dict[tuple[str, float], list[float]]) -> MethodRow:
+def _method_row(method: str, lr: float, group: list[Result], errors: dict[tuple[str, float], list[float]], measured: float) -> MethodRow:
     mine = [result.class_mean_error for result in group if result.scores]
     good = [result.scores for result in group if result.scores]
     naive = errors.get(("naive", lr), [])
@@ -149,6 +150,7 @@ def _method_row(method: str, lr: float, group: list[Result], errors: dict[tuple[
         counterpart=counterpart,
         aso=None if order is None else float(order),
         aso_warning=None if order is None else order.warning,
+        cost=group[-1].cost + (measured if group[-1].uncertainty else 0.0),
     )
 
 

@@ -132,7 +132,7 @@ def print_estimators(rows: Sequence[EstimatorRow]) -> None:
 
 
 def print_methods(rows: Sequence[MethodRow]) -> None:
-    columns = ("method", "lr", "runs", "error %", "gain", "top-1", "many", "medium", "few", "worst 10th", "NLL", "ECE", "ASO")
+    columns = ("method", "lr", "runs", "error %", "gain", "top-1", "many", "medium", "few", "worst 10th", "NLL", "ECE", "cost", "ASO")
     lines = []
     for row in rows:
         spread = "" if row.error_sd is None else f" ± {row.error_sd:.2f}"
@@ -149,6 +149,7 @@ def print_methods(rows: Sequence[MethodRow]) -> None:
                 *(_number(value, 1) for value in numbers),
                 _number(row.nll, 3),
                 _number(row.ece, 1),
+                f"{row.cost:.3g}",
                 order,
             )
         )
@@ -160,6 +161,7 @@ def footnotes(rows: Sequence[MethodRow], folds: int) -> list[str]:
     gain = "; gain: naive's error less the method's, at the same learning rate" if any(row.gain is not None for row in rows) else ""
     notes = [
         f"Error: mean of the class errors in percent{spread}{gain}.",
+        "Cost: of one network that is used, in naive trainings, with all that were trained to measure, to choose or to teach.",
         f"Many, medium, few: classes with over {MANY}, {FEW} to {MANY} and under {FEW} training examples; worst 10th: of the classes.",
     ]
     if folds:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +12,10 @@ from class_uncertainty.measures import Stats
 from class_uncertainty.results.store import Store, estimate_key
 from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.checkpoints import Checkpoints
-from class_uncertainty.training.fitted import Fit
+from class_uncertainty.training.fitted import Fit, standardising
 from class_uncertainty.training.folds import FOLDS, folded, pooled
 from class_uncertainty.training.keys import checkpoint_keys, lane_key
-from class_uncertainty.training.loop import Unseen, default_device, fit
+from class_uncertainty.training.loop import End, Unseen, default_device, fit
 
 
 def networks(dataset: Dataset) -> int:
@@ -31,9 +32,10 @@ def measured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Ask
     if todo:
         lanes = [lane for each in todo for lane in each.lanes]
 
-        def done(at: int, result: Result, _: Unseen) -> None:
-            if dataset.test and _is_plain(lanes[at]):
-                store.add(_key(dataset, lanes[at], recipe, None), dataset.fingerprint, result)
+        def done(end: End) -> None:
+            if dataset.test and _is_plain(lanes[end.place]):
+                store.add(_key(dataset, lanes[end.place], recipe, None), dataset.fingerprint, _result(end))
+            _keep(store, dataset, lanes[end.place], recipe, end)
 
         for each, found in zip(todo, estimates(dataset, todo, recipe, done=done, **options), strict=True):
             if isinstance(found, Diverged):
@@ -93,26 +95,86 @@ def run(store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, s
 def train(store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, **options: Any) -> Fit:
     """fit() on all training examples, with every result that was judged stored as its stack ends."""
 
-    def done(at: int, result: Result, _: Unseen) -> None:
+    def done(end: End) -> None:
         if dataset.test:
-            store.add(_key(dataset, lanes[at], recipe, stats), dataset.fingerprint, result)
+            store.add(_key(dataset, lanes[end.place], recipe, stats), dataset.fingerprint, _result(end))
+        _keep(store, dataset, lanes[end.place], recipe, end)
 
     return fit(dataset.train, lanes, recipe=recipe, stats=stats, test=dataset.test, done=done, **options)
+
+
+def trained(
+    store: Store,
+    dataset: Dataset,
+    lanes: Sequence[Lane],
+    recipe: Recipe,
+    stats: Stats | None = None,
+    teachers: Fit | None = None,
+    **options: Any,
+) -> Fit:
+    """The lanes with their weights, from the store or trained now; `options` go to fit(), and "watch" says how it is looked at."""
+    watch, keys = options.pop("watch", None), [network_key(dataset, lane, recipe, stats, teachers) for lane in lanes]
+    todo = {key: lane for key, lane in zip(keys, lanes, strict=True) if not store.has_network(key)}
+    if todo:
+        names = list(todo)
+
+        def done(end: End) -> None:
+            lane = todo[names[end.place]]
+            store.add_network(names[end.place], _result(end), end.lane.state)
+            if dataset.test and not lane.fold and not lane.teaching:
+                store.add(_key(dataset, lane, recipe, stats), dataset.fingerprint, _result(end))
+
+        with watch(len(todo)) if watch else nullcontext() as progress:
+            fit(dataset.train, list(todo.values()), recipe=recipe, stats=stats, teachers=teachers, done=done, progress=progress, **options)
+        forget(options.get("checkpoints"), dataset, list(todo.values()), recipe, stats, teachers=teachers)
+    found = [kept for key in keys if (kept := store.get_network(key))]
+    device, train = default_device(), dataset.train
+    return Fit(
+        recipe,
+        train.shape,
+        train.classes,
+        list(lanes),
+        device,
+        standardising(train).to(device),
+        [state for _, state in found],
+        [result for result, _ in found],
+        [None] * len(found),
+        [{}] * len(found),
+        keys,
+    )
+
+
+def network_key(dataset: Dataset, lane: Lane, recipe: Recipe, stats: Stats | None, teachers: Fit | None = None) -> str:
+    """Of a network: it depends on what it was trained on, not on what it was judged on."""
+    known = Stats.of(dataset.train.counts, stats)
+    return lane_key(dataset.train.fingerprint, lane, recipe, known, default_device(), teachers.keys if teachers else ())
+
+
+def _keep(store: Store, dataset: Dataset, lane: Lane, recipe: Recipe, end: End) -> None:
+    """Naive networks with their weights: they may be averaged, or teach, later."""
+    if lane.name == "naive":
+        store.add_network(network_key(dataset, lane, recipe, None), _result(end), end.lane.state)
+
+
+def _result(end: End) -> Result:
+    assert end.result is not None  # told only of lanes at the end of their last stage
+    return end.result
 
 
 def _train_folds(store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, **options: Any) -> None:
     """Every lane once for each fold, and its pooled result stored as the last of them ends."""
     ended: dict[int, dict[int, tuple[Result, Unseen]]] = {i: {} for i in range(len(lanes))}
+    parts = [part for lane in lanes for part in folded(lane)]
 
-    def done(at: int, result: Result, unseen: Unseen) -> None:
-        i, k = divmod(at, FOLDS)
-        ended[i][k] = result, unseen
+    def done(end: End) -> None:
+        i, k = divmod(end.place, FOLDS)
+        ended[i][k] = _result(end), end.unseen
+        _keep(store, dataset, parts[end.place], recipe, end)
         if len(ended[i]) == FOLDS:
-            parts = ended.pop(i)
-            results, probabilities = zip(*(parts[k] for k in range(FOLDS)), strict=True)
+            whole = ended.pop(i)
+            results, probabilities = zip(*(whole[k] for k in range(FOLDS)), strict=True)
             store.add(_key(dataset, lanes[i], recipe, stats), dataset.fingerprint, pooled(dataset.train, results, probabilities))
 
-    parts = [part for lane in lanes for part in folded(lane)]
     fit(dataset.train, parts, recipe=recipe, stats=stats, done=done, **options)
 
 
@@ -121,9 +183,18 @@ def _key(dataset: Dataset, lane: Lane, recipe: Recipe, stats: Stats | None) -> s
 
 
 def forget(
-    kept: Checkpoints | None, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None = None, folds: bool = False
+    kept: Checkpoints | None,
+    dataset: Dataset,
+    lanes: Sequence[Lane],
+    recipe: Recipe,
+    stats: Stats | None = None,
+    folds: bool = False,
+    teachers: Fit | None = None,
 ) -> None:
     """Remove the checkpoints of lanes, or of those that they are by folds: what they were kept for is done."""
     if kept:
         known, parts = Stats.of(dataset.train.counts, stats), [part for lane in lanes for part in (folded(lane) if folds else [lane])]
-        kept.remove(key for lane in parts for key in checkpoint_keys(dataset.train.fingerprint, lane, recipe, known, default_device()))
+        whose = teachers.keys if teachers else ()
+        kept.remove(
+            key for lane in parts for key in checkpoint_keys(dataset.train.fingerprint, lane, recipe, known, default_device(), whose)
+        )

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -17,10 +17,14 @@ from class_uncertainty.errors import InputError, MachineFault
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.files import make_folder
 from class_uncertainty.metrics import Scores
+from class_uncertainty.remedies.diagnosis import Mended
 from class_uncertainty.training import Recipe, Result
 from class_uncertainty.training.keys import ENGINE, key_of
 
-VERSION = 1  # of the file's layout
+if TYPE_CHECKING:
+    from class_uncertainty.training.stack import State
+
+VERSION = 2  # of the file's layout
 
 LAYOUT = """
 CREATE TABLE data (fingerprint TEXT PRIMARY KEY, name TEXT, classes TEXT, counts TEXT);
@@ -30,6 +34,10 @@ CREATE TABLE results (
 CREATE TABLE estimates (
     key TEXT PRIMARY KEY, engine INTEGER, data TEXT, estimator TEXT, members INTEGER, labels_and_probabilities BLOB, results TEXT
 );
+"""
+SINCE_2 = """
+CREATE TABLE networks (key TEXT PRIMARY KEY, result TEXT, state BLOB);
+CREATE TABLE mended (key TEXT PRIMARY KEY, engine INTEGER, data TEXT, document TEXT);
 """
 
 
@@ -73,14 +81,15 @@ class Store:
             raise InputError(f"store {self.path} was written by a newer version (layout {version}; this one reads {VERSION}).")
         if version == 0 and tables:
             raise InputError(f"{self.path} is another program's SQLite file: choose another --store.")
-        if version == 0:
-            for statement in filter(str.strip, LAYOUT.split(";")):
+        if version < VERSION:
+            for statement in filter(str.strip, ((LAYOUT if version == 0 else "") + SINCE_2).split(";")):
                 self.connection.execute(statement)
             self.connection.execute(f"PRAGMA user_version = {VERSION}")
         self.connection.commit()
 
     def _is_new(self) -> bool:
-        return self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+        """Or of an older layout."""
+        return self.connection.execute("PRAGMA user_version").fetchone()[0] < VERSION
 
     def __enter__(self) -> "Store":
         return self
@@ -132,6 +141,32 @@ class Store:
         rows = self._read(f"SELECT document FROM results WHERE {where}", value)
         with self._faults():
             return [_result(json.loads(document)) for (document,) in rows]
+
+    def add_network(self, key: str, result: Result, state: "State") -> None:
+        """A trained lane with its weights: what teaches, or is averaged, later."""
+        from safetensors.torch import save
+
+        self._write("INSERT OR REPLACE INTO networks VALUES (?, ?, ?)", key, json.dumps(dataclasses.asdict(result)), save(state))
+
+    def has_network(self, key: str) -> bool:
+        return bool(self._read("SELECT 1 FROM networks WHERE key = ?", key))
+
+    def get_network(self, key: str) -> "tuple[Result, State] | None":
+        from safetensors.torch import load
+
+        for document, blob in self._read("SELECT result, state FROM networks WHERE key = ?", key):
+            with self._faults():
+                return _result(json.loads(document)), load(blob)
+        return None
+
+    def add_mended(self, key: str, data: str, mended: Mended) -> None:
+        self._write("INSERT OR REPLACE INTO mended VALUES (?, ?, ?, ?)", key, ENGINE, data, json.dumps(dataclasses.asdict(mended)))
+
+    def mended(self, data: str) -> list[Mended]:
+        """What was mended of the data set of that fingerprint, the last at the end."""
+        rows = self._read(f"SELECT document FROM mended WHERE engine = {ENGINE} AND data = ? ORDER BY rowid", data)
+        with self._faults():
+            return [Mended.from_document(json.loads(document)) for (document,) in rows]
 
     def add_estimate(self, key: str, data: str, estimate: Estimate) -> None:
         buffer = io.BytesIO()

@@ -160,10 +160,10 @@ class Program:
             """A loss of every example, by its label or by both of them."""
             return of(labels) if share is None else share * of(labels) + (1 - share) * of(others)
 
-        if self.teachers:
+        if teachers := self.teachers:
             first = x.unflatten(1, (self.stack.lanes, -1))[:, 0]  # what one student sees, all do
-            targets = self.teachers.targets(first, drawn["order"][0])
-            return self.teachers.loss(z, targets, labels).mean(dim=1)
+            targets = teachers.targets(first, drawn["order"][0])
+            return each(lambda known: teachers.loss(z, targets, known)).mean(dim=1)
         if self.stack.rbf:
             return (each(lambda known: self.knobs.kernels(z, known)) + duq.PENALTY * duq.gradient_penalty(x, z)).mean(dim=1)
         loss = self.knobs.loss(z, labels) if share is None else self.knobs.mixed(z, labels, others, share)

@@ -32,6 +32,14 @@ def as_tensor(inputs: NDArray) -> Tensor:
     return torch.from_numpy(inputs if usable else np.array(inputs))
 
 
+def standardising(train: Data) -> Standardise:
+    """By the mean and deviation of each channel or column, as given or measured; a constant one is left as it is."""
+    mean, std = train.statistics or train.measured_statistics()
+    shape = (-1, 1, 1) if train.is_images else (-1,)
+    deviation = np.where(np.asarray(std) > 0, std, 1)
+    return Standardise(*(torch.tensor(part, dtype=torch.float32).view(shape) for part in (mean, deviation)))
+
+
 @dataclass(eq=False)
 class Fit:
     """Trained lanes: their results, their probabilities on any data, and each as a plain network."""

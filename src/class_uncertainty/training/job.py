@@ -28,9 +28,9 @@ from class_uncertainty.training.fitted import Fit
 from class_uncertainty.training.folds import held_out
 from class_uncertainty.training.keys import checkpoint_keys
 from class_uncertainty.training.networks import NETWORKS
-from class_uncertainty.training.recipe import Lane, Recipe, Result, describe
+from class_uncertainty.training.recipe import DEARER, Lane, Recipe, Result, describe
 from class_uncertainty.training.stack import SGD, Stack, State, initial, stacked
-from class_uncertainty.training.stages import Leg, staged
+from class_uncertainty.training.stages import Leg, legs, staged
 from class_uncertainty.training.streams import bootstrap, draw_order, stream
 from class_uncertainty.training.teaching import Teachers
 
@@ -51,7 +51,6 @@ class Epoch:
 
 Progress = Callable[[Epoch], object]
 Unseen = NDArray[np.float32] | None  # (n, C) probabilities of the training examples in the fold that a lane left out
-Done = Callable[[int, Result, Unseen], None]  # told each lane's position, result and unseen as its stack ends, whichever ends first
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,9 @@ class End:
     lane: Started
     result: Result | None
     unseen: Unseen = None
+
+
+Done = Callable[[End], None]  # told of each lane as its stack ends, whichever ends first
 
 
 class _Stopped(Exception):
@@ -143,7 +145,16 @@ class Job:
             data=self.train.fingerprint,
             uncertainty="" if uncertainty is None else digest(uncertainty),
             device=self.fitted.device,
+            cost=self._cost(lane),
         )
+
+    def _cost(self, lane: Lane) -> float:
+        """By the examples that it sees in all stages; a pass forward is a third of a step, and DUQ's steps are dearer."""
+        route = legs(lane.value, self.fitted.recipe)
+        seen = [leg.recipe.epochs * leg.length(self.train) * (1 / 3 if leg.trains == "head" else 1) for leg in route]
+        usual = self.fitted.recipe.epochs * Leg(self.fitted.recipe).length(self.train)
+        taught = len(self.teachers.lanes) / 3 if self.teachers and lane.teaching else 0
+        return sum(seen) / usual * (DEARER if lane.value.head == "rbf" else 1) + taught
 
     def _train(self, places: list[int], started: list[Started]) -> tuple[Stack, list[Started]]:
         """The stack after the stage's last epoch, and each of its lanes."""

@@ -11,16 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from class_uncertainty.data import Data, check_judge, check_trainable
 from class_uncertainty.errors import InputError, MachineFault, Unfinished, unknown
 from class_uncertainty.measures import Stats
 from class_uncertainty.training.checkpoints import Checkpoints, Started
 from class_uncertainty.training.engine import Examples
-from class_uncertainty.training.fitted import Fit, as_tensor, width_of
+from class_uncertainty.training.fitted import Fit, as_tensor, standardising, width_of
 from class_uncertainty.training.job import Done, End, Epoch, Job, Progress, Unseen
-from class_uncertainty.training.networks import NETWORKS, Standardise
+from class_uncertainty.training.networks import NETWORKS
 from class_uncertainty.training.recipe import Lane, Recipe, default_recipe, is_whole
 from class_uncertainty.training.stages import Leg, form, legs
 from class_uncertainty.training.teaching import check_teachers
@@ -82,7 +81,7 @@ def fit(
     check_teachers(train, lanes, teachers)
     if not is_whole(every) or every < 1 or (budget is not None and not (isinstance(budget, Real) and budget > 0)):
         raise InputError(f"every is {every!r} epochs and budget {budget!r} seconds: both must be numbers above 0.")
-    standardise = Standardise(*_statistics(train)).to(device)
+    standardise = standardising(train).to(device)
     kept = Checkpoints(checkpoints) if isinstance(checkpoints, str | Path) else checkpoints
     labels = torch.from_numpy(train.labels).to(device)
     first = Job(
@@ -144,7 +143,7 @@ def _run(job: Job, places: list[int], done: Done | None) -> list[End]:
                     for end in stack.result():
                         ends.append(end)
                         if done and end.result:
-                            done(end.place, end.result, end.unseen)
+                            done(end)
                 except Unfinished as error:  # the others end their epochs, and those not begun do not begin
                     unfinished = error
                     for other in running:
@@ -255,13 +254,4 @@ def _check(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | No
             raise InputError(f"method {lane.name!r} pastes parts of images, and the data are features.")
 
 
-def _statistics(train: Data) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each channel (ch, 1, 1) or column (D,), as given or measured; a constant one is left as it is."""
-    mean, std = train.statistics or train.measured_statistics()
-    shape = (-1, 1, 1) if train.is_images else (-1,)
-    return torch.tensor(mean, dtype=torch.float32).view(shape), torch.tensor(
-        np.where(np.asarray(std) > 0, std, 1), dtype=torch.float32
-    ).view(shape)
-
-
-__all__ = ["Done", "Epoch", "Progress", "Unseen", "default_device", "fit"]
+__all__ = ["Done", "End", "Epoch", "Progress", "Unseen", "default_device", "fit"]

@@ -14,6 +14,7 @@ from class_uncertainty.metrics import Scores
 
 GATHERS = ("", "online", "snapshots")
 MEANS = ("geometric", "arithmetic")
+DEARER = 3.0  # a step of DUQ's, in plain ones: `make bench-estimators`
 DISTIL = "distil"  # what a lane with teachers is called
 
 
@@ -106,7 +107,7 @@ class Teaching:
     """
 
     tau: float = 1.0
-    temperature: float = 2.0
+    temperature: float = 4.0
     hard: float = 0.0
     unseen: bool = False  # whether an example is taught by those teachers alone that left it out
     teachers: tuple[int, ...] = ()  # which of them, by their places; all where none is named
@@ -150,8 +151,8 @@ class Lane:
             if len(self.fold) != 2 or not all(map(is_whole, self.fold)) or not 0 <= self.fold[0] < self.fold[1] >= 2:
                 raise InputError(f"fold is {self.fold}: (k, K) needs two folds at least and a whole k from 0 to K - 1.")
             object.__setattr__(self, "fold", (int(self.fold[0]), int(self.fold[1])))
-        if self.teaching and (self.method not in ("naive", Method()) or self.fold or self.bootstrap or self.gather):
-            raise InputError("a lane with teachers is naive, on all examples: all students of the same teachers see the same images.")
+        if self.teaching and (dataclasses.replace(self.value, about="", augment=()) != Method() or self.bootstrap or self.gather):
+            raise InputError("a lane with teachers is naive, with augmentations at most: all its teachers' students see the same images.")
 
     @property
     def name(self) -> str:
@@ -199,6 +200,7 @@ class Result:
     uncertainty: str  # digest of the class uncertainties its method used, "" if it used none
     device: str
     folds: int = 0  # 0: one network, judged on the test split
+    cost: float = 1.0  # in naive trainings; what measured the uncertainties that it used is not in it
 
     def __getattr__(self, name: str) -> Any:
         """result.error is result.scores.error, and so on for every field of Scores."""
@@ -230,4 +232,4 @@ def _describe_stage(stage: Stage) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value} | {"method": describe(stage.method)}
 
 
-__all__ = ["DISTIL", "RECIPES", "Lane", "Recipe", "Result", "Teaching", "default_recipe", "describe"]
+__all__ = ["DEARER", "DISTIL", "RECIPES", "Lane", "Recipe", "Result", "Teaching", "default_recipe", "describe"]

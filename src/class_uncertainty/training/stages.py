@@ -60,4 +60,5 @@ def staged(lane: Lane, recipe: Recipe, number: int) -> Lane:
 def form(lane: Lane) -> tuple:
     """What decides the steps of a stack: lanes that differ in it train apart."""
     method = lane.value
-    return method.head == "rbf", method.level, method.learned, method.augment, lane.teaching is not None
+    taught = (lane.fold or "all") if lane.teaching else ""  # students of a stack see the same images
+    return method.head == "rbf", method.level, method.learned, method.augment, taught

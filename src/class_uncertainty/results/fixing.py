@@ -1,0 +1,163 @@
+"""fix(): from data to one better balanced network, with what was wrong and what has changed."""
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from class_uncertainty.data import Dataset
+from class_uncertainty.errors import InputError
+from class_uncertainty.estimation import Asked, Diverged, Estimate
+from class_uncertainty.methods import Method
+from class_uncertainty.remedies.calibration import judge
+from class_uncertainty.remedies.diagnosis import Mended, Side, findings, side, suspects
+from class_uncertainty.remedies.table import REMEDIES
+from class_uncertainty.results.remedied import Lost, Ward, remedied, said
+from class_uncertainty.results.runs import measured, network_key, unmeasured
+from class_uncertainty.results.store import Store
+from class_uncertainty.training import DISTIL, Lane, Recipe, default_recipe
+from class_uncertainty.training.checkpoints import Checkpoints
+from class_uncertainty.training.folds import FOLDS
+from class_uncertainty.training.keys import key_of
+from class_uncertainty.training.networks import Classifier
+from class_uncertainty.training.recipe import is_whole
+
+RATES = (1.0, 4.0)  # of the recipe's learning rate: what is tried where nothing else is asked for
+
+
+@dataclass(frozen=True, eq=False)
+class Fix:
+    """One network in the place of the naive one: `module` takes raw inputs, and its softmax is calibrated for equally frequent classes."""
+
+    module: Classifier
+    mended: Mended
+    estimate: Estimate  # out-of-fold, at the learning rate that was chosen
+    lr: float  # the teachers'
+
+    @property
+    def tau(self) -> float:
+        return self.mended.tau
+
+    @property
+    def before(self) -> Side:
+        return self.mended.before
+
+    @property
+    def after(self) -> Side:
+        return self.mended.after
+
+
+def fix(
+    dataset: Dataset,
+    members: int = 5,
+    recipe: Recipe | None = None,
+    *,
+    lrs: Sequence[float] | None = None,
+    seeds: int = 3,
+    store: Store | str | Path | None = None,
+    **options: Any,
+) -> Fix:
+    """Measure out-of-fold, choose the learning rate, tau and the temperature on that, and distil members into one network.
+
+    Before and after are judged on the test split, or without one by folds; nothing is chosen on them. What a `store` has is not trained
+    again. `options` go to fit(); "watch", given a number of lanes, says how training is looked at.
+    """
+    if not is_whole(seeds) or seeds < 1:
+        raise InputError(f"seeds is {seeds!r}: it must be a whole number from 1.")
+    if isinstance(folder := options.get("checkpoints"), str | Path):
+        options["checkpoints"] = Checkpoints(folder)
+    deadline = time.monotonic() + options["budget"] if options.get("budget") else None
+
+    def now() -> dict[str, Any]:
+        return options | ({"budget": max(deadline - time.monotonic(), 1e-3)} if deadline else {})
+
+    with nullcontext(store) if isinstance(store, Store) else _opened(store) as kept:
+        ward = choose(kept, dataset, members, recipe or default_recipe(dataset.train), lrs, now)
+        try:
+            return mend(ward, seeds, len(lrs or RATES))
+        except Lost as lost:
+            raise InputError(f"{lost}: lower it.") from None
+
+
+def _opened(path: str | Path | None) -> Any:
+    """A store at that path; in a folder that goes away with it where there is none."""
+    if path is not None:
+        return Store(path)
+
+    class Passing(Store):
+        def __init__(self) -> None:
+            self.folder = tempfile.TemporaryDirectory()
+            super().__init__(Path(self.folder.name) / "runs.sqlite")
+
+        def __exit__(self, *_: object) -> None:
+            super().__exit__()
+            self.folder.cleanup()
+
+    return Passing()
+
+
+def choose(
+    store: Store, dataset: Dataset, members: int, recipe: Recipe, lrs: Sequence[float] | None, options: Callable[[], dict[str, Any]]
+) -> Ward:
+    """The ward at the learning rate whose out-of-fold members, adjusted, have the lowest class-mean error on what they never saw."""
+    asked = [Asked("out-of-fold", members, lr=lr) for lr in lrs or [factor * recipe.lr for factor in RATES]]
+    given = options()
+    watch: Callable[[int], Any] | None = given.pop("watch", None)
+    todo = unmeasured(store, dataset, recipe, asked)
+    with watch(todo) if watch and todo else nullcontext() as progress:
+        found = measured(store, dataset, recipe, asked, progress=progress, **given)
+    wards = [
+        Ward(store, dataset, recipe, members, each.lr, recipe.lr, estimate, options=options)
+        for each, estimate in zip(asked, found, strict=True)
+        if isinstance(estimate, Estimate)
+    ]
+    if not wards:
+        lost = next(each for each in found if isinstance(each, Diverged))
+        raise InputError(f"{lost}: lower the learning rate.")
+    return min(wards, key=_unseen_error)
+
+
+def _unseen_error(ward: Ward) -> float:
+    assert ward.estimate is not None
+    return judge(ward.adjustment(ward.estimate.probabilities[0]), ward.estimate.labels).class_mean_error
+
+
+def mend(ward: Ward, seeds: int, rates: int) -> Fix:
+    """Before: naive networks. After: their students'. Both of as many seeds."""
+    dataset, estimate, labels = ward.dataset, ward.estimate, ward.labels
+    assert estimate is not None
+    counts, numbers = dataset.train.counts, range(seeds)
+    teachers = ward.naive(range(ward.members))
+    ward.fit(teachers)  # the naive seeds too, for the most part
+    before = side(ward.said(ward.naive(numbers)), labels, counts)
+    remedied(ward, DISTIL, numbers)  # its results, beside those of methods
+    after = side(said(ward, REMEDIES[DISTIL], numbers), labels, counts)
+    (student,) = ward.students([0])
+    fitted = ward.fit([student], teachers)
+    module = fitted.plain(Lane(Method(scale=1 / ward.adjustment.temperature)), fitted.states[0])
+    judged = f"judged on {len(labels):,} test examples" if dataset.test else f"judged by {FOLDS} folds"
+    mended = Mended(
+        data=dataset.name,
+        method=DISTIL,
+        seeds=seeds,
+        classes=tuple(dataset.classes),
+        counts=tuple(map(int, counts)),
+        tau=ward.adjustment.tau,
+        temperature=student.teaching.temperature if student.teaching else 1.0,
+        cost=rates * ward.members + REMEDIES[DISTIL].trainings(ward.members),
+        teachers=f"{ward.members} naive networks as teachers",
+        before=before,
+        after=after,
+        findings=tuple(findings(dataset.classes, counts, before.means, before.confusion, estimate.raw)),
+        suspects=tuple(suspects(estimate.probabilities, estimate.labels, dataset.train)),
+        note=f"The teachers' learning rate {ward.lr or ward.recipe.lr:g} and τ were chosen out-of-fold; {judged}.",
+    )
+    key = key_of("mended", seeds, ward.members, network_key(dataset, student, ward.recipe, None), dataset.fingerprint)
+    ward.store.add_mended(key, dataset.fingerprint, mended)
+    return Fix(module, mended, estimate, ward.lr or ward.recipe.lr)
+
+
+__all__ = ["Fix", "choose", "fix", "mend"]

@@ -1,0 +1,109 @@
+"""fix(): from data to one network, with what was wrong and what has changed."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_wine
+
+import class_uncertainty as cu
+from class_uncertainty.estimation import Asked
+from class_uncertainty.metrics import evaluate
+from class_uncertainty.remedies.calibration import fit_adjustment, judge
+from class_uncertainty.results import Store
+from class_uncertainty.results.fixing import fix
+from class_uncertainty.results.runs import measured
+from class_uncertainty.training import default_recipe, saving
+
+
+@pytest.fixture(scope="module")
+def digits() -> cu.Dataset:
+    return cu.load("digits-lt:20")
+
+
+@pytest.fixture(scope="module")
+def recipe(digits: cu.Dataset) -> cu.Recipe:
+    return default_recipe(digits.train, epochs=4)
+
+
+@pytest.fixture(scope="module")
+def fixed(tmp_path_factory: pytest.TempPathFactory, digits: cu.Dataset, recipe: cu.Recipe):
+    with Store(tmp_path_factory.mktemp("fixed") / "runs.sqlite") as store:
+        yield store, fix(digits, 3, recipe, seeds=2, store=store)
+
+
+def test_before_and_after_are_the_networks_own(fixed, digits: cu.Dataset, recipe: cu.Recipe) -> None:
+    _, found = fixed
+    naive = cu.fit(digits.train, [cu.Lane("naive", s, found.lr) for s in range(3)], recipe=recipe, test=digits.test)
+    assert found.before.errors == tuple(result.class_mean_error for result in naive.results[:2])
+    students = [cu.Lane("naive", s, recipe.lr, teaching=cu.Teaching(tau=found.tau)) for s in range(2)]
+    taught = cu.fit(digits.train, students, recipe=recipe, test=digits.test, teachers=naive)
+    assert found.after.errors == tuple(result.class_mean_error for result in taught.results)
+    with torch.no_grad():
+        p = found.module(torch.from_numpy(digits.test.inputs)).softmax(dim=-1).numpy()
+    assert evaluate(p, digits.test.labels, digits.train.counts).class_mean_error == pytest.approx(found.after.errors[0])
+
+
+def test_rate_and_tau_are_chosen_on_unseen_examples(fixed, digits: cu.Dataset, recipe: cu.Recipe) -> None:
+    store, found = fixed
+    asked = [Asked("out-of-fold", 3, lr=lr) for lr in (recipe.lr, 4 * recipe.lr)]
+    errors = {}
+    for each, estimate in zip(asked, measured(store, digits, recipe, asked), strict=True):
+        adjustment = fit_adjustment(estimate.probabilities[0], estimate.labels, digits.train.counts)
+        errors[each.lr] = judge(adjustment(estimate.probabilities[0]), estimate.labels).class_mean_error, adjustment
+    assert found.lr == min(errors, key=lambda lr: errors[lr][0])
+    assert found.tau == errors[found.lr][1].tau
+    assert found.module.scale == pytest.approx(1 / errors[found.lr][1].temperature)
+
+
+def test_it_goes_on_and_ends_the_same(tmp_path: Path, fixed, digits: cu.Dataset, recipe: cu.Recipe) -> None:
+    """Stopped after every epoch, it comes to the same end, and what it has is not trained again."""
+    _, whole = fixed
+    stops = 0
+    while True:
+        with Store(tmp_path / "runs.sqlite") as store:
+            try:
+                found = fix(digits, 3, recipe, seeds=2, store=store, budget=0.05, checkpoints=tmp_path / "running")
+                break
+            except cu.Unfinished:
+                stops += 1
+    assert stops > 3
+    assert found.mended == whole.mended
+    for name, value in found.module.state_dict().items():
+        assert torch.equal(value, whole.module.state_dict()[name])
+
+
+def test_it_is_stored_for_the_report(fixed, digits: cu.Dataset) -> None:
+    store, found = fixed
+    assert store.mended(digits.fingerprint) == [found.mended]
+    assert {result.method for result in store.results(digits.fingerprint) if result.fold is None} == {"naive", "distil"}
+
+
+def test_the_saved_network_is_the_one(tmp_path: Path, fixed, digits: cu.Dataset) -> None:
+    _, found = fixed
+    saving.save(found.module, tmp_path / "model", {})
+    x = torch.from_numpy(digits.test.inputs)
+    with torch.no_grad():
+        assert torch.equal(cu.restore(tmp_path / "model")(x), found.module(x))
+
+
+def test_a_table_without_a_test_split() -> None:
+    wine = load_wine()
+    kept = np.concatenate([np.flatnonzero(wine.target == c)[:n] for c, n in enumerate((59, 20, 8))])
+    dataset = cu.Dataset("wine", cu.Data(wine.data[kept].astype(np.float32), wine.target[kept], tuple(wine.target_names)))
+    found = cu.fix(dataset, 2, default_recipe(dataset.train, epochs=10), seeds=1, lrs=[0.1])
+    assert found.lr == 0.1
+    assert len(found.after.errors) == 1
+    assert "judged by 5 folds" in found.mended.note
+    assert found.mended.cost == pytest.approx(2 + 2 + 1 + 2 / 3)
+    assert found.module(torch.from_numpy(dataset.train.inputs)).shape == (len(kept), 3)
+
+
+def test_bad_input(digits: cu.Dataset, recipe: cu.Recipe) -> None:
+    with pytest.raises(cu.InputError, match="seeds is 0"):
+        cu.fix(digits, seeds=0)
+    with pytest.raises(cu.InputError, match="members is 1"):
+        cu.fix(digits, members=1)
+    with pytest.raises(cu.InputError, match=r"diverged in epoch 0.*lower the learning rate"):
+        cu.fix(digits, 2, recipe, lrs=[1e30])

@@ -1,0 +1,169 @@
+"""Remedies through the store: every row, on data with a test split and without."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import gmean
+
+import class_uncertainty as cu
+from class_uncertainty.metrics import evaluate
+from class_uncertainty.remedies.ensemble import combined
+from class_uncertainty.remedies.table import REMEDIES, remedy_named
+from class_uncertainty.results import Store
+from class_uncertainty.results.remedied import Ward, remedied
+from class_uncertainty.results.runs import measured, trained
+from class_uncertainty.training import default_recipe
+from class_uncertainty.training.folds import FOLDS, held_out
+
+NAMES = [*REMEDIES, "cb*2", "adjusted*2"]
+
+
+@pytest.fixture(scope="module")
+def digits() -> cu.Dataset:
+    return cu.load("digits-lt:20")
+
+
+@pytest.fixture(scope="module")
+def recipe(digits: cu.Dataset) -> cu.Recipe:
+    return default_recipe(digits.train, epochs=3)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory):
+    with Store(tmp_path_factory.mktemp("remedied") / "runs.sqlite") as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def ward(store: Store, digits: cu.Dataset, recipe: cu.Recipe) -> Ward:
+    (found,) = measured(store, digits, recipe, [cu.estimation.Asked("out-of-fold", 3)])
+    return Ward(store, digits, recipe, members=3, estimate=found)
+
+
+def by_hand(ward: Ward, name: str, seed: int) -> np.ndarray:
+    """What a row says of the test examples, from plain networks and the formulas."""
+    test, adjustment = ward.dataset.test, ward.adjustment
+    assert test is not None
+
+    def said(lanes: list[cu.Lane], teachers: cu.Fit | None = None) -> np.ndarray:
+        return cu.fit(ward.dataset.train, lanes, recipe=ward.recipe, teachers=teachers).probabilities(test).astype(np.float64)
+
+    if name == "distil":
+        teachers = cu.fit(ward.dataset.train, [cu.Lane("naive", s) for s in range(3)], recipe=ward.recipe)
+        (p,) = said([cu.Lane("naive", seed, teaching=cu.Teaching(tau=adjustment.tau))], teachers)
+        cooled = p ** (1 / adjustment.temperature)
+        return cooled / cooled.sum(axis=1, keepdims=True)
+    number = {"adjusted": 1, "cb*2": 2, "adjusted*2": 2}.get(name, 3)
+    p = said([cu.Lane("cb" if name == "cb*2" else "naive", seed * number + i) for i in range(number)])
+    mean = p.mean(axis=0) if "arithmetic" in name else gmean(p, axis=0)
+    mean = mean / mean.sum(axis=1, keepdims=True)
+    if "adjusted" not in name:
+        return mean
+    weighed = (mean / ward.dataset.train.counts**adjustment.tau) ** (1 / adjustment.temperature)
+    return weighed / weighed.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_row_is_what_it_says(ward: Ward, name: str) -> None:
+    (result,) = remedied(ward, name, [1])
+    assert (result.method, result.seed, result.lr, result.folds) == (name, 1, ward.recipe.lr, 0)
+    test = ward.dataset.test
+    assert test is not None
+    wanted = evaluate(by_hand(ward, name, 1), test.labels, ward.dataset.train.counts)
+    assert result.scores is not None
+    np.testing.assert_allclose(result.scores.class_errors, wanted.class_errors, atol=1e-9)
+    np.testing.assert_allclose([result.nll, result.ece], [wanted.nll, wanted.ece], rtol=1e-3)
+
+
+COSTS = {"adjusted": 4, "ensemble": 3, "ensemble-adjusted": 6, "ensemble-arithmetic": 3, "ensemble-arithmetic-adjusted": 6}
+COSTS |= {"distil": 3 + 3 + 1 + 3 / 3, "cb*2": 2, "adjusted*2": 5}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_costs_are_all_trainings_that_it_takes(ward: Ward, name: str) -> None:
+    (result,) = remedied(ward, name, [1])
+    assert result.cost == pytest.approx(COSTS[name])
+
+
+def test_what_is_stored_is_not_made_again(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = remedied(ward, "distil", [0, 1])
+
+    def broken(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("class_uncertainty.results.runs.fit", broken)
+    monkeypatch.setattr("class_uncertainty.results.remedied.said", broken)
+    assert remedied(ward, "distil", [0, 1]) == before
+
+
+def test_members_come_from_the_store(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of an ensemble that was measured, and a comparison's naive lanes, are not trained again; others are."""
+    lanes = [cu.Lane("naive", seed) for seed in (20, 21)]
+    found = measured(ward.store, ward.dataset, ward.recipe, [cu.estimation.Asked("ensemble", 2, 20)])[0]
+    trainings = []
+    fit = cu.fit
+    monkeypatch.setattr("class_uncertainty.results.runs.fit", lambda *a, **k: trainings.append(a[1]) or fit(*a, **k))
+    fitted = trained(ward.store, ward.dataset, [*lanes, cu.Lane("naive", 22)], ward.recipe)
+    assert trainings == [[cu.Lane("naive", 22)]]
+    np.testing.assert_array_equal(fitted.probabilities(ward.dataset.train)[:2], found.probabilities)
+    again = trained(ward.store, ward.dataset, lanes, replace(ward.recipe, epochs=2))
+    assert len(trainings) == 2
+    assert [result.recipe.epochs for result in again.results] == [2, 2]
+
+
+def test_tau_is_one_where_all_have_seen_all(store: Store, digits: cu.Dataset, recipe: cu.Recipe) -> None:
+    (found,) = measured(store, digits, recipe, [cu.estimation.Asked("ensemble", 2)])
+    for estimate in (None, found):
+        ward = Ward(store, digits, recipe, members=2, estimate=estimate)
+        assert (ward.adjustment.tau, ward.adjustment.temperature, ward.chosen) == (1.0, 1.0, False)
+        assert remedied(ward, "adjusted", [0])[0].cost == 1
+
+
+@pytest.mark.parametrize("name", ["adjusted", "ensemble", "distil"])
+def test_without_a_test_split_nobody_judges_what_it_saw(tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe, name: str) -> None:
+    """Every judged example is one that neither the network nor any of its teachers trained on."""
+    dataset = cu.Dataset("no-test", digits.train)
+    with Store(tmp_path / "runs.sqlite") as store:
+        ward = Ward(store, dataset, recipe, members=2)
+        (result,) = remedied(ward, name, [0])
+        assert result.folds == FOLDS
+        assert result.scores is not None
+        used = {used.fold for used in ward.used}
+        assert used == {(k, FOLDS) for k in range(FOLDS)}
+        teachers = ward.naive(range(2)) if name == "distil" else ()
+        lanes = ward.students([0]) if name == "distil" else ward.naive(range(2 if name == "ensemble" else 1))
+        said = ward.said(lanes, teachers)
+        for k in range(FOLDS):
+            unseen = held_out(digits.train, (k, FOLDS))
+            own = ward.fit(lanes, teachers, (k, FOLDS))
+            np.testing.assert_allclose(said[:, unseen], own.probabilities(digits.train.take(unseen)), atol=1e-6)
+            assert all(lane.fold == (k, FOLDS) for lane in own.lanes)
+
+
+def test_a_network_that_diverges_is_said(tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe) -> None:
+    with Store(tmp_path / "runs.sqlite") as store:
+        (result,) = remedied(Ward(store, digits, recipe, members=2, lr=1e30), "ensemble-adjusted", [0])
+        assert result.scores is None
+        assert result.diverged == 0
+
+
+def test_means(rng: np.random.Generator) -> None:
+    p = rng.dirichlet(np.ones(4), size=(3, 20))
+    np.testing.assert_allclose(combined(p, "arithmetic"), p.mean(axis=0))
+    geometric = gmean(p, axis=0)
+    np.testing.assert_allclose(combined(p), geometric / geometric.sum(axis=1, keepdims=True))
+    with pytest.raises(cu.InputError, match="unknown mean 'harmonic'"):
+        combined(p, "harmonic")
+
+
+def test_names() -> None:
+    assert remedy_named("naive") is None
+    assert remedy_named("cb-rs@product+mixup") is None
+    row = remedy_named("cb@product*3")
+    assert row is not None
+    assert (row.method, row.together, row.adjusts) == ("cb@product", 3, False)
+    for name, words in (("cb*1", "an ensemble of 1"), ("distil*3", "--members says how many"), ("cbb*3", "unknown method 'cbb'.*'cb'")):
+        with pytest.raises(cu.InputError, match=words):
+            remedy_named(name)
