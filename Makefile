@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-gpu lint docs bench bench-data bench-engine bench-estimators clean
+.PHONY: demo test test-gpu lint docs bench bench-data bench-engine bench-estimators bench-remedy clean
 
 demo: .venv/installed
 	@$(BIN)/cu demo
@@ -32,6 +32,9 @@ bench-engine: .venv/installed-dev
 
 bench-estimators: .venv/installed-dev
 	@$(BIN)/python benchmarks/estimators.py
+
+bench-remedy: .venv/installed-dev
+	@$(BIN)/python benchmarks/remedy.py
 
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing class-uncertainty into .venv (once, a minute or two)"

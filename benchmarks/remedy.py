@@ -1,0 +1,112 @@
+"""Remedies, taken apart: `make bench-remedy` for the cost of a student, `python benchmarks/remedy.py DATA [--root FOLDER]` for the rest.
+
+With DATA (cifar100-lt:50, say) members that saw everything and out-of-fold ones are trained, then students that differ in one thing from
+the first row, all of them together. What is done stays in a store; --budget 9m stops cleanly, and the same command goes on.
+"""
+
+import argparse
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+import class_uncertainty as cu
+from class_uncertainty.metrics import evaluate
+from class_uncertainty.remedies import combined
+from class_uncertainty.results import Store
+from class_uncertainty.results.runs import trained
+from class_uncertainty.text import seconds
+from class_uncertainty.training import default_recipe
+from class_uncertainty.training.checkpoints import Checkpoints
+
+RATE, FOLDS, MOST = 0.4, 5, 8  # of the teachers, chosen out-of-fold; out-of-fold members; members that saw everything
+FIRST = cu.Teaching(tau=1.25, temperature=2.0, teachers=tuple(range(5)))
+UNSEEN = tuple(range(MOST, MOST + FOLDS))
+TAUGHT: dict[str, dict] = {
+    "first": {},
+    **{f"tau {tau:g}": {"tau": tau} for tau in (0.0, 0.5, 1.0, 1.5)},
+    **{f"T {t:g}": {"temperature": t} for t in (1.0, 3.0, 4.0)},
+    **{f"{n} teachers": {"teachers": tuple(range(n))} for n in (1, 2, 3, 8)},
+    **{f"hard {hard:g}": {"hard": hard} for hard in (0.1, 0.3, 0.5)},
+    "arithmetic, tau 1": {"mean": "arithmetic", "tau": 1.0},
+    "out-of-fold teachers": {"teachers": UNSEEN},
+    "unseen teachers": {"teachers": UNSEEN, "unseen": True},
+    "unseen teachers, hard 0.3": {"teachers": UNSEEN, "unseen": True, "hard": 0.3},
+}
+RATES = (0.1, 0.2)  # of students, beside RATE
+
+
+def ablation(data: str, root: Path | None, store: Path, seeds: int, recipe_name: str, epochs: int | None, budget: float | None) -> None:
+    dataset = cu.load(data, root=root)
+    recipe = default_recipe(dataset.train, recipe_name, epochs=epochs)
+    assert dataset.test is not None
+    members = [cu.Lane("naive", seed, RATE) for seed in range(MOST)]
+    members += [cu.Lane("naive", 0, RATE, fold=(k, FOLDS)) for k in range(FOLDS)]
+    students = {
+        name: [cu.Lane("naive", s, RATE, teaching=replace(FIRST, **fields)) for s in range(seeds)] for name, fields in TAUGHT.items()
+    }
+    students |= {f"learning rate {lr:g}": [cu.Lane("naive", s, lr, teaching=FIRST) for s in range(seeds)] for lr in RATES}
+    deadline = time.monotonic() + budget if budget else None
+
+    def left() -> float | None:
+        return deadline and max(deadline - time.monotonic(), 1e-3)
+
+    def error(p: np.ndarray) -> float:
+        return evaluate(p, dataset.test.labels, dataset.train.counts).class_mean_error
+
+    with Store(store) as kept:
+        running = Checkpoints(f"{store}.running")
+        teachers = trained(kept, dataset, members, recipe, checkpoints=running, budget=left())
+        p = teachers.probabilities(dataset.test)
+        for name, some in (("one", p[:1]), ("five", p[:5]), ("eight", p[:MOST]), ("out-of-fold", p[MOST:])):
+            for mean in ("geometric", "arithmetic"):
+                said = [error(cu.adjust(combined(some, mean), dataset.train.counts, tau)) for tau in (0.0, 0.5, 1.0, 1.25, 1.5)]
+                print(f"{name}, {mean}: error at tau 0, 0.5, 1, 1.25, 1.5: {', '.join(f'{e:.2f}' for e in said)}", flush=True)
+        lanes = [lane for some in students.values() for lane in some]
+        taught = trained(kept, dataset, lanes, recipe, teachers=teachers, checkpoints=running, budget=left())
+        errors = [error(said) for said in taught.probabilities(dataset.test)]
+        for i, name in enumerate(students):
+            mine = errors[i * seeds : (i + 1) * seeds]
+            print(f"{name}: {np.mean(mine):.2f}" + (f" ± {np.std(mine, ddof=1):.2f}" if seeds > 1 else ""), flush=True)
+
+
+def cost(students: int = 8, teachers: int = 5, rounds: int = 3) -> None:
+    """A student's epoch, with so many students and teachers, in plain ones: by the fastest of each."""
+    rng = np.random.default_rng(0)
+    for network, shape, count, batch in (("small-conv", (1, 8, 8), 1280, 32), ("mlp", (64,), 1280, 32)):
+        inputs = rng.integers(0, 256, (count, *shape)).astype(np.uint8 if len(shape) > 1 else np.float32)
+        data = cu.Data(inputs, np.arange(count) % 10)
+        recipe = cu.Recipe(network, epochs=3, batch=batch, crop=int(len(shape) > 1))
+        members = cu.fit(data, [cu.Lane("naive", seed) for seed in range(teachers)], recipe=recipe)
+        plain = [cu.Lane("naive", seed) for seed in range(students)]
+        fastest = {"plain": float("inf"), "taught": float("inf")}
+        for _ in range(rounds):
+            for name, lanes in (("plain", plain), ("taught", [replace(lane, teaching=cu.Teaching()) for lane in plain])):
+                began = time.perf_counter()
+                cu.fit(data, lanes, recipe=recipe, teachers=members)
+                fastest[name] = min(fastest[name], time.perf_counter() - began)
+        print(f"{network}: {students} students of {teachers} teachers take {fastest['taught'] / fastest['plain']:.2f} x plain lanes")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", nargs="?", help="left out: only the cost of a student")
+    parser.add_argument("--root", type=Path)
+    parser.add_argument("--store", type=Path, default=Path("remedy.sqlite"))
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--recipe", default="bag-of-tricks")
+    parser.add_argument("--epochs", type=int)
+    parser.add_argument("--budget")
+    asked = parser.parse_args()
+    if asked.data is None:
+        cost()
+        return
+    try:
+        ablation(asked.data, asked.root, asked.store, asked.seeds, asked.recipe, asked.epochs, seconds(asked.budget))
+    except cu.Unfinished as error:
+        print(f"{error}; the same command goes on")
+
+
+if __name__ == "__main__":
+    main()
