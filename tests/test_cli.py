@@ -265,11 +265,12 @@ def test_demo(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cu.training.job.Job, "_train", lambda *_: pytest.fail("trained again"))
     code, out, _ = run("demo", "--json")
     assert code == 0
-    assert set(json.loads(out)) == {"measure", "compare", "report"}
+    assert set(json.loads(out)) == {"measure", "compare", "fix", "report"}
 
 
 @pytest.mark.parametrize(
-    ("command", "table"), [("methods", cu.METHODS), ("measures", cu.MEASURES), ("estimators", cu.ESTIMATORS), ("datasets", SOURCES)]
+    ("command", "table"),
+    [("methods", cu.METHODS), ("measures", cu.MEASURES), ("estimators", cu.ESTIMATORS), ("datasets", SOURCES), ("remedies", cu.REMEDIES)],
 )
 def test_lists(command: str, table: dict, run: Run) -> None:
     code, out, _ = run(command)

@@ -184,6 +184,7 @@ def compare(
         found = now.measure(dataset, chosen, asked, score) if any(method.uses_uncertainty for method in driven) else None
         results = now.compare(dataset, chosen, found, lanes) if lanes else []
         results += now.remedies(dataset, chosen, list(remedies), numbers, rates, asked, found)
+        results.sort(key=lambda result: names.index(result.method))
         if equal_cost:
             results += now.remedies(dataset, chosen, now.equal_cost(results, found), numbers, rates, asked, found)
         now.answer(now.show_comparison(dataset, results, found))

@@ -206,8 +206,8 @@ def test_method_table_keeps_the_order_and_says_what_is_missing(page):
     assert rows["naive"][1:3] == ["10.00 ± 0.50", "–"]
     assert rows["cb-rs"][1:6] == ["10.06 ± 0.50", "−0.06", "10.06", "10.06", "–"]
     assert rows["ubrs"][2] == "+2.00"
-    assert rows["ubrs"][11] == "0.25 vs cb-rs1"  # 1: the footnote
-    assert rows["dro"] == ["dro", *["–"] * 11, "0", "5"]
+    assert rows["ubrs"][12] == "0.25 vs cb-rs1"  # 1: the footnote
+    assert rows["dro"] == ["dro", *["–"] * 10, "1", "–", "0", "5"]
     assert {row[1] for row in page.tables[3]} == {"0.1", "0.01"}  # learning rates, where there are several
 
 
@@ -216,8 +216,8 @@ def test_cells_carry_what_they_sort_by(page):
     first = cells[: len(report.CLASS_COLUMNS)]
     hardest = max(FULL.classes, key=lambda row: row.uncertainty)
     assert (first[0], float(first[4]), float(first[10])) == (hardest.name, hardest.uncertainty, hardest.disagreement)
-    lost = cells[cells.index("dro") :][:14]
-    assert lost == ["dro", *[""] * 11, "0", "5"]
+    lost = cells[cells.index("dro") :][:15]
+    assert lost == ["dro", *[""] * 10, "1.0", "", "0", "5"]
 
 
 def test_footnotes_and_note(html):

@@ -106,7 +106,7 @@ class MethodRow:
     counterpart: str  # its row with cardinality in uncertainty's place, "" if none
     aso: float | None  # epsilon_min against the counterpart: better when under 0.5
     aso_warning: str | None
-    cost: float  # of one of its networks, in naive trainings, with those that measured what it uses
+    cost: float = 1.0  # of one of its networks, in naive trainings, with those that measured what it uses
 
 
 Key = tuple[str, str, float]  # method, its fields in words (a row may have been redefined), learning rate
