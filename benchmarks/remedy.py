@@ -1,21 +1,27 @@
-"""Remedies, taken apart: `make bench-remedy` for the cost of a student, `python benchmarks/remedy.py DATA [--root FOLDER]` for the rest.
+"""Remedies, taken apart: `make bench-remedy` for the cost of a student, `python benchmarks/remedy.py small` for four small data sets by
+folds, `python benchmarks/remedy.py DATA [--root FOLDER]` for one with a test split.
 
 With DATA (cifar100-lt:50, say) members that saw everything and out-of-fold ones are trained, then students that differ in one thing from
 the first row, all of them together. What is done stays in a store; --budget 9m stops cleanly, and the same command goes on.
 """
 
 import argparse
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.utils import Bunch
 
 import class_uncertainty as cu
+from class_uncertainty.estimation import Asked
 from class_uncertainty.metrics import evaluate
 from class_uncertainty.remedies import combined
 from class_uncertainty.results import Store
-from class_uncertainty.results.runs import trained
+from class_uncertainty.results.remedied import Ward
+from class_uncertainty.results.runs import measured, trained
 from class_uncertainty.text import seconds
 from class_uncertainty.training import default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints
@@ -71,6 +77,35 @@ def ablation(data: str, root: Path | None, store: Path, seeds: int, recipe_name:
             print(f"{name}: {np.mean(mine):.2f}" + (f" ± {np.std(mine, ddof=1):.2f}" if seeds > 1 else ""), flush=True)
 
 
+def small(folder: Path) -> None:
+    """Students by folds, in shares of the naive class-mean error: teachers at four times the recipe's learning rate, three seeds."""
+    wine, cancer = load_wine(), load_breast_cancer()
+    sets = {f"digits-lt:{ratio}": cu.load(f"digits-lt:{ratio}").train for ratio in (20, 50)}
+    sets |= {"wine": _cut(wine, (59, 20, 8)), "breast cancer": _cut(cancer, (20, 357))}
+    kinds = [(lr, t, hard) for lr in (1, 4) for t in (1.0, 2.0, 4.0) for hard in (0.0, 0.3)]
+    print("times the recipe's rate, T, hard: naive error, then each of " + ", ".join(f"{lr} {t:g} {hard:g}" for lr, t, hard in kinds))
+    for name, data in sets.items():
+        dataset, recipe = cu.Dataset(name, data), default_recipe(data)
+        with Store(folder / f"{name.replace(':', '-')}.sqlite") as kept:
+            (found,) = measured(kept, dataset, recipe, [Asked("out-of-fold", 5, lr=4 * recipe.lr)])
+            ward = Ward(kept, dataset, recipe, lr=4 * recipe.lr, estimate=found)
+            taught = [cu.Teaching(tau=ward.adjustment.tau, temperature=t, hard=hard) for _, t, hard in kinds]
+            students = [
+                cu.Lane("naive", s, lr * recipe.lr, teaching=each) for (lr, *_), each in zip(kinds, taught, strict=True) for s in range(3)
+            ]
+            errors = [evaluate(p, data.labels, data.counts).class_mean_error for p in ward.said(students, ward.naive(range(5)))]
+            naive = np.mean([evaluate(p, data.labels, data.counts).class_mean_error for p in ward.said(ward.naive(range(3)))])
+            print(
+                f"{name}: {naive:.2f}; " + ", ".join(f"{np.mean(errors[i : i + 3]) / naive:.2f}" for i in range(0, len(errors), 3)),
+                flush=True,
+            )
+
+
+def _cut(bunch: Bunch, sizes: tuple[int, ...]) -> cu.Data:
+    kept = np.concatenate([np.flatnonzero(bunch.target == c)[:size] for c, size in enumerate(sizes)])
+    return cu.Data(bunch.data[kept].astype(np.float32), bunch.target[kept], tuple(bunch.target_names))
+
+
 def cost(students: int = 8, teachers: int = 5, rounds: int = 3) -> None:
     """A student's epoch, with so many students and teachers, in plain ones: by the fastest of each."""
     rng = np.random.default_rng(0)
@@ -101,6 +136,10 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.data is None:
         cost()
+        return
+    if asked.data == "small":
+        with tempfile.TemporaryDirectory() as folder:
+            small(Path(folder))
         return
     try:
         ablation(asked.data, asked.root, asked.store, asked.seeds, asked.recipe, asked.epochs, seconds(asked.budget))

@@ -183,7 +183,7 @@ class Session:
         found = fix(dataset, members, recipe, lrs=rates, seeds=seeds, store=self.store, **self._watched(recipe))
         mended = found.mended
         self.say("\n".join(lines(mended)))
-        self.say(f"{mended.note} τ = {mended.tau:g}. Cost: {mended.cost:.3g} naive trainings for one network, {seeds} for the ±.")
+        self.say(f"{mended.note} τ = {mended.tau:g}. Cost: {mended.cost:.3g} naive trainings for the one network; the ± took more.")
         if mended.suspects:
             first = ", ".join(f"{each.index} ({each.label}: {each.guess}?)" for each in mended.suspects[:5])
             self.say(

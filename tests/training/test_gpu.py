@@ -117,6 +117,27 @@ def test_every_form_of_step_alone_and_among_others(data: cu.Data) -> None:
             assert {name: most for name, most in apart.items() if most > 0} == {}, lane.name
 
 
+def test_students_alone_and_among_others_with_and_without_a_graph(data: cu.Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last bit, teachers stacked in their step, and without a word of fallbacks."""
+    members = fit(data, [cu.Lane("naive", 0), cu.Lane("naive", 1), *(cu.Lane("naive", 0, fold=(k, 3)) for k in range(3))])
+    taught = [
+        cu.Teaching(),
+        cu.Teaching(0.5, 4.0, 0.3, teachers=(0, 1)),
+        cu.Teaching(unseen=True, teachers=(2, 3, 4)),
+        cu.Teaching(mean="arithmetic"),
+    ]
+    lanes = [cu.Lane("naive", seed, teaching=each) for seed, each in enumerate(taught)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        together = fit(data, lanes, teachers=members)
+    assert [result.diverged for result in together.results] == [None] * len(lanes)
+    for i, lane in enumerate(lanes):
+        alone = fit(data, [lane], teachers=members)
+        assert all(torch.equal(value, together.states[i][name]) for name, value in alone.states[0].items()), lane
+    monkeypatch.setattr(Program, "_capture", lambda self: None)
+    same(fit(data, lanes, teachers=members), together)
+
+
 @pytest.mark.parametrize("lane", FORMS, ids=lambda lane: f"{lane.name}{lane.gather}")
 def test_every_form_as_a_graph(data: cu.Data, lane: cu.Lane, monkeypatch: pytest.MonkeyPatch) -> None:
     with_graph = fit(data, [lane])

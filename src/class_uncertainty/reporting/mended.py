@@ -178,7 +178,7 @@ def view(mended: Mended) -> dict[str, Any]:
         "lead": _lead(mended),
         "how": _how(mended),
         "facts": _facts(mended),
-        "cost": (f"{mended.cost:g}", f"training{'' if mended.cost == 1 else 's'} of one network"),
+        "cost": (f"{mended.cost:.3g}", f"training{'' if mended.cost == 1 else 's'} of one network"),
         "findings": [(KINDS.get(each.kind, ""), each.text) for each in mended.findings],
         "changes": changes(mended),
         "many": len(mended.classes) > ALL,

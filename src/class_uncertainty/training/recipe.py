@@ -107,7 +107,7 @@ class Teaching:
     """
 
     tau: float = 1.0
-    temperature: float = 4.0
+    temperature: float = 2.0
     hard: float = 0.0
     unseen: bool = False  # whether an example is taught by those teachers alone that left it out
     teachers: tuple[int, ...] = ()  # which of them, by their places; all where none is named
