@@ -72,8 +72,7 @@ class Ward:
 
     @property
     def teaching(self) -> Teaching:
-        """Tables want a higher temperature than images do: docs/remedy.md."""
-        return Teaching(tau=self.adjustment.tau, temperature=2.0 if self.dataset.train.is_images else 4.0)
+        return Teaching(tau=self.adjustment.tau)
 
     def naive(self, seeds: Sequence[int]) -> list[Lane]:
         return [Lane("naive", seed, self.lr) for seed in seeds]
