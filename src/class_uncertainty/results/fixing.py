@@ -3,7 +3,7 @@
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,29 +74,15 @@ def fix(
     def now() -> dict[str, Any]:
         return options | ({"budget": max(deadline - time.monotonic(), 1e-3)} if deadline else {})
 
-    with nullcontext(store) if isinstance(store, Store) else _opened(store) as kept:
-        ward = choose(kept, dataset, members, recipe or default_recipe(dataset.train), lrs, now)
+    with ExitStack() as stack:
+        if not isinstance(store, Store):  # without one, in a folder that goes away
+            place = store or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "runs.sqlite"
+            store = stack.enter_context(Store(place))
+        ward = choose(store, dataset, members, recipe or default_recipe(dataset.train), lrs, now)
         try:
             return mend(ward, seeds, len(lrs or RATES))
         except Lost as lost:
             raise InputError(f"{lost}: lower it.") from None
-
-
-def _opened(path: str | Path | None) -> Any:
-    """A store at that path; in a folder that goes away with it where there is none."""
-    if path is not None:
-        return Store(path)
-
-    class Passing(Store):
-        def __init__(self) -> None:
-            self.folder = tempfile.TemporaryDirectory()
-            super().__init__(Path(self.folder.name) / "runs.sqlite")
-
-        def __exit__(self, *_: object) -> None:
-            super().__exit__()
-            self.folder.cleanup()
-
-    return Passing()
 
 
 def choose(
