@@ -89,14 +89,24 @@ def small(folder: Path) -> None:
         with Store(folder / f"{name.replace(':', '-')}.sqlite") as kept:
             (found,) = measured(kept, dataset, recipe, [Asked("out-of-fold", 5, lr=4 * recipe.lr)])
             ward = Ward(kept, dataset, recipe, lr=4 * recipe.lr, estimate=found)
-            taught = [cu.Teaching(tau=ward.adjustment.tau, temperature=t, hard=hard) for _, t, hard in kinds]
-            students = [
-                cu.Lane("naive", s, lr * recipe.lr, teaching=each) for (lr, *_), each in zip(kinds, taught, strict=True) for s in range(3)
-            ]
-            errors = [evaluate(p, data.labels, data.counts).class_mean_error for p in ward.said(students, ward.naive(range(5)))]
-            naive = np.mean([evaluate(p, data.labels, data.counts).class_mean_error for p in ward.said(ward.naive(range(3)))])
+            said = {"naive": [], "taught": []}
+            for fold in ward.folds:
+                members = [replace(lane, fold=fold) for lane in ward.naive(range(5))]
+                tau = ward.adjustment(fold).tau
+                students = [
+                    cu.Lane("naive", s, lr * recipe.lr, fold, teaching=cu.Teaching(tau=tau, temperature=t, hard=hard))
+                    for lr, t, hard in kinds
+                    for s in range(3)
+                ]
+                said["naive"].append(ward.fit(members[:3]).probabilities(ward.judged(fold)))
+                said["taught"].append(ward.fit(students, members).probabilities(ward.judged(fold)))
+            errors = {
+                name: [evaluate(p, ward.labels, data.counts).class_mean_error for p in np.concatenate(parts, axis=1)]
+                for name, parts in said.items()
+            }
+            naive, taught = np.mean(errors["naive"]), errors["taught"]
             print(
-                f"{name}: {naive:.2f}; " + ", ".join(f"{np.mean(errors[i : i + 3]) / naive:.2f}" for i in range(0, len(errors), 3)),
+                f"{name}: {naive:.2f}; " + ", ".join(f"{np.mean(taught[i : i + 3]) / naive:.2f}" for i in range(0, len(taught), 3)),
                 flush=True,
             )
 

@@ -87,7 +87,8 @@ def demo(
         now.say(
             "\nMended: what five naive networks say together, adjusted for the counts, taught to one network. What was wrong, what changed:"
         )
-        document["fix"], _ = now.fix(dataset, recipe, 5, 3, None, None)
+        mended, document["fix"], _ = now.fix(dataset, recipe, 5, 3, None, None)
+        now.show_fix(mended)
         document["report"] = str(now.report(None, folder / "report.html")[0])
         now.say(f"\nThe report, to open in a browser: {document['report']}")
         now.say("Next, on your own data: cu measure --help, cu compare --help, cu fix --help.")

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from class_uncertainty.errors import InputError
 from class_uncertainty.options import BUDGET, DATA, EPOCHS, JSON, PROFILE, RECIPE, ROOT, RUNS, SAVE, STORE, asked_for, split
 from class_uncertainty.text import seconds
 
@@ -50,7 +51,10 @@ def fix(
         check_writable(page)
         if save:
             now.check_savable(save)
-        document, files = now.fix(dataset, chosen, members, seeds, rates, save)
+            if page.with_suffix("").resolve() == save.with_suffix("").resolve() and page.suffix in (".safetensors", ".json"):
+                raise InputError(f"--report is {page}, which --save {save} writes: give it another name.")
+        mended, document, files = now.fix(dataset, chosen, members, seeds, rates, save)
         files += now.report(data, page)
+        now.show_fix(mended)
         now.say("\n".join(f"wrote {file}" for file in files))
         now.answer(document | {"files": [str(file) for file in files]})

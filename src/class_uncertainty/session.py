@@ -9,11 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from class_uncertainty.data import Dataset, load
 from class_uncertainty.errors import InputError, Unfinished
 from class_uncertainty.estimation import Asked, Diverged, Estimate, read_by
 from class_uncertainty.files import check_writable, make_folder
 from class_uncertainty.measures import SCORES
+from class_uncertainty.remedies.diagnosis import Mended
 from class_uncertainty.remedies.table import Remedy, remedy_named
 from class_uncertainty.reporting import live, terminal
 from class_uncertainty.reporting.comparison import EstimatorRow, estimator_rows
@@ -150,7 +153,7 @@ class Session:
         for lr in rates:
             unseen = self.measure(dataset, recipe, replace(asked, lr=lr)) if adjusts and asked.estimator == "out-of-fold" else None
             ward = Ward(
-                self.store, dataset, recipe, asked.members, lr, None, unseen, found.stats if found else None, lambda: self._watched(recipe)
+                self.store, dataset, recipe, asked.members, lr, unseen, found.stats if found else None, lambda: self._watched(recipe)
             )
             results += [result for name in names for result in remedied(ward, name, seeds)]
         return results
@@ -170,30 +173,34 @@ class Session:
             number = int((dearest - (row.cost - own)) / own + 1e-9)
             if single and number > 1:
                 names.append(f"{row.method}*{number}")
-        return list(dict.fromkeys(names))
+        return [name for name in dict.fromkeys(names) if name not in {row.method for row in rows}]
 
     def fix(
         self, dataset: Dataset, recipe: Recipe, members: int, seeds: int, rates: Sequence[float] | None, save: Path | None
-    ) -> tuple[dict[str, Any], list[Path]]:
-        """What was wrong, what was done and what has changed, said and as a document; and the files written."""
-        from class_uncertainty.reporting.mended import lines
+    ) -> tuple[Mended, dict[str, Any], list[Path]]:
+        """What was wrong, what was done and what has changed, also as a document; and the files written. Nothing is said yet."""
         from class_uncertainty.results.fixing import fix
         from class_uncertainty.training import saving
 
         found = fix(dataset, members, recipe, lrs=rates, seeds=seeds, store=self.store, **self._watched(recipe))
-        mended = found.mended
+        about = {"data": dataset.name, "columns": dataset.train.columns, "lr": found.lr, "tau": found.tau, "errors": found.after.errors}
+        files = list(saving.save(found.module, save, about)) if save else []
+        document = asdict(found.mended) | {"lr": found.lr}
+        document["suspects"] = [asdict(each) | {"picture": ""} for each in found.mended.suspects]
+        return found.mended, document, files
+
+    def show_fix(self, mended: Mended) -> None:
+        from class_uncertainty.reporting.mended import lines
+
         self.say("\n".join(lines(mended)))
+        if np.mean(mended.after.errors) >= np.mean(mended.before.errors):
+            self.say("The class-mean error is no lower than before: keep the naive network, or a method that 'cu compare' finds better.")
         self.say(f"{mended.note} τ = {mended.tau:g}. Cost: {mended.cost:.3g} naive trainings for the one network; the ± took more.")
         if mended.suspects:
             first = ", ".join(f"{each.index} ({each.label}: {each.guess}?)" for each in mended.suspects[:5])
             self.say(
                 f"Labels to look at, {len(mended.suspects)} of them, by training example: {first}{' …' if mended.suspects[5:] else ''}"
             )
-        about = {"data": dataset.name, "columns": dataset.train.columns, "lr": found.lr, "tau": found.tau, "errors": found.after.errors}
-        files = list(saving.save(found.module, save, about)) if save else []
-        document = asdict(mended) | {"lr": found.lr, "files": [str(file) for file in files]}
-        document["suspects"] = [asdict(each) | {"picture": ""} for each in mended.suspects]
-        return document, files
 
     def show_measure(self, dataset: Dataset, found: Estimate) -> dict[str, Any]:
         rows = class_rows(dataset.classes, dataset.train.counts.tolist(), found)
@@ -233,6 +240,9 @@ class Session:
         self.say("\n".join(terminal.footnotes(rows, folds)))
         if found:
             self.say(f"Uncertainty: {found.estimator}, by {found.score}.")
+        strengths = {result.lr: result.plan["tau"] for result in results if "networks" in result.plan and "tau" in result.plan}
+        if strengths:
+            self.say(f"τ: {', '.join(f'{tau:g} at {lr:g}' for lr, tau in strengths.items())}.")
         about = {"data": dataset.name, "fingerprint": dataset.fingerprint, "folds": folds, "duplicates": dataset.duplicates}
         about |= {"estimator": found.estimator if found else None, "score": found.score if found else None}
         return about | {"methods": [asdict(row) for row in rows]}

@@ -270,7 +270,7 @@ def test_confused_with_one():
     confusion = np.diag([90.0, 90, 90, 90, 30])
     confusion[4, :4] = 52, 18, 0, 0
     (found,) = told([80] * 5, [10, 10, 10, 10, 70], confusion)
-    assert found == Finding("c4", "confused", "c4: 70 % wrong; 52 of 70 are called c0")
+    assert found == Finding("c4", "confused", "c4: 70 % wrong; 52 % are called c0")
     confusion[4, :4] = 35, 35, 0, 0  # half is not most
     assert told([80] * 5, [10, 10, 10, 10, 70], confusion)[0].kind == "hard"
 

@@ -42,7 +42,10 @@ def test_before_and_after_are_the_networks_own(fixed, digits: cu.Dataset, recipe
     assert found.after.errors == tuple(result.class_mean_error for result in taught.results)
     with torch.no_grad():
         p = found.module(torch.from_numpy(digits.test.inputs)).softmax(dim=-1).numpy()
-    assert evaluate(p, digits.test.labels, digits.train.counts).class_mean_error == pytest.approx(found.after.errors[0])
+    best = int(np.argmin([result.loss for result in taught.results]))
+    assert evaluate(p, digits.test.labels, digits.train.counts).class_mean_error == pytest.approx(found.after.errors[best])
+    assert f"student of seed {best}" in found.mended.note
+    assert found.mended.cost == pytest.approx(2 * 3 + 3 + 1 + 3 / 3)
 
 
 def test_rate_and_tau_are_chosen_on_unseen_examples(fixed, digits: cu.Dataset, recipe: cu.Recipe) -> None:
@@ -101,6 +104,8 @@ def test_a_table_without_a_test_split() -> None:
 
 
 def test_bad_input(digits: cu.Dataset, recipe: cu.Recipe) -> None:
+    with pytest.raises(cu.InputError, match="a budget is given and no store"):
+        cu.fix(digits, budget=5.0)
     with pytest.raises(cu.InputError, match="seeds is 0"):
         cu.fix(digits, seeds=0)
     with pytest.raises(cu.InputError, match="members is 1"):

@@ -13,7 +13,7 @@ from class_uncertainty.remedies.ensemble import combined
 from class_uncertainty.remedies.table import REMEDIES, remedy_named
 from class_uncertainty.results import Store
 from class_uncertainty.results.remedied import Ward, remedied
-from class_uncertainty.results.runs import measured, trained
+from class_uncertainty.results.runs import measured, run, trained
 from class_uncertainty.training import default_recipe
 from class_uncertainty.training.folds import FOLDS, held_out
 
@@ -44,7 +44,7 @@ def ward(store: Store, digits: cu.Dataset, recipe: cu.Recipe) -> Ward:
 
 def by_hand(ward: Ward, name: str, seed: int) -> np.ndarray:
     """What a row says of the test examples, from plain networks and the formulas."""
-    test, adjustment = ward.dataset.test, ward.adjustment
+    test, adjustment = ward.dataset.test, ward.adjustment()
     assert test is not None
 
     def said(lanes: list[cu.Lane], teachers: cu.Fit | None = None) -> np.ndarray:
@@ -94,7 +94,7 @@ def test_what_is_stored_is_not_made_again(ward: Ward, monkeypatch: pytest.Monkey
         raise AssertionError
 
     monkeypatch.setattr("class_uncertainty.results.runs.fit", broken)
-    monkeypatch.setattr("class_uncertainty.results.remedied.said", broken)
+    monkeypatch.setattr(Ward, "said", broken)
     assert remedied(ward, "distil", [0, 1]) == before
 
 
@@ -117,29 +117,75 @@ def test_tau_is_one_where_all_have_seen_all(store: Store, digits: cu.Dataset, re
     (found,) = measured(store, digits, recipe, [cu.estimation.Asked("ensemble", 2)])
     for estimate in (None, found):
         ward = Ward(store, digits, recipe, members=2, estimate=estimate)
-        assert (ward.adjustment.tau, ward.adjustment.temperature, ward.chosen) == (1.0, 1.0, False)
+        assert (ward.adjustment().tau, ward.adjustment().temperature, ward.chosen) == (1.0, 1.0, False)
         assert remedied(ward, "adjusted", [0])[0].cost == 1
 
 
 @pytest.mark.parametrize("name", ["adjusted", "ensemble", "distil"])
-def test_without_a_test_split_nobody_judges_what_it_saw(tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe, name: str) -> None:
-    """Every judged example is one that neither the network nor any of its teachers trained on."""
-    dataset = cu.Dataset("no-test", digits.train)
+def test_without_a_test_split_nothing_is_judged_by_what_saw_it(tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe, name: str) -> None:
+    """Neither the network nor any of its teachers trained on a judged example, and tau was not chosen on it."""
+    train = digits.train
+    dataset = cu.Dataset("no-test", train)
     with Store(tmp_path / "runs.sqlite") as store:
-        ward = Ward(store, dataset, recipe, members=2)
+        (found,) = measured(store, dataset, recipe, [cu.estimation.Asked("out-of-fold", 2)])
+        ward = Ward(store, dataset, recipe, members=2, estimate=found)
         (result,) = remedied(ward, name, [0])
         assert result.folds == FOLDS
-        assert result.scores is not None
-        used = {used.fold for used in ward.used}
-        assert used == {(k, FOLDS) for k in range(FOLDS)}
-        teachers = ward.naive(range(2)) if name == "distil" else ()
-        lanes = ward.students([0]) if name == "distil" else ward.naive(range(2 if name == "ensemble" else 1))
-        said = ward.said(lanes, teachers)
-        for k in range(FOLDS):
-            unseen = held_out(digits.train, (k, FOLDS))
-            own = ward.fit(lanes, teachers, (k, FOLDS))
-            np.testing.assert_allclose(said[:, unseen], own.probabilities(digits.train.take(unseen)), atol=1e-6)
-            assert all(lane.fold == (k, FOLDS) for lane in own.lanes)
+        row, parts = REMEDIES[name], []
+        for fold in ward.folds:
+            lanes, teachers = ward.lanes(row, [0], fold)
+            unseen = held_out(train, fold)
+            assert all(lane.fold == fold for lane in (*lanes, *teachers))
+            rest = np.setdiff1d(np.arange(len(train)), unseen)
+            chosen = cu.fit_adjustment(found.probabilities[0][rest], train.labels[rest], train.counts)
+            assert (ward.adjustment(fold).tau, ward.adjustment(fold).temperature) == (chosen.tau, chosen.temperature)
+            known = cu.fit(train, teachers, recipe=recipe) if teachers else None
+            p = cu.fit(train, lanes, recipe=recipe, teachers=known).probabilities(train.take(unseen)).astype(np.float64)
+            mean = gmean(p, axis=0)
+            if row.adjusts and not row.distils:
+                mean = mean / train.counts**chosen.tau
+            if row.adjusts:
+                mean = mean ** (1 / chosen.temperature)
+            parts.append(mean / mean.sum(axis=1, keepdims=True))
+            if row.distils:
+                assert lanes[0].teaching == cu.Teaching(tau=chosen.tau)
+        labels = np.concatenate([train.labels[held_out(train, fold)] for fold in ward.folds])
+        wanted = evaluate(np.concatenate(parts), labels, train.counts)
+        assert result.class_mean_error == pytest.approx(wanted.class_mean_error)
+        assert result.nll == pytest.approx(wanted.nll, rel=1e-3)
+
+
+def test_what_is_trained_for_a_remedy_is_judged_too(tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe) -> None:
+    """A method's lanes in an ensemble have the results that they have alone."""
+    with Store(tmp_path / "runs.sqlite") as store:
+        remedied(Ward(store, digits, recipe, members=2), "cb*2", [0])
+        for lane in (cu.Lane("cb", 0), cu.Lane("cb", 1)):
+            (kept,) = run(store, digits, [lane], recipe, None)
+            (alone,) = cu.fit(digits.train, [lane], recipe=recipe, test=digits.test).results
+            assert kept.scores == alone.scores
+
+
+def test_one_seed_that_diverges_is_lost_alone(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
+    get = Store.get_network
+
+    def lost(store: Store, key: str):
+        result, state = get(store, key)
+        return (replace(result, diverged=1), state) if result.seed == 31 else (result, state)
+
+    monkeypatch.setattr(Store, "get_network", lost)
+    results = remedied(ward, "adjusted", [30, 31, 32])
+    assert [result.diverged for result in results] == [None, 1, None]
+
+
+def test_results_with_another_tau_or_other_teachers_are_others(ward: Ward) -> None:
+    (mine,) = remedied(ward, "distil", [1])
+    assert ward.estimate is not None
+    other = replace(ward, estimate=None, fitted={})
+    (theirs,) = remedied(other, "distil", [1])
+    assert (theirs.plan["tau"], theirs.cost) == (1.0, 3 + 1 + 3 / 3)
+    (two,) = remedied(replace(other, members=2, fitted={}), "distil", [1])
+    assert two.plan["networks"] == 2
+    assert len({repr(each.scores) for each in (mine, theirs, two)}) == 3
 
 
 def test_a_network_that_diverges_is_said(tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe) -> None:
@@ -164,6 +210,11 @@ def test_names() -> None:
     row = remedy_named("cb@product*3")
     assert row is not None
     assert (row.method, row.together, row.adjusts) == ("cb@product", 3, False)
-    for name, words in (("cb*1", "an ensemble of 1"), ("distil*3", "--members says how many"), ("cbb*3", "unknown method 'cbb'.*'cb'")):
+    for name, words in (
+        ("cb*1", "an ensemble of 1"),
+        ("cb*1001", "from 2 to 1,000"),
+        ("distil*3", "--members says how many"),
+        ("cbb*3", "unknown method 'cbb'.*'cb'"),
+    ):
         with pytest.raises(cu.InputError, match=words):
             remedy_named(name)

@@ -80,7 +80,13 @@ def best_tau(probabilities: Any, labels: ArrayLike, counts: ArrayLike, grid: Seq
     p, labels = check_judged(probabilities, labels)
     if not len(grid):
         raise InputError("the grid of tau is empty: give one value at least.")
-    return min(grid, key=lambda tau: badness(losses(adjust(p, counts, tau), labels), labels))
+    log_p, weight = logarithms(p), class_weights(labels)
+    shifts = [Adjustment.of(counts, tau).bias for tau in grid]
+    if len(shifts[0]) != p.shape[1]:
+        raise InputError(f"counts are of {len(shifts[0])} classes, and probabilities of {p.shape[1]}: give one a class.")
+    errors = [round(float(weight @ ((log_p - shift).argmax(axis=1) != labels)), 12) for shift in shifts]
+    tied = [i for i, error in enumerate(errors) if error == min(errors)]
+    return grid[min(tied, key=lambda i: badness(losses(adjust(p, counts, grid[i]), labels), labels))]
 
 
 def check_judged(probabilities: Any, labels: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -115,9 +121,14 @@ def losses(p: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.floa
 
 def badness(lost: NDArray[np.float64], labels: NDArray[np.int64]) -> tuple[float, float]:
     """(class-mean error, class-mean NLL) of (2, N) losses: each class that occurs counts the same."""
-    per_class = np.bincount(labels)
-    weight = 1 / (np.count_nonzero(per_class) * per_class[labels])
+    weight = class_weights(labels)
     return float(round(weight @ lost[0], 12)), float(weight @ lost[1])
+
+
+def class_weights(labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(N,) of sum 1: each class that occurs counts the same."""
+    per_class = np.bincount(labels)
+    return 1 / (np.count_nonzero(per_class) * per_class[labels])
 
 
 def _check_tau(tau: Any) -> None:

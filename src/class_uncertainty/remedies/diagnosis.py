@@ -96,6 +96,7 @@ class Mended:
     findings: tuple[Finding, ...] = ()
     suspects: tuple[Suspect, ...] = ()
     note: str = ""
+    kind: str = ""  # of recipe and device
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> "Mended":
@@ -219,7 +220,7 @@ def _finding(c: int, classes: Sequence[str], n: NDArray, errors: NDArray, called
     if scarce and wrong[n > n[c]].sum() > MOST * wrong.sum():
         return "few", f"{lost}, with {examples}; the median class has {np.median(n):,.0f}"
     if len(n) > 2 and wrong[first] > MOST * wrong.sum():  # of two classes there is but one other
-        return "confused", f"{lost}; {wrong[first]:.0f} of {errors[c]:.0f} are called {classes[first]}"
+        return "confused", f"{lost}; {wrong[first]:.0f} % are called {classes[first]}"
     if scarce:
         return "hard", f"{lost}, with {examples}; most of its errors go to classes that have no more"
     return "hard", f"{lost} in spite of {examples}{' that the networks are sure of' if sure else ''}"

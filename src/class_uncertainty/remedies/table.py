@@ -7,6 +7,8 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.methods import named
 from class_uncertainty.training import DISTIL
 
+MOST = 1000  # networks
+
 
 @dataclass(frozen=True)
 class Remedy:
@@ -42,8 +44,8 @@ def remedy_named(name: str) -> Remedy | None:
     if not found:
         return None
     method, number = found[1], int(found[2])
-    if number < 2:
-        raise InputError(f"{name!r} is an ensemble of {number}: it takes two at least.")
+    if not 2 <= number <= MOST:
+        raise InputError(f"{name!r} is an ensemble of {number}: it takes from 2 to {MOST:,}.")
     if method in REMEDIES and method != "adjusted":
         raise InputError(f"{name!r} is an ensemble of ensembles or students: --members says how many {method!r} has.")
     if method == "adjusted":

@@ -14,6 +14,7 @@ from class_uncertainty.measures import SCORES, digest
 from class_uncertainty.reporting.tables import ClassRow, Gallery, Picture, Section, class_rows, duplicated, judged, method_rows
 from class_uncertainty.results import Known, Store
 from class_uncertainty.training import Recipe, Result
+from class_uncertainty.training.keys import kind_of
 
 WORST, EACH = 3, 8  # classes in the gallery, pictures of each kind
 
@@ -50,9 +51,8 @@ def _of_data(store: Store, data: Known, read: Callable[[str], Dataset]) -> list[
             read,
         )
         apart = [f"{field} {value}" for field, value in mine.items() if any(other[field] != value for other in words)]
-        found.append(replace(section, name=", ".join([data.name, *apart])))
-    if found and (mended := store.mended(data.fingerprint)):
-        found[-1] = replace(found[-1], mended=mended[-1])
+        mended = [each for each in store.mended(data.fingerprint) if each.kind == kind_of(*kind)]
+        found.append(replace(section, name=", ".join([data.name, *apart]), mended=mended[-1] if mended else None))
     return found
 
 

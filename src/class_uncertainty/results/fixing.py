@@ -8,23 +8,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from class_uncertainty.data import Dataset
+import numpy as np
+
+from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Asked, Diverged, Estimate
 from class_uncertainty.methods import Method
 from class_uncertainty.remedies.calibration import judge
 from class_uncertainty.remedies.diagnosis import Mended, Side, findings, side, suspects
-from class_uncertainty.remedies.table import REMEDIES
-from class_uncertainty.results.remedied import Lost, Ward, remedied, said
-from class_uncertainty.results.runs import measured, network_key, unmeasured
+from class_uncertainty.remedies.table import REMEDIES, Remedy
+from class_uncertainty.results.remedied import Lost, Ward, remedied
+from class_uncertainty.results.runs import measured, unmeasured
 from class_uncertainty.results.store import Store
-from class_uncertainty.training import DISTIL, Lane, Recipe, default_recipe
+from class_uncertainty.training import DISTIL, Lane, Recipe, Teaching, default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.folds import FOLDS
-from class_uncertainty.training.keys import key_of
+from class_uncertainty.training.keys import key_of, kind_of
+from class_uncertainty.training.loop import default_device
 from class_uncertainty.training.networks import Classifier
 from class_uncertainty.training.recipe import is_whole
 
+NAIVE = Remedy("one naive network", adjusts=False, together=1)
 RATES = (1.0, 4.0)  # of the recipe's learning rate: what is tried where nothing else is asked for
 
 
@@ -51,7 +55,7 @@ class Fix:
 
 
 def fix(
-    dataset: Dataset,
+    dataset: Dataset | Data,
     members: int = 5,
     recipe: Recipe | None = None,
     *,
@@ -65,10 +69,13 @@ def fix(
     Before and after are judged on the test split, or without one by folds; nothing is chosen on them. What a `store` has is not trained
     again. `options` go to fit(); "watch", given a number of lanes, says how training is looked at.
     """
+    dataset = Dataset("data", dataset) if isinstance(dataset, Data) else dataset
     if not is_whole(seeds) or seeds < 1:
         raise InputError(f"seeds is {seeds!r}: it must be a whole number from 1.")
     if isinstance(folder := options.get("checkpoints"), str | Path):
         options["checkpoints"] = Checkpoints(folder)
+    if options.get("budget") and store is None:
+        raise InputError("a budget is given and no store: what has been trained would be lost when it is spent, so give one.")
     deadline = time.monotonic() + options["budget"] if options.get("budget") else None
 
     def now() -> dict[str, Any]:
@@ -96,7 +103,7 @@ def choose(
     with watch(todo) if watch and todo else nullcontext() as progress:
         found = measured(store, dataset, recipe, asked, progress=progress, **given)
     wards = [
-        Ward(store, dataset, recipe, members, each.lr, recipe.lr, estimate, options=options)
+        Ward(store, dataset, recipe, members, each.lr, estimate, options=options)
         for each, estimate in zip(asked, found, strict=True)
         if isinstance(estimate, Estimate)
     ]
@@ -108,7 +115,7 @@ def choose(
 
 def _unseen_error(ward: Ward) -> float:
     assert ward.estimate is not None
-    return judge(ward.adjustment(ward.estimate.probabilities[0]), ward.estimate.labels).class_mean_error
+    return judge(ward.adjustment()(ward.estimate.probabilities[0]), ward.estimate.labels).class_mean_error
 
 
 def mend(ward: Ward, seeds: int, rates: int) -> Fix:
@@ -117,31 +124,35 @@ def mend(ward: Ward, seeds: int, rates: int) -> Fix:
     assert estimate is not None
     counts, numbers = dataset.train.counts, range(seeds)
     teachers = ward.naive(range(ward.members))
-    ward.fit(teachers)  # the naive seeds too, for the most part
-    before = side(ward.said(ward.naive(numbers)), labels, counts)
     remedied(ward, DISTIL, numbers)  # its results, beside those of methods
-    after = side(said(ward, REMEDIES[DISTIL], numbers), labels, counts)
-    (student,) = ward.students([0])
-    fitted = ward.fit([student], teachers)
-    module = fitted.plain(Lane(Method(scale=1 / ward.adjustment.temperature)), fitted.states[0])
-    judged = f"judged on {len(labels):,} test examples" if dataset.test else f"judged by {FOLDS} folds"
+    after = side(ward.said(REMEDIES[DISTIL], numbers), labels, counts)
+    ward.prepare(NAIVE, numbers)
+    before = side(ward.said(NAIVE, numbers), labels, counts)
+    fitted = ward.fit(ward.students(numbers), teachers)
+    best = int(np.argmin([result.loss for result in fitted.results]))  # all have learnt the same: by no test data
+    module = fitted.plain(Lane(Method(scale=1 / ward.adjustment().temperature)), fitted.states[best])
+    judged = f"judged on {len(labels):,} test examples"
+    if dataset.test is None:
+        judged = f"judged by {FOLDS} folds, τ chosen without the judged one, the learning rate on all"
     mended = Mended(
         data=dataset.name,
         method=DISTIL,
         seeds=seeds,
         classes=tuple(dataset.classes),
         counts=tuple(map(int, counts)),
-        tau=ward.adjustment.tau,
-        temperature=student.teaching.temperature if student.teaching else 1.0,
+        tau=ward.adjustment().tau,
+        temperature=Teaching().temperature,
         cost=rates * ward.members + REMEDIES[DISTIL].trainings(ward.members),
         teachers=f"{ward.members} naive networks as teachers",
         before=before,
         after=after,
         findings=tuple(findings(dataset.classes, counts, before.means, before.confusion, estimate.raw)),
         suspects=tuple(suspects(estimate.probabilities, estimate.labels, dataset.train)),
-        note=f"The teachers' learning rate {ward.lr or ward.recipe.lr:g} and τ were chosen out-of-fold; {judged}.",
+        kind=kind_of(ward.recipe, default_device()),
+        note=f"Before and the teachers: learning rate {ward.lr or ward.recipe.lr:g}, which like τ was chosen out-of-fold; {judged}. "
+        f"The network that is kept is the student of seed {best}, the one with the lowest training loss.",
     )
-    key = key_of("mended", seeds, ward.members, network_key(dataset, student, ward.recipe, None), dataset.fingerprint)
+    key = key_of("mended", seeds, fitted.keys, dataset.fingerprint)
     ward.store.add_mended(key, dataset.fingerprint, mended)
     return Fix(module, mended, estimate, ward.lr or ward.recipe.lr)
 

@@ -113,7 +113,8 @@ def trained(
     **options: Any,
 ) -> Fit:
     """The lanes with their weights, from the store or trained now; `options` go to fit(), and "watch" says how it is looked at."""
-    watch, keys = options.pop("watch", None), [network_key(dataset, lane, recipe, stats, teachers) for lane in lanes]
+    whose = teachers.keys if teachers else ()
+    watch, keys = options.pop("watch", None), [network_key(dataset, lane, recipe, stats, whose) for lane in lanes]
     todo = {key: lane for key, lane in zip(keys, lanes, strict=True) if not store.has_network(key)}
     if todo:
         names = list(todo)
@@ -125,8 +126,9 @@ def trained(
                 store.add(_key(dataset, lane, recipe, stats), dataset.fingerprint, _result(end))
 
         with watch(len(todo)) if watch else nullcontext() as progress:
-            fit(dataset.train, list(todo.values()), recipe=recipe, stats=stats, teachers=teachers, done=done, progress=progress, **options)
-        forget(options.get("checkpoints"), dataset, list(todo.values()), recipe, stats, teachers=teachers)
+            more: dict[str, Any] = {"stats": stats, "teachers": teachers, "test": dataset.test, "done": done, "progress": progress}
+            fit(dataset.train, list(todo.values()), recipe=recipe, **more, **options)
+    forget(options.get("checkpoints"), dataset, lanes, recipe, stats, teachers=teachers)
     found = [kept for key in keys if (kept := store.get_network(key))]
     device, train = default_device(), dataset.train
     return Fit(
@@ -144,10 +146,10 @@ def trained(
     )
 
 
-def network_key(dataset: Dataset, lane: Lane, recipe: Recipe, stats: Stats | None, teachers: Fit | None = None) -> str:
+def network_key(dataset: Dataset, lane: Lane, recipe: Recipe, stats: Stats | None, teachers: Sequence[str] = ()) -> str:
     """Of a network: it depends on what it was trained on, not on what it was judged on."""
     known = Stats.of(dataset.train.counts, stats)
-    return lane_key(dataset.train.fingerprint, lane, recipe, known, default_device(), teachers.keys if teachers else ())
+    return lane_key(dataset.train.fingerprint, lane, recipe, known, default_device(), teachers)
 
 
 def _keep(store: Store, dataset: Dataset, lane: Lane, recipe: Recipe, end: End) -> None:

@@ -146,17 +146,21 @@ class Store:
         """A trained lane with its weights: what teaches, or is averaged, later."""
         from safetensors.torch import save
 
-        self._write("INSERT OR REPLACE INTO networks VALUES (?, ?, ?)", key, json.dumps(dataclasses.asdict(result)), save(state))
+        self._write("INSERT OR IGNORE INTO networks VALUES (?, ?, ?)", key, json.dumps(dataclasses.asdict(result)), save(state))
 
     def has_network(self, key: str) -> bool:
         return bool(self._read("SELECT 1 FROM networks WHERE key = ?", key))
 
     def get_network(self, key: str) -> "tuple[Result, State] | None":
+        from safetensors import SafetensorError
         from safetensors.torch import load
 
         for document, blob in self._read("SELECT result, state FROM networks WHERE key = ?", key):
             with self._faults():
-                return _result(json.loads(document)), load(blob)
+                try:
+                    return _result(json.loads(document)), load(blob)
+                except SafetensorError as error:
+                    raise ValueError(error) from error
         return None
 
     def add_mended(self, key: str, data: str, mended: Mended) -> None:

@@ -234,8 +234,9 @@ class Program:
             if not self.stack.kernels:
                 raise
             _failed["kernels"] = True
-            self.stack.kernels = False
-            self.stack.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            for stack in (self.stack, *([self.teachers.stack] if self.teachers and self.teachers.stack.kernels else [])):
+                stack.kernels = False
+                stack.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             fallback("our own kernels do not compile here", error)
             self._warm_up()
         graph = torch.cuda.CUDAGraph()

@@ -46,5 +46,10 @@ def _plans(method: Method, recipe: Recipe, counts: tuple[float, ...], uncertaint
     return digest.hexdigest()
 
 
+def kind_of(recipe: Recipe, device: str) -> str:
+    """What was trained alike, and so can be shown together."""
+    return key_of(dataclasses.asdict(recipe), device)
+
+
 def key_of(*parts: Any) -> str:
     return hashlib.sha256(json.dumps([ENGINE, *parts]).encode()).hexdigest()[:32]

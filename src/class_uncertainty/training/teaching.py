@@ -82,7 +82,7 @@ def check_teachers(train: Data, lanes: Sequence[Lane], fitted: "Fit | None") -> 
     students = [lane for lane in lanes if lane.teaching]
     if not students:
         return
-    if fitted is None or not fitted.states:
+    if not getattr(fitted, "states", None) or fitted is None:
         raise InputError(f"lane {students[0].name!r} learns from teachers, and there are none: give fit() a Fit as `teachers`.")
     if fitted.classes != train.classes:
         both = f"{len(fitted.classes)} classes and the data have {len(train.classes)}"
@@ -93,8 +93,12 @@ def check_teachers(train: Data, lanes: Sequence[Lane], fitted: "Fit | None") -> 
         raise InputError("the teachers were trained on other data: a student learns from networks of the same training examples.")
     if any(lane.value.head == "rbf" for lane in fitted.lanes):
         raise InputError("a teacher is a DUQ network, whose kernels are no distribution over the classes: give others.")
+    if lost := next((result for result in fitted.results if result.diverged is not None), None):
+        raise InputError(f"the teacher of seed {lost.seed} diverged in epoch {lost.diverged}: it has nothing to teach.")
     for lane in students:
         assert lane.teaching is not None
+        if lane.fold and any(fitted.lanes[i].fold != lane.fold for i in lane.teaching.teachers or range(len(fitted.lanes))):
+            raise InputError(f"a student leaves out fold {lane.fold}, and a teacher has seen it: all must leave it out.")
         who = lane.teaching.teachers or range(len(fitted.lanes))
         if outside := [i for i in who if i >= len(fitted.lanes)]:
             raise InputError(f"teacher {outside[0]} is asked for, and there are {len(fitted.lanes)}: they count from 0.")
