@@ -193,3 +193,39 @@ def test_teachers_are_checked(members: cu.Fit, train: cu.Data, digits: cu.Datase
     refused("teacher 7 is asked for, and there are 5", student(teachers=(7,)), train, members)
     refused("some were seen by all", student(unseen=True, teachers=(0, 2, 3)), train, members)
     refused("some were seen by all", student(unseen=True), train, members.take([0, 1, 2]))
+
+
+def test_teachers_look_at_the_very_images_of_their_students(members: cu.Fit, train: cu.Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And know which ones they are: `unseen` goes by that."""
+    told, targets = [], Teachers.targets
+
+    def spied(self: Teachers, x: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+        told.append((x.clone(), chosen.clone()))
+        return targets(self, x, chosen)
+
+    monkeypatch.setattr(Teachers, "targets", spied)
+    cu.fit(train, [student(0), student(1)], recipe=dataclasses.replace(RECIPE, crop=0, epochs=1), teachers=members, device="cpu")
+    for x, chosen in told:
+        assert torch.equal(x, members.standardise(torch.from_numpy(train.inputs[chosen.numpy()])))
+    assert len(np.unique(np.concatenate([chosen.numpy() for _, chosen in told]))) == sum(len(x) for x, _ in told)
+
+
+def test_costs_count_what_is_seen(members: cu.Fit, train: cu.Data) -> None:
+    """A pass forward is a third of a step: a frozen body's, and a teacher's. DUQ's steps count three."""
+    recipe = dataclasses.replace(RECIPE, epochs=20)
+    lanes = [cu.Lane(name) for name in ("naive", "2s-cb-rs", "crt", "duq")] + [student()]
+    costs = [result.cost for result in cu.fit(train, lanes, recipe=recipe, teachers=members, device="cpu").results]
+    assert costs == pytest.approx([1, 1, 1 + 0.15 / 3, 3, 1 + 5 / 3])
+
+
+def test_a_teacher_that_has_seen_the_fold_or_diverged_is_refused(members: cu.Fit, train: cu.Data) -> None:
+    taught = cu.Teaching(teachers=(2,))
+    fine = cu.Lane("naive", fold=(0, 3), teaching=taught)
+    cu.fit(train, [fine], recipe=RECIPE, teachers=members, device="cpu")
+    with pytest.raises(cu.InputError, match=r"leaves out fold \(1, 3\), and a teacher has seen it"):
+        cu.fit(train, [dataclasses.replace(fine, fold=(1, 3))], recipe=RECIPE, teachers=members, device="cpu")
+    lost = dataclasses.replace(members, results=[dataclasses.replace(result, diverged=1) for result in members.results])
+    with pytest.raises(cu.InputError, match="diverged in epoch 1: it has nothing to teach"):
+        cu.fit(train, [student()], recipe=RECIPE, teachers=lost, device="cpu")
+    with pytest.raises(cu.InputError, match="there are none"):
+        cu.fit(train, [student()], recipe=RECIPE, teachers=[members.module(0)], device="cpu")
