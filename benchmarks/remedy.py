@@ -16,7 +16,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.utils import Bunch
 
 import class_uncertainty as cu
-from class_uncertainty.estimation import Asked
+from class_uncertainty.estimation import Asked, read_by
 from class_uncertainty.metrics import evaluate
 from class_uncertainty.remedies import combined
 from class_uncertainty.results import Store
@@ -46,7 +46,8 @@ RATES = (0.1, 0.2)  # of students, beside RATE
 def ablation(data: str, root: Path | None, store: Path, seeds: int, recipe_name: str, epochs: int | None, budget: float | None) -> None:
     dataset = cu.load(data, root=root)
     recipe = default_recipe(dataset.train, recipe_name, epochs=epochs)
-    assert dataset.test is not None
+    test = dataset.test
+    assert test is not None
     members = [cu.Lane("naive", seed, RATE) for seed in range(MOST)]
     members += [cu.Lane("naive", 0, RATE, fold=(k, FOLDS)) for k in range(FOLDS)]
     students = {
@@ -59,19 +60,19 @@ def ablation(data: str, root: Path | None, store: Path, seeds: int, recipe_name:
         return deadline and max(deadline - time.monotonic(), 1e-3)
 
     def error(p: np.ndarray) -> float:
-        return evaluate(p, dataset.test.labels, dataset.train.counts).class_mean_error
+        return evaluate(p, test.labels, dataset.train.counts).class_mean_error
 
     with Store(store) as kept:
         running = Checkpoints(f"{store}.running")
         teachers = trained(kept, dataset, members, recipe, checkpoints=running, budget=left())
-        p = teachers.probabilities(dataset.test)
+        p = teachers.probabilities(test)
         for name, some in (("one", p[:1]), ("five", p[:5]), ("eight", p[:MOST]), ("out-of-fold", p[MOST:])):
             for mean in ("geometric", "arithmetic"):
                 said = [error(cu.adjust(combined(some, mean), dataset.train.counts, tau)) for tau in (0.0, 0.5, 1.0, 1.25, 1.5)]
                 print(f"{name}, {mean}: error at tau 0, 0.5, 1, 1.25, 1.5: {', '.join(f'{e:.2f}' for e in said)}", flush=True)
         lanes = [lane for some in students.values() for lane in some]
         taught = trained(kept, dataset, lanes, recipe, teachers=teachers, checkpoints=running, budget=left())
-        errors = [error(said) for said in taught.probabilities(dataset.test)]
+        errors = [error(said) for said in taught.probabilities(test)]
         for i, name in enumerate(students):
             mine = errors[i * seeds : (i + 1) * seeds]
             print(f"{name}: {np.mean(mine):.2f}" + (f" ± {np.std(mine, ddof=1):.2f}" if seeds > 1 else ""), flush=True)
@@ -88,8 +89,8 @@ def small(folder: Path) -> None:
         dataset, recipe = cu.Dataset(name, data), default_recipe(data)
         with Store(folder / f"{name.replace(':', '-')}.sqlite") as kept:
             (found,) = measured(kept, dataset, recipe, [Asked("out-of-fold", 5, lr=4 * recipe.lr)])
-            ward = Ward(kept, dataset, recipe, lr=4 * recipe.lr, estimate=found)
-            said = {"naive": [], "taught": []}
+            ward = Ward(kept, dataset, recipe, lr=4 * recipe.lr, estimate=read_by(found, None))
+            said: dict[str, list[np.ndarray]] = {"naive": [], "taught": []}
             for fold in ward.folds:
                 members = [replace(lane, fold=fold) for lane in ward.naive(range(5))]
                 tau = ward.adjustment(fold).tau
