@@ -243,3 +243,11 @@ def test_a_name_that_is_not_unicode_is_drawn(tmp_path):
     odd = replace(TEN, classes=("a\udcff", *TEN.classes[1:]))
     report.write([Section("x", (), (), 0, mended=odd)], tmp_path / "report.html")
     assert "a?" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_class_that_was_found_wrong_is_in_the_table_though_it_did_not_change():
+    """Of the classes that stay as they are, no other is."""
+    same = replace(TEN, after=TEN.before)
+    shown = [line for line in mended.lines(same) if re.match(r"\s*class \d+ ", line)]
+    assert len(shown) == 1
+    assert shown[0].split()[:3] == ["class", "1", str(TEN.counts[1])]

@@ -229,14 +229,16 @@ def _width(suspect: Suspect) -> int:
 
 
 def lines(mended: Mended) -> list[str]:
-    """For a terminal: the findings, then the classes that changed most to each side, and the means."""
+    """For a terminal: the findings, then the classes that changed most to each side, those that were found wrong, and the means."""
     from rich.console import Console
 
     from class_uncertainty.reporting import terminal
 
     ordered = sorted(changes(mended), key=lambda row: row.change)
+    wrong = {each.label for each in mended.findings}
+    still = [row for row in ordered if row.change == 0 and row.name in wrong]
     fell, rose = [row for row in ordered if row.change < 0][:LISTED], [row for row in ordered if row.change > 0][-LISTED:]
-    cells = [(row.name, f"{row.count}", f"{row.before:.1f}", f"{row.after:.1f}", f"{row.change:+.1f}") for row in (*fell, *rose)]
+    cells = [(row.name, f"{row.count}", f"{row.before:.1f}", f"{row.after:.1f}", f"{row.change:+.1f}") for row in (*fell, *still, *rose)]
     cells += [(what, "", before, after, "") for what, before, after in _facts(mended)]
     stream = io.StringIO()
     out = Console(file=stream, width=terminal.console().width, highlight=False)
