@@ -11,6 +11,7 @@ import class_uncertainty as cu
 from class_uncertainty.estimation import Asked
 from class_uncertainty.metrics import evaluate
 from class_uncertainty.remedies.calibration import fit_adjustment, judge
+from class_uncertainty.remedies.diagnosis import findings, suspects
 from class_uncertainty.results import Store
 from class_uncertainty.results.fixing import fix
 from class_uncertainty.results.runs import measured
@@ -75,6 +76,18 @@ def test_it_goes_on_and_ends_the_same(tmp_path: Path, fixed, digits: cu.Dataset,
     assert found.mended == whole.mended
     for name, value in found.module.state_dict().items():
         assert torch.equal(value, whole.module.state_dict()[name])
+
+
+def test_findings_are_of_before_and_suspects_of_what_was_not_seen(fixed, digits: cu.Dataset) -> None:
+    _, found = fixed
+    train, mended = digits.train, found.mended
+    unseen = found.estimate.probabilities
+    assert mended.suspects == tuple(suspects(unseen, train.labels, train))
+    told = {
+        each: findings(digits.classes, train.counts, each.means, each.confusion, found.estimate.raw) for each in (found.before, found.after)
+    }
+    assert mended.findings == tuple(told[found.before])
+    assert told[found.before] != told[found.after]  # or this would not tell them apart
 
 
 def test_it_is_stored_for_the_report(fixed, digits: cu.Dataset) -> None:

@@ -229,3 +229,21 @@ def test_a_teacher_that_has_seen_the_fold_or_diverged_is_refused(members: cu.Fit
         cu.fit(train, [student()], recipe=RECIPE, teachers=lost, device="cpu")
     with pytest.raises(cu.InputError, match="there are none"):
         cu.fit(train, [student()], recipe=RECIPE, teachers=[members.module(0)], device="cpu")
+
+
+def test_labels_of_mixed_images_are_mixed(members: cu.Fit, train: cu.Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a student with mixup and labels: both labels of a pair come into its loss."""
+    asked, loss = [], Teachers.loss
+
+    def spied(self: Teachers, z: torch.Tensor, targets: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        asked.append(labels.clone())
+        return loss(self, z, targets, labels)
+
+    monkeypatch.setattr(Teachers, "loss", spied)
+    lane = cu.Lane("naive+mixup", teaching=cu.Teaching(hard=0.5))
+    cu.fit(train, [lane], recipe=dataclasses.replace(RECIPE, epochs=1), teachers=members, device="cpu")
+    own, partners = asked[::2], asked[1::2]
+    assert len(own) == len(partners) > 2
+    for a, b in zip(own, partners, strict=True):
+        assert not torch.equal(a, b)
+        assert torch.equal(a.sort(dim=1).values, b.sort(dim=1).values)  # the same examples in another order
