@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from class_uncertainty.errors import InputError
 from class_uncertainty.options import BUDGET, DATA, EPOCHS, JSON, PROFILE, RECIPE, ROOT, RUNS, SAVE, STORE, asked_for, split
 from class_uncertainty.text import seconds
 
@@ -17,7 +16,7 @@ def fix(
     data: DATA,
     members: Annotated[int, typer.Option("--members", help="Folds that measure, and networks that teach.")] = 5,
     save: SAVE = None,
-    seeds: Annotated[int, typer.Option("--seeds", help="Networks before and after, for the ±; the first is saved.")] = 3,
+    seeds: Annotated[int, typer.Option("--seeds", help="Networks before and after, for the ±; the one that learnt best is saved.")] = 3,
     lrs: Annotated[
         str | None,
         typer.Option("--lrs", help="Learning rates to choose from; the recipe's and four times it if not given.", show_default=False),
@@ -50,9 +49,7 @@ def fix(
         dataset, chosen = now.prepare(data, epochs, recipe)
         check_writable(page)
         if save:
-            now.check_savable(save)
-            if page.with_suffix("").resolve() == save.with_suffix("").resolve() and page.suffix in (".safetensors", ".json"):
-                raise InputError(f"--report is {page}, which --save {save} writes: give it another name.")
+            now.check_savable(save, page)
         mended, document, files = now.fix(dataset, chosen, members, seeds, rates, save)
         files += now.report(data, page)
         now.show_fix(mended)

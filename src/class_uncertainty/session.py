@@ -17,7 +17,7 @@ from class_uncertainty.estimation import Asked, Diverged, Estimate, read_by
 from class_uncertainty.files import check_writable, make_folder
 from class_uncertainty.measures import SCORES
 from class_uncertainty.remedies.diagnosis import Mended
-from class_uncertainty.remedies.table import Remedy, remedy_named
+from class_uncertainty.remedies.table import remedy_named
 from class_uncertainty.reporting import live, terminal
 from class_uncertainty.reporting.comparison import EstimatorRow, estimator_rows
 from class_uncertainty.reporting.tables import class_rows, duplicated, judged, method_rows, spearman
@@ -26,9 +26,6 @@ from class_uncertainty.training import Lane, Recipe, Result, default_recipe
 
 if TYPE_CHECKING:
     from class_uncertainty.training.checkpoints import Checkpoints
-
-
-ONE = Remedy("one network of a method", adjusts=False, together=1)
 
 
 class Session:
@@ -167,11 +164,12 @@ class Session:
         rows = method_rows(results, found.cost if found else 0.0)
         dearest, names = max(row.cost for row in rows), []
         for row in rows:
-            single = (remedy_named(row.method) or ONE).together == 1
-            own = next(result.cost for result in results if result.method == row.method) if single else row.cost
-            own = 1.0 if row.method == "adjusted" else own
+            remedy = remedy_named(row.method)
+            if remedy and remedy.together != 1:  # several networks already
+                continue
+            own = remedy.trainings(0) if remedy else next(result.cost for result in results if result.method == row.method)
             number = int((dearest - (row.cost - own)) / own + 1e-9)
-            if single and number > 1:
+            if number > 1:
                 names.append(f"{row.method}*{number}")
         return [name for name in dict.fromkeys(names) if name not in {row.method for row in rows}]
 
@@ -247,10 +245,13 @@ class Session:
         about |= {"estimator": found.estimator if found else None, "score": found.score if found else None}
         return about | {"methods": [asdict(row) for row in rows]}
 
-    def check_savable(self, save: Path) -> None:
-        from class_uncertainty.training.saving import check_savable
+    def check_savable(self, save: Path, page: Path | None = None) -> None:
+        """Also that the page is none of the files."""
+        from class_uncertainty.training.saving import check_savable, files_of
 
         check_savable(save)
+        if page and page.resolve() in [file.resolve() for file in files_of(save)]:
+            raise InputError(f"--report is {page}, which --save {save} writes: give it another name.")
 
     def train(self, dataset: Dataset, recipe: Recipe, found: Estimate | None, lane: Lane, save: Path | None) -> tuple[Result, list[Path]]:
         """One lane, trained anew since the store keeps no weights -> (its result, the files written)."""

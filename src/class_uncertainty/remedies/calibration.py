@@ -10,7 +10,7 @@ from class_uncertainty.data import stratified
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.stats import Vector
 from class_uncertainty.metrics import calibration_error
-from class_uncertainty.remedies.adjust import Adjustment, badness, best_tau, check_judged, check_prior, logarithms, losses
+from class_uncertainty.remedies.adjust import Adjustment, badness, best_tau, check_judged, check_prior, class_weights, logarithms, losses
 
 SHRINKAGE = (np.inf, 100.0, 30.0, 10.0, 3.0, 1.0)  # lambda, from no bias of its own to nearly free
 FOLDS = 5  # within the unseen examples, to choose lambda
@@ -74,7 +74,7 @@ def _biases(logits: Logits, labels: Labels, towards: Vector) -> list[Vector]:
 
     classes, rows = len(towards), np.arange(len(labels))
     per_class = np.bincount(labels, minlength=classes)
-    weight = 1 / (np.count_nonzero(per_class) * per_class[labels])  # (N,)
+    weight = class_weights(labels)
     of_class = np.bincount(labels, weights=weight, minlength=classes)
 
     def loss(b: Vector, pull: Vector) -> tuple[float, Vector]:

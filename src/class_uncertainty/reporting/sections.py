@@ -40,6 +40,7 @@ def _of_data(store: Store, data: Known, read: Callable[[str], Dataset]) -> list[
     """A section for each recipe and device: only what was trained alike is compared."""
     results = [result for result in store.results(data.fingerprint) if result.fold is None]
     estimates = store.estimates(data.fingerprint)
+    mended = {each.kind: each for each in store.mended(data.fingerprint)}  # the last of each
     kinds = list(dict.fromkeys(_kind(result) for result in results))
     words = [asdict(recipe) | {"device": device} for recipe, device in kinds]
     found = []
@@ -51,8 +52,7 @@ def _of_data(store: Store, data: Known, read: Callable[[str], Dataset]) -> list[
             read,
         )
         apart = [f"{field} {value}" for field, value in mine.items() if any(other[field] != value for other in words)]
-        mended = [each for each in store.mended(data.fingerprint) if each.kind == kind_of(*kind)]
-        found.append(replace(section, name=", ".join([data.name, *apart]), mended=mended[-1] if mended else None))
+        found.append(replace(section, name=", ".join([data.name, *apart]), mended=mended.get(kind_of(*kind))))
     return found
 
 

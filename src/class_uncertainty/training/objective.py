@@ -55,5 +55,9 @@ class Knobs:
     def padded(self, z: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, int]:
         """To 32 examples or a multiple, and how many there are: torch computes exp and log of a tensor's last few numbers otherwise than of
         the rest, and the last lane of a stack must not be the one that holds them."""
-        more = -z.shape[1] % 32
-        return F.pad(z, (0, 0, 0, more)), F.pad(labels, (0, more)), z.shape[1]
+        return whole(z), F.pad(labels, (0, -z.shape[1] % 32)), z.shape[1]
+
+
+def whole(values: Tensor) -> Tensor:
+    """(..., B, C) with B filled up to 32 or a multiple: see Knobs.padded."""
+    return F.pad(values, (0, 0, 0, -values.shape[-2] % 32))

@@ -11,7 +11,7 @@ from class_uncertainty.training.networks import Classifier
 FORMAT = 1
 
 
-def _files(path: str | Path) -> tuple[Path, Path]:
+def files_of(path: str | Path) -> tuple[Path, Path]:
     """(weights, description) for 'model', 'model.safetensors' or 'model.json'."""
     path = Path(path)
     if not path.name:
@@ -24,7 +24,7 @@ def check_savable(path: str | Path) -> None:
     """Say before hours of training, not after, that nothing can be written there."""
     if Path(path).is_dir():
         raise InputError(f"{path} is a folder: give the name of a network in it, as in {Path(path) / 'model'}.")
-    for file in _files(path):
+    for file in files_of(path):
         check_writable(file)
 
 
@@ -32,7 +32,7 @@ def save(module: Classifier, path: str | Path, about: dict[str, Any]) -> tuple[P
     """Write both files, whole or not at all. `about` is kept for the reader."""
     from safetensors.torch import save as to_bytes
 
-    weights, description = _files(path)
+    weights, description = files_of(path)
     statistics = {name: value.flatten().tolist() for name, value in module.preprocess.named_buffers()}
     document = {"format": FORMAT, **module.rebuild, "preprocessing": statistics, "about": about}
     write_whole(weights, to_bytes(module.state_dict()))
@@ -45,7 +45,7 @@ def restore(path: str | Path) -> Classifier:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    weights, description = _files(path)
+    weights, description = files_of(path)
     for file in (weights, description):
         if not file.is_file():
             raise InputError(f"{file} does not exist: a saved network is a .safetensors and a .json file of one name.")

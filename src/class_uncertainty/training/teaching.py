@@ -1,7 +1,6 @@
 """Distillation: students learn, on the very images they see, what trained networks say of them once that is adjusted for the counts."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -11,19 +10,18 @@ from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError
 from class_uncertainty.methods import losses
 from class_uncertainty.training.engine import precision, settle
+from class_uncertainty.training.fitted import Fit
 from class_uncertainty.training.folds import held_out
+from class_uncertainty.training.objective import whole
 from class_uncertainty.training.recipe import Lane
 from class_uncertainty.training.stack import stacked
 from class_uncertainty.training.stages import staged
-
-if TYPE_CHECKING:
-    from class_uncertainty.training.fitted import Fit
 
 
 class Teachers:
     """Networks that run stacked, forward only, inside the step of their students; all students see the same images."""
 
-    def __init__(self, fitted: "Fit", train: Data, students: Sequence[Lane]) -> None:
+    def __init__(self, fitted: Fit, train: Data, students: Sequence[Lane]) -> None:
         lanes = [staged(lane, fitted.recipe, len(lane.value.then)) for lane in fitted.lanes]
         device, teaching = fitted.device, [lane.teaching for lane in students if lane.teaching]
         stack = stacked(fitted.recipe, fitted.shape, fitted.classes, lanes, fitted.states)
@@ -50,8 +48,8 @@ class Teachers:
         """softmax((log p - tau log N) / T), p the mean of a student's teachers: images (B, ...), their places (B,) -> (students, B, C)."""
         with precision(self.stack):
             z = self.stack(x.repeat(1, self.stack.lanes, *[1] * (x.ndim - 2)))
-        said = _padded(self.scale * z.float()).log_softmax(dim=-1)  # (teachers, B, C)
-        size, left_out = len(x), _padded(self.left_out[:, chosen].unsqueeze(2)).squeeze(2)  # (teachers, B)
+        said = whole(self.scale * z.float()).log_softmax(dim=-1)  # (teachers, B, C)
+        size, left_out = len(x), whole(self.left_out[:, chosen].unsqueeze(2)).squeeze(2)  # (teachers, B)
         asked = self.asked.unsqueeze(2) * torch.where(self.unseen, left_out, 1.0)  # (students, teachers, B)
         share = (asked / asked.sum(dim=1, keepdim=True).clamp(min=1)).unsqueeze(3)
         geometric, arithmetic = torch.zeros(2, len(asked), *said.shape[1:], device=said.device)
@@ -66,23 +64,18 @@ class Teachers:
 
         z is to be what adjusted teachers say, so that the labels, which come by the counts, are met by z with the counts put back.
         """
-        size, padded = z.shape[1], _padded(z)
-        soft = self.temperature.squeeze(2).square() * losses.cross_entropy(padded / self.temperature, _padded(targets))
-        own = _padded(F.one_hot(labels, z.shape[-1]).to(z.dtype))
+        size, padded = z.shape[1], whole(z)
+        soft = self.temperature.squeeze(2).square() * losses.cross_entropy(padded / self.temperature, whole(targets))
+        own = whole(F.one_hot(labels, z.shape[-1]).to(z.dtype))
         return ((1 - self.hard) * soft + self.hard * losses.cross_entropy(padded + self.shift, own))[:, :size]
 
 
-def _padded(values: Tensor) -> Tensor:
-    """(..., B, C) to 32 examples or a multiple, as Knobs.padded and for its reason."""
-    return F.pad(values, (0, 0, 0, -values.shape[-2] % 32))
-
-
-def check_teachers(train: Data, lanes: Sequence[Lane], fitted: "Fit | None") -> None:
+def check_teachers(train: Data, lanes: Sequence[Lane], fitted: Fit | None) -> None:
     """Say before the training that nobody teaches, or who cannot."""
     students = [lane for lane in lanes if lane.teaching]
     if not students:
         return
-    if not getattr(fitted, "states", None) or fitted is None:
+    if not isinstance(fitted, Fit) or not fitted.states:
         raise InputError(f"lane {students[0].name!r} learns from teachers, and there are none: give fit() a Fit as `teachers`.")
     if fitted.classes != train.classes:
         both = f"{len(fitted.classes)} classes and the data have {len(train.classes)}"
