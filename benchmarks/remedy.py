@@ -2,7 +2,8 @@
 folds, `python benchmarks/remedy.py DATA [--root FOLDER]` for one with a test split.
 
 With DATA (cifar100-lt:50, say) members that saw everything and out-of-fold ones are trained, then students that differ in one thing from
-the first row, all of them together. What is done stays in a store; --budget 9m stops cleanly, and the same command goes on.
+the first row, all of them together; --rows "first,T 1" takes some. What is done stays in a store; --budget 9m stops cleanly, and the same
+command goes on.
 """
 
 import argparse
@@ -20,30 +21,34 @@ from class_uncertainty.estimation import Asked, read_by
 from class_uncertainty.metrics import evaluate
 from class_uncertainty.remedies import combined
 from class_uncertainty.results import Store
-from class_uncertainty.results.remedied import Ward
 from class_uncertainty.results.runs import measured, trained
+from class_uncertainty.results.ward import Ward
 from class_uncertainty.text import seconds
 from class_uncertainty.training import default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints
+from class_uncertainty.training.job import Epoch
+from class_uncertainty.training.loop import default_device
 
 RATE, FOLDS, MOST = 0.4, 5, 8  # of the teachers, chosen out-of-fold; out-of-fold members; members that saw everything
-FIRST = cu.Teaching(tau=1.25, temperature=2.0, teachers=tuple(range(5)))
+FIRST = cu.Teaching(tau=1.4, temperature=2.0, teachers=tuple(range(5)))  # as `cu fix` chooses, at the recipe's rate
 UNSEEN = tuple(range(MOST, MOST + FOLDS))
 TAUGHT: dict[str, dict] = {
     "first": {},
-    **{f"tau {tau:g}": {"tau": tau} for tau in (0.0, 0.5, 1.0, 1.5)},
+    **{f"tau {tau:g}": {"tau": tau} for tau in (0.0, 0.5, 1.0, 1.25, 1.5)},
     **{f"T {t:g}": {"temperature": t} for t in (1.0, 3.0, 4.0)},
     **{f"{n} teachers": {"teachers": tuple(range(n))} for n in (1, 2, 3, 8)},
     **{f"hard {hard:g}": {"hard": hard} for hard in (0.1, 0.3, 0.5)},
-    "arithmetic, tau 1": {"mean": "arithmetic", "tau": 1.0},
+    "arithmetic tau 1": {"mean": "arithmetic", "tau": 1.0},
     "out-of-fold teachers": {"teachers": UNSEEN},
     "unseen teachers": {"teachers": UNSEEN, "unseen": True},
-    "unseen teachers, hard 0.3": {"teachers": UNSEEN, "unseen": True, "hard": 0.3},
+    "unseen teachers hard 0.3": {"teachers": UNSEEN, "unseen": True, "hard": 0.3},
 }
-RATES = (0.1, 0.2)  # of students, beside RATE
+RATES = (0.05, 0.2, RATE)  # of students, beside the recipe's
 
 
-def ablation(data: str, root: Path | None, store: Path, seeds: int, recipe_name: str, epochs: int | None, budget: float | None) -> None:
+def ablation(
+    data: str, root: Path | None, store: Path, seeds: int, recipe_name: str, epochs: int | None, budget: float | None, rows: list[str]
+) -> None:
     dataset = cu.load(data, root=root)
     recipe = default_recipe(dataset.train, recipe_name, epochs=epochs)
     test = dataset.test
@@ -51,9 +56,12 @@ def ablation(data: str, root: Path | None, store: Path, seeds: int, recipe_name:
     members = [cu.Lane("naive", seed, RATE) for seed in range(MOST)]
     members += [cu.Lane("naive", 0, RATE, fold=(k, FOLDS)) for k in range(FOLDS)]
     students = {
-        name: [cu.Lane("naive", s, RATE, teaching=replace(FIRST, **fields)) for s in range(seeds)] for name, fields in TAUGHT.items()
+        name: [cu.Lane("naive", s, recipe.lr, teaching=replace(FIRST, **fields)) for s in range(seeds)] for name, fields in TAUGHT.items()
     }
     students |= {f"learning rate {lr:g}": [cu.Lane("naive", s, lr, teaching=FIRST) for s in range(seeds)] for lr in RATES}
+    if unknown := [row for row in rows if row not in students]:
+        raise SystemExit(f"no row {unknown[0]!r}: there are {', '.join(students)}")
+    students = {name: students[name] for name in rows or students}
     deadline = time.monotonic() + budget if budget else None
 
     def left() -> float | None:
@@ -120,7 +128,8 @@ def _cut(bunch: Bunch, sizes: tuple[int, ...]) -> cu.Data:
 def cost(students: int = 8, teachers: int = 5, rounds: int = 3) -> None:
     """A student's epoch, with so many students and teachers, in plain ones: by the fastest of each."""
     rng = np.random.default_rng(0)
-    for network, shape, count, batch in (("small-conv", (1, 8, 8), 1280, 32), ("mlp", (64,), 1280, 32)):
+    on_gpu: list[tuple[str, tuple[int, ...], int, int]] = [("resnet32", (3, 32, 32), 12800, 128)] if default_device() != "cpu" else []
+    for network, shape, count, batch in on_gpu or [("small-conv", (1, 8, 8), 1280, 32), ("mlp", (64,), 1280, 32)]:
         inputs = rng.integers(0, 256, (count, *shape)).astype(np.uint8 if len(shape) > 1 else np.float32)
         data = cu.Data(inputs, np.arange(count) % 10)
         recipe = cu.Recipe(network, epochs=3, batch=batch, crop=int(len(shape) > 1))
@@ -129,9 +138,13 @@ def cost(students: int = 8, teachers: int = 5, rounds: int = 3) -> None:
         fastest = {"plain": float("inf"), "taught": float("inf")}
         for _ in range(rounds):
             for name, lanes in (("plain", plain), ("taught", [replace(lane, teaching=cu.Teaching()) for lane in plain])):
-                began = time.perf_counter()
-                cu.fit(data, lanes, recipe=recipe, teachers=members)
-                fastest[name] = min(fastest[name], time.perf_counter() - began)
+                epochs = [0.0] * recipe.epochs
+
+                def progress(news: Epoch, epochs: list[float] = epochs) -> None:
+                    epochs[news.epoch] += news.seconds  # of one stack of several
+
+                cu.fit(data, lanes, recipe=recipe, teachers=members, progress=progress)
+                fastest[name] = min(fastest[name], *epochs)
         print(f"{network}: {students} students of {teachers} teachers take {fastest['taught'] / fastest['plain']:.2f} x plain lanes")
 
 
@@ -141,6 +154,7 @@ def main() -> None:
     parser.add_argument("--root", type=Path)
     parser.add_argument("--store", type=Path, default=Path("remedy.sqlite"))
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--rows", default="", help="of students, comma separated; all if not given")
     parser.add_argument("--recipe", default="bag-of-tricks")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--budget")
@@ -153,7 +167,8 @@ def main() -> None:
             small(Path(folder))
         return
     try:
-        ablation(asked.data, asked.root, asked.store, asked.seeds, asked.recipe, asked.epochs, seconds(asked.budget))
+        rows = [row for row in asked.rows.split(",") if row]
+        ablation(asked.data, asked.root, asked.store, asked.seeds, asked.recipe, asked.epochs, seconds(asked.budget), rows)
     except cu.Unfinished as error:
         print(f"{error}; the same command goes on")
 

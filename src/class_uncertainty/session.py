@@ -143,7 +143,8 @@ class Session:
         found: Estimate | None,
     ) -> list[Result]:
         """Every remedy's results at every learning rate. tau is chosen where the estimator leaves examples out, and else 1."""
-        from class_uncertainty.results.remedied import Ward, remedied
+        from class_uncertainty.results.remedied import remedied
+        from class_uncertainty.results.ward import Ward
 
         adjusts = any(row.adjusts for name in names if (row := remedy_named(name)))
         results: list[Result] = []
@@ -193,7 +194,8 @@ class Session:
         self.say("\n".join(lines(mended)))
         if np.mean(mended.after.errors) >= np.mean(mended.before.errors):
             self.say("The class-mean error is no lower than before: keep the naive network, or a method that 'cu compare' finds better.")
-        self.say(f"{mended.note} τ = {mended.tau:g}. Cost: {mended.cost:.3g} naive trainings for the one network; the ± took more.")
+        chosen = f"τ = {mended.tau:g}, T = {mended.temperature:g}"
+        self.say(f"{mended.note} {chosen}. Cost: {mended.cost:.3g} naive trainings for the one network; the ± took more.")
         if mended.suspects:
             first = ", ".join(f"{each.index} ({each.label}: {each.guess}?)" for each in mended.suspects[:5])
             self.say(

@@ -13,7 +13,7 @@ from class_uncertainty.data import stratified
 from class_uncertainty.metrics import calibration_error, evaluate, reliability
 from class_uncertainty.remedies import calibration
 from class_uncertainty.remedies.adjust import Adjustment, best_tau
-from class_uncertainty.remedies.calibration import fit_adjustment, judge, prior_weights
+from class_uncertainty.remedies.calibration import clearly_best, fit_adjustment, judge, prior_weights
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 COUNTS = np.array([400, 120, 40, 12])
@@ -321,3 +321,32 @@ def test_refusals(change, parts):
 def test_an_adjustment_is_frozen():
     with pytest.raises(AttributeError):
         Adjustment.of(COUNTS).tau = 2
+
+
+def test_another_is_clearly_best_by_more_than_its_standard_error() -> None:
+    """Of ten examples a class: b is right where a is wrong on 2 of class 0, and wrong where a is right on 1 of class 1."""
+    labels = np.repeat([0, 1], 10)
+    right = np.eye(2)[labels]
+
+    def wrong_at(*places: int) -> np.ndarray:
+        p = right.copy()
+        p[list(places)] = p[list(places), ::-1]
+        return p
+
+    a, b, c = wrong_at(0, 1), wrong_at(10), wrong_at(0)
+    # gain of b: (2 - 1) / 20 = 0.05, standard error sqrt(3) / 20 = 0.087; of c: 1 / 20 = 0.05, standard error 1 / 20, no more than it
+    assert (
+        clearly_best([a, b], labels)
+        == clearly_best([a, c], labels)
+        == clearly_best([a, a], labels)
+        == clearly_best([right, a], labels)
+        == 0
+    )
+    assert clearly_best([a, c, right], labels) == 2  # 2 / 20 against sqrt(2) / 20
+    rare = np.array([0] * 10 + [1])  # one example of class 1 counts as much as ten of class 0, and is one example
+    many = np.eye(2)[rare]
+    worse, better = many.copy(), many.copy()
+    worse[[0, 1, 2]] = [0.0, 1.0]
+    better[10] = [1.0, 0.0]
+    assert clearly_best([better, worse], rare) == 0
+    assert clearly_best([worse, many], rare) == 1

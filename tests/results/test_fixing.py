@@ -15,7 +15,9 @@ from class_uncertainty.remedies.diagnosis import findings, suspects
 from class_uncertainty.results import Store
 from class_uncertainty.results.fixing import fix
 from class_uncertainty.results.runs import measured
+from class_uncertainty.results.ward import Ward
 from class_uncertainty.training import default_recipe, saving
+from class_uncertainty.training.folds import held_out
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +40,8 @@ def test_before_and_after_are_the_networks_own(fixed, digits: cu.Dataset, recipe
     _, found = fixed
     naive = cu.fit(digits.train, [cu.Lane("naive", s, found.lr) for s in range(3)], recipe=recipe, test=digits.test)
     assert found.before.errors == tuple(result.class_mean_error for result in naive.results[:2])
-    students = [cu.Lane("naive", s, recipe.lr, teaching=cu.Teaching(tau=found.tau)) for s in range(2)]
+    teaching = cu.Teaching(tau=found.tau, temperature=found.mended.temperature)
+    students = [cu.Lane("naive", s, recipe.lr, teaching=teaching) for s in range(2)]
     taught = cu.fit(digits.train, students, recipe=recipe, test=digits.test, teachers=naive)
     assert found.after.errors == tuple(result.class_mean_error for result in taught.results)
     with torch.no_grad():
@@ -46,19 +49,22 @@ def test_before_and_after_are_the_networks_own(fixed, digits: cu.Dataset, recipe
     best = int(np.argmin([result.loss for result in taught.results]))
     assert evaluate(p, digits.test.labels, digits.train.counts).class_mean_error == pytest.approx(found.after.errors[best])
     assert f"student of seed {best}" in found.mended.note
-    assert found.mended.cost == pytest.approx(2 * 3 + 3 + 1 + 3 / 3)
+    assert found.mended.cost == pytest.approx(2 * 3 + 2 * 3 * (1 + 1 / 3) + 3 + 1 + 3 / 3)
 
 
 def test_rate_and_tau_are_chosen_on_unseen_examples(fixed, digits: cu.Dataset, recipe: cu.Recipe) -> None:
     store, found = fixed
     asked = [Asked("out-of-fold", 3, lr=lr) for lr in (recipe.lr, 4 * recipe.lr)]
-    errors = {}
+    errors, wards = {}, {}
     for each, estimate in zip(asked, measured(store, digits, recipe, asked), strict=True):
+        wards[each.lr] = Ward(store, digits, recipe, 3, each.lr, estimate)
         adjustment = fit_adjustment(estimate.probabilities[0], estimate.labels, digits.train.counts)
         errors[each.lr] = judge(adjustment(estimate.probabilities[0]), estimate.labels).class_mean_error, adjustment
     assert found.lr == min(errors, key=lambda lr: errors[lr][0])
     assert found.tau == errors[found.lr][1].tau
-    assert found.module.scale == pytest.approx(1 / errors[found.lr][1].temperature)
+    lesson = wards[found.lr].lesson()
+    assert found.mended.temperature == lesson.teaching.temperature
+    assert found.module.scale == pytest.approx(1 / lesson.cooling)
 
 
 def test_it_goes_on_and_ends_the_same(tmp_path: Path, fixed, digits: cu.Dataset, recipe: cu.Recipe) -> None:
@@ -78,10 +84,12 @@ def test_it_goes_on_and_ends_the_same(tmp_path: Path, fixed, digits: cu.Dataset,
         assert torch.equal(value, whole.module.state_dict()[name])
 
 
-def test_findings_are_of_before_and_suspects_of_what_was_not_seen(fixed, digits: cu.Dataset) -> None:
-    _, found = fixed
+def test_findings_are_of_before_and_suspects_of_what_was_not_seen(fixed, digits: cu.Dataset, recipe: cu.Recipe) -> None:
+    """By one network at each learning rate that left the example out."""
+    store, found = fixed
     train, mended = digits.train, found.mended
-    unseen = found.estimate.probabilities
+    asked = [Asked("out-of-fold", 3, lr=lr) for lr in (recipe.lr, 4 * recipe.lr)]
+    unseen = np.concatenate([each.probabilities for each in measured(store, digits, recipe, asked)])
     assert mended.suspects == tuple(suspects(unseen, train.labels, train))
     told = {
         each: findings(digits.classes, train.counts, each.means, each.confusion, found.estimate.raw) for each in (found.before, found.after)
@@ -107,12 +115,21 @@ def test_the_saved_network_is_the_one(tmp_path: Path, fixed, digits: cu.Dataset)
 def test_a_table_without_a_test_split() -> None:
     wine = load_wine()
     kept = np.concatenate([np.flatnonzero(wine.target == c)[:n] for c, n in enumerate((59, 20, 8))])
-    dataset = cu.Dataset("wine", cu.Data(wine.data[kept].astype(np.float32), wine.target[kept], tuple(wine.target_names)))
+    labels = wine.target[kept].copy()
+    labels[3] = 1  # wrongly
+    dataset = cu.Dataset("wine", cu.Data(wine.data[kept].astype(np.float32), labels, tuple(wine.target_names)))
     found = cu.fix(dataset, 2, default_recipe(dataset.train, epochs=10), seeds=1, lrs=[0.1])
     assert found.lr == 0.1
     assert len(found.after.errors) == 1
     assert "judged by 5 folds" in found.mended.note
-    assert found.mended.cost == pytest.approx(2 + 2 + 1 + 2 / 3)
+    train, recipe = dataset.train, default_recipe(dataset.train, epochs=10)
+    unseen = np.empty((2, len(train), 3))
+    for k in range(5):
+        teachers = cu.fit(train, [cu.Lane("naive", seed, 0.1, fold=(k, 5)) for seed in range(2)], recipe=recipe)
+        out = held_out(train, (k, 5))
+        unseen[:, out] = teachers.probabilities(train.take(out))
+    assert [each.index for each in found.mended.suspects] == [each.index for each in suspects(unseen, labels, train)] == [3]
+    assert found.mended.cost == pytest.approx(2 + 2 * 2 * (1 + 1 / 3) + 2 + 1 + 2 / 3)
     assert found.module(torch.from_numpy(dataset.train.inputs)).shape == (len(kept), 3)
 
 

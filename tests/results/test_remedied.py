@@ -12,8 +12,9 @@ from class_uncertainty.metrics import evaluate
 from class_uncertainty.remedies.ensemble import combined
 from class_uncertainty.remedies.table import REMEDIES, remedy_named
 from class_uncertainty.results import Store
-from class_uncertainty.results.remedied import Ward, remedied
+from class_uncertainty.results.remedied import remedied
 from class_uncertainty.results.runs import measured, run, trained
+from class_uncertainty.results.ward import Ward
 from class_uncertainty.training import default_recipe
 from class_uncertainty.training.folds import FOLDS, held_out
 
@@ -42,6 +43,29 @@ def ward(store: Store, digits: cu.Dataset, recipe: cu.Recipe) -> Ward:
     return Ward(store, digits, recipe, members=3, estimate=found)
 
 
+def lesson_by_hand(ward: Ward, fold: tuple[int, int] | None = None) -> tuple[float, float]:
+    """(T, cooling): students of the out-of-fold members, each asked about the fold that it and its teacher left out."""
+    train, tau = ward.dataset.train, ward.adjustment().tau
+    places, parts = [], []
+    for k in range(ward.members):
+        member = cu.Lane("naive", 0, ward.lr, fold=(k, ward.members))
+        lanes = [replace(member, lr=ward.recipe.lr, teaching=cu.Teaching(tau=tau, temperature=t)) for t in (2.0, 4.0)]
+        teacher = cu.fit(train, [member], recipe=ward.recipe)
+        unseen = held_out(train, (k, ward.members))
+        parts.append(cu.fit(train, lanes, recipe=ward.recipe, teachers=teacher).probabilities(train.take(unseen)))
+        places.append(unseen)
+    asked, said = np.concatenate(places), np.concatenate(parts, axis=1).astype(np.float64)
+    kept = [i for i, place in enumerate(asked) if fold is None or place not in held_out(train, fold)]
+    labels = train.labels[asked[kept]]
+    wrong = [np.array([np.argmax(row) for row in p[kept]]) != labels for p in said]
+    gain, variance = 0.0, 0.0
+    for c in np.unique(labels):
+        less = wrong[0][labels == c].astype(float) - wrong[1][labels == c]
+        gain, variance = gain + less.mean(), variance + (less**2).sum() / len(less) ** 2
+    chosen = int(gain > variance**0.5)
+    return (2.0, 4.0)[chosen], cu.fit_adjustment(said[chosen][kept], labels, train.counts, tau=0.0).temperature
+
+
 def by_hand(ward: Ward, name: str, seed: int) -> np.ndarray:
     """What a row says of the test examples, from plain networks and the formulas."""
     test, adjustment = ward.dataset.test, ward.adjustment()
@@ -52,8 +76,9 @@ def by_hand(ward: Ward, name: str, seed: int) -> np.ndarray:
 
     if name == "distil":
         teachers = cu.fit(ward.dataset.train, [cu.Lane("naive", s) for s in range(3)], recipe=ward.recipe)
-        (p,) = said([cu.Lane("naive", seed, teaching=cu.Teaching(tau=adjustment.tau))], teachers)
-        cooled = p ** (1 / adjustment.temperature)
+        temperature, cooling = lesson_by_hand(ward)
+        (p,) = said([cu.Lane("naive", seed, teaching=cu.Teaching(tau=adjustment.tau, temperature=temperature))], teachers)
+        cooled = p ** (1 / cooling)
         return cooled / cooled.sum(axis=1, keepdims=True)
     number = {"adjusted": 1, "cb*2": 2, "adjusted*2": 2}.get(name, 3)
     p = said([cu.Lane("cb" if name == "cb*2" else "naive", seed * number + i) for i in range(number)])
@@ -78,7 +103,7 @@ def test_a_row_is_what_it_says(ward: Ward, name: str) -> None:
 
 
 COSTS = {"adjusted": 4, "ensemble": 3, "ensemble-adjusted": 6, "ensemble-arithmetic": 3, "ensemble-arithmetic-adjusted": 6}
-COSTS |= {"distil": 3 + 3 + 1 + 3 / 3, "cb*2": 2, "adjusted*2": 5}
+COSTS |= {"distil": 3 + 2 * 3 * (1 + 1 / 3) + 3 + 1 + 3 / 3, "cb*2": 2, "adjusted*2": 5}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -144,15 +169,50 @@ def test_without_a_test_split_nothing_is_judged_by_what_saw_it(tmp_path: Path, d
             mean = gmean(p, axis=0)
             if row.adjusts and not row.distils:
                 mean = mean / train.counts**chosen.tau
-            if row.adjusts:
-                mean = mean ** (1 / chosen.temperature)
-            parts.append(mean / mean.sum(axis=1, keepdims=True))
+            temperature = chosen.temperature
             if row.distils:
-                assert lanes[0].teaching == cu.Teaching(tau=chosen.tau)
+                t, temperature = lesson_by_hand(ward, fold)
+                assert lanes[0].teaching == cu.Teaching(tau=chosen.tau, temperature=t)
+            if row.adjusts:
+                mean = mean ** (1 / temperature)
+            parts.append(mean / mean.sum(axis=1, keepdims=True))
         labels = np.concatenate([train.labels[held_out(train, fold)] for fold in ward.folds])
         wanted = evaluate(np.concatenate(parts), labels, train.counts)
         assert result.class_mean_error == pytest.approx(wanted.class_mean_error)
         assert result.nll == pytest.approx(wanted.nll, rel=1e-3)
+
+
+def test_how_to_teach_is_chosen_on_what_was_tried(ward: Ward, digits: cu.Dataset) -> None:
+    """Without the judged fold; where every student diverged, as if nothing had been tried."""
+    train = digits.train
+    right = 0.9 * np.eye(10)[train.labels] + 0.01
+    wrong = np.roll(right, 1, axis=1)
+    by_folds = cu.Dataset("no-test", train)
+    places = np.arange(len(train))
+    judged = held_out(train, (1, FOLDS))
+
+    def tried(said: dict[float, np.ndarray], dataset: cu.Dataset = digits) -> Ward:
+        other = replace(ward, dataset=dataset, fitted={}, lessons={})
+        other.__dict__["tried"] = (places, said)
+        return other
+
+    chosen = tried({2.0: wrong, 4.0: right}).lesson()
+    assert (chosen.teaching.tau, chosen.teaching.temperature) == (ward.adjustment().tau, 4.0)
+    assert chosen.cooling < 0.7  # of probabilities that are always right, and say 0.91
+    better_there = wrong.copy()
+    better_there[judged] = right[judged]
+    other = tried({2.0: wrong, 4.0: better_there}, by_folds)
+    assert [other.lesson(fold).teaching.temperature for fold in ((0, FOLDS), (1, FOLDS), None)] == [4.0, 2.0, 4.0]
+    nothing = tried({}).lesson()
+    assert (nothing.teaching, nothing.cooling) == (cu.Teaching(tau=ward.adjustment().tau), ward.adjustment().temperature)
+
+
+def test_students_are_tried_on_as_many_examples_as_it_takes(ward: Ward, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """405 digits and three members: each has left 135 out."""
+    for examples, members in ((1, 1), (135, 1), (136, 2), (271, 3), (9999, 3)):
+        monkeypatch.setattr("class_uncertainty.results.ward.TRIED", examples)
+        assert ward.trials == [cu.Lane("naive", 0, ward.lr, fold=(k, 3)) for k in range(members)]
+        assert len(replace(ward, dataset=cu.Dataset("no-test", digits.train)).trials) == 3
 
 
 def test_what_is_trained_for_a_remedy_is_judged_too(tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe) -> None:
@@ -180,10 +240,10 @@ def test_one_seed_that_diverges_is_lost_alone(ward: Ward, monkeypatch: pytest.Mo
 def test_results_with_another_tau_or_other_teachers_are_others(ward: Ward) -> None:
     (mine,) = remedied(ward, "distil", [1])
     assert ward.estimate is not None
-    other = replace(ward, estimate=None, fitted={})
+    other = replace(ward, estimate=None, fitted={}, lessons={})
     (theirs,) = remedied(other, "distil", [1])
     assert (theirs.plan["tau"], theirs.cost) == (1.0, 3 + 1 + 3 / 3)
-    (two,) = remedied(replace(other, members=2, fitted={}), "distil", [1])
+    (two,) = remedied(replace(other, members=2), "distil", [1])
     assert two.plan["networks"] == 2
     assert len({repr(each.scores) for each in (mine, theirs, two)}) == 3
 

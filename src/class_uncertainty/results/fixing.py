@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError
@@ -17,12 +18,13 @@ from class_uncertainty.methods import Method
 from class_uncertainty.remedies.calibration import judge
 from class_uncertainty.remedies.diagnosis import Mended, Side, findings, side, suspects
 from class_uncertainty.remedies.table import REMEDIES, Remedy
-from class_uncertainty.results.remedied import Lost, Ward, remedied
+from class_uncertainty.results.remedied import remedied
 from class_uncertainty.results.runs import measured, unmeasured
 from class_uncertainty.results.store import Store
-from class_uncertainty.training import DISTIL, Lane, Recipe, Teaching, default_recipe
+from class_uncertainty.results.ward import Lost, Ward
+from class_uncertainty.training import DISTIL, Lane, Recipe, default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints
-from class_uncertainty.training.folds import FOLDS
+from class_uncertainty.training.folds import FOLDS, held_out
 from class_uncertainty.training.keys import key_of, kind_of
 from class_uncertainty.training.loop import default_device
 from class_uncertainty.training.networks import Classifier
@@ -85,17 +87,20 @@ def fix(
         if not isinstance(store, Store):  # without one, in a folder that goes away
             place = store or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "runs.sqlite"
             store = stack.enter_context(Store(place))
-        ward = choose(store, dataset, members, recipe or default_recipe(dataset.train), lrs, now)
+        ward, found = choose(store, dataset, members, recipe or default_recipe(dataset.train), lrs, now)
         try:
-            return mend(ward, seeds, len(lrs or RATES))
+            return mend(ward, seeds, found)
         except Lost as lost:
             raise InputError(f"{lost}: lower it.") from None
 
 
 def choose(
     store: Store, dataset: Dataset, members: int, recipe: Recipe, lrs: Sequence[float] | None, options: Callable[[], dict[str, Any]]
-) -> Ward:
-    """The ward at the learning rate whose out-of-fold members, adjusted, have the lowest class-mean error on what they never saw."""
+) -> tuple[Ward, list[Estimate | Diverged]]:
+    """The ward at the learning rate whose out-of-fold members, adjusted, have the lowest class-mean error on what they never saw.
+
+    And what was found at every learning rate.
+    """
     asked = [Asked("out-of-fold", members, lr=lr) for lr in lrs or [factor * recipe.lr for factor in RATES]]
     given = options()
     watch: Callable[[int], Any] | None = given.pop("watch", None)
@@ -110,7 +115,7 @@ def choose(
     if not wards:
         lost = next(each for each in found if isinstance(each, Diverged))
         raise InputError(f"{lost}: lower the learning rate.")
-    return min(wards, key=_unseen_error)
+    return min(wards, key=_unseen_error), found
 
 
 def _unseen_error(ward: Ward) -> float:
@@ -118,7 +123,7 @@ def _unseen_error(ward: Ward) -> float:
     return judge(ward.adjustment()(ward.estimate.probabilities[0]), ward.estimate.labels).class_mean_error
 
 
-def mend(ward: Ward, seeds: int, rates: int) -> Fix:
+def mend(ward: Ward, seeds: int, found: Sequence[Estimate | Diverged]) -> Fix:
     """Before: naive networks. After: their students'. Both of as many seeds."""
     dataset, estimate, labels = ward.dataset, ward.estimate, ward.labels
     assert estimate is not None
@@ -130,10 +135,11 @@ def mend(ward: Ward, seeds: int, rates: int) -> Fix:
     before = side(ward.said(NAIVE, numbers), labels, counts)
     fitted = ward.fit(ward.students(numbers), teachers)
     best = int(np.argmin([result.loss for result in fitted.results]))  # all have learnt the same: by no test data
-    module = fitted.plain(Lane(Method(scale=1 / ward.adjustment().temperature)), fitted.states[best])
+    lesson = ward.lesson()
+    module = fitted.plain(Lane(Method(scale=1 / lesson.cooling)), fitted.states[best])
     judged = f"judged on {len(labels):,} test examples"
     if dataset.test is None:
-        judged = f"judged by {FOLDS} folds, τ chosen without the judged one, the learning rate on all"
+        judged = f"judged by {FOLDS} folds, τ and T chosen without the judged one, the learning rate on all"
     mended = Mended(
         data=dataset.name,
         method=DISTIL,
@@ -141,20 +147,28 @@ def mend(ward: Ward, seeds: int, rates: int) -> Fix:
         classes=tuple(dataset.classes),
         counts=tuple(map(int, counts)),
         tau=ward.adjustment().tau,
-        temperature=Teaching().temperature,
-        cost=rates * ward.members + REMEDIES[DISTIL].trainings(ward.members),
+        temperature=lesson.teaching.temperature,
+        cost=len(found) * ward.members + ward.trial_cost + REMEDIES[DISTIL].trainings(ward.members),
         teachers=f"{ward.members} naive networks as teachers",
         before=before,
         after=after,
         findings=tuple(findings(dataset.classes, counts, before.means, before.confusion, estimate.raw)),
-        suspects=tuple(suspects(estimate.probabilities, estimate.labels, dataset.train)),
+        suspects=tuple(suspects(_witnesses(ward, found), estimate.labels, dataset.train)),
         kind=kind_of(ward.recipe, default_device()),
-        note=f"Before and the teachers: learning rate {ward.lr or ward.recipe.lr:g}, which like τ was chosen out-of-fold; {judged}. "
+        note=f"Before and the teachers: learning rate {ward.lr or ward.recipe.lr:g}, which like τ and T was chosen out-of-fold; {judged}. "
         f"The network that is kept is the student of seed {best}, the one with the lowest training loss.",
     )
     key = key_of("mended", seeds, fitted.keys, dataset.fingerprint)
     ward.store.add_mended(key, dataset.fingerprint, mended)
     return Fix(module, mended, estimate, ward.lr or ward.recipe.lr)
+
+
+def _witnesses(ward: Ward, found: Sequence[Estimate | Diverged]) -> NDArray[np.floating]:
+    """(T, N, C) by all networks that never saw an example: one at each learning rate, or where every fold is judged all its teachers."""
+    if ward.dataset.test:
+        return np.concatenate([each.probabilities for each in found if isinstance(each, Estimate)])
+    order = np.concatenate([held_out(ward.dataset.train, fold) for fold in ward.folds if fold])
+    return ward.said(NAIVE, range(ward.members))[:, np.argsort(order)]
 
 
 __all__ = ["Fix", "choose", "fix", "mend"]
