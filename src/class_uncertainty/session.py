@@ -197,10 +197,8 @@ class Session:
         chosen = f"τ = {mended.tau:g}, T = {mended.temperature:g}"
         self.say(f"{mended.note} {chosen}. Cost: {mended.cost:.3g} naive trainings for the one network; the ± took more.")
         if mended.suspects:
-            first = ", ".join(f"{each.index} ({each.label}: {each.guess}?)" for each in mended.suspects[:5])
-            self.say(
-                f"Labels to look at, {len(mended.suspects)} of them, by training example: {first}{' …' if mended.suspects[5:] else ''}"
-            )
+            first = ", ".join(f"{each.name} ({each.label}: {each.guess}?)" for each in mended.suspects[:5])
+            self.say(f"Labels to look at, {len(mended.suspects)} of them: {first}{' …' if mended.suspects[5:] else ''}")
 
     def show_measure(self, dataset: Dataset, found: Estimate) -> dict[str, Any]:
         rows = class_rows(dataset.classes, dataset.train.counts.tolist(), found)

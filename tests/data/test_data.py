@@ -321,6 +321,11 @@ def test_data_refused(case):
         Data(*arguments)
 
 
+def test_one_name_an_example():
+    with pytest.raises(InputError, match=r"^there are 3 names and 4 examples: there must be as many of both\.$"):
+        Data(GOOD, [0, 1, 0, 1], names=["a", "b", "c"])
+
+
 def table(labels, classes=None, width=2):
     return Data(np.zeros((len(labels), width)), labels, classes)
 

@@ -208,6 +208,31 @@ def test_files_beside_the_classes_are_left_alone(here):
     assert numbers(load("folder:pets").train) == [0, 1, 2, 3]
 
 
+def test_examples_are_called_by_their_files(here):
+    """Relative to the folder, in the order of the labels, and still so when some are taken."""
+    tree(here / "pets", {"train/cat/old": 3, "train/dog": 3, "test/cat": 1, "test/dog": 1})
+    dataset = load("folder:pets")
+    names = [f"train/cat/old/{i:03}.png" for i in range(3)] + [f"train/dog/{i:03}.png" for i in range(3, 6)]
+    assert [name.replace(os.sep, "/") for name in dataset.train.names] == names
+    assert dataset.train.take(np.array([3, 0])).names == (dataset.train.names[3], dataset.train.names[0])
+    for data in (dataset.train, dataset.test):
+        for name, image in zip(data.names, data.inputs, strict=True):
+            np.testing.assert_array_equal(image.transpose(1, 2, 0), pixels(int(name[-7:-4])))
+    flat = load("folder:pets/train?test=0.4")
+    both = {*flat.train.names, *flat.test.names}
+    assert {name.replace(os.sep, "/") for name in both} == {name.removeprefix("train/") for name in names}
+
+
+def test_rows_are_called_by_their_lines(here):
+    """Those that are left: here x is the line."""
+    (here / "a.csv").write_text("x,label\n2,a\n,b\n\n5,a\n6,b\n7,b\n8,a\n9,b\n10,b\n")
+    for options in ("", "&test=0.3"):
+        dataset = load(f"csv:a.csv?missing=drop{options}")
+        for data in filter(None, (dataset.train, dataset.test)):
+            assert data.names == tuple(f"line {int(x)}" for (x,) in data.inputs)
+        assert (dataset.test is None) == (options == "")
+
+
 def test_folders_below_a_class_belong_to_it(here):
     tree(here / "pets", {"cat/b/deep": 1, "cat/a": 2, "cat": 1, "dog": 2})
     data = load("folder:pets")

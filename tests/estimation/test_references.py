@@ -59,7 +59,9 @@ def test_out_of_fold_never_sees_what_it_judges(train: cu.Data) -> None:
     fixed = cu.Data(train.inputs, train.labels, train.classes, statistics=([100.0], [90.0]))
     inputs = train.inputs.copy()
     inputs[7] = 0
-    before, after = (estimated(data, "out-of-fold", 3).probabilities[0] for data in (fixed, fixed.with_examples(inputs, train.labels)))
+    before, after = (
+        estimated(data, "out-of-fold", 3).probabilities[0] for data in (fixed, replace(fixed, inputs=inputs, labels=train.labels))
+    )
     of = stratified(train.labels, 3)
     same, others = (of == of[7]) & (np.arange(len(train)) != 7), of != of[7]
     assert np.array_equal(before[same], after[same])

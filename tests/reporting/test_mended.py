@@ -206,7 +206,7 @@ def test_suspects_are_shown_as_pictures(size, tiny):
     found = suspects(p, labels, Data(np.full((40, 1, size, size), 99, np.uint8), labels, [NASTY, "seal"]))
     html = page(replace(TEN, suspects=tuple(found)))
     looks = ' class="tiny"' if tiny else ""
-    assert f'<img src="{found[0].picture}"{looks} alt="Training image 7, labelled &lt;script' in html.replace("&#43;", "+")
+    assert f'<img src="{found[0].picture}"{looks} alt="Training image no. 7, labelled &lt;script' in html.replace("&#43;", "+")
     assert "rather seal 100 % no. 7" in text(html)
     assert 'alert("x")' not in html
 
@@ -214,7 +214,9 @@ def test_suspects_are_shown_as_pictures(size, tiny):
 def test_suspects_among_features_are_a_table():
     html = page(replace(TEN, suspects=(Suspect(1234, "wolf", "dog", 0.012, 0.98, ""),)))
     assert "Training image" not in html
-    assert "1,234 wolf 1.2 dog 98.0" in text(html)
+    assert "no. 1234 wolf 1.2 dog 98.0" in text(html)
+    html = page(replace(TEN, suspects=(Suspect(1234, "wolf", "dog", 0.012, 0.98, "", "line 1236"),)))
+    assert "line 1236 wolf 1.2 dog 98.0" in text(html)
 
 
 def test_lines_are_the_findings_then_the_classes_that_changed_most():

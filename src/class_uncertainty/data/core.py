@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,7 +20,8 @@ class Data:
     """Images as uint8 (N, channels, H, W) or features as float32 (N, D); labels (N,) from 0 to C - 1, or the names themselves.
 
     Images are not copied: do not write into the array afterwards. `columns` names the features; `statistics` is the mean and the deviation
-    of each channel or feature that networks standardise their inputs by, where they are not to be those of the training examples.
+    of each channel or feature that networks standardise their inputs by, where they are not to be those of the training examples; `names`
+    says where each example comes from: a file, or a line of one.
     """
 
     inputs: NDArray[np.uint8] | NDArray[np.float32]
@@ -28,6 +29,7 @@ class Data:
     classes: tuple[str, ...]
     columns: tuple[str, ...] | None
     statistics: Statistics | None
+    names: tuple[str, ...] | None
 
     def __init__(
         self,
@@ -37,6 +39,7 @@ class Data:
         *,
         columns: Sequence[str] | None = None,
         statistics: Statistics | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         inputs, labels = np.asarray(inputs), np.asarray(labels)
         if labels.dtype == object and all(isinstance(label, str) for label in labels.flat):  # as pandas has them
@@ -47,17 +50,20 @@ class Data:
             raise InputError(f"labels have shape {labels.shape} and type {labels.dtype}: they must be whole numbers, one an example.")
         if (inputs.ndim and len(inputs) != len(labels)) or not len(labels):
             raise InputError(f"there are {len(inputs)} inputs and {len(labels)} labels: there must be as many of both, and at least one.")
-        names = tuple(str(i) for i in range(max(int(labels.max()), 0) + 1)) if classes is None else tuple(map(printable, classes))
-        if len(set(names)) < len(names):
-            raise InputError(f"class {next(name for name in names if names.count(name) > 1)!r} is there twice: names must differ.")
-        outside = np.flatnonzero((labels < 0) | (labels >= len(names)))
+        called = tuple(str(i) for i in range(max(int(labels.max()), 0) + 1)) if classes is None else tuple(map(printable, classes))
+        if len(set(called)) < len(called):
+            raise InputError(f"class {next(name for name in called if called.count(name) > 1)!r} is there twice: names must differ.")
+        outside = np.flatnonzero((labels < 0) | (labels >= len(called)))
         if len(outside):
-            raise InputError(f"label of example {outside[0]} is {labels[outside[0]]}: labels run from 0 to {len(names) - 1}.")
+            raise InputError(f"label of example {outside[0]} is {labels[outside[0]]}: labels run from 0 to {len(called) - 1}.")
+        if names is not None and len(names) != len(labels):
+            raise InputError(f"there are {len(names)} names and {len(labels)} examples: there must be as many of both.")
         object.__setattr__(self, "inputs", _inputs(inputs, columns))
         object.__setattr__(self, "labels", labels.astype(np.int64))
-        object.__setattr__(self, "classes", names)
+        object.__setattr__(self, "classes", called)
         object.__setattr__(self, "columns", None if columns is None else tuple(map(printable, columns)))
         object.__setattr__(self, "statistics", None if statistics is None else (tuple(statistics[0]), tuple(statistics[1])))
+        object.__setattr__(self, "names", None if names is None else tuple(names))
         for what, found in (
             ("columns", self.columns),
             ("means", statistics and statistics[0]),
@@ -93,11 +99,8 @@ class Data:
         return digest.hexdigest()[:16]
 
     def take(self, indices: NDArray[np.int64]) -> "Data":
-        return self.with_examples(self.inputs[indices], self.labels[indices])
-
-    def with_examples(self, inputs: ArrayLike, labels: ArrayLike) -> "Data":
-        """Other examples of the same classes and columns."""
-        return Data(inputs, labels, self.classes, columns=self.columns, statistics=self.statistics)
+        names = None if self.names is None else tuple(self.names[i] for i in np.arange(len(self))[indices])
+        return replace(self, inputs=self.inputs[indices], labels=self.labels[indices], names=names)
 
     def measured_statistics(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and standard deviation of each channel or feature; of pixels by counting values, so that no large copy is made."""
@@ -213,6 +216,6 @@ def align(train: Data, test: Data) -> tuple[Data, Data]:
 
     def relabelled(data: Data) -> Data:
         new = np.array([position[name] for name in data.classes])
-        return Data(data.inputs, new[data.labels], names, columns=data.columns, statistics=data.statistics)
+        return replace(data, labels=new[data.labels], classes=tuple(names))
 
     return relabelled(train), relabelled(test)

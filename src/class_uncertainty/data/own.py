@@ -1,6 +1,7 @@
 """Anyone's own data: folders of pictures, Parquet, .npz and CSV files."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from class_uncertainty.data import folder, npz, parquet, tables
 from class_uncertainty.data.cache import cached
@@ -18,7 +19,9 @@ def from_folder(spec: Spec) -> Splits:
     def split(pictures: folder.Listed, size: tuple[int, int] | None) -> Data:
         labels = [label for _, label in pictures]
         build = lambda: folder.decoding(pictures, size, channels)  # noqa: E731
-        return cached(spec.argument, [file for file, _ in pictures], build, spec.progress, labels=labels, size=size, channels=channels)
+        files = [file for file, _ in pictures]
+        data = cached(spec.argument, files, build, spec.progress, labels=labels, size=size, channels=channels)
+        return replace(data, names=tuple(str(file.relative_to(spec.path)) for file in files))
 
     train = split(found["train"], spec.size)
     judge = found.get("test") or found.get("validation")

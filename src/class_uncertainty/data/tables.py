@@ -51,10 +51,19 @@ class Table:
         """'a.csv: column 'age' has 'abc' in line 17' (where the row starts), or 'in row 31006' of a Parquet file (from 0)."""
         cell = self.columns[name][row]
         told = brief(cell) if isinstance(cell, str) else "nothing" if self.missing[name][row] else str(cell)
+        file, where = self.where(row)
+        return f"{file}: column {name!r} has {told} in {where}"
+
+    def called(self, row: int) -> str:
+        """'line 17', with its file where there are several."""
+        file, where = self.where(row)
+        return f"{file}, {where}" if self.parts else where
+
+    def where(self, row: int) -> tuple[str, str]:
+        """The file, and 'line 17' or 'row 31006' of it."""
         row = row if self.rows is None else int(self.rows[row])
         start, file = max((part for part in self.parts if part[0] <= row), default=(0, self.file))
-        where = f"row {row - start}" if self.lines is None else f"line {self.lines[row]}"
-        return f"{file}: column {name!r} has {told} in {where}"
+        return file, f"row {row - start}" if self.lines is None else f"line {self.lines[row]}"
 
     def take(self, rows: NDArray[np.int64]) -> "Table":
         columns, missing = ({name: part[rows] for name, part in parts.items()} for parts in (self.columns, self.missing))
@@ -192,7 +201,10 @@ def encode(
             parts.append([v[rows, None] for v, rows in zip(filled, kept, strict=True)])
             names.append(name)
     inputs = [np.hstack(blocks) for blocks in zip(*parts, strict=True)]
-    data = [Data(x, y[rows], classes, columns=tuple(names)) for x, y, rows in zip(inputs, labels, kept, strict=True)]
+    data = [
+        Data(x, y[rows], classes, columns=tuple(names), names=[table.called(int(row)) for row in np.flatnonzero(rows)])
+        for table, x, y, rows in zip(tables, inputs, labels, kept, strict=True)
+    ]
     return data[0], data[1] if test is not None else None
 
 

@@ -14,6 +14,7 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import check_labels, check_probabilities
 from class_uncertainty.metrics import evaluate, reliability
 from class_uncertainty.remedies.adjust import adjust, check_prior
+from class_uncertainty.text import printable
 
 THUMBNAIL = 160  # pixels a side at most: twice what the page shows, for dense screens
 
@@ -67,6 +68,10 @@ class Suspect:
     p_label: float
     p_guess: float
     picture: str  # a PNG inside an address, "" of features
+    name: str = ""  # where it comes from: a file, a line; its number where that is not known
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or f"no. {self.index}")
 
 
 @dataclass(frozen=True)
@@ -170,6 +175,7 @@ def suspects(unseen: Any, labels: ArrayLike, train: Data, most: int = 24) -> lis
             p_label=float(p_label[i]),
             p_guess=float(p_guess[i]),
             picture=thumbnail(train.inputs[i]) if train.is_images else "",
+            name=printable(train.names[i]) if train.names else "",
         )
         for i in ordered
     ]

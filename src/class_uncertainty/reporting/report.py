@@ -289,7 +289,7 @@ MENDED_COLUMNS = {
         Column("Change", "change", _number("change", 1, sign=True)),
     ),
     "suspects": (
-        Column("Row", "index", _number("index", 0)),
+        Column("Example", "name", lambda row: row.name),
         Column("Label", "label", lambda row: row.label),
         Column("p of the label, %", "p_label", _number("p_label", 1, 100)),
         Column("Guess", "guess", lambda row: row.guess),
