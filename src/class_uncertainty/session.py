@@ -182,7 +182,14 @@ class Session:
         from class_uncertainty.training import saving
 
         found = fix(dataset, members, recipe, lrs=rates, seeds=seeds, store=self.store, **self._watched(recipe))
-        about = {"data": dataset.name, "columns": dataset.train.columns, "lr": found.lr, "tau": found.tau, "errors": found.after.errors}
+        about = {
+            "data": dataset.name,
+            "columns": dataset.train.columns,
+            "lr": found.lr,
+            "tau": found.tau,
+            "T": found.mended.temperature,
+            "errors": found.after.errors,
+        }
         files = list(saving.save(found.module, save, about)) if save else []
         document = asdict(found.mended) | {"lr": found.lr}
         document["suspects"] = [asdict(each) | {"picture": ""} for each in found.mended.suspects]

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from class_uncertainty import Data, Dataset, InputError, load, long_tail
-from class_uncertainty.data import SOURCES, check_trainable, stratified
+from class_uncertainty.data import SOURCES, check_trainable, mix_hardness, stratified
 from class_uncertainty.data.augmentation import crop, flip
+from class_uncertainty.data.core import align
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 
@@ -324,6 +325,19 @@ def test_data_refused(case):
 def test_one_name_an_example():
     with pytest.raises(InputError, match=r"^there are 3 names and 4 examples: there must be as many of both\.$"):
         Data(GOOD, [0, 1, 0, 1], names=["a", "b", "c"])
+    with pytest.raises(InputError, match=r"^there are 4 names and 4 examples"):
+        Data(GOOD, [0, 1, 0, 1], names="abcd")
+
+
+def test_names_stay_with_their_examples():
+    data = Data(GOOD, [0, 1, 0, 1], ["a", "b"], names=["w", "x", "y", "z"])
+    assert list(data.take(np.array([2, 0])).names) == ["y", "w"]
+    other = Data(GOOD, [1, 1, 0, 0], ["b", "c"], names=["p", "q", "r", "s"])
+    assert [list(each.names) for each in align(data, other)] == [["w", "x", "y", "z"], ["p", "q", "r", "s"]]
+    unnamed = Data(GOOD, [0, 1, 0, 1], ["a", "b"])
+    for second, wanted in ((other, ["w", "x", "y", "z", "p", "q", "r", "s"]), (unnamed, None)):
+        mixed = mix_hardness(Dataset("one", data, data), Dataset("two", second, second), 2).train.names
+        assert mixed is None if wanted is None else sorted(mixed) == sorted(wanted)
 
 
 def table(labels, classes=None, width=2):

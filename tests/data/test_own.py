@@ -214,7 +214,7 @@ def test_examples_are_called_by_their_files(here):
     dataset = load("folder:pets")
     names = [f"train/cat/old/{i:03}.png" for i in range(3)] + [f"train/dog/{i:03}.png" for i in range(3, 6)]
     assert [name.replace(os.sep, "/") for name in dataset.train.names] == names
-    assert dataset.train.take(np.array([3, 0])).names == (dataset.train.names[3], dataset.train.names[0])
+    assert list(dataset.train.take(np.array([3, 0])).names) == [dataset.train.names[3], dataset.train.names[0]]
     for data in (dataset.train, dataset.test):
         for name, image in zip(data.names, data.inputs, strict=True):
             np.testing.assert_array_equal(image.transpose(1, 2, 0), pixels(int(name[-7:-4])))
@@ -229,8 +229,16 @@ def test_rows_are_called_by_their_lines(here):
     for options in ("", "&test=0.3"):
         dataset = load(f"csv:a.csv?missing=drop{options}")
         for data in filter(None, (dataset.train, dataset.test)):
-            assert data.names == tuple(f"line {int(x)}" for (x,) in data.inputs)
+            assert list(data.names) == [f"line {int(x)}" for (x,) in data.inputs]
         assert (dataset.test is None) == (options == "")
+
+
+def test_what_has_no_files_or_lines_has_rows(here):
+    """From 0, and those of the file where some were set aside: here x is the row."""
+    np.savez(here / "a.npz", X=np.arange(10.0)[:, None], y=np.arange(10) % 2)
+    train, test = (data for dataset in [load("npz:a.npz?test=0.4")] for data in (dataset.train, dataset.test))
+    for data in (train, test):
+        assert list(data.names) == [f"row {int(x)}" for (x,) in data.inputs]
 
 
 def test_folders_below_a_class_belong_to_it(here):
@@ -864,6 +872,14 @@ def test_parquet_pictures_of_several_kinds(write):
 def test_parquet_size_and_channels(write):
     write(image=contents(*range(6)), label=LABELS)
     assert np.array_equal(load("parquet:pets.parquet?size=7&channels=1").train.inputs, [fitted(i, (7, 7), (4, 4), "L") for i in range(6)])
+
+
+def test_rows_of_several_parquet_files_are_called_by_both(write):
+    for part in range(3):
+        write(f"numbers/part-{part}.parquet", x=[10.0 * part, 10.0 * part + 1], label=["b", "a"])
+    for spec in ("parquet:numbers", "parquet:numbers?test=0.4"):
+        data = load(spec).train
+        assert list(data.names) == [f"part-{int(x) // 10}.parquet, row {int(x) % 10}" for (x,) in data.inputs]
 
 
 def test_parquet_of_several_files(write):

@@ -144,12 +144,12 @@ def test_examples_that_are_all_right_do_not_make_it_sure_of_everything(each):
     labels = np.repeat(np.arange(3), each)
     p = np.full((len(labels), 3), 0.15) + 0.55 * np.eye(3)[labels]
     found = fit_adjustment(p, labels, [10, 10, 10])
-    assert calibration.TEMPERATURES[0] < found.temperature < 1
+    assert calibration.BOUNDS[0] < found.temperature < 1
     assert found(p).max() < 1
     sure = fit_adjustment(np.eye(3)[labels], labels, [10, 10, 10])
-    assert calibration.TEMPERATURES[0] <= sure.temperature <= 1.01
+    assert calibration.BOUNDS[0] <= sure.temperature <= 1.01
     wrong = fit_adjustment(np.eye(3)[(labels + 1) % 3], labels, [10, 10, 10])
-    assert 1 < wrong.temperature <= calibration.TEMPERATURES[1]
+    assert 1 < wrong.temperature <= calibration.BOUNDS[1]
 
 
 def test_few_examples_move_the_temperature_little(rng):
@@ -349,4 +349,9 @@ def test_another_is_clearly_best_by_more_than_its_standard_error() -> None:
     worse[[0, 1, 2]] = [0.0, 1.0]
     better[10] = [1.0, 0.0]
     assert clearly_best([better, worse], rare) == 0
+    hundred = np.array([0] * 100 + [1] * 4)  # three of four rare ones won, and four of a hundred lost: 0.375 - 0.02 > sqrt(3) / 8
+    first, second = np.eye(2)[hundred], np.eye(2)[hundred]
+    first[100:103], second[:4] = [1.0, 0.0], [0.0, 1.0]
+    assert clearly_best([first, second], hundred) == 1
+    assert clearly_best([second, first], hundred) == 0
     assert clearly_best([worse, many], rare) == 1

@@ -172,6 +172,15 @@ def test_members_must_agree():
     assert [each.index for each in suspects(p[0], labels, data)] == [0, 1]
 
 
+def test_a_suspect_is_called_as_the_example_is():
+    labels = np.repeat([0, 1], 10)
+    p = np.eye(2)[labels]
+    p[7] = 0, 1
+    named = Data(np.zeros((20, 1)), labels, names=[f"dogs/{i}\x1b[31m.png" for i in range(20)])
+    for data, name in ((named, "dogs/7\\x1b[31m.png"), (Data(np.zeros((20, 1)), labels), "no. 7")):
+        assert [each.name for each in suspects(p, labels, data)] == [name]
+
+
 def test_a_label_that_is_as_likely_as_is_usual_for_its_class_is_not_suspect():
     labels = np.repeat([0, 1, 2], 10)
     p = np.array([[0.2, 0.1, 0.7], [0.3, 0.65, 0.05], [0.05, 0.05, 0.9]])[labels]

@@ -175,7 +175,7 @@ def test_numbers_are_means_with_their_spread():
         assert f"{each.ece:.1f}" in shown
     assert "12 trainings of one network" in shown
     assert "1 training of one network" in text(page(replace(TEN, cost=1.0)))
-    assert "distil, with five networks; τ = 1, temperature 2." in shown
+    assert "distil, with five networks; τ = 1, T = 2, logits divided by 1.00." in shown
     assert f"falls from {np.mean(TEN.before.errors):.2f} ±" in shown
     fell = sum(row.after < row.before for row in mended.changes(TEN))
     rose = sum(row.after > row.before for row in mended.changes(TEN))

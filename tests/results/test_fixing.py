@@ -89,13 +89,28 @@ def test_findings_are_of_before_and_suspects_of_what_was_not_seen(fixed, digits:
     store, found = fixed
     train, mended = digits.train, found.mended
     asked = [Asked("out-of-fold", 3, lr=lr) for lr in (recipe.lr, 4 * recipe.lr)]
-    unseen = np.concatenate([each.probabilities for each in measured(store, digits, recipe, asked)])
+    found_at = measured(store, digits, recipe, asked)
+    errors = []
+    for each in found_at:
+        p = each.probabilities[0]
+        errors.append(judge(fit_adjustment(p, each.labels, train.counts)(p), each.labels).class_mean_error)
+    unseen = np.concatenate([each.probabilities for each, error in zip(found_at, errors, strict=True) if error <= 1.25 * min(errors)])
     assert mended.suspects == tuple(suspects(unseen, train.labels, train))
     told = {
         each: findings(digits.classes, train.counts, each.means, each.confusion, found.estimate.raw) for each in (found.before, found.after)
     }
     assert mended.findings == tuple(told[found.before])
     assert told[found.before] != told[found.after]  # or this would not tell them apart
+
+
+def test_a_learning_rate_that_learns_nothing_does_not_speak_of_labels(digits: cu.Dataset, recipe: cu.Recipe) -> None:
+    labels = digits.train.labels.copy()
+    flipped = np.flatnonzero(labels == 0)[:6]
+    labels[flipped] = 1
+    dataset = cu.Dataset("flipped", cu.Data(digits.train.inputs, labels, digits.classes), digits.test)
+    found = {lrs: cu.fix(dataset, 2, recipe, lrs=lrs, seeds=1).mended.suspects for lrs in ((0.4,), (0.4, 1e-6))}
+    assert found[0.4, 1e-6] == found[(0.4,)]
+    assert {each.index for each in found[(0.4,)]} & set(flipped)
 
 
 def test_it_is_stored_for_the_report(fixed, digits: cu.Dataset) -> None:

@@ -49,7 +49,8 @@ def lesson_by_hand(ward: Ward, fold: tuple[int, int] | None = None) -> tuple[flo
     places, parts = [], []
     for k in range(ward.members):
         member = cu.Lane("naive", 0, ward.lr, fold=(k, ward.members))
-        lanes = [replace(member, lr=ward.recipe.lr, teaching=cu.Teaching(tau=tau, temperature=t)) for t in (2.0, 4.0)]
+        slower = min(ward.recipe.lr, ward.lr or ward.recipe.lr)
+        lanes = [replace(member, lr=slower, teaching=cu.Teaching(tau=tau, temperature=t)) for t in (2.0, 4.0)]
         teacher = cu.fit(train, [member], recipe=ward.recipe)
         unseen = held_out(train, (k, ward.members))
         parts.append(cu.fit(train, lanes, recipe=ward.recipe, teachers=teacher).probabilities(train.take(unseen)))
@@ -172,6 +173,7 @@ def test_without_a_test_split_nothing_is_judged_by_what_saw_it(tmp_path: Path, d
             temperature = chosen.temperature
             if row.distils:
                 t, temperature = lesson_by_hand(ward, fold)
+                assert ward.lesson(fold).cooling == pytest.approx(temperature, rel=1e-6)
                 assert lanes[0].teaching == cu.Teaching(tau=chosen.tau, temperature=t)
             if row.adjusts:
                 mean = mean ** (1 / temperature)
@@ -192,7 +194,7 @@ def test_how_to_teach_is_chosen_on_what_was_tried(ward: Ward, digits: cu.Dataset
     judged = held_out(train, (1, FOLDS))
 
     def tried(said: dict[float, np.ndarray], dataset: cu.Dataset = digits) -> Ward:
-        other = replace(ward, dataset=dataset, fitted={}, lessons={})
+        other = replace(ward, dataset=dataset)
         other.__dict__["tried"] = (places, said)
         return other
 
@@ -203,16 +205,69 @@ def test_how_to_teach_is_chosen_on_what_was_tried(ward: Ward, digits: cu.Dataset
     better_there[judged] = right[judged]
     other = tried({2.0: wrong, 4.0: better_there}, by_folds)
     assert [other.lesson(fold).teaching.temperature for fold in ((0, FOLDS), (1, FOLDS), None)] == [4.0, 2.0, 4.0]
+    for fold, rest in (((1, FOLDS), np.setdiff1d(places, judged)), (None, places)):
+        said = (wrong if fold else better_there)[rest]
+        wanted = cu.fit_adjustment(said, train.labels[rest], train.counts, tau=0.0).temperature
+        assert other.lesson(fold).cooling == pytest.approx(wanted)
+    assert other.lesson((1, FOLDS)).cooling > 1.1 * other.lesson().cooling
+    assert tried({2.0: right, 4.0: right}).lesson().teaching.temperature == 2.0
     nothing = tried({}).lesson()
-    assert (nothing.teaching, nothing.cooling) == (cu.Teaching(tau=ward.adjustment().tau), ward.adjustment().temperature)
+    assert (nothing.teaching, nothing.cooling) == (cu.Teaching(tau=ward.adjustment().tau), 1.0)
+
+
+@pytest.mark.parametrize("factor", [4, 0.25])
+def test_students_on_trial_learn_as_students_do(store: Store, digits: cu.Dataset, recipe: cu.Recipe, factor: float) -> None:
+    """At the recipe's learning rate, or at the teachers' where that is lower."""
+    lr = factor * recipe.lr
+    (found,) = measured(store, digits, recipe, [cu.estimation.Asked("out-of-fold", 2, lr=lr)])
+    ward = Ward(store, digits, recipe, 2, lr, found)
+    lesson = ward.lesson()
+    assert (lesson.teaching.temperature, lesson.cooling) == pytest.approx(lesson_by_hand(ward))
+    assert [lane.lr for lane in ward.students([0])] == [min(lr, recipe.lr)]
+
+
+def test_a_temperature_at_which_a_student_on_trial_diverged_is_out(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> None:
+    get, lost = Store.get_network, {4.0: (1, 3)}
+
+    def some_lost(store: Store, key: str):
+        result, state = get(store, key)
+        return (replace(result, diverged=1), state) if lost.get(result.plan.get("temperature")) == result.fold else (result, state)
+
+    places, whole = replace(ward).tried
+    monkeypatch.setattr(Store, "get_network", some_lost)
+    again, said = replace(ward).tried
+    np.testing.assert_array_equal(again, places)
+    assert list(whole) == [2.0, 4.0]
+    assert list(said) == [2.0]
+    np.testing.assert_array_equal(said[2.0], whole[2.0])
+    assert len(said[2.0]) == len(ward.dataset.train)
+    lost[2.0] = (0, 3)
+    assert replace(ward).tried[1] == {}
+
+
+def test_what_is_chosen_is_in_the_key_and_in_the_plan(ward: Ward) -> None:
+    """Another cooling, T or tau makes another result of the same networks."""
+    lesson, adjustment = ward.lesson(), ward.adjustment()
+    cooler, stronger = replace(ward), replace(ward)
+    cooler.lessons[None] = replace(lesson, cooling=2 * lesson.cooling)
+    stronger.fitted[None] = replace(adjustment, tau=2 * adjustment.tau, bias=2 * adjustment.bias)
+    for name, other in (("distil", cooler), ("adjusted", stronger)):
+        (mine,), (theirs,) = remedied(ward, name, [1]), remedied(other, name, [1])
+        assert mine.nll != theirs.nll
+        assert remedied(replace(ward), name, [1]) == [mine]
+    plan = remedied(cooler, "distil", [1])[0].plan
+    assert (plan["T"], plan["temperature"], plan["tau"]) == (lesson.teaching.temperature, 2 * lesson.cooling, adjustment.tau)
+    assert remedied(stronger, "adjusted", [1])[0].plan["tau"] == 2 * adjustment.tau
 
 
 def test_students_are_tried_on_as_many_examples_as_it_takes(ward: Ward, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """405 digits and three members: each has left 135 out."""
+    """405 digits and three members: each has left 135 out. Four examples have four folds."""
     for examples, members in ((1, 1), (135, 1), (136, 2), (271, 3), (9999, 3)):
-        monkeypatch.setattr("class_uncertainty.results.ward.TRIED", examples)
+        monkeypatch.setattr("class_uncertainty.results.ward.ENOUGH", examples)
         assert ward.trials == [cu.Lane("naive", 0, ward.lr, fold=(k, 3)) for k in range(members)]
         assert len(replace(ward, dataset=cu.Dataset("no-test", digits.train)).trials) == 3
+    few = cu.Dataset("few", cu.Data(np.arange(4.0)[:, None], [0, 0, 1, 1]), cu.Data(np.arange(4.0)[:, None], [0, 0, 1, 1]))
+    assert [lane.fold for lane in replace(ward, dataset=few, members=5).trials] == [(k, 5) for k in range(4)]
 
 
 def test_what_is_trained_for_a_remedy_is_judged_too(tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe) -> None:
@@ -240,7 +295,7 @@ def test_one_seed_that_diverges_is_lost_alone(ward: Ward, monkeypatch: pytest.Mo
 def test_results_with_another_tau_or_other_teachers_are_others(ward: Ward) -> None:
     (mine,) = remedied(ward, "distil", [1])
     assert ward.estimate is not None
-    other = replace(ward, estimate=None, fitted={}, lessons={})
+    other = replace(ward, estimate=None)
     (theirs,) = remedied(other, "distil", [1])
     assert (theirs.plan["tau"], theirs.cost) == (1.0, 3 + 1 + 3 / 3)
     (two,) = remedied(replace(other, members=2), "distil", [1])

@@ -29,7 +29,7 @@ class Data:
     classes: tuple[str, ...]
     columns: tuple[str, ...] | None
     statistics: Statistics | None
-    names: tuple[str, ...] | None
+    names: NDArray[np.object_] | None
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Data:
         *,
         columns: Sequence[str] | None = None,
         statistics: Statistics | None = None,
-        names: Sequence[str] | None = None,
+        names: Sequence[str] | NDArray[np.object_] | None = None,
     ) -> None:
         inputs, labels = np.asarray(inputs), np.asarray(labels)
         if labels.dtype == object and all(isinstance(label, str) for label in labels.flat):  # as pandas has them
@@ -56,14 +56,14 @@ class Data:
         outside = np.flatnonzero((labels < 0) | (labels >= len(called)))
         if len(outside):
             raise InputError(f"label of example {outside[0]} is {labels[outside[0]]}: labels run from 0 to {len(called) - 1}.")
-        if names is not None and len(names) != len(labels):
+        if names is not None and (isinstance(names, str) or len(names) != len(labels)):
             raise InputError(f"there are {len(names)} names and {len(labels)} examples: there must be as many of both.")
         object.__setattr__(self, "inputs", _inputs(inputs, columns))
         object.__setattr__(self, "labels", labels.astype(np.int64))
         object.__setattr__(self, "classes", called)
         object.__setattr__(self, "columns", None if columns is None else tuple(map(printable, columns)))
         object.__setattr__(self, "statistics", None if statistics is None else (tuple(statistics[0]), tuple(statistics[1])))
-        object.__setattr__(self, "names", None if names is None else tuple(names))
+        object.__setattr__(self, "names", None if names is None else np.array(names, dtype=object))
         for what, found in (
             ("columns", self.columns),
             ("means", statistics and statistics[0]),
@@ -99,7 +99,7 @@ class Data:
         return digest.hexdigest()[:16]
 
     def take(self, indices: NDArray[np.int64]) -> "Data":
-        names = None if self.names is None else tuple(self.names[i] for i in np.arange(len(self))[indices])
+        names = None if self.names is None else self.names[indices]
         return replace(self, inputs=self.inputs[indices], labels=self.labels[indices], names=names)
 
     def measured_statistics(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+import numpy as np
+
 from class_uncertainty.data import folder, npz, parquet, tables
 from class_uncertainty.data.cache import cached
 from class_uncertainty.data.core import Data, align
@@ -21,7 +23,7 @@ def from_folder(spec: Spec) -> Splits:
         build = lambda: folder.decoding(pictures, size, channels)  # noqa: E731
         files = [file for file, _ in pictures]
         data = cached(spec.argument, files, build, spec.progress, labels=labels, size=size, channels=channels)
-        return replace(data, names=tuple(str(file.relative_to(spec.path)) for file in files))
+        return replace(data, names=np.array([str(file.relative_to(spec.path)) for file in files], dtype=object))
 
     train = split(found["train"], spec.size)
     judge = found.get("test") or found.get("validation")
@@ -110,7 +112,9 @@ def _refuse_second_test(spec: Spec, has_test: bool) -> None:
 
 
 def _judged(spec: Spec, train: Data, test: Data | None) -> Splits:
-    """With the share that is asked for set aside; without any, examples are judged by folds."""
+    """With the share that is asked for set aside; without any, examples are judged by folds. What has no names has numbers."""
+    if train.names is None:
+        train = replace(train, names=np.array([f"row {i}" for i in range(len(train))], dtype=object))
     share = _share(spec)
     if share is not None:
         _refuse_second_test(spec, test is not None)

@@ -125,7 +125,8 @@ def _joined(first: Data, second: Data, classes: Sequence[str]) -> Data:
     """Standardised by what both are; where they differ, by the mean and the deviation of all together."""
     inputs, labels = np.concatenate([first.inputs, second.inputs]), np.concatenate([first.labels, second.labels + len(first.classes)])
     statistics = first.statistics if first.statistics == second.statistics else None
-    return Data(inputs, labels, classes, columns=first.columns, statistics=statistics)
+    names = None if first.names is None or second.names is None else np.concatenate([first.names, second.names])
+    return Data(inputs, labels, classes, columns=first.columns, statistics=statistics, names=names)
 
 
 def stratified(labels: ArrayLike, parts: int, seed: int = 0) -> NDArray[np.int64]:

@@ -51,19 +51,21 @@ class Table:
         """'a.csv: column 'age' has 'abc' in line 17' (where the row starts), or 'in row 31006' of a Parquet file (from 0)."""
         cell = self.columns[name][row]
         told = brief(cell) if isinstance(cell, str) else "nothing" if self.missing[name][row] else str(cell)
-        file, where = self.where(row)
+        ((file, where),) = self.places(np.array([row]))
         return f"{file}: column {name!r} has {told} in {where}"
 
-    def called(self, row: int) -> str:
-        """'line 17', with its file where there are several."""
-        file, where = self.where(row)
-        return f"{file}, {where}" if self.parts else where
+    def called(self, rows: NDArray[np.int64]) -> list[str]:
+        """'line 17' of each row, with its file where there are several."""
+        return [f"{Path(file).name}, {where}" if self.parts else where for file, where in self.places(rows)]
 
-    def where(self, row: int) -> tuple[str, str]:
-        """The file, and 'line 17' or 'row 31006' of it."""
-        row = row if self.rows is None else int(self.rows[row])
-        start, file = max((part for part in self.parts if part[0] <= row), default=(0, self.file))
-        return file, f"row {row - start}" if self.lines is None else f"line {self.lines[row]}"
+    def places(self, rows: NDArray[np.int64]) -> list[tuple[str, str]]:
+        """The file of each row, and 'line 17' or 'row 31006' of it."""
+        rows = rows if self.rows is None else self.rows[rows]
+        if self.lines is not None:
+            return [(self.file, f"line {line}") for line in self.lines[rows].tolist()]
+        parts = self.parts or ((0, self.file),)
+        part = np.searchsorted([start for start, _ in parts], rows, side="right") - 1
+        return [(parts[i][1], f"row {row - parts[i][0]}") for i, row in zip(part.tolist(), rows.tolist(), strict=True)]
 
     def take(self, rows: NDArray[np.int64]) -> "Table":
         columns, missing = ({name: part[rows] for name, part in parts.items()} for parts in (self.columns, self.missing))
@@ -202,7 +204,7 @@ def encode(
             names.append(name)
     inputs = [np.hstack(blocks) for blocks in zip(*parts, strict=True)]
     data = [
-        Data(x, y[rows], classes, columns=tuple(names), names=[table.called(int(row)) for row in np.flatnonzero(rows)])
+        Data(x, y[rows], classes, columns=tuple(names), names=table.called(np.flatnonzero(rows)))
         for table, x, y, rows in zip(tables, inputs, labels, kept, strict=True)
     ]
     return data[0], data[1] if test is not None else None

@@ -15,7 +15,7 @@ from class_uncertainty.remedies.adjust import Adjustment, badness, best_tau, che
 
 SHRINKAGE = (np.inf, 100.0, 30.0, 10.0, 3.0, 1.0)  # lambda, from no bias of its own to nearly free
 FOLDS = 5  # within the unseen examples, to choose lambda
-TEMPERATURES = (0.05, 20.0)
+BOUNDS = (0.05, 20.0)  # of a temperature
 
 Logits = NDArray[np.float64]  # (N, C)
 Probabilities = NDArray[np.float64]  # (N, C)
@@ -91,11 +91,15 @@ def _biases(logits: Logits, labels: Labels, towards: Vector) -> list[Vector]:
 
 
 def clearly_best(said: Sequence[Probabilities], labels: Labels) -> int:
-    """The place of the probabilities with the lowest class-mean error; 0 unless they beat the first by more than a standard error."""
-    weight = class_weights(labels)
-    gains = np.stack([weight * ((said[0].argmax(axis=1) != labels).astype(float) - (p.argmax(axis=1) != labels)) for p in said])
-    best = int(gains.sum(axis=1).argmax())
-    return best if gains[best].sum() > np.linalg.norm(gains[best]) else 0
+    """The place of the probabilities with the lowest class-mean error; 0 unless they beat the first by more than a standard error.
+
+    With d_i = 1 where the first is wrong and the other right, -1 where it is the other way round: sum w_i d_i > sqrt(sum (w_i d_i) ** 2),
+    each class weighing the same.
+    """
+    wrong = np.stack([p.argmax(axis=1) != labels for p in said]).astype(float)
+    gains = class_weights(labels) * (wrong[0] - wrong)  # (k, N)
+    best = int(gains.sum(axis=1).round(12).argmax())
+    return best if round(gains[best].sum() - np.linalg.norm(gains[best]), 12) > 0 else 0
 
 
 def _best_temperature(logits: Logits, labels: Labels, prior: Vector) -> float:
@@ -117,7 +121,7 @@ def _best_temperature(logits: Logits, labels: Labels, prior: Vector) -> float:
         log_q = log_softmax(logits / np.exp(log_t) + shift, axis=1)
         return float(-weights @ log_q[np.arange(len(labels)), labels] + log_t**2 / (2 * worth))
 
-    return float(np.exp(minimize_scalar(loss, bounds=np.log(TEMPERATURES), method="bounded").x))
+    return float(np.exp(minimize_scalar(loss, bounds=np.log(BOUNDS), method="bounded").x))
 
 
 def prior_weights(labels: Labels, prior: Vector) -> Vector:

@@ -93,7 +93,7 @@ class Mended:
     classes: tuple[str, ...]
     counts: tuple[int, ...]
     tau: float
-    temperature: float
+    temperature: float  # T, that students are taught at
     cost: float  # in trainings of one network
     teachers: str  # in words
     before: Side
@@ -102,6 +102,7 @@ class Mended:
     suspects: tuple[Suspect, ...] = ()
     note: str = ""
     kind: str = ""  # of recipe and device
+    cooling: float = 1.0  # what the kept network's logits are divided by
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> "Mended":
@@ -175,7 +176,7 @@ def suspects(unseen: Any, labels: ArrayLike, train: Data, most: int = 24) -> lis
             p_label=float(p_label[i]),
             p_guess=float(p_guess[i]),
             picture=thumbnail(train.inputs[i]) if train.is_images else "",
-            name=printable(train.names[i]) if train.names else "",
+            name="" if train.names is None else printable(str(train.names[i])),
         )
         for i in ordered
     ]

@@ -32,6 +32,7 @@ from class_uncertainty.training.recipe import is_whole
 
 NAIVE = Remedy("one naive network", adjusts=False, together=1)
 RATES = (1.0, 4.0)  # of the recipe's learning rate: what is tried where nothing else is asked for
+NEAR = 1.25  # times the lowest error on unseen examples: how much a network may have that speaks of suspicious labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,20 +88,17 @@ def fix(
         if not isinstance(store, Store):  # without one, in a folder that goes away
             place = store or Path(stack.enter_context(tempfile.TemporaryDirectory())) / "runs.sqlite"
             store = stack.enter_context(Store(place))
-        ward, found = choose(store, dataset, members, recipe or default_recipe(dataset.train), lrs, now)
+        wards = choose(store, dataset, members, recipe or default_recipe(dataset.train), lrs, now)
         try:
-            return mend(ward, seeds, found)
+            return mend(wards, seeds, len(lrs or RATES))
         except Lost as lost:
             raise InputError(f"{lost}: lower it.") from None
 
 
 def choose(
     store: Store, dataset: Dataset, members: int, recipe: Recipe, lrs: Sequence[float] | None, options: Callable[[], dict[str, Any]]
-) -> tuple[Ward, list[Estimate | Diverged]]:
-    """The ward at the learning rate whose out-of-fold members, adjusted, have the lowest class-mean error on what they never saw.
-
-    And what was found at every learning rate.
-    """
+) -> list[Ward]:
+    """At each learning rate that did not diverge, by the class-mean error of adjusted members on what they never saw: the lowest first."""
     asked = [Asked("out-of-fold", members, lr=lr) for lr in lrs or [factor * recipe.lr for factor in RATES]]
     given = options()
     watch: Callable[[int], Any] | None = given.pop("watch", None)
@@ -115,7 +113,7 @@ def choose(
     if not wards:
         lost = next(each for each in found if isinstance(each, Diverged))
         raise InputError(f"{lost}: lower the learning rate.")
-    return min(wards, key=_unseen_error), found
+    return sorted(wards, key=_unseen_error)
 
 
 def _unseen_error(ward: Ward) -> float:
@@ -123,8 +121,9 @@ def _unseen_error(ward: Ward) -> float:
     return judge(ward.adjustment()(ward.estimate.probabilities[0]), ward.estimate.labels).class_mean_error
 
 
-def mend(ward: Ward, seeds: int, found: Sequence[Estimate | Diverged]) -> Fix:
-    """Before: naive networks. After: their students'. Both of as many seeds."""
+def mend(wards: Sequence[Ward], seeds: int, rates: int) -> Fix:
+    """Before: naive networks, of the first ward. After: their students. Both of as many seeds; `rates` were tried."""
+    ward = wards[0]
     dataset, estimate, labels = ward.dataset, ward.estimate, ward.labels
     assert estimate is not None
     counts, numbers = dataset.train.counts, range(seeds)
@@ -139,7 +138,7 @@ def mend(ward: Ward, seeds: int, found: Sequence[Estimate | Diverged]) -> Fix:
     module = fitted.plain(Lane(Method(scale=1 / lesson.cooling)), fitted.states[best])
     judged = f"judged on {len(labels):,} test examples"
     if dataset.test is None:
-        judged = f"judged by {FOLDS} folds, τ and T chosen without the judged one, the learning rate on all"
+        judged = f"judged by {FOLDS} folds: τ and T of a fold were chosen on the others, the learning rate on all"
     mended = Mended(
         data=dataset.name,
         method=DISTIL,
@@ -148,13 +147,14 @@ def mend(ward: Ward, seeds: int, found: Sequence[Estimate | Diverged]) -> Fix:
         counts=tuple(map(int, counts)),
         tau=ward.adjustment().tau,
         temperature=lesson.teaching.temperature,
-        cost=len(found) * ward.members + ward.trial_cost + REMEDIES[DISTIL].trainings(ward.members),
+        cost=rates * ward.members + ward.trial_cost + REMEDIES[DISTIL].trainings(ward.members),
         teachers=f"{ward.members} naive networks as teachers",
         before=before,
         after=after,
         findings=tuple(findings(dataset.classes, counts, before.means, before.confusion, estimate.raw)),
-        suspects=tuple(suspects(_witnesses(ward, found), estimate.labels, dataset.train)),
+        suspects=tuple(suspects(_witnesses(wards), estimate.labels, dataset.train)),
         kind=kind_of(ward.recipe, default_device()),
+        cooling=lesson.cooling,
         note=f"Before and the teachers: learning rate {ward.lr or ward.recipe.lr:g}, which like τ and T was chosen out-of-fold; {judged}. "
         f"The network that is kept is the student of seed {best}, the one with the lowest training loss.",
     )
@@ -163,10 +163,12 @@ def mend(ward: Ward, seeds: int, found: Sequence[Estimate | Diverged]) -> Fix:
     return Fix(module, mended, estimate, ward.lr or ward.recipe.lr)
 
 
-def _witnesses(ward: Ward, found: Sequence[Estimate | Diverged]) -> NDArray[np.floating]:
-    """(T, N, C) by all networks that never saw an example: one at each learning rate, or where every fold is judged all its teachers."""
+def _witnesses(wards: Sequence[Ward]) -> NDArray[np.floating]:
+    """(T, N, C) by networks that never saw an example: one at each rate that is NEAR, or where every fold is judged all its teachers."""
+    ward = wards[0]
     if ward.dataset.test:
-        return np.concatenate([each.probabilities for each in found if isinstance(each, Estimate)])
+        near = [each for each in wards if _unseen_error(each) <= NEAR * _unseen_error(ward)]
+        return np.concatenate([each.estimate.probabilities for each in near if each.estimate])
     order = np.concatenate([held_out(ward.dataset.train, fold) for fold in ward.folds if fold])
     return ward.said(NAIVE, range(ward.members))[:, np.argsort(order)]
 

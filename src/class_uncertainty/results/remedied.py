@@ -46,7 +46,7 @@ def _plan(ward: Ward, row: Remedy) -> dict[str, Any]:
 
 
 def _key(ward: Ward, name: str, row: Remedy, seed: int) -> str:
-    """Of all that a result depends on: the networks, who taught them, and how they are adjusted."""
+    """Of all that a result depends on: the networks, who taught them, and how they are adjusted. What is chosen, is chosen now."""
     parts: list[Any] = []
     for fold in ward.folds:
         lanes, teachers = ward.lanes(row, [seed], fold)

@@ -23,8 +23,8 @@ from class_uncertainty.training.fitted import Fit
 from class_uncertainty.training.folds import FOLDS, held_out
 
 Judged = NDArray[np.float64]  # (seeds, n, C) of the examples that results are judged on
-TRIED = 2000  # examples, or all: what students at each temperature are tried on
 TEMPERATURES = (2.0, 4.0)  # to teach at: the first, unless another is clearly better
+ENOUGH = 2000  # examples to try them on
 
 
 class Lost(Exception):
@@ -58,9 +58,9 @@ class Ward:
     estimate: Estimate | None = None  # what adjustments are chosen on, if its members have left examples out
     stats: Stats | None = None  # for methods that use class uncertainties
     options: Callable[[], dict[str, Any]] = dict  # of trained(), as they are when it is called
-    used: list[Result] = field(default_factory=list)  # of the networks that were asked
-    fitted: dict[Fold, Adjustment] = field(default_factory=dict)
-    lessons: dict[Fold, Lesson] = field(default_factory=dict)
+    used: list[Result] = field(default_factory=list, init=False)  # of the networks that were asked
+    fitted: dict[Fold, Adjustment] = field(default_factory=dict, init=False)
+    lessons: dict[Fold, Lesson] = field(default_factory=dict, init=False)
 
     @property
     def chosen(self) -> bool:
@@ -75,7 +75,10 @@ class Ward:
         return self.dataset.train.take(held_out(self.dataset.train, fold)) if fold else self.dataset.test or self.dataset.train
 
     def adjustment(self, fold: Fold = None) -> Adjustment:
-        """tau and the temperature, chosen out-of-fold, never on the judged fold; tau 1 where every member has seen every example."""
+        """tau and the temperature, chosen out-of-fold and not on the judged fold; tau 1 where every member has seen every example.
+
+        By folds the networks that are asked of the other folds have learnt the judged one too: what is chosen is chosen without it.
+        """
         if fold not in self.fitted:
             self.fitted[fold] = self._adjustment(fold)
         return self.fitted[fold]
@@ -85,8 +88,12 @@ class Ward:
         if not self.chosen:
             return Adjustment.of(train.counts)
         assert self.estimate is not None
-        kept = np.setdiff1d(np.arange(len(train)), held_out(train, fold)) if fold else np.arange(len(train))
+        kept = self._kept(np.arange(len(train)), fold)
         return fit_adjustment(self.estimate.probabilities[0][kept], self.estimate.labels[kept], train.counts)
+
+    def _kept(self, places: NDArray[np.int64], fold: Fold) -> NDArray[np.bool_]:
+        """Which of these training examples may be chosen on where a fold is judged."""
+        return ~np.isin(places, held_out(self.dataset.train, fold)) if fold else np.full(len(places), True)
 
     def naive(self, seeds: Sequence[int]) -> list[Lane]:
         return [Lane("naive", seed, self.lr) for seed in seeds]
@@ -97,21 +104,24 @@ class Ward:
         return min(self.recipe.lr, self.lr or self.recipe.lr)
 
     def lesson(self, fold: Fold = None) -> Lesson:
-        """T and the cooling, chosen on students of out-of-fold members, never on the judged fold; the defaults where nothing is unseen."""
+        """T and the cooling, chosen on students of out-of-fold members, as tau is; the default where there are none, or all diverged.
+
+        The first call trains them.
+        """
         if fold not in self.lessons:
             self.lessons[fold] = self._lesson(fold)
         return self.lessons[fold]
 
     def _lesson(self, fold: Fold) -> Lesson:
-        adjustment, train = self.adjustment(fold), self.dataset.train
+        train, tau = self.dataset.train, self.adjustment(fold).tau
         places, said = self.tried if self.chosen else (np.empty(0, dtype=np.int64), {})
         if not said:
-            return Lesson(Teaching(tau=adjustment.tau), adjustment.temperature)
-        kept = ~np.isin(places, held_out(train, fold)) if fold else np.full(len(places), True)
+            return Lesson(Teaching(tau=tau, temperature=TEMPERATURES[0]), 1.0)
+        kept = self._kept(places, fold)
         labels = train.labels[places[kept]]
         best = list(said)[clearly_best([p[kept] for p in said.values()], labels)]
         cooling = fit_adjustment(said[best][kept], labels, train.counts, tau=0.0).temperature
-        return Lesson(Teaching(tau=adjustment.tau, temperature=best), cooling)
+        return Lesson(Teaching(tau=tau, temperature=best), cooling)
 
     @cached_property
     def tried(self) -> tuple[NDArray[np.int64], dict[float, NDArray[np.float64]]]:
@@ -119,22 +129,24 @@ class Ward:
 
         A T at which a student diverged is not there.
         """
+        train, places = self.dataset.train, []
         parts: dict[float, list[NDArray[np.float64]]] = {temperature: [] for temperature in TEMPERATURES}
         teachings = [Teaching(tau=self.adjustment().tau, temperature=temperature) for temperature in parts]
         for member in self.trials:
+            assert member.fold is not None
+            places.append(held_out(train, member.fold))
             students = [Lane("naive", member.seed, self.taught_at, member.fold, teaching=teaching) for teaching in teachings]
             fitted = self.train(students, self.train([member]))
-            for lane, result, p in zip(students, fitted.results, fitted.probabilities(self.judged(member.fold)), strict=True):
-                if lane.teaching and result.diverged is None:
-                    parts[lane.teaching.temperature].append(p.astype(np.float64))
-        places = np.concatenate([held_out(self.dataset.train, member.fold) for member in self.trials if member.fold])
-        return places, {temperature: np.concatenate(some) for temperature, some in parts.items() if len(some) == len(self.trials)}
+            said = fitted.probabilities(train.take(places[-1])).astype(np.float64)
+            for some, result, p in zip(parts.values(), fitted.results, said, strict=True):
+                some += [p] if result.diverged is None else []
+        return np.concatenate(places), {each: np.concatenate(some) for each, some in parts.items() if len(some) == len(places)}
 
     @property
     def trials(self) -> list[Lane]:
-        """The out-of-fold members that teach on trial: as many as have left TRIED examples out; where every fold is judged, all."""
-        members = Asked("out-of-fold", self.members, lr=self.lr).lanes
-        return members[: -(-TRIED * len(members) // len(self.dataset.train))] if self.dataset.test else members
+        """The out-of-fold members that teach on trial: as many as have left ENOUGH examples out; where every fold is judged, all."""
+        members = Asked("out-of-fold", self.members, lr=self.lr).lanes[: len(self.dataset.train)]  # later ones would have left none out
+        return members[: -(-ENOUGH * len(members) // len(self.dataset.train))] if self.dataset.test else members
 
     @property
     def trial_cost(self) -> float:
