@@ -1,5 +1,6 @@
 """fix(): from data to one network, with what was wrong and what has changed."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,26 @@ def test_a_learning_rate_that_learns_nothing_does_not_speak_of_labels(digits: cu
     found = {lrs: cu.fix(dataset, 2, recipe, lrs=lrs, seeds=1).mended.suspects for lrs in ((0.4,), (0.4, 1e-6))}
     assert found[0.4, 1e-6] == found[(0.4,)]
     assert {each.index for each in found[(0.4,)]} & set(flipped)
+
+
+def test_a_learning_rate_that_diverged_is_not_trained_again(tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe) -> None:
+    trained = []
+
+    def progress(epoch) -> None:
+        trained.extend(epoch.lanes)
+
+    with Store(tmp_path / "runs.sqlite") as store:
+
+        def again(*lrs: float) -> cu.Fix:
+            return fix(digits, 2, recipe, lrs=lrs, seeds=1, store=store, watch=lambda _: nullcontext(progress))
+
+        first = again(0.1, 1e30)
+        assert {lane.lr for lane in trained} >= {0.1, 1e30}
+        trained.clear()
+        assert again(0.1, 1e30).mended == first.mended
+        with pytest.raises(cu.InputError, match="diverged in epoch 0"):
+            again(1e30)
+        assert trained == []
 
 
 def test_it_is_stored_for_the_report(fixed, digits: cu.Dataset) -> None:

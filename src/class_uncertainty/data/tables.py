@@ -56,7 +56,8 @@ class Table:
 
     def called(self, rows: NDArray[np.int64]) -> list[str]:
         """'line 17' of each row, with its file where there are several."""
-        return [f"{Path(file).name}, {where}" if self.parts else where for file, where in self.places(rows)]
+        short = {file: Path(file).name for _, file in self.parts}
+        return [f"{short[file]}, {where}" if short else where for file, where in self.places(rows)]
 
     def places(self, rows: NDArray[np.int64]) -> list[tuple[str, str]]:
         """The file of each row, and 'line 17' or 'row 31006' of it."""

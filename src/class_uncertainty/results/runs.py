@@ -24,7 +24,7 @@ def networks(dataset: Dataset) -> int:
 
 
 def measured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Asked], **options: Any) -> list[Estimate | Diverged]:
-    """Estimates, from the store or trained now, all together; `options` go to fit(). What diverged is not stored.
+    """Estimates, from the store or trained now, all together; `options` go to fit(). Of what diverged, naive members are known again.
 
     Members that are plain lanes are stored as what they are; without a test split errors are those of one naive lane by folds.
     """
@@ -48,7 +48,9 @@ def measured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Ask
             store.add_estimate(_estimate_key(dataset, each, recipe), dataset.fingerprint, found)
     for each in asked:
         forget(options.get("checkpoints"), dataset, each.lanes, recipe)
-    known = (lost.get(each) or store.get_estimate(_estimate_key(dataset, each, recipe)) for each in asked)
+    known = (
+        lost.get(each) or store.get_estimate(_estimate_key(dataset, each, recipe)) or _lost(store, dataset, recipe, each) for each in asked
+    )
     return [found for found in known if found]
 
 
@@ -66,7 +68,19 @@ def _judge(asked: Asked) -> Lane:
 
 def _todo(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Asked]) -> list[Asked]:
     """What the store does not have; what is read from a file is always read anew."""
-    return [each for each in asked if not each.lanes or not store.has_estimate(_estimate_key(dataset, each, recipe))]
+    return [
+        each
+        for each in asked
+        if not each.lanes or not (store.has_estimate(_estimate_key(dataset, each, recipe)) or _lost(store, dataset, recipe, each))
+    ]
+
+
+def _lost(store: Store, dataset: Dataset, recipe: Recipe, asked: Asked) -> Diverged | None:
+    """A naive member that is known to have diverged."""
+    keys = (network_key(dataset, lane, recipe, None) for lane in asked.lanes if lane.name == "naive")
+    results = (kept[0] for key in keys if (kept := store.get_network(key)))
+    lost = next((result for result in results if result.diverged is not None), None)
+    return Diverged(asked.estimator, lost.seed, lost.diverged or 0) if lost else None
 
 
 def _is_plain(lane: Lane) -> bool:
