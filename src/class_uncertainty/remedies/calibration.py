@@ -103,12 +103,13 @@ def clearly_best(said: Sequence[Probabilities], labels: Labels) -> int:
 
 
 def _best_temperature(logits: Logits, labels: Labels, prior: Vector) -> float:
-    """argmin_T NLL of softmax(z / T + log prior) under that prior + (log T) ** 2 / 2n, with n as many examples as the weights are worth.
+    """argmin_T Brier score of softmax(z / T + log prior) under that prior + (log T) ** 2 / 2n, the weights being worth n examples.
 
-    The second term is a standard normal prior of log T: it keeps a few examples that are all right from making the model sure of anything.
+    The Brier score, sum_c (q_c - y_c) ** 2, is as proper as the NLL and bounded: by the NLL a few wrong labels, which a sure model
+    contradicts, would make it doubt everything. The second term keeps a few examples that are all right from making it sure of anything.
     """
     from scipy.optimize import minimize_scalar
-    from scipy.special import log_softmax
+    from scipy.special import softmax
 
     weights = prior_weights(labels, prior)
     used = weights > 0
@@ -118,10 +119,13 @@ def _best_temperature(logits: Logits, labels: Labels, prior: Vector) -> float:
         shift = np.log(prior)
 
     def loss(log_t: float) -> float:
-        log_q = log_softmax(logits / np.exp(log_t) + shift, axis=1)
-        return float(-weights @ log_q[np.arange(len(labels)), labels] + log_t**2 / (2 * worth))
+        q = softmax(logits / np.exp(log_t) + shift, axis=1)
+        return float(weights @ ((q**2).sum(axis=1) - 2 * q[np.arange(len(labels)), labels] + 1) + log_t**2 / (2 * worth))
 
-    return float(np.exp(minimize_scalar(loss, bounds=np.log(BOUNDS), method="bounded").x))
+    grid = np.log(np.geomspace(*BOUNDS, 25))  # there may be more than one valley
+    lowest = int(np.argmin([loss(log_t) for log_t in grid]))
+    around = grid[max(lowest - 1, 0)], grid[min(lowest + 1, len(grid) - 1)]
+    return float(np.exp(minimize_scalar(loss, bounds=around, method="bounded").x))
 
 
 def prior_weights(labels: Labels, prior: Vector) -> Vector:
