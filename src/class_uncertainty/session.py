@@ -200,7 +200,10 @@ class Session:
 
         self.say("\n".join(lines(mended)))
         if np.mean(mended.after.errors) >= np.mean(mended.before.errors):
-            self.say("The class-mean error is no lower than before: keep the naive network, or a method that 'cu compare' finds better.")
+            naive = f"'cu train {mended.data} --lr {mended.lr:g} --save MODEL'"
+            self.say(
+                f"The class-mean error is no lower than before: keep a naive network, {naive}, or a method that 'cu compare' finds better."
+            )
         chosen = f"τ = {mended.tau:g}, T = {mended.temperature:g}"
         self.say(f"{mended.note} {chosen}. Cost: {mended.cost:.3g} naive trainings for the one network; the ± took more.")
         if mended.suspects:

@@ -253,7 +253,8 @@ def told(counts, errors, confusion=None, uncertainty=None, most=5):
     return findings(names, counts, errors, spread if confusion is None else confusion, uncertainty or [1.0] * number, most)
 
 
-EVEN = [Finding("", "even", "No class is much worse than the others.")]
+def even(errors):
+    return [Finding("", "even", f"No class is much worse than the others: {min(errors):.0f} to {max(errors):.0f} % are wrong.")]
 
 
 def test_few_examples():
@@ -311,13 +312,19 @@ def test_the_worst_come_first_and_of_equals_the_most_uncertain():
         ([30], 0),
         ([10, 10, 10, 14.9], 0),
         ([10, 10, 10, 15], 1),
-        ([10, 30, 50, 70, 69], 1),  # the median distance from 50 is 20
-        ([10, 30, 50, 70, 70], 2),
+        ([10, 30, 49, 70, 69], 2),  # the median distance from 49 is 20, and a quarter has 30 at most
+        ([10, 30, 50, 70, 70], 3),
+        ([0, 16.7, 16.7], 2),  # most of them
+        ([3.3, 0, 100, 100, 100], 3),
     ],
 )
 def test_much_worse_is_by_five_points_and_by_the_usual_distance(errors, spoken):
     found = told([50] * len(errors), errors)
-    assert (found == EVEN) if not spoken else (len(found) == spoken and found != EVEN)
+    assert (found == even(errors)) if not spoken else (len(found) == spoken and found != even(errors))
+
+
+def test_of_two_classes_there_is_no_median():
+    assert told([250, 40], [2, 40])[0].text == "c1: 40 % wrong, with 40 examples; the other class has 250"
 
 
 def test_findings_are_refused_by_name():

@@ -13,6 +13,7 @@ from class_uncertainty.estimation import Asked
 from class_uncertainty.reporting import report, terminal
 from class_uncertainty.reporting.sections import sections
 from class_uncertainty.results import Store
+from class_uncertainty.results.fixing import fix
 from class_uncertainty.results.runs import measured, run
 
 SHORT, SHORTER = (cu.Recipe("small-conv", epochs=epochs, batch=32) for epochs in (2, 1))
@@ -110,6 +111,30 @@ def test_what_was_trained_otherwise_is_not_averaged(store: Store, digits: cu.Dat
     elsewhere = dataclasses.replace(store.results(digits.fingerprint)[0], device="cuda")
     store.add("elsewhere", digits.fingerprint, elsewhere)
     assert [section.name for section in sections(store)] == ["digits-lt:20, device cpu", "digits-lt:20, device cuda"]
+
+
+def test_the_estimate_shown_is_the_one_that_mending_chose_on(store: Store, digits: cu.Dataset) -> None:
+    """Not that of the learning rate which was not taken, whichever was stored last."""
+    for lrs in ((0.4, 0.1), (0.1, 0.4)):
+        fixed = fix(digits, 2, SHORT, lrs=lrs, seeds=1, store=store)
+        (section,) = sections(store)
+        assert section.mended == fixed.mended
+        assert [row.uncertainty for row in section.classes] == pytest.approx(fixed.estimate.mu)
+    errors = {lr: measured(store, digits, SHORT, [Asked("out-of-fold", 2, lr=lr)])[0].mu for lr in (0.1, 0.4)}
+    assert not np.allclose(errors[0.1], errors[0.4])
+
+
+def test_data_that_changed_come_first_as_they_are_now(store: Store, digits: cu.Dataset) -> None:
+    labels = digits.train.labels.copy()
+    labels[0] = 1
+    now = cu.Dataset(digits.name, cu.Data(digits.train.inputs, labels, digits.classes), digits.test)
+    for dataset in (digits, now):
+        store.add_data(dataset)
+        run(store, dataset, [cu.Lane("naive")], SHORT, None)
+    new, old = sections(store)
+    assert (new.name, old.name) == (digits.name, f"{digits.name}, before the data changed")
+    errors = [cu.fit(each.train, [cu.Lane("naive")], recipe=SHORT, test=each.test).results[0].class_mean_error for each in (now, digits)]
+    assert [section.methods[0].error for section in (new, old)] == pytest.approx(errors)
 
 
 def test_the_estimate_shown_is_the_one_compared_with(store: Store, digits: cu.Dataset) -> None:

@@ -15,7 +15,7 @@ from class_uncertainty.remedies.calibration import fit_adjustment, judge
 from class_uncertainty.remedies.diagnosis import findings, suspects
 from class_uncertainty.results import Store
 from class_uncertainty.results.fixing import fix
-from class_uncertainty.results.runs import measured
+from class_uncertainty.results.runs import measured, run
 from class_uncertainty.results.ward import Ward
 from class_uncertainty.training import default_recipe, saving
 from class_uncertainty.training.folds import held_out
@@ -164,9 +164,27 @@ def test_a_table_without_a_test_split() -> None:
         teachers = cu.fit(train, [cu.Lane("naive", seed, 0.1, fold=(k, 5)) for seed in range(2)], recipe=recipe)
         out = held_out(train, (k, 5))
         unseen[:, out] = teachers.probabilities(train.take(out))
+    assert (found.mended.lr, "chosen by the adjusted error" in found.mended.note) == (0.1, False)
     assert [each.index for each in found.mended.suspects] == [each.index for each in suspects(unseen, labels, train)] == [3]
     assert found.mended.cost == pytest.approx(2 + 2 * 2 * (1 + 1 / 3) + 2 + 1 + 2 / 3)
     assert found.module(torch.from_numpy(dataset.train.inputs)).shape == (len(kept), 3)
+
+
+def test_before_is_among_the_results_by_folds_too(tmp_path: Path) -> None:
+    wine = load_wine()
+    dataset = cu.Dataset("wine", cu.Data(wine.data.astype(np.float32), wine.target))
+    recipe = default_recipe(dataset.train, epochs=3)
+    with Store(tmp_path / "runs.sqlite") as store:
+        found = fix(dataset, 2, recipe, seeds=2, lrs=[0.1, 0.2], store=store)
+        naive = [each for each in store.results(dataset.fingerprint) if each.method == "naive" and each.lr == found.lr]
+        assert {each.seed: each.class_mean_error for each in naive} == pytest.approx(dict(enumerate(found.before.errors)))
+        assert {each.folds for each in naive} == {5}
+        assert "counts 2 learning rates, 2 trainings each" in found.mended.note
+    with Store(tmp_path / "other.sqlite") as store:
+        for lane in (cu.Lane("naive", seed, found.lr) for seed in range(2)):
+            (alone,) = run(store, dataset, [lane], recipe, None)
+            kept = next(each for each in naive if each.seed == lane.seed)
+            assert (kept.nll, kept.cost, kept.plan) == (pytest.approx(alone.nll, rel=1e-5), alone.cost, alone.plan)
 
 
 def test_bad_input(digits: cu.Dataset, recipe: cu.Recipe) -> None:

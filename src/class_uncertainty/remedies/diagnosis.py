@@ -19,7 +19,7 @@ from class_uncertainty.text import printable
 THUMBNAIL = 160  # pixels a side at most: twice what the page shows, for dense screens
 
 # When a class is spoken of, and how: all relative to the median class.
-APART = 5.0  # percent points that a class is worse than the median at least; more where the classes' median distance from it is
+APART = 5.0  # percent points that a class is worse than the better quarter at least; more where the median distance from the median is
 SCARCE = 0.5  # of the median count: a class with no more has few examples
 MOST = 0.5  # of a class's errors: more than that say where they go
 
@@ -103,6 +103,7 @@ class Mended:
     note: str = ""
     kind: str = ""  # of recipe and device
     cooling: float = 1.0  # what the kept network's logits are divided by
+    lr: float | None = None  # of the teachers
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> "Mended":
@@ -199,7 +200,7 @@ def thumbnail(pixels: NDArray[Any]) -> str:
 def findings(
     classes: Sequence[str], counts: ArrayLike, class_errors: ArrayLike, confusion: ArrayLike, uncertainty: ArrayLike, most: int = 5
 ) -> list[Finding]:
-    """A sentence on each class that is much worse than the median, the worst first; of equals the most uncertain.
+    """A sentence on each class that is much worse than the better quarter, the worst first; of equals the most uncertain.
 
     Much worse: by APART points, and by the median of the classes' distances from the median. Counts, class errors in percent and raw class
     uncertainties (C,), confusion (C, C) in percent.
@@ -211,11 +212,10 @@ def findings(
         if np.shape(values) != shape or not number or not np.isfinite(np.asarray(values, dtype=np.float64)).all():
             raise InputError(f"{name} must be finite numbers of the shape {shape}, for {number} classes.")
     n, errors, unsure, called = (np.asarray(values, dtype=np.float64) for values in known.values())
-    median = np.median(errors)
-    apart = errors >= median + max(APART, float(np.median(np.abs(errors - median))))
+    apart = errors >= np.percentile(errors, 25) + max(APART, float(np.median(np.abs(errors - np.median(errors)))))
     worst = [int(c) for c in np.lexsort((-unsure, -errors)) if apart[c]][:most]
     found = [Finding(classes[c], *_finding(c, classes, n, errors, called, unsure[c] < np.median(unsure))) for c in worst]
-    return found or [Finding("", "even", "No class is much worse than the others.")]
+    return found or [Finding("", "even", f"No class is much worse than the others: {errors.min():.0f} to {errors.max():.0f} % are wrong.")]
 
 
 def _finding(c: int, classes: Sequence[str], n: NDArray, errors: NDArray, called: NDArray, sure: bool) -> tuple[str, str]:
@@ -225,7 +225,8 @@ def _finding(c: int, classes: Sequence[str], n: NDArray, errors: NDArray, called
     lost = f"{classes[c]}: {errors[c]:.0f} % wrong"
     examples = f"{n[c]:,.0f} example{'' if n[c] == 1 else 's'}"
     if scarce and wrong[n > n[c]].sum() > MOST * wrong.sum():
-        return "few", f"{lost}, with {examples}; the median class has {np.median(n):,.0f}"
+        usual = f"the other class has {n.max():,.0f}" if len(n) == 2 else f"the median class has {np.median(n):,.0f}"
+        return "few", f"{lost}, with {examples}; {usual}"
     if len(n) > 2 and wrong[first] > MOST * wrong.sum():  # of two classes there is but one other
         return "confused", f"{lost}; {wrong[first]:.0f} % are called {classes[first]}"
     if scarce:

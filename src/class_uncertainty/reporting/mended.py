@@ -213,8 +213,8 @@ def _facts(mended: Mended) -> list[tuple[str, str, str]]:
     return [
         ("class-mean error, %", _mean(before.errors), _mean(after.errors)),
         ("worst tenth, %", _mean(before.worst), _mean(after.worst)),
-        ("ECE, %", f"{before.ece:.1f}", f"{after.ece:.1f}"),
-        ("NLL, nats", f"{before.nll:.3f}", f"{after.nll:.3f}"),
+        ("balanced ECE, %", f"{before.ece:.1f}", f"{after.ece:.1f}"),
+        ("balanced NLL, nats", f"{before.nll:.3f}", f"{after.nll:.3f}"),
     ]
 
 

@@ -11,6 +11,7 @@ from class_uncertainty.data import Data, Dataset, load
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.measures import SCORES, digest
+from class_uncertainty.remedies.diagnosis import Mended
 from class_uncertainty.reporting.tables import ClassRow, Gallery, Picture, Section, class_rows, duplicated, judged, method_rows
 from class_uncertainty.results import Known, Store
 from class_uncertainty.training import Recipe, Result
@@ -20,16 +21,18 @@ WORST, EACH = 3, 8  # classes in the gallery, pictures of each kind
 
 
 def sections(store: Store, only: str | None = None, read: Callable[[str], Dataset] = load) -> list[Section]:
-    """All that is stored, or only of the data set named `only`. `read` loads a data set again, for its pictures."""
+    """All that is stored, what was written last first, or only of the data set named `only`. `read` loads it again, for its pictures."""
     known = store.data()
     if only is not None and only not in [data.name for data in known]:  # the same data may be stored under another name
         with suppress(InputError):
             fingerprint = read(only).fingerprint
             only = next((data.name for data in known if data.fingerprint == fingerprint), only)
-    found = [section for data in known if only in (None, data.name) for section in _of_data(store, data, read)]
-    for i, section in enumerate(found):  # data that changed under one name
-        again = sum(other.name == section.name for other in found[:i])
-        found[i] = replace(section, name=f"{section.name} ({again + 1})") if again else section
+    found = [section for data in reversed(known) if only in (None, data.name) for section in _of_data(store, data, read)]
+    called = [section.name for section in found]
+    for i, section in enumerate(found):
+        if again := called[:i].count(section.name):
+            older = "before the data changed" if again == 1 else f"{again} changes ago"
+            found[i] = replace(section, name=f"{section.name}, {older}")
     if not found:
         names = ", ".join(data.name for data in known) or "nothing"
         raise InputError(f"store {store.path} has no finished results{f' of {only!r}' if only else ''}; it knows of {names}.")
@@ -49,10 +52,11 @@ def _of_data(store: Store, data: Known, read: Callable[[str], Dataset]) -> list[
             data,
             [result for result in results if _kind(result) == kind],
             [estimate for estimate in estimates if not estimate.results or _kind(estimate.results[0]) == kind],
+            mended.get(kind_of(*kind)),
             read,
         )
         apart = [f"{field} {value}" for field, value in mine.items() if any(other[field] != value for other in words)]
-        found.append(replace(section, name=", ".join([data.name, *apart]), mended=mended.get(kind_of(*kind))))
+        found.append(replace(section, name=", ".join([data.name, *apart])))
     return found
 
 
@@ -60,10 +64,18 @@ def _kind(result: Result) -> tuple[Recipe, str]:
     return result.recipe, result.device
 
 
-def _section(data: Known, results: list[Result], estimates: list[Estimate], read: Callable[[str], Dataset]) -> Section:
-    """With the estimate that was used last; if none was used with an ensemble, or else with what was stored last."""
-    estimate = _used(results, estimates) or next((each for each in reversed(estimates) if each.estimator == "ensemble"), None)
-    estimate = estimate or (estimates[-1] if estimates else None)
+def _section(
+    data: Known, results: list[Result], estimates: list[Estimate], mended: Mended | None, read: Callable[[str], Dataset]
+) -> Section:
+    """With the estimate that was used last; if none was used with what mending chose on, an ensemble, or else what was stored last."""
+
+    def last(fits: Callable[[Estimate], bool]) -> Estimate | None:
+        return next((each for each in reversed(estimates) if fits(each)), None)
+
+    def chosen_on(each: Estimate) -> bool:
+        return mended is not None and each.estimator == "out-of-fold" and any(result.lr == mended.lr for result in each.results)
+
+    estimate = _used(results, estimates) or last(chosen_on) or last(lambda each: each.estimator == "ensemble") or last(lambda _: True)
     measured_by = digest(estimate.raw) if estimate else ""
     shown = [result for result in results if result.uncertainty in ("", measured_by)]
     folds = max((result.folds for result in results), default=0)
@@ -89,7 +101,7 @@ def _section(data: Known, results: list[Result], estimates: list[Estimate], read
         members=len(estimate.probabilities) if estimate else 0,
         galleries=tuple(galleries),
         note=" ".join(notes),
-        mended=None,
+        mended=mended,
         **({"estimator": estimate.estimator, "score": estimate.score} if estimate else {}),
     )
 

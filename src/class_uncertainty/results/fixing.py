@@ -19,7 +19,7 @@ from class_uncertainty.remedies.calibration import judge
 from class_uncertainty.remedies.diagnosis import Mended, Side, findings, side, suspects
 from class_uncertainty.remedies.table import REMEDIES, Remedy
 from class_uncertainty.results.remedied import remedied
-from class_uncertainty.results.runs import measured, unmeasured
+from class_uncertainty.results.runs import keep_folds, measured, unmeasured
 from class_uncertainty.results.store import Store
 from class_uncertainty.results.ward import Lost, Ward
 from class_uncertainty.training import DISTIL, Lane, Recipe, default_recipe
@@ -132,13 +132,23 @@ def mend(wards: Sequence[Ward], seeds: int, rates: int) -> Fix:
     after = side(ward.said(REMEDIES[DISTIL], numbers), labels, counts)
     ward.prepare(NAIVE, numbers)
     before = side(ward.said(NAIVE, numbers), labels, counts)
+    if dataset.test is None:  # with one, lanes are judged as they end
+        keep_folds(ward.store, dataset, ward.naive(numbers), ward.recipe)
     fitted = ward.fit(ward.students(numbers), teachers)
     best = int(np.argmin([result.loss for result in fitted.results]))  # all have learnt the same: by no test data
     lesson = ward.lesson()
     module = fitted.plain(Lane(Method(scale=1 / lesson.cooling)), fitted.states[best])
     judged = f"judged on {len(labels):,} test examples"
     if dataset.test is None:
-        judged = f"judged by {FOLDS} folds: τ and T of a fold were chosen on the others, the learning rate on all"
+        judged = f"judged by {FOLDS} folds: τ and T of a fold were chosen on the others{', the learning rate on all' if rates > 1 else ''}"
+    rate, how = ward.lr or ward.recipe.lr, ", chosen by the adjusted error" if rates > 1 else ""
+    note = [
+        f"Before and the teachers: learning rate {rate:g}{how}; students: {ward.taught_at:g}.",
+        f"All was chosen out-of-fold, and {judged}.",
+        f"The network that is kept is the student of seed {best}, the one with the lowest training loss.",
+    ]
+    if rates > 1:
+        note.append(f"The cost counts {rates} learning rates, {ward.members} trainings each, and a row of a comparison but one.")
     mended = Mended(
         data=dataset.name,
         method=DISTIL,
@@ -155,12 +165,12 @@ def mend(wards: Sequence[Ward], seeds: int, rates: int) -> Fix:
         suspects=tuple(suspects(_witnesses(wards), estimate.labels, dataset.train)),
         kind=kind_of(ward.recipe, default_device()),
         cooling=lesson.cooling,
-        note=f"Before and the teachers: learning rate {ward.lr or ward.recipe.lr:g}, which like τ and T was chosen out-of-fold; {judged}. "
-        f"The network that is kept is the student of seed {best}, the one with the lowest training loss.",
+        note=" ".join(note),
+        lr=rate,
     )
     key = key_of("mended", seeds, fitted.keys, dataset.fingerprint)
     ward.store.add_mended(key, dataset.fingerprint, mended)
-    return Fix(module, mended, estimate, ward.lr or ward.recipe.lr)
+    return Fix(module, mended, estimate, rate)
 
 
 def _witnesses(wards: Sequence[Ward]) -> NDArray[np.floating]:

@@ -13,7 +13,7 @@ from class_uncertainty.results.store import Store, estimate_key
 from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.fitted import Fit, standardising
-from class_uncertainty.training.folds import FOLDS, folded, pooled
+from class_uncertainty.training.folds import FOLDS, folded, held_out, pooled
 from class_uncertainty.training.keys import checkpoint_keys, lane_key
 from class_uncertainty.training.loop import End, Unseen, default_device, fit
 
@@ -158,6 +158,20 @@ def trained(
         [{}] * len(found),
         keys,
     )
+
+
+def keep_folds(store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe) -> None:
+    """The results of lanes by folds, of networks that the store has of every fold."""
+    train = dataset.train
+    for lane in lanes:
+        if store.get(_key(dataset, lane, recipe, None)) is None:
+            fitted = trained(store, dataset, folded(lane), recipe)
+            unseen = [
+                fitted.take([k]).probabilities(train.take(held_out(train, part.fold)))[0]
+                for k, part in enumerate(folded(lane))
+                if part.fold
+            ]
+            store.add(_key(dataset, lane, recipe, None), dataset.fingerprint, pooled(train, fitted.results, unseen))
 
 
 def network_key(dataset: Dataset, lane: Lane, recipe: Recipe, stats: Stats | None, teachers: Sequence[str] = ()) -> str:
