@@ -470,7 +470,10 @@ def test_a_budget_stops_cleanly_and_the_same_command_goes_on(run: Run, tmp_path:
     command = ("measure", "digits-lt:20", "--epochs", "300", "--members", "2", "--budget")
     code, out, err = run(*command, "1s")
     assert (code, out) == (3, "")
-    assert "cu: the budget is spent with 0 of 2 lanes trained; runs.sqlite keeps 0 finished results, and the same command goes on" in err
+    assert (
+        "cu: the budget is spent with 0 of 2 lanes trained; runs.sqlite keeps what has finished (0 results, 0 networks), and the same command goes on"
+        in err
+    )
     assert len(list((tmp_path / "runs.sqlite.running").iterdir())) == 2
     assert run(*command, "1h")[0] == 0
     assert not (tmp_path / "runs.sqlite.running").exists()
@@ -491,7 +494,7 @@ def test_what_a_stop_leaves_is_gone_when_all_is_done(run: Run, tmp_path: Path) -
 def test_a_budget_that_is_no_time(run: Run, budget: str) -> None:
     code, _, err = run("measure", "digits-lt:20", "--budget", budget)
     assert code == 2
-    assert f"budget is {budget!r}: write hours, minutes or seconds, as in 1h30m, 25m or 90s." in err
+    assert f"budget is {budget!r}: it must be more than 0, in hours, minutes or seconds, as in 1h30m, 25m or 90s." in err
 
 
 def test_a_terminal_sees_progress_and_a_pipe_does_not(tmp_path: Path) -> None:

@@ -108,6 +108,10 @@ def test_a_budget_stops_a_fix_and_the_same_command_goes_on(run: Run, tmp_path: P
     [
         (("compare", "digits-lt:20", "--methods", "distill"), "unknown method 'distill': did you mean 'distil'?"),
         (("compare", "digits-lt:20", "--methods", "distil*2"), "--members says how many"),
+        (("compare", "digits-lt:20", "--methods", "distil+mixup"), "'distil' is a remedy, made of naive networks"),
+        (("compare", "digits-lt:20", "--methods", "adjusted@product"), "takes no measure or augmentation"),
+        (("train", "digits-lt:20", "--method", "distil"), "'cu fix' saves one that has learnt from them"),
+        (("train", "digits-lt:20", "--method", "cb*3"), "is made of several networks"),
         (("compare", "digits-lt:20", "--methods", "cb*1"), "it takes from 2 to 1,000"),
         (("fix", "digits-lt:20", "--members", "1"), "members is 1"),
         (("fix", "digits-lt:20", "--seeds", "0"), "seeds is 0"),

@@ -162,7 +162,7 @@ def _prior(prior: str, counts: "NDArray") -> "NDArray | None":
     if prior == "train":
         known = Stats(counts).counts
         return known / known.sum()
-    return read_numbers(prior, "--prior")
+    return read_numbers(prior, "--prior", "train, equal, ")
 
 
 def _fitted(

@@ -211,9 +211,13 @@ def train(
 ) -> None:
     """Train one network and, with --save, keep it: weights as safetensors, and a JSON file that rebuilds it with its preprocessing.
 
-    It always trains, for the store keeps results and no weights.
+    It always trains, whatever the store has.
     In Python, cu.restore(PATH) gives it back as a plain nn.Module: raw images or features in, logits out.
     """
+    from class_uncertainty.remedies.table import remedy_named
+
+    if remedy_named(method):
+        raise InputError(f"{method!r} is made of several networks: 'cu fix' saves one that has learnt from them, 'cu compare' has its row.")
     lane = _lane(method, seed, lr)
     asked = asked_for(estimator, members, score)
     from class_uncertainty.session import session

@@ -34,7 +34,9 @@ RECIPE = Annotated[
 ]
 BUDGET = Annotated[
     str | None,
-    typer.Option("--budget", help="Stop at an epoch's end after this time, as 25m or 1h30m; the same command goes on.", show_default=False),
+    typer.Option(
+        "--budget", help="Stop at an epoch's end after this time, as 90s, 25m or 1h30m; the same command goes on.", show_default=False
+    ),
 ]
 PROFILE = Annotated[Path | None, typer.Option("--profile", help="Write a trace of one epoch, for chrome://tracing.", show_default=False)]
 SAVE = Annotated[Path | None, typer.Option("--save", help="Where to write PATH.safetensors and PATH.json.", show_default=False)]

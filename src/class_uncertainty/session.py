@@ -36,6 +36,7 @@ class Session:
     ) -> None:
         self.store, self.as_json, self.root, self.profile = store, as_json, root, profile
         self.deadline = None if budget is None else time.monotonic() + budget
+        self.pace = live.Pace()
 
     @cached_property
     def checkpoints(self) -> "Checkpoints":
@@ -79,7 +80,7 @@ class Session:
     def measure_all(self, dataset: Dataset, recipe: Recipe, asked: Sequence[Asked]) -> list[Estimate | Diverged]:
         from class_uncertainty.results.runs import measured, unmeasured
 
-        with live.watch("measuring", unmeasured(self.store, dataset, recipe, asked), recipe.epochs) as progress:
+        with live.watch("measuring", unmeasured(self.store, dataset, recipe, asked), recipe.epochs, self.pace) as progress:
             return measured(self.store, dataset, recipe, asked, progress=progress, **self.fit_options)
 
     def compare_estimators(
@@ -129,7 +130,7 @@ class Session:
 
         stats = found.stats if found else None
         todo = networks(dataset) * len(missing(self.store, dataset, lanes, recipe, stats))
-        with live.watch("training", todo, recipe.epochs) as progress:
+        with live.watch("training", todo, recipe.epochs, self.pace) as progress:
             return run(self.store, dataset, lanes, recipe, stats, progress=progress, **self.fit_options)
 
     def remedies(
@@ -158,7 +159,7 @@ class Session:
 
     def _watched(self, recipe: Recipe) -> dict[str, Any]:
         """fit_options, and a live table for each stage of several."""
-        return self.fit_options | {"watch": lambda lanes: live.watch("training", lanes, recipe.epochs)}
+        return self.fit_options | {"watch": lambda lanes, what: live.watch(f"training {what}", lanes, recipe.epochs, self.pace)}
 
     def equal_cost(self, results: Sequence[Result], found: Estimate | None) -> list[str]:
         """Ensembles of as many networks of each cheap method as the dearest row costs, by their names."""
@@ -192,7 +193,7 @@ class Session:
         }
         files = list(saving.save(found.module, save, about)) if save else []
         document = asdict(found.mended) | {"lr": found.lr}
-        document["suspects"] = [asdict(each) | {"picture": ""} for each in found.mended.suspects]
+        document["suspects"] = [{name: value for name, value in each.items() if name != "picture"} for each in document["suspects"]]
         return found.mended, document, files
 
     def show_fix(self, mended: Mended) -> None:
@@ -208,7 +209,7 @@ class Session:
         self.say(f"{mended.note} {chosen}. Cost: {mended.cost:.3g} naive trainings for the one network; the ± took more.")
         if mended.suspects:
             first = ", ".join(f"{each.name} ({each.label}: {each.guess}?)" for each in mended.suspects[:5])
-            self.say(f"Labels to look at, {len(mended.suspects)} of them: {first}{' …' if mended.suspects[5:] else ''}")
+            self.say(f"Labels to look at: {first}{f', and {more} more in the report' if (more := len(mended.suspects[5:])) else ''}.")
 
     def show_measure(self, dataset: Dataset, found: Estimate) -> dict[str, Any]:
         rows = class_rows(dataset.classes, dataset.train.counts.tolist(), found)
@@ -250,7 +251,7 @@ class Session:
             self.say(f"Uncertainty: {found.estimator}, by {found.score}.")
         strengths = {result.lr: result.plan["tau"] for result in results if "networks" in result.plan and "tau" in result.plan}
         if strengths:
-            self.say(f"τ: {', '.join(f'{tau:g} at {lr:g}' for lr, tau in strengths.items())}.")
+            self.say(f"τ: {', '.join(f'{tau:g} at the learning rate {lr:g}' for lr, tau in strengths.items())}.")
         about = {"data": dataset.name, "fingerprint": dataset.fingerprint, "folds": folds, "duplicates": dataset.duplicates}
         about |= {"estimator": found.estimator if found else None, "score": found.score if found else None}
         return about | {"methods": [asdict(row) for row in rows]}
@@ -264,11 +265,11 @@ class Session:
             raise InputError(f"--report is {page}, which --save {save} writes: give it another name.")
 
     def train(self, dataset: Dataset, recipe: Recipe, found: Estimate | None, lane: Lane, save: Path | None) -> tuple[Result, list[Path]]:
-        """One lane, trained anew since the store keeps no weights -> (its result, the files written)."""
+        """One lane, trained anew whatever the store has -> (its result, the files written)."""
         from class_uncertainty.results.runs import forget, train
         from class_uncertainty.training import saving
 
-        with live.watch(f"training {lane.name}", 1, recipe.epochs) as progress:
+        with live.watch(f"training {lane.name}", 1, recipe.epochs, self.pace) as progress:
             fitted = train(self.store, dataset, [lane], recipe, found.stats if found else None, progress=progress, **self.fit_options)
         if fitted.results[0].diverged is not None:
             raise InputError(f"{lane.name} diverged in epoch {fitted.results[0].diverged}: lower --lr; nothing was saved.")
@@ -323,6 +324,9 @@ def session(
                 print(f"cu: nothing was trained, so {profile} was not written.", file=sys.stderr)
         except (KeyboardInterrupt, Unfinished) as end:
             kept = sum(len(store.results(data.fingerprint)) for data in store.data())
+            both = ", ".join(
+                f"{number} {what}{'' if number == 1 else 's'}" for number, what in ((kept, "result"), (store.networks, "network"))
+            )
             why = "\ncu: stopped" if isinstance(end, KeyboardInterrupt) else f"cu: {end}"
-            print(f"{why}; {path} keeps {kept} finished results, and the same command goes on from there.", file=sys.stderr)
+            print(f"{why}; {path} keeps what has finished ({both}), and the same command goes on from there.", file=sys.stderr)
             raise SystemExit(130 if isinstance(end, KeyboardInterrupt) else 3) from None

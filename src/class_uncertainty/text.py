@@ -37,7 +37,7 @@ def seconds(duration: str | None) -> float | None:
     found = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", duration.strip(), re.ASCII)
     whole = sum(int(part or 0) * unit for part, unit in zip(found.groups(), (3600, 60, 1), strict=True)) if found else 0
     if not 0 < whole < 10**9:
-        raise InputError(f"budget is {duration!r}: write hours, minutes or seconds, as in 1h30m, 25m or 90s.")
+        raise InputError(f"budget is {duration!r}: it must be more than 0, in hours, minutes or seconds, as in 1h30m, 25m or 90s.")
     return whole
 
 

@@ -91,6 +91,15 @@ def test_lines_go_to_a_file_every_thirty_seconds(clock, capsys):
     assert capsys.readouterr().err.count("training: 0 of 2 lanes trained") == 2
 
 
+def test_many_short_stages_are_not_silent(clock, capsys):
+    pace = live.Pace()
+    for stage in range(7):  # of ten seconds each
+        with live.watch(f"stage {stage}", 2, 10, pace) as tell:
+            clock[0] += 10.0
+            tell(news(stage))
+    assert [line.split(":")[0] for line in capsys.readouterr().err.splitlines() if "lanes trained" in line] == ["stage 2", "stage 5"]
+
+
 def test_several_threads_may_tell_while_another_looks():
     watch, faults, console = Watch("training", 400, 10), [], Console(file=io.StringIO())
 

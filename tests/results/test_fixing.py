@@ -123,7 +123,7 @@ def test_a_learning_rate_that_diverged_is_not_trained_again(tmp_path: Path, digi
     with Store(tmp_path / "runs.sqlite") as store:
 
         def again(*lrs: float) -> cu.Fix:
-            return fix(digits, 2, recipe, lrs=lrs, seeds=1, store=store, watch=lambda _: nullcontext(progress))
+            return fix(digits, 2, recipe, lrs=lrs, seeds=1, store=store, watch=lambda *_: nullcontext(progress))
 
         first = again(0.1, 1e30)
         assert {lane.lr for lane in trained} >= {0.1, 1e30}

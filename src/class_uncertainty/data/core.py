@@ -162,9 +162,9 @@ def check_trainable(data: Data) -> None:
     if len(few):
         name, count = data.classes[few[0]], data.counts[few[0]]
         number = "no training examples" if count == 0 else "one training example only"
-        raise InputError(
-            f"class {name!r} has {number}: every class needs two at least, and labels run from 0 to {len(data.classes) - 1} without gaps."
-        )
+        numbered = data.classes == tuple(str(i) for i in range(len(data.classes)))
+        gaps = f", and labels run from 0 to {len(data.classes) - 1} without gaps" if numbered else ""
+        raise InputError(f"class {name!r} has {number}: every class needs two at least{gaps}.")
 
 
 @dataclass(frozen=True, eq=False)

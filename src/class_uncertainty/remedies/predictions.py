@@ -66,12 +66,17 @@ def _softmax(logits: NDArray) -> NDArray[np.float64]:
     return softmax(logits.astype(np.float64), axis=-1)
 
 
-def read_numbers(given: str, option: str) -> Vector:
-    """'500,60,7' or a file of numbers, one a class: .npy, .json with a list, or text with a number on each line or commas between them."""
+def read_numbers(given: str, option: str, words: str = "") -> Vector:
+    """'500,60,7' or a file of numbers, one a class: .npy, .json with a list, or text with a number on each line or commas between them.
+
+    `words` are what else the option takes.
+    """
     try:
         return _parse(given) if _is_numbers(given) else _read(given)
     except FileNotFoundError:
-        raise InputError(f"{option} is {given!r}: it must be numbers with commas between them, or a file of numbers that exists.") from None
+        raise InputError(
+            f"{option} is {given!r}: it must be {words}numbers with commas between them, or a file of numbers that exists."
+        ) from None
     except OSError as error:
         raise MachineFault(f"{given} could not be read: {error.strerror or error}.") from error
     except InputError:

@@ -42,6 +42,8 @@ def remedy_named(name: str) -> Remedy | None:
         return REMEDIES[name]
     found = re.fullmatch(r"(.+)\*(\d+)", name)
     if not found:
+        if (base := re.split("[@+]", name)[0]) in REMEDIES:
+            raise InputError(f"{name!r}: {base!r} is a remedy, made of naive networks, and takes no measure or augmentation.")
         return None
     method, number = found[1], int(found[2])
     if not 2 <= number <= MOST:

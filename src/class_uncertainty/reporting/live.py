@@ -83,8 +83,15 @@ class Watch:
         return Group(last, table, *more) if rows else last  # the last lines are cut off where there are too many
 
 
+class Pace:
+    """When something was said last, over all stages of a command: many short ones are not silent."""
+
+    def __init__(self) -> None:
+        self.said = time.monotonic()
+
+
 @contextmanager
-def watch(what: str, lanes: int, epochs: int) -> Iterator[Callable[["Epoch"], None]]:
+def watch(what: str, lanes: int, epochs: int, pace: Pace | None = None) -> Iterator[Callable[["Epoch"], None]]:
     """Something to tell of epochs, shown on stderr while lanes train."""
     watched, console = Watch(what, lanes, epochs), Console(stderr=True)
     if not lanes:
@@ -94,13 +101,12 @@ def watch(what: str, lanes: int, epochs: int) -> Iterator[Callable[["Epoch"], No
         with Live(console=console, get_renderable=render, transient=True, refresh_per_second=4):
             yield watched.tell
     else:
-        said = time.monotonic()
+        pace = pace or Pace()
 
         def tell(news: "Epoch") -> None:
-            nonlocal said
             watched.tell(news)
-            if time.monotonic() - said >= LINE_EVERY:
-                said = time.monotonic()
+            if time.monotonic() - pace.said >= LINE_EVERY:
+                pace.said = time.monotonic()
                 print("\n".join(watched.lines(LINES)), file=sys.stderr, flush=True)
 
         yield tell

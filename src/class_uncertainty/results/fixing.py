@@ -70,7 +70,7 @@ def fix(
     """Measure out-of-fold, choose the learning rate, tau and the temperature on that, and distil members into one network.
 
     Before and after are judged on the test split, or without one by folds; nothing is chosen on them. What a `store` has is not trained
-    again. `options` go to fit(); "watch", given a number of lanes, says how training is looked at.
+    again. `options` go to fit(); "watch", given a number of lanes and what they are, says how training is looked at.
     """
     dataset = Dataset("data", dataset) if isinstance(dataset, Data) else dataset
     if not is_whole(seeds) or seeds < 1:
@@ -101,9 +101,9 @@ def choose(
     """At each learning rate that did not diverge, by the class-mean error of adjusted members on what they never saw: the lowest first."""
     asked = [Asked("out-of-fold", members, lr=lr) for lr in lrs or [factor * recipe.lr for factor in RATES]]
     given = options()
-    watch: Callable[[int], Any] | None = given.pop("watch", None)
+    watch: Callable[[int, str], Any] | None = given.pop("watch", None)
     todo = unmeasured(store, dataset, recipe, asked)
-    with watch(todo) if watch and todo else nullcontext() as progress:
+    with watch(todo, "out-of-fold networks") if watch and todo else nullcontext() as progress:
         found = measured(store, dataset, recipe, asked, progress=progress, **given)
     wards = [
         Ward(store, dataset, recipe, members, each.lr, estimate, options=options)
@@ -157,7 +157,7 @@ def mend(wards: Sequence[Ward], seeds: int, rates: int) -> Fix:
         counts=tuple(map(int, counts)),
         tau=ward.adjustment().tau,
         temperature=lesson.teaching.temperature,
-        cost=rates * ward.members + ward.trial_cost + REMEDIES[DISTIL].trainings(ward.members),
+        cost=round(rates * ward.members + ward.trial_cost + REMEDIES[DISTIL].trainings(ward.members), 2),
         teachers=f"{ward.members} naive networks as teachers",
         before=before,
         after=after,

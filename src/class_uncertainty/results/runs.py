@@ -126,9 +126,13 @@ def trained(
     teachers: Fit | None = None,
     **options: Any,
 ) -> Fit:
-    """The lanes with their weights, from the store or trained now; `options` go to fit(), and "watch" says how it is looked at."""
+    """The lanes with their weights, from the store or trained now; `options` go to fit().
+
+    "watch", given their number and what they are, says how they are looked at.
+    """
     whose = teachers.keys if teachers else ()
     watch, keys = options.pop("watch", None), [network_key(dataset, lane, recipe, stats, whose) for lane in lanes]
+    what = options.pop("what", "students" if teachers else "networks")
     todo = {key: lane for key, lane in zip(keys, lanes, strict=True) if not store.has_network(key)}
     if todo:
         names = list(todo)
@@ -139,7 +143,7 @@ def trained(
             if dataset.test and not lane.fold and not lane.teaching:
                 store.add(_key(dataset, lane, recipe, stats), dataset.fingerprint, _result(end))
 
-        with watch(len(todo)) if watch else nullcontext() as progress:
+        with watch(len(todo), what) if watch else nullcontext() as progress:
             more: dict[str, Any] = {"stats": stats, "teachers": teachers, "test": dataset.test, "done": done, "progress": progress}
             fit(dataset.train, list(todo.values()), recipe=recipe, **more, **options)
     forget(options.get("checkpoints"), dataset, lanes, recipe, stats, teachers=teachers)

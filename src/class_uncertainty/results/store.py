@@ -57,7 +57,7 @@ class Store:
     def __init__(self, path: str | Path = "runs.sqlite", create: bool = True) -> None:
         self.path = Path(path)
         if not self.path.exists() and not create:
-            raise InputError(f"store {self.path} does not exist: 'cu measure', 'cu compare' and 'cu demo' write one.")
+            raise InputError(f"store {self.path} does not exist: 'cu measure', 'cu compare', 'cu fix' and 'cu demo' write one.")
         if self.path.exists() and not self.path.is_file():
             raise InputError(f"store {self.path} is {'a folder' if self.path.is_dir() else 'no file'}: give the name of an SQLite file.")
         make_folder(self.path.parent)
@@ -147,6 +147,11 @@ class Store:
         from safetensors.torch import save
 
         self._write("INSERT OR IGNORE INTO networks VALUES (?, ?, ?)", key, json.dumps(dataclasses.asdict(result)), save(state))
+
+    @property
+    def networks(self) -> int:
+        """How many are kept with their weights."""
+        return int(self._read("SELECT count(*) FROM networks")[0][0])
 
     def has_network(self, key: str) -> bool:
         return bool(self._read("SELECT 1 FROM networks WHERE key = ?", key))

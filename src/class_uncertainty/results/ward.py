@@ -136,7 +136,7 @@ class Ward:
             assert member.fold is not None
             places.append(held_out(train, member.fold))
             students = [Lane("naive", member.seed, self.taught_at, member.fold, teaching=teaching) for teaching in teachings]
-            fitted = self.train(students, self.train([member]))
+            fitted = self.train(students, self.train([member]), what="students on trial")
             said = fitted.probabilities(train.take(places[-1])).astype(np.float64)
             for some, result, p in zip(parts.values(), fitted.results, said, strict=True):
                 some += [p] if result.diverged is None else []
@@ -167,8 +167,8 @@ class Ward:
         number = row.together or self.members
         return _without([Lane(row.method, seed * number + i, self.lr) for seed in seeds for i in range(number)], fold), []
 
-    def train(self, lanes: Sequence[Lane], teachers: Fit | None = None) -> Fit:
-        return trained(self.store, self.dataset, lanes, self.recipe, self.stats, teachers, **self.options())
+    def train(self, lanes: Sequence[Lane], teachers: Fit | None = None, **options: Any) -> Fit:
+        return trained(self.store, self.dataset, lanes, self.recipe, self.stats, teachers, **self.options(), **options)
 
     def fit(self, lanes: Sequence[Lane], teachers: Sequence[Lane] = ()) -> Fit:
         """The lanes' networks; Lost where one of them, or of their teachers, has diverged."""

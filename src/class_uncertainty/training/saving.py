@@ -41,7 +41,7 @@ def save(module: Classifier, path: str | Path, about: dict[str, Any]) -> tuple[P
 
 
 def restore(path: str | Path) -> Classifier:
-    """What `cu train --save PATH` wrote, as a plain nn.Module in evaluation mode: raw inputs in, logits out."""
+    """What `cu train --save PATH` or `cu fix --save PATH` wrote, as a plain nn.Module in evaluation mode: raw inputs in, logits out."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
