@@ -204,7 +204,7 @@ def _print_text(sides: "dict[str, Judged]", sentence: str) -> None:
             (name, f"{one.class_mean_error:.2f}", f"{one.error:.1f}", f"{one.worst:.1f}", f"{one.nll:.3f}", f"{one.ece:.1f}")
             for name, one in sides.items()
         ]
-        terminal.console().print(terminal.plain_table(("", "error %", "top-1", "worst 10th", "NLL", "ECE"), rows))
+        terminal.print_fitting(("", "error %", "top-1", "worst 10th", "NLL", "ECE"), rows, drop=("worst 10th", "top-1", "NLL"))
         _say("Error: mean of the class errors in percent. NLL, ECE: with the classes as frequent as the adjustment is for.")
     _say(sentence)
 

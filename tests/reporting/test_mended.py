@@ -237,7 +237,8 @@ def test_lines_show_names_as_they_are_and_drop_columns_without_room(monkeypatch)
     odd = replace(TEN, classes=("[red]", *TEN.classes[1:]), findings=())
     lines = mended.lines(odd)
     assert any("[red]" in line for line in lines)
-    assert all(len(line) <= 45 for line in lines)
+    assert all(len(line) <= 45 for line in lines[:-1])
+    assert lines[-1].startswith("No room for examples")
     assert "examples" not in lines[0]
 
 

@@ -243,6 +243,7 @@ def lines(mended: Mended) -> list[str]:
     cells += [(what, "", before, after, "") for what, before, after in _facts(mended)]
     stream = io.StringIO()
     out = Console(file=stream, width=terminal.console().width, highlight=False)
-    out.print(terminal.fitting(out, ("class", "examples", "before %", "after %", "change"), cells, [["examples"], ["change"]])[0])
-    table = [line.rstrip() for line in stream.getvalue().splitlines() if line.strip()]
-    return [*(each.text for each in mended.findings), *([""] if mended.findings else []), *table]
+    table, gone = terminal.fitting(out, ("class", "examples", "before %", "after %", "change"), cells, [["examples"], ["change"]])
+    out.print(table)
+    told = [line.rstrip() for line in stream.getvalue().splitlines() if line.strip()] + ([terminal.no_room(gone)] if gone else [])
+    return [*(each.text for each in mended.findings), *([""] if mended.findings else []), *told]

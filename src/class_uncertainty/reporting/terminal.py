@@ -73,7 +73,11 @@ def print_fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], drop: S
     table, gone = fitting(out, columns, rows, [[column] for column in drop])
     out.print(table)
     if gone:
-        out.print(f"No room for {', '.join(gone)}: widen the terminal, or use --json.", markup=False)
+        out.print(no_room(gone), markup=False)
+
+
+def no_room(gone: Sequence[str]) -> str:
+    return f"No room for {', '.join(gone)}: widen the terminal, or use --json."
 
 
 def print_classes(rows: Sequence[ClassRow], judged: str = "naive ") -> None:
@@ -153,7 +157,7 @@ def print_methods(rows: Sequence[MethodRow]) -> None:
                 order,
             )
         )
-    print_fitting(columns, lines, drop=("NLL", "ECE", "medium", "many", "top-1", "worst 10th", "few", "lr", "runs", "ASO"))
+    print_fitting(columns, lines, drop=("NLL", "ECE", "medium", "many", "top-1", "worst 10th", "few", "lr", "runs", "ASO", "gain", "cost"))
 
 
 def footnotes(rows: Sequence[MethodRow], folds: int) -> list[str]:
