@@ -138,17 +138,6 @@ def mend(wards: Sequence[Ward], seeds: int, rates: int) -> Fix:
     best = int(np.argmin([result.loss for result in fitted.results]))  # all have learnt the same: by no test data
     lesson = ward.lesson()
     module = fitted.plain(Lane(Method(scale=1 / lesson.cooling)), fitted.states[best])
-    judged = f"judged on {len(labels):,} test examples"
-    if dataset.test is None:
-        judged = f"judged by {FOLDS} folds: τ and T of a fold were chosen on the others{', the learning rate on all' if rates > 1 else ''}"
-    rate, how = ward.lr or ward.recipe.lr, ", chosen by the adjusted error" if rates > 1 else ""
-    note = [
-        f"Before and the teachers: learning rate {rate:g}{how}; students: {ward.taught_at:g}.",
-        f"All was chosen out-of-fold, and {judged}.",
-        f"The network that is kept is the student of seed {best}, the one with the lowest training loss.",
-    ]
-    if rates > 1:
-        note.append(f"The cost counts {rates} learning rates, {ward.members} trainings each, and a row of a comparison but one.")
     mended = Mended(
         data=dataset.name,
         method=DISTIL,
@@ -165,12 +154,22 @@ def mend(wards: Sequence[Ward], seeds: int, rates: int) -> Fix:
         suspects=tuple(suspects(_witnesses(wards), estimate.labels, dataset.train)),
         kind=kind_of(ward.recipe, default_device()),
         cooling=lesson.cooling,
-        note=" ".join(note),
-        lr=rate,
+        note=_note(ward, rates, f"The network that is kept is the student of seed {best}, the one with the lowest training loss."),
+        lr=ward.lr or ward.recipe.lr,
     )
     key = key_of("mended", seeds, fitted.keys, dataset.fingerprint)
     ward.store.add_mended(key, dataset.fingerprint, mended)
-    return Fix(module, mended, estimate, rate)
+    return Fix(module, mended, estimate, ward.lr or ward.recipe.lr)
+
+
+def _note(ward: Ward, rates: int, kept: str) -> str:
+    """What before and after are of, and how that was chosen."""
+    several, test = rates > 1, ward.dataset.test
+    rate = f"learning rate {ward.lr or ward.recipe.lr:g}{', chosen by the adjusted error' if several else ''}; students: {ward.taught_at:g}"
+    judged = f"judged on {len(test):,} test examples" if test else f"judged by {FOLDS} folds: τ and T of a fold were chosen on the others"
+    on_all = ", the learning rate on all" if several and not test else ""
+    cost = f" The cost counts {rates} learning rates, {ward.members} trainings each, and a row of a comparison but one." if several else ""
+    return f"Before and the teachers: {rate}. All was chosen out-of-fold, and {judged}{on_all}. {kept}{cost}"
 
 
 def _witnesses(wards: Sequence[Ward]) -> NDArray[np.floating]:
