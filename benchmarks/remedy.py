@@ -59,6 +59,7 @@ def ablation(
         name: [cu.Lane("naive", s, recipe.lr, teaching=replace(FIRST, **fields)) for s in range(seeds)] for name, fields in TAUGHT.items()
     }
     students |= {f"learning rate {lr:g}": [cu.Lane("naive", s, lr, teaching=FIRST) for s in range(seeds)] for lr in RATES}
+    students["mixup"] = [cu.Lane("naive+mixup", s, recipe.lr, teaching=FIRST) for s in range(seeds)]
     if unknown := [row for row in rows if row not in students]:
         raise SystemExit(f"no row {unknown[0]!r}: there are {', '.join(students)}")
     students = {name: students[name] for name in rows or students}
