@@ -1,5 +1,6 @@
 """What the commands share: an open store, progress on stderr, text or JSON on stdout, and a Ctrl-C that loses nothing."""
 
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -201,9 +202,9 @@ class Session:
 
         self.say("\n".join(lines(mended)))
         if np.mean(mended.after.errors) >= np.mean(mended.before.errors):
-            naive = f"'cu train {mended.data} --lr {mended.lr:g} --save MODEL'"
+            naive = f"cu train {shlex.quote(mended.data)} --lr {mended.lr:g} --save MODEL"
             self.say(
-                f"The class-mean error is no lower than before: keep a naive network, {naive}, or a method that 'cu compare' finds better."
+                f"The class-mean error is no lower than before: keep a naive network ({naive}), or a method that 'cu compare' finds better."
             )
         chosen = f"τ = {mended.tau:g}, T = {mended.temperature:g}"
         self.say(f"{mended.note} {chosen}. Cost: {mended.cost:.3g} naive trainings for the one network; the ± took more.")

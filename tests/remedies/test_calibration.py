@@ -6,7 +6,7 @@ import torch
 from refusals import refused
 from scipy.optimize import minimize
 from scipy.special import softmax
-from sklearn.metrics import balanced_accuracy_score, log_loss, mean_squared_error
+from sklearn.metrics import balanced_accuracy_score, log_loss
 
 import class_uncertainty as cu
 from class_uncertainty.data import stratified
@@ -119,14 +119,14 @@ def test_the_temperature_undoes_a_sharpening(rng, sharpness, prior):
 
 
 def test_the_temperature_is_that_of_a_plain_search(rng):
-    """The mean squared distance from the labels with the prior's weights, and the weak prior of log T, over a grid."""
+    """scikit-learn's log loss with the prior's weights and a share of wrong labels, and the weak prior of log T, over a grid."""
     p, labels = drawn(rng, [60, 20, 9, 2], 3)
     weights = reference_weights(labels, PRIOR)
     worth = 1 / sum(weights**2)
     grid = np.exp(np.linspace(-0.5, 1.5, 401))
     powers = [(p / COUNTS**0.5) ** (1 / t) * PRIOR for t in grid]
-    one_hot = np.eye(4)[labels]
-    losses = [4 * mean_squared_error(one_hot, q / q.sum(axis=1, keepdims=True), sample_weight=weights) for q in powers]
+    said = [q / q.sum(axis=1, keepdims=True) for q in powers]
+    losses = [min(log_loss(labels, (1 - e) * q + e / 4, sample_weight=weights) for e in calibration.WRONG) for q in said]
     best = grid[np.argmin(np.array(losses) + np.log(grid) ** 2 / (2 * worth))]
     assert fit_adjustment(p, labels, COUNTS, tau=0.5, prior=PRIOR).temperature == pytest.approx(best, rel=0.005)
     assert abs(best - 1) > 0.1

@@ -11,11 +11,22 @@ from class_uncertainty.data import stratified
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.stats import Vector
 from class_uncertainty.metrics import calibration_error
-from class_uncertainty.remedies.adjust import Adjustment, badness, best_tau, check_judged, check_prior, class_weights, logarithms, losses
+from class_uncertainty.remedies.adjust import (
+    TINY,
+    Adjustment,
+    badness,
+    best_tau,
+    check_judged,
+    check_prior,
+    class_weights,
+    logarithms,
+    losses,
+)
 
 SHRINKAGE = (np.inf, 100.0, 30.0, 10.0, 3.0, 1.0)  # lambda, from no bias of its own to nearly free
 FOLDS = 5  # within the unseen examples, to choose lambda
 BOUNDS = (0.05, 20.0)  # of a temperature
+WRONG = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05)  # shares of labels that may be: more would explain away what a model gets wrong
 
 Logits = NDArray[np.float64]  # (N, C)
 Probabilities = NDArray[np.float64]  # (N, C)
@@ -103,10 +114,10 @@ def clearly_best(said: Sequence[Probabilities], labels: Labels) -> int:
 
 
 def _best_temperature(logits: Logits, labels: Labels, prior: Vector) -> float:
-    """argmin_T Brier score of softmax(z / T + log prior) under that prior + (log T) ** 2 / 2n, the weights being worth n examples.
+    """argmin_T min_e NLL of (1 - e) softmax(z / T + log prior) + e / C under that prior + (log T) ** 2 / 2n, the weights being worth n.
 
-    The Brier score, sum_c (q_c - y_c) ** 2, is as proper as the NLL and bounded: by the NLL a few wrong labels, which a sure model
-    contradicts, would make it doubt everything. The second term keeps a few examples that are all right from making it sure of anything.
+    A share e of the labels may be wrong: without it a few that a sure model contradicts would make it doubt everything. The second term
+    keeps a few examples that are all right from making it sure of anything.
     """
     from scipy.optimize import minimize_scalar
     from scipy.special import softmax
@@ -114,15 +125,15 @@ def _best_temperature(logits: Logits, labels: Labels, prior: Vector) -> float:
     weights = prior_weights(labels, prior)
     used = weights > 0
     weights, labels, logits = weights[used], labels[used], logits[used]
-    worth = 1 / (weights @ weights)
+    worth, rows = 1 / (weights @ weights), np.arange(len(labels))
     with np.errstate(divide="ignore"):
         shift = np.log(prior)
 
     def loss(log_t: float) -> float:
-        q = softmax(logits / np.exp(log_t) + shift, axis=1)
-        return float(weights @ ((q**2).sum(axis=1) - 2 * q[np.arange(len(labels)), labels] + 1) + log_t**2 / (2 * worth))
+        q = softmax(logits / np.exp(log_t) + shift, axis=1)[rows, labels]
+        return min(-weights @ np.log(np.maximum((1 - e) * q + e / len(prior), TINY)) for e in WRONG) + log_t**2 / (2 * worth)
 
-    grid = np.log(np.geomspace(*BOUNDS, 25))  # there may be more than one valley
+    grid = np.log(np.geomspace(*BOUNDS, 16))  # there may be more than one valley
     lowest = int(np.argmin([loss(log_t) for log_t in grid]))
     around = grid[max(lowest - 1, 0)], grid[min(lowest + 1, len(grid) - 1)]
     return float(np.exp(minimize_scalar(loss, bounds=around, method="bounded").x))
