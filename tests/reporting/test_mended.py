@@ -13,6 +13,7 @@ from class_uncertainty import Data
 from class_uncertainty.remedies.diagnosis import Finding, Mended, Suspect, side, suspects
 from class_uncertainty.reporting import figures, mended, report
 from class_uncertainty.reporting.tables import Section
+from class_uncertainty.session import session
 
 NASTY = '<script>alert("x")&\'</script> größe 犬'
 
@@ -254,3 +255,12 @@ def test_a_class_that_was_found_wrong_is_in_the_table_though_it_did_not_change()
     shown = [line for line in mended.lines(same) if re.match(r"\s*class \d+ ", line)]
     assert len(shown) == 1
     assert shown[0].split()[:3] == ["class", "1", str(TEN.counts[1])]
+
+
+def test_where_nothing_is_gained_it_says_how_to_keep_a_naive_network(tmp_path, capsys):
+    worse = replace(TEN, before=TEN.after, after=TEN.before, data="csv:a.csv?label=b&test=0.2", lr=0.4)
+    for shown, said in ((worse, True), (TEN, False)):
+        with session(tmp_path / "runs.sqlite", as_json=False) as now:
+            now.show_fix(shown)
+        told = " ".join(capsys.readouterr().out.split())
+        assert ("keep a naive network (cu train 'csv:a.csv?label=b&test=0.2' --lr 0.4 --save MODEL)" in told) == said
