@@ -202,7 +202,7 @@ class Session:
 
         self.say("\n".join(lines(mended)))
         if np.mean(mended.after.errors) >= np.mean(mended.before.errors):
-            naive = f"cu train {shlex.quote(mended.data)} --lr {mended.lr:g} --save MODEL"
+            naive = f"cu train {shlex.quote(mended.data)} --lr {mended.lr:g} --save MODEL, with the same --recipe and --epochs"
             self.say(
                 f"The class-mean error is no lower than before: keep a naive network ({naive}), or a method that 'cu compare' finds better."
             )

@@ -325,7 +325,7 @@ def test_data_refused(case):
 def test_one_name_an_example():
     with pytest.raises(InputError, match=r"^there are 3 names and 4 examples: there must be as many of both\.$"):
         Data(GOOD, [0, 1, 0, 1], names=["a", "b", "c"])
-    with pytest.raises(InputError, match=r"^there are 4 names and 4 examples"):
+    with pytest.raises(InputError, match=r"^there are one name and 4 examples"):
         Data(GOOD, [0, 1, 0, 1], names="abcd")
 
 

@@ -167,6 +167,15 @@ def test_wrong_labels_do_not_make_it_doubt_everything(rng):
     assert judge(found(p), labels).ece < 1
 
 
+def test_what_a_model_gets_wrong_does_not_make_it_surer(rng):
+    """Sure errors on five in a hundred look like as many wrong labels: it may leave the model as it is, not sharpen it."""
+    labels = np.arange(3000) % 10
+    wrong = rng.random(3000) < 0.05
+    guess = np.where(wrong, (labels + 1) % 10, labels)
+    p = softmax(rng.normal(0, 0.5, (3000, 10)) + np.where(wrong, 12, 6)[:, None] * np.eye(10)[guess], axis=1)
+    assert fit_adjustment(p, labels, np.ones(10), tau=0.0).temperature == 1
+
+
 def test_few_examples_move_the_temperature_little(rng):
     p, labels = drawn(rng, 1, 3)
     many = drawn(rng, 500, 3)

@@ -176,7 +176,8 @@ def test_numbers_are_means_with_their_spread():
         assert f"{each.ece:.1f}" in shown
     assert "12 trainings of one network" in shown
     assert "1 training of one network" in text(page(replace(TEN, cost=1.0)))
-    assert "distil, with five networks; τ = 1, T = 2, logits divided by 1.00." in shown
+    assert "distil, with five networks; τ = 1, T = 2." in shown
+    assert "τ = 1, T = 2, logits divided by 1.46." in text(page(replace(TEN, cooling=1.457)))
     assert f"falls from {np.mean(TEN.before.errors):.2f} ±" in shown
     fell = sum(row.after < row.before for row in mended.changes(TEN))
     rose = sum(row.after > row.before for row in mended.changes(TEN))
@@ -263,4 +264,7 @@ def test_where_nothing_is_gained_it_says_how_to_keep_a_naive_network(tmp_path, c
         with session(tmp_path / "runs.sqlite", as_json=False) as now:
             now.show_fix(shown)
         told = " ".join(capsys.readouterr().out.split())
-        assert ("keep a naive network (cu train 'csv:a.csv?label=b&test=0.2' --lr 0.4 --save MODEL)" in told) == said
+        assert (
+            "keep a naive network (cu train 'csv:a.csv?label=b&test=0.2' --lr 0.4 --save MODEL, with the same --recipe and --epochs)"
+            in told
+        ) == said

@@ -116,8 +116,8 @@ def clearly_best(said: Sequence[Probabilities], labels: Labels) -> int:
 def _best_temperature(logits: Logits, labels: Labels, prior: Vector) -> float:
     """argmin_T min_e NLL of (1 - e) softmax(z / T + log prior) + e / C under that prior + (log T) ** 2 / 2n, the weights being worth n.
 
-    A share e of the labels may be wrong: without it a few that a sure model contradicts would make it doubt everything. The second term
-    keeps a few examples that are all right from making it sure of anything.
+    A share e of the labels may be wrong: without it a few that a sure model contradicts would make it doubt everything. Below 1 it makes
+    the model no surer than e = 0 would. The second term keeps a few examples that are all right from making it sure of anything.
     """
     from scipy.optimize import minimize_scalar
     from scipy.special import softmax
@@ -129,14 +129,18 @@ def _best_temperature(logits: Logits, labels: Labels, prior: Vector) -> float:
     with np.errstate(divide="ignore"):
         shift = np.log(prior)
 
-    def loss(log_t: float) -> float:
-        q = softmax(logits / np.exp(log_t) + shift, axis=1)[rows, labels]
-        return min(-weights @ np.log(np.maximum((1 - e) * q + e / len(prior), TINY)) for e in WRONG) + log_t**2 / (2 * worth)
+    def best(shares: Sequence[float]) -> float:
+        def loss(log_t: float) -> float:
+            q = softmax(logits / np.exp(log_t) + shift, axis=1)[rows, labels]
+            return min(-weights @ np.log(np.maximum((1 - e) * q + e / len(prior), TINY)) for e in shares) + log_t**2 / (2 * worth)
 
-    grid = np.log(np.geomspace(*BOUNDS, 16))  # there may be more than one valley
-    lowest = int(np.argmin([loss(log_t) for log_t in grid]))
-    around = grid[max(lowest - 1, 0)], grid[min(lowest + 1, len(grid) - 1)]
-    return float(np.exp(minimize_scalar(loss, bounds=around, method="bounded").x))
+        grid = np.log(np.geomspace(*BOUNDS, 16))  # there may be more than one valley
+        lowest = int(np.argmin([loss(log_t) for log_t in grid]))
+        around = grid[max(lowest - 1, 0)], grid[min(lowest + 1, len(grid) - 1)]
+        return round(float(np.exp(minimize_scalar(loss, bounds=around, method="bounded").x)), 4)
+
+    found = best(WRONG)
+    return found if found >= 1 else max(found, min(best(WRONG[:1]), 1.0))
 
 
 def prior_weights(labels: Labels, prior: Vector) -> Vector:

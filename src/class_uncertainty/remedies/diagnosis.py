@@ -102,7 +102,7 @@ class Mended:
     suspects: tuple[Suspect, ...] = ()
     note: str = ""
     kind: str = ""  # of recipe and device
-    cooling: float = 1.0  # what the kept network's logits are divided by
+    cooling: float | None = None  # what the kept network's logits are divided by
     lr: float | None = None  # of the teachers
 
     @classmethod

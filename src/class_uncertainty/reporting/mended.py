@@ -203,8 +203,8 @@ def _lead(mended: Mended) -> str:
 
 
 def _how(mended: Mended) -> str:
-    chosen = f"τ = {mended.tau:g}, T = {mended.temperature:g}, logits divided by {mended.cooling:.2f}"
-    return f"{mended.method}, with {mended.teachers}; {chosen}."
+    cooled = "" if mended.cooling is None else f", logits divided by {mended.cooling:.2f}"
+    return f"{mended.method}, with {mended.teachers}; τ = {mended.tau:g}, T = {mended.temperature:g}{cooled}."
 
 
 def _facts(mended: Mended) -> list[tuple[str, str, str]]:

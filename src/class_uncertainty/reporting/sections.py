@@ -27,12 +27,13 @@ def sections(store: Store, only: str | None = None, read: Callable[[str], Datase
         with suppress(InputError):
             fingerprint = read(only).fingerprint
             only = next((data.name for data in known if data.fingerprint == fingerprint), only)
-    found = [section for data in reversed(known) if only in (None, data.name) for section in _of_data(store, data, read)]
-    called = [section.name for section in found]
-    for i, section in enumerate(found):
-        if again := called[:i].count(section.name):
-            older = "before the data changed" if again == 1 else f"{again} changes ago"
-            found[i] = replace(section, name=f"{section.name}, {older}")
+    found, shown = list[Section](), list[str]()
+    for data in reversed(known):
+        if only in (None, data.name) and (some := _of_data(store, data, read)):
+            again = shown.count(data.name)
+            older = "" if not again else ", before the data changed" if again == 1 else f", {again} changes ago"
+            found += [replace(section, name=section.name + older) for section in some]
+            shown.append(data.name)
     if not found:
         names = ", ".join(data.name for data in known) or "nothing"
         raise InputError(f"store {store.path} has no finished results{f' of {only!r}' if only else ''}; it knows of {names}.")
