@@ -193,7 +193,7 @@ class Session:
             "errors": found.after.errors,
         }
         files = list(saving.save(found.module, save, about)) if save else []
-        document = asdict(found.mended) | {"lr": found.lr}
+        document = asdict(found.mended)
         document["suspects"] = [{name: value for name, value in each.items() if name != "picture"} for each in document["suspects"]]
         return found.mended, document, files
 

@@ -191,6 +191,7 @@ def test_teachers_are_checked(members: cu.Fit, train: cu.Data, digits: cu.Datase
         members,
     )
     refused("teacher 7 is asked for, and there are 5", student(teachers=(7,)), train, members)
+    refused("teacher 7 is asked for, and there are 5", dataclasses.replace(student(teachers=(7,)), fold=(0, 5)), train, members)
     refused("some were seen by all", student(unseen=True, teachers=(0, 2, 3)), train, members)
     refused("some were seen by all", student(unseen=True), train, members.take([0, 1, 2]))
 

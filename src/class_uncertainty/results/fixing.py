@@ -155,17 +155,17 @@ def mend(wards: Sequence[Ward], seeds: int, rates: int) -> Fix:
         kind=kind_of(ward.recipe, default_device()),
         cooling=lesson.cooling,
         note=_note(ward, rates, f"The network that is kept is the student of seed {best}, the one with the lowest training loss."),
-        lr=ward.lr or ward.recipe.lr,
+        lr=ward.rate,
     )
     key = key_of("mended", seeds, fitted.keys, dataset.fingerprint)
     ward.store.add_mended(key, dataset.fingerprint, mended)
-    return Fix(module, mended, estimate, ward.lr or ward.recipe.lr)
+    return Fix(module, mended, estimate, ward.rate)
 
 
 def _note(ward: Ward, rates: int, kept: str) -> str:
     """What before and after are of, and how that was chosen."""
     several, test = rates > 1, ward.dataset.test
-    rate = f"learning rate {ward.lr or ward.recipe.lr:g}{', chosen by the adjusted error' if several else ''}; students: {ward.taught_at:g}"
+    rate = f"learning rate {ward.rate:g}{', chosen by the adjusted error' if several else ''}; students: {ward.taught_at:g}"
     judged = f"judged on {len(test):,} test examples" if test else f"judged by {FOLDS} folds: τ and T of a fold were chosen on the others"
     on_all = ", the learning rate on all" if several and not test else ""
     cost = f" The cost counts {rates} learning rates, {ward.members} trainings each, and a row of a comparison but one." if several else ""

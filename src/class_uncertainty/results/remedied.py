@@ -72,7 +72,7 @@ def _result(ward: Ward, name: str, row: Remedy, seed: int, p: NDArray[np.float64
     return Result(
         method=name,
         seed=seed,
-        lr=ward.lr or ward.recipe.lr,
+        lr=ward.rate,
         fold=None,
         scores=None if p is None else evaluate(p, ward.labels, ward.dataset.train.counts),
         diverged=None if p is not None else min(result.diverged for result in ward.used if result.diverged is not None),

@@ -99,9 +99,14 @@ class Ward:
         return [Lane("naive", seed, self.lr) for seed in seeds]
 
     @property
+    def rate(self) -> float:
+        """Of its naive networks."""
+        return self.lr or self.recipe.lr
+
+    @property
     def taught_at(self) -> float:
         """Students like the recipe's rate even where their teachers were better at a higher one: docs/remedy.md."""
-        return min(self.recipe.lr, self.lr or self.recipe.lr)
+        return min(self.recipe.lr, self.rate)
 
     def lesson(self, fold: Fold = None) -> Lesson:
         """T and the cooling, chosen on students of out-of-fold members, as tau is; the default where there are none, or all diverged.

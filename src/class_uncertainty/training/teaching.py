@@ -90,11 +90,11 @@ def check_teachers(train: Data, lanes: Sequence[Lane], fitted: Fit | None) -> No
         raise InputError(f"the teacher of seed {lost.seed} diverged in epoch {lost.diverged}: it has nothing to teach.")
     for lane in students:
         assert lane.teaching is not None
-        if lane.fold and any(fitted.lanes[i].fold != lane.fold for i in lane.teaching.teachers or range(len(fitted.lanes))):
-            raise InputError(f"a student leaves out fold {lane.fold}, and a teacher has seen it: all must leave it out.")
         who = lane.teaching.teachers or range(len(fitted.lanes))
         if outside := [i for i in who if i >= len(fitted.lanes)]:
             raise InputError(f"teacher {outside[0]} is asked for, and there are {len(fitted.lanes)}: they count from 0.")
+        if lane.fold and any(fitted.lanes[i].fold != lane.fold for i in who):
+            raise InputError(f"a student leaves out fold {lane.fold}, and a teacher has seen it: all must leave it out.")
         if lane.teaching.unseen:
             seen = torch.zeros(len(train), dtype=torch.bool)
             for i in who:
