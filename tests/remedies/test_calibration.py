@@ -203,12 +203,13 @@ def test_auto_is_best_tau_and_a_number_is_itself(rng):
 
 
 def reference_loss(b, p, labels, towards, strength):
-    """The bias's objective as a loop over the classes, in probabilities."""
-    q = p * np.exp(-b)
-    q = q / q.sum(axis=1, keepdims=True)
+    """The bias's objective as a loop over the classes, in probabilities; classes without examples are no part of it, and held."""
     classes = sorted(set(labels.tolist()))
+    q = p * np.exp(-b)
+    q = q / q[:, classes].sum(axis=1, keepdims=True)
     nll = np.mean([np.mean(-np.log(q[labels == c, c])) for c in classes])
-    return nll + strength * np.mean([(b[c] - towards[c]) ** 2 / max((labels == c).sum(), 1) for c in range(len(b))])
+    held = sum((b[c] - towards[c]) ** 2 for c in range(len(b)) if c not in classes)
+    return nll + held + strength * np.mean([(b[c] - towards[c]) ** 2 / (labels == c).sum() for c in classes])
 
 
 @pytest.mark.parametrize("per_class", [[60, 20, 9, 2], [40, 1, 9, 1], [40, 20, 0, 3]])
@@ -262,6 +263,16 @@ def test_rare_classes_stay_nearer_to_tau_log_n(rng):
     many = calibration._biases(np.log(p[more]), labels[more], np.zeros(2))
     for one, other in zip(few[1:], many[1:], strict=True):
         assert abs(other[1]) > abs(one[1])
+
+
+def test_a_class_without_unseen_examples_is_not_pushed_off(rng):
+    """It keeps tau log N, and is found among later examples as often as without a bias."""
+    p, labels = drawn(rng, [200, 200, 200, 0])
+    test, truth = drawn(rng, [200] * 4)
+    plain, own = (fit_adjustment(p, labels, COUNTS, tau=1, bias=bias) for bias in (False, True))
+    assert own.bias[3] == plain.bias[3]
+    found = [(each(test)[truth == 3].argmax(axis=1) == 3).mean() for each in (plain, own)]
+    assert found[1] == pytest.approx(found[0], abs=0.05)
 
 
 def test_a_bias_mends_what_tau_cannot(rng):

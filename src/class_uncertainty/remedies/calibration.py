@@ -80,24 +80,26 @@ def _biases(logits: Logits, labels: Labels, towards: Vector) -> list[Vector]:
     """argmin_b class-mean NLL of softmax(z - b) + lambda / C sum_c (b_c - towards_c) ** 2 / n_c, for each lambda.
 
     The class mean listens to a class's two examples as much as to another's 500, though they say far less. 1 / n_c makes up for it: rare
-    classes stay near `towards`, frequent ones go their way, as if each b_c were drawn from one normal distribution around it.
+    classes stay near `towards`, frequent ones go their way, as if each b_c were drawn from one normal distribution around it. Of classes
+    without examples nothing is known: they keep `towards`, and the others are fitted among themselves.
     """
     from scipy.optimize import minimize
     from scipy.special import log_softmax
 
-    classes, rows = len(towards), np.arange(len(labels))
-    per_class = np.bincount(labels, minlength=classes)
-    weight = class_weights(labels)
-    of_class = np.bincount(labels, weights=weight, minlength=classes)
+    if not len(labels):
+        return [towards] * len(SHRINKAGE)
+    present, labels, per_class = np.unique(labels, return_inverse=True, return_counts=True)
+    logits, weight, rows = logits[:, present], class_weights(labels), np.arange(len(labels))
 
     def loss(b: Vector, pull: Vector) -> tuple[float, Vector]:
-        log_q, off = log_softmax(logits - b, axis=1), b - towards
-        return -weight @ log_q[rows, labels] + pull @ off**2, of_class - weight @ np.exp(log_q) + 2 * pull * off
+        log_q, off = log_softmax(logits - b, axis=1), b - towards[present]
+        return -weight @ log_q[rows, labels] + pull @ off**2, 1 / len(present) - weight @ np.exp(log_q) + 2 * pull * off
 
     found = [towards]
     for strength in SHRINKAGE[1:]:
-        pull = strength / (classes * np.maximum(per_class, 1))
-        found.append(minimize(loss, found[-1], (pull,), method="L-BFGS-B", jac=True).x)  # from the last: near already
+        pull, bias = strength / (len(present) * per_class), towards.copy()
+        bias[present] = minimize(loss, found[-1][present], (pull,), method="L-BFGS-B", jac=True).x  # from the last: near already
+        found.append(bias)
     return found
 
 
