@@ -14,7 +14,8 @@ from refusals import refused
 from sklearn.preprocessing import OneHotEncoder
 
 from class_uncertainty import InputError, MachineFault
-from class_uncertainty.data.tables import MOST, Table, encode, from_arrow, read_csv
+from class_uncertainty.data.encoding import MOST, encode
+from class_uncertainty.data.tables import Table, from_arrow, read_csv
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 

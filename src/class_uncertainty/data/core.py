@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from class_uncertainty.data.columns import Column
 from class_uncertainty.data.labels import factorise, in_order
 from class_uncertainty.errors import InputError
 from class_uncertainty.text import printable
@@ -21,7 +22,7 @@ class Data:
 
     Images are not copied: do not write into the array afterwards. `columns` names the features; `statistics` is the mean and the deviation
     of each channel or feature that networks standardise their inputs by, where they are not to be those of the training examples; `names`
-    says where each example comes from: a file, or a line of one.
+    says where each example comes from: a file, or a line of one; `encoding`, how features, and their names, come from a table's columns.
     """
 
     inputs: NDArray[np.uint8] | NDArray[np.float32]
@@ -30,6 +31,7 @@ class Data:
     columns: tuple[str, ...] | None
     statistics: Statistics | None
     names: NDArray[np.object_] | None
+    encoding: tuple[Column, ...] | None
 
     def __init__(
         self,
@@ -40,7 +42,10 @@ class Data:
         columns: Sequence[str] | None = None,
         statistics: Statistics | None = None,
         names: Sequence[str] | NDArray[np.object_] | None = None,
+        encoding: Sequence[Column] | None = None,
     ) -> None:
+        if encoding is not None:
+            columns = [feature for column in encoding for feature in column.features]
         inputs, labels = np.asarray(inputs), np.asarray(labels)
         if labels.dtype == object and all(isinstance(label, str) for label in labels.flat):  # as pandas has them
             labels = labels.astype(str)
@@ -65,6 +70,7 @@ class Data:
         object.__setattr__(self, "columns", None if columns is None else tuple(map(printable, columns)))
         object.__setattr__(self, "statistics", None if statistics is None else (tuple(statistics[0]), tuple(statistics[1])))
         object.__setattr__(self, "names", None if names is None else np.array(names, dtype=object))
+        object.__setattr__(self, "encoding", None if encoding is None else tuple(encoding))
         for what, found in (
             ("columns", self.columns),
             ("means", statistics and statistics[0]),

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from class_uncertainty.data import folder, npz, parquet, tables
+from class_uncertainty.data import encoding, folder, npz, parquet, tables
 from class_uncertainty.data.cache import cached
 from class_uncertainty.data.core import Data, align
 from class_uncertainty.data.shaping import hold_out
@@ -68,8 +68,8 @@ def _encoded(spec: Spec, train: tables.Table, test: tables.Table | None) -> Spli
     label, share = spec.options.get("label", "label"), _share(spec)
     if share is not None:
         _refuse_second_test(spec, test is not None)
-        train, test = tables.hold_out(train, label, share, spec.seed)
-    return tables.encode(
+        train, test = encoding.hold_out(train, label, share, spec.seed)
+    return encoding.encode(
         train,
         test,
         label=label,
