@@ -1,6 +1,7 @@
 """Strict for all tests: a warning is an error, and random numbers come from a fixture with a fixed seed."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 pytest.register_assert_rewrite("contracts")
 
+from commands import Run  # noqa: E402
 from contracts import global_random_untouched  # noqa: E402
 from hypothesis import configuration, settings  # noqa: E402
 
@@ -33,6 +35,25 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(folder))
     monkeypatch.delenv("CLASS_UNCERTAINTY_DATA", raising=False)
     return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """cu ARGS in an empty folder -> (exit code, stdout, stderr)."""
+    from class_uncertainty import cli
+
+    monkeypatch.chdir(tmp_path)
+
+    def call(*args: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["cu", *args])
+        monkeypatch.setattr(sys.stdout, "reconfigure", lambda **_: None, raising=False)
+        monkeypatch.setattr(sys.stderr, "reconfigure", lambda **_: None, raising=False)
+        with pytest.raises(SystemExit) as ended:
+            cli.main()  # typer ends every command with SystemExit
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return call
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from commands import SHORT, Run
 from PIL import Image
 from scipy.stats import spearmanr
 
@@ -21,25 +21,6 @@ from class_uncertainty import cli
 from class_uncertainty.data import SOURCES
 from class_uncertainty.measures import SCORES
 from class_uncertainty.results import Store
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """cu ARGS in an empty folder -> (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*args: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["cu", *args])
-        monkeypatch.setattr(sys.stdout, "reconfigure", lambda **_: None, raising=False)
-        monkeypatch.setattr(sys.stderr, "reconfigure", lambda **_: None, raising=False)
-        with pytest.raises(SystemExit) as ended:
-            cli.main()  # typer ends every command with SystemExit
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return call
 
 
 def test_measure(run: Run) -> None:
@@ -52,9 +33,6 @@ def test_measure(run: Run) -> None:
     assert [row["count"] for row in document["classes"]] == [120, 86, 61, 44, 31, 22, 16, 11, 8, 6]
     assert sum(row["uncertainty"] for row in document["classes"]) == pytest.approx(1)
     assert document["members"] == 2
-
-
-SHORT = ("--epochs", "2", "--members", "2")
 
 
 def test_measure_by_a_score(run: Run) -> None:

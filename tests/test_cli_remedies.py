@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from test_cli import SHORT, Run, run  # noqa: F401  # a fixture
+from commands import SHORT, Run
 
 import class_uncertainty as cu
 from class_uncertainty.remedies import REMEDIES
 from class_uncertainty.results import Store
 
 
-def test_remedies_beside_methods(run: Run) -> None:  # noqa: F811
+def test_remedies_beside_methods(run: Run) -> None:
     names = ["naive", "ubrw", *REMEDIES, "cb*2"]
     command = ("compare", "digits-lt:20", *SHORT, "--seeds", "2", "--methods", ",".join(names))
     code, out, err = run(*command)
@@ -30,7 +30,7 @@ def test_remedies_beside_methods(run: Run) -> None:  # noqa: F811
     assert "in naive trainings" in out
 
 
-def test_tau_is_chosen_out_of_fold_at_every_rate(run: Run) -> None:  # noqa: F811
+def test_tau_is_chosen_out_of_fold_at_every_rate(run: Run) -> None:
     command = ("compare", "digits-lt:20", *SHORT, "--seeds", "1", "--methods", "adjusted", "--lrs", "0.1,0.4", "--estimator", "out-of-fold")
     rows = json.loads(run(*command, "--json")[1])["methods"]
     assert [(row["lr"], row["cost"]) for row in rows] == [(0.1, 3), (0.4, 3)]
@@ -44,7 +44,7 @@ def test_tau_is_chosen_out_of_fold_at_every_rate(run: Run) -> None:  # noqa: F81
         assert result.plan["tau"] == cu.fit_adjustment(found.probabilities[0], train.labels, train.counts).tau
 
 
-def test_equal_cost(run: Run) -> None:  # noqa: F811
+def test_equal_cost(run: Run) -> None:
     """naive costs 1 and ubrs 2 + 1, where distil costs 2 + 1 + 2/3: three of the one, and one of the other still."""
     command = ("compare", "digits-lt:20", *SHORT, "--seeds", "1", "--methods", "naive,adjusted,ubrs,distil,adjusted*3", "--equal-cost")
     document = json.loads(run(*command, "--json")[1])
@@ -52,7 +52,7 @@ def test_equal_cost(run: Run) -> None:  # noqa: F811
     assert [row["runs"] for row in document["methods"]] == [1] * 6
 
 
-def test_fix(run: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_fix(run: Run, tmp_path: Path) -> None:
     command = ("fix", "digits-lt:20", *SHORT, "--seeds", "2", "--save", "model")
     code, out, err = run(*command)
     assert (code, err) == (0, "")
@@ -72,14 +72,14 @@ def test_fix(run: Run, tmp_path: Path) -> None:  # noqa: F811
     assert "Before and after" in page or "before and after" in page
 
 
-def test_a_second_fix_trains_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_a_second_fix_trains_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     command = ("fix", "digits-lt:20", *SHORT, "--seeds", "1", "--json")
     first = json.loads(run(*command)[1])
     monkeypatch.setattr(cu.training.job.Job, "_train", lambda *_: pytest.fail("trained again"))
     assert json.loads(run(*command)[1]) == first
 
 
-def test_fix_after_a_measurement_trains_what_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_fix_after_a_measurement_trains_what_is_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folds and the members that measuring has trained are not trained again."""
     run("measure", "digits-lt:20", *SHORT, "--estimator", "out-of-fold", "--lrs", "0.1")
     run("measure", "digits-lt:20", *SHORT, "--lrs", "0.1")
@@ -91,7 +91,7 @@ def test_fix_after_a_measurement_trains_what_is_missing(run: Run, monkeypatch: p
     assert sum(lane.fold is None for lane in trained) == 1  # the others are on trial
 
 
-def test_a_budget_stops_a_fix_and_the_same_command_goes_on(run: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_a_budget_stops_a_fix_and_the_same_command_goes_on(run: Run, tmp_path: Path) -> None:
     command = ("fix", "digits-lt:20", *SHORT, "--seeds", "1", "--json")
     codes = []
     while not codes or codes[-1] == 3:
@@ -122,7 +122,7 @@ def test_a_budget_stops_a_fix_and_the_same_command_goes_on(run: Run, tmp_path: P
         (("fix", "digits-lt:20", "--save", "m", "--report", "m.json"), "which --save m writes"),
     ],
 )
-def test_wrong_input_is_said_before_training(run: Run, args: tuple[str, ...], sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_wrong_input_is_said_before_training(run: Run, args: tuple[str, ...], sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cu.training.job.Job, "_train", lambda *_: pytest.fail("trained"))
     code, out, err = run(*args)
     assert (code, out) == (2, "")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from class_uncertainty.results.fixing import Fix, fix
     from class_uncertainty.training.fitted import Fit
     from class_uncertainty.training.loop import fit
+    from class_uncertainty.training.predicting import Predicted, predict
     from class_uncertainty.training.saving import restore
 
 __version__ = "0.1.0"
@@ -33,7 +34,9 @@ _LATE = {
     "Fit": "training.fitted",
     "Fix": "results.fixing",
     "fit": "training.loop",
+    "Predicted": "training.predicting",
     "fix": "results.fixing",
+    "predict": "training.predicting",
     "restore": "training.saving",
 }  # these need torch
 
@@ -64,6 +67,7 @@ __all__ = [
     "MachineFault",
     "Method",
     "Plan",
+    "Predicted",
     "Recipe",
     "Result",
     "Stats",
@@ -85,6 +89,7 @@ __all__ = [
     "mix_hardness",
     "normalise",
     "plan",
+    "predict",
     "predictive",
     "restore",
     "svci20",

@@ -1,6 +1,5 @@
 """The command that corrects saved predictions of a model of any framework."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from io import BytesIO
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from class_uncertainty.errors import InputError
+from class_uncertainty.files import same_file
 from class_uncertainty.options import JSON
 
 if TYPE_CHECKING:
@@ -116,16 +116,12 @@ def adjust(
 
 def _check_places(predictions: Path, unseen: Path | None, target: Path, others: Sequence[str | None]) -> None:
     """That nothing is judged by what it was chosen on, and that nothing which is read is written over."""
-    if unseen and _same(predictions, unseen):
+    if unseen and same_file(predictions, unseen):
         raise InputError(f"--unseen is {unseen}, the predictions themselves: nothing may be chosen on what it is judged by.")
     if target.suffix != ".npz":
         raise InputError(f"--out is {target}: its name must end in .npz.")
-    if any(place and _same(target, place) for place in (predictions, unseen, *others)):
+    if any(place and same_file(target, place) for place in (predictions, unseen, *others)):
         raise InputError(f"--out is {target}, which is read: give another name.")
-
-
-def _same(a: Path | str, b: Path | str) -> bool:
-    return os.path.exists(a) and os.path.exists(b) and os.path.samefile(a, b)
 
 
 def _tau(tau: str | None, unseen: Path | None, bias: bool) -> "float | Literal['auto']":

@@ -10,6 +10,7 @@ import typer
 import class_uncertainty.adjusting as adjusting
 import class_uncertainty.listing as listing
 import class_uncertainty.mending as mending
+import class_uncertainty.predicting as predicting
 from class_uncertainty.errors import InputError, MachineFault
 from class_uncertainty.options import (
     BUDGET,
@@ -212,7 +213,8 @@ def train(
     """Train one network and, with --save, keep it: weights as safetensors, and a JSON file that rebuilds it with its preprocessing.
 
     It always trains, whatever the store has.
-    In Python, cu.restore(PATH) gives it back as a plain nn.Module: raw images or features in, logits out.
+    'cu predict PATH EXAMPLES' asks it. In Python, cu.restore(PATH) gives it back as a plain nn.Module: raw images or features in,
+    logits out.
     """
     from class_uncertainty.remedies.table import remedy_named
 
@@ -251,7 +253,7 @@ def report(
         now.answer({"files": [str(file) for file in files]})
 
 
-for part in (mending, adjusting, listing):
+for part in (mending, predicting, adjusting, listing):
     app.registered_commands += part.app.registered_commands
 app.registered_groups += listing.app.registered_groups
 

@@ -38,6 +38,10 @@ def check_writable(path: Path) -> None:
         raise MachineFault(f"{path} could not be written: its folder cannot be written to.")
 
 
+def same_file(a: Path | str, b: Path | str) -> bool:
+    return os.path.exists(a) and os.path.exists(b) and os.path.samefile(a, b)
+
+
 def _begins(path: Path, start: bytes) -> bool:
     with suppress(OSError), open(path, "rb") as file:
         return file.read(len(start)) == start

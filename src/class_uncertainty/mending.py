@@ -37,8 +37,8 @@ def fix(
     all of them, adjusted. Before and after are judged on the test split, or by folds where there is none.
 
     **--save model** writes model.safetensors and model.json: one ordinary network with its preprocessing, whose softmax is
-    for equally frequent classes. In Python cu.restore("model") gives it back. What has finished is in the store: after
-    Ctrl-C or a --budget the same command goes on.
+    for equally frequent classes. **cu predict model new-photos** asks it about new examples; in Python cu.restore("model") gives it
+    back. What has finished is in the store: after Ctrl-C or a --budget the same command goes on.
     """
     rates = split("learning rate", lrs, float) if lrs is not None else None
     asked_for("out-of-fold", members, None)

@@ -2,39 +2,18 @@
 
 import json
 import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import Run
 from scipy.special import softmax
 
 import class_uncertainty as cu
-from class_uncertainty import adjusting, cli
 from class_uncertainty.remedies.calibration import fit_adjustment, judge
 
-Run = Callable[..., tuple[int, str, str]]
 COUNTS = np.array([500, 60, 7])
 GIVEN = ("--counts", "500,60,7")
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """cu ARGS in an empty folder -> (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli.app, "registered_commands", [*cli.app.registered_commands, *adjusting.app.registered_commands])
-
-    def call(*args: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["cu", *args])
-        monkeypatch.setattr(sys.stdout, "reconfigure", lambda **_: None, raising=False)
-        monkeypatch.setattr(sys.stderr, "reconfigure", lambda **_: None, raising=False)
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return call
 
 
 def drawn(rng: np.random.Generator, examples: int) -> tuple[np.ndarray, np.ndarray]:

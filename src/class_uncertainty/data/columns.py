@@ -1,5 +1,6 @@
 """How the columns of a table become features: kept with a network, so that later rows are read as its training rows were."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ class Column:
     """A column of numbers, which is one feature, or one of text: a feature for each of its `categories`."""
 
     name: str
-    categories: tuple[str, ...] | None = None
+    categories: Sequence[str] | None = None
     median: float | None = None  # of the training rows' numbers
     fills: bool = False  # whether missing values are filled, by the median or as a category; else they are refused
 

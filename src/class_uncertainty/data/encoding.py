@@ -53,6 +53,29 @@ def encode(
     return data[0], data[1] if test is not None else None
 
 
+def features(table: Table, columns: Sequence[Column]) -> NDArray[np.float32]:
+    """(N, features) of rows that a network is asked about, made as those it was trained on were; other columns are not looked at."""
+    parts = []
+    for column in columns:
+        name = column.name
+        if name not in table.columns:
+            if name in table.unusable:
+                raise InputError(f"{table.file}: column {name!r} has type {table.unusable[name]}: the network was trained on other values.")
+            raise _no_column("the network", name, table.file, table.names)
+        missing = table.missing[name]
+        if missing.any() and not column.fills:
+            told = f"{table.at(name, int(missing.argmax()))}: missing values ({int(missing.sum()):,} in this column)"
+            raise InputError(f"{told} can be filled only by a network that was trained with ?missing=fill.")
+        if column.categories is None:
+            values = np.where(missing, np.nan, _as_numbers(table.columns[name]))
+            if (wrong := ~missing & ~(np.abs(values) <= LARGEST)).any():
+                raise InputError(f"{table.at(name, int(wrong.argmax()))}: the network was trained on numbers, written as 1234.5.")
+        else:
+            values = _texts(table, name)
+        parts.append(column.encoded(values))
+    return np.hstack(parts).astype(np.float32)
+
+
 def hold_out(table: Table, label: str, share: float, seed: int) -> tuple[Table, Table]:
     """(train, test), cut before anything is learnt of a column: medians and categories are those of the training rows."""
     if label not in table.names:
@@ -132,8 +155,7 @@ def _numbers(tables: list[Table], name: str) -> list[NDArray[np.float64]] | None
     found, kinds = [], {}
     for table in tables:
         column, missing = table.columns[name], table.missing[name]
-        numbers = np.fromiter(map(_number, column), float, len(column)) if column.dtype == object else column.astype(float)
-        values = np.where(missing, np.nan, numbers)
+        values = np.where(missing, np.nan, _as_numbers(column))
         text, large, count = np.isnan(values) & ~missing, np.abs(values) > LARGEST, int((~np.isnan(values)).sum())
         if text.any() and count:
             those = "value that is a number" if count == 1 else "values that are numbers"
@@ -150,6 +172,10 @@ def _numbers(tables: list[Table], name: str) -> list[NDArray[np.float64]] | None
         told = f"column {name!r} is numbers in {kinds['numbers']} and text in {kinds['text']}"
         raise InputError(f"{told}: make them agree, or say ?categorical={name}.")
     return None if "text" in kinds else found
+
+
+def _as_numbers(column: NDArray) -> NDArray[np.float64]:
+    return np.fromiter(map(_number, column), float, len(column)) if column.dtype == object else column.astype(float)
 
 
 def _number(text: str) -> float:

@@ -42,7 +42,7 @@ def _folders(place: Path) -> list[str]:
 
 
 def _classes(place: Path, names: list[str]) -> Listed:
-    listed = [(file, name) for name in in_order(names) for file in _files(place / name, ())]
+    listed = [(file, name) for name in in_order(names) for file in files(place / name)]
     loose = [entry for entry in sorted(os.listdir(place)) if not (place / entry).is_dir() and not _ignored(entry)]
     for entry in loose:
         _check_file(place / entry)
@@ -57,7 +57,7 @@ def _classes(place: Path, names: list[str]) -> Listed:
     return listed
 
 
-def _files(folder: Path, above: tuple[tuple[int, int], ...]) -> Iterator[Path]:
+def files(folder: Path, above: tuple[tuple[int, int], ...] = ()) -> Iterator[Path]:
     """Everything in a folder and in those below it, in order."""
     stat = folder.stat()
     if (own := (stat.st_dev, stat.st_ino)) in above:
@@ -67,7 +67,7 @@ def _files(folder: Path, above: tuple[tuple[int, int], ...]) -> Iterator[Path]:
         if _ignored(name):
             continue
         if entry.is_dir():
-            yield from _files(entry, (*above, own))
+            yield from files(entry, (*above, own))
         else:
             _check_file(entry)
             yield entry

@@ -14,7 +14,7 @@ from class_uncertainty.errors import InputError
 
 
 def read(path: Path) -> tuple[Data, Data | None]:
-    arrays = _arrays(path)
+    arrays = arrays_of(path)
     if {"x_train", "y_train"} <= arrays.keys():
         train = _data(path, "x_train", "y_train", arrays)
         if not {"x_test", "y_test"} & arrays.keys():
@@ -26,13 +26,13 @@ def read(path: Path) -> tuple[Data, Data | None]:
     raise InputError(f"{path} holds {', '.join(arrays) or 'nothing'}: it must hold x_train and y_train (and x_test, y_test), or X and y.")
 
 
-def _arrays(path: Path) -> dict[str, NDArray]:
-    """By their names in small letters."""
+def arrays_of(path: Path) -> dict[str, NDArray]:
+    """By their names in small letters; that of a .npy file, which has none, is x."""
     try:
         with open(path, "rb") as content:  # NumPy would leave a broken file open
             file = np.load(content, allow_pickle=False)
             if not isinstance(file, NpzFile):
-                raise ValueError("it holds one array without a name")
+                return {"x": file}
             names = [name.lower() for name in file.files]
             if twice := next((name for name in names if names.count(name) > 1), None):
                 raise ValueError(f"it holds {twice!r} twice, in capitals and in small letters")
@@ -55,14 +55,14 @@ def _data(path: Path, x: str, y: str, arrays: dict[str, NDArray]) -> Data:
         if values.ndim != 1 or values.dtype.kind not in "iuUSb":
             raise InputError(f"{y} has shape {values.shape} and type {values.dtype}: labels are whole numbers or text, one an example.")
         labels, classes = factorise(np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values)
-        return Data(_channels_first(x, inputs), labels, classes)
+        return Data(channels_first(x, inputs), labels, classes)
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: {y} holds text that is not UTF-8 ({error.reason} in {error.object!r}).") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
 
-def _channels_first(x: str, inputs: NDArray) -> NDArray:
+def channels_first(x: str, inputs: NDArray) -> NDArray:
     """Pictures as (N, H, W), (N, H, W, channels) or (N, channels, H, W); anything else is for Data to judge."""
     if inputs.ndim in (3, 4) and inputs.dtype != np.uint8:
         raise InputError(f"{x} has shape {inputs.shape} and type {inputs.dtype}: pictures are uint8, from 0 to 255.")

@@ -120,8 +120,8 @@ def decoding(
         raise InputError(f"{files[0]} has no column of pictures.")
     label = label_column(files, label)
     labels, names = _labels(files, label, classes or _class_names(schema(files), label))
-    size = size or own_size(next(_pictures(files, column)))
-    return Decoding(labels, names, (channels, *size), decode(_pictures(files, column), size, channels))
+    size = size or own_size(next(pictures(files, column)))
+    return Decoding(labels, names, (channels, *size), decode(pictures(files, column), size, channels))
 
 
 def _class_names(found: "pyarrow.Schema", label: str) -> list[str] | None:
@@ -165,7 +165,7 @@ def _read(file: Path, column: str) -> "pyarrow.ChunkedArray":
         raise InputError(f"{file}, column {column!r}, cannot be read: {str(error).splitlines()[0].rstrip('.')}.") from error
 
 
-def _pictures(files: Sequence[Path], column: str) -> Iterator[Named]:
+def pictures(files: Sequence[Path], column: str) -> Iterator[Named]:
     import pyarrow
 
     for file in files:
@@ -180,6 +180,10 @@ def _pictures(files: Sequence[Path], column: str) -> Iterator[Named]:
                         row += 1
         except (pyarrow.ArrowException, OSError) as error:
             raise InputError(f"{file} is damaged after row {row}: {str(error).splitlines()[0].rstrip('.')}.") from error
+
+
+def rows(file: Path) -> int:
+    return _open(file).metadata.num_rows
 
 
 def _present(content: bytes | None) -> bytes:

@@ -161,6 +161,7 @@ def trained(
         [None] * len(found),
         [{}] * len(found),
         keys,
+        train.encoding,
     )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from class_uncertainty.data import Data
+from class_uncertainty.data.columns import Column
 from class_uncertainty.training.augmenting import augmented, draw
 from class_uncertainty.training.engine import dropped, precision, settle
 from class_uncertainty.training.networks import NETWORKS, WIDEST, Classifier, Standardise
@@ -55,6 +56,7 @@ class Fit:
     unseen: list[NDArray[np.float32] | None] = field(default_factory=list)  # (n, C) of a lane's own fold, where no test split was given
     gathered: list[State] = field(default_factory=list)  # what the lanes gathered (Lane.gather)
     keys: list[str] = field(default_factory=list)  # what each lane's result depends on, as one word
+    encoding: tuple[Column, ...] | None = None  # of the table that features come from
 
     def take(self, places: Sequence[int]) -> "Fit":
         """Some of the lanes."""
@@ -147,7 +149,7 @@ class Fit:
 
     def plain(self, lane: Lane, state: State) -> Classifier:
         """A lane of a stack in that state, likewise."""
-        module = Classifier(self.recipe.network, self.shape, self.classes, lane.value.head, lane.value.scale)
+        module = Classifier(self.recipe.network, self.shape, self.classes, lane.value.head, lane.value.scale, self.encoding)
         known = {f"preprocess.{name}": value.cpu() for name, value in self.standardise.named_buffers()} | state
         module.load_state_dict({name: value for name, value in known.items() if name in module.state_dict()})
         return module.eval()

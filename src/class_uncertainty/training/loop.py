@@ -85,7 +85,7 @@ def fit(
     kept = Checkpoints(checkpoints) if isinstance(checkpoints, str | Path) else checkpoints
     labels = torch.from_numpy(train.labels).to(device)
     first = Job(
-        fitted=Fit(recipe, train.shape, train.classes, list(lanes), device, standardise),
+        fitted=Fit(recipe, train.shape, train.classes, list(lanes), device, standardise, encoding=train.encoding),
         leg=Leg(recipe),
         train=train,
         examples=Examples(as_tensor(train.inputs).to(device), labels, standardise, torch.from_numpy(train.counts[None]).to(device)),

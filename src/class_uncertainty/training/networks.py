@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from class_uncertainty.data.columns import Column
 from class_uncertainty.training.resnet import ResNet32
 
 WIDEST = 64  # lanes of a stack on a GPU: more of them gain nothing
@@ -146,13 +147,21 @@ class Standardise(nn.Module):
 
 
 class Classifier(nn.Module):
-    """A plain network, ready to deploy: raw uint8 images or raw features in, logits out."""
+    """A plain network, ready to deploy: raw uint8 images or raw features in, logits out. `encoding` makes features of a table's columns."""
 
-    def __init__(self, network: str, shape: tuple[int, ...], classes: tuple[str, ...], head: str = "linear", scale: float = 1.0) -> None:
+    def __init__(
+        self,
+        network: str,
+        shape: tuple[int, ...],
+        classes: tuple[str, ...],
+        head: str = "linear",
+        scale: float = 1.0,
+        encoding: tuple[Column, ...] | None = None,
+    ) -> None:
         super().__init__()
         row = NETWORKS[network]
         features = row.features(shape)
-        self.classes = classes
+        self.classes, self.encoding = classes, encoding
         self.rebuild: dict[str, Any] = {"network": network, "shape": list(shape), "classes": list(classes), "head": head, "scale": scale}
         statistic = torch.zeros((shape[0], 1, 1) if row.images else shape)
         self.preprocess = Standardise(statistic, statistic + 1)

@@ -1,9 +1,11 @@
 """A trained network on disk: weights as safetensors, and a JSON file beside them that rebuilds it."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from class_uncertainty.data.columns import Column
 from class_uncertainty.errors import InputError, MachineFault
 from class_uncertainty.files import check_writable, write_whole
 from class_uncertainty.training.networks import Classifier
@@ -34,7 +36,8 @@ def save(module: Classifier, path: str | Path, about: dict[str, Any]) -> tuple[P
 
     weights, description = files_of(path)
     statistics = {name: value.flatten().tolist() for name, value in module.preprocess.named_buffers()}
-    document = {"format": FORMAT, **module.rebuild, "preprocessing": statistics, "about": about}
+    encoding = module.encoding and [asdict(column) for column in module.encoding]
+    document = {"format": FORMAT, **module.rebuild, "preprocessing": statistics, "encoding": encoding, "about": about}
     write_whole(weights, to_bytes(module.state_dict()))
     write_whole(description, json.dumps(document, indent=2).encode())
     return weights, description
@@ -54,7 +57,8 @@ def restore(path: str | Path) -> Classifier:
         if document["format"] > FORMAT:
             raise InputError(f"{description} was written by a newer version (format {document['format']}; this one reads {FORMAT}).")
         shape, classes = tuple(document["shape"]), tuple(document["classes"])
-        module = Classifier(document["network"], shape, classes, document["head"], document["scale"])
+        encoding = tuple(Column(**column) for column in document.get("encoding") or ()) or None
+        module = Classifier(document["network"], shape, classes, document["head"], document["scale"], encoding)
         module.load_state_dict(load_file(weights))
     except OSError as error:
         raise MachineFault(f"{error.filename} could not be read: {error.strerror}.") from error

@@ -1,0 +1,43 @@
+"""What a saved network says of examples that nobody has labelled."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from class_uncertainty.data.cache import Progress
+from class_uncertainty.data.unlabelled import unlabelled
+from class_uncertainty.training.loop import default_device
+from class_uncertainty.training.saving import restore
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """Probabilities (N, C), the classes that their columns stand for, and the name of each example: its file, line or row."""
+
+    names: Sequence[str]
+    classes: tuple[str, ...]
+    probabilities: NDArray[np.float32]
+
+
+def predict(model: str | Path, examples: str | Path, *, progress: Progress | None = None) -> Predicted:
+    """What the network that `cu train --save` or `cu fix --save` wrote says of pictures, of a table's rows or of arrays.
+
+    `examples` is a picture, a folder of them at any depth, or a .csv, .parquet, .npz or .npy file. Pictures are resized, and columns
+    become features, as they were in training. `progress(what, done, of)` is told how it goes on.
+    """
+    network, device = restore(model), default_device()
+    network.to(device)
+    found = unlabelled(Path(examples), tuple(network.rebuild["shape"]), network.encoding)
+    parts: list[NDArray[np.float32]] = []
+    done = 0
+    with torch.inference_mode():
+        for batch in found.batches:
+            parts.append(network(torch.from_numpy(batch).to(device)).softmax(dim=1).cpu().numpy())
+            done += len(batch)
+            if progress:
+                progress(str(examples), done, len(found.names))
+    return Predicted(found.names, network.classes, np.concatenate(parts))

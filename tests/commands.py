@@ -1,0 +1,6 @@
+"""How tests call `cu`: by the fixture `run`, with options that make it quick."""
+
+from collections.abc import Callable
+
+Run = Callable[..., tuple[int, str, str]]  # words after `cu` -> exit code, stdout, stderr
+SHORT = ("--epochs", "2", "--members", "2")

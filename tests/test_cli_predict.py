@@ -1,0 +1,86 @@
+"""`cu predict`, as a user types it."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from commands import SHORT, Run
+from PIL import Image
+
+import class_uncertainty as cu
+
+
+@pytest.fixture
+def pictures(run: Run) -> cu.Predicted:
+    """A network saved as 'model', 20 pictures in 'new', and what it says of them."""
+    assert run("train", "digits-lt:20", "--epochs", "2", "--save", "model")[0] == 0
+    Path("new").mkdir()
+    test = cu.load("digits-lt:20").test
+    assert test is not None
+    for i in range(20):
+        Image.fromarray(test.inputs[i][0]).save(f"new/{i}, \u00e9.png")
+    return cu.predict("model", "new")
+
+
+def test_a_line_for_every_picture(run: Run, pictures: cu.Predicted) -> None:
+    code, out, err = run("predict", "model", "new")
+    assert (code, err) == (0, "")
+    with open("predictions.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["example"] for row in rows] == list(pictures.names)
+    said = pictures.probabilities.argmax(axis=1)
+    assert [row["class"] for row in rows] == [pictures.classes[c] for c in said]
+    table = np.array([[float(row[f"p({name})"]) for name in pictures.classes] for row in rows])
+    np.testing.assert_allclose(table, pictures.probabilities, rtol=1e-5)
+    np.testing.assert_allclose([float(row["probability"]) for row in rows], pictures.probabilities.max(axis=1), rtol=1e-5)
+    counts = {line.split()[0]: line.split()[1] for line in out.splitlines() if line.split()[:1] and line.split()[0] in pictures.classes}
+    assert counts == {name: str((said == c).sum()) for c, name in enumerate(pictures.classes)}
+    least = pictures.probabilities.max(axis=1).argmin()
+    assert f"Least sure of: {pictures.names[least]} (" in " ".join(out.split())
+    assert "wrote predictions.csv" in out
+
+
+def test_json(run: Run, pictures: cu.Predicted) -> None:
+    document = json.loads(run("predict", "model", "new", "--out", "deep/p.csv", "--json")[1])
+    assert (document["file"], document["examples"], sum(document["classes"].values())) == ("deep/p.csv", 20, 20)
+    assert Path("deep/p.csv").is_file()
+
+
+def test_what_fix_saves_can_be_asked(run: Run) -> None:
+    """A table with text and missing values: its student says of its own rows what the network in Python says of its features."""
+    rng = np.random.default_rng(0)
+    with open("t.csv", "w", newline="") as file:
+        csv.writer(file).writerow(("age", "city", "label"))
+        for i, age in enumerate(rng.normal(0, 1, 90)):
+            csv.writer(file).writerow((f"{age:.2f}" if i % 9 else "", "Oslo" if i % 4 else "", "yes" if age > 1 else "no"))
+    assert run("fix", "csv:t.csv?missing=fill", *SHORT, "--seeds", "1", "--save", "model")[0] == 0
+    assert run("predict", "model", "t.csv")[0] == 0
+    with open("predictions.csv", newline="") as file:
+        said = np.array([[float(row["p(no)"]), float(row["p(yes)"])] for row in csv.DictReader(file)])
+    with torch.inference_mode():
+        own = cu.restore("model")(torch.from_numpy(cu.load("csv:t.csv?missing=fill").train.inputs)).softmax(1).numpy()
+    np.testing.assert_allclose(said, own, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("modle", "new"), "modle.safetensors does not exist: a saved network is a .safetensors and a .json file of one name."),
+        (("model", "newer"), "newer is not there: it must be a picture, a folder of pictures, or a .csv, .parquet, .npz or .npy file."),
+        (("model", "new", "--out", "new"), "--out is new, which is read: give another name."),
+        (("model", "new", "--out", "model.json"), "--out is model.json, which is read: give another name."),
+        (("model", "new/0, \u00e9.png", "--out", "new/0, \u00e9.png"), "which is read: give another name."),
+        (("model", "new", "--out", "runs.sqlite"), "runs.sqlite is a store of results or another SQLite file: give another name."),
+    ],
+)
+def test_refusals(run: Run, pictures: cu.Predicted, args: tuple[str, ...], sentence: str) -> None:
+    before = {file: file.read_bytes() for file in Path().rglob("*") if file.is_file()}
+    code, out, err = run("predict", *args)
+    assert (code, out) == (2, "")
+    assert err.startswith("cu: ")
+    assert err.count("\n") == 1
+    assert sentence in err
+    assert {file: file.read_bytes() for file in Path().rglob("*") if file.is_file()} == before

@@ -1,0 +1,195 @@
+"""A saved network reads examples without labels as it read its training examples, whatever they come in."""
+
+import csv
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from refusals import refused
+
+import class_uncertainty as cu
+from class_uncertainty.training.saving import save
+
+ROWS = [
+    ("31.5", "Oslo", "yes"),
+    ("", "Rome", "no"),
+    ("44", "", "no"),
+    ("28", "Rome", "yes"),
+    ("52", "Bern", "no"),
+    ("39", "Bern", "yes"),
+] * 4
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
+def model():
+    """A function that trains on the data for an epoch, saves the network as 'model' and returns it."""
+
+    def make(data: cu.Data):
+        network = cu.fit(data, [cu.Lane()], recipe=cu.Recipe("small-conv" if data.is_images else "mlp", epochs=1, batch=8)).module(0)
+        save(network, "model", {})
+        return network
+
+    return make
+
+
+def said(network, inputs) -> np.ndarray:
+    with torch.inference_mode():
+        return network(torch.from_numpy(np.array(inputs))).softmax(1).numpy()
+
+
+def write(file: str, header: list[str], rows) -> None:
+    with open(file, "w", newline="") as stream:
+        csv.writer(stream).writerows([header, *rows])
+
+
+@pytest.fixture
+def photos(here) -> cu.Data:
+    """Pictures of other sizes than 12 x 12, which they are made to be."""
+    rng = np.random.default_rng(0)
+    for i in range(16):
+        place = here / "photos" / "ab"[i % 2] / ("deep" if i % 4 == 0 else "") / f"{i}.png"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (10 + i, 14, 3), dtype=np.uint8)).save(place)
+    return cu.load("folder:photos?size=12").train
+
+
+def test_a_folder_of_pictures(photos, model):
+    network = model(photos)
+    found = cu.predict("model", "photos")
+    assert list(found.names) == list(photos.names)
+    assert found.classes == photos.classes
+    np.testing.assert_allclose(found.probabilities, said(network, photos.inputs), atol=1e-6)
+
+
+def test_one_picture(photos, model):
+    network, told = model(photos), []
+    found = cu.predict("model.json", Path("photos/b/5.png"), progress=lambda *news: told.append(news))
+    (place,) = np.flatnonzero(photos.names == str(Path("b/5.png")))
+    assert list(found.names) == ["5.png"]
+    np.testing.assert_allclose(found.probabilities, said(network, photos.inputs[[place]]), atol=1e-6)
+    assert told == [("photos/b/5.png", 1, 1)]
+
+
+def test_pictures_in_parquet(photos, model, here):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    network = model(photos)
+    files = [here / "photos" / name for name in photos.names]
+    for i, some in enumerate((files[:10], files[10:])):
+        pyarrow.parquet.write_table(pa.table({"image": [file.read_bytes() for file in some]}), f"part-{i}.parquet")
+    found = cu.predict("model", "part-0.parquet")
+    assert list(found.names) == [f"row {i}" for i in range(10)]
+    np.testing.assert_allclose(found.probabilities, said(network, photos.inputs[:10]), atol=1e-6)
+    (here / "parts").mkdir()
+    for i in range(2):
+        (here / f"part-{i}.parquet").rename(here / "parts" / f"part-{i}.parquet")
+    found = cu.predict("model", "parts")
+    assert list(found.names[9:11]) == ["part-0.parquet, row 9", "part-1.parquet, row 0"]
+    np.testing.assert_allclose(found.probabilities, said(network, photos.inputs), atol=1e-6)
+
+
+def test_arrays_of_pictures_and_of_features(photos, model):
+    network = model(photos)
+    np.save("x.npy", photos.inputs.transpose(0, 2, 3, 1))  # channels last are fine
+    np.savez("x.npz", X=photos.inputs, other=[1])
+    for file in ("x.npy", "x.npz"):
+        np.testing.assert_allclose(cu.predict("model", file).probabilities, said(network, photos.inputs), atol=1e-6)
+    features = np.random.default_rng(0).normal(0, 1, (3000, 5))  # more than a batch
+    network = model(cu.Data(features, np.arange(3000) % 3))
+    np.savez("f.npz", features)
+    found = cu.predict("model", "f.npz")
+    assert (found.names[0], found.names[-1]) == ("row 0", "row 2999")
+    np.testing.assert_allclose(found.probabilities, said(network, features.astype(np.float32)), atol=1e-6)
+
+
+def test_the_rows_of_a_table(here, model):
+    """In another order of columns, with columns that training had not; medians and categories are those of training, not of these rows."""
+    write("train.csv", ["age", "city", "label"], ROWS)
+    data = cu.load("csv:train.csv?missing=fill").train
+    network = model(data)
+    write("new.csv", ["id", "city", "age"], [(i, city, age) for i, (age, city, _) in enumerate(ROWS[:4])] + [(9, "Paris", "39")])
+    found = cu.predict("model", "new.csv")
+    assert list(found.names) == [f"line {i}" for i in range(2, 7)]
+    assert data.columns == ("age", "city=Bern", "city=Oslo", "city=Rome", "city=missing")
+    expected = [[31.5, 0, 1, 0, 0], [39, 0, 0, 1, 0], [44, 0, 0, 0, 1], [28, 0, 0, 1, 0], [39, 0, 0, 0, 0]]  # 39: the training median
+    np.testing.assert_allclose(found.probabilities, said(network, np.float32(expected)), atol=1e-6)
+
+
+def test_a_whole_table_is_read_as_in_training(here, model):
+    """Numbers that are names, dropped columns and a Parquet file: every option of training is in the saved network."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    rows = [(str(1000 + i % 3), i, i / 7, "no" if i % 5 else "yes") for i in range(60)]
+    random.Random(0).shuffle(rows)
+    write("train.csv", ["zip", "id", "size", "label"], rows)
+    data = cu.load("csv:train.csv?categorical=zip&drop=id").train
+    network = model(data)
+    columns = dict(zip(("zip", "id", "size"), zip(*rows, strict=True), strict=False))
+    pyarrow.parquet.write_table(pa.table({"size": columns["size"], "zip": [float(z) for z in columns["zip"]]}), "new.parquet")
+    for file in ("train.csv", "new.parquet"):
+        np.testing.assert_allclose(cu.predict("model", file).probabilities, said(network, data.inputs), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("place", "sentence"),
+    [
+        ("gone", "gone is not there: it must be a picture, a folder of pictures, or a .csv, .parquet, .npz or .npy file."),
+        ("folder:photos", "folder:photos is not there: give the path alone, 'photos'."),
+        ("empty", "empty holds no pictures."),
+        ("text.png", "text.png cannot be read as an image: no picture that is read here"),
+        ("wide.npy", "wide.npy: x has shape (2, 3, 12, 13) and type uint8, and the network takes (N, 3, 12, 12): one example at least."),
+        ("none.npy", "none.npy: x has shape (0, 3, 12, 12) and type uint8, and the network takes (N, 3, 12, 12): one example at least."),
+        ("float.npy", "float.npy: x has shape (2, 3, 12, 12) and type float64: pictures are uint8, from 0 to 255."),
+        ("two.npz", "two.npz holds a, b: it must hold x, or one array only."),
+    ],
+)
+def test_what_is_no_picture_is_refused(photos, model, here, place, sentence):
+    model(photos)
+    (here / "empty").mkdir()
+    (here / "text.png").write_text("no picture")
+    np.save("wide.npy", np.zeros((2, 3, 12, 13), np.uint8))
+    np.save("none.npy", np.zeros((0, 3, 12, 12), np.uint8))
+    np.save("float.npy", np.zeros((2, 3, 12, 12)))
+    np.savez("two.npz", a=[1], b=[2])
+    with refused(sentence):
+        cu.predict("model", place)
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "sentence"),
+    [
+        (["Age", "city"], [(3, "Rome")], "no column 'age' in new.csv for the network: did you mean 'Age'? There are Age, city."),
+        (["age", "city"], [(3, "Rome"), ("old", "Bern")], "new.csv: column 'age' has 'old' in line 3: the network was trained on numbers"),
+        (["age", "city"], [("1e39", "Rome")], "new.csv: column 'age' has '1e39' in line 2: the network was trained on numbers"),
+        (["age", "city"], [("", "Rome"), ("NA", "Bern")], "new.csv: column 'age' has '' in line 2: missing values (2 in this column) can"),
+        (["age", "city"], [(4, "?")], "new.csv: column 'city' has '?' in line 2: missing values (1 in this column) can be filled only"),
+    ],
+)
+def test_rows_that_the_network_cannot_read_are_refused(here, model, header, rows, sentence):
+    write("train.csv", ["age", "city", "label"], [row for row in ROWS if all(row)])
+    model(cu.load("csv:train.csv").train)
+    write("new.csv", header, rows)
+    with refused(sentence):
+        cu.predict("model", "new.csv")
+
+
+def test_arrays_have_no_columns_and_numbers_are_finite(here, model):
+    model(cu.Data(np.random.default_rng(0).normal(0, 1, (20, 2)), np.arange(20) % 2))
+    write("new.csv", ["a", "b"], [(1, 2)])
+    with refused("new.csv names its columns, and the network was trained on arrays, without names: give an .npz or .npy file."):
+        cu.predict("model", "new.csv")
+    np.save("x.npy", [[0, 1], [2, 1e39]])
+    with refused("x.npy: feature 1 of example 1 is not finite as float32: features must be."):
+        cu.predict("model", "x.npy")
