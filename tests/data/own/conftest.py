@@ -1,0 +1,39 @@
+"""Every test in a folder of its own, with a cache of its own."""
+
+import json
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch):
+    """And the data folder is nobody's own."""
+    folder = tmp_path_factory.mktemp("decoded")
+    monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(folder))
+    monkeypatch.setenv("CLASS_UNCERTAINTY_DATA", str(tmp_path_factory.mktemp("data")))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """Messages then name files without a folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def write(here):
+    """A function that writes columns as a Parquet file; skipped where pyarrow, which is optional, is not there."""
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+
+    def make(name="pets.parquet", names=None, row_group_size=None, **columns):
+        table = arrow.table(columns)
+        if names is not None:
+            features = {"image": {"_type": "Image"}, "label": {"names": names, "_type": "ClassLabel"}}
+            table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(table, here / name, row_group_size=row_group_size)
+
+    make.arrow = arrow
+    return make
