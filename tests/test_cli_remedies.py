@@ -44,6 +44,21 @@ def test_tau_is_chosen_out_of_fold_at_every_rate(run: Run) -> None:
         assert result.plan["tau"] == cu.fit_adjustment(found.probabilities[0], train.labels, train.counts).tau
 
 
+def test_what_is_said_of_adjusted_rows(run: Run, rng: np.random.Generator) -> None:
+    """By folds each has its own tau; ECE and NLL are of examples as they come, which is not what the rows are for, unless all are equal."""
+    labels = np.repeat([0, 1, 2], [40, 20, 10])
+    np.savez("some.npz", X=rng.normal(0, 1, (70, 4)) + labels[:, None], y=labels)
+    np.savez("even.npz", X=rng.normal(0, 1, (60, 4)), y=np.arange(60) % 3)
+    said = {}
+    for name in ("some", "even"):
+        options = ("--seeds", "1", "--methods", "naive,adjusted", "--estimator", "out-of-fold")
+        said[name] = " ".join(run("compare", f"npz:{name}.npz", *SHORT, *options)[1].split())
+    assert ("each fold's was chosen on the others" in said["some"]) == ("τ: 1 at" not in said["some"])
+    assert "whereas rows with τ are for classes that are equally frequent" in said["some"]
+    assert "whereas" not in said["even"]
+    assert "τ: 0 at the learning rate 0.1; each fold's" in said["even"]
+
+
 def test_equal_cost(run: Run) -> None:
     """naive costs 1 and ubrs 2 + 1, where distil costs 2 + 1 + 2/3: three of the one, and one of the other still."""
     command = ("compare", "digits-lt:20", *SHORT, "--seeds", "1", "--methods", "naive,adjusted,ubrs,distil,adjusted*3", "--equal-cost")

@@ -81,15 +81,16 @@ def adjust(
     A model of any framework will do. In Python, save what it says of its validation and of its test examples:
 
     **np.savez("val.npz", probabilities=p, labels=y)** with p of the shape (examples, classes), or (members, examples, classes) for
-    an ensemble; **logits=z** in the place of probabilities is fine too. Then, with three classes of 500, 60 and 7 training examples:
+    an ensemble, whose geometric mean is taken; **logits=z** in the place of probabilities is fine too. Then, with three classes of
+    500, 60 and 7 training examples:
 
     **cu adjust test.npz --counts 500,60,7 --unseen val.npz**
 
     writes test-adjusted.npz. tau, and a temperature that keeps the probabilities calibrated, are chosen on val.npz; labels in test.npz,
-    where there are any, only judge. Without --unseen, tau is 1 and no temperature is fitted.
+    where there are any, only judge; where there are none, before and after are shown of val.npz. Without --unseen, tau is 1 and no
+    temperature is fitted.
     """
     from class_uncertainty.files import check_writable, write_whole
-    from class_uncertainty.remedies.calibration import judge
     from class_uncertainty.remedies.predictions import read_predictions
 
     target = out or predictions.parent / f"{predictions.stem}-adjusted.npz"
@@ -100,16 +101,18 @@ def adjust(
     found = _fitted(known, other, unseen, strength, _prior(prior, known), bias)
     adjusted = found(given.probabilities)
     check_writable(target)
-    sides = {}
-    if given.labels is not None:
-        sides = {name: judge(p, given.labels, found.prior) for name, p in (("before", given.probabilities), ("after", adjusted))}
+    judged, on = (given, predictions) if given.labels is not None else (other, unseen)
+    sides = _sides(judged, found)
     write_whole(target, _packed(adjusted, given.labels, found))
     changed = int((adjusted.argmax(axis=1) != given.probabilities.argmax(axis=1)).sum())
     if as_json:
-        _print_document(found, sides, {"file": str(target), "examples": len(adjusted), "changed": changed})
+        about = {"file": str(target), "examples": len(adjusted), "changed": changed, "judged on": str(on) if on else None}
+        _print_document(found, sides, about)
         return
     seen = f" and temperature {found.temperature:.3g}, by {len(other.probabilities)} unseen examples" if other else ""
     around = " with a bias of each class's own around it" if bias else ""
+    if sides and judged is other:
+        _say("The predictions have no labels. Of the unseen examples, which it was chosen on:")
     _print_text(sides, f"τ {found.tau:g}{around}{seen}, for {PRIORS.get(prior, f'classes of the prior {prior}')}.")
     _say(f"{changed} of {len(adjusted)} predictions changed class.\nwrote {target}")
 
@@ -174,6 +177,16 @@ def _fitted(
     if other.labels is None:
         raise InputError(f"{unseen} has no array called labels: nothing can be chosen on examples without them.")
     return fit_adjustment(other.probabilities, other.labels, counts, tau=tau, prior=prior, bias=bias)
+
+
+def _sides(judged: "Predictions | None", found: "Adjustment") -> "dict[str, Judged]":
+    """Before and after, of predictions with labels."""
+    from class_uncertainty.remedies.calibration import judge
+
+    if judged is None or judged.labels is None:
+        return {}
+    p = judged.probabilities
+    return {name: judge(each, judged.labels, found.prior) for name, each in (("before", p), ("after", found(p)))}
 
 
 def _packed(adjusted: "NDArray", labels: "NDArray | None", found: "Adjustment") -> bytes:

@@ -31,7 +31,6 @@ def evaluate(probabilities: NDArray, labels: NDArray[np.int64], counts: ArrayLik
     classes = p.shape[1]
     wrong = p.argmax(axis=1) != labels
     errors = 100 * np.bincount(labels, weights=wrong, minlength=classes) / np.bincount(labels, minlength=classes)
-    tenth = -(-classes // 10)
     return Scores(
         error=100 * float(wrong.mean()),
         class_mean_error=float(errors.mean()),
@@ -39,11 +38,22 @@ def evaluate(probabilities: NDArray, labels: NDArray[np.int64], counts: ArrayLik
         many=_group(errors[counts > MANY]),
         medium=_group(errors[(counts <= MANY) & (counts >= FEW)]),
         few=_group(errors[counts < FEW]),
-        worst=float(np.sort(errors)[-tenth:].mean()),
+        worst=worst_tenth(errors),
         spread=float(errors.std()),
-        nll=float(-np.log(np.maximum(p[np.arange(len(p)), labels], np.finfo(np.float32).tiny)).mean()),
+        nll=float(surprise(p[np.arange(len(p)), labels]).mean()),
         ece=calibration_error(p.max(axis=1), ~wrong),
     )
+
+
+def worst_tenth(errors: NDArray) -> float:
+    """The mean of the worst tenth of the classes, of one at least."""
+    tenth = -(-len(errors) // 10)
+    return float(np.sort(errors)[-tenth:].mean())
+
+
+def surprise(p: NDArray) -> NDArray:
+    """-log p in nats; of 0, as large as float32 has it."""
+    return -np.log(np.maximum(p, np.finfo(np.float32).tiny))
 
 
 def rank_correlation(a: ArrayLike, b: ArrayLike, given: ArrayLike | None = None) -> float | None:

@@ -198,7 +198,7 @@ class Session:
         return found.mended, document, files
 
     def show_fix(self, mended: Mended) -> None:
-        from class_uncertainty.reporting.mended import lines
+        from class_uncertainty.reporting.mended import lines, witnesses
 
         self.say("\n".join(lines(mended)))
         if np.mean(mended.after.errors) >= np.mean(mended.before.errors):
@@ -210,7 +210,8 @@ class Session:
         self.say(f"{mended.note} {chosen}. Cost: {mended.cost:.3g} naive trainings for the one network; the ± took more.")
         if mended.suspects:
             first = ", ".join(f"{each.name} ({each.label}: {each.guess}?)" for each in mended.suspects[:5])
-            self.say(f"Labels to look at: {first}{f', and {more} more in the report' if (more := len(mended.suspects[5:])) else ''}.")
+            more = f", and {len(mended.suspects[5:])} more in the report" if mended.suspects[5:] else ""
+            self.say(f"Labels to look at, of examples that {witnesses(mended)}: {first}{more}.")
 
     def show_measure(self, dataset: Dataset, found: Estimate) -> dict[str, Any]:
         rows = class_rows(dataset.classes, dataset.train.counts.tolist(), found)
@@ -252,7 +253,10 @@ class Session:
             self.say(f"Uncertainty: {found.estimator}, by {found.score}.")
         strengths = {result.lr: result.plan["tau"] for result in results if "networks" in result.plan and "tau" in result.plan}
         if strengths:
-            self.say(f"τ: {', '.join(f'{tau:g} at the learning rate {lr:g}' for lr, tau in strengths.items())}.")
+            own = "; each fold's was chosen on the others" if folds and set(strengths.values()) != {1.0} else ""
+            self.say(f"τ: {', '.join(f'{tau:g} at the learning rate {lr:g}' for lr, tau in strengths.items())}{own}.")
+            if len(set((dataset.test or dataset.train).counts)) > 1:
+                self.say("NLL, ECE: of the judged examples as they come, whereas rows with τ are for classes that are equally frequent.")
         about = {"data": dataset.name, "fingerprint": dataset.fingerprint, "folds": folds, "duplicates": dataset.duplicates}
         about |= {"estimator": found.estimator if found else None, "score": found.score if found else None}
         return about | {"methods": [asdict(row) for row in rows]}

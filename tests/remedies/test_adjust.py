@@ -88,12 +88,20 @@ def test_fewer_errors_go_before_likelihood(p, chosen):
     assert best_tau(p, labels, [4, 1], [0, 1]) == chosen
 
 
-def test_of_equal_errors_the_likelier_tau_wins():
-    """All right at any tau: the class-mean likelihood of the sure examples decides."""
-    p, labels = np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 1])
-    assert best_tau(p, labels, [1, 1], [0, 1]) == 0
-    shifted = cu.adjust(p, [1, 2], 1)
-    assert best_tau(shifted, labels, [2, 1], [0, 1]) == 1
+@pytest.mark.parametrize("grid", [[0, 1], [1, 0]])
+def test_of_equal_errors_the_likelier_tau_wins(grid):
+    """All are right at both: the class-mean likelihood decides, whichever comes first."""
+    p, labels = np.array([[0.8, 0.2], [0.2, 0.8]]), np.array([0, 1])
+    assert best_tau(p, labels, [2, 1], grid) == 0
+    shifted = p * [2, 1] / (p * [2, 1]).sum(axis=1, keepdims=True)
+    assert best_tau(shifted, labels, [2, 1], grid) == 1
+
+
+def test_equal_counts_need_no_tau(rng):
+    """Nothing depends on it then but the last bits of a likelihood."""
+    for _ in range(50):
+        p = scipy_softmax(rng.normal(0, 2, (90, 3)), axis=1)
+        assert best_tau(p, np.arange(90) % 3, [30, 30, 30]) == 0
 
 
 @pytest.mark.parametrize(("tau", "prior"), [(1, None), (0.4, None), (0, [0.2, 0.5, 0.3]), (1.7, [0.2, 0.5, 0.3])])
@@ -165,6 +173,7 @@ def test_a_list_and_a_tensor_that_has_a_gradient():
         (lambda p: Adjustment(np.array([0, np.nan, 0]), np.full(3, 1 / 3)), "bias must be finite numbers"),
         (lambda p: best_tau(p, np.zeros(9, int), COUNTS), r"the shape \(4, 9, 3\): they need \(examples, classes\)"),
         (lambda p: best_tau(p[0], np.zeros(9, int), COUNTS, []), "the grid of tau is empty"),
+        (lambda p: cu.adjust(p, COUNTS, 1e308), r"tau is 1e\+308: tau log N must be finite numbers"),
         (lambda p: best_tau(p[0], np.full(9, 3), COUNTS), "label of example 0 is 3"),
     ],
 )

@@ -1,5 +1,6 @@
 """cu adjust, as a user types it."""
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -86,7 +87,6 @@ def test_labels_of_the_predictions_only_judge(run: Run, files: dict[str, np.ndar
     np.save("test.npy", files["test"])
     code, out, _ = run("adjust", "test.npy", *GIVEN, "--unseen", "val.npz", "--bias", "--out", "none.npz")
     assert code == 0
-    assert "before" not in out
     assert "predictions changed class" in out
     assert "labels" not in written("none.npz")
     for name in ("probabilities", "tau", "temperature", "bias", "prior"):
@@ -97,9 +97,9 @@ def test_labels_of_the_predictions_only_judge(run: Run, files: dict[str, np.ndar
 
 
 def test_logits_and_members(run: Run, files: dict[str, np.ndarray]) -> None:
-    """Logits are softmaxed, members averaged as probabilities, and counts may stand in the file."""
+    """Logits are softmaxed, the mean of members is geometric, and counts may stand in the file."""
     z = np.stack([files["test_logits"], 0.2 * files["test_logits"]])
-    expected = cu.adjust(softmax(z, axis=-1).mean(axis=0), COUNTS)
+    expected = cu.adjust(softmax(z.mean(axis=0), axis=-1), COUNTS)
     np.savez("z.npz", logits=z.astype(np.float32), counts=COUNTS)
     np.savez("p.npz", probabilities=softmax(z, axis=-1), counts=COUNTS)
     np.savez("alone.npz", whatever=softmax(z, axis=-1))
@@ -108,6 +108,20 @@ def test_logits_and_members(run: Run, files: dict[str, np.ndarray]) -> None:
         np.testing.assert_allclose(written(f"{name}-adjusted.npz")["probabilities"], expected, atol=1e-6)
     assert written("z-adjusted.npz")["probabilities"].dtype == np.float32
     assert written("p-adjusted.npz")["probabilities"].dtype == np.float64
+
+
+def test_without_labels_the_unseen_examples_show_what_changed(run: Run, files: dict[str, np.ndarray]) -> None:
+    np.savez("test.npz", probabilities=files["test"])
+    code, out, _ = run("adjust", "test.npz", *GIVEN, "--unseen", "val.npz")
+    assert code == 0
+    assert "Of the unseen examples, which it was chosen on:" in out
+    document = json.loads(run("adjust", "test.npz", *GIVEN, "--unseen", "val.npz", "--json")[1])
+    assert document["judged on"] == "val.npz"
+    fitted = fit_adjustment(files["val"], files["val_labels"], COUNTS)
+    for name, p in (("before", files["val"]), ("after", fitted(files["val"]))):
+        assert document[name] == pytest.approx(dataclasses.asdict(judge(p, files["val_labels"])))
+    assert json.loads(run("adjust", "test.npz", *GIVEN, "--json")[1])["judged on"] is None
+    assert "before" not in run("adjust", "test.npz", *GIVEN)[1]
 
 
 def test_half_precision_is_written_in_single(run: Run, files: dict[str, np.ndarray]) -> None:

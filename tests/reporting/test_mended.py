@@ -213,6 +213,18 @@ def test_suspects_are_shown_as_pictures(size, tiny):
     assert 'alert("x")' not in html
 
 
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (1, "examples that a network which never saw them takes for another class, the clearest"),
+        (5, "examples that 5 networks which never saw them agree to be of another class, the clearest"),
+        (None, "examples that networks which never saw them agree"),  # stored before they were counted
+    ],
+)
+def test_who_suspects_is_said(number, words):
+    assert words in page(replace(TEN, witnesses=number, suspects=(Suspect(1234, "wolf", "dog", 0.012, 0.98, ""),)))
+
+
 def test_suspects_among_features_are_a_table():
     html = page(replace(TEN, suspects=(Suspect(1234, "wolf", "dog", 0.012, 0.98, ""),)))
     assert "Training image" not in html

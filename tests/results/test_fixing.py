@@ -13,7 +13,7 @@ from class_uncertainty.estimation import Asked
 from class_uncertainty.metrics import evaluate
 from class_uncertainty.remedies.calibration import fit_adjustment, judge
 from class_uncertainty.remedies.diagnosis import findings, suspects
-from class_uncertainty.results import Store
+from class_uncertainty.results import Store, fixing
 from class_uncertainty.results.fixing import fix
 from class_uncertainty.results.runs import measured, run
 from class_uncertainty.results.ward import Ward
@@ -68,6 +68,37 @@ def test_rate_and_tau_are_chosen_on_unseen_examples(fixed, digits: cu.Dataset, r
     assert found.module.scale == pytest.approx(1 / lesson.cooling)
 
 
+def test_the_rate_is_chosen_by_the_adjusted_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two rates the one whose members are worse as they are, and better for equally frequent classes: biased as the counts are."""
+    labels, counts = np.repeat([0, 1], [40, 10]), np.array([40, 10])
+    plain = {0.1: np.where(labels == 1, 0.6, 0.4), 0.4: np.where(labels == 1, 0.45, 0.1)}  # p of the rare class
+    plain[0.1][:4], plain[0.1][-2:] = 0.7, 0.3
+    data = cu.Dataset("two", cu.Data(np.arange(100.0).reshape(50, 2), labels))
+
+    def known(store, dataset, recipe, asked, **_):
+        return [cu.Estimate("out-of-fold", np.stack([1 - plain[each.lr], plain[each.lr]], axis=1)[None], labels, []) for each in asked]
+
+    monkeypatch.setattr(fixing, "measured", known)
+    monkeypatch.setattr(fixing, "unmeasured", lambda *_: 0)
+    wards = fixing.choose(None, data, 2, default_recipe(data.train), [0.1, 0.4], dict)
+    errors = {lr: judge(np.stack([1 - p, p], axis=1), labels).class_mean_error for lr, p in plain.items()}
+    assert errors[0.1] < errors[0.4]
+    assert [ward.lr for ward in wards] == [0.4, 0.1]
+    assert wards[0].dataset.train.counts.tolist() == counts.tolist()
+
+
+def test_a_class_that_networks_are_wrong_and_sure_of_is_said_to_be(fixed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How sure they are is their predictive uncertainty, not what they give to the label: that is low where they are wrong."""
+    store, found = fixed
+    given = []
+    monkeypatch.setattr(fixing, "findings", lambda *parts: given.append(parts) or findings(*parts))
+    digits = cu.load("digits-lt:20")
+    fix(digits, 3, default_recipe(digits.train, epochs=4), seeds=2, store=store)
+    p, labels = found.estimate.probabilities[0].astype(float), digits.train.labels
+    entropy = -(p * np.log(np.maximum(p, 1e-30))).sum(axis=1)
+    np.testing.assert_allclose(given[0][4], [entropy[labels == c].mean() for c in range(10)], rtol=1e-5)
+
+
 def test_it_goes_on_and_ends_the_same(tmp_path: Path, fixed, digits: cu.Dataset, recipe: cu.Recipe) -> None:
     """Stopped after every epoch, it comes to the same end, and what it has is not trained again."""
     _, whole = fixed
@@ -97,9 +128,9 @@ def test_findings_are_of_before_and_suspects_of_what_was_not_seen(fixed, digits:
         errors.append(judge(fit_adjustment(p, each.labels, train.counts)(p), each.labels).class_mean_error)
     unseen = np.concatenate([each.probabilities for each, error in zip(found_at, errors, strict=True) if error <= 1.25 * min(errors)])
     assert mended.suspects == tuple(suspects(unseen, train.labels, train))
-    told = {
-        each: findings(digits.classes, train.counts, each.means, each.confusion, found.estimate.raw) for each in (found.before, found.after)
-    }
+    assert mended.witnesses == len(unseen)
+    unsure = found.estimate.using("predictive").raw
+    told = {each: findings(digits.classes, train.counts, each.means, each.confusion, unsure) for each in (found.before, found.after)}
     assert mended.findings == tuple(told[found.before])
     assert told[found.before] != told[found.after]  # or this would not tell them apart
 

@@ -55,7 +55,7 @@ TAUGHT = [
 
 def test_targets_and_loss_are_the_formulas(members: cu.Fit, train: cu.Data) -> None:
     students = [student(**fields) for fields in TAUGHT]
-    teachers, chosen = Teachers(members, train, students), np.random.default_rng(0).integers(0, len(train), 45)
+    teachers, chosen = Teachers(members, train, students, "cpu"), np.random.default_rng(0).integers(0, len(train), 45)
     x = members.standardise(torch.from_numpy(train.inputs[chosen]))
     targets = teachers.targets(x, torch.from_numpy(chosen))
     p, part, log_n = said(members, train, chosen), stratified(train.labels, 3)[chosen], np.log(train.counts)
@@ -76,7 +76,7 @@ def test_targets_and_loss_are_the_formulas(members: cu.Fit, train: cu.Data) -> N
 
 def test_a_student_at_what_it_is_taught_has_no_gradient(members: cu.Fit, train: cu.Data) -> None:
     """At any temperature: z = log p - tau log N is where the loss is lowest."""
-    teachers = Teachers(members, train, [student(temperature=3.0, tau=0.5)])
+    teachers = Teachers(members, train, [student(temperature=3.0, tau=0.5)], "cpu")
     chosen = torch.arange(40)
     targets = teachers.targets(members.standardise(torch.from_numpy(train.inputs[:40])), chosen)
     log_p = np.log(gmean(said(members, train, chosen.numpy()), axis=0)) - 0.5 * np.log(train.counts)
@@ -162,6 +162,10 @@ def test_features(digits: cu.Dataset) -> None:
         ({"temperature": float("inf")}, "temperature is inf"),
         ({"temperature": float("nan")}, "temperature is nan"),
         ({"hard": 1.5}, "hard is 1.5: it must be a share from 0 to 1"),
+        ({"tau": "1"}, "tau is '1': it must be a finite number from 0"),
+        ({"hard": None}, "hard is None: it must be a share from 0 to 1"),
+        ({"teachers": (0, "a")}, r"teachers are \(0, 'a'\): they must be a tuple of their places"),
+        ({"teachers": 1}, "teachers are 1: they must be a tuple of their places"),
         ({"mean": "geometrc"}, "'geometrc'.*geometric"),
     ],
 )
@@ -191,6 +195,7 @@ def test_teachers_are_checked(members: cu.Fit, train: cu.Data, digits: cu.Datase
         members,
     )
     refused("teacher 7 is asked for, and there are 5", student(teachers=(7,)), train, members)
+    refused("teacher -1 is asked for, and there are 5", student(teachers=(0, -1)), train, members)
     refused("teacher 7 is asked for, and there are 5", dataclasses.replace(student(teachers=(7,)), fold=(0, 5)), train, members)
     refused("some were seen by all", student(unseen=True, teachers=(0, 2, 3)), train, members)
     refused("some were seen by all", student(unseen=True), train, members.take([0, 1, 2]))

@@ -1,4 +1,4 @@
-"""Arrays in one .npz file: x_train, y_train and, if there is a test split, x_test, y_test; or X, y."""
+"""Arrays in one .npz file: x_train and y_train, or X and y; and x_test and y_test, if there is a test split."""
 
 import zipfile
 import zlib
@@ -15,15 +15,13 @@ from class_uncertainty.errors import InputError
 
 def read(path: Path) -> tuple[Data, Data | None]:
     arrays = arrays_of(path)
-    if {"x_train", "y_train"} <= arrays.keys():
-        train = _data(path, "x_train", "y_train", arrays)
-        if not {"x_test", "y_test"} & arrays.keys():
-            return train, None
-        if {"x_test", "y_test"} <= arrays.keys():
-            return align(train, _data(path, "x_test", "y_test", arrays))
-    elif {"x", "y"} <= arrays.keys():
-        return _data(path, "x", "y", arrays), None
-    raise InputError(f"{path} holds {', '.join(arrays) or 'nothing'}: it must hold x_train and y_train (and x_test, y_test), or X and y.")
+    x, y = ("x_train", "y_train") if "x_train" in arrays else ("x", "y")
+    judge = {"x_test", "y_test"} & arrays.keys()
+    if not {x, y} <= arrays.keys() or len(judge) == 1:
+        told = f"{path} holds {', '.join(arrays) or 'nothing'}"
+        raise InputError(f"{told}: it must hold x_train and y_train, or X and y, and may hold x_test and y_test.")
+    train = _data(path, x, y, arrays)
+    return align(train, _data(path, "x_test", "y_test", arrays)) if judge else (train, None)
 
 
 def arrays_of(path: Path) -> dict[str, NDArray]:

@@ -84,7 +84,7 @@ SOURCES: dict[str, Source] = {
     ),
     "npz": Source(
         "NumPy arrays: uint8 images or numbers", "npz:PATH", from_npz, "a path", SHARE,
-        "x_train, y_train (and x_test, y_test), or X and y, in one .npz file",
+        "x_train, y_train, or X and y (and x_test, y_test), in one .npz file",
     ),
     "csv": Source(
         "a table with a label column", "csv:PATH?label=COLUMN", from_csv, "a path", COLUMNS | FILE,

@@ -12,7 +12,7 @@ from class_uncertainty.measures.scores import check_labels, check_probabilities
 from class_uncertainty.measures.stats import Stats, Vector
 
 GRID = tuple(round(0.05 * i, 2) for i in range(41))  # 0 to 2
-TINY = 1e-30  # of a probability: what is exactly 0 stays last, however rare its class
+TINY = 1e-30  # of a probability: 0 has no logarithm
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,11 @@ class Adjustment:
         """The bias tau log N_c at the temperature 1."""
         known = Stats(counts).counts
         _check_tau(tau)
-        return cls(tau * np.log(known), check_prior(prior, len(known)), float(tau))
+        with np.errstate(over="ignore"):
+            bias = tau * np.log(known)
+        if not np.isfinite(bias).all():
+            raise InputError(f"tau is {tau!r}: tau log N must be finite numbers.")
+        return cls(bias, check_prior(prior, len(known)), float(tau))
 
     @property
     def shift(self) -> Vector:
@@ -122,7 +126,8 @@ def losses(p: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.floa
 def badness(lost: NDArray[np.float64], labels: NDArray[np.int64]) -> tuple[float, float]:
     """(class-mean error, class-mean NLL) of (2, N) losses: each class that occurs counts the same."""
     weight = class_weights(labels)
-    return float(round(weight @ lost[0], 12)), float(weight @ lost[1])
+    error, nll = (round(float(weight @ each), 12) for each in lost)  # where nothing differs but the last bit, the first is taken
+    return error, nll
 
 
 def class_weights(labels: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.data import stratified
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.stats import Vector
-from class_uncertainty.metrics import calibration_error
+from class_uncertainty.metrics import calibration_error, surprise, worst_tenth
 from class_uncertainty.remedies.adjust import (
     TINY,
     Adjustment,
@@ -170,12 +170,11 @@ def judge(probabilities: Any, labels: ArrayLike, prior: ArrayLike | None = None)
     weights = prior_weights(known, check_prior(prior, p.shape[1]))
     wrong = p.argmax(axis=1) != known
     per_class = np.bincount(known)
-    errors = np.sort(100 * np.bincount(known, weights=wrong)[per_class > 0] / per_class[per_class > 0])
-    tenth = -(-len(errors) // 10)
+    errors = 100 * np.bincount(known, weights=wrong)[per_class > 0] / per_class[per_class > 0]
     return Judged(
         class_mean_error=float(errors.mean()),
         error=100 * float(wrong.mean()),
-        worst=float(errors[-tenth:].mean()),
+        worst=worst_tenth(errors),
         ece=calibration_error(p.max(axis=1), ~wrong, weights=weights),
-        nll=float(-weights @ np.log(np.maximum(p[np.arange(len(p)), known], np.finfo(np.float32).tiny))),
+        nll=float(weights @ surprise(p[np.arange(len(p)), known])),
     )

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import check_labels, check_probabilities
-from class_uncertainty.metrics import evaluate, reliability
+from class_uncertainty.metrics import evaluate, reliability, surprise
 from class_uncertainty.remedies.adjust import adjust, check_prior
 from class_uncertainty.text import printable
 
 THUMBNAIL = 160  # pixels a side at most: twice what the page shows, for dense screens
 
-# When a class is spoken of, and how: all relative to the median class.
+# When a class is spoken of, and how.
 APART = 5.0  # percent points that a class is worse than the better quarter at least; more where the median distance from the median is
 SCARCE = 0.5  # of the median count: a class with no more has few examples
 MOST = 0.5  # of a class's errors: more than that say where they go
@@ -100,6 +100,7 @@ class Mended:
     after: Side
     findings: tuple[Finding, ...] = ()
     suspects: tuple[Suspect, ...] = ()
+    witnesses: int | None = None  # networks that must all take a suspect for the same other class
     note: str = ""
     kind: str = ""  # of recipe and device
     cooling: float | None = None  # what the kept network's logits are divided by
@@ -144,7 +145,7 @@ def side(probabilities: Any, labels: ArrayLike, counts: ArrayLike, prior: ArrayL
         confusion=tuple(tuple(map(float, row)) for row in 100 * confusion / (seeds * judged[:, None])),
         bins=tuple(Bin(*map(float, each)) for each in bins),
         ece=100 * float(bins[:, 0] @ np.abs(bins[:, 2] - bins[:, 1])),
-        nll=float(weights @ -np.log(np.maximum(own, np.finfo(np.float32).tiny)).ravel()),
+        nll=float(weights @ surprise(own).ravel()),
     )
 
 

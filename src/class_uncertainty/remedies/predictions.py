@@ -13,6 +13,7 @@ from class_uncertainty.errors import InputError, MachineFault
 from class_uncertainty.estimation.saved import load
 from class_uncertainty.measures.scores import check_labels, check_probabilities
 from class_uncertainty.measures.stats import Vector
+from class_uncertainty.remedies.ensemble import combined
 
 NAMES = ("probabilities", "logits", "labels", "counts")
 
@@ -29,7 +30,7 @@ class Predictions:
 def read_predictions(path: Path) -> Predictions:
     """From a .npy file of probabilities, or a .npz file with probabilities or logits and perhaps labels and counts.
 
-    Members (T, N, C) are averaged: mean_t p_t.
+    Of members (T, N, C) it is the geometric mean: what is chosen on single networks suits it.
     """
     found = load(path, lambda loaded: _arrays(path, loaded))
     name = next((name for name in NAMES[:2] if name in found), None)
@@ -39,8 +40,8 @@ def read_predictions(path: Path) -> Predictions:
     if given.ndim not in (2, 3):
         raise InputError(f"{path} has {name} of the shape {given.shape}: they need (examples, classes) or (members, examples, classes).")
     try:
-        members = given if given.ndim == 3 else given[None]
-        p = check_probabilities(members if name == "probabilities" else _softmax(members)).mean(axis=0)
+        p = given if name == "probabilities" else _softmax(given)
+        p = combined(p) if p.ndim == 3 else check_probabilities(p[None])[0]
         labels = check_labels(found["labels"], *p.shape) if "labels" in found else None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None

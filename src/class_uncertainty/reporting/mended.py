@@ -54,6 +54,14 @@ def confusions(mended: Mended) -> list[Change]:
     return sorted(rows, key=lambda row: -row.before)
 
 
+def witnesses(mended: Mended) -> str:
+    """Who takes the suspicious examples for something else: there may be one network only."""
+    if mended.witnesses == 1:
+        return "a network which never saw them takes for another class"
+    number = f"{mended.witnesses} " if mended.witnesses else ""
+    return f"{number}networks which never saw them agree to be of another class"
+
+
 # Charts
 
 
@@ -184,6 +192,7 @@ def view(mended: Mended) -> dict[str, Any]:
         "many": len(mended.classes) > ALL,
         "confusions": confusions(mended),
         "suspects": mended.suspects,
+        "witnesses": witnesses(mended),
         "pictures": [(each, _width(each) < TINY) for each in mended.suspects if each.picture],
         "note": mended.note,
     }

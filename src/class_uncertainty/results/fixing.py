@@ -136,7 +136,7 @@ def mend(wards: Sequence[Ward], seeds: int, rates: int) -> Fix:
         keep_folds(ward.store, dataset, ward.naive(numbers), ward.recipe)
     fitted = ward.fit(ward.students(numbers), teachers)
     best = int(np.argmin([result.loss for result in fitted.results]))  # all have learnt the same: by no test data
-    lesson = ward.lesson()
+    lesson, witnesses = ward.lesson(), _witnesses(wards)
     module = fitted.plain(Lane(Method(scale=1 / lesson.cooling)), fitted.states[best])
     mended = Mended(
         data=dataset.name,
@@ -150,8 +150,9 @@ def mend(wards: Sequence[Ward], seeds: int, rates: int) -> Fix:
         teachers=f"{ward.members} naive networks as teachers",
         before=before,
         after=after,
-        findings=tuple(findings(dataset.classes, counts, before.means, before.confusion, estimate.raw)),
-        suspects=tuple(suspects(_witnesses(wards), estimate.labels, dataset.train)),
+        findings=tuple(findings(dataset.classes, counts, before.means, before.confusion, estimate.using("predictive").raw)),
+        suspects=tuple(suspects(witnesses, estimate.labels, dataset.train)),
+        witnesses=len(witnesses),
         kind=kind_of(ward.recipe, default_device()),
         cooling=lesson.cooling,
         note=_note(ward, rates, f"The network that is kept is the student of seed {best}, the one with the lowest training loss."),

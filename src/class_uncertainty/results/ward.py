@@ -22,7 +22,7 @@ from class_uncertainty.training import DISTIL, Lane, Recipe, Result, Teaching
 from class_uncertainty.training.fitted import Fit
 from class_uncertainty.training.folds import FOLDS, held_out
 
-Judged = NDArray[np.float64]  # (seeds, n, C) of the examples that results are judged on
+Said = NDArray[np.float64]  # (seeds, n, C) of the examples that results are judged on
 TEMPERATURES = (2.0, 4.0)  # to teach at: the first, unless another is clearly better
 ENOUGH = 2000  # examples to try them on
 
@@ -195,7 +195,7 @@ class Ward:
                 with suppress(Lost):
                     self.fit(lanes, teachers)
 
-    def said(self, row: Remedy, seeds: Sequence[int]) -> Judged:
+    def said(self, row: Remedy, seeds: Sequence[int]) -> Said:
         """One distribution over the classes a seed, of every judged example; none of the networks has seen it."""
         parts = []
         for fold in self.folds:

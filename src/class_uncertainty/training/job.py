@@ -178,7 +178,7 @@ class Job:
         plans, draws = draw(first)
         if stack.margins is not None and not started:
             stack.margins.data.copy_(torch.from_numpy(np.concatenate([each.margin for each in plans])))
-        teachers = Teachers(self.teachers, self.train, lanes) if self.teachers and lanes[0].teaching else None
+        teachers = Teachers(self.teachers, self.train, lanes, device) if self.teachers and lanes[0].teaching else None
         program = Program(stack, optimiser, self.leg, examples, lanes, draws, self._gathered(lanes, started), teachers)
         diverged = [lane.diverged for lane in begin] or [None] * len(lanes)
         spent, began = [lane.seconds for lane in begin] or [0.0] * len(lanes), time.perf_counter()

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import math
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 from class_uncertainty.data import Data
@@ -115,12 +115,15 @@ class Teaching:
 
     def __post_init__(self) -> None:
         for field, allowed, fine in (
-            ("tau", "a finite number from 0", self.tau >= 0),
-            ("temperature", "a finite number above 0", self.temperature > 0),
-            ("hard", "a share from 0 to 1", 0 <= self.hard <= 1),
+            ("tau", "a finite number from 0", lambda tau: tau >= 0),
+            ("temperature", "a finite number above 0", lambda t: t > 0),
+            ("hard", "a share from 0 to 1", lambda share: 0 <= share <= 1),
         ):
-            if not fine or not math.isfinite(getattr(self, field)):
-                raise InputError(f"{field} is {getattr(self, field)!r}: it must be {allowed}.")
+            value = getattr(self, field)
+            if not isinstance(value, Real) or not math.isfinite(value) or not fine(value):
+                raise InputError(f"{field} is {value!r}: it must be {allowed}.")
+        if not isinstance(self.teachers, tuple) or not all(map(is_whole, self.teachers)):
+            raise InputError(f"teachers are {self.teachers!r}: they must be a tuple of their places, as (0, 1).")
         if self.mean not in MEANS:
             raise unknown("mean", self.mean, MEANS)
 

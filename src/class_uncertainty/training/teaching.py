@@ -21,9 +21,9 @@ from class_uncertainty.training.stages import staged
 class Teachers:
     """Networks that run stacked, forward only, inside the step of their students; all students see the same images."""
 
-    def __init__(self, fitted: Fit, train: Data, students: Sequence[Lane]) -> None:
+    def __init__(self, fitted: Fit, train: Data, students: Sequence[Lane], device: str) -> None:
         lanes = [staged(lane, fitted.recipe, len(lane.value.then)) for lane in fitted.lanes]
-        device, teaching = fitted.device, [lane.teaching for lane in students if lane.teaching]
+        teaching = [lane.teaching for lane in students if lane.teaching]
         stack = stacked(fitted.recipe, fitted.shape, fitted.classes, lanes, fitted.states)
         self.stack = settle(stack, fitted.recipe.network, device).eval().requires_grad_(False)
         self.scale = torch.tensor([lane.value.scale for lane in lanes], device=device).view(-1, 1, 1)
@@ -91,7 +91,7 @@ def check_teachers(train: Data, lanes: Sequence[Lane], fitted: Fit | None) -> No
     for lane in students:
         assert lane.teaching is not None
         who = lane.teaching.teachers or range(len(fitted.lanes))
-        if outside := [i for i in who if i >= len(fitted.lanes)]:
+        if outside := [i for i in who if not 0 <= i < len(fitted.lanes)]:
             raise InputError(f"teacher {outside[0]} is asked for, and there are {len(fitted.lanes)}: they count from 0.")
         if lane.fold and any(fitted.lanes[i].fold != lane.fold for i in who):
             raise InputError(f"a student leaves out fold {lane.fold}, and a teacher has seen it: all must leave it out.")

@@ -115,7 +115,7 @@ NPZ_REFUSED = {
     "one number": ({"x_train": np.array(5.0)}, ["arrays.npz: inputs have shape ()"]),
     "not a number": ({"x_train": FEATURES * np.nan}, ["arrays.npz: feature 0 of example 0 is nan"]),
     "text": ({"x_train": np.array([["a", "b"]] * 6)}, ["arrays.npz: inputs have shape (6, 2) and type <U1"]),
-    "no labels": ({"y_train": None}, ["arrays.npz holds x_train: it must hold x_train and y_train (and x_test, y_test), or X and y"]),
+    "no labels": ({"y_train": None}, ["arrays.npz holds x_train: it must hold x_train and y_train, or X and y, and may hold x_test"]),
     "nothing": ({"x_train": None, "y_train": None}, ["arrays.npz holds nothing"]),
     "other names": ({"x_train": None, "y_train": None, "data": FEATURES, "target": LABELS}, ["arrays.npz holds data, target: "]),
     "another shape to judge on": (
@@ -169,8 +169,15 @@ def saved(array):
 @pytest.mark.parametrize("alone", ["x_test", "y_test"])
 def test_npz_half_a_test_split_is_refused(here, alone):
     np.savez(here / "a.npz", x_train=FEATURES, y_train=LABELS, **{alone: FEATURES if alone == "x_test" else LABELS})
-    with refused(f"a.npz holds x_train, y_train, {alone}: it must hold x_train and y_train (and x_test, y_test)"):
+    with refused(f"a.npz holds x_train, y_train, {alone}: it must hold x_train and y_train, or X and y, and may"):
         load("npz:a.npz")
+
+
+def test_npz_with_short_names_and_a_test_split(here):
+    np.savez(here / "a.npz", X=FEATURES, y=LABELS, X_test=FEATURES[:4] + 100, y_test=[1, 0, 1, 1])
+    data = load("npz:a.npz")
+    assert np.array_equal(data.test.inputs, FEATURES[:4].astype(np.float32) + 100)
+    assert data.test.labels.tolist() == [1, 0, 1, 1]
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
