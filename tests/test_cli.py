@@ -338,10 +338,19 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(case: str, run: Run, tmp_pa
         (("report", "--out", "file/report.html", "--store", "good.sqlite"), "file is not a folder"),
         (("report", "--figures", "file", "--store", "good.sqlite"), "file is not a folder"),
         (("report", "--out", "good.sqlite", "--store", "good.sqlite"), "good.sqlite is a store of results or another SQLite file"),
+        (("report", "--out", "t.csv", "--store", "good.sqlite"), "t.csv is there, and is no report that was written here: give another"),
+        (("fix", "csv:t.csv", "--epochs", "1", "--report", "t.csv"), "t.csv is there, and is no report that was written here"),
+        (("measure", "csv:t.csv", "--epochs", "1", "--profile", "t.csv"), "t.csv is there, and is no trace that was written here"),
+        (("train", "csv:t.csv", "--epochs", "1", "--save", "mine"), "mine.json is there, and is no description of a network that was"),
+        (("adjust", "p.npz", "--counts", "2,1", "--out", "q.npz"), "q.npz is there, and is no file of adjusted predictions that was"),
     ],
 )
 def test_outputs_never_replace_something_else(args: tuple[str, ...], sentence: str, run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
+    (tmp_path / "t.csv").write_text("a,label\n" + "1,u\n2,v\n" * 5)
+    (tmp_path / "mine.json").write_text("{}")
+    for name in "pq":
+        np.savez(f"{name}.npz", probabilities=[[0.5, 0.5]])
     assert run("train", "digits", "--epochs", "1", "--store", "good.sqlite")[0] == 0
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     code, _, err = run(*args)

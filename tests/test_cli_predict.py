@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,24 @@ def test_json(run: Run, pictures: cu.Predicted) -> None:
     document = json.loads(run("predict", "model", "new", "--out", "deep/p.csv", "--json")[1])
     assert (document["file"], document["examples"], sum(document["classes"].values())) == ("deep/p.csv", 20, 20)
     assert Path("deep/p.csv").is_file()
+    assert [row["class"] for row in document["predictions"]] == pictures.guesses
+    assert [row["example"] for row in document["predictions"]] == list(pictures.names)
+    np.testing.assert_allclose([row["probability"] for row in document["predictions"]], pictures.probabilities.max(axis=1))
+    assert run("predict", "model", "new", "--out", "deep/p.csv")[0] == 0  # over an earlier one
+
+
+def test_odd_names_and_other_files(run: Run, pictures: cu.Predicted) -> None:
+    """A name that is no text, as old archives have them; what is no picture by its name is left out, and said."""
+    os.rename(b"new/3, \xc3\xa9.png", b"new/\xe4.png")
+    Path("new/notes.txt").write_text("not a picture")
+    Path("new/t.parquet").write_text("nor this")
+    code, out, err = run("predict", "model", "new")
+    assert (code, err) == (0, "")
+    assert "2 files are left out, which are no pictures by their names: new/notes.txt." in " ".join(out.split())
+    with open("predictions.csv", newline="", encoding="utf-8") as file:
+        names = [row["example"] for row in csv.DictReader(file)]
+    assert len(names) == 20
+    assert "\\udce4.png" in names
 
 
 def test_what_fix_saves_can_be_asked(run: Run) -> None:
@@ -68,11 +87,21 @@ def test_what_fix_saves_can_be_asked(run: Run) -> None:
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (("modle", "new"), "modle.safetensors does not exist: a saved network is a .safetensors and a .json file of one name."),
-        (("model", "newer"), "newer is not there: it must be a picture, a folder of pictures, or a .csv, .parquet, .npz or .npy file."),
+        (
+            ("modle", "new"),
+            "modle.safetensors does not exist (did you mean 'model.safetensors'?):",
+        ),
+        (
+            ("model", "newer"),
+            "newer is not there (did you mean 'new'?): it must be a picture, a folder",
+        ),
         (("model", "new", "--out", "new"), "--out is new, which is read: give another name."),
         (("model", "new", "--out", "model.json"), "--out is model.json, which is read: give another name."),
         (("model", "new/0, \u00e9.png", "--out", "new/0, \u00e9.png"), "which is read: give another name."),
+        (
+            ("model", "new", "--out", "new/1, \u00e9.png"),
+            "is no file of predictions that was written here: give another name",
+        ),
         (("model", "new", "--out", "runs.sqlite"), "runs.sqlite is a store of results or another SQLite file: give another name."),
     ],
 )

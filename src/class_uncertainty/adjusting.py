@@ -1,5 +1,6 @@
 """The command that corrects saved predictions of a model of any framework."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from io import BytesIO
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+OURS = re.compile(rb"PK.{28}bias\.npy", re.DOTALL)  # how _packed begins
 PRIORS = {"equal": "classes that are equally frequent", "train": "classes that are as frequent as in training"}
 
 
@@ -86,11 +88,12 @@ def adjust(
 
     **cu adjust test.npz --counts 500,60,7 --unseen val.npz**
 
-    writes test-adjusted.npz. tau, and a temperature that keeps the probabilities calibrated, are chosen on val.npz; labels in test.npz,
-    where there are any, only judge; where there are none, before and after are shown of val.npz. Without --unseen, tau is 1 and no
-    temperature is fitted.
+    writes test-adjusted.npz. tau, and a temperature that keeps the probabilities calibrated, are chosen on val.npz, for classes as
+    frequent as --prior says. Labels in test.npz, where there are any, only judge; where there are none, before and after are shown of
+    val.npz. Without --unseen, tau is 1 and no temperature is fitted.
     """
     from class_uncertainty.files import check_writable, write_whole
+    from class_uncertainty.remedies.adjust import Adjustment
     from class_uncertainty.remedies.predictions import read_predictions
 
     target = out or predictions.parent / f"{predictions.stem}-adjusted.npz"
@@ -100,7 +103,7 @@ def adjust(
     known = _counts(counts, [given, other])
     found = _fitted(known, other, unseen, strength, _prior(prior, known), bias)
     adjusted = found(given.probabilities)
-    check_writable(target)
+    check_writable(target, OURS, "file of adjusted predictions")
     judged, on = (given, predictions) if given.labels is not None else (other, unseen)
     sides = _sides(judged, found)
     write_whole(target, _packed(adjusted, given.labels, found))
@@ -110,7 +113,11 @@ def adjust(
         _print_document(found, sides, about)
         return
     seen = f" and temperature {found.temperature:.3g}, by {len(other.probabilities)} unseen examples" if other else ""
-    around = " with a bias of each class's own around it" if bias else ""
+    own = bool((found.bias != Adjustment.of(known, found.tau).bias).any())
+    around = f" with {'a bias of each class’s own around it' if own else 'no bias of a class’s own, for none helped'}" if bias else ""
+    if other and other.labels is not None and (absent := sorted(set(range(len(known))) - set(other.labels.tolist()))):
+        some = ", ".join(map(str, absent[:5])) + (" and more" if len(absent) > 5 else "")
+        _say(f"No unseen example is of class {some}: nothing could be chosen for it.")
     if sides and judged is other:
         _say("The predictions have no labels. Of the unseen examples, which it was chosen on:")
     _print_text(sides, f"τ {found.tau:g}{around}{seen}, for {PRIORS.get(prior, f'classes of the prior {prior}')}.")
@@ -193,7 +200,7 @@ def _packed(adjusted: "NDArray", labels: "NDArray | None", found: "Adjustment") 
     """A .npz file that is read as the one which was given is, with what was chosen in it."""
     import numpy as np
 
-    arrays: dict[str, Any] = {"probabilities": adjusted} | ({} if labels is None else {"labels": labels}) | asdict(found)
+    arrays: dict[str, Any] = asdict(found) | {"probabilities": adjusted} | ({} if labels is None else {"labels": labels})
     np.savez(packed := BytesIO(), **arrays)
     return packed.getvalue()
 

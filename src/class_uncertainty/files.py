@@ -1,13 +1,15 @@
 """Writing files whole or not at all, and never in the place of something else."""
 
 import os
+import re
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from threading import get_ident
 
 from class_uncertainty.errors import InputError, MachineFault
 
-SQLITE = b"SQLite format 3\0"  # how a store begins
+SQLITE = re.compile(rb"SQLite format 3\0")  # how a store begins
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -24,8 +26,11 @@ def write_whole(path: Path, content: bytes) -> None:
         raise MachineFault(f"{path} could not be written: {error.strerror}.") from error
 
 
-def check_writable(path: Path) -> None:
-    """That a file can be written there, tried before the work whose result it is to hold: a rename would replace whatever is there."""
+def check_writable(path: Path, ours: re.Pattern[bytes] | None = None, what: str = "") -> None:
+    """That a file can be written there, tried before the work whose result it is to hold: a rename would replace whatever is there.
+
+    With `ours`, a file that is there already must begin so: be `what` an earlier call has written.
+    """
     if not path.name:
         raise InputError(f"{str(path)!r} names no file: give a file name.")
     if os.path.lexists(path) and not path.is_file():
@@ -34,17 +39,27 @@ def check_writable(path: Path) -> None:
     make_folder(path.parent)
     if path.is_file() and _begins(path, SQLITE):
         raise InputError(f"{path} is a store of results or another SQLite file: give another name.")
+    if ours and path.is_file() and path.stat().st_size and not _begins(path, ours):
+        raise InputError(f"{path} is there, and is no {what} that was written here: give another name, or take it away.")
     if not os.access(path.parent, os.W_OK):
         raise MachineFault(f"{path} could not be written: its folder cannot be written to.")
+
+
+def near(path: Path) -> str:
+    """' (did you mean 'photos'?)', of what lies where a path that does not exist would; "" where nothing is like it."""
+    with suppress(OSError):
+        if found := get_close_matches(path.name, os.listdir(path.parent), n=1):
+            return f" (did you mean {str(path.with_name(found[0]))!r}?)"
+    return ""
 
 
 def same_file(a: Path | str, b: Path | str) -> bool:
     return os.path.exists(a) and os.path.exists(b) and os.path.samefile(a, b)
 
 
-def _begins(path: Path, start: bytes) -> bool:
+def _begins(path: Path, start: re.Pattern[bytes]) -> bool:
     with suppress(OSError), open(path, "rb") as file:
-        return file.read(len(start)) == start
+        return start.match(file.read(1000)) is not None
     return False
 
 

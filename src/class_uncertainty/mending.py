@@ -42,12 +42,12 @@ def fix(
     """
     rates = split("learning rate", lrs, float) if lrs is not None else None
     asked_for("out-of-fold", members, None)
-    from class_uncertainty.files import check_writable
+    from class_uncertainty.reporting.report import check_place
     from class_uncertainty.session import session
 
     with session(store, as_json, root, budget=seconds(budget), profile=profile) as now:
         dataset, chosen = now.prepare(data, epochs, recipe)
-        check_writable(page)
+        check_place(page)
         if save:
             now.check_savable(save, page)
         mended, document, files = now.fix(dataset, chosen, members, seeds, rates, save)

@@ -1,6 +1,8 @@
 """The command that asks a saved network."""
 
 import csv
+import re
+from collections import Counter
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,12 +11,14 @@ import typer
 
 from class_uncertainty.errors import InputError
 from class_uncertainty.options import JSON
+from class_uncertainty.text import printable
 
 if TYPE_CHECKING:
     from class_uncertainty.training.predicting import Predicted
 
 app = typer.Typer()
 
+OURS = re.compile(rb"example,class,probability,")  # how _lines begins
 UNSURE = 5  # examples that are named
 
 
@@ -50,31 +54,27 @@ def predict(
 
     if any(same_file(out, read) for read in (examples, *files_of(model))):
         raise InputError(f"--out is {out}, which is read: give another name.")
-    check_writable(out)
+    check_writable(out, OURS, "file of predictions")
     with terminal.progress_bars("examples") as progress:
         found = ask(model, examples, progress=progress)
-    write_whole(out, _lines(found).encode())
+    write_whole(out, _lines(found).encode(errors="backslashreplace"))
+    guesses, sure = found.guesses, found.probabilities.max(axis=1)
+    counts = Counter(guesses)
     if as_json:
-        terminal.print_json({"file": str(out), "examples": len(found.names), "classes": _counts(found)})
+        said = zip(found.names, guesses, sure.tolist(), strict=True)
+        rows = [{"example": printable(name), "class": guess, "probability": p} for name, guess, p in said]
+        about = {"file": str(out), "examples": len(rows), "classes": {name: counts[name] for name in found.classes}}
+        terminal.print_json(about | {"notes": list(found.notes), "predictions": rows})
         return
-    rows = [(name, f"{count:,}", f"{100 * count / len(found.names):.1f}") for name, count in _counts(found).items()]
-    terminal.print_fitting(("class", "predicted", "%"), rows, drop=("%",))
-    sure, said = found.probabilities.max(axis=1), found.probabilities.argmax(axis=1)
-    least = [f"{found.names[i]} ({found.classes[said[i]]} {sure[i]:.2f})" for i in sure.argsort(kind="stable")[:UNSURE]]
-    terminal.console().print(f"Least sure of: {', '.join(least)}.\nwrote {out}", markup=False)
-
-
-def _counts(found: "Predicted") -> dict[str, int]:
-    """Examples by the class that is most probable."""
-    import numpy as np
-
-    counts = np.bincount(found.probabilities.argmax(axis=1), minlength=len(found.classes))
-    return dict(zip(found.classes, counts.tolist(), strict=True))
+    lines = [(name, f"{counts[name]:,}", f"{100 * counts[name] / len(sure):.1f}") for name in found.classes]
+    terminal.print_fitting(("class", "predicted", "%"), lines, drop=("%",))
+    least = [f"{printable(found.names[i])} ({guesses[i]} {sure[i]:.2f})" for i in sure.argsort(kind="stable")[:UNSURE]]
+    terminal.console().print("\n".join([*found.notes, f"Least sure of: {', '.join(least)}.", f"wrote {out}"]), markup=False)
 
 
 def _lines(found: "Predicted") -> str:
     writer = csv.writer(text := StringIO(), lineterminator="\n")
     writer.writerow(["example", "class", "probability", *(f"p({name})" for name in found.classes)])
-    for name, p in zip(found.names, found.probabilities, strict=True):
-        writer.writerow([name, found.classes[p.argmax()], f"{p.max():.6g}", *(f"{each:.6g}" for each in p)])
+    for name, guess, p in zip(found.names, found.guesses, found.probabilities, strict=True):
+        writer.writerow([name, guess, f"{p.max():.6g}", *(f"{each:.6g}" for each in p)])
     return text.getvalue()

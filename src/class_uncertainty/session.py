@@ -1,5 +1,6 @@
 """What the commands share: an open store, progress on stderr, text or JSON on stdout, and a Ctrl-C that loses nothing."""
 
+import re
 import shlex
 import sys
 import time
@@ -27,6 +28,8 @@ from class_uncertainty.training import Lane, Recipe, Result, default_recipe
 
 if TYPE_CHECKING:
     from class_uncertainty.training.checkpoints import Checkpoints
+
+TRACE = re.compile(rb'\s*\{\s*"schemaVersion"')  # how a trace begins
 
 
 class Session:
@@ -290,7 +293,7 @@ class Session:
         from class_uncertainty.reporting import report
         from class_uncertainty.reporting.sections import sections
 
-        check_writable(out)
+        report.check_place(out)
         if figures:
             make_folder(figures)
         found = sections(self.store, data, self.load)
@@ -310,7 +313,7 @@ def _changed(profile: Path | None) -> int:
     """When a trace was last written; 0 where there is none. That one can be written is tried here."""
     if not profile:
         return 0
-    check_writable(profile)
+    check_writable(profile, TRACE, "trace")
     return profile.stat().st_mtime_ns if profile.exists() else 0
 
 

@@ -12,8 +12,8 @@ import class_uncertainty as cu
 from class_uncertainty.data import stratified
 from class_uncertainty.metrics import calibration_error, evaluate, reliability
 from class_uncertainty.remedies import calibration
-from class_uncertainty.remedies.adjust import Adjustment, best_tau
-from class_uncertainty.remedies.calibration import clearly_best, fit_adjustment, judge, prior_weights
+from class_uncertainty.remedies.adjust import GRID, Adjustment, best_tau, prior_weights
+from class_uncertainty.remedies.calibration import clearly_best, fit_adjustment, judge
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 COUNTS = np.array([400, 120, 40, 12])
@@ -217,7 +217,7 @@ def test_the_bias_is_that_of_a_plain_search(rng, per_class):
     """Against SciPy's Nelder-Mead, which needs no gradient, for every lambda."""
     p, labels = drawn(rng, per_class)
     towards = 0.5 * np.log(COUNTS)
-    found = calibration._biases(np.log(p), labels, towards)
+    found = calibration._biases(np.log(p), labels, towards, np.full(4, 1 / 4))
     assert np.array_equal(found[0], towards)
     options = {"xatol": 1e-7, "fatol": 1e-13, "maxiter": 10_000, "maxfev": 10_000}
     for strength, bias in list(zip(calibration.SHRINKAGE, found, strict=True))[1::2]:
@@ -234,14 +234,14 @@ def test_lambda_is_that_of_a_plain_cross_validation(rng):
         towards, part = np.zeros(4), stratified(labels, 5)
         held = np.empty((len(calibration.SHRINKAGE), *p.shape))
         for k in range(5):
-            for i, bias in enumerate(calibration._biases(np.log(p[part != k]), labels[part != k], towards)):
+            for i, bias in enumerate(calibration._biases(np.log(p[part != k]), labels[part != k], towards, np.full(4, 1 / 4))):
                 q = p[part == k] / np.exp(bias)
                 held[i][part == k] = q / q.sum(axis=1, keepdims=True)
         nll = [np.mean([-np.log(q[labels == c, c]).mean() for c in range(4)]) for q in held]
         accuracy = [round(balanced_accuracy_score(labels, q.argmax(axis=1)), 9) for q in held]
         best = max(range(len(held)), key=lambda i: (accuracy[i], -nll[i]))
         chosen.add(best)
-        expected = calibration._biases(np.log(p), labels, towards)[best]
+        expected = calibration._biases(np.log(p), labels, towards, np.full(4, 1 / 4))[best]
         np.testing.assert_allclose(fit_adjustment(p, labels, COUNTS, tau=0, bias=True).bias, expected, atol=1e-9)
     assert len(chosen) > 2
 
@@ -250,7 +250,7 @@ def test_a_free_bias_gives_every_class_its_share(rng, monkeypatch):
     """Without shrinkage the class-mean probability of each class is 1 / C: where the likelihood has its maximum."""
     monkeypatch.setattr(calibration, "SHRINKAGE", (np.inf, 1e-6))
     p, labels = drawn(rng, [60, 20, 15, 12])
-    q = softmax(np.log(p) - calibration._biases(np.log(p), labels, np.zeros(4))[1], axis=1)
+    q = softmax(np.log(p) - calibration._biases(np.log(p), labels, np.zeros(4), np.full(4, 1 / 4))[1], axis=1)
     np.testing.assert_allclose(np.mean([q[labels == c].mean(axis=0) for c in range(4)], axis=0), 0.25, atol=1e-3)
 
 
@@ -258,11 +258,39 @@ def test_rare_classes_stay_nearer_to_tau_log_n(rng):
     """The same examples, of one class ten times each: what they say of it is believed more."""
     z = rng.normal(0, 1, (40, 2)) + np.eye(2)[np.arange(40) % 2] + [0, 3]
     p, labels = softmax(z, axis=1), np.arange(40) % 2
-    few = calibration._biases(np.log(p), labels, np.zeros(2))
+    few = calibration._biases(np.log(p), labels, np.zeros(2), np.full(2, 1 / 2))
     more = np.repeat(np.arange(40), np.where(labels == 1, 10, 1))
-    many = calibration._biases(np.log(p[more]), labels[more], np.zeros(2))
+    many = calibration._biases(np.log(p[more]), labels[more], np.zeros(2), np.full(2, 1 / 2))
     for one, other in zip(few[1:], many[1:], strict=True):
         assert abs(other[1]) > abs(one[1])
+
+
+def test_what_is_chosen_is_chosen_for_the_prior(rng):
+    """By brute force: tau by the error of p prior / N ** tau where classes are that frequent, which may not be that of equal ones."""
+    counts, differ = np.array([600, 150, 40, 10]), 0
+    prior = counts / counts.sum()
+    for _ in range(5):
+        p, labels = drawn(rng, counts.tolist(), counts=counts)
+        weight = (prior / np.bincount(labels))[labels]
+        errors = [round(weight @ ((p * prior / counts**tau).argmax(axis=1) != labels), 9) for tau in GRID]
+        equal, train, own = (fit_adjustment(p, labels, counts, prior=a, bias=b) for a, b in ((None, False), (prior, False), (prior, True)))
+        assert errors[GRID.index(train.tau)] == min(errors)
+        differ += train.tau != equal.tau
+        for each in (train, own):  # as in training, a model that is right is not made worse
+            assert judge(each(p), labels, prior).error <= judge(p, labels, prior).error + 0.5
+    assert differ
+
+
+def test_a_bias_under_a_prior_gives_every_class_its_share(rng, monkeypatch):
+    """Without shrinkage the mean probability of a class, examples weighted by the prior, is its prior; one that cannot be has no say."""
+    monkeypatch.setattr(calibration, "SHRINKAGE", (np.inf, 1e-6))
+    monkeypatch.setattr(calibration, "badness", lambda lost, weight: (0.0, float(weight @ lost[1])))
+    p, labels = drawn(rng, [200, 150, 100, 80])
+    prior = np.array([0.5, 0.3, 0.2, 0.0])
+    found = fit_adjustment(p, labels, COUNTS, tau=0.3, prior=prior, bias=True, temperature=False)
+    weight = (prior / np.bincount(labels))[labels]
+    np.testing.assert_allclose(weight @ found(p), prior, atol=1e-3)
+    assert found.bias[3] == pytest.approx(0.3 * np.log(COUNTS[3]))
 
 
 def test_a_class_without_unseen_examples_is_not_pushed_off(rng):

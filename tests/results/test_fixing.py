@@ -210,7 +210,7 @@ def test_before_is_among_the_results_by_folds_too(tmp_path: Path) -> None:
         naive = [each for each in store.results(dataset.fingerprint) if each.method == "naive" and each.lr == found.lr]
         assert {each.seed: each.class_mean_error for each in naive} == pytest.approx(dict(enumerate(found.before.errors)))
         assert {each.folds for each in naive} == {5}
-        assert "counts 2 learning rates, 2 trainings each" in found.mended.note
+        assert "counts 2 learning rates of 2 trainings each" in found.mended.note
     with Store(tmp_path / "other.sqlite") as store:
         for lane in (cu.Lane("naive", seed, found.lr) for seed in range(2)):
             (alone,) = run(store, dataset, [lane], recipe, None)

@@ -124,6 +124,8 @@ def test_the_rows_of_a_table(here, model):
     assert data.columns == ("age", "city=Bern", "city=Oslo", "city=Rome", "city=missing")
     expected = [[31.5, 0, 1, 0, 0], [39, 0, 0, 1, 0], [44, 0, 0, 0, 1], [28, 0, 0, 1, 0], [39, 0, 0, 0, 0]]  # 39: the training median
     np.testing.assert_allclose(found.probabilities, said(network, np.float32(expected)), atol=1e-6)
+    assert found.notes == ["city: 1 of 5 rows have a category that training had not, first of them 'Paris' in line 6."]
+    assert found.guesses == [data.classes[c] for c in found.probabilities.argmax(axis=1)]
 
 
 def test_a_whole_table_is_read_as_in_training(here, model):
@@ -147,11 +149,12 @@ def test_a_whole_table_is_read_as_in_training(here, model):
     [
         ("gone", "gone is not there: it must be a picture, a folder of pictures, or a .csv, .parquet, .npz or .npy file."),
         ("folder:photos", "folder:photos is not there: give the path alone, 'photos'."),
-        ("empty", "empty holds no pictures."),
+        ("empty", "empty holds no pictures, and the network takes pictures."),
         ("text.png", "text.png cannot be read as an image: no picture that is read here"),
-        ("wide.npy", "wide.npy: x has shape (2, 3, 12, 13) and type uint8, and the network takes (N, 3, 12, 12): one example at least."),
-        ("none.npy", "none.npy: x has shape (0, 3, 12, 12) and type uint8, and the network takes (N, 3, 12, 12): one example at least."),
+        ("wide.npy", "wide.npy: x has shape (2, 3, 12, 13) and type uint8, and the network takes numbers of shape (N, 3, 12, 12)."),
+        ("none.npy", "none.npy holds no examples: one at least is needed."),
         ("float.npy", "float.npy: x has shape (2, 3, 12, 12) and type float64: pictures are uint8, from 0 to 255."),
+        ("new.csv", "new.csv is a table, and the network takes pictures."),
         ("two.npz", "two.npz holds a, b: it must hold x, or one array only."),
     ],
 )
@@ -159,6 +162,7 @@ def test_what_is_no_picture_is_refused(photos, model, here, place, sentence):
     model(photos)
     (here / "empty").mkdir()
     (here / "text.png").write_text("no picture")
+    (here / "new.csv").write_text("a,b\n1,2\n")
     np.save("wide.npy", np.zeros((2, 3, 12, 13), np.uint8))
     np.save("none.npy", np.zeros((0, 3, 12, 12), np.uint8))
     np.save("float.npy", np.zeros((2, 3, 12, 12)))
@@ -188,8 +192,11 @@ def test_rows_that_the_network_cannot_read_are_refused(here, model, header, rows
 def test_arrays_have_no_columns_and_numbers_are_finite(here, model):
     model(cu.Data(np.random.default_rng(0).normal(0, 1, (20, 2)), np.arange(20) % 2))
     write("new.csv", ["a", "b"], [(1, 2)])
-    with refused("new.csv names its columns, and the network was trained on arrays, without names: give an .npz or .npy file."):
+    with refused("the network was trained on arrays, whose features have no names: give an .npz or .npy file, not new.csv."):
         cu.predict("model", "new.csv")
+    np.save("x.npy", np.zeros((2, 2, 2)))
+    with refused("x.npy: x has shape (2, 2, 2) and type float64, and the network takes numbers of shape (N, 2)."):
+        cu.predict("model", "x.npy")
     np.save("x.npy", [[0, 1], [2, 1e39]])
     with refused("x.npy: feature 1 of example 1 is not finite as float32: features must be."):
         cu.predict("model", "x.npy")

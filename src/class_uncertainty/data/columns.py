@@ -16,6 +16,12 @@ class Column:
     median: float | None = None  # of the training rows' numbers
     fills: bool = False  # whether missing values are filled, by the median or as a category; else they are refused
 
+    def __post_init__(self) -> None:
+        if self.categories is not None and not all(isinstance(category, str) for category in self.categories):
+            raise ValueError(f"categories of {self.name!r} are {self.categories}: they must be texts")
+        if self.median is not None and not isinstance(self.median, int | float):
+            raise ValueError(f"the median of {self.name!r} is {self.median!r}: it must be a number")
+
     @property
     def features(self) -> list[str]:
         return [self.name] if self.categories is None else [f"{self.name}={category}" for category in self.categories]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import pairwise
+from reprlib import repr as brief
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.text import printable
 
 MOST = 100  # categories of a column
+LABEL = "label"  # the column of classes, unless another is named
 WAYS = ("refuse", "fill", "drop")
 NUMBERLIKE = re.compile(r"[+-]?[\d.,_' ]*\d[\d.,_' ]*%?")  # 1,5 and 1_000 and 12 %: what people mean by them differs
 LARGEST = float(np.finfo(np.float32).max)
@@ -53,9 +55,12 @@ def encode(
     return data[0], data[1] if test is not None else None
 
 
-def features(table: Table, columns: Sequence[Column]) -> NDArray[np.float32]:
-    """(N, features) of rows that a network is asked about, made as those it was trained on were; other columns are not looked at."""
-    parts = []
+def features(table: Table, columns: Sequence[Column]) -> tuple[NDArray[np.float32], list[str]]:
+    """(N, features) of rows that a network is asked about, made as those it was trained on were; other columns are not looked at.
+
+    And a sentence on each column that has categories which training had not.
+    """
+    parts, notes = [], []
     for column in columns:
         name = column.name
         if name not in table.columns:
@@ -73,13 +78,16 @@ def features(table: Table, columns: Sequence[Column]) -> NDArray[np.float32]:
         else:
             values = _texts(table, name)
         parts.append(column.encoded(values))
-    return np.hstack(parts).astype(np.float32)
+        if column.categories is not None and len(new := np.flatnonzero(~parts[-1].any(axis=1))):
+            first = f"first of them {brief(values[new[0]])} in {table.called(new[:1])[0]}"
+            notes.append(f"{name}: {len(new):,} of {len(values):,} rows have a category that training had not, {first}.")
+    return np.hstack(parts).astype(np.float32), notes
 
 
 def hold_out(table: Table, label: str, share: float, seed: int) -> tuple[Table, Table]:
     """(train, test), cut before anything is learnt of a column: medians and categories are those of the training rows."""
     if label not in table.names:
-        raise _no_column("label", label, table.file, table.names)
+        raise _no_label(label, table)
     classes, (labels,) = _labels([table], label)
     kept, held = held_share(Data(np.zeros((len(labels), 1)), labels, classes), share, seed)
     return table.take(kept), table.take(held)
@@ -89,7 +97,7 @@ def _features(tables: list[Table], label: str, categorical: Sequence[str], drop:
     """The columns of the first table that are features, if every table has them and nothing else."""
     train = tables[0]
     if label not in train.names:
-        raise _no_column("label", label, train.file, train.names)
+        raise _no_label(label, train)
     known = list(dict.fromkeys(name for table in tables for name in table.names if name != label))
     for option, name in [("?categorical", name) for name in categorical] + [("?drop", name) for name in drop]:
         if name == label:
@@ -113,6 +121,14 @@ def _features(tables: list[Table], label: str, categorical: Sequence[str], drop:
         if train.missing[name].all():
             raise InputError(f"{train.file}: column {name!r} is missing in every row: drop it with ?drop={name}.")
     return features
+
+
+def _no_label(label: str, table: Table) -> InputError:
+    if label == LABEL:
+        return InputError(
+            f"{table.file} has no column {label!r}: say which has the classes with ?label=COLUMN, of {_some(table.names, 20)}."
+        )
+    return _no_column("label", label, table.file, table.names)
 
 
 def _no_column(role: str, name: str, file: str, names: list[str]) -> InputError:

@@ -65,7 +65,7 @@ def from_csv(spec: Spec) -> Splits:
 
 
 def _encoded(spec: Spec, train: tables.Table, test: tables.Table | None) -> Splits:
-    label, share = spec.options.get("label", "label"), _share(spec)
+    label, share = spec.options.get("label", encoding.LABEL), _share(spec)
     if share is not None:
         _refuse_second_test(spec, test is not None)
         train, test = encoding.hold_out(train, label, share, spec.seed)

@@ -194,9 +194,9 @@ def _present(content: bytes | None) -> bytes:
 
 def table(files: Sequence[Path]) -> tuple["pyarrow.Table", tuple[tuple[int, str], ...]]:
     """All rows of some files, and the first row of each file."""
+    schema(files)  # which says so where pyarrow is not there
     import pyarrow
 
-    schema(files)
     try:
         each = [_open(file).read() for file in files]
         found = pyarrow.concat_tables(each)

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from class_uncertainty.data.cache import Progress, home
 from class_uncertainty.data.core import Data
 from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.files import near
 
 Splits = tuple[Data, Data | None]  # train, test
 
@@ -41,7 +42,8 @@ class Spec:
     def file(self, name: str) -> Path:
         found = next((path for path in (Path(name), self.root / name) if os.path.exists(path)), None)
         if found is None:
-            raise InputError(f"{name!r} is neither here nor in the data folder {self.root} (--root or CLASS_UNCERTAINTY_DATA).")
+            where = f"nor in the data folder {self.root} (--root or CLASS_UNCERTAINTY_DATA)"
+            raise InputError(f"{name!r} is neither here {where}{near(Path(name))}.")
         return found
 
     def whole(self, option: str, lowest: int, highest: int) -> int | None:

@@ -46,7 +46,7 @@ class Table:
 
     def called(self, rows: NDArray[np.int64]) -> list[str]:
         """'line 17' of each row, with its file where there are several."""
-        short = {file: Path(file).name for _, file in self.parts}
+        short = {file: Path(file).name for _, file in self.parts} if len(self.parts) > 1 else {}
         return [f"{short[file]}, {where}" if short else where for file, where in self.places(rows)]
 
     def places(self, rows: NDArray[np.int64]) -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from class_uncertainty.data import encoding, folder, npz, parquet, tables
 from class_uncertainty.data.columns import Column
 from class_uncertainty.data.images import Named, decode
 from class_uncertainty.errors import InputError
+from class_uncertainty.files import near
 
 BATCH = 1024  # examples of a table or an array
 
@@ -19,49 +20,52 @@ FORMS = "a picture, a folder of pictures, or a .csv, .parquet, .npz or .npy file
 
 @dataclass(frozen=True)
 class Unlabelled:
-    """Inputs in batches, as a network takes them, and the name of each example: its file, line or row."""
+    """Inputs in batches, as a network takes them; the name of each example: its file, line or row; sentences on what is odd about them."""
 
     names: Sequence[str]
     batches: Iterator[NDArray]
+    notes: Sequence[str] = ()
 
 
 def unlabelled(place: Path, shape: tuple[int, ...], columns: Sequence[Column] | None) -> Unlabelled:
     """What is there, for a network that takes examples of that shape; those of a table are made of `columns`."""
     if not place.exists():
         path = str(place).partition(":")[2]
-        hint = f"give the path alone, {path!r}" if path and Path(path).exists() else f"it must be {FORMS}"
-        raise InputError(f"{place} is not there: {hint}.")
+        if path and Path(path).exists():
+            raise InputError(f"{place} is not there: give the path alone, {path!r}.")
+        raise InputError(f"{place} is not there{near(place)}: it must be {FORMS}.")
     if place.suffix.lower() in (".npz", ".npy"):
         return _arrays(place, shape)
-    files = _parquet_files(place)
+    files = list(folder.files(place)) if place.is_dir() else [place]
+    tabled = bool(files) and all(file.suffix.lower() == ".parquet" for file in files)
     if len(shape) == 3:
-        return _pictures(place, files, (shape[1], shape[2]), shape[0])
+        return _parquet_pictures(files, shape) if tabled else _pictures(place, files, shape)
     if columns is None:
-        raise InputError(f"{place} names its columns, and the network was trained on arrays, without names: give an .npz or .npy file.")
-    table = tables.from_arrow(str(files[0]), *parquet.table(files)) if files else tables.read_csv(place)
-    inputs = encoding.features(table, columns)
-    return Unlabelled(table.called(np.arange(len(inputs))), _cut(inputs))
+        raise InputError(f"the network was trained on arrays, whose features have no names: give an .npz or .npy file, not {place}.")
+    table = tables.from_arrow(str(files[0]), *parquet.table(files)) if tabled else tables.read_csv(place)
+    inputs, notes = encoding.features(table, columns)
+    return Unlabelled(table.called(np.arange(len(inputs))), _cut(inputs), notes)
 
 
-def _parquet_files(place: Path) -> list[Path]:
-    if place.is_dir():
-        return sorted(place.rglob("*.parquet"))
-    return [place] if place.suffix.lower() == ".parquet" else []
-
-
-def _pictures(place: Path, files: list[Path], size: tuple[int, int], channels: int) -> Unlabelled:
-    if files:
-        column = parquet.image_column(files)
-        if column is None:
-            raise InputError(f"{files[0]} has no column of pictures, and the network takes pictures.")
-        rows = [(file.name, row) for file in files for row in range(parquet.rows(file))]
-        names = [f"{file}, row {row}" if len(files) > 1 else f"row {row}" for file, row in rows]
-        return Unlabelled(names, decode(parquet.pictures(files, column), size, channels))
-    found = list(folder.files(place)) if place.is_dir() else [place]
-    if not found:
-        raise InputError(f"{place} holds no pictures.")
+def _pictures(place: Path, files: list[Path], shape: tuple[int, ...]) -> Unlabelled:
+    """All of a folder whose names say that they are pictures, or the one file."""
+    found = [file for file in files if file == place or file.suffix.lower() in folder.PICTURES]
+    if place.suffix.lower() in (".csv", ".gz") or not found:
+        raise InputError(f"{place} {'is a table' if found else 'holds no pictures'}, and the network takes pictures.")
+    others = [file for file in files if file not in set(found)]
+    notes = [f"{len(others):,} files are left out, which are no pictures by their names: {others[0]}."] if others else []
     named: list[Named] = [(file.read_bytes, str(file)) for file in found]
-    return Unlabelled([str(file.relative_to(place)) if file != place else place.name for file in found], decode(named, size, channels))
+    names = [str(file.relative_to(place)) if file != place else place.name for file in found]
+    return Unlabelled(names, decode(named, (shape[1], shape[2]), shape[0]), notes)
+
+
+def _parquet_pictures(files: list[Path], shape: tuple[int, ...]) -> Unlabelled:
+    column = parquet.image_column(files)
+    if column is None:
+        raise InputError(f"{files[0]} has no column of pictures, and the network takes pictures.")
+    rows = [(file.name, row) for file in files for row in range(parquet.rows(file))]
+    names = [f"{file}, row {row}" if len(files) > 1 else f"row {row}" for file, row in rows]
+    return Unlabelled(names, decode(parquet.pictures(files, column), (shape[1], shape[2]), shape[0]))
 
 
 def _arrays(place: Path, shape: tuple[int, ...]) -> Unlabelled:
@@ -69,14 +73,14 @@ def _arrays(place: Path, shape: tuple[int, ...]) -> Unlabelled:
     arrays = npz.arrays_of(place)
     if "x" not in arrays and len(arrays) != 1:
         raise InputError(f"{place} holds {', '.join(arrays) or 'nothing'}: it must hold x, or one array only.")
-    name, inputs = next((name, array) for name, array in arrays.items() if name == "x" or len(arrays) == 1)
-    try:
-        inputs = npz.channels_first(name, inputs)
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from None
-    if inputs.shape[1:] != shape or not len(inputs) or inputs.dtype.kind not in "fiub":
-        told = f"{name} has shape {inputs.shape} and type {inputs.dtype}"
-        raise InputError(f"{place}: {told}, and the network takes (N, {', '.join(map(str, shape))}): one example at least.")
+    inputs = arrays["x"] if "x" in arrays else next(iter(arrays.values()))
+    if len(shape) == 3:
+        inputs = npz.channels_first(f"{place}: x", inputs)
+    if inputs.shape[1:] != shape or inputs.dtype.kind not in "fiub":
+        told = f"x has shape {inputs.shape} and type {inputs.dtype}"
+        raise InputError(f"{place}: {told}, and the network takes numbers of shape (N, {', '.join(map(str, shape))}).")
+    if not len(inputs):
+        raise InputError(f"{place} holds no examples: one at least is needed.")
     if len(shape) == 1:
         with np.errstate(over="ignore"):
             inputs = inputs.astype(np.float32)

@@ -76,21 +76,24 @@ def adjust(probabilities: Any, counts: ArrayLike, tau: float = 1.0, prior: Array
     return Adjustment.of(counts, tau, prior)(probabilities)
 
 
-def best_tau(probabilities: Any, labels: ArrayLike, counts: ArrayLike, grid: Sequence[float] = GRID) -> float:
-    """The tau of the grid with the lowest class-mean error on examples that the model never saw; of equals the lowest class-mean NLL.
+def best_tau(
+    probabilities: Any, labels: ArrayLike, counts: ArrayLike, grid: Sequence[float] = GRID, prior: ArrayLike | None = None
+) -> float:
+    """The tau of the grid with the lowest error on examples that the model never saw; of equals the lowest NLL.
 
-    Probabilities (N, C) of such examples, as an out-of-fold estimate has them, and their labels (N,).
+    Probabilities (N, C) of such examples, as an out-of-fold estimate has them, and their labels (N,). Both are weighted so that classes are
+    as frequent as `prior` says, by default equally: a class mean.
     """
     p, labels = check_judged(probabilities, labels)
     if not len(grid):
         raise InputError("the grid of tau is empty: give one value at least.")
-    log_p, weight = logarithms(p), class_weights(labels)
-    shifts = [Adjustment.of(counts, tau).bias for tau in grid]
-    if len(shifts[0]) != p.shape[1]:
-        raise InputError(f"counts are of {len(shifts[0])} classes, and probabilities of {p.shape[1]}: give one a class.")
-    errors = [round(float(weight @ ((log_p - shift).argmax(axis=1) != labels)), 12) for shift in shifts]
+    log_p, tried = logarithms(p), [Adjustment.of(counts, tau, prior) for tau in grid]
+    if len(tried[0].bias) != p.shape[1]:
+        raise InputError(f"counts are of {len(tried[0].bias)} classes, and probabilities of {p.shape[1]}: give one a class.")
+    weight = prior_weights(labels, tried[0].prior)
+    errors = [round(float(weight @ ((log_p + each.shift).argmax(axis=1) != labels)), 12) for each in tried]
     tied = [i for i, error in enumerate(errors) if error == min(errors)]
-    return grid[min(tied, key=lambda i: badness(losses(adjust(p, counts, grid[i]), labels), labels))]
+    return grid[min(tied, key=lambda i: badness(losses(tried[i](p), labels), weight))]
 
 
 def check_judged(probabilities: Any, labels: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -123,9 +126,8 @@ def losses(p: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.floa
     return np.stack([p.argmax(axis=1) != labels, -logarithms(p[np.arange(len(p)), labels])])
 
 
-def badness(lost: NDArray[np.float64], labels: NDArray[np.int64]) -> tuple[float, float]:
-    """(class-mean error, class-mean NLL) of (2, N) losses: each class that occurs counts the same."""
-    weight = class_weights(labels)
+def badness(lost: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[float, float]:
+    """(error, NLL) of (2, N) losses, weighted."""
     error, nll = (round(float(weight @ each), 12) for each in lost)  # where nothing differs but the last bit, the first is taken
     return error, nll
 
@@ -134,6 +136,14 @@ def class_weights(labels: NDArray[np.int64]) -> NDArray[np.float64]:
     """(N,) of sum 1: each class that occurs counts the same."""
     per_class = np.bincount(labels)
     return 1 / (np.count_nonzero(per_class) * per_class[labels])
+
+
+def prior_weights(labels: NDArray[np.int64], prior: Vector) -> Vector:
+    """(N,) prior_y / n_y, of sum 1: what is weighted so, is as it would be under that prior. A class without examples is left out."""
+    weights = prior[labels] / np.bincount(labels)[labels]
+    if not weights.sum():
+        raise InputError("the prior is 0 for every class that these examples have: give one that allows some of them.")
+    return weights / weights.sum()
 
 
 def _check_tau(tau: Any) -> None:

@@ -21,6 +21,7 @@ from class_uncertainty.remedies.adjust import (
     class_weights,
     logarithms,
     losses,
+    prior_weights,
 )
 
 SHRINKAGE = (np.inf, 100.0, 30.0, 10.0, 3.0, 1.0)  # lambda, from no bias of its own to nearly free
@@ -46,42 +47,45 @@ def fit_adjustment(
     """The Adjustment that fits examples which the model never saw: their probabilities (N, C) and labels (N,), training counts (C,).
 
     `tau="auto"` is best_tau; `bias` fits one number a class around tau log N_c; `temperature` then makes the result as
-    sure as it is right where classes are as frequent as `prior` says.
+    sure as it is right. All is for where classes are as frequent as `prior` says.
     """
     p, known = check_judged(unseen, labels)
     if np.shape(counts) != p.shape[1:]:
         raise InputError(
             f"counts have the shape {np.shape(counts)}, and the unseen probabilities are of {p.shape[1]} classes: give one a class."
         )
-    found = Adjustment.of(counts, best_tau(p, known, counts) if tau == "auto" else tau, prior)
+    found = Adjustment.of(counts, best_tau(p, known, counts, prior=prior) if tau == "auto" else tau, prior)
     logits = logarithms(p)
     if bias:
-        found = replace(found, bias=_chosen_bias(logits, known, found.bias))
+        used = found.prior[known] > 0
+        found = replace(found, bias=_chosen_bias(logits[used], known[used], found.bias, found.prior))
     if temperature:
         found = replace(found, temperature=_best_temperature(logits - found.bias, known, found.prior))
     return found
 
 
-def _chosen_bias(logits: Logits, labels: Labels, towards: Vector) -> Vector:
-    """The bias at the lambda that cross-validation within the examples likes best: by class-mean error, then by class-mean NLL."""
+def _chosen_bias(logits: Logits, labels: Labels, towards: Vector, prior: Vector) -> Vector:
+    """The bias at the lambda that cross-validation within the examples likes best: by error, then by NLL, both under the prior."""
     from scipy.special import softmax
 
-    part = stratified(labels, FOLDS)
+    part, weight = stratified(labels, FOLDS), prior_weights(labels, prior)
+    with np.errstate(divide="ignore"):
+        logits = logits + np.log(prior)
     lost = np.empty((len(SHRINKAGE), 2, len(labels)))
     for k in range(FOLDS):
         out = part == k
-        for each, bias in zip(lost, _biases(logits[~out], labels[~out], towards), strict=True):
+        for each, bias in zip(lost, _biases(logits[~out], labels[~out], towards, prior), strict=True):
             each[:, out] = losses(softmax(logits[out] - bias, axis=1), labels[out])
-    chosen = min(range(len(SHRINKAGE)), key=lambda i: badness(lost[i], labels))
-    return _biases(logits, labels, towards)[chosen]
+    chosen = min(range(len(SHRINKAGE)), key=lambda i: badness(lost[i], weight))
+    return _biases(logits, labels, towards, prior)[chosen]
 
 
-def _biases(logits: Logits, labels: Labels, towards: Vector) -> list[Vector]:
-    """argmin_b class-mean NLL of softmax(z - b) + lambda / C sum_c (b_c - towards_c) ** 2 / n_c, for each lambda.
+def _biases(logits: Logits, labels: Labels, towards: Vector, prior: Vector) -> list[Vector]:
+    """argmin_b NLL under the prior of softmax(z - b) + lambda / C sum_c (b_c - towards_c) ** 2 / n_c, for each lambda.
 
-    The class mean listens to a class's two examples as much as to another's 500, though they say far less. 1 / n_c makes up for it: rare
-    classes stay near `towards`, frequent ones go their way, as if each b_c were drawn from one normal distribution around it. Of classes
-    without examples nothing is known: they keep `towards`, and the others are fitted among themselves.
+    With equal priors that is a class mean, which listens to a class's two examples as much as to another's 500, though they say far less.
+    1 / n_c makes up for it: rare classes stay near `towards`, frequent ones go their way, as if each b_c were drawn from one normal
+    distribution around it. Of classes without examples nothing is known: they keep `towards`, and the others are fitted among themselves.
     """
     from scipy.optimize import minimize
     from scipy.special import log_softmax
@@ -89,11 +93,12 @@ def _biases(logits: Logits, labels: Labels, towards: Vector) -> list[Vector]:
     if not len(labels):
         return [towards] * len(SHRINKAGE)
     present, labels, per_class = np.unique(labels, return_inverse=True, return_counts=True)
-    logits, weight, rows = logits[:, present], class_weights(labels), np.arange(len(labels))
+    logits, weight, rows = logits[:, present], prior_weights(labels, prior[present]), np.arange(len(labels))
+    of_class = np.bincount(labels, weights=weight)
 
     def loss(b: Vector, pull: Vector) -> tuple[float, Vector]:
         log_q, off = log_softmax(logits - b, axis=1), b - towards[present]
-        return -weight @ log_q[rows, labels] + pull @ off**2, 1 / len(present) - weight @ np.exp(log_q) + 2 * pull * off
+        return -weight @ log_q[rows, labels] + pull @ off**2, of_class - weight @ np.exp(log_q) + 2 * pull * off
 
     found = [towards]
     for strength in SHRINKAGE[1:]:
@@ -143,14 +148,6 @@ def _best_temperature(logits: Logits, labels: Labels, prior: Vector) -> float:
 
     found = best(WRONG)
     return found if found >= 1 else max(found, min(best(WRONG[:1]), 1.0))
-
-
-def prior_weights(labels: Labels, prior: Vector) -> Vector:
-    """(N,) prior_y / n_y, of sum 1: what is weighted so, is as it would be under that prior. A class without examples is left out."""
-    weights = prior[labels] / np.bincount(labels)[labels]
-    if not weights.sum():
-        raise InputError("the prior is 0 for every class that these examples have: give one that allows some of them.")
-    return weights / weights.sum()
 
 
 @dataclass(frozen=True, kw_only=True)

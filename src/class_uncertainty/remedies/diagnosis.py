@@ -19,7 +19,7 @@ from class_uncertainty.text import printable
 THUMBNAIL = 160  # pixels a side at most: twice what the page shows, for dense screens
 
 # When a class is spoken of, and how.
-APART = 5.0  # percent points that a class is worse than the better quarter at least; more where the median distance from the median is
+APART = 5.0  # percent points that a class is worse than the better quarter at least
 SCARCE = 0.5  # of the median count: a class with no more has few examples
 MOST = 0.5  # of a class's errors: more than that say where they go
 
@@ -203,8 +203,7 @@ def findings(
 ) -> list[Finding]:
     """A sentence on each class that is much worse than the better quarter, the worst first; of equals the most uncertain.
 
-    Much worse: by APART points, and by the median of the classes' distances from the median. Counts, class errors in percent and raw class
-    uncertainties (C,), confusion (C, C) in percent.
+    Much worse: by APART points. Counts, class errors in percent and raw class uncertainties (C,), confusion (C, C) in percent.
     """
     number = len(classes)
     known = {"counts": counts, "class errors": class_errors, "uncertainty": uncertainty, "confusion": confusion}
@@ -213,7 +212,7 @@ def findings(
         if np.shape(values) != shape or not number or not np.isfinite(np.asarray(values, dtype=np.float64)).all():
             raise InputError(f"{name} must be finite numbers of the shape {shape}, for {number} classes.")
     n, errors, unsure, called = (np.asarray(values, dtype=np.float64) for values in known.values())
-    apart = errors >= np.percentile(errors, 25) + max(APART, float(np.median(np.abs(errors - np.median(errors)))))
+    apart = errors >= np.percentile(errors, 25) + APART
     worst = [int(c) for c in np.lexsort((-unsure, -errors)) if apart[c]][:most]
     found = [Finding(classes[c], *_finding(c, classes, n, errors, called, unsure[c] < np.median(unsure))) for c in worst]
     return found or [Finding("", "even", f"No class is much worse than the others: {errors.min():.0f} to {errors.max():.0f} % are wrong.")]
@@ -232,7 +231,10 @@ def _finding(c: int, classes: Sequence[str], n: NDArray, errors: NDArray, called
         return "confused", f"{lost}; {wrong[first]:.0f} % are called {classes[first]}"
     if scarce:
         return "hard", f"{lost}, with {examples}; most of its errors go to classes that have no more"
-    return "hard", f"{lost} in spite of {examples}{' that the networks are sure of' if sure else ''}"
+    return (
+        "hard",
+        f"{lost} {'in spite of' if n[c] >= np.median(n) else 'with'} {examples}{' that the networks are sure of' if sure else ''}",
+    )
 
 
 def costly(confusion: ArrayLike, classes: Sequence[str], most: int = 8) -> list[tuple[str, str, float]]:

@@ -1,6 +1,7 @@
 """The report: one HTML file with everything in it, for a browser without a network."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import write_whole
+from class_uncertainty.files import check_writable, write_whole
 from class_uncertainty.methods import METHODS
 from class_uncertainty.metrics import FEW, MANY
 from class_uncertainty.remedies import diagnosis
@@ -16,10 +17,16 @@ from class_uncertainty.reporting import figures, mended
 from class_uncertainty.reporting.tables import ClassRow, MethodRow, Section
 from class_uncertainty.results.significance import ENOUGH
 
+OURS = re.compile(rb"\s*<!doctype html><!-- class-uncertainty")  # how a page begins
 NOTHING = "–"
 PERCENT = "\N{NO-BREAK SPACE}%"
 LISTED = 5  # classes to each side that the measures disagree on
 THUMBNAIL = diagnosis.THUMBNAIL
+
+
+def check_place(path: Path) -> None:
+    """That a page can be written there, over an earlier one at most."""
+    check_writable(path, OURS, "report")
 
 
 def write(sections: Sequence[Section], path: Path) -> None:

@@ -17,6 +17,7 @@ from class_uncertainty.reporting.comparison import EstimatorRow
 from class_uncertainty.reporting.tables import ClassRow, MethodRow, judged, spearman
 from class_uncertainty.text import shown
 
+FEW_RANKS = 10  # classes under which a rank correlation says little
 PIPE_WIDTH = 160  # of a table that goes to a file or another program
 
 
@@ -117,7 +118,8 @@ def correlations(rows: Sequence[ClassRow], judged: str = "naive ") -> str:
     """Spearman's rho of each measure with the class errors, in words."""
     found = {measure: spearman(rows, measure) for measure in ("cardinality", "effective", "uncertainty")}
     known = ", ".join(f"{measure} {rho:.2f}" for measure, rho in found.items() if rho is not None)
-    return f"Spearman's ρ with the {judged}class errors: {known}" if known else ""
+    few = f" ({len(rows)} classes are few for it)" if len(rows) < FEW_RANKS else ""
+    return f"Spearman's ρ with the {judged}class errors: {known}{few}" if known else ""
 
 
 def print_estimators(rows: Sequence[EstimatorRow]) -> None:

@@ -166,10 +166,10 @@ def mend(wards: Sequence[Ward], seeds: int, rates: int) -> Fix:
 def _note(ward: Ward, rates: int, kept: str) -> str:
     """What before and after are of, and how that was chosen."""
     several, test = rates > 1, ward.dataset.test
-    rate = f"learning rate {ward.rate:g}{', chosen by the adjusted error' if several else ''}; students: {ward.taught_at:g}"
+    rate = f"learning rate {ward.rate:g}{', chosen by the adjusted error' if several else ''}; students learn at {ward.taught_at:g}"
     judged = f"judged on {len(test):,} test examples" if test else f"judged by {FOLDS} folds: τ and T of a fold were chosen on the others"
     on_all = ", the learning rate on all" if several and not test else ""
-    cost = f" The cost counts {rates} learning rates, {ward.members} trainings each, and a row of a comparison but one." if several else ""
+    cost = f" The cost counts {rates} learning rates of {ward.members} trainings each, where 'cu compare' counts one." if several else ""
     return f"Before and the teachers: {rate}. All was chosen out-of-fold, and {judged}{on_all}. {kept}{cost}"
 
 

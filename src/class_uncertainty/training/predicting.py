@@ -21,6 +21,12 @@ class Predicted:
     names: Sequence[str]
     classes: tuple[str, ...]
     probabilities: NDArray[np.float32]
+    notes: Sequence[str] = ()  # on what is odd about the examples
+
+    @property
+    def guesses(self) -> list[str]:
+        """The most probable class of each."""
+        return [self.classes[c] for c in self.probabilities.argmax(axis=1)]
 
 
 def predict(model: str | Path, examples: str | Path, *, progress: Progress | None = None) -> Predicted:
@@ -40,4 +46,4 @@ def predict(model: str | Path, examples: str | Path, *, progress: Progress | Non
             done += len(batch)
             if progress:
                 progress(str(examples), done, len(found.names))
-    return Predicted(found.names, network.classes, np.concatenate(parts))
+    return Predicted(found.names, network.classes, np.concatenate(parts), found.notes)

@@ -1,16 +1,20 @@
 """A trained network on disk: weights as safetensors, and a JSON file beside them that rebuilds it."""
 
 import json
+import math
+import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from class_uncertainty.data.columns import Column
+from class_uncertainty.data.images import PIXELS
 from class_uncertainty.errors import InputError, MachineFault
-from class_uncertainty.files import check_writable, write_whole
+from class_uncertainty.files import check_writable, near, write_whole
 from class_uncertainty.training.networks import Classifier
 
 FORMAT = 1
+OURS = re.compile(rb'\{\s*"format": ')  # how a description begins
 
 
 def files_of(path: str | Path) -> tuple[Path, Path]:
@@ -26,8 +30,11 @@ def check_savable(path: str | Path) -> None:
     """Say before hours of training, not after, that nothing can be written there."""
     if Path(path).is_dir():
         raise InputError(f"{path} is a folder: give the name of a network in it, as in {Path(path) / 'model'}.")
-    for file in files_of(path):
-        check_writable(file)
+    weights, description = files_of(path)
+    check_writable(description, OURS, "description of a network")
+    check_writable(weights)
+    if weights.exists() and not description.exists():
+        raise InputError(f"{weights} is there without {description.name}, so it was not written here: give another name, or take it away.")
 
 
 def save(module: Classifier, path: str | Path, about: dict[str, Any]) -> tuple[Path, Path]:
@@ -38,8 +45,8 @@ def save(module: Classifier, path: str | Path, about: dict[str, Any]) -> tuple[P
     statistics = {name: value.flatten().tolist() for name, value in module.preprocess.named_buffers()}
     encoding = module.encoding and [asdict(column) for column in module.encoding]
     document = {"format": FORMAT, **module.rebuild, "preprocessing": statistics, "encoding": encoding, "about": about}
+    write_whole(description, json.dumps(document, indent=2).encode())  # first: weights without it are nobody's
     write_whole(weights, to_bytes(module.state_dict()))
-    write_whole(description, json.dumps(document, indent=2).encode())
     return weights, description
 
 
@@ -51,20 +58,33 @@ def restore(path: str | Path) -> Classifier:
     weights, description = files_of(path)
     for file in (weights, description):
         if not file.is_file():
-            raise InputError(f"{file} does not exist: a saved network is a .safetensors and a .json file of one name.")
+            raise InputError(f"{file} does not exist{near(file)}: a saved network is a .safetensors and a .json file of one name.")
     try:
         document = json.loads(description.read_text())
         if document["format"] > FORMAT:
             raise InputError(f"{description} was written by a newer version (format {document['format']}; this one reads {FORMAT}).")
-        shape, classes = tuple(document["shape"]), tuple(document["classes"])
-        encoding = tuple(Column(**column) for column in document.get("encoding") or ()) or None
-        module = Classifier(document["network"], shape, classes, document["head"], document["scale"], encoding)
+        module = _built(document)
         module.load_state_dict(load_file(weights))
     except OSError as error:
         raise MachineFault(f"{error.filename} could not be read: {error.strerror}.") from error
     except InputError:
         raise
-    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        why = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise InputError(f"{weights} and {description.name} are not a network that 'cu train --save' wrote ({why}).") from error
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        why = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(":.")
+        raise InputError(f"{weights} and {description.name} are not a network that --save wrote ({why}).") from error
     return module.eval()
+
+
+def _built(document: dict[str, Any]) -> Classifier:
+    """A network without its weights; a description that somebody has changed is refused here, not where the network is asked."""
+    shape, classes, scale = tuple(document["shape"]), tuple(document["classes"]), document["scale"]
+    encoding = tuple(Column(**column) for column in document.get("encoding") or ()) or None
+    if len(set(classes)) < len(classes) or not all(isinstance(name, str) for name in classes):
+        raise ValueError(f"classes are {classes}: they must be different names")
+    if not isinstance(scale, int | float) or not 0 < scale < math.inf:
+        raise ValueError(f"scale is {scale!r}: it must be a finite number above 0")
+    if not all(isinstance(side, int) and side > 0 for side in shape) or math.prod(shape[1:]) > PIXELS:
+        raise ValueError(f"shape is {shape}: it must be whole numbers above 0, and no more than {PIXELS:,} pixels")
+    if encoding and [sum(len(column.features) for column in encoding)] != list(shape):
+        raise ValueError(f"the encoding makes {sum(len(column.features) for column in encoding)} features, and shape is {shape}")
+    return Classifier(document["network"], shape, classes, document["head"], float(scale), encoding)
