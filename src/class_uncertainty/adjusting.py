@@ -113,8 +113,10 @@ def adjust(
         _print_document(found, sides, about)
         return
     seen = f" and temperature {found.temperature:.3g}, by {len(other.probabilities)} unseen examples" if other else ""
-    own = bool((found.bias != Adjustment.of(known, found.tau).bias).any())
-    around = f" with {'a bias of each class’s own around it' if own else 'no bias of a class’s own, for none helped'}" if bias else ""
+    around = ""
+    if bias:
+        own = (found.bias != Adjustment.of(known, found.tau).bias).any()
+        around = " with a bias of each class's own around it" if own else ", and no bias of a class's own, for none helped"
     if other and other.labels is not None and (absent := sorted(set(range(len(known))) - set(other.labels.tolist()))):
         some = ", ".join(map(str, absent[:5])) + (" and more" if len(absent) > 5 else "")
         _say(f"No unseen example is of class {some}: nothing could be chosen for it.")

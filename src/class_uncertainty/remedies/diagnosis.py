@@ -231,10 +231,8 @@ def _finding(c: int, classes: Sequence[str], n: NDArray, errors: NDArray, called
         return "confused", f"{lost}; {wrong[first]:.0f} % are called {classes[first]}"
     if scarce:
         return "hard", f"{lost}, with {examples}; most of its errors go to classes that have no more"
-    return (
-        "hard",
-        f"{lost} {'in spite of' if n[c] >= np.median(n) else 'with'} {examples}{' that the networks are sure of' if sure else ''}",
-    )
+    spite, known = "in spite of" if n[c] >= np.median(n) else "with", " that the networks are sure of" if sure else ""
+    return "hard", f"{lost} {spite} {examples}{known}"
 
 
 def costly(confusion: ArrayLike, classes: Sequence[str], most: int = 8) -> list[tuple[str, str, float]]:
