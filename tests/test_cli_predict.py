@@ -57,11 +57,12 @@ def test_json(run: Run, pictures: cu.Predicted) -> None:
 def test_odd_names_and_other_files(run: Run, pictures: cu.Predicted) -> None:
     """A name that is no text, as old archives have them; what is no picture by its name is left out, and said."""
     os.rename(b"new/3, \xc3\xa9.png", b"new/\xe4.png")
+    os.rename("new/4, \u00e9.png", "new/4.PNG")
     Path("new/notes.txt").write_text("not a picture")
     Path("new/t.parquet").write_text("nor this")
     code, out, err = run("predict", "model", "new")
     assert (code, err) == (0, "")
-    assert "2 files are left out, which are no pictures by their names: new/notes.txt." in " ".join(out.split())
+    assert "Left out, by their names: 2 of 22 files, first of them new/notes.txt." in " ".join(out.split())
     with open("predictions.csv", newline="", encoding="utf-8") as file:
         names = [row["example"] for row in csv.DictReader(file)]
     assert len(names) == 20

@@ -1,6 +1,7 @@
 """Whole files or none, and never in the place of something else."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,14 @@ def test_a_fault_leaves_the_old_file(tmp_path, monkeypatch):
 def test_a_path_without_a_name():
     with pytest.raises(InputError, match="names no file"):
         check_writable(Path("."))
+
+
+def test_only_what_was_written_here_or_is_empty_is_replaced(tmp_path):
+    path = tmp_path / "page.html"
+    for content, fine in ((b"", True), (b"<ours> and more", True), (b"theirs", False), (b" <ours>", False)):
+        path.write_bytes(content)
+        if fine:
+            check_writable(path, re.compile(rb"<ours>"), "page")
+        else:
+            with pytest.raises(InputError, match=r"page\.html is there, and is no page that was written here: give another name"):
+                check_writable(path, re.compile(rb"<ours>"), "page")

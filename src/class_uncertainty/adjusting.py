@@ -22,7 +22,16 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-OURS = re.compile(rb"PK.{28}bias\.npy", re.DOTALL)  # how _packed begins
+OURS = re.compile(rb"PK.{28}tau\.npy.{,300}temperature\.npy", re.DOTALL)  # how _packed begins
+UNDER = "under prior"
+SHOWN = {
+    UNDER: ("prior_error", 2),
+    "error %": ("class_mean_error", 2),
+    "top-1": ("error", 1),
+    "worst 10th": ("worst", 1),
+    "NLL": ("nll", 3),
+    "ECE": ("ece", 1),
+}  # column -> field of Judged, digits
 PRIORS = {"equal": "classes that are equally frequent", "train": "classes that are as frequent as in training"}
 
 
@@ -116,13 +125,13 @@ def adjust(
     around = ""
     if bias:
         own = (found.bias != Adjustment.of(known, found.tau).bias).any()
-        around = " with a bias of each class's own around it" if own else ", and no bias of a class's own, for none helped"
+        around = " with a bias of each class's own around it" if own else " (no bias of a class's own helped)"
     if other and other.labels is not None and (absent := sorted(set(range(len(known))) - set(other.labels.tolist()))):
         some = ", ".join(map(str, absent[:5])) + (" and more" if len(absent) > 5 else "")
-        _say(f"No unseen example is of class {some}: nothing could be chosen for it.")
+        _say(f"Without unseen examples, and so without a say in what is chosen: class {some}.")
     if sides and judged is other:
         _say("The predictions have no labels. Of the unseen examples, which it was chosen on:")
-    _print_text(sides, f"τ {found.tau:g}{around}{seen}, for {PRIORS.get(prior, f'classes of the prior {prior}')}.")
+    _print_text(sides, f"τ {found.tau:g}{around}{seen}, for {PRIORS.get(prior, f'classes of the prior {prior}')}.", prior)
     _say(f"{changed} of {len(adjusted)} predictions changed class.\nwrote {target}")
 
 
@@ -202,7 +211,8 @@ def _packed(adjusted: "NDArray", labels: "NDArray | None", found: "Adjustment") 
     """A .npz file that is read as the one which was given is, with what was chosen in it."""
     import numpy as np
 
-    arrays: dict[str, Any] = asdict(found) | {"probabilities": adjusted} | ({} if labels is None else {"labels": labels})
+    arrays: dict[str, Any] = {"tau": found.tau, "temperature": found.temperature, "bias": found.bias, "prior": found.prior}
+    arrays |= {"probabilities": adjusted} | ({} if labels is None else {"labels": labels})
     np.savez(packed := BytesIO(), **arrays)
     return packed.getvalue()
 
@@ -214,16 +224,15 @@ def _print_document(found: "Adjustment", sides: "dict[str, Judged]", about: dict
     terminal.print_json(about | fitted | {name: asdict(sides[name]) if sides else None for name in ("before", "after")})
 
 
-def _print_text(sides: "dict[str, Judged]", sentence: str) -> None:
+def _print_text(sides: "dict[str, Judged]", sentence: str, prior: str) -> None:
     from class_uncertainty.reporting import terminal
 
     if sides:
-        rows = [
-            (name, f"{one.class_mean_error:.2f}", f"{one.error:.1f}", f"{one.worst:.1f}", f"{one.nll:.3f}", f"{one.ece:.1f}")
-            for name, one in sides.items()
-        ]
-        terminal.print_fitting(("", "error %", "top-1", "worst 10th", "NLL", "ECE"), rows, drop=("worst 10th", "top-1", "NLL"))
-        _say("Error: mean of the class errors in percent. NLL, ECE: with the classes as frequent as the adjustment is for.")
+        columns = [column for column in SHOWN if prior != "equal" or column != UNDER]  # for equal classes it is the class mean
+        rows = [(name, *(f"{getattr(one, SHOWN[column][0]):.{SHOWN[column][1]}f}" for column in columns)) for name, one in sides.items()]
+        terminal.print_fitting(("", *columns), rows, drop=("worst 10th", "top-1", "NLL"))
+        under = f" {UNDER.capitalize()}: the error with the classes that frequent, which τ is chosen by." if UNDER in columns else ""
+        _say(f"Error: mean of the class errors in percent. NLL, ECE: with the classes as frequent as the adjustment is for.{under}")
     _say(sentence)
 
 

@@ -74,7 +74,8 @@ def test_it_fits_on_what_is_unseen(run: Run, files: dict[str, np.ndarray], optio
     for name, p in (("before", files["test"]), ("after", fitted(files["test"]))):
         one = judge(p, files["test_labels"], prior)
         assert document[name] == pytest.approx(vars(one))
-        assert rows[name] == [f"{one.class_mean_error:.2f}", f"{one.error:.1f}", f"{one.worst:.1f}", f"{one.nll:.3f}", f"{one.ece:.1f}"]
+        shown = [f"{one.class_mean_error:.2f}", f"{one.error:.1f}", f"{one.worst:.1f}", f"{one.nll:.3f}", f"{one.ece:.1f}"]
+        assert rows[name] == ([f"{one.prior_error:.2f}"] if prior is not None else []) + shown
     assert f"temperature {fitted.temperature:.3g}, by 400 unseen examples" in out
 
 

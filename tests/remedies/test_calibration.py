@@ -202,27 +202,29 @@ def test_auto_is_best_tau_and_a_number_is_itself(rng):
     assert np.array_equal(given(p), cu.adjust(p, COUNTS, 0.3, PRIOR))
 
 
-def reference_loss(b, p, labels, towards, strength):
+def reference_loss(b, p, labels, towards, strength, prior):
     """The bias's objective as a loop over the classes, in probabilities; classes without examples are no part of it, and held."""
     classes = sorted(set(labels.tolist()))
-    q = p * np.exp(-b)
+    q = p * prior * np.exp(-b)
     q = q / q[:, classes].sum(axis=1, keepdims=True)
-    nll = np.mean([np.mean(-np.log(q[labels == c, c])) for c in classes])
+    share = {c: prior[c] / prior[classes].sum() for c in classes}
+    nll = sum(share[c] * np.mean(-np.log(q[labels == c, c])) for c in classes)
     held = sum((b[c] - towards[c]) ** 2 for c in range(len(b)) if c not in classes)
-    return nll + held + strength * np.mean([(b[c] - towards[c]) ** 2 / (labels == c).sum() for c in classes])
+    return nll + held + strength * sum(share[c] * (b[c] - towards[c]) ** 2 / (labels == c).sum() for c in classes)
 
 
+@pytest.mark.parametrize("prior", [np.full(4, 0.25), np.array([0.6, 0.2, 0.1, 0.1])], ids=["equal", "other"])
 @pytest.mark.parametrize("per_class", [[60, 20, 9, 2], [40, 1, 9, 1], [40, 20, 0, 3]])
-def test_the_bias_is_that_of_a_plain_search(rng, per_class):
+def test_the_bias_is_that_of_a_plain_search(rng, per_class, prior):
     """Against SciPy's Nelder-Mead, which needs no gradient, for every lambda."""
     p, labels = drawn(rng, per_class)
     towards = 0.5 * np.log(COUNTS)
-    found = calibration._biases(np.log(p), labels, towards, np.full(4, 1 / 4))
+    found = calibration._biases(np.log(p * prior), labels, towards, prior)
     assert np.array_equal(found[0], towards)
     options = {"xatol": 1e-7, "fatol": 1e-13, "maxiter": 10_000, "maxfev": 10_000}
     for strength, bias in list(zip(calibration.SHRINKAGE, found, strict=True))[1::2]:
-        best = minimize(reference_loss, towards, (p, labels, towards, strength), method="Nelder-Mead", options=options)
-        assert reference_loss(bias, p, labels, towards, strength) == pytest.approx(best.fun, abs=1e-7)
+        best = minimize(reference_loss, towards, (p, labels, towards, strength, prior), method="Nelder-Mead", options=options)
+        assert reference_loss(bias, p, labels, towards, strength, prior) == pytest.approx(best.fun, abs=1e-7)
         np.testing.assert_allclose(bias, best.x, atol=0.01)
 
 
@@ -279,6 +281,17 @@ def test_what_is_chosen_is_chosen_for_the_prior(rng):
         for each in (train, own):  # as in training, a model that is right is not made worse
             assert judge(each(p), labels, prior).error <= judge(p, labels, prior).error + 0.5
     assert differ
+
+
+def test_lambda_is_chosen_under_the_prior(rng, monkeypatch):
+    """By the error and the NLL on what was held out, where classes are as frequent as the prior says."""
+    given = []
+    monkeypatch.setattr(calibration, "badness", lambda lost, weight: given.append(weight) or (0.0, 0.0))
+    p, labels = drawn(rng, [60, 40, 20, 10])
+    fit_adjustment(p, labels, COUNTS, tau=1, prior=PRIOR, bias=True, temperature=False)
+    assert len(given) == len(calibration.SHRINKAGE)
+    for weight in given:
+        np.testing.assert_allclose(weight, (PRIOR / np.bincount(labels))[labels])
 
 
 def test_a_bias_under_a_prior_gives_every_class_its_share(rng, monkeypatch):

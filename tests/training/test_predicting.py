@@ -189,10 +189,32 @@ def test_rows_that_the_network_cannot_read_are_refused(here, model, header, rows
         cu.predict("model", "new.csv")
 
 
+def test_a_folder_for_a_network_of_a_table(here, model):
+    """Parquet files are its rows, other files are left out, and pictures are none."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    write("train.csv", ["age", "city", "label"], [row for row in ROWS if all(row)])
+    data = cu.load("csv:train.csv").train
+    network = model(data)
+    (here / "new").mkdir()
+    (here / "new" / "README.md").write_text("rows")
+    with refused("the network takes rows of a table, and new has none: give a .csv or .parquet file."):
+        cu.predict("model", "new")
+    (here / "a.png").write_bytes(b"\x89PNG")
+    with refused("the network takes rows of a table, and a.png has none"):
+        cu.predict("model", "a.png")
+    rows = [row for row in ROWS if all(row)]
+    pyarrow.parquet.write_table(pa.table({"age": [float(row[0]) for row in rows], "city": [row[1] for row in rows]}), "new/a.parquet")
+    found = cu.predict("model", "new")
+    np.testing.assert_allclose(found.probabilities, said(network, data.inputs), atol=1e-6)
+    assert found.notes == [f"Left out, by their names: 1 of 2 files, first of them {Path('new/README.md')}."]
+
+
 def test_arrays_have_no_columns_and_numbers_are_finite(here, model):
     model(cu.Data(np.random.default_rng(0).normal(0, 1, (20, 2)), np.arange(20) % 2))
     write("new.csv", ["a", "b"], [(1, 2)])
-    with refused("the network was trained on arrays, whose features have no names: give an .npz or .npy file, not new.csv."):
+    with refused("the network does not know how columns become its features: give an .npz or .npy file, not new.csv."):
         cu.predict("model", "new.csv")
     np.save("x.npy", np.zeros((2, 2, 2)))
     with refused("x.npy: x has shape (2, 2, 2) and type float64, and the network takes numbers of shape (N, 2)."):

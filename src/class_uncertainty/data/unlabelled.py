@@ -37,14 +37,16 @@ def unlabelled(place: Path, shape: tuple[int, ...], columns: Sequence[Column] | 
     if place.suffix.lower() in (".npz", ".npy"):
         return _arrays(place, shape)
     files = list(folder.files(place)) if place.is_dir() else [place]
-    tabled = bool(files) and all(file.suffix.lower() == ".parquet" for file in files)
+    columnar = [file for file in files if file.suffix.lower() == ".parquet"]
     if len(shape) == 3:
-        return _parquet_pictures(files, shape) if tabled else _pictures(place, files, shape)
+        return _parquet_pictures(place, files, shape) if files and columnar == files else _pictures(place, files, shape)
     if columns is None:
-        raise InputError(f"the network was trained on arrays, whose features have no names: give an .npz or .npy file, not {place}.")
-    table = tables.from_arrow(str(files[0]), *parquet.table(files)) if tabled else tables.read_csv(place)
+        raise InputError(f"the network does not know how columns become its features: give an .npz or .npy file, not {place}.")
+    if not columnar and (place.is_dir() or place.suffix.lower() in folder.PICTURES):
+        raise InputError(f"the network takes rows of a table, and {place} has none: give a .csv or .parquet file.")
+    table = tables.from_arrow(str(columnar[0]), *parquet.table(columnar)) if columnar else tables.read_csv(place)
     inputs, notes = encoding.features(table, columns)
-    return Unlabelled(table.called(np.arange(len(inputs))), _cut(inputs), notes)
+    return Unlabelled(table.called(np.arange(len(inputs))), _cut(inputs), [*notes, *_left_out(files, columnar or files)])
 
 
 def _pictures(place: Path, files: list[Path], shape: tuple[int, ...]) -> Unlabelled:
@@ -52,19 +54,23 @@ def _pictures(place: Path, files: list[Path], shape: tuple[int, ...]) -> Unlabel
     found = [file for file in files if file == place or file.suffix.lower() in folder.PICTURES]
     if place.suffix.lower() in (".csv", ".gz") or not found:
         raise InputError(f"{place} {'is a table' if found else 'holds no pictures'}, and the network takes pictures.")
-    others = [file for file in files if file not in set(found)]
-    notes = [f"{len(others):,} files are left out, which are no pictures by their names: {others[0]}."] if others else []
     named: list[Named] = [(file.read_bytes, str(file)) for file in found]
     names = [str(file.relative_to(place)) if file != place else place.name for file in found]
-    return Unlabelled(names, decode(named, (shape[1], shape[2]), shape[0]), notes)
+    return Unlabelled(names, decode(named, (shape[1], shape[2]), shape[0]), _left_out(files, found))
 
 
-def _parquet_pictures(files: list[Path], shape: tuple[int, ...]) -> Unlabelled:
+def _left_out(files: list[Path], found: list[Path]) -> list[str]:
+    known = set(found)
+    others = [file for file in files if file not in known]
+    return [f"Left out, by their names: {len(others):,} of {len(files):,} files, first of them {others[0]}."] if others else []
+
+
+def _parquet_pictures(place: Path, files: list[Path], shape: tuple[int, ...]) -> Unlabelled:
     column = parquet.image_column(files)
     if column is None:
         raise InputError(f"{files[0]} has no column of pictures, and the network takes pictures.")
-    rows = [(file.name, row) for file in files for row in range(parquet.rows(file))]
-    names = [f"{file}, row {row}" if len(files) > 1 else f"row {row}" for file, row in rows]
+    rows = [(file, row) for file in files for row in range(parquet.rows(file))]
+    names = [f"{file.relative_to(place)}, row {row}" if place.is_dir() else f"row {row}" for file, row in rows]
     return Unlabelled(names, decode(parquet.pictures(files, column), (shape[1], shape[2]), shape[0]))
 
 

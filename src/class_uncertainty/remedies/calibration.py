@@ -81,11 +81,11 @@ def _chosen_bias(logits: Logits, labels: Labels, towards: Vector, prior: Vector)
 
 
 def _biases(logits: Logits, labels: Labels, towards: Vector, prior: Vector) -> list[Vector]:
-    """argmin_b NLL under the prior of softmax(z - b) + lambda / C sum_c (b_c - towards_c) ** 2 / n_c, for each lambda.
+    """argmin_b NLL under the prior of softmax(z - b) + lambda sum_c prior_c (b_c - towards_c) ** 2 / n_c, for each lambda.
 
-    With equal priors that is a class mean, which listens to a class's two examples as much as to another's 500, though they say far less.
-    1 / n_c makes up for it: rare classes stay near `towards`, frequent ones go their way, as if each b_c were drawn from one normal
-    distribution around it. Of classes without examples nothing is known: they keep `towards`, and the others are fitted among themselves.
+    With equal priors that NLL listens to a class's two examples as much as to another's 500, though they say far less. 1 / n_c makes up
+    for it: rare classes stay near `towards`, frequent ones go their way, as if each b_c were drawn from one normal distribution around it.
+    Of classes without examples nothing is known: they keep `towards`, and the others are fitted among themselves.
     """
     from scipy.optimize import minimize
     from scipy.special import log_softmax
@@ -102,7 +102,7 @@ def _biases(logits: Logits, labels: Labels, towards: Vector, prior: Vector) -> l
 
     found = [towards]
     for strength in SHRINKAGE[1:]:
-        pull, bias = strength / (len(present) * per_class), towards.copy()
+        pull, bias = strength * of_class / per_class, towards.copy()
         bias[present] = minimize(loss, found[-1][present], (pull,), method="L-BFGS-B", jac=True).x  # from the last: near already
         found.append(bias)
     return found
@@ -156,6 +156,7 @@ class Judged:
 
     class_mean_error: float
     error: float  # top-1
+    prior_error: float  # where classes are as frequent as the prior says
     worst: float  # mean error of the worst tenth of the classes
     ece: float  # under the prior
     nll: float  # under the prior, nats
@@ -171,6 +172,7 @@ def judge(probabilities: Any, labels: ArrayLike, prior: ArrayLike | None = None)
     return Judged(
         class_mean_error=float(errors.mean()),
         error=100 * float(wrong.mean()),
+        prior_error=100 * float(weights @ wrong),
         worst=worst_tenth(errors),
         ece=calibration_error(p.max(axis=1), ~wrong, weights=weights),
         nll=float(weights @ surprise(p[np.arange(len(p)), known])),

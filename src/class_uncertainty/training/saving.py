@@ -14,7 +14,7 @@ from class_uncertainty.files import check_writable, near, write_whole
 from class_uncertainty.training.networks import Classifier
 
 FORMAT = 1
-OURS = re.compile(rb'\{\s*"format": ')  # how a description begins
+OURS = re.compile(rb'\{\s*"format": \d+,\s*"network": ')  # how a description begins
 
 
 def files_of(path: str | Path) -> tuple[Path, Path]:
@@ -85,6 +85,6 @@ def _built(document: dict[str, Any]) -> Classifier:
         raise ValueError(f"scale is {scale!r}: it must be a finite number above 0")
     if not all(isinstance(side, int) and side > 0 for side in shape) or math.prod(shape[1:]) > PIXELS:
         raise ValueError(f"shape is {shape}: it must be whole numbers above 0, and no more than {PIXELS:,} pixels")
-    if encoding and [sum(len(column.features) for column in encoding)] != list(shape):
-        raise ValueError(f"the encoding makes {sum(len(column.features) for column in encoding)} features, and shape is {shape}")
+    if encoding and shape != (made := sum(len(column.features) for column in encoding),):
+        raise ValueError(f"the encoding makes {made} features, and shape is {shape}")
     return Classifier(document["network"], shape, classes, document["head"], float(scale), encoding)
