@@ -209,6 +209,11 @@ def test_a_folder_for_a_network_of_a_table(here, model):
     found = cu.predict("model", "new")
     np.testing.assert_allclose(found.probabilities, said(network, data.inputs), atol=1e-6)
     assert found.notes == [f"Left out, by their names: 1 of 2 files, first of them {Path('new/README.md')}."]
+    (here / "new" / "more").mkdir()
+    (here / "new" / "more" / "a.parquet").write_bytes((here / "new" / "a.parquet").read_bytes())
+    names = cu.predict("model", "new").names
+    assert (names[0], names[-1]) == ("a.parquet, row 0", f"{Path('more/a.parquet')}, row {len(rows) - 1}")
+    assert len(set(names)) == 2 * len(rows)
 
 
 def test_arrays_have_no_columns_and_numbers_are_finite(here, model):

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+import os
 import re
 import zlib
 from dataclasses import dataclass, field, replace
@@ -46,7 +47,9 @@ class Table:
 
     def called(self, rows: NDArray[np.int64]) -> list[str]:
         """'line 17' of each row, with its file where there are several."""
-        short = {file: Path(file).name for _, file in self.parts} if len(self.parts) > 1 else {}
+        files = [file for _, file in self.parts] if len(self.parts) > 1 else []
+        above = os.path.commonpath([Path(file).parent for file in files]) if files else ""
+        short = {file: os.path.relpath(file, above) for file in files}
         return [f"{short[file]}, {where}" if short else where for file, where in self.places(rows)]
 
     def places(self, rows: NDArray[np.int64]) -> list[tuple[str, str]]:
