@@ -33,8 +33,8 @@ __version__ = "0.1.0"
 _LATE = {
     "Fit": "training.fitted",
     "Fix": "results.fixing",
-    "fit": "training.loop",
     "Predicted": "training.predicting",
+    "fit": "training.loop",
     "fix": "results.fixing",
     "predict": "training.predicting",
     "restore": "training.saving",

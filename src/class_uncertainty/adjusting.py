@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import same_file
+from class_uncertainty.files import check_writable, same_file, write_whole
 from class_uncertainty.options import JSON
 
 if TYPE_CHECKING:
@@ -101,7 +101,6 @@ def adjust(
     frequent as --prior says. Labels in test.npz, where there are any, only judge; where there are none, before and after are shown of
     val.npz. Without --unseen, tau is 1 and no temperature is fitted.
     """
-    from class_uncertainty.files import check_writable, write_whole
     from class_uncertainty.remedies.adjust import Adjustment
     from class_uncertainty.remedies.predictions import read_predictions
 

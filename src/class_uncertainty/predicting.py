@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from class_uncertainty.errors import InputError
+from class_uncertainty.files import check_writable, same_file, write_whole
 from class_uncertainty.options import JSON
 from class_uncertainty.text import printable
 
@@ -47,7 +48,6 @@ def predict(
 
     Probabilities of a network that 'cu fix' saved are for classes that are equally frequent.
     """
-    from class_uncertainty.files import check_writable, same_file, write_whole
     from class_uncertainty.reporting import terminal
     from class_uncertainty.training.predicting import predict as ask
     from class_uncertainty.training.saving import files_of

@@ -49,9 +49,8 @@ class Adjustment:
 
     @property
     def shift(self) -> Vector:
-        """log prior - bias / temperature; of a class whose prior is 0 it is -inf."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.prior) - self.bias / self.temperature
+        """log prior - bias / temperature."""
+        return log_prior(self.prior) - self.bias / self.temperature
 
     def __call__(self, probabilities: Any) -> Any:
         """(..., C), a NumPy array or a tensor -> the same kind and type."""
@@ -116,6 +115,12 @@ def check_prior(prior: ArrayLike | None, classes: int) -> Vector:
     return wanted / wanted.sum()
 
 
+def log_prior(prior: Vector) -> Vector:
+    """-inf of a class that cannot be."""
+    with np.errstate(divide="ignore"):
+        return np.log(prior)
+
+
 def logarithms(p: NDArray[np.float64]) -> NDArray[np.float64]:
     """log p, finite."""
     return np.log(np.maximum(p, TINY))
@@ -130,12 +135,6 @@ def badness(lost: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[flo
     """(error, NLL) of (2, N) losses, weighted."""
     error, nll = (round(float(weight @ each), 12) for each in lost)  # where nothing differs but the last bit, the first is taken
     return error, nll
-
-
-def class_weights(labels: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(N,) of sum 1: each class that occurs counts the same."""
-    per_class = np.bincount(labels)
-    return 1 / (np.count_nonzero(per_class) * per_class[labels])
 
 
 def prior_weights(labels: NDArray[np.int64], prior: Vector) -> Vector:

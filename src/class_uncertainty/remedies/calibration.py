@@ -18,7 +18,7 @@ from class_uncertainty.remedies.adjust import (
     best_tau,
     check_judged,
     check_prior,
-    class_weights,
+    log_prior,
     logarithms,
     losses,
     prior_weights,
@@ -68,9 +68,7 @@ def _chosen_bias(logits: Logits, labels: Labels, towards: Vector, prior: Vector)
     """The bias at the lambda that cross-validation within the examples likes best: by error, then by NLL, both under the prior."""
     from scipy.special import softmax
 
-    part, weight = stratified(labels, FOLDS), prior_weights(labels, prior)
-    with np.errstate(divide="ignore"):
-        logits = logits + np.log(prior)
+    part, weight, logits = stratified(labels, FOLDS), prior_weights(labels, prior), logits + log_prior(prior)
     lost = np.empty((len(SHRINKAGE), 2, len(labels)))
     for k in range(FOLDS):
         out = part == k
@@ -115,7 +113,7 @@ def clearly_best(said: Sequence[Probabilities], labels: Labels) -> int:
     each class weighing the same.
     """
     wrong = np.stack([p.argmax(axis=1) != labels for p in said]).astype(float)
-    gains = class_weights(labels) * (wrong[0] - wrong)  # (k, N)
+    gains = prior_weights(labels, np.ones(said[0].shape[1])) * (wrong[0] - wrong)  # (k, N)
     best = int(gains.sum(axis=1).round(12).argmax())
     return best if round(gains[best].sum() - np.linalg.norm(gains[best]), 12) > 0 else 0
 
@@ -132,9 +130,7 @@ def _best_temperature(logits: Logits, labels: Labels, prior: Vector) -> float:
     weights = prior_weights(labels, prior)
     used = weights > 0
     weights, labels, logits = weights[used], labels[used], logits[used]
-    worth, rows = 1 / (weights @ weights), np.arange(len(labels))
-    with np.errstate(divide="ignore"):
-        shift = np.log(prior)
+    worth, rows, shift = 1 / (weights @ weights), np.arange(len(labels)), log_prior(prior)
 
     def best(shares: Sequence[float]) -> float:
         def loss(log_t: float) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ class Predicted:
     probabilities: NDArray[np.float32]
     notes: Sequence[str] = ()  # on what is odd about the examples
 
-    @property
+    @cached_property
     def guesses(self) -> list[str]:
         """The most probable class of each."""
         return [self.classes[c] for c in self.probabilities.argmax(axis=1)]

@@ -52,6 +52,16 @@ def test_csv_with_a_share_to_judge_on(here):
     assert sorted([*data.train.inputs[:, 0], *data.test.inputs[:, 0]]) == list(range(20))
 
 
+def test_nothing_is_learnt_from_the_rows_that_are_set_aside(here):
+    """Categories and medians are those of the training rows."""
+    rows = [(f"only{i}", i % 2) for i in range(40)]
+    (here / "a.csv").write_text("city,size,label\n" + "".join(f"{city},{i},{label}\n" for i, (city, label) in enumerate(rows)))
+    data = load("csv:a.csv?test=0.25")
+    cities = [name for name in data.train.columns if name.startswith("city=")]
+    assert len(cities) == len(data.train) == 30
+    assert data.test.inputs[:, [data.train.columns.index(name) for name in cities]].sum() == 0
+
+
 # Where files are.
 
 
