@@ -1,5 +1,6 @@
 """The command line: `cu`. A thin shell over the package; torch and the like are imported when a command needs them."""
 
+import logging
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -269,9 +270,18 @@ def _lanes(methods: str, seeds: str, lrs: str | None) -> "list[Lane]":
     return [_lane(name, seed, rate) for name in split("method", methods, str) for rate in read_rates(lrs) for seed in read_seeds(seeds)]
 
 
+class _Notices(logging.Handler):
+    """What the package tells of, a line each on stderr as it is when they are told: a live table may have taken its place."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(f"cu: {printable(record.getMessage())}", file=sys.stderr)
+
+
 def main() -> None:
     """Exit code 2 for a wrong input, 1 for a fault of the machine, 3 for a budget that is spent; one sentence on stderr, no traceback."""
     encode_plainly()
+    notices = logging.getLogger("class_uncertainty")
+    notices.handlers, notices.propagate = [_Notices()], False
     try:
         app()
     except InputError as error:

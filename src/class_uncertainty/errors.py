@@ -1,5 +1,6 @@
 """The ways a call can end early for a reason its user should read: a wrong input, a fault of the machine, a budget that is spent."""
 
+import logging
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -22,3 +23,8 @@ def unknown(kind: str, given: str, allowed: Iterable[str]) -> InputError:
     near = get_close_matches(given.lower(), names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return InputError(f"unknown {kind} {given!r}: {hint}There are {', '.join(names)}.")
+
+
+def notice(sentence: str) -> None:
+    """Tell whoever watches that something was done again or left out, and go on: `cu` prints it, Python's logging handles it elsewhere."""
+    logging.getLogger("class_uncertainty").warning(sentence)
