@@ -1,5 +1,6 @@
 """Strict for all tests: a warning is an error, and random numbers come from a fixture with a fixed seed."""
 
+import logging
 import os
 import sys
 import tempfile
@@ -54,6 +55,17 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         return int(ended.value.code or 0), out, err
 
     return call
+
+
+@pytest.fixture
+def notices(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the package tells of while it goes on."""
+    told: list[str] = []
+    handler, logger = logging.Handler(), logging.getLogger("class_uncertainty")
+    handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+    monkeypatch.setattr(logger, "handlers", [handler])
+    monkeypatch.setattr(logger, "propagate", False)
+    return told
 
 
 @pytest.fixture

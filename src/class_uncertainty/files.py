@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import math
 import os
 import re
+import tempfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,42 +15,66 @@ from stat import S_ISREG
 from threading import get_ident
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from class_uncertainty.errors import InputError, MachineFault
 
 SQLITE = re.compile(rb"SQLite format 3\0")  # how a store begins
 BLOCK = 2**20  # bytes that one CRC covers
+SCRATCH = 2**27  # bytes of an array that stays in memory
+
+
+Bytes = bytes | bytearray | memoryview
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write beside it, sync, rename, sync the folder: a reader never sees half a file, a full disk leaves the old one."""
-    check_writable(path)
-    path = path.resolve()  # a link stays a link
-    partial = path.with_name(f"{path.name}.{os.getpid()}-{get_ident()}.partial")  # others may be writing the same
+    """A reader never sees half a file, and a full disk leaves the old one."""
+    write_together({path: [content]})
+
+
+def write_together(contents: Mapping[Path, Iterable[Bytes]]) -> dict[Path, list[int]]:
+    """Write files of one folder, given in pieces -> their block_crcs. Each is written beside its place and synced, then all are renamed."""
+    partials, crcs = dict[Path, Path](), dict[Path, list[int]]()
     try:
-        with open(partial, "wb") as file:
-            file.write(content)
-            sync(file.fileno())
-        os.replace(partial, path)
-        sync_folder(path.parent)
+        for path, pieces in contents.items():
+            check_writable(path)
+            place = path.resolve()  # a link stays a link
+            partial = place.with_name(f"{place.name}.{os.getpid()}-{get_ident()}.partial")  # others may be writing the same
+            partials[partial] = place
+            blocks = BlockCrcs()
+            with open(partial, "wb") as file:
+                for piece in pieces:
+                    file.write(piece)
+                    blocks.add(piece)
+                file.flush()
+                os.fsync(file.fileno())
+            crcs[path] = blocks.crcs
+        for partial, place in partials.items():
+            os.replace(partial, place)
+        for folder in {place.parent for place in partials.values()}:
+            sync_folder(folder)
     except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
         raise MachineFault(f"{path} could not be written: {error.strerror}.") from error
-
-
-def sync(descriptor: int) -> None:
-    """Until the disk has it."""
-    os.fsync(descriptor)
+    finally:
+        for partial in partials:
+            with suppress(OSError):
+                partial.unlink()
+    return crcs
 
 
 def sync_folder(folder: Path) -> None:
     """So that a rename in it survives a power cut; Windows has no such call."""
     if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            sync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_file(folder)
+
+
+def sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_regular(path: Path) -> bytes:
@@ -73,7 +99,7 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("its JSON is nested too deeply") from None
 
 
-def checksum(*parts: str | bytes | Iterable[int]) -> str:
+def checksum(*parts: str | Bytes | Iterable[int]) -> str:
     """Of texts and bytes in this order, as 32 hexadecimal digits; bytes may be given as their block_crcs."""
     digest = hashlib.sha256()
     for part in parts:
@@ -86,16 +112,51 @@ def checksum(*parts: str | bytes | Iterable[int]) -> str:
     return digest.hexdigest()[:32]
 
 
-def block_crcs(content: bytes | bytearray | memoryview) -> list[int]:
-    """The CRC-32 of each block: several times as fast as SHA-256, and damage of up to 32 bits in a row never escapes it."""
-    view = memoryview(content).cast("B")
-    return [zlib.crc32(view[start : start + BLOCK]) for start in range(0, len(view), BLOCK)]
+def block_crcs(*pieces: Bytes) -> list[int]:
+    """BlockCrcs of content in pieces."""
+    blocks = BlockCrcs()
+    for piece in pieces:
+        blocks.add(piece)
+    return blocks.crcs
+
+
+class BlockCrcs:
+    """The CRC-32 of each block of what is added: several times as fast as SHA-256, and 32 damaged bits in a row never escape it."""
+
+    def __init__(self) -> None:
+        self.crcs = list[int]()
+        self.room = 0  # in the last block
+
+    def add(self, piece: Bytes) -> None:
+        view = memoryview(piece).cast("B")
+        while len(view):
+            if not self.room:
+                self.crcs.append(0)
+                self.room = BLOCK
+            part, view = view[: self.room], view[self.room :]
+            self.crcs[-1] = zlib.crc32(part, self.crcs[-1])
+            self.room -= len(part)
 
 
 def file_crcs(path: Path) -> list[int]:
     """block_crcs of a file's content, of which one block is in memory at a time."""
     with open(path, "rb") as file:
         return [zlib.crc32(block) for block in iter(lambda: file.read(BLOCK), b"")]
+
+
+def scratch_array(shape: tuple[int, ...], folder: Path | None = None) -> NDArray[np.float32]:
+    """Room for numbers: in memory, or, if they are many, in a file without a name that goes away with the array."""
+    size = 4 * math.prod(shape)
+    if size <= SCRATCH:
+        return np.empty(shape, dtype=np.float32)
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            for start in range(0, size, BLOCK):  # taken now: a mapped file that finds the disk full kills the process
+                file.write(bytes(min(BLOCK, size - start)))
+            file.flush()
+            return np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
+    except OSError as error:
+        raise MachineFault(f"{size:,} bytes for probabilities could not be written: {error.strerror}.") from error
 
 
 def check_writable(path: Path, ours: re.Pattern[bytes] | None = None, what: str = "") -> None:

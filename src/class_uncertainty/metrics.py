@@ -1,6 +1,7 @@
 """From probabilities and labels to errors, their spread over the classes, and calibration. Errors are in percent."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,11 +26,40 @@ class Scores:
     ece: float  # percent
 
 
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """All that scores look at, of each example: (N,) its label, the first guess, and the probabilities of both."""
+
+    labels: NDArray[np.int64]
+    guesses: NDArray[np.int64]
+    p_label: NDArray[np.float64]
+    p_guess: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, probabilities: NDArray, labels: NDArray[np.int64]) -> "Outcomes":
+        """Of probabilities (N, C)."""
+        p, rows = np.asarray(probabilities), np.arange(len(labels))
+        guesses = p.argmax(axis=1)
+        return cls(labels, guesses, p[rows, labels].astype(np.float64), p[rows, guesses].astype(np.float64))
+
+    @classmethod
+    def joined(cls, parts: "Sequence[Outcomes]") -> "Outcomes":
+        """One part after the other."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
+    def take(self, order: NDArray[np.int64]) -> "Outcomes":
+        return Outcomes(*(getattr(self, field.name)[order] for field in fields(self)))
+
+
 def evaluate(probabilities: NDArray, labels: NDArray[np.int64], counts: ArrayLike) -> Scores:
     """Probabilities (N, C), labels (N,) with every class in them, training counts (C,) -> Scores."""
-    p, counts = np.asarray(probabilities, dtype=np.float64), np.asarray(counts)
-    classes = p.shape[1]
-    wrong = p.argmax(axis=1) != labels
+    return score(Outcomes.of(probabilities, labels), counts)
+
+
+def score(outcomes: Outcomes, counts: ArrayLike) -> Scores:
+    """Outcomes (N,) with every class among the labels, training counts (C,) -> Scores."""
+    counts, labels = np.asarray(counts), outcomes.labels
+    classes, wrong = len(counts), outcomes.guesses != labels
     errors = 100 * np.bincount(labels, weights=wrong, minlength=classes) / np.bincount(labels, minlength=classes)
     return Scores(
         error=100 * float(wrong.mean()),
@@ -40,8 +70,8 @@ def evaluate(probabilities: NDArray, labels: NDArray[np.int64], counts: ArrayLik
         few=_group(errors[counts < FEW]),
         worst=worst_tenth(errors),
         spread=float(errors.std()),
-        nll=float(surprise(p[np.arange(len(p)), labels]).mean()),
-        ece=calibration_error(p.max(axis=1), ~wrong),
+        nll=float(surprise(outcomes.p_label).mean()),
+        ece=calibration_error(outcomes.p_guess, ~wrong),
     )
 
 

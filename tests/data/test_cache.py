@@ -201,6 +201,13 @@ def flip_a_byte(place):
         file.write(bytes([PIXELS.flat[-1] ^ 1]))
 
 
+def flip_with_the_old_time(place, name):
+    before, content = (place / name).stat(), bytearray((place / name).read_bytes())
+    content[-1] ^= 1
+    (place / name).write_bytes(content)
+    os.utime(place / name, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 def cut_with_the_old_time(place):
     before = (place / "inputs.npy").stat()
     os.truncate(place / "inputs.npy", 150)
@@ -229,6 +236,9 @@ DAMAGE = {
     "classes null": about(classes=None),
     "classes of text": about(classes="abc"),
     "classes of numbers": about(classes=[7, 8, 9]),
+    "about deep": lambda place: (place / "about.json").write_text("[" * 100_000),
+    "a byte of the inputs with the old times": lambda place: flip_with_the_old_time(place, "inputs.npy"),
+    "a byte of the labels with the old times": lambda place: flip_with_the_old_time(place, "labels.npy"),
     "classes too few": about(classes=["cat", "dog"]),
     "classes twice": about(classes=["cat", "cat", "dog"]),
 }

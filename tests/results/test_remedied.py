@@ -284,7 +284,9 @@ def test_one_seed_that_diverges_is_lost_alone(ward: Ward, monkeypatch: pytest.Mo
     get = Store.get_network
 
     def lost(store: Store, key: str):
-        result, state = get(store, key)
+        if (kept := get(store, key)) is None:
+            return None
+        result, state = kept
         return (replace(result, diverged=1), state) if result.seed == 31 else (result, state)
 
     monkeypatch.setattr(Store, "get_network", lost)

@@ -1,6 +1,7 @@
 """The store: what went in comes out, keys know all that matters, damage is told in one sentence, and a kill loses little."""
 
 import dataclasses
+import io
 import os
 import re
 import signal
@@ -251,26 +252,133 @@ def test_two_commands_may_create_one_store_at_once(tmp_path: Path) -> None:
             assert [end.result() for end in [pool.submit(open_it) for _ in range(4)]] == [0] * 4
 
 
+@pytest.mark.parametrize("sealed", [True, False])
 @pytest.mark.parametrize(
-    "damage",
+    ("table", "change"),
     [
-        "UPDATE results SET document = '{'",
-        "UPDATE results SET document = '{}'",
-        "UPDATE estimates SET labels_and_probabilities = x'00'",
-        "UPDATE estimates SET results = '[]'",
-        "UPDATE estimates SET results = '{}'",
+        ("results", "document = '{'"),
+        ("results", "document = '{}'"),
+        ("results", "document = replace(document, '\"seed\": 0', '\"seed\": 1')"),
+        ("results", "key = key || 'x'"),
+        ("results", "data = data || ''"),
+        ("estimates", "labels_and_probabilities = x'00'"),
+        ("estimates", "results = '[]'"),
+        ("estimates", "results = '{}'"),
+        ("estimates", "estimator = 'duq'"),
+        ("networks", "state = x'00'"),
+        ("networks", "result = '{}'"),
+        ("data", "counts = '[1, 2]'"),
+        ("data", "classes = '7'"),
     ],
 )
-def test_damaged_rows_are_told_in_one_sentence(damage: str, store: Store, digits: cu.Dataset) -> None:
+def test_a_damaged_row_is_told_of_and_counts_as_missing(
+    table: str, change: str, sealed: bool, store: Store, digits: cu.Dataset, notices: list[str]
+) -> None:
+    """Whatever was changed where there is a checksum; what cannot be read where an older version wrote none."""
+    store.add_data(digits)
     measured(store, digits, RECIPE, [Asked("ensemble", 2)])
-    store.connection.execute(damage)
+    before = everything(store, digits)
+    assert [len(rows) for rows in before.values()] == [1, 2, 1, 2]
+    if not sealed:
+        store.connection.execute(f"UPDATE {table} SET checksum = NULL")
+    store.connection.execute(f"UPDATE {table} SET {change} WHERE rowid = 1")
+    after = everything(store, digits)
+    unchanged = change == "data = data || ''"
+    visible = not sealed and not any(mark in change for mark in ("'{", "'[]'", "x'00'", "'7'"))  # another value, and nothing to tell it by
+    assert len(notices) == (not unchanged and not visible)
+    assert [len(rows) for name, rows in after.items() if name != table] == [len(rows) for name, rows in before.items() if name != table]
+    if not unchanged and not visible:
+        assert len(after[table]) == len(before[table]) - 1
+        assert all(part in notices[0] for part in (str(store.path), table, "missing"))
+        assert everything(store, digits)[table] == after[table]
+        assert len(notices) == 1  # dropped: there is nothing more to say
 
-    def read() -> None:
-        store.results(digits.fingerprint)
-        store.estimates(digits.fingerprint)
 
-    with pytest.raises(cu.InputError, match="is not a store, or it is damaged"):
-        read()
+def everything(store: Store, digits: cu.Dataset) -> dict[str, list]:
+    keys = [key for (key,) in store.connection.execute("SELECT key FROM networks")]
+    return {
+        "data": store.data(),
+        "results": store.results(digits.fingerprint),
+        "estimates": [estimate.results for estimate in store.estimates(digits.fingerprint)],
+        "networks": [network[0] for key in keys if (network := store.get_network(key))],
+    }
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "gone", "another's"])
+def test_damaged_probabilities_are_measured_again(damage: str, tmp_path: Path, digits: cu.Dataset, notices: list[str]) -> None:
+    """A file beside the store that is not as it was written: one line, and the same bits as before."""
+    asked = [Asked("ensemble", 2), Asked("single")]
+    with Store(tmp_path / "runs.sqlite") as store:
+        before = [estimate.probabilities for estimate in measured(store, digits, RECIPE, asked)]
+        files = {len(np.load(file)): file for file in store.estimates_folder.iterdir()}
+        file, content = files[2], bytearray(files[2].read_bytes())
+        if damage == "flip":
+            content[len(content) // 2] ^= 4
+        elif damage == "cut":
+            del content[-1]
+        elif damage == "another's":
+            content = bytearray(files[1].read_bytes())
+        file.unlink()
+        if damage != "gone":
+            file.write_bytes(content)
+    with Store(tmp_path / "runs.sqlite") as store:
+        again = [estimate.probabilities for estimate in measured(store, digits, RECIPE, asked)]
+    assert all(np.array_equal(old, new) for old, new in zip(before, again, strict=True))
+    assert len(notices) == 1
+    assert "'estimates'" in notices[0]
+
+
+def test_probabilities_stay_on_disk_until_they_are_touched(store: Store, digits: cu.Dataset) -> None:
+    measured(store, digits, RECIPE, [Asked("single")])
+    (estimate,) = store.estimates(digits.fingerprint)
+    assert isinstance(estimate.probabilities, np.memmap)
+
+
+def test_rows_of_older_versions_are_read_and_counted(tmp_path: Path, digits: cu.Dataset, notices: list[str]) -> None:
+    """A store without checksums, whose probabilities are in the row itself."""
+    path = tmp_path / "runs.sqlite"
+    with Store(path) as store:
+        store.add_data(digits)
+        (found,) = measured(store, digits, RECIPE, [Asked("ensemble", 2)])
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, labels=found.labels, probabilities=found.probabilities)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE estimates SET labels_and_probabilities = ?", (buffer.getvalue(),))
+        for table in ("data", "results", "estimates", "networks", "mended"):
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    with Store(path) as store:
+        (again,) = store.estimates(digits.fingerprint)
+        assert np.array_equal(again.probabilities, found.probabilities)
+        assert again.results == found.results
+        assert len(store.results(digits.fingerprint)) == 2
+        assert notices == []
+    assert len(notices) == 1
+    assert "3 rows" in notices[0]
+    assert "no checksum" in notices[0]
+
+
+def test_an_older_store_that_cannot_be_written_to_is_read(tmp_path: Path, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "runs.sqlite"
+    with Store(path) as store:
+        run(store, digits, lanes(0), RECIPE, None)
+    with sqlite3.connect(path) as connection:
+        for table in ("data", "results", "estimates", "networks", "mended"):
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    content, connect = path.read_bytes(), sqlite3.connect
+
+    def read_only(*args: object, **options: object) -> sqlite3.Connection:
+        connection = connect(*args, **options)  # type: ignore[call-overload]
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", read_only)
+    with Store(path) as store:
+        assert len(store.results(digits.fingerprint)) == 1
+    assert path.read_bytes() == content
 
 
 def test_a_redefined_estimator_is_not_served_from_the_store(store: Store, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

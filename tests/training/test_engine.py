@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 import class_uncertainty as cu
 from class_uncertainty.training import RECIPES, engine, loop
-from class_uncertainty.training.checkpoints import Checkpoints, Started
+from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.engine import Examples, Program
 from class_uncertainty.training.job import Job, Source, _drawn
 from class_uncertainty.training.networks import NETWORKS, Classifier, Standardise
@@ -204,22 +204,6 @@ def test_a_checkpoint_folder_that_cannot_be_made(digits, tmp_path):
     (tmp_path / "running").write_text("a file")
     with pytest.raises(cu.InputError, match="running is not a folder"):
         cu.fit(digits.train, LANES[:1], recipe=RECIPE, device="cpu", checkpoints=tmp_path / "running", every=1)
-
-
-def test_checkpoints_are_read_as_they_were_written(tmp_path):
-    kept, tensors = Checkpoints(tmp_path / "a" / "b"), {"w": torch.randn(3, 2), "b": torch.tensor([float("nan"), 1])}
-    assert (kept.load("x"), kept.epoch("x")) == (None, 0)
-    kept.save("x", Started(7, tensors, {"w": -tensors["w"]}, 3, float("inf"), 1.5, {"p": 2 * tensors["w"]}))
-    found = kept.load("x")
-    assert (found.epoch, found.diverged, found.loss, found.seconds, kept.epoch("x")) == (7, 3, float("inf"), 1.5, 7)
-    assert torch.equal(found.state["w"], tensors["w"])
-    assert torch.equal(found.momenta["w"], -tensors["w"])
-    assert torch.equal(found.gathered["p"], 2 * tensors["w"])
-    assert (found.state.keys(), found.momenta.keys(), found.gathered.keys()) == ({"w", "b"}, {"w"}, {"p"})
-    assert torch.equal(found.state["b"].isnan(), torch.tensor([True, False]))
-    (tmp_path / "a" / "b" / "x.safetensors.123-4.partial").touch()
-    kept.remove(["x"])
-    assert not (tmp_path / "a" / "b").exists()
 
 
 # Faults.

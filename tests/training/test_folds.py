@@ -7,7 +7,7 @@ import pytest
 
 import class_uncertainty as cu
 from class_uncertainty.estimation import Asked
-from class_uncertainty.metrics import evaluate
+from class_uncertainty.metrics import Outcomes, evaluate
 from class_uncertainty.results import Store
 from class_uncertainty.results import runs as stored
 from class_uncertainty.training.checkpoints import Checkpoints
@@ -127,5 +127,8 @@ def test_methods_of_several_stages_and_other_heads_are_judged_by_folds(blobs, me
     fitted = cu.fit(blobs, lanes, recipe=RECIPE)
     p = fitted.probabilities(blobs)
     for k, lane in enumerate(lanes):
-        np.testing.assert_array_equal(fitted.unseen[k], p[k][held_out(blobs, lane.fold)])
+        where = held_out(blobs, lane.fold)
+        wanted, mine = Outcomes.of(p[k][where], blobs.labels[where]), fitted.unseen[k]
+        for part in ("labels", "guesses", "p_label", "p_guess"):
+            np.testing.assert_array_equal(getattr(mine, part), getattr(wanted, part))
     assert pooled(blobs, fitted.results, fitted.unseen).method == method

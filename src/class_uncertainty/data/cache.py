@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data.core import Data
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, notice
+from class_uncertainty.files import BlockCrcs, checksum, file_crcs, parse_json, sync_file, sync_folder
 
 VERSION = 1  # raised when a reader changes what it makes of a file
+ARRAYS = ("inputs.npy", "labels.npy")
 ABANDONED = 24 * 3600  # seconds after which what a killed process left is removed
 
 Progress = Callable[[str, int, int], None]  # what, how much is done, how much there is
@@ -50,6 +52,8 @@ def cached(what: str, files: Sequence[Path], build: Callable[[], Decoding], prog
     for _ in range(3):  # another process may take away what it found damaged
         if (found := _open(place)) is not None:
             return found
+        if place.exists():
+            notice(f"cache {place} is damaged, or an older version wrote it: {what} is decoded again.")
         _write(place, what, build(), progress)
     if (found := _open(place)) is None:
         raise InputError(f"cache {place} changes while it is read: is something else writing there?")
@@ -66,22 +70,21 @@ def _key(what: str, files: Sequence[Path], options: dict[str, Any]) -> str:
 
 
 def _open(place: Path) -> Data | None:
-    """None where nothing is there, or it is not as it was written."""
+    """None where nothing is there, or a block of it is not as it was written."""
     try:
-        about = json.loads((place / "about.json").read_text())
-        if any(_state(place / name) != about[name] for name in ("inputs.npy", "labels.npy")):
+        about = parse_json((place / "about.json").read_bytes())
+        if about.pop("checksum") != _seal(place, about):
             return None
-        if not isinstance(about["classes"], list) or not all(isinstance(name, str) for name in about["classes"]):
+        if any(checksum(file_crcs(place / name)) != about[name] for name in ARRAYS):
             return None
         inputs = np.load(place / "inputs.npy", mmap_mode="c")  # "c": torch wants an array that it might write into; the file stays as it is
         return Data(inputs, np.load(place / "labels.npy"), about["classes"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _state(file: Path) -> list[int]:
-    stat = file.stat()
-    return [stat.st_size, stat.st_mtime_ns]
+def _seal(place: Path, about: dict[str, Any]) -> str:
+    return checksum(place.name, json.dumps(about, sort_keys=True))
 
 
 def _write(place: Path, what: str, decoding: Decoding, progress: Progress | None) -> None:
@@ -91,9 +94,13 @@ def _write(place: Path, what: str, decoding: Decoding, progress: Progress | None
         _sweep(place.parent)
         partial = Path(tempfile.mkdtemp(prefix="partial-", dir=place.parent))
 
+    blocks = {name: BlockCrcs() for name in ARRAYS}
+
     def append(name: str, content: bytes | memoryview) -> None:
         with _writing_in(place.parent), open(partial / name, "ab") as file:  # closed within: the last bytes may be those that do not fit
             file.write(content)
+        if name in blocks:
+            blocks[name].add(content)
 
     try:
         total, done = len(decoding.labels), 0
@@ -107,8 +114,12 @@ def _write(place: Path, what: str, decoding: Decoding, progress: Progress | None
                 progress(what, done, total)
         np.save(labels, decoding.labels)
         append("labels.npy", labels.getvalue())
-        about = {name: _state(partial / name) for name in ("inputs.npy", "labels.npy")} | {"classes": list(decoding.classes), "what": what}
-        append("about.json", json.dumps(about).encode())
+        about: dict[str, Any] = {name: checksum(blocks[name].crcs) for name in ARRAYS}
+        about |= {"classes": list(decoding.classes), "what": what}
+        append("about.json", json.dumps(about | {"checksum": _seal(place, about)}).encode())
+        with _writing_in(place.parent):
+            for name in (*ARRAYS, "about.json", "."):
+                sync_file(partial / name)
         _put(partial, place)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -119,6 +130,7 @@ def _put(partial: Path, place: Path) -> None:
     for _ in range(2):
         with suppress(OSError):
             os.rename(partial, place)
+            sync_folder(place.parent)
             return
         if _open(place) is not None:
             return

@@ -14,15 +14,18 @@ from class_uncertainty.training import Lane
 if TYPE_CHECKING:
     from class_uncertainty.training.fitted import Fit
 
+BLOCK = 1024  # examples that are divided at a time
+
 
 def averaged(fitted: "Fit", train: Data, views: int) -> Scored:
     """Means over the epochs of each example's probabilities, and of its entropy, as it was trained on."""
     (sums,) = fitted.gathered
     seen = np.maximum(sums["seen"].double().numpy(), 1)
-    p = sums["p"].double().numpy() / seen[:, None]
-    p = np.where(p.sum(axis=1, keepdims=True) > 0, p, 1 / len(train.classes))  # of what was never drawn nothing is known
+    mean = sums["p"].numpy()[None]  # (1, N, C); the sums become means where they are: they may fill half of the memory
+    for rows in (slice(start, start + BLOCK) for start in range(0, len(seen), BLOCK)):
+        p = mean[0, rows].astype(np.float64) / seen[rows, None]
+        mean[0, rows] = np.where(p.sum(axis=1, keepdims=True) > 0, p, 1 / len(train.classes))  # of what was never drawn nothing is known
     entropy = np.where(sums["seen"].numpy() > 0, sums["entropy"].double().numpy() / seen, np.log(len(train.classes)))
-    mean = p[None].astype(np.float32)
     whole = predictive(mean)
     apart = np.maximum(whole - entropy, 0.0)  # the epochs are the members
     return Scored(mean, {"aleatoric": whole - apart, "epistemic": apart})

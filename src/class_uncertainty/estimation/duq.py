@@ -11,13 +11,18 @@ from class_uncertainty.training import DEARER, Lane
 if TYPE_CHECKING:
     from class_uncertainty.training.fitted import Fit
 
+BLOCK = 1024  # examples whose kernels become probabilities at a time
+
 
 def kernels(fitted: "Fit", train: Data, views: int) -> Scored:
     """K / sum K as probabilities, and 1 - max K as a score of its own."""
     from scipy.special import softmax
 
-    logs = fitted.logits(train).astype(np.float64)  # (1, N, C) log K, at most 0
-    return Scored(softmax(logs, axis=-1).astype(np.float32), {"kernel": -np.expm1(logs[0].max(axis=-1))})
+    logs = fitted.logits(train)  # (1, N, C) log K, at most 0
+    score = -np.expm1(logs[0].max(axis=-1).astype(np.float64))
+    for rows in (slice(start, start + BLOCK) for start in range(0, len(train), BLOCK)):
+        logs[0, rows] = softmax(logs[0, rows].astype(np.float64), axis=-1)
+    return Scored(logs, {"kernel": score})
 
 
 duq = Estimator(

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from class_uncertainty.data import Data
 from class_uncertainty.estimation.core import Estimator, Scored
 from class_uncertainty.training import Lane
-from class_uncertainty.training.folds import held_out, joined
 
 if TYPE_CHECKING:
     from class_uncertainty.training.fitted import Fit
@@ -13,9 +12,7 @@ if TYPE_CHECKING:
 
 def unseen(fitted: "Fit", train: Data, views: int) -> Scored:
     """(1, N, C): each example's probabilities by the lane that left it out."""
-    folds = [lane.fold for lane in fitted.lanes]
-    said = [own[held_out(train, fold)] for own, fold in zip(fitted.probabilities(train, views), folds, strict=True) if fold]
-    return Scored(joined(train, folds, said)[None])
+    return Scored(fitted.out_of_fold(train, views)[None])
 
 
 out_of_fold = Estimator(

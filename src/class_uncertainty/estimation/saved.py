@@ -1,16 +1,19 @@
 """Probabilities that another program has saved."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, MachineFault
 from class_uncertainty.estimation.core import Estimator, Scored
-from class_uncertainty.measures.scores import check_probabilities
+from class_uncertainty.files import check_regular, scratch_array
+from class_uncertainty.measures.scores import checked_blocks
 
 NAME = "probabilities"
 T = TypeVar("T")
@@ -27,7 +30,10 @@ def read(path: str, train: Data) -> NDArray[np.float32]:
             f"{path} has the shape {found.shape}: it needs ({len(train)}, {len(train.classes)}), a row for each training example and a "
             f"column for each class, or several members of that."
         )
-    return check_probabilities(p).astype(np.float32)
+    checked = scratch_array(p.shape)
+    for rows, block in checked_blocks(p):
+        checked[:, rows] = block
+    return checked
 
 
 def load(path: str | Path, pick: Callable[[Any], T], advice: str = "give a .npy or .npz file") -> T:
@@ -35,8 +41,10 @@ def load(path: str | Path, pick: Callable[[Any], T], advice: str = "give a .npy 
     if Path(path).is_dir():
         raise InputError(f"{path} is a folder: give a .npy or .npz file.")
     try:
-        with open(path, "rb") as file:
-            return pick(np.load(file, allow_pickle=False))
+        check_regular(Path(path))
+        loaded = np.load(path, mmap_mode="r", allow_pickle=False)  # a .npy file may be larger than memory
+        with loaded if isinstance(loaded, NpzFile) else nullcontext():
+            return pick(loaded)
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: {advice}.") from None
     except OSError as error:

@@ -1,6 +1,6 @@
 """From the probabilities of T members to how uncertain they are about each example, and about each class."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from inspect import signature
 from typing import Any
 
@@ -12,22 +12,22 @@ from class_uncertainty.measures.stats import Vector
 
 Probabilities = Any  # (T, N, C) NumPy array or tensor, float16 to float64
 Scores = NDArray[np.float64]  # (N,)
+BLOCK = 2**20  # probabilities that are looked at together
 
 
 def predictive(p: Probabilities) -> Scores:
     """H[mean_t p_t] (Eq. 8), in nats."""
-    return _entropy(check_probabilities(p).mean(axis=0))
+    return _in_blocks(lambda p: _entropy(p.mean(axis=0)), p)
 
 
 def aleatoric(p: Probabilities) -> Scores:
     """mean_t H[p_t]: what is left when the members agree."""
-    return _entropy(check_probabilities(p)).mean(axis=0)
+    return _in_blocks(lambda p: _entropy(p).mean(axis=0), p)
 
 
 def epistemic(p: Probabilities) -> Scores:
     """H[mean_t p_t] - mean_t H[p_t]: the mutual information, how far the members disagree."""
-    p = check_probabilities(p)
-    return np.maximum(_entropy(p.mean(axis=0)) - _entropy(p).mean(axis=0), 0.0)
+    return _in_blocks(lambda p: np.maximum(_entropy(p.mean(axis=0)) - _entropy(p).mean(axis=0), 0.0), p)
 
 
 def kwon(p: Probabilities) -> tuple[Scores, Scores]:
@@ -35,20 +35,27 @@ def kwon(p: Probabilities) -> tuple[Scores, Scores]:
 
     A = mean_t [diag(p_t) - p_t p_t'] and E = mean_t (p_t - mean p)(p_t - mean p)'; A + E = diag(mean p) - mean p mean p'.
     """
-    p = check_probabilities(p)
-    return 1.0 - (p**2).sum(axis=-1).mean(axis=0), ((p - p.mean(axis=0)) ** 2).sum(axis=-1).mean(axis=0)
+    within = _in_blocks(lambda p: 1.0 - (p**2).sum(axis=-1).mean(axis=0), p)
+    return within, _in_blocks(lambda p: ((p - p.mean(axis=0)) ** 2).sum(axis=-1).mean(axis=0), p)
 
 
 def least_confidence(p: Probabilities) -> Scores:
     """1 - max_c of mean_t p_t."""
-    return np.maximum(1.0 - check_probabilities(p).mean(axis=0).max(axis=-1), 0.0)
+    return _in_blocks(lambda p: np.maximum(1.0 - p.mean(axis=0).max(axis=-1), 0.0), p)
 
 
 def true_class(p: Probabilities, labels: Any) -> Scores:
     """1 - mean_t p_t of the example's own class: high where the members are wrong, however sure they are."""
-    mean = check_probabilities(p).mean(axis=0)
-    labels = check_labels(labels, *mean.shape)
-    return np.maximum(1.0 - mean[np.arange(len(mean)), labels], 0.0)
+    p, known, parts = _array(p), None, []
+    for rows, block in checked_blocks(p):
+        known = check_labels(labels, *p.shape[1:]) if known is None else known
+        parts.append(block.mean(axis=0)[np.arange(block.shape[1]), known[rows]])
+    return np.maximum(1.0 - np.concatenate(parts), 0.0)
+
+
+def mean_guess(p: Probabilities) -> NDArray[np.int64]:
+    """(N,) argmax_c of mean_t p_t: what the members say together."""
+    return np.concatenate([block.mean(axis=0).argmax(axis=-1) for _, block in checked_blocks(p)])
 
 
 def class_uncertainty(p: Probabilities, labels: Any, score: Callable[..., Scores] = predictive) -> Vector:
@@ -73,24 +80,51 @@ def class_means(u: Scores, labels: Any, classes: int) -> Vector:
 
 def check_probabilities(p: Probabilities) -> NDArray[np.float64]:
     """The same as float64 with rows that sum to 1, or one sentence that says what is wrong with them."""
-    p, resolution = _as_float64(p)
-    if p.ndim != 3:
-        raise InputError(f"probabilities have shape {p.shape}: they need (members, examples, classes); for one member give p[None].")
-    members, examples, classes = p.shape
+    p = _array(p)
+    _shape(p)
+    return _checked(p, 0)
+
+
+def checked_blocks(p: Probabilities) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    """check_probabilities of some examples after the other, with their places: of all of p no copy is made."""
+    p = _array(p)
+    members, examples, classes = _shape(p)
+    size = max(1, BLOCK // (members * classes))
+    for start in range(0, examples, size):
+        rows = slice(start, start + size)
+        yield rows, _checked(p[:, rows], start)
+
+
+def _in_blocks(score: Callable[[NDArray[np.float64]], Scores], p: Probabilities) -> Scores:
+    """A score of every example; `score` is given some of them at a time."""
+    return np.concatenate([score(block) for _, block in checked_blocks(p)])
+
+
+def _shape(p: Any) -> tuple[int, int, int]:
+    shape = tuple(p.shape)
+    if len(shape) != 3:
+        raise InputError(f"probabilities have shape {shape}: they need (members, examples, classes); for one member give p[None].")
+    members, examples, classes = shape
     if not members or not examples or classes < 2:
-        raise InputError(f"probabilities have shape {p.shape}: there must be a member, an example and two classes at least.")
+        raise InputError(f"probabilities have shape {shape}: there must be a member, an example and two classes at least.")
+    return members, examples, classes
+
+
+def _checked(p: Any, first: int) -> NDArray[np.float64]:
+    """Examples from the one numbered `first` on."""
+    p, resolution = _as_float64(p)
     if not np.isfinite(p).all():
         t, n, _ = np.argwhere(~np.isfinite(p))[0]
-        raise InputError(f"probabilities of member {t}, example {n} are not finite.")
+        raise InputError(f"probabilities of member {t}, example {first + n} are not finite.")
     if (p < 0).any():
         t, n, c = np.argwhere(p < 0)[0]
-        raise InputError(f"probability of member {t}, example {n}, class {c} is {p[t, n, c]:g}: it must not be negative.")
+        raise InputError(f"probability of member {t}, example {first + n}, class {c} is {p[t, n, c]:g}: it must not be negative.")
     sums = p.sum(axis=-1)
     off = np.abs(sums - 1) > max(1e-3, 4 * resolution)
     if off.any():
         t, n = np.argwhere(off)[0]
         raise InputError(
-            f"probabilities of member {t}, example {n} sum to {sums[t, n]:g}: every row must sum to 1 (logits need a softmax)."
+            f"probabilities of member {t}, example {first + n} sum to {sums[t, n]:g}: every row must sum to 1 (logits need a softmax)."
         )
     return p / sums[..., None]
 
@@ -117,15 +151,25 @@ def _detached(values: Any) -> Any:
     return values.detach().cpu() if hasattr(values, "detach") else values
 
 
-def _as_float64(p: Probabilities) -> tuple[NDArray[np.float64], float]:
-    """(p as float64, the resolution of the type it came in)."""
+def _array(p: Probabilities) -> Any:
+    """A NumPy array, or a tensor of the one type that NumPy does not have."""
     p = _detached(p)
-    if "bfloat16" in str(getattr(p, "dtype", "")):  # NumPy has no such type
+    if isinstance(p, np.ma.MaskedArray) and p.dtype.kind == "f":
+        return p.filled(np.nan)
+    return p if _is_bfloat16(p) else np.asarray(p)
+
+
+def _is_bfloat16(p: Any) -> bool:
+    return "bfloat16" in str(getattr(p, "dtype", ""))
+
+
+def _as_float64(p: Any) -> tuple[NDArray[np.float64], float]:
+    """(p as float64, the resolution of the type it came in)."""
+    if _is_bfloat16(p):
         return p.double().numpy(), 2.0**-7
-    array = np.asarray(p)
-    if array.dtype.kind != "f":
-        raise InputError(f"probabilities are {array.dtype}: they must be floating point numbers.")
-    return array.astype(np.float64), float(np.finfo(array.dtype).eps)
+    if p.dtype.kind != "f":
+        raise InputError(f"probabilities are {p.dtype}: they must be floating point numbers.")
+    return p.astype(np.float64), float(np.finfo(p.dtype).eps)
 
 
 SCORES: dict[str, Callable[[Probabilities, Any], Scores]] = {  # (T, N, C), labels (N,) -> (N,)

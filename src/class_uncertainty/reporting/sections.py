@@ -11,6 +11,7 @@ from class_uncertainty.data import Data, Dataset, load
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.measures import SCORES, digest
+from class_uncertainty.measures.scores import mean_guess
 from class_uncertainty.remedies.diagnosis import Mended
 from class_uncertainty.reporting.tables import ClassRow, Gallery, Picture, Section, class_rows, duplicated, judged, method_rows
 from class_uncertainty.results import Known, Store
@@ -127,7 +128,7 @@ def _galleries(train: Data, estimate: Estimate, rows: list[ClassRow]) -> list[Ga
     if not train.is_images:
         return []
     badness = [row.uncertainty if row.error is None else row.error for row in rows]
-    guesses = estimate.probabilities.mean(axis=0).argmax(axis=1)
+    guesses = mean_guess(estimate.probabilities)
 
     def pictures(indices: NDArray[np.int64]) -> tuple[Picture, ...]:
         return tuple(

@@ -9,13 +9,14 @@ from typing import Any
 from class_uncertainty.data import Dataset
 from class_uncertainty.estimation import Asked, Diverged, Estimate, estimates
 from class_uncertainty.measures import Stats
+from class_uncertainty.metrics import Outcomes
 from class_uncertainty.results.store import Store, estimate_key
 from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.fitted import Fit, standardising
 from class_uncertainty.training.folds import FOLDS, folded, held_out, pooled
 from class_uncertainty.training.keys import checkpoint_keys, lane_key
-from class_uncertainty.training.loop import End, Unseen, default_device, fit
+from class_uncertainty.training.loop import End, default_device, fit
 
 
 def networks(dataset: Dataset) -> int:
@@ -133,7 +134,8 @@ def trained(
     whose = teachers.keys if teachers else ()
     watch, keys = options.pop("watch", None), [network_key(dataset, lane, recipe, stats, whose) for lane in lanes]
     what = options.pop("what", "students" if teachers else "networks")
-    todo = {key: lane for key, lane in zip(keys, lanes, strict=True) if not store.has_network(key)}
+    stored = {key: store.get_network(key) for key in keys}
+    todo = {key: lane for key, lane in zip(keys, lanes, strict=True) if stored[key] is None}
     if todo:
         names = list(todo)
 
@@ -147,7 +149,8 @@ def trained(
             more: dict[str, Any] = {"stats": stats, "teachers": teachers, "test": dataset.test, "done": done, "progress": progress}
             fit(dataset.train, list(todo.values()), recipe=recipe, **more, **options)
     forget(options.get("checkpoints"), dataset, lanes, recipe, stats, teachers=teachers)
-    found = [kept for key in keys if (kept := store.get_network(key))]
+    stored |= {key: store.get_network(key) for key in todo}
+    found = [kept for key in keys if (kept := stored[key])]
     device, train = default_device(), dataset.train
     return Fit(
         recipe,
@@ -162,6 +165,7 @@ def trained(
         [{}] * len(found),
         keys,
         train.encoding,
+        store.path.parent,
     )
 
 
@@ -171,11 +175,10 @@ def keep_folds(store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Re
     for lane in lanes:
         if store.get(_key(dataset, lane, recipe, None)) is None:
             fitted = trained(store, dataset, folded(lane), recipe)
-            unseen = [
-                fitted.take([k]).probabilities(train.take(held_out(train, part.fold)))[0]
-                for k, part in enumerate(folded(lane))
-                if part.fold
-            ]
+            unseen = []
+            for k, part in enumerate(folded(lane)):
+                judged = train.take(held_out(train, part.fold)) if part.fold else train
+                unseen.append(Outcomes.of(fitted.take([k]).probabilities(judged)[0], judged.labels))
             store.add(_key(dataset, lane, recipe, None), dataset.fingerprint, pooled(train, fitted.results, unseen))
 
 
@@ -198,17 +201,18 @@ def _result(end: End) -> Result:
 
 def _train_folds(store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, **options: Any) -> None:
     """Every lane once for each fold, and its pooled result stored as the last of them ends."""
-    ended: dict[int, dict[int, tuple[Result, Unseen]]] = {i: {} for i in range(len(lanes))}
+    ended: dict[int, dict[int, tuple[Result, Outcomes]]] = {i: {} for i in range(len(lanes))}
     parts = [part for lane in lanes for part in folded(lane)]
 
     def done(end: End) -> None:
         i, k = divmod(end.place, FOLDS)
+        assert end.unseen is not None  # of lanes that leave a fold out
         ended[i][k] = _result(end), end.unseen
         _keep(store, dataset, parts[end.place], recipe, end)
         if len(ended[i]) == FOLDS:
             whole = ended.pop(i)
-            results, probabilities = zip(*(whole[k] for k in range(FOLDS)), strict=True)
-            store.add(_key(dataset, lanes[i], recipe, stats), dataset.fingerprint, pooled(dataset.train, results, probabilities))
+            results, outcomes = zip(*(whole[k] for k in range(FOLDS)), strict=True)
+            store.add(_key(dataset, lanes[i], recipe, stats), dataset.fingerprint, pooled(dataset.train, results, outcomes))
 
     fit(dataset.train, parts, recipe=recipe, stats=stats, done=done, **options)
 

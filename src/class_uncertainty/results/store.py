@@ -1,21 +1,26 @@
-"""Results in one SQLite file. A result is written in one transaction when its lane ends: a kill loses only what was in flight."""
+"""Results in one SQLite file. A result is written in one transaction when its lane ends: a kill loses only what was in flight.
+
+Every row has a checksum over its key and content. A row that does not match it is dropped with a notice, and counts as missing.
+Probabilities, which may be larger than SQLite's largest value, are files in a folder beside the store.
+"""
 
 import dataclasses
 import io
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
+from numpy.typing import NDArray
 
 from class_uncertainty.data import Dataset
-from class_uncertainty.errors import InputError, MachineFault
+from class_uncertainty.errors import InputError, MachineFault, notice
 from class_uncertainty.estimation import Estimate
-from class_uncertainty.files import make_folder
+from class_uncertainty.files import Bytes, checksum, file_crcs, make_folder, parse_json, write_together
 from class_uncertainty.metrics import Scores
 from class_uncertainty.remedies.diagnosis import Mended
 from class_uncertainty.training import Recipe, Result
@@ -24,7 +29,7 @@ from class_uncertainty.training.keys import ENGINE, key_of
 if TYPE_CHECKING:
     from class_uncertainty.training.stack import State
 
-VERSION = 2  # of the file's layout
+VERSION, UNSEALED = 3, 2  # of the file's layout, and the last one without checksums
 
 LAYOUT = """
 CREATE TABLE data (fingerprint TEXT PRIMARY KEY, name TEXT, classes TEXT, counts TEXT);
@@ -39,6 +44,16 @@ SINCE_2 = """
 CREATE TABLE networks (key TEXT PRIMARY KEY, result TEXT, state BLOB);
 CREATE TABLE mended (key TEXT PRIMARY KEY, engine INTEGER, data TEXT, document TEXT);
 """
+SEALED = {  # what the checksum of a row covers
+    "data": ("fingerprint", "name", "classes", "counts"),
+    "results": ("key", "engine", "data", "document"),
+    "estimates": ("key", "engine", "data", "estimator", "labels_and_probabilities", "results"),
+    "networks": ("key", "result", "state"),
+    "mended": ("key", "engine", "data", "document"),
+}
+SINCE_3 = "".join(f"ALTER TABLE {table} ADD COLUMN checksum TEXT;" for table in SEALED)
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, BadZipFile, EOFError)  # what a damaged document may raise
+WRITTEN = 2**22  # bytes of probabilities that are written at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +71,9 @@ class Store:
 
     def __init__(self, path: str | Path = "runs.sqlite", create: bool = True) -> None:
         self.path = Path(path)
+        self.unverified = set[tuple[str, str]]()  # rows that were read and have no checksum: an older version wrote them
+        self.sealed = True  # whether rows can have checksums: not in a store of an older layout that cannot be written to
+        self.sound = set[str]()  # files of probabilities that match their checksum
         if not self.path.exists() and not create:
             raise InputError(f"store {self.path} does not exist: 'cu measure', 'cu compare', 'cu fix' and 'cu demo' write one.")
         if self.path.exists() and not self.path.is_file():
@@ -67,147 +85,237 @@ class Store:
             raise MachineFault(f"store {self.path} could not be opened: {getattr(error, 'strerror', error)}.") from error
         try:
             with self._faults():
-                self._prepare()
+                try:
+                    self._prepare()
+                except sqlite3.OperationalError as error:
+                    if "readonly" not in str(error) or self._version() != UNSEALED:
+                        raise
+                    self.sealed = False
         except BaseException:
             self.connection.close()
             raise
 
     def _prepare(self) -> None:
         """Lay out a new file; refuse one that is not ours."""
-        self.connection.execute("BEGIN IMMEDIATE" if self._is_new() else "BEGIN")  # two commands may lay out one file at once
-        (version,) = self.connection.execute("PRAGMA user_version").fetchone()
+        self.connection.execute("BEGIN IMMEDIATE" if self._version() < VERSION else "BEGIN")  # two may lay out one file at once
+        version = self._version()
         (tables,) = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if version > VERSION:
             raise InputError(f"store {self.path} was written by a newer version (layout {version}; this one reads {VERSION}).")
         if version == 0 and tables:
             raise InputError(f"{self.path} is another program's SQLite file: choose another --store.")
         if version < VERSION:
-            for statement in filter(str.strip, ((LAYOUT if version == 0 else "") + SINCE_2).split(";")):
+            for statement in filter(str.strip, "".join((LAYOUT, SINCE_2, SINCE_3)[version:]).split(";")):
                 self.connection.execute(statement)
             self.connection.execute(f"PRAGMA user_version = {VERSION}")
         self.connection.commit()
 
-    def _is_new(self) -> bool:
-        """Or of an older layout."""
-        return self.connection.execute("PRAGMA user_version").fetchone()[0] < VERSION
+    def _version(self) -> int:
+        return int(self.connection.execute("PRAGMA user_version").fetchone()[0])
 
     def __enter__(self) -> "Store":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.connection.close()
+        if self.unverified:
+            number = len(self.unverified)
+            rows = "a row that was read has" if number == 1 else f"{number:,} rows that were read have"
+            notice(f"{self.path}: {rows} no checksum, since an older version wrote them.")
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
-        """SQLite's errors, and damaged documents, as one sentence."""
+        """SQLite's errors as one sentence."""
         try:
             yield
-        except InputError:
-            raise
-        except sqlite3.OperationalError as error:
-            raise MachineFault(f"store {self.path}: {error}; what it held before is intact.") from error
-        except (sqlite3.DatabaseError, ValueError, KeyError, TypeError, BadZipFile) as error:
+        except (sqlite3.OperationalError, sqlite3.DataError) as error:
+            intact = "; what it held before is intact" if self._is_intact() else ""
+            raise MachineFault(f"store {self.path}: {error}{intact}.") from error
+        except sqlite3.DatabaseError as error:
             raise InputError(f"{self.path} is not a store, or it is damaged: {error}.") from error
 
-    def _write(self, statement: str, *values: Any) -> None:
-        with self._faults(), self.connection:
-            self.connection.execute(statement, values)
+    def _is_intact(self) -> bool:
+        """By SQLite's own check of every page, once what failed is rolled back."""
+        try:
+            self.connection.rollback()
+            return bool(self.connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok")
+        except sqlite3.Error:
+            return False
 
-    def _read(self, statement: str, *values: Any) -> list[tuple]:
+    def _write(self, table: str, row: dict[str, Any], replace: bool = False) -> None:
+        """One row with its checksum; what is there already stays, unless it is to be replaced."""
+        row = row | {"checksum": _seal(table, row)}
+        places = ", ".join("?" * len(row))
+        with self._faults(), self.connection:
+            self.connection.execute(
+                f"INSERT OR {'REPLACE' if replace else 'IGNORE'} INTO {table} ({', '.join(row)}) VALUES ({places})", list(row.values())
+            )
+
+    def _rows(self, table: str, where: str = "TRUE", *values: Any) -> list[dict[str, Any]]:
+        """The rows that match their checksums, each key once; others are dropped."""
+        names = ("rowid", *SEALED[table], "checksum" if self.sealed else "NULL")
         with self._faults():
-            return self.connection.execute(statement, values).fetchall()
+            cursor = self.connection.execute(f"SELECT {', '.join(names)} FROM {table} WHERE {where} ORDER BY rowid", values)
+            rows = {row[1]: dict(zip(("rowid", *SEALED[table], "checksum"), row, strict=True)) for row in cursor}
+        sound = []
+        for key, row in rows.items():
+            if row["checksum"] is None:
+                self.unverified.add((table, str(key)))
+            elif row["checksum"] != _seal(table, row):
+                self._drop(table, row["rowid"], "does not match its checksum")
+                continue
+            sound.append(row)
+        return sound
+
+    def _drop(self, table: str, rowid: int, why: str) -> None:
+        """Remove a damaged row, where the store can be written to, and say so."""
+        notice(f"{self.path}: row {rowid} of {table!r} {why}, and counts as missing.")
+        with suppress(sqlite3.Error), self.connection:
+            self.connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (rowid,))
+
+    def _read(self, table: str, parse: Any, where: str = "TRUE", *values: Any) -> list[Any]:
+        """What `parse` makes of rows; one that it cannot read is dropped too, since an older version's has no checksum."""
+        parsed = []
+        for row in self._rows(table, where, *values):
+            try:
+                parsed.append(parse(row))
+            except UNREADABLE as error:
+                self._drop(table, row["rowid"], f"cannot be read ({type(error).__name__})")
+        return parsed
 
     def add_data(self, dataset: Dataset) -> None:
-        row = (dataset.fingerprint, dataset.name, json.dumps(dataset.classes), json.dumps(dataset.train.counts.tolist()))
-        self._write("INSERT OR REPLACE INTO data VALUES (?, ?, ?, ?)", *row)
+        row = {"fingerprint": dataset.fingerprint, "name": dataset.name, "classes": json.dumps(dataset.classes)}
+        self._write("data", row | {"counts": json.dumps(dataset.train.counts.tolist())}, replace=True)
 
     def data(self) -> list[Known]:
         """Every data set, the one written last at the end."""
-        rows = self._read("SELECT * FROM data ORDER BY rowid")
-        return [Known(f, name, tuple(json.loads(classes)), tuple(json.loads(counts))) for f, name, classes, counts in rows]
+        return self._read("data", _known)
 
     def add(self, key: str, data: str, result: Result) -> None:
-        row = (key, ENGINE, data, result.method, result.lr, result.seed, result.error, json.dumps(dataclasses.asdict(result)))
-        self._write("INSERT OR IGNORE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *row)
+        row = {"key": key, "engine": ENGINE, "data": data, "document": json.dumps(dataclasses.asdict(result))}
+        self._write("results", row | {"method": result.method, "lr": result.lr, "seed": result.seed, "error": result.error})
 
     def get(self, key: str) -> Result | None:
-        return next(iter(self._results("key = ?", key)), None)
+        return next(iter(self._read("results", _result_of("document"), "key = ?", key)), None)
 
     def results(self, data: str) -> list[Result]:
         """Every result of the data set of that fingerprint, in the order they were first stored."""
-        return self._results(f"engine = {ENGINE} AND data = ? ORDER BY rowid", data)
-
-    def _results(self, where: str, value: str) -> list[Result]:
-        rows = self._read(f"SELECT document FROM results WHERE {where}", value)
-        with self._faults():
-            return [_result(json.loads(document)) for (document,) in rows]
+        return self._read("results", _result_of("document"), f"engine = {ENGINE} AND data = ?", data)
 
     def add_network(self, key: str, result: Result, state: "State") -> None:
         """A trained lane with its weights: what teaches, or is averaged, later."""
         from safetensors.torch import save
 
-        self._write("INSERT OR IGNORE INTO networks VALUES (?, ?, ?)", key, json.dumps(dataclasses.asdict(result)), save(state))
+        self._write("networks", {"key": key, "result": json.dumps(dataclasses.asdict(result)), "state": save(state)})
 
     @property
     def networks(self) -> int:
         """How many are kept with their weights."""
-        return int(self._read("SELECT count(*) FROM networks")[0][0])
-
-    def has_network(self, key: str) -> bool:
-        return bool(self._read("SELECT 1 FROM networks WHERE key = ?", key))
+        with self._faults():
+            return int(self.connection.execute("SELECT count(*) FROM networks").fetchone()[0])
 
     def get_network(self, key: str) -> "tuple[Result, State] | None":
-        from safetensors import SafetensorError
-        from safetensors.torch import load
-
-        for document, blob in self._read("SELECT result, state FROM networks WHERE key = ?", key):
-            with self._faults():
-                try:
-                    return _result(json.loads(document)), load(blob)
-                except SafetensorError as error:
-                    raise ValueError(error) from error
-        return None
+        return next(iter(self._read("networks", _network, "key = ?", key)), None)
 
     def add_mended(self, key: str, data: str, mended: Mended) -> None:
-        self._write("INSERT OR REPLACE INTO mended VALUES (?, ?, ?, ?)", key, ENGINE, data, json.dumps(dataclasses.asdict(mended)))
+        row = {"key": key, "engine": ENGINE, "data": data, "document": json.dumps(dataclasses.asdict(mended))}
+        self._write("mended", row, replace=True)
 
     def mended(self, data: str) -> list[Mended]:
         """What was mended of the data set of that fingerprint, the last at the end."""
-        rows = self._read(f"SELECT document FROM mended WHERE engine = {ENGINE} AND data = ? ORDER BY rowid", data)
-        with self._faults():
-            return [Mended.from_document(json.loads(document)) for (document,) in rows]
+        parse = lambda row: Mended.from_document(parse_json(row["document"]))  # noqa: E731
+        return self._read("mended", parse, f"engine = {ENGINE} AND data = ?", data)
 
     def add_estimate(self, key: str, data: str, estimate: Estimate) -> None:
+        """Probabilities first: a row without its file would be no estimate."""
+        make_folder(self.estimates_folder)
+        file = self._file(key)
+        crcs = write_together({file: _npy(estimate.probabilities)})[file]
+        self.sound.add(key)
         buffer = io.BytesIO()
-        own: dict[str, Any] = {f"own.{name}": values for name, values in estimate.own.items()}
-        np.savez_compressed(buffer, labels=estimate.labels, probabilities=estimate.probabilities, **own)
-        results = [dataclasses.asdict(result) for result in estimate.results]
-        document = json.dumps({"results": results, "score": estimate.score, "cost": estimate.cost})
-        row = (key, ENGINE, data, estimate.estimator, len(estimate.probabilities), buffer.getvalue(), document)
-        self._write("INSERT OR REPLACE INTO estimates VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
+        np.savez_compressed(buffer, labels=estimate.labels, **{f"own.{name}": values for name, values in estimate.own.items()})  # type: ignore[arg-type]
+        document = {
+            "results": [dataclasses.asdict(result) for result in estimate.results],
+            "score": estimate.score,
+            "cost": estimate.cost,
+            "probabilities": checksum(key, crcs),
+        }
+        row = {"key": key, "engine": ENGINE, "data": data, "estimator": estimate.estimator, "members": len(estimate.probabilities)}
+        row |= {"labels_and_probabilities": buffer.getvalue(), "results": json.dumps(document)}
+        self._write("estimates", row, replace=True)
 
     def has_estimate(self, key: str) -> bool:
-        """Without reading its probabilities."""
-        return bool(self._read("SELECT 1 FROM estimates WHERE key = ?", key))
+        return self.get_estimate(key) is not None
 
     def get_estimate(self, key: str) -> Estimate | None:
-        return next(iter(self._estimates("key = ?", key)), None)
+        return next(iter(self._read("estimates", self._estimate, "key = ?", key)), None)
 
     def estimates(self, data: str) -> list[Estimate]:
         """Every estimate of the data set of that fingerprint, the one stored last at the end."""
-        return self._estimates(f"engine = {ENGINE} AND data = ? ORDER BY rowid", data)
+        return self._read("estimates", self._estimate, f"engine = {ENGINE} AND data = ?", data)
 
-    def _estimates(self, where: str, value: str) -> list[Estimate]:
-        rows = self._read(f"SELECT estimator, labels_and_probabilities, results FROM estimates WHERE {where}", value)
-        found = []
-        for estimator, blob, document in rows:
-            with self._faults(), np.load(io.BytesIO(blob)) as arrays:
-                known = json.loads(document)
-                results = tuple(map(_result, known["results"]))
-                own = {name.removeprefix("own."): arrays[name] for name in arrays.files if name.startswith("own.")}
-                parts = (arrays["probabilities"], arrays["labels"], results, known["score"], own, known["cost"])
-                found.append(Estimate(estimator, *parts))
-        return found
+    def _estimate(self, row: dict[str, Any]) -> Estimate:
+        document = parse_json(row["results"])
+        results = tuple(map(_result, document["results"]))
+        with np.load(io.BytesIO(row["labels_and_probabilities"])) as arrays:
+            known = {name: arrays[name] for name in arrays.files}
+        p = known["probabilities"] if "probabilities" in known else self._probabilities(row["key"], document["probabilities"])
+        own = {name.removeprefix("own."): values for name, values in known.items() if name.startswith("own.")}
+        return Estimate(row["estimator"], p, known["labels"], results, document["score"], own, document["cost"])
+
+    @property
+    def estimates_folder(self) -> Path:
+        return self.path.with_name(self.path.name + ".estimates")
+
+    def _file(self, key: str) -> Path:
+        return self.estimates_folder / f"{key}.npy"
+
+    def _probabilities(self, key: str, wanted: str) -> NDArray[np.float32]:
+        """Mapped into memory, once all of its blocks have been found as they were written."""
+        file = self._file(key)
+        if not file.is_file():
+            raise ValueError(f"{file} is not there")
+        try:
+            if key not in self.sound and checksum(key, file_crcs(file)) != wanted:
+                raise ValueError(f"{file} does not match its checksum")
+            self.sound.add(key)
+            return np.load(file, mmap_mode="r")
+        except OSError as error:
+            raise MachineFault(f"{file} could not be read: {error.strerror}.") from error
+
+
+def _seal(table: str, row: dict[str, Any]) -> str:
+    """The checksum of a row."""
+    values = (row[name] for name in SEALED[table])
+    return checksum(table, *(value if isinstance(value, bytes) else str(value) for value in values))
+
+
+def _npy(p: NDArray[np.float32]) -> Iterator[Bytes]:
+    """(T, N, C) as a .npy file, in pieces."""
+    header, size = io.BytesIO(), max(1, WRITTEN // (4 * p.shape[2]))
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": p.shape})
+    yield header.getvalue()
+    for member in p:
+        for start in range(0, len(member), size):
+            yield np.ascontiguousarray(member[start : start + size], dtype="<f4").data
+
+
+def _known(row: dict[str, Any]) -> Known:
+    return Known(row["fingerprint"], row["name"], tuple(parse_json(row["classes"])), tuple(parse_json(row["counts"])))
+
+
+def _result_of(column: str) -> Any:
+    return lambda row: _result(parse_json(row[column]))
+
+
+def _network(row: dict[str, Any]) -> "tuple[Result, State]":
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        return _result(parse_json(row["result"])), load(row["state"])
+    except SafetensorError as error:
+        raise ValueError(error) from error
 
 
 def _result(document: dict[str, Any]) -> Result:

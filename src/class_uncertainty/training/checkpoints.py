@@ -2,15 +2,18 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from class_uncertainty.errors import MachineFault
-from class_uncertainty.files import make_folder, write_whole
+from class_uncertainty.errors import MachineFault, notice
+from class_uncertainty.files import Bytes, checksum, make_folder, parse_json, write_together
 from class_uncertainty.training.stack import State
+
+SEAL = b"\nchecksum "  # stands behind the tensors, before the checksum of the lane's key and of them
+PARTS = ("state", "momentum", "gathered")
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Started:
 
 
 class Checkpoints:
-    """A folder with a file for each lane, by its key; a file is whole or not there, and one that cannot be read counts as not there."""
+    """A folder with a file for each lane, by its key. A file is whole or not there; one that is damaged is dropped, with a notice."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -35,48 +38,40 @@ class Checkpoints:
     def _file(self, key: str) -> Path:
         return self.folder / f"{key}.safetensors"
 
-    def save(self, key: str, lane: Started) -> None:
-        from safetensors.torch import save
-
-        tensors = {f"state.{name}": value for name, value in lane.state.items()}
-        tensors |= {f"momentum.{name}": value for name, value in lane.momenta.items()}
-        tensors |= {f"gathered.{name}": value for name, value in lane.gathered.items()}
-        about = {"epoch": lane.epoch, "diverged": lane.diverged, "loss": lane.loss, "seconds": lane.seconds}
-        content = save(tensors, {"about": json.dumps(about)})
-        make_folder(self.folder)
-        try:
-            write_whole(self._file(key), content)
-        except MachineFault:
-            if self.folder.is_dir():
-                raise
-            make_folder(self.folder)  # another process has ended and taken the empty folder away
-            write_whole(self._file(key), content)
+    def save(self, lanes: Mapping[str, Started]) -> None:
+        """Lanes by their keys, together: one sync of the folder for all."""
+        for last_try in (False, True):
+            make_folder(self.folder)
+            try:
+                write_together({self._file(key): _sealed(key, lane) for key, lane in lanes.items()})
+                return
+            except MachineFault:  # another process may have ended and taken the empty folder away
+                if last_try or self.folder.is_dir():
+                    raise
 
     def epoch(self, key: str) -> int:
-        """How far a lane is, without its tensors; 0 where there is no file."""
+        """How far a lane is, without its tensors and unverified; 0 where there is no file."""
         try:
             with open(self._file(key), "rb") as file:
                 return int(_about(file.read(8), file.read(2**20))["epoch"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
             return 0
 
     def load(self, key: str) -> Started | None:
-        from safetensors import SafetensorError
-        from safetensors.torch import load
-
+        """None where there is no file, or a damaged one."""
+        file = self._file(key)
         try:
-            content = self._file(key).read_bytes()
-            about = _about(content[:8], content[8:])
-            tensors = load(content)
-            state, momenta, gathered = (
-                {name.removeprefix(part): value for name, value in tensors.items() if name.startswith(part)}
-                for part in ("state.", "momentum.", "gathered.")
-            )
-            return Started(about["epoch"], state, momenta, about["diverged"], about["loss"], about["seconds"], gathered)
-        except (FileNotFoundError, NotADirectoryError, SafetensorError, ValueError, KeyError, TypeError):
+            content = memoryview(file.read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise MachineFault(f"{self._file(key)} could not be read: {error.strerror}.") from error
+            raise MachineFault(f"{file} could not be read: {error.strerror}.") from error
+        tensors, seal = content[: -len(SEAL) - 32], bytes(content[-len(SEAL) - 32 :])
+        if seal == SEAL + checksum(key, tensors).encode():
+            return _started(tensors)
+        notice(f"{file} does not match its checksum: its lane is trained again from the beginning.")
+        self.remove([key])
+        return None
 
     def remove(self, keys: Iterable[str]) -> None:
         """Of lanes that need them no more, and what a kill left of them; the folder too, when it is empty."""
@@ -88,6 +83,28 @@ class Checkpoints:
             os.rmdir(self.folder)
 
 
-def _about(length: bytes, rest: bytes) -> dict[str, Any]:
+def _sealed(key: str, lane: Started) -> Iterator[bytes]:
+    """A safetensors file and its seal, made when they are written."""
+    from safetensors.torch import save
+
+    parts = zip(PARTS, (lane.state, lane.momenta, lane.gathered), strict=True)
+    tensors = {f"{part}.{name}": value for part, values in parts for name, value in values.items()}
+    about = {"epoch": lane.epoch, "diverged": lane.diverged, "loss": lane.loss, "seconds": lane.seconds}
+    content = save(tensors, {"about": json.dumps(about)})
+    yield content
+    yield SEAL + checksum(key, content).encode()
+
+
+def _started(content: memoryview) -> Started:
+    from safetensors.torch import load
+
+    about, tensors = _about(bytes(content[:8]), content[8:]), load(bytes(content))
+    state, momenta, gathered = (
+        {name.removeprefix(f"{part}."): value for name, value in tensors.items() if name.startswith(f"{part}.")} for part in PARTS
+    )
+    return Started(about["epoch"], state, momenta, about["diverged"], about["loss"], about["seconds"], gathered)
+
+
+def _about(length: bytes, rest: Bytes) -> dict[str, Any]:
     """What was noted beside the tensors: a safetensors file starts with the length of its header, and the header."""
-    return json.loads(json.loads(rest[: int.from_bytes(length, "little")])["__metadata__"]["about"])
+    return parse_json(parse_json(bytes(rest[: int.from_bytes(length, "little")]))["__metadata__"]["about"])

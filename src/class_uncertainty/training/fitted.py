@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,11 @@ from torch import Tensor
 
 from class_uncertainty.data import Data
 from class_uncertainty.data.columns import Column
-from class_uncertainty.training.augmenting import augmented, draw
+from class_uncertainty.files import scratch_array
+from class_uncertainty.metrics import Outcomes
+from class_uncertainty.training.augmenting import Drawn, augmented, draw
 from class_uncertainty.training.engine import dropped, precision, settle
+from class_uncertainty.training.folds import held_out
 from class_uncertainty.training.networks import NETWORKS, WIDEST, Classifier, Standardise
 from class_uncertainty.training.recipe import Lane, Recipe, Result
 from class_uncertainty.training.stack import Stack, State, stacked
@@ -20,6 +24,9 @@ from class_uncertainty.training.stages import staged
 from class_uncertainty.training.streams import stream
 
 SCORING = 2**40  # the epoch of streams that no training draws from
+BATCH = 256  # examples that are asked about at once
+
+Batches = Iterator[tuple[slice, NDArray[np.float32]]]  # places among the examples, and what is said of them
 
 
 def width_of(network: str, device: str) -> int:
@@ -41,6 +48,10 @@ def standardising(train: Data) -> Standardise:
     return Standardise(*(torch.tensor(part, dtype=torch.float32).view(shape) for part in (mean, deviation)))
 
 
+def _softmax(z: NDArray[np.float32]) -> NDArray[np.float32]:
+    return torch.from_numpy(z).softmax(dim=-1).numpy()
+
+
 @dataclass(eq=False)
 class Fit:
     """Trained lanes: their results, their probabilities on any data, and each as a plain network."""
@@ -53,10 +64,11 @@ class Fit:
     standardise: Standardise
     states: list[State] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
-    unseen: list[NDArray[np.float32] | None] = field(default_factory=list)  # (n, C) of a lane's own fold, where no test split was given
+    unseen: list[Outcomes | None] = field(default_factory=list)  # of a lane's own fold, where no test split was given
     gathered: list[State] = field(default_factory=list)  # what the lanes gathered (Lane.gather)
     keys: list[str] = field(default_factory=list)  # what each lane's result depends on, as one word
     encoding: tuple[Column, ...] | None = None  # of the table that features come from
+    scratch: Path | None = None  # where arrays go that are too large for memory; the system's temporary folder if None
 
     def take(self, places: Sequence[int]) -> "Fit":
         """Some of the lanes."""
@@ -71,77 +83,93 @@ class Fit:
 
     def probabilities(self, data: Data, views: int = 0) -> NDArray[np.float32]:
         """(lanes, N, C); with `views` the mean over so many random crops and flips by the recipe, the same for every lane."""
-        return self._over_stacks(lambda stack, group: self.probabilities_of(stack, group, data, views))
+        return self._filled(data, lambda stack, group: self.batches(stack, group, data, views))
 
     def logits(self, data: Data) -> NDArray[np.float32]:
         """(lanes, N, C), scaled: their softmax are the probabilities. Of a DUQ head the logarithms of its kernels."""
-        inputs = as_tensor(data.inputs).to(self.device)
-        return self._over_stacks(lambda stack, group: torch.cat(list(self._batches(stack.eval(), group, inputs)), dim=1).numpy())
+        return self._filled(data, lambda stack, group: self._logits(stack, group, as_tensor(data.inputs).to(self.device)))
+
+    def out_of_fold(self, data: Data, views: int = 0) -> NDArray[np.float32]:
+        """(N, C): of each training example the probabilities by the lane that left it out."""
+        p = scratch_array((len(data), len(self.classes)), self.scratch)
+        held = [np.isin(np.arange(len(data)), held_out(data, lane.fold)) if lane.fold else None for lane in self.lanes]
+        for places, group, stack in self._stacks():
+            for rows, batch in self.batches(stack, group, data, views):
+                for place, mine in zip(places, batch, strict=True):
+                    if (left_out := held[place]) is not None:
+                        p[rows][left_out[rows]] = mine[left_out[rows]]
+        return p
 
     def dropped_out(self, data: Data, passes: int) -> NDArray[np.float32]:
         """(lanes * passes, N, C): each lane's probabilities with other features left out in every pass, by the lane's own share."""
-        inputs = as_tensor(data.inputs).to(self.device)
-        return self._over_stacks(lambda stack, group: self._passes(stack.eval(), group, inputs, passes)).reshape(
-            -1, len(data), len(self.classes)
-        )
+        return self._filled(data, lambda stack, group: self._passes(stack, group, as_tensor(data.inputs).to(self.device), passes), passes)
 
-    @torch.no_grad()
-    def _over_stacks(self, of: Callable[[Stack, list[Lane]], NDArray[np.float32]]) -> NDArray[np.float32]:
-        """What `of` says of each lane, (lanes, ...)."""
-        width, parts = width_of(self.recipe.network, self.device), dict[int, NDArray[np.float32]]()
+    def _filled(self, data: Data, of: Callable[[Stack, list[Lane]], Batches], passes: int = 1) -> NDArray[np.float32]:
+        """(lanes * passes, N, C), of what `of` says of one batch after the other."""
+        whole = scratch_array((len(self.lanes), passes, len(data), len(self.classes)), self.scratch)
+        for places, group, stack in self._stacks():
+            for rows, batch in of(stack, group):
+                whole[places, :, rows] = batch.reshape(len(places), passes, -1, len(self.classes))
+        return whole.reshape(-1, len(data), len(self.classes))
+
+    def _stacks(self) -> Iterator[tuple[list[int], list[Lane], Stack]]:
+        """All lanes as stacks: (places, lanes, stack)."""
+        width = width_of(self.recipe.network, self.device)
         lanes = [staged(lane, self.recipe, len(lane.value.then)) for lane in self.lanes]
         for rbf in (False, True):
             alike = [i for i, lane in enumerate(lanes) if (lane.value.head == "rbf") is rbf]
             for some in (alike[start : start + width] for start in range(0, len(alike), width)):
                 group, states = [lanes[i] for i in some], [self.states[i] for i in some]
                 stack = stacked(self.recipe, self.shape, self.classes, self.padded(group), self.padded(states))
-                parts |= dict(zip(some, of(settle(stack, self.recipe.network, self.device), group), strict=True))
-        return np.stack([parts[i] for i in range(len(lanes))])
+                yield some, group, settle(stack, self.recipe.network, self.device)
 
-    @torch.no_grad()
-    def probabilities_of(self, stack: Stack, group: Sequence[Lane], data: Data, views: int = 0) -> NDArray[np.float32]:
-        """(len(group), N, C) of the first lanes of a stack."""
-        stack.eval()
+    def batches(self, stack: Stack, group: Sequence[Lane], data: Data, views: int = 0) -> Batches:
+        """Probabilities (len(group), B, C) of the first lanes of a stack, one batch after the other."""
         inputs = as_tensor(data.inputs).to(self.device)
         if not views:
-            return self._softmax(stack, group, inputs)
-        return sum(self._softmax(stack, group, self._view(inputs, view)) for view in range(views)) / np.float32(views)  # type: ignore[return-value]
+            for rows, z in self._logits(stack, group, inputs):
+                yield rows, _softmax(z)
+            return
+        drawn = [draw(view, SCORING, len(inputs), self.recipe) for view in range(views)]
+        shown = [self._logits(stack, group, inputs, view) for view in drawn]
+        for batches in zip(*shown, strict=True):
+            yield batches[0][0], sum(_softmax(z) for _, z in batches) / np.float32(views)  # type: ignore[misc]
 
-    def _view(self, inputs: Tensor, view: int) -> Tensor:
-        drawn = {name: torch.from_numpy(part).to(self.device) for name, part in draw(view, SCORING, len(inputs), self.recipe).items()}
-        return augmented(inputs, drawn, self.recipe)
+    def _logits(self, stack: Stack, group: Sequence[Lane], inputs: Tensor, drawn: Drawn | None = None) -> Batches:
+        """(len(group), B, C), on the host."""
+        for rows, features in self._features(stack, inputs, drawn):
+            yield rows, self._head(stack, group, features).numpy()
 
-    def _softmax(self, stack: Stack, group: Sequence[Lane], inputs: Tensor) -> NDArray[np.float32]:
-        return torch.cat([z.softmax(dim=-1) for z in self._batches(stack, group, inputs)], dim=1).numpy()
-
-    def _batches(self, stack: Stack, group: Sequence[Lane], inputs: Tensor) -> Iterator[Tensor]:
-        """Logits (len(group), B, C) of one batch after the other, on the host."""
-        for features in self._features(stack, inputs):
-            yield self._head(stack, group, features)
-
-    def _features(self, stack: Stack, inputs: Tensor) -> Iterator[Tensor]:
-        for batch in inputs.split(256):
+    @torch.no_grad()
+    def _features(self, stack: Stack, inputs: Tensor, drawn: Drawn | None = None) -> Iterator[tuple[slice, Tensor]]:
+        """Of one batch after the other; with `drawn` of the images cropped and mirrored."""
+        stack.eval()
+        for start in range(0, len(inputs), BATCH):
+            rows = slice(start, min(start + BATCH, len(inputs)))
+            batch = inputs[rows]
+            if drawn is not None:
+                batch = augmented(batch, {name: torch.from_numpy(part[rows]).to(self.device) for name, part in drawn.items()}, self.recipe)
             x = self.standardise(batch).repeat(1, stack.lanes, *[1] * (batch.ndim - 2))
             with precision(stack):
                 features = stack.body(x)
-            yield features
+            yield rows, features
 
+    @torch.no_grad()
     def _head(self, stack: Stack, group: Sequence[Lane], features: Tensor) -> Tensor:
         scale = torch.tensor([lane.value.scale for lane in group], device=self.device).view(-1, 1, 1)
         with precision(stack):
             z = stack.head(features)
         return (scale * z.float()[: len(group)]).cpu()
 
-    def _passes(self, stack: Stack, group: Sequence[Lane], inputs: Tensor, passes: int) -> NDArray[np.float32]:
-        """(len(group), passes, N, C)."""
+    def _passes(self, stack: Stack, group: Sequence[Lane], inputs: Tensor, passes: int) -> Batches:
+        """(len(group), passes, B, C)."""
         share = torch.tensor([lane.value.dropout for lane in self.padded(list(group))], device=self.device).view(1, -1, 1)
-        streams, parts = [stream(lane.seed, "dropout", SCORING) for lane in self.padded(list(group))], []
-        for features in self._features(stack, inputs):
+        streams = [stream(lane.seed, "dropout", SCORING) for lane in self.padded(list(group))]
+        for rows, features in self._features(stack, inputs):
             size = (len(features), features.shape[1] // stack.lanes)
             drawn = (np.stack([rng.random(size, dtype=np.float32) for rng in streams]) for _ in range(passes))
             each = [dropped(features, torch.from_numpy(kept).to(self.device), share) for kept in drawn]
-            parts.append(torch.stack([self._head(stack, group, some).softmax(dim=-1) for some in each], dim=1))
-        return torch.cat(parts, dim=2).numpy()
+            yield rows, torch.stack([self._head(stack, group, some).softmax(dim=-1) for some in each], dim=1).numpy()
 
     def module(self, i: int) -> Classifier:
         """Lane i as a plain network in evaluation mode: raw inputs in, logits out."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data import Data, stratified
-from class_uncertainty.metrics import evaluate
+from class_uncertainty.metrics import Outcomes, score
 from class_uncertainty.training.recipe import Lane, Result
 
 FOLDS = 5
@@ -23,24 +23,16 @@ def held_out(data: Data, fold: tuple[int, int]) -> NDArray[np.int64]:
     return np.flatnonzero(stratified(data.labels, fold[1]) == fold[0])
 
 
-def joined(train: Data, folds: Sequence[tuple[int, int] | None], unseen: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-    """(N, C) of what each fold's network said of the examples that it never saw, (n, C) each."""
-    probabilities = np.empty((len(train), len(train.classes)), dtype=np.float32)
-    for fold, p in zip(folds, unseen, strict=True):
-        assert fold is not None
-        probabilities[held_out(train, fold)] = p
-    return probabilities
-
-
-def pooled(train: Data, results: Sequence[Result], unseen: Sequence[NDArray[np.float32]]) -> Result:
-    """One result of a lane's FOLDS results and of the probabilities (n, C) that each network gave to what it never saw."""
-    probabilities = joined(train, [result.fold for result in results], unseen)
+def pooled(train: Data, results: Sequence[Result], unseen: Sequence[Outcomes]) -> Result:
+    """One result of a lane's FOLDS results and of each network's outcomes on what it never saw, in the order of the examples."""
+    places = np.concatenate([held_out(train, result.fold) for result in results if result.fold])
+    outcomes = Outcomes.joined(unseen).take(np.argsort(places))
     diverged = min((result.diverged for result in results if result.diverged is not None), default=None)
     return replace(
         results[0],
         fold=None,
         folds=len(results),
-        scores=evaluate(probabilities, train.labels, train.counts) if diverged is None else None,
+        scores=score(outcomes, train.counts) if diverged is None else None,
         diverged=diverged,
         loss=float(np.mean([result.loss for result in results])),
         seconds=sum(result.seconds for result in results),

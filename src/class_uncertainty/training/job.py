@@ -19,7 +19,7 @@ from class_uncertainty.errors import Unfinished
 from class_uncertainty.files import write_whole
 from class_uncertainty.measures import Stats, digest
 from class_uncertainty.methods import Plan, plan
-from class_uncertainty.metrics import evaluate
+from class_uncertainty.metrics import Outcomes, score
 from class_uncertainty.training.augmenting import Drawn, draw
 from class_uncertainty.training.cam import filled_up, generated
 from class_uncertainty.training.checkpoints import Checkpoints, Started
@@ -50,7 +50,6 @@ class Epoch:
 
 
 Progress = Callable[[Epoch], object]
-Unseen = NDArray[np.float32] | None  # (n, C) probabilities of the training examples in the fold that a lane left out
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class End:
     place: int  # among the lanes of fit()
     lane: Started
     result: Result | None
-    unseen: Unseen = None
+    unseen: Outcomes | None = None  # on the training examples in the fold that the lane left out
 
 
 Done = Callable[[End], None]  # told of each lane as its stack ends, whichever ends first
@@ -113,22 +112,34 @@ class Job:
         stack, ends = self._train(places, started)
         group = [self.lane(place) for place in places]
         began = time.perf_counter()
-        finite = [all(value.isfinite().all() for value in end.state.values()) for end in ends]
-        some = self.train if any(lane.fold for lane in group) else self.train.take(np.arange(min(len(self.train), 64)))
-        test = self.test if any(map(self.is_last, places)) else None
-        judged = self.fitted.probabilities_of(stack, group, test or some)  # a last step can be one too many
+        finite, outcomes = self._judged(stack, group, judges=any(map(self.is_last, places)))
         last = self.leg.before + self.leg.recipe.epochs - 1
         seconds = (time.perf_counter() - began) / len(group)
         found = []
-        for place, end, fine, p in zip(places, ends, finite, judged, strict=True):
-            diverged = end.diverged if end.diverged is not None or (fine and np.isfinite(p).all()) else last
+        for place, end, fine, judged in zip(places, ends, finite, outcomes, strict=True):
+            fine = fine and all(value.isfinite().all() for value in end.state.values())
+            diverged = end.diverged if end.diverged is not None or fine else last  # a last step can be one too many
             end = replace(end, diverged=diverged, seconds=end.seconds + seconds, momenta={})
-            fold = self.fitted.lanes[place].fold
-            unseen = p[held_out(self.train, fold)] if fold and self.test is None else None
-            found.append(End(place, end, self._result(place, end, p) if self.is_last(place) else None, unseen))
+            result = self._result(place, end, judged) if self.is_last(place) else None
+            found.append(End(place, end, result, judged if self.test is None else None))
         return found
 
-    def _result(self, place: int, end: Started, judged: NDArray[np.float32]) -> Result:
+    def _judged(self, stack: Stack, group: list[Lane], judges: bool) -> tuple[list[bool], list[Outcomes | None]]:
+        """Whether each lane's probabilities are finite, and its outcomes on the test split or, without one, on its own fold."""
+        test = self.test if judges else None
+        folds = [np.isin(np.arange(len(self.train)), held_out(self.train, lane.fold)) if lane.fold else None for lane in group]
+        some = self.train if any(lane.fold for lane in group) else self.train.take(np.arange(min(len(self.train), 64)))
+        finite, parts = [True] * len(group), [list[Outcomes]() for _ in group]
+        for rows, batch in self.fitted.batches(stack, group, test or some):
+            for i, p in enumerate(batch):
+                finite[i] = finite[i] and bool(np.isfinite(p).all())
+                if test:
+                    parts[i].append(Outcomes.of(p, test.labels[rows]))
+                elif self.test is None and (held := folds[i]) is not None:
+                    parts[i].append(Outcomes.of(p[held[rows]], self.train.labels[rows][held[rows]]))
+        return finite, [Outcomes.joined(outcomes) if outcomes else None for outcomes in parts]
+
+    def _result(self, place: int, end: Started, judged: Outcomes | None) -> Result:
         lane, recipe = self.fitted.lanes[place], self.fitted.recipe
         uncertainty = self.stats.uncertainty if self.stats and lane.value.uses_uncertainty else None
         return Result(
@@ -136,7 +147,7 @@ class Job:
             seed=lane.seed,
             lr=lane.rate(recipe),
             fold=lane.fold,
-            scores=evaluate(judged, self.test.labels, self.train.counts) if self.test and end.diverged is None else None,
+            scores=score(judged, self.train.counts) if self.test and judged and end.diverged is None else None,
             diverged=end.diverged,
             loss=end.loss,
             seconds=end.seconds,
@@ -216,8 +227,7 @@ class Job:
                 self.progress(Epoch(own, at, self.leg.total, loss, error, rate, seconds, speed))
             late = time.monotonic() >= self.deadline
             if self.kept and (late or (epoch + 1) % self.every == 0 or epoch + 1 == recipe.epochs):
-                for place, lane in zip(places, now(epoch + 1, losses), strict=True):
-                    self.kept.save(self.key(place), lane)
+                self.kept.save(dict(zip(map(self.key, places), now(epoch + 1, losses), strict=True)))
             if late and (epoch + 1 < recipe.epochs or not all(map(self.is_last, places))):
                 raise Unfinished
         return stack, now(recipe.epochs, losses)
@@ -225,11 +235,13 @@ class Job:
     def _take_snapshots(self, stack: Stack, lanes: list[Lane], epoch: int, snapshots: list[State]) -> None:
         """The training examples' probabilities, of lanes that want them and are at the end of a cycle."""
         ends = [self.leg.recipe.cycle_ends(lane.value.cycles) if lane.gather == "snapshots" else [] for lane in lanes]
-        if any(epoch + 1 in each for each in ends):
-            p = torch.from_numpy(self.fitted.probabilities_of(stack, lanes, self.train))
-            for i, each in enumerate(ends):
-                if epoch + 1 in each:
-                    snapshots[i][f"p{each.index(epoch + 1)}"] = p[i].clone()
+        due = [i for i, cycles in enumerate(ends) if epoch + 1 in cycles]
+        if due:
+            for i in due:
+                snapshots[i][f"p{ends[i].index(epoch + 1)}"] = torch.empty(len(self.train), len(self.fitted.classes))
+            for rows, batch in self.fitted.batches(stack, lanes, self.train):
+                for i in due:
+                    snapshots[i][f"p{ends[i].index(epoch + 1)}"][rows] = torch.from_numpy(batch[i])
 
     def _begin(self, place: int) -> Started:
         """A lane as the stage before has left it, with a new head where this stage wants one."""

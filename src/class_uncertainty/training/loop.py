@@ -18,7 +18,7 @@ from class_uncertainty.measures import Stats
 from class_uncertainty.training.checkpoints import Checkpoints, Started
 from class_uncertainty.training.engine import Examples
 from class_uncertainty.training.fitted import Fit, as_tensor, standardising, width_of
-from class_uncertainty.training.job import Done, End, Epoch, Job, Progress, Unseen
+from class_uncertainty.training.job import Done, End, Epoch, Job, Progress
 from class_uncertainty.training.networks import NETWORKS
 from class_uncertainty.training.recipe import Lane, Recipe, default_recipe, is_whole
 from class_uncertainty.training.stages import Leg, form, legs
@@ -85,7 +85,16 @@ def fit(
     kept = Checkpoints(checkpoints) if isinstance(checkpoints, str | Path) else checkpoints
     labels = torch.from_numpy(train.labels).to(device)
     first = Job(
-        fitted=Fit(recipe, train.shape, train.classes, list(lanes), device, standardise, encoding=train.encoding),
+        fitted=Fit(
+            recipe,
+            train.shape,
+            train.classes,
+            list(lanes),
+            device,
+            standardise,
+            encoding=train.encoding,
+            scratch=kept.folder.parent if kept else None,
+        ),
         leg=Leg(recipe),
         train=train,
         examples=Examples(as_tensor(train.inputs).to(device), labels, standardise, torch.from_numpy(train.counts[None]).to(device)),
@@ -254,4 +263,4 @@ def _check(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | No
             raise InputError(f"method {lane.name!r} pastes parts of images, and the data are features.")
 
 
-__all__ = ["Done", "End", "Epoch", "Progress", "Unseen", "default_device", "fit"]
+__all__ = ["Done", "End", "Epoch", "Progress", "default_device", "fit"]
