@@ -119,6 +119,22 @@ def test_a_caller_may_keep_the_checkpoints_of_lanes_that_have_ended(digits, tmp_
     assert told == []
 
 
+def test_a_damaged_checkpoint_costs_time_and_nothing_else(digits, stats, whole, tmp_path, notices):
+    """A bit in the middle of every file, where the weights are: told of, trained again, and the same bits as without."""
+    kept = Checkpoints(tmp_path / "running")
+    options = {"recipe": RECIPE, "stats": stats, "test": digits.test, "device": "cpu", "checkpoints": kept, "every": 1}
+    with pytest.raises(cu.Unfinished):
+        cu.fit(digits.train, LANES, **options, budget=1e-9)
+    files = list(kept.folder.iterdir())
+    for file in files:
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 16
+        file.write_bytes(content)
+    same(cu.fit(digits.train, LANES, **options), whole)
+    assert files
+    assert len(notices) == len(files)
+
+
 def test_a_budget_without_checkpoints_loses_only_what_runs(digits):
     told = []
     with pytest.raises(cu.Unfinished, match="with 0 of 1 lanes trained"):

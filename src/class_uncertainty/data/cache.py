@@ -73,14 +73,17 @@ def _open(place: Path) -> Data | None:
     """None where nothing is there, or a block of it is not as it was written."""
     try:
         about = parse_json((place / "about.json").read_bytes())
-        if about.pop("checksum") != _seal(place, about):
-            return None
-        if any(checksum(file_crcs(place / name)) != about[name] for name in ARRAYS):
+        if about.pop("checksum") != _seal(place, about) or not _sound(place, about):
             return None
         inputs = np.load(place / "inputs.npy", mmap_mode="c")  # "c": torch wants an array that it might write into; the file stays as it is
         return Data(inputs, np.load(place / "labels.npy"), about["classes"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
+
+
+def _sound(place: Path, about: dict[str, Any]) -> bool:
+    """Whether every block of the arrays is as it was written."""
+    return all(checksum(file_crcs(place / name)) == about[name] for name in ARRAYS)
 
 
 def _seal(place: Path, about: dict[str, Any]) -> str:
