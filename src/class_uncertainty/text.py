@@ -30,6 +30,17 @@ def printable(name: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def tell(sentence: object, start: str = "") -> None:
+    """One line to whoever typed the command, on stderr."""
+    print(f"{start}cu: {printable(sentence)}", file=sys.stderr)
+
+
+def reason(error: BaseException) -> str:
+    """The first line of what an error says, to stand inside a sentence; its kind where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return printable(lines[0] if lines else type(error).__name__).rstrip(".: ")
+
+
 def seconds(duration: str | None) -> float | None:
     """Of '1h30m', '25m', '90s' or '90'."""
     if duration is None:
