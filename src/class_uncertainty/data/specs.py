@@ -91,6 +91,8 @@ class Source:
 
 
 def parse(spec: str, sources: Mapping[str, Source], root: str | Path | None, seed: int, progress: Progress | None = None) -> Spec:
+    if spec != (shown := spec.encode(errors="backslashreplace").decode()):
+        raise InputError(f"{shown!r} is not text in UTF-8, and results are kept under that name: rename it.")
     head, options = _split(spec)
     name, _, argument = head.partition(":")
     if name not in sources:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data import Data
+from class_uncertainty.data.arrays import opened
 from class_uncertainty.errors import InputError, MachineFault
 from class_uncertainty.estimation.core import Estimator, Scored
 from class_uncertainty.measures.scores import check_probabilities
@@ -35,8 +36,8 @@ def load(path: str | Path, pick: Callable[[Any], T], advice: str = "give a .npy 
     if Path(path).is_dir():
         raise InputError(f"{path} is a folder: give a .npy or .npz file.")
     try:
-        with open(path, "rb") as file:
-            return pick(np.load(file, allow_pickle=False))
+        with opened(Path(path)) as loaded:
+            return pick(loaded)
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: {advice}.") from None
     except OSError as error:
