@@ -45,7 +45,7 @@ def seconds(duration: str | None) -> float | None:
     """Of '1h30m', '25m', '90s' or '90'."""
     if duration is None:
         return None
-    found = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", duration.strip(), re.ASCII)
+    found = re.fullmatch(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", duration.strip(), re.ASCII)
     whole = sum(int(part or 0) * unit for part, unit in zip(found.groups(), (3600, 60, 1), strict=True)) if found else 0
     if not 0 < whole < 10**9:
         raise InputError(f"budget is {duration!r}: it must be more than 0, in hours, minutes or seconds, as in 1h30m, 25m or 90s.")

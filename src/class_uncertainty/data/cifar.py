@@ -170,7 +170,7 @@ class _Harmless(pickle._Unpickler):
         }
         key = ("multiarray" if module in ("numpy.core.multiarray", "numpy._core.multiarray") else module, name)
         if key not in builders:
-            raise InputError(f"is a pickle that asks for {module}.{name}: only arrays, lists, dicts, bytes and strings are read.")
+            raise InputError(f"is a pickle that asks for {f'{module}.{name}'!r}: only arrays, lists, dicts, bytes and strings are read.")
         return builders[key]
 
 

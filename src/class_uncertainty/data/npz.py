@@ -56,6 +56,8 @@ def _data(path: Path, x: str, y: str, arrays: dict[str, NDArray]) -> Data:
         raise InputError(f"{path}: {y} holds text that is not UTF-8 ({error.reason} in {error.object!r}).") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+    except (ValueError, SystemError) as error:  # numbers in the place of characters
+        raise InputError(f"{path}: {y} holds text that is not Unicode ({reason(error)}).") from None
 
 
 def channels_first(x: str, inputs: NDArray) -> NDArray:

@@ -70,7 +70,9 @@ def _open(file: Path) -> Any:
     try:
         check_regular(file)
         return pyarrow.parquet.ParquetFile(file)
-    except (pyarrow.ArrowException, OSError) as error:
+    except InputError:
+        raise
+    except Exception as error:  # a damaged file raises nearly anything
         raise InputError(f"{file} cannot be read as Parquet: {reason(error)}.") from error
 
 

@@ -33,7 +33,7 @@ def read_index(file: Path) -> tuple[list[str], list[int], dict[int, str]]:
     labels: list[int] = []
     names: dict[int, str] = {}
     for number, (path, _, text) in enumerate(found, start=1):
-        if not path or not (text.isascii() and text.isdigit()) or int(text) >= CLASSES:
+        if not path or not (text.isascii() and text.isdigit() and len(text) < 10) or int(text) >= CLASSES:
             raise InputError(f"{file}, line {number}, must be a path, a blank and a label from 0 to {CLASSES - 1}.")
         pure = PurePosixPath(path)
         if pure.is_absolute() or ".." in pure.parts or not pure.parts:

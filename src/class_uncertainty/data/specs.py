@@ -51,7 +51,7 @@ class Spec:
         if option not in self.options:
             return None
         text = self.options[option]
-        if not text.isascii() or not text.isdigit() or not lowest <= int(text) <= highest:
+        if not text.isascii() or not text.isdigit() or len(text) > 18 or not lowest <= int(text) <= highest:
             raise InputError(f"option {option!r} is {text!r}: it must be a whole number from {lowest} to {highest}.")
         return int(text)
 
