@@ -96,7 +96,7 @@ def test_a_reader_that_breaks_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         raise InputError("two\nlines.")
     with pytest.raises(AssertionError), held():
         raise InputError("no full stop")
-    with pytest.raises(UserWarning), held():
+    with pytest.raises(AssertionError), held():
         warnings.warn("odd", stacklevel=1)
     with pytest.raises(Late), held():
         time.sleep(5)
