@@ -1,5 +1,6 @@
 """`python -m fuzz [TARGET ...]` in tests/: cases until Ctrl-C, or for FUZZ_SECONDS; `python -m fuzz TARGET=CASE` does one again."""
 
+import faulthandler
 import os
 import sys
 import tempfile
@@ -21,6 +22,7 @@ def main() -> int:
     for name in chosen:
         files_of(name)
     limit_memory()
+    faulthandler.enable()
     with tempfile.TemporaryDirectory() as folder:
         if case:
             print(f"{names}: {'read' if try_one(names, int(case), Path(folder) / 'case') else 'refused'}")
@@ -30,6 +32,7 @@ def main() -> int:
 
 def fuzz(names: list[str], place: Path, seconds: float) -> int:
     """The targets in turn, with new cases each time; how many cases failed."""
+    print(f"after a crash, {place.parent}/last names the case", file=sys.stderr)
     ends, start = time.monotonic() + seconds, int(os.environ.get("FUZZ_START", time.time()))
     outcomes: Counter[tuple[str, str]] = Counter()
     try:
@@ -37,6 +40,7 @@ def fuzz(names: list[str], place: Path, seconds: float) -> int:
             for name in names:
                 if time.monotonic() > ends:
                     raise KeyboardInterrupt
+                (place.parent / "last").write_text(f"{name}={case}")
                 try:
                     outcomes[name, "read" if try_one(name, case, place) else "refused"] += 1
                 except KeyboardInterrupt:

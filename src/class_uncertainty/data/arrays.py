@@ -2,6 +2,7 @@
 
 import math
 import os
+import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +25,8 @@ HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 def opened(path: Path) -> Iterator[NDArray | NpzFile]:
     """What np.load gives, which unpickles nothing here. Nothing is allocated that the file is too small to hold: that is a ValueError."""
     check_regular(path)
-    with open(path, "rb") as file:  # NumPy would leave a broken file open
+    with open(path, "rb") as file, warnings.catch_warnings():  # NumPy would leave a broken file open
+        warnings.simplefilter("ignore")  # of how a header is written, which NumPy reads all the same
         try:
             _check_claims(file, os.fstat(file.fileno()).st_size)
         except Exception as error:  # a header is a Python expression, and a damaged one raises nearly anything
