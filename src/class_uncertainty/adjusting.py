@@ -103,6 +103,7 @@ def adjust(
     """
     from class_uncertainty.remedies.adjust import Adjustment
     from class_uncertainty.remedies.predictions import read_predictions
+    from class_uncertainty.reporting import terminal
 
     target = out or predictions.parent / f"{predictions.stem}-adjusted.npz"
     _check_places(predictions, unseen, target, [counts, prior])
@@ -127,11 +128,11 @@ def adjust(
         around = " with a bias of each class's own around it" if own else " (no bias of a class's own helped)"
     if other and other.labels is not None and (absent := sorted(set(range(len(known))) - set(other.labels.tolist()))):
         some = ", ".join(map(str, absent[:5])) + (" and more" if len(absent) > 5 else "")
-        _say(f"Without unseen examples, and so without a say in what is chosen: class {some}.")
+        terminal.say(f"Without unseen examples, and so without a say in what is chosen: class {some}.")
     if sides and judged is other:
-        _say("The predictions have no labels. Of the unseen examples, which it was chosen on:")
+        terminal.say("The predictions have no labels. Of the unseen examples, which it was chosen on:")
     _print_text(sides, f"τ {found.tau:g}{around}{seen}, for {PRIORS.get(prior, f'classes of the prior {prior}')}.", prior)
-    _say(f"{changed} of {len(adjusted)} predictions changed class.\nwrote {target}")
+    terminal.say(f"{changed} of {len(adjusted)} predictions changed class.", f"wrote {target}")
 
 
 def _check_places(predictions: Path, unseen: Path | None, target: Path, others: Sequence[str | None]) -> None:
@@ -231,11 +232,5 @@ def _print_text(sides: "dict[str, Judged]", sentence: str, prior: str) -> None:
         rows = [(name, *(f"{getattr(one, SHOWN[column][0]):.{SHOWN[column][1]}f}" for column in columns)) for name, one in sides.items()]
         terminal.print_fitting(("", *columns), rows, drop=("worst 10th", "top-1", "NLL"))
         under = f" {UNDER.capitalize()}: the error with the classes that frequent, which τ is chosen by." if UNDER in columns else ""
-        _say(f"Error: mean of the class errors in percent. NLL, ECE: with the classes as frequent as the adjustment is for.{under}")
-    _say(sentence)
-
-
-def _say(text: str) -> None:
-    from class_uncertainty.reporting import terminal
-
-    terminal.console().print(text, markup=False)
+        terminal.say(f"Error: mean of the class errors in percent. NLL, ECE: with the classes as frequent as the adjustment is for.{under}")
+    terminal.say(sentence)

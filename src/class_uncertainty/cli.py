@@ -1,6 +1,7 @@
 """The command line: `cu`. A thin shell over the package; torch and the like are imported when a command needs them."""
 
 import logging
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -34,7 +35,7 @@ from class_uncertainty.options import (
     read_seeds,
     split,
 )
-from class_uncertainty.text import encode_plainly, printable, seconds
+from class_uncertainty.text import encode_plainly, reason, seconds, tell
 
 if TYPE_CHECKING:
     from class_uncertainty.training import Lane
@@ -54,7 +55,7 @@ def _version(asked: bool) -> None:
     if asked:
         from class_uncertainty import __version__
 
-        print(__version__)
+        typer.echo(__version__)
         raise typer.Exit
 
 
@@ -84,15 +85,16 @@ def demo(
         now.say("How under-represented is each, by its count (μ^C) and by what five networks are unsure of (μ^U)?")
         found = now.measure(dataset, recipe, Asked())
         document: dict[str, Any] = {"measure": now.show_measure(dataset, found)}
-        now.say("\nThe same network trained by ten methods, three seeds each:")
+        now.say("", "The same network trained by ten methods, three seeds each:")
         document["compare"] = now.show_comparison(dataset, now.compare(dataset, recipe, found, _lanes(DEMO, "3", None)), found)
         now.say(
-            "\nMended: what five naive networks say together, adjusted for the counts, taught to one network. What was wrong, what changed:"
+            "",
+            "Mended: what five naive networks say together, adjusted for the counts, taught to one network. What was wrong, what changed:",
         )
         mended, document["fix"], _ = now.fix(dataset, recipe, 5, 3, None, None)
         now.show_fix(mended)
         document["report"] = str(now.report(None, folder / "report.html")[0])
-        now.say(f"\nThe report, to open in a browser: {document['report']}")
+        now.say("", f"The report, to open in a browser: {document['report']}")
         now.say("Next, on your own data: cu measure --help, cu compare --help, cu fix --help.")
         now.answer(document)
 
@@ -232,7 +234,7 @@ def train(
         found = now.measure(dataset, chosen, asked, score) if lane.value.uses_uncertainty else None
         result, files = now.train(dataset, chosen, found, lane, save)
         now.show_comparison(dataset, [result], found)
-        now.say("\n".join(f"wrote {file}" for file in files) or "The network is not kept: --save PATH would write it.")
+        now.say(*(f"wrote {file}" for file in files) if files else ("The network is not kept: --save PATH would write it.",))
         now.answer({"result": asdict(result), "files": [str(file) for file in files]})
 
 
@@ -250,7 +252,7 @@ def report(
 
     with session(store, as_json, root, create=False) as now:
         files = now.report(data, out, figures)
-        now.say("\n".join(f"wrote {file}" for file in files))
+        now.say(*(f"wrote {file}" for file in files))
         now.answer({"files": [str(file) for file in files]})
 
 
@@ -274,7 +276,7 @@ class _Notices(logging.Handler):
     """What the package tells of, a line each on stderr as it is when they are told: a live table may have taken its place."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(f"cu: {printable(record.getMessage())}", file=sys.stderr)
+        tell(record.getMessage())
 
 
 def main() -> None:
@@ -285,18 +287,21 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        print(f"cu: {printable(error)}", file=sys.stderr)
+        tell(error)
         sys.exit(2)
     except MachineFault as error:
-        print(f"cu: {printable(error)}", file=sys.stderr)
+        tell(error)
         sys.exit(1)
     except OSError as error:
-        print(f"cu: {error.filename or 'output'}: {error.strerror}.", file=sys.stderr)
+        tell(f"{'output' if error.filename is None else os.fsdecode(error.filename)}: {error.strerror or reason(error)}.")
         sys.exit(1)
+    except UnicodeEncodeError as error:
+        tell(f"{error.object!r} is not text that can be written as {error.encoding}: give it another name.")
+        sys.exit(2)
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and "alloc" not in str(error) and "out of memory" not in str(error):
             raise
-        print("cu: the machine has too little memory for this.", file=sys.stderr)
+        tell("the machine has too little memory for this.")
         sys.exit(1)
 
 

@@ -38,12 +38,13 @@ def remedies(as_json: JSON = False) -> None:
     **cb\\*5** is one too: five networks of a method together. 'cu fix' does it all, with distil.
     """
     from class_uncertainty.remedies.table import REMEDIES
+    from class_uncertainty.reporting import terminal
 
     rows = [(name, f"{row.trainings(5):.3g}", row.about) for name, row in REMEDIES.items()]
     documents = [{"name": name, "about": row.about, "cost": row.trainings(5), "adjusts": row.adjusts} for name, row in REMEDIES.items()]
     _list(("remedy", "cost", "what it is"), rows, documents, as_json)
     if not as_json:
-        print("Cost: in naive trainings with five members; where tau is chosen by out-of-fold networks, theirs come on top.")
+        terminal.say("Cost: in naive trainings with five members; where tau is chosen by out-of-fold networks, theirs come on top.")
 
 
 @app.command()
@@ -61,13 +62,14 @@ def estimators(as_json: JSON = False) -> None:
     """List the ways to measure uncertainty, and the scores that say what counts as uncertain."""
     from class_uncertainty.estimation import ESTIMATORS
     from class_uncertainty.measures import SCORES
+    from class_uncertainty.reporting import terminal
 
     rows = [(name, row.natural, row.about) for name, row in ESTIMATORS.items()]
     documents = [{"name": name, "score": row.natural, "about": row.about} for name, row in ESTIMATORS.items()]
     _list(("estimator", "its score", "what it is"), rows, documents, as_json)
     if not as_json:
         own = "".join(f"; {score}, of {name} alone" for name, row in ESTIMATORS.items() for score in row.scores if score not in SCORES)
-        print(f"Scores: {', '.join(SCORES)}{own}.")
+        terminal.say(f"Scores: {', '.join(SCORES)}{own}.")
 
 
 @app.command()
@@ -82,6 +84,7 @@ def datasets(
     """
     from class_uncertainty.data import SOURCES
     from class_uncertainty.errors import unknown
+    from class_uncertainty.reporting import terminal
 
     if source is not None and source not in SOURCES:
         raise unknown("source", source, SOURCES)
@@ -93,7 +96,7 @@ def datasets(
         _list(("source", "example", "what it is", "what it expects on disk"), rows, documents, as_json)
     else:
         row = chosen[source]
-        print(f"{source}: {row.about}\nexample: {row.example}\nexpects: {row.expects}")
+        terminal.say(f"{source}: {row.about}", f"example: {row.example}", f"expects: {row.expects}")
         _list(("option", "what it does"), list(row.options.items()), [], False)
 
 
@@ -116,7 +119,7 @@ def fetch_data(
     if as_json:
         terminal.print_json({"files": files})
     else:
-        print("\n".join(f"{file} is there, with its published checksum" for file in files))
+        terminal.say(*(f"{file} is there, with its published checksum" for file in files))
 
 
 def _list(columns: Sequence[str], rows: Sequence[Sequence[str]], documents: list[dict[str, Any]], as_json: bool) -> None:

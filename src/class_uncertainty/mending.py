@@ -53,5 +53,5 @@ def fix(
         mended, document, files = now.fix(dataset, chosen, members, seeds, rates, save)
         files += now.report(data, page)
         now.show_fix(mended)
-        now.say("\n".join(f"wrote {file}" for file in files))
+        now.say(*(f"wrote {file}" for file in files))
         now.answer(document | {"files": [str(file) for file in files]})

@@ -57,7 +57,7 @@ def predict(
     check_writable(out, OURS, "file of predictions")
     with terminal.progress_bars("examples") as progress:
         found = ask(model, examples, progress=progress)
-    write_whole(out, _lines(found).encode(errors="backslashreplace"))
+    write_whole(out, _lines(found).encode())
     guesses, sure = found.guesses, found.probabilities.max(axis=1)
     counts = Counter(guesses)
     if as_json:
@@ -68,13 +68,14 @@ def predict(
         return
     lines = [(name, f"{counts[name]:,}", f"{100 * counts[name] / len(sure):.1f}") for name in found.classes]
     terminal.print_fitting(("class", "predicted", "%"), lines, drop=("%",))
-    least = [f"{printable(found.names[i])} ({guesses[i]} {sure[i]:.2f})" for i in sure.argsort(kind="stable")[:UNSURE]]
-    terminal.console().print("\n".join([*found.notes, f"Least sure of: {', '.join(least)}.", f"wrote {out}"]), markup=False)
+    least = [f"{found.names[i]} ({guesses[i]} {sure[i]:.2f})" for i in sure.argsort(kind="stable")[:UNSURE]]
+    terminal.say(*found.notes, f"Least sure of: {', '.join(least)}.", f"wrote {out}")
 
 
 def _lines(found: "Predicted") -> str:
+    """Names as a terminal would show them: a line of the file is an example, whatever its file is called."""
     writer = csv.writer(text := StringIO(), lineterminator="\n")
-    writer.writerow(["example", "class", "probability", *(f"p({name})" for name in found.classes)])
+    writer.writerow(["example", "class", "probability", *(f"p({printable(name)})" for name in found.classes)])
     for name, guess, p in zip(found.names, found.guesses, found.probabilities, strict=True):
-        writer.writerow([name, guess, f"{p.max():.6g}", *(f"{each:.6g}" for each in p)])
+        writer.writerow([printable(name), printable(guess), f"{p.max():.6g}", *(f"{each:.6g}" for each in p)])
     return text.getvalue()

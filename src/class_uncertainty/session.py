@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from class_uncertainty.reporting import live, terminal
 from class_uncertainty.reporting.comparison import EstimatorRow, estimator_rows
 from class_uncertainty.reporting.tables import class_rows, duplicated, judged, method_rows, spearman
 from class_uncertainty.results import Store
+from class_uncertainty.text import tell
 from class_uncertainty.training import Lane, Recipe, Result, default_recipe
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ class Session:
         left = None if self.deadline is None else max(self.deadline - time.monotonic(), 1e-3)
         return {"checkpoints": self.checkpoints, "budget": left, "profile": self.profile}
 
-    def say(self, text: str) -> None:
+    def say(self, *lines: str) -> None:
         """For people; silent where one JSON document is asked for."""
         if not self.as_json:
-            terminal.console().print(text, markup=False)
+            terminal.say(*lines)
 
     def answer(self, document: dict[str, Any]) -> None:
         """For programs; silent where people read."""
@@ -203,7 +203,7 @@ class Session:
     def show_fix(self, mended: Mended) -> None:
         from class_uncertainty.reporting.mended import lines, witnesses
 
-        self.say("\n".join(lines(mended)))
+        self.say(*lines(mended))
         if np.mean(mended.after.errors) >= np.mean(mended.before.errors):
             naive = f"cu train {shlex.quote(mended.data)} --lr {mended.lr:g} --save MODEL, with the same --recipe and --epochs"
             self.say(
@@ -223,13 +223,12 @@ class Session:
         if rho := terminal.correlations(rows, found.judged):
             self.say(rho)
         lines = terminal.disagreements(rows)
-        self.say(
-            "\n  ".join(["Cardinality and uncertainty disagree most on", *lines])
-            if lines
-            else "Cardinality and uncertainty rank alike."
-            if len({row.count for row in rows}) > 1
-            else "All classes have equally many examples, so cardinality tells none of them apart."
-        )
+        if lines:
+            self.say("Cardinality and uncertainty disagree most on", *(f"  {line}" for line in lines))
+        elif len({row.count for row in rows}) > 1:
+            self.say("Cardinality and uncertainty rank alike.")
+        else:
+            self.say("All classes have equally many examples, so cardinality tells none of them apart.")
         folds = max((result.folds for result in found.results), default=0)
         if folds:
             self.say(judged(folds))
@@ -251,7 +250,7 @@ class Session:
         if not self.as_json:
             terminal.print_methods(rows)
         folds = max((result.folds for result in results), default=0)
-        self.say("\n".join(terminal.footnotes(rows, folds)))
+        self.say(*terminal.footnotes(rows, folds))
         if found:
             self.say(f"Uncertainty: {found.estimator}, by {found.score}.")
         strengths = {result.lr: result.plan["tau"] for result in results if "networks" in result.plan and "tau" in result.plan}
@@ -329,12 +328,13 @@ def session(
         try:
             yield Session(store, as_json, root, budget, profile)
             if profile and _changed(profile) == before:
-                print(f"cu: nothing was trained, so {profile} was not written.", file=sys.stderr)
+                tell(f"nothing was trained, so {profile} was not written.")
         except (KeyboardInterrupt, Unfinished) as end:
             kept = sum(len(store.results(data.fingerprint)) for data in store.data())
             both = ", ".join(
                 f"{number} {what}{'' if number == 1 else 's'}" for number, what in ((kept, "result"), (store.networks, "network"))
             )
-            why = "\ncu: stopped" if isinstance(end, KeyboardInterrupt) else f"cu: {end}"
-            print(f"{why}; {path} keeps what has finished ({both}), and the same command goes on from there.", file=sys.stderr)
-            raise SystemExit(130 if isinstance(end, KeyboardInterrupt) else 3) from None
+            stopped = isinstance(end, KeyboardInterrupt)
+            kept_in = f"{path} keeps what has finished ({both}), and the same command goes on from there."
+            tell(f"{'stopped' if stopped else end}; {kept_in}", start="\n" if stopped else "")  # after the ^C that a terminal shows
+            raise SystemExit(130 if stopped else 3) from None

@@ -30,11 +30,22 @@ def printable(name: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def tell(sentence: object, start: str = "") -> None:
+    """One line to whoever typed the command, on stderr."""
+    print(f"{start}cu: {printable(sentence)}", file=sys.stderr)
+
+
+def reason(error: BaseException) -> str:
+    """The first line of what an error says, to stand inside a sentence; its kind where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return printable(lines[0] if lines else type(error).__name__).rstrip(".: ")
+
+
 def seconds(duration: str | None) -> float | None:
     """Of '1h30m', '25m', '90s' or '90'."""
     if duration is None:
         return None
-    found = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?", duration.strip(), re.ASCII)
+    found = re.fullmatch(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", duration.strip(), re.ASCII)
     whole = sum(int(part or 0) * unit for part, unit in zip(found.groups(), (3600, 60, 1), strict=True)) if found else 0
     if not 0 < whole < 10**9:
         raise InputError(f"budget is {duration!r}: it must be more than 0, in hours, minutes or seconds, as in 1h30m, 25m or 90s.")

@@ -421,3 +421,51 @@ def test_flip_mirrors_left_and_right_where_asked(rng):
     flipped = flip(torch.from_numpy(pictures), torch.tensor([True, False, True, False])).numpy()
     assert np.array_equal(flipped[[0, 2]], pictures[[0, 2]][..., ::-1])
     assert np.array_equal(flipped[[1, 3]], pictures[[1, 3]])
+
+
+WHOLE = {
+    "10 ** 18": 10**18 + np.arange(40),
+    "2 ** 60": 2**60 + np.arange(40),
+    "the end of int64": np.iinfo(np.int64).max - np.arange(40),
+    "its other end": np.iinfo(np.int64).min + np.arange(40),
+    "the end of uint64": np.iinfo(np.uint64).max - np.arange(40, dtype=np.uint64),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_whole_numbers_that_float64_makes_one_are_refused(name):
+    """Where they are spread, at whatever distance from 0, they are features as any."""
+    values, labels = WHOLE[name], np.arange(40) % 2
+    assert len(set(values.astype(float).tolist())) < 40
+    with pytest.raises(InputError, match=r"column 'id' has values near .* differ by 12 only, .* leave it out"):
+        Data(np.stack([values, values % values.dtype.type(3)], axis=1), labels, columns=["id", "x"])
+    assert Data(np.full((40, 1), values[0]), labels).inputs.std() == 0
+    spread = values // values.dtype.type(40) * np.arange(40, dtype=values.dtype)
+    assert len(np.unique(Data(spread[:, None], labels).inputs)) == 40
+
+
+def test_both_ends_of_int64_are_far_apart():
+    ends = np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max] * 2)
+    assert Data(ends[:, None], [0, 1, 0, 1]).inputs[:2, 0].tolist() == [-(2.0**63), 2.0**63]
+
+
+def test_what_is_masked_is_missing():
+    x, y = np.ma.masked_array(np.zeros((4, 2))), np.ma.masked_array([0, 1, 0, 1])
+    assert len(Data(x, y)) == 4
+    x[2, 1] = np.ma.masked
+    with pytest.raises(InputError, match=r"feature 1 of example 2 is masked"):
+        Data(x, y)
+    with pytest.raises(InputError, match=r"column 'b' of example 2 is masked"):
+        Data(x, y, columns=["a", "b"])
+    y[3] = np.ma.masked
+    with pytest.raises(InputError, match=r"label of example 3 is masked"):
+        Data(np.zeros((4, 2)), y)
+    pictures = np.ma.masked_array(np.zeros((2, 3, 8, 8), np.uint8))
+    pictures[1, 0, 0, 0] = np.ma.masked
+    with pytest.raises(InputError, match=r"input of example 1 is masked"):
+        Data(pictures, [0, 1])
+
+
+def test_a_label_that_no_number_of_classes_reaches():
+    with pytest.raises(InputError, match=r"label of example 1 is 1000000000000000: labels run from 0"):
+        Data(np.zeros((2, 1)), [0, 10**15])

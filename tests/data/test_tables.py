@@ -5,6 +5,7 @@ import gzip
 import io
 from datetime import date
 from decimal import Decimal
+from itertools import product
 
 import numpy as np
 import pytest
@@ -544,3 +545,38 @@ def test_arrow_refusals(arrow):
 def test_numbers_in_csv_and_text_in_arrow(arrow, table):
     with refused("column 'a'", "numbers in train.csv and text in test.parquet"):
         encode(table("a,y\n1,0\n"), arrow("test.parquet", a=["x"], y=[0]), label="y")
+
+
+# Whole numbers that float64 does not hold.
+
+IDS = {"10 ** 18": 10**18, "2 ** 60": 2**60, "negative": -(2**62), "uint64": 2**64 - 100, "longer": 10**30}
+
+
+FORMS = ("csv", "csv with decimals", "int64", "decimal")
+
+
+@pytest.mark.parametrize(("form", "start"), [pair for pair in product(FORMS, IDS) if pair != ("int64", "longer")])
+def test_whole_numbers_that_float64_makes_one_are_refused(table, arrow, form, start):
+    ids, labels = [IDS[start] + i for i in range(40)], [i % 2 for i in range(40)]
+    if form == "int64":
+        made = arrow("t.csv", id=arrow.pa.array(ids, arrow.pa.uint64() if start == "uint64" else arrow.pa.int64()), label=labels)
+    elif form == "decimal":
+        made = arrow("t.csv", id=arrow.pa.array([None, *map(Decimal, ids[1:])], arrow.pa.decimal128(38, 0)), label=labels)
+    else:
+        made = table(written([["id", "label"], *([f"{i}{'.0' * (form != 'csv')}", label] for i, label in zip(ids, labels, strict=True))]))
+    with refused("column 'id'", "?drop=id", "?categorical=id"):
+        encode(made, None, label="label", missing="fill")
+    assert encode(made, None, label="label", categorical=["id"], missing="fill")[0].inputs.shape == (40, 40)
+
+
+def test_whole_numbers_that_are_spread_are_features(table):
+    """Times in nanoseconds, a day apart, with one missing."""
+    days = ["", *(1_700_000_000 * 10**9 + day * 86_400 * 10**9 for day in range(1, 40))]
+    made = table(written([["time", "label"], *([day, i % 2] for i, day in enumerate(days))]))
+    assert len(np.unique(encode(made, None, label="label", missing="fill")[0].inputs)) == 39
+
+
+def test_labels_that_only_their_last_digit_tells_apart(table):
+    made = table(written([["x", "label"], *([i, 10**18 + i % 2] for i in range(4))]))
+    data, _ = encode(made, None, label="label")
+    assert (data.classes, data.labels.tolist()) == ((str(10**18), str(10**18 + 1)), [0, 1, 0, 1])

@@ -4,12 +4,12 @@ import base64
 import errno
 import io
 import json
+import os
 import re
 import subprocess
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -375,10 +375,10 @@ def test_full_disk_is_a_machine_fault_and_keeps_the_old_page(tmp_path, monkeypat
     path = tmp_path / "report.html"
     path.write_text("old")
 
-    def full(self, content):
+    def full(descriptor):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(MachineFault, match="No space left on device"):
         report.write([FULL], path)
     with pytest.raises(MachineFault, match="No space left on device"):

@@ -227,3 +227,16 @@ def test_arrays_have_no_columns_and_numbers_are_finite(here, model):
     np.save("x.npy", [[0, 1], [2, 1e39]])
     with refused("x.npy: feature 1 of example 1 is not finite as float32: features must be."):
         cu.predict("model", "x.npy")
+
+
+def test_an_answer_that_is_not_finite(here, model):
+    """Features that float32 holds, and the network's first product does not."""
+    rng = np.random.default_rng(0)
+    model(cu.Data(rng.normal(size=(40, 3)) / 1e3, np.arange(40) % 2))
+    examples = np.zeros((1500, 3), np.float32)
+    examples[1207] = 3e38
+    np.save("e.npy", examples)
+    with refused("e.npy", "row 1207", "not finite"):
+        cu.predict("model", "e.npy")
+    np.save("e.npy", examples[:1207])
+    assert np.isfinite(cu.predict("model", "e.npy").probabilities).all()

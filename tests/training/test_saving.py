@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from refusals import refused
+from safetensors.torch import save_file
 
 import class_uncertainty as cu
+from class_uncertainty.training import saving
 from class_uncertainty.training.saving import check_savable, save
 
 HEADS = ("naive", "ldam", "duq", "crt", "dro-learned")
@@ -75,6 +78,30 @@ def changed(**fields: object) -> object:
         (changed(encoding=[{"name": "age", "median": "x"}]), "the median of 'age' is 'x': it must be a number"),
         (changed(encoding=[{"name": "city", "categories": [1]}]), "categories of 'city' are .1.: they must be texts"),
         (changed(encoding=[{"age": 1}]), "not a network that --save wrote"),
+        (changed(encoding=[{"name": "city", "categories": "ab"}]), "categories of 'city' are 'ab': they must be texts"),
+        (changed(encoding=[{"name": "age", "median": 10**400}]), "the median of 'age' is 1000.*: it must be a number"),
+        (changed(encoding=[{"name": "age", "fills": "no"}]), "fills 'no'"),
+        (changed(encoding=[{"name": 7}]), "the name 7"),
+        (changed(encoding="ab"), "not a network that --save wrote"),
+        (changed(scale=10**400), "scale is 1000.*: it must be a finite number above 0"),
+        (changed(scale=True), "scale is True"),
+        (changed(scale=1e39), "scale is 1e.39"),
+        (changed(head="zz"), "unknown head 'zz': .*linear, cosine, rbf"),
+        (changed(head=[]), "unknown head"),
+        (changed(head="liner"), "did you mean 'linear'"),
+        (changed(network="resnet"), "unknown network 'resnet': did you mean 'resnet32'"),
+        (changed(network=["mlp"]), "not a network that --save wrote"),
+        (changed(classes="abcdefghij"), "classes are 'abcdefghij': they must be different names"),
+        (changed(classes=["one"]), "classes are .'one'.: .* two at least"),
+        (changed(classes=None), "classes are None"),
+        (changed(shape=[]), r"shape is \(\): of the network 'small-conv' it has 3 numbers"),
+        (changed(shape=[64]), r"shape is \(64,\): of the network"),
+        (changed(shape=[True, 8, 8]), r"shape is \(True, 8, 8\)"),
+        (changed(shape="188"), "shape is '188'"),
+        (changed(shape=[10**18, 8, 8]), "not a network that --save wrote"),
+        (changed(format="1"), "format is '1'"),
+        (changed(about={"data": "other"}), "checksum is another: one of the two was changed"),
+        (lambda p: (p / "m.json").write_text('{"format": 1, "about": ' + "[" * 100_000), "nested too deeply"),
     ],
 )
 def test_a_changed_description(fitted: cu.Fit, damage: object, sentence: str, tmp_path: Path) -> None:
@@ -83,6 +110,73 @@ def test_a_changed_description(fitted: cu.Fit, damage: object, sentence: str, tm
     with pytest.raises(cu.InputError, match=sentence) as caught:
         cu.restore(tmp_path / "m")
     assert "not a network that --save wrote" in str(caught.value)
+
+
+def without_checksum(folder: Path) -> None:
+    """As older versions wrote it."""
+    document = json.loads((folder / "m.json").read_text())
+    del document["checksum"]
+    (folder / "m.json").write_text(json.dumps(document))
+
+
+def test_an_older_network_has_no_checksum(fitted: cu.Fit, digits: cu.Dataset, tmp_path: Path) -> None:
+    save(fitted.module(0), tmp_path / "m", {})
+    without_checksum(tmp_path)
+    images = torch.from_numpy(digits.test.inputs)
+    assert torch.equal(cu.restore(tmp_path / "m")(images), fitted.module(0)(images))
+
+
+def test_what_is_about_it_may_be_anything_that_json_has(fitted: cu.Fit, tmp_path: Path) -> None:
+    """Keys that JSON turns into text, numbers that it has no word for, names that are not UTF-8."""
+    save(fitted.module(0), tmp_path / "m", {"t": (1, 2.50), 3: {None: 1, True: 1e-300}, "n": float("nan"), "\udce4": "\u00e9\x1b"})
+    cu.restore(tmp_path / "m")
+
+
+def test_a_kill_between_the_two_files(fitted: cu.Fit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The description of the second network lies beside the weights of the first, which has the same shape."""
+    save(fitted.module(0), tmp_path / "m", {})
+    real = saving.write_whole
+
+    def killed(path: Path, content: bytes) -> None:
+        if path.suffix == ".safetensors":
+            raise KeyboardInterrupt
+        real(path, content)
+
+    monkeypatch.setattr(saving, "write_whole", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save(fitted.module(3), tmp_path / "m", {})
+    with refused("m.safetensors and m.json", "checksum", "one of the two"):
+        cu.restore(tmp_path / "m")
+
+
+def test_one_bit_of_the_weights(fitted: cu.Fit, tmp_path: Path) -> None:
+    weights, _ = save(fitted.module(0), tmp_path / "m", {})
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with refused("m.safetensors and m.json", "checksum"):
+        cu.restore(tmp_path / "m")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["head.weight", "preprocess.std", "body.1.running_var"])
+def test_weights_that_are_not_finite(fitted: cu.Fit, value: float, name: str, tmp_path: Path) -> None:
+    network = fitted.module(0)
+    network.state_dict()[name].view(-1)[0] = value
+    save(network, tmp_path / "m", {})
+    with refused("m.safetensors", repr(name), "not finite"):
+        cu.restore(tmp_path / "m")
+
+
+def test_weights_of_another_type_or_shape(fitted: cu.Fit, tmp_path: Path) -> None:
+    weights, _ = save(fitted.module(0), tmp_path / "m", {})
+    without_checksum(tmp_path)
+    state = fitted.module(0).state_dict()
+    for other in (state["head.bias"].half(), state["head.bias"][:-1].clone(), None):
+        changed_state = {name: tensor for name, tensor in (state | {"head.bias": other}).items() if tensor is not None}
+        save_file(changed_state, weights)
+        with refused("m.safetensors", "'head.bias'"):
+            cu.restore(tmp_path / "m")
 
 
 def test_what_was_not_saved_here_is_not_replaced(fitted: cu.Fit, tmp_path: Path) -> None:

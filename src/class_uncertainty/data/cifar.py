@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 
 from class_uncertainty.data.cache import Decoding
 from class_uncertainty.errors import InputError
+from class_uncertainty.files import read_regular
+from class_uncertainty.text import reason
 
 LARGEST = 2**28  # bytes of one file in an archive; the largest original has 154 million
 PIXELS = 3 * 32 * 32
+CODECS = ("latin1", "ascii")  # in which Python writes bytes into pickles of its older protocols
 FINE = (
     "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle caterpillar "
     "cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant flatfish forest fox girl hamster "
@@ -77,7 +80,7 @@ def files(cifar: Cifar, place: Path, binary: bool, split: str) -> list[Path]:
 
 def decoding(cifar: Cifar, place: Path, binary: bool, split: str) -> Decoding:
     names = _names(cifar, binary, split)
-    contents = _from_archive(place, names) if place.is_file() else [(place / name).read_bytes() for name in names]
+    contents = _from_archive(place, names) if place.is_file() else [read_regular(place / name) for name in names]
     read: Callable[[Cifar, bytes, str], tuple[NDArray, NDArray]] = _binary if binary else _pickled
     parts = [read(cifar, content, f"{place}, {name}") for name, content in zip(names, contents, strict=True)]
     labels = np.concatenate([labels for _, labels in parts])
@@ -108,7 +111,7 @@ def _from_archive(archive: Path, names: Sequence[str]) -> list[bytes]:
             while content.read(2**20):  # to the end, where the checksum is
                 pass
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-        raise InputError(f"{archive} is damaged or cut off ({error}): fetch it again.") from error
+        raise InputError(f"{archive} is damaged or cut off ({reason(error)}): fetch it again.") from error
     missing = [name for name in names if name not in found]
     if missing:
         raise InputError(f"{archive} holds no {missing[0]!r}: it is not the original.")
@@ -129,8 +132,8 @@ def _pickled(cifar: Cifar, content: bytes, name: str) -> tuple[NDArray[np.uint8]
         pixels, labels = np.asarray(batch["data"]), np.asarray(batch[cifar.label])
     except InputError as error:
         raise InputError(f"{name} {error}") from None
-    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, AttributeError, IndexError, MemoryError) as error:
-        raise InputError(f"{name} is damaged or not the original ({type(error).__name__}: {error}).") from error
+    except Exception as error:  # a damaged pickle raises nearly anything
+        raise InputError(f"{name} is damaged or not the original ({type(error).__name__}: {reason(error)}).") from error
     if (
         pixels.dtype != np.uint8
         or pixels.ndim != 2
@@ -149,8 +152,11 @@ def _checked(cifar: Cifar, labels: NDArray, name: str) -> NDArray[np.int64]:
     return labels.astype(np.int64)
 
 
-class _Harmless(pickle.Unpickler):
-    """Builds arrays, lists, dicts, bytes, strings and numbers; whatever else a pickle names is refused before it runs."""
+class _Harmless(pickle._Unpickler):
+    """Builds arrays, lists, dicts, bytes, strings and numbers; whatever else a pickle names is refused before it runs.
+
+    The one written in Python: that in C allocates as many places as a pickle claims to remember.
+    """
 
     def __init__(self, content: bytes) -> None:
         super().__init__(io.BytesIO(content), encoding="bytes")
@@ -160,16 +166,23 @@ class _Harmless(pickle.Unpickler):
             ("multiarray", "_reconstruct"): _empty_array,
             ("numpy", "ndarray"): None,  # named by every array, and never called: it would make one out of any memory
             ("numpy", "dtype"): _plain_dtype,
-            ("_codecs", "encode"): lambda text, encoding: text.encode(encoding),
+            ("_codecs", "encode"): _encoded,
         }
         key = ("multiarray" if module in ("numpy.core.multiarray", "numpy._core.multiarray") else module, name)
         if key not in builders:
-            raise InputError(f"is a pickle that asks for {module}.{name}: only arrays, lists, dicts, bytes and strings are read.")
+            raise InputError(f"is a pickle that asks for {f'{module}.{name}'!r}: only arrays, lists, dicts, bytes and strings are read.")
         return builders[key]
 
 
 def _empty_array(kind: None, shape: tuple[int, ...], dtype: bytes) -> NDArray:
     return np.ndarray((0,), np.uint8)  # its state comes next
+
+
+def _encoded(text: str, encoding: str) -> bytes:
+    """Bytes, as newer pickles of older protocols write them: other codecs inflate what they are given."""
+    if encoding not in CODECS:
+        raise InputError(f"is a pickle with text in the codec {encoding!r}: only {' and '.join(CODECS)} are read.")
+    return text.encode(encoding)
 
 
 def _plain_dtype(text: str | bytes, *_: object) -> np.dtype:

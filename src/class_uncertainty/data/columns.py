@@ -2,9 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from reprlib import repr as brief
 
 import numpy as np
 from numpy.typing import NDArray
+
+LARGEST = float(np.finfo(np.float32).max)  # of the numbers that a network takes
+
+
+def is_number(value: object) -> bool:
+    """One that is no NaN; bool is a kind of int in Python, and no number here."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,10 +25,14 @@ class Column:
     fills: bool = False  # whether missing values are filled, by the median or as a category; else they are refused
 
     def __post_init__(self) -> None:
-        if self.categories is not None and not all(isinstance(category, str) for category in self.categories):
-            raise ValueError(f"categories of {self.name!r} are {self.categories}: they must be texts")
-        if self.median is not None and not isinstance(self.median, int | float):
-            raise ValueError(f"the median of {self.name!r} is {self.median!r}: it must be a number")
+        if not isinstance(self.name, str) or not isinstance(self.fills, bool):
+            told = f"a column has the name {brief(self.name)} and fills {brief(self.fills)}"
+            raise ValueError(f"{told}: they must be text, and true or false")
+        names = () if self.categories is None else self.categories
+        if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"categories of {self.name!r} are {brief(self.categories)}: they must be texts")
+        if self.median is not None and (not is_number(self.median) or abs(self.median) > LARGEST):
+            raise ValueError(f"the median of {self.name!r} is {brief(self.median)}: it must be a number, and finite")
 
     @property
     def features(self) -> list[str]:

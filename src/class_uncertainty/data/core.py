@@ -13,6 +13,8 @@ from class_uncertainty.data.labels import factorise, in_order
 from class_uncertainty.errors import InputError
 from class_uncertainty.text import printable
 
+MOST_CLASSES = 10**6  # of labels that are numbers: each has a name made for it
+
 Statistics = tuple[Sequence[float], Sequence[float]]  # mean and standard deviation of each channel or feature
 
 
@@ -46,6 +48,7 @@ class Data:
     ) -> None:
         if encoding is not None:
             columns = [feature for column in encoding for feature in column.features]
+        _refuse_masked(inputs, labels, columns)
         inputs, labels = np.asarray(inputs), np.asarray(labels)
         if labels.dtype == object and all(isinstance(label, str) for label in labels.flat):  # as pandas has them
             labels = labels.astype(str)
@@ -55,6 +58,9 @@ class Data:
             raise InputError(f"labels have shape {labels.shape} and type {labels.dtype}: they must be whole numbers, one an example.")
         if (inputs.ndim and len(inputs) != len(labels)) or not len(labels):
             raise InputError(f"there are {len(inputs)} inputs and {len(labels)} labels: there must be as many of both, and at least one.")
+        if classes is None and labels.max() >= MOST_CLASSES:
+            told = f"label of example {labels.argmax()} is {labels.max()}"
+            raise InputError(f"{told}: labels run from 0 to {MOST_CLASSES - 1} where no classes are named.")
         called = tuple(str(i) for i in range(max(int(labels.max()), 0) + 1)) if classes is None else tuple(map(printable, classes))
         if len(set(called)) < len(called):
             raise InputError(f"class {next(name for name in called if called.count(name) > 1)!r} is there twice: names must differ.")
@@ -127,6 +133,15 @@ class Data:
         return np.frombuffer(b"".join(hashes), dtype="V16")
 
 
+def _refuse_masked(inputs: ArrayLike, labels: ArrayLike, columns: Sequence[str] | None) -> None:
+    """NumPy would drop the mask, and take what lies under it for values."""
+    for what, given in (("label", labels), ("input", inputs)):
+        if np.ma.is_masked(given):
+            example, *place = np.argwhere(np.atleast_1d(np.ma.getmaskarray(np.ma.asarray(given))))[0].tolist()
+            named = _names(columns, np.shape(given)[1])[place[0]] if len(place) == 1 else what
+            raise InputError(f"{named} of example {example} is masked: no value may be missing.")
+
+
 def _inputs(inputs: NDArray, columns: Sequence[str] | None) -> NDArray[np.uint8] | NDArray[np.float32]:
     if not all(inputs.shape[1:]):
         raise InputError(f"inputs have shape {inputs.shape}: there is nothing in them to tell classes apart by.")
@@ -135,30 +150,43 @@ def _inputs(inputs: NDArray, columns: Sequence[str] | None) -> NDArray[np.uint8]
             raise InputError(f"images have shape {inputs.shape}: channels come second, so give images.transpose(0, 3, 1, 2).")
         return inputs
     if inputs.ndim == 2 and inputs.dtype.kind in "fiub":
-        return _features(inputs, [f"column {printable(name)!r}" for name in columns] if columns else None)
+        return _features(inputs, _names(columns, inputs.shape[1]))
     raise InputError(
         f"inputs have shape {inputs.shape} and type {inputs.dtype}: images are uint8 (N, channels, H, W), features are numbers (N, D)."
     )
 
 
-def _features(inputs: NDArray, names: Sequence[str] | None) -> NDArray[np.float32]:
+def _names(columns: Sequence[str] | None, count: int) -> list[str]:
+    """What features are called in a message."""
+    return [f"column {printable(name)!r}" for name in columns] if columns else [f"feature {i}" for i in range(count)]
+
+
+def _features(inputs: NDArray, names: Sequence[str]) -> NDArray[np.float32]:
     """Refused where float32 would not do: what is too large for it, or too far from 0 to be told apart."""
-    names = names or [f"feature {i}" for i in range(inputs.shape[1])]
     with np.errstate(over="ignore"):
         features = inputs.astype(np.float32)
     bad = np.argwhere(~np.isfinite(features))
     if len(bad):
         example, feature = (int(i) for i in bad[0])
         raise InputError(f"{names[feature]} of example {example} is {inputs[example, feature]}: features must be finite, as float32 too.")
-    if inputs.dtype.itemsize > 4:
-        with np.errstate(over="ignore"):
-            spread, rounding = inputs.std(axis=0), np.spacing(np.abs(features).max(axis=0)).astype(np.float64)
-        for column in map(int, np.flatnonzero((spread > 0) & (rounding > spread / 100))):
-            raise InputError(
-                f"{names[column]} has values near {inputs[0, column]:g} that differ by {spread[column]:.2g} only, and float32 rounds them "
-                f"to {rounding[column]:.2g}: subtract its mean first."
-            )
+    if inputs.dtype.itemsize > 4 and inputs.dtype.kind in "iu":
+        # float64 does not hold every whole number from 2 ** 53 on: distances from the lowest are taken before, exact modulo 2 ** 64
+        offsets = inputs.astype(np.uint64) - inputs.min(axis=0).astype(np.uint64)
+        check_apart(names, features, offsets, "subtract its mean first, or leave it out if it only numbers the examples")
+    elif inputs.dtype.itemsize > 4:
+        check_apart(names, features, inputs, "subtract its mean first")
     return features
+
+
+def check_apart(names: Sequence[str], features: NDArray[np.float32], offsets: NDArray, advice: str) -> None:
+    """That float32 tells values (N, D) apart; `offsets` are these values, exact, less any constant in each column."""
+    with np.errstate(over="ignore"):
+        spread, rounding = offsets.std(axis=0), np.spacing(np.abs(features).max(axis=0)).astype(np.float64)
+    for column in map(int, np.flatnonzero((spread > 0) & (rounding > spread / 100))):
+        raise InputError(
+            f"{names[column]} has values near {features[0, column]:g} that differ by {spread[column]:.2g} only, and float32 rounds them "
+            f"to {rounding[column]:.2g}: {advice}."
+        )
 
 
 def check_trainable(data: Data) -> None:

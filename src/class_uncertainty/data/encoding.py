@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 from difflib import get_close_matches
 from itertools import pairwise
 from reprlib import repr as brief
@@ -10,8 +11,8 @@ from reprlib import repr as brief
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.data.columns import Column
-from class_uncertainty.data.core import Data
+from class_uncertainty.data.columns import LARGEST, Column
+from class_uncertainty.data.core import Data, check_apart
 from class_uncertainty.data.shaping import held_share
 from class_uncertainty.data.tables import Table
 from class_uncertainty.errors import InputError, unknown
@@ -19,9 +20,9 @@ from class_uncertainty.text import printable
 
 MOST = 100  # categories of a column
 LABEL = "label"  # the column of classes, unless another is named
+EXACT = 2**53  # up to which float64 holds every whole number
 WAYS = ("refuse", "fill", "drop")
 NUMBERLIKE = re.compile(r"[+-]?[\d.,_' ]*\d[\d.,_' ]*%?")  # 1,5 and 1_000 and 12 %: what people mean by them differs
-LARGEST = float(np.finfo(np.float32).max)
 
 
 def encode(
@@ -156,8 +157,8 @@ def _labels(tables: list[Table], label: str) -> tuple[list[str], list[NDArray[np
             raise InputError(f"{table.at(label, int(blank.argmax()))}: it is the label, and every row needs one.")
     texts = [_texts(replace(table, missing={label: np.zeros(len(table.columns[label]), dtype=bool)}), label) for table in tables]
     classes = sorted({name for text in texts for name in text})
-    numbers = {name: _number(name) for name in classes}
-    if not np.isnan(list(numbers.values())).any():
+    numbers = {name: _exact(name) for name in classes}
+    if all(number == number for number in numbers.values()):  # none is NaN
         classes.sort(key=numbers.__getitem__)
         for one, other in pairwise(classes):
             if numbers[one] == numbers[other]:
@@ -181,6 +182,7 @@ def _numbers(tables: list[Table], name: str) -> list[NDArray[np.float64]] | None
         if text.any() and all(NUMBERLIKE.fullmatch(cell.strip()) for cell in column[text]):
             told = table.at(name, int(text.argmax()))
             raise InputError(f"{told}: write numbers as 1234.5, or say ?categorical={name} if these are names.")
+        _check_whole(table, name, values)
         if text.any() or count:
             kinds["numbers" if count else "text"] = table.file
         found.append(values)
@@ -188,6 +190,18 @@ def _numbers(tables: list[Table], name: str) -> list[NDArray[np.float64]] | None
         told = f"column {name!r} is numbers in {kinds['numbers']} and text in {kinds['text']}"
         raise InputError(f"{told}: make them agree, or say ?categorical={name}.")
     return None if "text" in kinds else found
+
+
+def _check_whole(table: Table, name: str, values: NDArray[np.float64]) -> None:
+    """Whole numbers that float64 does not hold are compared as they were written: as floats, those of an id may all be the same."""
+    column, rows = table.columns[name], np.flatnonzero(~np.isnan(values))
+    if column.dtype.kind == "f" or not len(rows) or np.abs(values[rows]).max() < EXACT:
+        return
+    exact = [int(_exact(cell)) if isinstance(cell, str) else int(cell) for cell in column[rows]]
+    lowest = min(exact)
+    offsets = np.array([number - lowest for number in exact], dtype=float)[:, None]
+    advice = f"drop it with ?drop={name}, or say ?categorical={name}"
+    check_apart([f"{table.file}: column {name!r}"], values[rows].astype(np.float32)[:, None], offsets, advice)
 
 
 def _as_numbers(column: NDArray) -> NDArray[np.float64]:
@@ -200,6 +214,12 @@ def _number(text: str) -> float:
         return np.nan if "_" in text else float(text)
     except ValueError:
         return np.nan
+
+
+def _exact(text: str) -> int | float:
+    """A number as _number reads it, and to the unit where float64 is not."""
+    number = _number(text)
+    return int(Decimal(text.strip())) if EXACT <= abs(number) <= LARGEST else number
 
 
 def _kept(tables: list[Table], features: list[str], way: str) -> list[NDArray[np.bool_]]:

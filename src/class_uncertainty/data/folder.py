@@ -1,6 +1,7 @@
 """A folder of pictures, one subfolder a class; splits as folders train/ and test/, or in a file."""
 
 import csv
+import io
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,7 +11,9 @@ import numpy as np
 from class_uncertainty.data.cache import Decoding
 from class_uncertainty.data.images import Named, decode, own_size
 from class_uncertainty.data.labels import in_order, split_of
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, MachineFault
+from class_uncertainty.files import read_regular
+from class_uncertainty.text import reason
 
 IGNORED = ("thumbs.db", "desktop.ini")  # and whatever starts with a dot: written by file browsers, not by people
 
@@ -57,20 +60,29 @@ def _classes(place: Path, names: list[str]) -> Listed:
     return listed
 
 
-def files(folder: Path, above: tuple[tuple[int, int], ...] = ()) -> Iterator[Path]:
-    """Everything in a folder and in those below it, in order."""
-    stat = folder.stat()
-    if (own := (stat.st_dev, stat.st_ino)) in above:
-        raise InputError(f"{folder} is a link back to a folder that holds it: remove the loop.")
-    for name in sorted(os.listdir(folder)):
-        entry = folder / name
-        if _ignored(name):
-            continue
-        if entry.is_dir():
-            yield from files(entry, (*above, own))
-        else:
-            _check_file(entry)
-            yield entry
+def files(folder: Path) -> Iterator[Path]:
+    """Every file in a folder and in those below it, in order."""
+    for entry in entries(folder):
+        _check_file(entry)
+        yield entry
+
+
+def entries(folder: Path) -> Iterator[Path]:
+    """The same, and whatever else is there; folders may be deeper than Python can recurse."""
+    waiting: list[tuple[Path, frozenset[tuple[int, int]]]] = [(folder, frozenset())]  # each with the folders that hold it
+    while waiting:
+        entry, above = waiting.pop()
+        try:
+            if not entry.is_dir():
+                yield entry
+                continue
+            stat, names = entry.stat(), sorted(os.listdir(entry), reverse=True)
+        except OSError as error:
+            raise MachineFault(f"{entry} could not be read: {error.strerror}.") from error
+        if (identity := (stat.st_dev, stat.st_ino)) in above:
+            raise InputError(f"{entry} is a link back to a folder that holds it: remove the loop.")
+        holding = above | {identity}
+        waiting += [(entry / name, holding) for name in names if not _ignored(name)]
 
 
 def _check_file(entry: Path) -> None:
@@ -85,10 +97,10 @@ def _ignored(name: str) -> bool:
 def _by_file(listed: Listed, place: Path, split_file: Path) -> dict[str, Listed]:
     """A CSV file with a line PATH,SPLIT for each picture; every picture must be in it, and every line be a picture."""
     try:
-        with open(split_file, newline="", encoding="utf-8-sig") as file:
-            lines = [(reader.line_num, line) for reader in [csv.reader(file)] for line in reader if line]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{split_file} cannot be read as CSV: {error}.") from error
+        text = io.StringIO(read_regular(split_file).decode("utf-8-sig"), newline="")
+        lines = [(reader.line_num, line) for reader in [csv.reader(text)] for line in reader if line]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{split_file} cannot be read as CSV: {reason(error)}.") from error
     if lines and [cell.strip().lower() for cell in lines[0][1]] == ["path", "split"]:
         lines = lines[1:]
     by_path = {os.path.normpath(file): (file, label) for file, label in listed}

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.errors import InputError
+from class_uncertainty.text import reason
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -85,6 +86,7 @@ def _bombs_refused() -> Iterator[None]:
     from PIL import Image
 
     with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of odd metadata, which nobody asked for
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         yield
 
@@ -101,12 +103,12 @@ def _opened(content: bytes, formats: list[str]) -> "Image":
 def _unreadable(name: str, error: Exception) -> InputError:
     if isinstance(error, InputError):
         return error
-    reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+    why = reason(error)
     if "DecompressionBomb" in type(error).__name__:
-        reason = f"it has more than the {PIXELS:,} pixels that are allowed"
-    if "cannot identify image file" in reason:
-        reason = f"no picture that is read here ({', '.join(FORMATS)})"
-    return InputError(f"{name} cannot be read as an image: {reason}.")
+        why = f"it has more than the {PIXELS:,} pixels that are allowed"
+    if "cannot identify image file" in why:
+        why = f"no picture that is read here ({', '.join(FORMATS)})"
+    return InputError(f"{name} cannot be read as an image: {why}.")
 
 
 def _fitted(image: "Image", size: tuple[int, int], channels: int) -> "Image":

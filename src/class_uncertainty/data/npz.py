@@ -1,16 +1,15 @@
 """Arrays in one .npz file: x_train and y_train, or X and y; and x_test and y_test, if there is a test split."""
 
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
+from class_uncertainty.data.arrays import opened
 from class_uncertainty.data.core import Data, align
 from class_uncertainty.data.labels import factorise
 from class_uncertainty.errors import InputError
+from class_uncertainty.text import reason
 
 
 def read(path: Path) -> tuple[Data, Data | None]:
@@ -27,19 +26,18 @@ def read(path: Path) -> tuple[Data, Data | None]:
 def arrays_of(path: Path) -> dict[str, NDArray]:
     """By their names in small letters; that of a .npy file, which has none, is x."""
     try:
-        with open(path, "rb") as content:  # NumPy would leave a broken file open
-            file = np.load(content, allow_pickle=False)
-            if not isinstance(file, NpzFile):
+        with opened(path) as file:
+            if isinstance(file, np.ndarray):
                 return {"x": file}
             names = [name.lower() for name in file.files]
             if twice := next((name for name in names if names.count(name) > 1), None):
                 raise ValueError(f"it holds {twice!r} twice, in capitals and in small letters")
             arrays = {name.lower(): file[name] for name in file.files}
-    except ValueError as error:
-        reason = "it is no .npz file, or it holds Python objects" if "pickle" in str(error) else str(error).splitlines()[0].rstrip(".")
-        raise InputError(f"{path} cannot be read as .npz arrays of numbers or text: {reason}.") from error
-    except (OSError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error, AttributeError) as error:
-        raise InputError(f"{path} cannot be read as .npz arrays of numbers or text: {str(error).splitlines()[0].rstrip('.')}.") from error
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # a damaged file raises nearly anything
+        why = "it is no .npz file, or it holds Python objects" if "pickle" in str(error) else reason(error)
+        raise InputError(f"{path} cannot be read as .npz arrays of numbers or text: {why}.") from error
     if strange := next((name for name, array in arrays.items() if not isinstance(array, np.ndarray)), None):
         raise InputError(f"{path} cannot be read as .npz arrays of numbers or text: {strange!r} is none.")
     return arrays
@@ -58,6 +56,8 @@ def _data(path: Path, x: str, y: str, arrays: dict[str, NDArray]) -> Data:
         raise InputError(f"{path}: {y} holds text that is not UTF-8 ({error.reason} in {error.object!r}).") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+    except (ValueError, SystemError) as error:  # numbers in the place of characters
+        raise InputError(f"{path}: {y} holds text that is not Unicode ({reason(error)}).") from None
 
 
 def channels_first(x: str, inputs: NDArray) -> NDArray:

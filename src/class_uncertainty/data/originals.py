@@ -87,7 +87,7 @@ def _find(name: str, root: Path, split: str) -> tuple[list[Path], Callable[[], D
             return [mat], lambda: svhn.decoding(mat)
     elif place := cifar.find(CIFAR[name], root):
         return cifar.files(CIFAR[name], *place, split), lambda: cifar.decoding(CIFAR[name], *place, split)
-    files = parquet.by_split(sorted([*root.glob(f"{name}[-_]*.parquet"), *(root / name).rglob("*.parquet")])).get(split)
+    files = parquet.by_split(sorted([*root.glob(f"{name}[-_]*.parquet"), *parquet.below(root / name)])).get(split)
     if files:
         classes = svhn.DIGITS if name == "svhn" else CIFAR[name].classes
         return files, lambda: parquet.decoding(files, None, size=(32, 32), classes=classes)

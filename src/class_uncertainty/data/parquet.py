@@ -1,19 +1,22 @@
 """Parquet: pictures in the layout of Hugging Face image data sets (a struct of bytes and path, or plain binary), or a table."""
 
-import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
+from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data.cache import Decoding
+from class_uncertainty.data.folder import entries
 from class_uncertainty.data.images import Named, decode, own_size
 from class_uncertainty.data.labels import factorise, split_of
 from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.files import check_regular, parse_json
+from class_uncertainty.text import reason
 
 if TYPE_CHECKING:
     import pyarrow
@@ -23,12 +26,16 @@ LABELS = ("label", "fine_label", "labels", "target", "class")  # looked for in t
 
 def find(place: Path) -> dict[str, list[Path]]:
     """The Parquet files of a folder, or the file, by split; all are training data where their names say nothing."""
-    if place.is_file():
+    if not place.is_dir():
         return {"train": [place]}
-    files = sorted(place.rglob("*.parquet"))
+    files = below(place)
     if not files:
         raise InputError(f"{place} holds no .parquet file.")
     return by_split(files)
+
+
+def below(folder: Path) -> list[Path]:
+    return sorted(file for file in entries(folder) if file.suffix == ".parquet")
 
 
 def by_split(files: Sequence[Path]) -> dict[str, list[Path]]:
@@ -61,9 +68,12 @@ def _open(file: Path) -> Any:
     except ImportError:
         raise InputError("Parquet files need pyarrow: install it with pip install 'class-uncertainty[parquet]'.") from None
     try:
+        check_regular(file)
         return pyarrow.parquet.ParquetFile(file)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"{file} cannot be read as Parquet: {str(error).splitlines()[0].rstrip('.')}.") from error
+    except InputError:
+        raise
+    except Exception as error:  # a damaged file raises nearly anything
+        raise InputError(f"{file} cannot be read as Parquet: {reason(error)}.") from error
 
 
 def _is_bytes(kind: Any) -> bool:
@@ -127,9 +137,12 @@ def decoding(
 def _class_names(found: "pyarrow.Schema", label: str) -> list[str] | None:
     """As the `datasets` library writes them into the schema."""
     try:
-        return json.loads(found.metadata[b"huggingface"])["info"]["features"][label]["names"]
+        names = parse_json(found.metadata[b"huggingface"])["info"]["features"][label]["names"]
     except (KeyError, TypeError, ValueError):
         return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"the Parquet metadata names the classes of column {label!r} as {brief(names)}: they must be a list of texts.")
+    return names
 
 
 def _labels(files: Sequence[Path], column: str, names: Sequence[str] | None) -> tuple[NDArray[np.int64], Sequence[str]]:
@@ -162,7 +175,7 @@ def _read(file: Path, column: str) -> "pyarrow.ChunkedArray":
     try:
         return _open(file).read(columns=[column])[column]
     except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"{file}, column {column!r}, cannot be read: {str(error).splitlines()[0].rstrip('.')}.") from error
+        raise InputError(f"{file}, column {column!r}, cannot be read: {reason(error)}.") from error
 
 
 def pictures(files: Sequence[Path], column: str) -> Iterator[Named]:
@@ -179,7 +192,7 @@ def pictures(files: Sequence[Path], column: str) -> Iterator[Named]:
                         yield partial(_present, content), f"{file}, row {row},"
                         row += 1
         except (pyarrow.ArrowException, OSError) as error:
-            raise InputError(f"{file} is damaged after row {row}: {str(error).splitlines()[0].rstrip('.')}.") from error
+            raise InputError(f"{file} is damaged after row {row}: {reason(error)}.") from error
 
 
 def rows(file: Path) -> int:
@@ -204,4 +217,4 @@ def table(files: Sequence[Path]) -> tuple["pyarrow.Table", tuple[tuple[int, str]
         own = found.drop_columns([name for name in found.column_names if name.startswith("__index_level_")])  # what pandas adds
         return own, tuple(zip(starts, map(str, files), strict=True))
     except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"{files[0]} cannot be read: {str(error).splitlines()[0].rstrip('.')}.") from error
+        raise InputError(f"{files[0]} cannot be read: {reason(error)}.") from error

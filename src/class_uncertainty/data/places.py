@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from class_uncertainty.data.folder import Listed
 from class_uncertainty.errors import InputError
+from class_uncertainty.text import reason
 
 CLASSES = 365
 
@@ -27,12 +28,12 @@ def read_index(file: Path) -> tuple[list[str], list[int], dict[int, str]]:
         with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8") as lines:
             found = [line.rstrip("\n").rpartition(" ") for line in lines]
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise InputError(f"{file} cannot be read: {error}.") from error
+        raise InputError(f"{file} cannot be read: {reason(error)}.") from error
     paths: list[str] = []
     labels: list[int] = []
     names: dict[int, str] = {}
     for number, (path, _, text) in enumerate(found, start=1):
-        if not path or not (text.isascii() and text.isdigit()) or int(text) >= CLASSES:
+        if not path or not (text.isascii() and text.isdigit() and len(text) < 10) or int(text) >= CLASSES:
             raise InputError(f"{file}, line {number}, must be a path, a blank and a label from 0 to {CLASSES - 1}.")
         pure = PurePosixPath(path)
         if pure.is_absolute() or ".." in pure.parts or not pure.parts:

@@ -51,7 +51,7 @@ class Spec:
         if option not in self.options:
             return None
         text = self.options[option]
-        if not text.isascii() or not text.isdigit() or not lowest <= int(text) <= highest:
+        if not text.isascii() or not text.isdigit() or len(text) > 18 or not lowest <= int(text) <= highest:
             raise InputError(f"option {option!r} is {text!r}: it must be a whole number from {lowest} to {highest}.")
         return int(text)
 
@@ -91,6 +91,8 @@ class Source:
 
 
 def parse(spec: str, sources: Mapping[str, Source], root: str | Path | None, seed: int, progress: Progress | None = None) -> Spec:
+    if spec != (shown := spec.encode(errors="backslashreplace").decode()):
+        raise InputError(f"{shown!r} is not text in UTF-8, and results are kept under that name: rename it.")
     head, options = _split(spec)
     name, _, argument = head.partition(":")
     if name not in sources:

@@ -1,11 +1,15 @@
 """SVHN, cropped digits, from train_32x32.mat and test_32x32.mat."""
 
+import zlib
 from pathlib import Path
 
 import numpy as np
 
 from class_uncertainty.data.cache import Decoding
+from class_uncertainty.data.matlab import read_arrays
 from class_uncertainty.errors import InputError
+from class_uncertainty.files import read_regular
+from class_uncertainty.text import reason
 
 DIGITS = tuple("0123456789")
 
@@ -17,14 +21,11 @@ def find(root: Path, split: str) -> Path | None:
 
 def decoding(file: Path) -> Decoding:
     """X (32, 32, 3, N) and y (N, 1), where 10 stands for the digit 0."""
-    from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
-
     try:
-        content = loadmat(file, variable_names=("X", "y"))
-        pixels, labels = content["X"], content["y"].ravel()
-    except (MatReadError, ValueError, KeyError, TypeError, OSError, EOFError, NotImplementedError) as error:
-        raise InputError(f"{file} is damaged or not the original ({type(error).__name__}: {error}).") from error
+        arrays = read_arrays(read_regular(file), ("X", "y"))
+        pixels, labels = arrays["X"], arrays["y"].ravel()
+    except (ValueError, KeyError, StopIteration, zlib.error) as error:
+        raise InputError(f"{file} is damaged or not the original ({type(error).__name__}: {reason(error)}).") from error
     if pixels.dtype != np.uint8 or pixels.shape[:3] != (32, 32, 3) or pixels.shape[3:] != labels.shape or labels.dtype.kind not in "iuf":
         raise InputError(f"{file} holds X {pixels.shape} {pixels.dtype} and y {labels.shape}: it is not the original.")
     outside = np.flatnonzero(~np.isin(labels, np.arange(1, 11)))

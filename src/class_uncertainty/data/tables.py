@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.errors import InputError, MachineFault
+from class_uncertainty.files import read_regular
+from class_uncertainty.text import reason
 
 DELIMITERS = (",", ";", "\t", "|")
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}  # in any case; blanks around a value never count
@@ -99,10 +101,10 @@ def _contents(path: Path) -> str:
     try:
         if path.is_dir() or not path.exists():
             raise InputError(f"{path} is {'a folder' if path.is_dir() else 'not there'}: a .csv or .csv.gz file is needed.")
-        raw = path.read_bytes()
+        raw = read_regular(path)
         raw = gzip.decompress(raw) if path.suffix.lower() == ".gz" else raw
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{path} is not a whole gzip file ({error}): write it again, or name an uncompressed file .csv.") from None
+        raise InputError(f"{path} is not a whole gzip file ({reason(error)}): write it again, or name an uncompressed file .csv.") from None
     except OSError as error:
         raise MachineFault(f"{path} could not be read: {error.strerror}.") from error
     try:
@@ -154,8 +156,10 @@ def from_arrow(file: str, table: Any, parts: tuple[tuple[int, str], ...] = ()) -
             continue
         column = column.cast(column.type.value_type) if indexed else column
         null = column.is_null().to_numpy()
-        if kind in TEXTS:
-            columns[name] = np.where(null, "", column.to_numpy().astype(object))
+        whole = kind.startswith("decimal") and column.type.scale <= 0  # of any length: kept as it is written
+        if kind in TEXTS or whole:
+            texts = [str(int(number or 0)) for number in column.to_pylist()] if whole else column.to_numpy()
+            columns[name] = np.where(null, "", np.array(texts, dtype=object))
             missing[name] = _missing(columns[name])
         else:
             number = column.cast("int8") if kind == "bool" else column if kind in NUMBERS else column.cast("double")

@@ -11,7 +11,7 @@ from class_uncertainty.data import encoding, folder, npz, parquet, tables
 from class_uncertainty.data.columns import Column
 from class_uncertainty.data.images import Named, decode
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import near
+from class_uncertainty.files import check_regular, near
 
 BATCH = 1024  # examples of a table or an array
 
@@ -34,6 +34,8 @@ def unlabelled(place: Path, shape: tuple[int, ...], columns: Sequence[Column] | 
         if path and Path(path).exists():
             raise InputError(f"{place} is not there: give the path alone, {path!r}.")
         raise InputError(f"{place} is not there{near(place)}: it must be {FORMS}.")
+    if not place.is_dir():
+        check_regular(place)
     if place.suffix.lower() in (".npz", ".npy"):
         return _arrays(place, shape)
     files = list(folder.files(place)) if place.is_dir() else [place]

@@ -1,18 +1,17 @@
 """Probabilities that another program has saved."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from class_uncertainty.data import Data
+from class_uncertainty.data.arrays import opened
 from class_uncertainty.errors import InputError, MachineFault
 from class_uncertainty.estimation.core import Estimator, Scored
-from class_uncertainty.files import check_regular, scratch_array
+from class_uncertainty.files import scratch_array
 from class_uncertainty.measures.scores import checked_blocks
 
 NAME = "probabilities"
@@ -41,9 +40,7 @@ def load(path: str | Path, pick: Callable[[Any], T], advice: str = "give a .npy 
     if Path(path).is_dir():
         raise InputError(f"{path} is a folder: give a .npy or .npz file.")
     try:
-        check_regular(Path(path))
-        loaded = np.load(path, mmap_mode="r", allow_pickle=False)  # a .npy file may be larger than memory
-        with loaded if isinstance(loaded, NpzFile) else nullcontext():
+        with opened(Path(path)) as loaded:
             return pick(loaded)
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: {advice}.") from None

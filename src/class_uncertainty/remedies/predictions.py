@@ -1,6 +1,5 @@
 """Predictions, counts and priors that another program has saved."""
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.errors import InputError, MachineFault
 from class_uncertainty.estimation.saved import load
+from class_uncertainty.files import check_regular, parse_json
 from class_uncertainty.measures.scores import check_labels, check_probabilities
 from class_uncertainty.measures.stats import Vector
 from class_uncertainty.remedies.ensemble import combined
@@ -82,7 +82,7 @@ def read_numbers(given: str, option: str, words: str = "") -> Vector:
         raise MachineFault(f"{given} could not be read: {error.strerror or error}.") from error
     except InputError:
         raise
-    except (TypeError, ValueError):  # of text, of JSON, and of bytes that are neither
+    except (TypeError, ValueError, OverflowError):  # of text, of JSON, and of bytes that are neither
         raise InputError(f"{given} is no file of numbers: give one number a class.") from None
 
 
@@ -102,6 +102,8 @@ def _read(path: str) -> Vector:
         raise InputError(f"{path} is a folder: give a file of numbers, one a class.")
     if path.endswith(".npy"):
         return np.asarray(load(path, lambda loaded: loaded), dtype=np.float64)
-    with open(path, encoding="utf-8-sig") as file:
-        text = file.read()
-    return np.array(json.loads(text), dtype=np.float64) if path.endswith(".json") else _parse(text)
+    if not path:
+        raise FileNotFoundError  # which Path would take for this folder
+    check_regular(Path(path))
+    text = Path(path).read_text(encoding="utf-8-sig")
+    return np.array(parse_json(text), dtype=np.float64) if path.endswith(".json") else _parse(text)

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from class_uncertainty.reporting.terminal import fitting
+from class_uncertainty.text import printable
 from class_uncertainty.training import Lane
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def watch(what: str, lanes: int, epochs: int, pace: Pace | None = None) -> Itera
             watched.tell(news)
             if time.monotonic() - pace.said >= LINE_EVERY:
                 pace.said = time.monotonic()
-                print("\n".join(watched.lines(LINES)), file=sys.stderr, flush=True)
+                print("\n".join(map(printable, watched.lines(LINES))), file=sys.stderr, flush=True)
 
         yield tell
 

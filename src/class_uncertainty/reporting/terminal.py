@@ -1,6 +1,7 @@
 """Tables and progress bars for a terminal."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from rich.text import Text
 from class_uncertainty.metrics import FEW, MANY
 from class_uncertainty.reporting.comparison import EstimatorRow
 from class_uncertainty.reporting.tables import ClassRow, MethodRow, judged, spearman
-from class_uncertainty.text import shown
+from class_uncertainty.text import printable, shown
 
 FEW_RANKS = 10  # classes under which a rank correlation says little
 PIPE_WIDTH = 160  # of a table that goes to a file or another program
@@ -26,6 +27,11 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, soft_wrap=False, highlight=False)
 
 
+def say(*lines: str) -> None:
+    """Lines for people, on stdout: what a file's or a class's name has of control characters is shown as their escapes."""
+    console().print("\n".join(map(printable, lines)), markup=False)
+
+
 @contextmanager
 def progress_bars(unit: str) -> Iterator[Callable[[str, int, int], None]]:
     """A bar for each thing that is told of: what, how much is done, how much there is."""
@@ -34,7 +40,7 @@ def progress_bars(unit: str) -> Iterator[Callable[[str, int, int], None]]:
 
         def tell(what: str, done: int, total: int) -> None:
             if what not in tasks:
-                tasks[what] = progress.add_task(what, total=total)
+                tasks[what] = progress.add_task(printable(what), total=total)
             progress.update(tasks[what], completed=done, total=total)
 
         yield tell
@@ -53,7 +59,7 @@ def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int
     for i, column in enumerate(columns):
         table.add_column(shown(column), justify="left" if i < left else "right", no_wrap=i == 0)
     for row in rows:
-        table.add_row(*(Text(shown(cell)) for cell in row))  # Text: a class may be called [red]
+        table.add_row(*(Text(shown(printable(cell))) for cell in row))  # Text: a class may be called [red]
     return table
 
 
@@ -74,7 +80,7 @@ def print_fitting(columns: Sequence[str], rows: Sequence[Sequence[str]], drop: S
     table, gone = fitting(out, columns, rows, [[column] for column in drop])
     out.print(table)
     if gone:
-        out.print(no_room(gone), markup=False)
+        say(no_room(gone))
 
 
 def no_room(gone: Sequence[str]) -> str:
@@ -183,8 +189,9 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def print_json(document: Any) -> None:
-    """One JSON document; numbers that JSON has no word for become null."""
-    print(json.dumps(_finite(document), indent=2, ensure_ascii=False))
+    """One JSON document; numbers that JSON has no word for become null, and what no terminal should see is escaped."""
+    text = json.dumps(_finite(document), indent=2, ensure_ascii=False)
+    print(re.sub(r"[^\n -~]", lambda match: match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1], text))
 
 
 def _finite(value: Any) -> Any:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.data.cache import Progress
 from class_uncertainty.data.unlabelled import unlabelled
+from class_uncertainty.errors import InputError
 from class_uncertainty.training.loop import default_device
 from class_uncertainty.training.saving import restore
 
@@ -43,7 +44,11 @@ def predict(model: str | Path, examples: str | Path, *, progress: Progress | Non
     done = 0
     with torch.inference_mode():
         for batch in found.batches:
-            parts.append(network(torch.from_numpy(batch).to(device)).softmax(dim=1).cpu().numpy())
+            logits = network(torch.from_numpy(batch).to(device))
+            if not (finite := logits.isfinite().all(dim=1)).all():
+                name = found.names[done + int((~finite).nonzero()[0])]
+                raise InputError(f"{examples}, {name}: the network's answer is not finite: its values must be like those of training.")
+            parts.append(logits.softmax(dim=1).cpu().numpy())
             done += len(batch)
             if progress:
                 progress(str(examples), done, len(found.names))

@@ -5,15 +5,21 @@ import math
 import re
 from dataclasses import asdict
 from pathlib import Path
+from reprlib import repr as brief
 from typing import Any
 
-from class_uncertainty.data.columns import Column
+import torch
+from torch import Tensor
+
+from class_uncertainty.data.columns import LARGEST, Column, is_number
 from class_uncertainty.data.images import PIXELS
-from class_uncertainty.errors import InputError, MachineFault
-from class_uncertainty.files import check_writable, near, write_whole
-from class_uncertainty.training.networks import Classifier
+from class_uncertainty.errors import InputError, MachineFault, unknown
+from class_uncertainty.files import check_writable, checksum, near, parse_json, read_regular, write_whole
+from class_uncertainty.text import reason
+from class_uncertainty.training.networks import NETWORKS, Classifier
 
 FORMAT = 1
+HEADS = ("linear", "cosine", "rbf")
 OURS = re.compile(rb'\{\s*"format": \d+,\s*"network": ')  # how a description begins
 
 
@@ -45,46 +51,77 @@ def save(module: Classifier, path: str | Path, about: dict[str, Any]) -> tuple[P
     statistics = {name: value.flatten().tolist() for name, value in module.preprocess.named_buffers()}
     encoding = module.encoding and [asdict(column) for column in module.encoding]
     document = {"format": FORMAT, **module.rebuild, "preprocessing": statistics, "encoding": encoding, "about": about}
+    content = to_bytes(module.state_dict())
+    document["checksum"] = _checksum(parse_json(json.dumps(document)), content)  # of what a reader will parse
     write_whole(description, json.dumps(document, indent=2).encode())  # first: weights without it are nobody's
-    write_whole(weights, to_bytes(module.state_dict()))
+    write_whole(weights, content)
     return weights, description
+
+
+def _checksum(document: dict[str, Any], content: bytes) -> str:
+    """Of both files together, so that one of them that was changed, or written before a crash, does not go with the other."""
+    rest = {name: value for name, value in document.items() if name != "checksum"}
+    return checksum(json.dumps(rest, sort_keys=True), content)
 
 
 def restore(path: str | Path) -> Classifier:
     """What `cu train --save PATH` or `cu fix --save PATH` wrote, as a plain nn.Module in evaluation mode: raw inputs in, logits out."""
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors.torch import load
 
     weights, description = files_of(path)
     for file in (weights, description):
-        if not file.is_file():
+        if not file.exists():
             raise InputError(f"{file} does not exist{near(file)}: a saved network is a .safetensors and a .json file of one name.")
     try:
-        document = json.loads(description.read_text())
+        document, content = parse_json(read_regular(description)), read_regular(weights)
+        if type(document["format"]) is not int:
+            raise ValueError(f"format is {brief(document['format'])}: it must be a whole number")
         if document["format"] > FORMAT:
-            raise InputError(f"{description} was written by a newer version (format {document['format']}; this one reads {FORMAT}).")
+            raise InputError(f"{description} was written by a newer version (format {brief(document['format'])}; this one reads {FORMAT}).")
+        with torch.device("meta"):  # takes no memory: a description may claim a network that no machine could hold
+            needed = _built(document).state_dict()
+        if "checksum" in document and document["checksum"] != _checksum(document, content):  # older versions wrote none
+            raise ValueError("their checksum is another: one of the two was changed, or was not written to its end; which, nobody can know")
+        given = load(content)
+        _check_weights(needed, given)
         module = _built(document)
-        module.load_state_dict(load_file(weights))
-    except OSError as error:
-        raise MachineFault(f"{error.filename} could not be read: {error.strerror}.") from error
-    except InputError:
+        module.load_state_dict(given)
+    except (InputError, MachineFault):
         raise
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
-        why = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(":.")
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, OverflowError) as error:
+        why = f"{type(error).__name__}: {reason(error)}"
         raise InputError(f"{weights} and {description.name} are not a network that --save wrote ({why}).") from error
     return module.eval()
 
 
+def _check_weights(needed: dict[str, Tensor], given: dict[str, Tensor]) -> None:
+    """That they are those of the network, and numbers."""
+    shapes = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in needed.items()}
+    for name in sorted(shapes.keys() | given.keys()):
+        kind = (tuple(given[name].shape), given[name].dtype) if name in given else None
+        if kind != shapes.get(name):
+            raise ValueError(f"the weights {name!r} are {kind or 'missing'}, and the network has {shapes.get(name, 'none')}")
+        if not given[name].isfinite().all():
+            raise ValueError(f"the weights {name!r} are not finite")
+
+
 def _built(document: dict[str, Any]) -> Classifier:
     """A network without its weights; a description that somebody has changed is refused here, not where the network is asked."""
-    shape, classes, scale = tuple(document["shape"]), tuple(document["classes"]), document["scale"]
+    network, head, shape, classes, scale = (document[name] for name in ("network", "head", "shape", "classes", "scale"))
+    for kind, name, names in (("network", network, NETWORKS), ("head", head, HEADS)):
+        if name not in names:
+            raise ValueError(reason(unknown(kind, brief(name).strip("'"), names)))
+    if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes) or not 2 <= len(set(classes)) == len(classes):
+        raise ValueError(f"classes are {brief(classes)}: they must be different names, two at least")
+    if not is_number(scale) or not 0 < scale <= LARGEST:
+        raise ValueError(f"scale is {brief(scale)}: it must be a finite number above 0")
+    shape = tuple(shape) if isinstance(shape, list) else shape
+    if not isinstance(shape, tuple) or not all(type(side) is int and side > 0 for side in shape) or math.prod(shape[1:]) > PIXELS:
+        raise ValueError(f"shape is {brief(shape)}: it must be whole numbers above 0, and no more than {PIXELS:,} pixels")
+    if len(shape) != (sides := 3 if NETWORKS[network].images else 1):
+        raise ValueError(f"shape is {brief(shape)}: of the network {network!r} it has {sides} numbers")
     encoding = tuple(Column(**column) for column in document.get("encoding") or ()) or None
-    if len(set(classes)) < len(classes) or not all(isinstance(name, str) for name in classes):
-        raise ValueError(f"classes are {classes}: they must be different names")
-    if not isinstance(scale, int | float) or not 0 < scale < math.inf:
-        raise ValueError(f"scale is {scale!r}: it must be a finite number above 0")
-    if not all(isinstance(side, int) and side > 0 for side in shape) or math.prod(shape[1:]) > PIXELS:
-        raise ValueError(f"shape is {shape}: it must be whole numbers above 0, and no more than {PIXELS:,} pixels")
     if encoding and shape != (made := sum(len(column.features) for column in encoding),):
         raise ValueError(f"the encoding makes {made} features, and shape is {shape}")
-    return Classifier(document["network"], shape, classes, document["head"], float(scale), encoding)
+    return Classifier(network, shape, tuple(classes), head, float(scale), encoding)

@@ -220,5 +220,5 @@ def test_one_array_without_a_name(here):
 
 def test_npz_that_is_a_folder(here):
     (here / "arrays.npz").mkdir()
-    with refused("arrays.npz cannot be read as .npz arrays"):
+    with refused("arrays.npz is a folder"):
         load("npz:arrays.npz")

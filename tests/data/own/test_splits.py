@@ -112,7 +112,7 @@ def test_files_of_splits_refused(here, pets, case):
 def test_a_file_of_splits_that_is_not_there_or_a_folder(pets):
     with refused("'nowhere.csv' is neither here nor in the data folder"):
         load("folder:pets?split=nowhere.csv")
-    with refused("pets cannot be read as CSV"):
+    with refused("pets is a folder"):
         load("folder:pets?split=pets")
 
 
