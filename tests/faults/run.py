@@ -1,9 +1,10 @@
-"""Every k of every fault in every scene: python tests/faults/run.py [--scenes TEXT] [--faults TEXT] [--every N] [--jobs N]
+"""Every k of every fault in every scene: python tests/faults/run.py [--scenes TEXT] [--faults TEXT] [--k K] [--seconds N] [--jobs N]
 
 Prints what broke as it happens, with the words that repeat it, and a table of counts at the end.
 """
 
 import argparse
+import math
 import os
 import sys
 import tempfile
@@ -11,6 +12,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 
 from harness import FAULTS, SCENES, Played, Stage, build_shim, unavailable
 
@@ -19,8 +21,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--scenes", default="", help="only those whose name has this in it")
     parser.add_argument("--faults", default="", help="only those whose name has this in it")
-    parser.add_argument("--every", type=int, default=1, help="only every N-th case")
     parser.add_argument("--k", type=int, help="only the k-th call")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="at most for each scene, whose cases come in a mixed order")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     given = parser.parse_args()
     if unavailable():
@@ -35,7 +37,11 @@ def main() -> None:
         for scene in scenes:
             played = Played(stage, SCENES[scene])
             cases = [case for case in played.cases() if given.faults in case[0] and given.k in (None, case[1])]
-            for fault, k in cases[:: given.every][number :: given.jobs]:
+            Random(0).shuffle(cases)
+            ends = time.monotonic() + given.seconds
+            for fault, k in cases[number :: given.jobs]:
+                if time.monotonic() > ends:
+                    break
                 tried[scene, fault] += 1
                 if broken := played.broken(fault, k):
                     failed[scene, fault] += 1

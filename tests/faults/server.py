@@ -13,6 +13,8 @@ import os
 import pkgutil
 import signal
 import sys
+from contextlib import redirect_stdout, suppress
+from io import StringIO
 from pathlib import Path
 
 import class_uncertainty
@@ -30,6 +32,8 @@ def main() -> None:
             importlib.import_module(module.name)
     for name in HEAVY:
         importlib.import_module(name)
+    with suppress(SystemExit), redirect_stdout(StringIO()):
+        cli.app(["methods", "--json"])  # typer imports what it parses with when it parses
     gc.freeze()
     shared = mmap.mmap(-1, 8 * (len(KINDS) + 2))
     counts = (ctypes.c_long * (len(KINDS) + 2)).from_buffer(shared)
@@ -59,8 +63,7 @@ def command(job: dict, counts: ctypes.Array) -> None:
     sys.argv = ["cu", *job["words"]]
     kinds = sum(1 << KINDS.index(kind) for kind in job["kinds"])
     numbers = (kinds, job["k"], WAYS.index(job["way"]), job["error"], job["sticky"])
-    command.folder = os.fsencode(job["folder"])  # type: ignore[attr-defined]  # the shim keeps no copy
-    ctypes.CDLL(None).faults_arm(command.folder, counts, *map(ctypes.c_long, numbers))  # type: ignore[attr-defined]
+    ctypes.CDLL(None).faults_arm(os.fsencode(job["folder"]), counts, *map(ctypes.c_long, numbers))
     cli.main()
 
 

@@ -17,13 +17,13 @@
 enum { WRITE, SYNC, RENAME, READ, OPEN, UNLINK, TRUNCATE, MKDIR, MAP, KINDS }; /* server.py has the same order */
 enum { PASS, FAIL, SHORT, KILL };
 
-static const char *folder;    /* what lies below it counts; NULL: nothing does */
+static char folder[PATH_MAX]; /* what lies below it counts; "": nothing does */
 static long *counts;          /* shared with the parent: calls of each kind, of chosen kinds, faults */
 static long chosen, at, how, error, sticky;
 
 void faults_arm(const char *below, long *shared, long kinds, long k, long mode, long code, long stays) {
     counts = shared, chosen = kinds, at = k, how = mode, error = code, sticky = stays;
-    folder = below;
+    snprintf(folder, sizeof folder, "%s", below);
 }
 
 static int is_below(const char *path) {
@@ -63,7 +63,7 @@ static int fate(int kind, int counted) {
     return how;
 }
 
-#define FATE(kind, below) int kept_errno = errno, what = folder ? fate(kind, below) : PASS; if (what == PASS) errno = kept_errno
+#define FATE(kind, below) int kept_errno = errno, what = folder[0] ? fate(kind, below) : PASS; if (what == PASS) errno = kept_errno
 #define REAL(name) static __typeof__(name) *real; if (!real) real = (__typeof__(name) *)dlsym(RTLD_NEXT, #name)
 
 /* Half of it is written, and then nothing more fits; or then the process is killed. */
