@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, MachineFault
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -98,9 +98,11 @@ def _opened(content: bytes, formats: list[str]) -> "Image":
     return Image.open(io.BytesIO(content), formats=FORMATS)
 
 
-def _unreadable(name: str, error: Exception) -> InputError:
+def _unreadable(name: str, error: Exception) -> InputError | MachineFault:
     if isinstance(error, InputError):
         return error
+    if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):  # Pillow's own have no errno
+        return MachineFault(f"{name} could not be read: {error.strerror}.")
     reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
     if "DecompressionBomb" in type(error).__name__:
         reason = f"it has more than the {PIXELS:,} pixels that are allowed"
