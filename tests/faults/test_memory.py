@@ -44,7 +44,7 @@ class Scarce:
 
     def count(self, frame, event, called):
         """An error in a profiler is raised in the place of the call that it is told of."""
-        if event != "c_call" or not frame.f_globals["__name__"].startswith("class_uncertainty"):
+        if event != "c_call" or not frame.f_globals.get("__name__", "").startswith("class_uncertainty"):
             return  # what libraries call, they may catch
         of = getattr(called, "__module__", None) or type(getattr(called, "__self__", None)).__module__
         if of.partition(".")[0] in ("numpy", "torch"):
