@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-gpu lint docs bench bench-data bench-engine bench-estimators bench-remedy clean
+.PHONY: demo test test-gpu fuzz lint docs bench bench-data bench-engine bench-estimators bench-remedy clean
 
 demo: .venv/installed
 	@$(BIN)/cu demo
@@ -13,6 +13,9 @@ test: lint
 
 test-gpu: .venv/installed-dev
 	@$(BIN)/python -m pytest -m gpu
+
+fuzz: .venv/installed-dev
+	@$(BIN)/python tests/faults/run.py
 
 lint: .venv/installed-dev
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -9,9 +9,9 @@ from class_uncertainty import InputError
 
 
 @contextmanager
-def refused(*parts: object) -> Iterator[pytest.ExceptionInfo]:
+def refused(*parts: object, kind: type[Exception] = InputError) -> Iterator[pytest.ExceptionInfo]:
     """In one sentence on one line, with every part in it."""
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(kind) as caught:
         yield caught
     text = str(caught.value)
     assert [part for part in map(str, parts) if part not in text] == [], text

@@ -15,7 +15,7 @@ import pytest
 import torch
 from refusals import refused
 
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, MachineFault
 
 module = importlib.import_module("class_uncertainty.data.cache")  # by this way always the module, whatever the package calls so
 cached, Decoding = module.cached, module.Decoding
@@ -291,7 +291,7 @@ def test_a_build_that_fails_leaves_the_folder_alone(cache, file):
 
 
 def test_fewer_pictures_than_promised_are_not_passed_off_as_all(file):
-    with pytest.raises(InputError, match=r"^cache "):
+    with pytest.raises(MachineFault, match=r"^cache "):
         cached("pictures", [file], lambda: Decoding(LABELS, CLASSES, PIXELS.shape[1:], iter([PIXELS[:3]])))
 
 
@@ -446,7 +446,7 @@ def test_a_full_disk(cache, file, case):
     code, said = ended(process(file, 0, limit, n, side))
     assert code == 1
     assert said == (
-        f"InputError: cache folder {cache} cannot be written to ({os.strerror(errno.EFBIG)}): set CLASS_UNCERTAINTY_CACHE to one that can."
+        f"MachineFault: cache folder {cache} cannot be written to ({os.strerror(errno.EFBIG)}): set CLASS_UNCERTAINTY_CACHE to one that can."
     )
     assert list(cache.iterdir()) == []
 
@@ -456,7 +456,7 @@ def test_a_disk_without_room_for_another_file(cache, file, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(module, "open", no_room, raising=False)
-    with refused(f"cache folder {cache} cannot be written to ({os.strerror(errno.ENOSPC)})", "CLASS_UNCERTAINTY_CACHE"):
+    with refused(f"cache folder {cache} cannot be written to ({os.strerror(errno.ENOSPC)})", "CLASS_UNCERTAINTY_CACHE", kind=MachineFault):
         cached("pictures", [file], Build())
     assert list(cache.iterdir()) == []
 
@@ -464,7 +464,7 @@ def test_a_disk_without_room_for_another_file(cache, file, monkeypatch):
 def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch, file):
     for path in (file, file / "below"):
         monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(path))
-        with refused(f"cache folder {path} cannot be written to (", "): set CLASS_UNCERTAINTY_CACHE to one that can"):
+        with refused(f"cache folder {path} cannot be written to (", "): set CLASS_UNCERTAINTY_CACHE to one that can", kind=MachineFault):
             cached("pictures", [file], Build())
     assert file.read_bytes() == b"some content"
     assert [path.name for path in tmp_path.iterdir()] == ["source.bin"]
@@ -474,5 +474,5 @@ def test_a_folder_without_permission(cache, file):
     cache.mkdir(mode=0o500)
     if os.access(cache, os.W_OK):
         pytest.skip("permissions do not bind this user")
-    with refused(f"cache folder {cache} cannot be written to (", "CLASS_UNCERTAINTY_CACHE"):
+    with refused(f"cache folder {cache} cannot be written to (", "CLASS_UNCERTAINTY_CACHE", kind=MachineFault):
         cached("pictures", [file], Build())

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 from refusals import refused
 
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, MachineFault
 
 module = importlib.import_module("class_uncertainty.data.images")  # by this way always the module, whatever the package calls so
 decode, own_size, jpeg = module.decode, module.own_size, module.jpeg
@@ -435,6 +435,15 @@ def test_bytes_that_cannot_be_had_are_refused_by_name(at, read):
     pictures[at] = (read, NAME)
     with refused(f"{NAME} cannot be read as an image: "):
         list(decode(pictures, (2, 2), 3))
+
+
+def test_a_disk_that_fails_is_no_fault_of_the_picture():
+    def failing():
+        raise OSError(5, "Input/output error")
+
+    for read in (lambda: own_size((failing, NAME)), lambda: list(decode([(failing, NAME)], (2, 2), 3))):
+        with pytest.raises(MachineFault, match=f"{NAME} could not be read: Input/output error"):
+            read()
 
 
 def test_the_reading_of_own_size_is_refused_by_name():

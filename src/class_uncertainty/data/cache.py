@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data.core import Data
-from class_uncertainty.errors import InputError, notice
+from class_uncertainty.errors import MachineFault, notice
 from class_uncertainty.files import BlockCrcs, checksum, file_crcs, parse_json, sync_file, sync_folder
 
 VERSION = 1  # raised when a reader changes what it makes of a file
@@ -56,7 +56,7 @@ def cached(what: str, files: Sequence[Path], build: Callable[[], Decoding], prog
             notice(f"cache {place} is damaged, or an older version wrote it: {what} is decoded again.")
         _write(place, what, build(), progress)
     if (found := _open(place)) is None:
-        raise InputError(f"cache {place} changes while it is read: is something else writing there?")
+        raise MachineFault(f"cache {place} changes while it is read: is something else writing there?")
     return found
 
 
@@ -148,7 +148,7 @@ def _writing_in(where: Path) -> Iterator[None]:
         yield
     except OSError as error:
         message = f"cache folder {where} cannot be written to ({error.strerror}): set CLASS_UNCERTAINTY_CACHE to one that can."
-        raise InputError(message) from error
+        raise MachineFault(message) from error
 
 
 def _sweep(where: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, MachineFault
 from class_uncertainty.text import reason
 
 if TYPE_CHECKING:
@@ -100,9 +100,11 @@ def _opened(content: bytes, formats: list[str]) -> "Image":
     return Image.open(io.BytesIO(content), formats=FORMATS)
 
 
-def _unreadable(name: str, error: Exception) -> InputError:
+def _unreadable(name: str, error: Exception) -> InputError | MachineFault:
     if isinstance(error, InputError):
         return error
+    if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):  # Pillow's own have no errno
+        return MachineFault(f"{name} could not be read: {error.strerror}.")
     why = reason(error)
     if "DecompressionBomb" in type(error).__name__:
         why = f"it has more than the {PIXELS:,} pixels that are allowed"

@@ -132,6 +132,9 @@ class Store:
             intact = "; what it held before is intact" if self._is_intact() else ""
             raise MachineFault(f"store {self.path}: {error}{intact}.") from error
         except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_CORRUPT:  # SQLite's word for a read that the disk refused, too
+                told = f"store {self.path} could not be read: the disk has failed, or the file is damaged"
+                raise MachineFault(f"{told} ({error}).") from error
             raise InputError(f"{self.path} is not a store, or it is damaged: {error}.") from error
 
     def _is_intact(self) -> bool:
