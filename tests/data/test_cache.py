@@ -445,9 +445,8 @@ def test_a_full_disk(cache, file, case):
     limit, n, side = FULL[case]
     code, said = ended(process(file, 0, limit, n, side))
     assert code == 1
-    assert said == (
-        f"MachineFault: cache folder {cache} cannot be written to ({os.strerror(errno.EFBIG)}): set CLASS_UNCERTAINTY_CACHE to one that can."
-    )
+    assert said.startswith(f"MachineFault: cache folder {cache} cannot be written to ({os.strerror(errno.EFBIG)})")
+    assert "CLASS_UNCERTAINTY_CACHE" in said
     assert list(cache.iterdir()) == []
 
 
