@@ -289,16 +289,13 @@ class Session:
 
     def report(self, data: str | None, out: Path, figures: Path | None = None) -> list[Path]:
         """The files written: the page, and the charts if a folder is given for them."""
-        from class_uncertainty.reporting import figures as charts
         from class_uncertainty.reporting import report
         from class_uncertainty.reporting.sections import sections
 
         report.check_place(out)
         if figures:
             make_folder(figures)
-        found = sections(self.store, data, self.load)
-        report.write(found, out)
-        return [out] + [file for section in found if figures for file in charts.write(section, figures)]
+        return report.write(sections(self.store, data, self.load), out, figures)
 
 
 def _scored(name: str) -> tuple[str, str]:
