@@ -12,7 +12,7 @@ import class_uncertainty.adjusting as adjusting
 import class_uncertainty.listing as listing
 import class_uncertainty.mending as mending
 import class_uncertainty.predicting as predicting
-from class_uncertainty.errors import InputError, MachineFault
+from class_uncertainty.errors import InputError, MachineFault, memory_faults
 from class_uncertainty.options import (
     BUDGET,
     DATA,
@@ -283,7 +283,8 @@ def main() -> None:
     notices = logging.getLogger("class_uncertainty")
     notices.handlers, notices.propagate = [_Notices()], False
     try:
-        app()
+        with memory_faults():
+            app()
     except InputError as error:
         print(f"cu: {printable(error)}", file=sys.stderr)
         sys.exit(2)
@@ -292,11 +293,6 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         print(f"cu: {error.filename or 'output'}: {error.strerror}.", file=sys.stderr)
-        sys.exit(1)
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "alloc" not in str(error) and "out of memory" not in str(error):
-            raise
-        print("cu: the machine has too little memory for this.", file=sys.stderr)
         sys.exit(1)
 
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from class_uncertainty.data import Dataset, load
-from class_uncertainty.errors import InputError, Unfinished
+from class_uncertainty.errors import InputError, Unfinished, memory_faults
 from class_uncertainty.estimation import Asked, Diverged, Estimate, read_by
 from class_uncertainty.files import check_writable, make_folder
+from class_uncertainty.limits import check_address_space
 from class_uncertainty.measures import SCORES
 from class_uncertainty.remedies.diagnosis import Mended
 from class_uncertainty.remedies.table import remedy_named
@@ -318,20 +319,26 @@ def _changed(profile: Path | None) -> int:
 def session(
     path: Path, as_json: bool, root: Path | None = None, create: bool = True, budget: float | None = None, profile: Path | None = None
 ) -> Iterator[Session]:
-    """A Session that says, on Ctrl-C or when its budget is spent, what is kept and how to go on."""
+    """A Session that says, on Ctrl-C, short of memory or when its budget is spent, what is kept and how to go on."""
+    check_address_space()
     if profile and profile.resolve() == path.resolve():
         raise InputError(f"--profile and --store are both {path}: give them different names.")
     before = _changed(profile)
     with Store(path, create) as store:
+
+        def kept() -> str:
+            results = sum(len(store.results(data.fingerprint)) for data in store.data())
+            both = ", ".join(
+                f"{number} {what}{'' if number == 1 else 's'}" for number, what in ((results, "result"), (store.networks, "network"))
+            )
+            return f"; {path} keeps what has finished ({both}), and the same command goes on from there"
+
         try:
-            yield Session(store, as_json, root, budget, profile)
+            with memory_faults(kept):
+                yield Session(store, as_json, root, budget, profile)
             if profile and _changed(profile) == before:
                 print(f"cu: nothing was trained, so {profile} was not written.", file=sys.stderr)
         except (KeyboardInterrupt, Unfinished) as end:
-            kept = sum(len(store.results(data.fingerprint)) for data in store.data())
-            both = ", ".join(
-                f"{number} {what}{'' if number == 1 else 's'}" for number, what in ((kept, "result"), (store.networks, "network"))
-            )
             why = "\ncu: stopped" if isinstance(end, KeyboardInterrupt) else f"cu: {end}"
-            print(f"{why}; {path} keeps what has finished ({both}), and the same command goes on from there.", file=sys.stderr)
+            print(f"{why}{kept()}.", file=sys.stderr)
             raise SystemExit(130 if isinstance(end, KeyboardInterrupt) else 3) from None
