@@ -8,7 +8,6 @@ number, what is printed without a limit. One sentence: the exit code is 1, and s
 
 import json
 import re
-import resource
 import subprocess
 import sys
 import tempfile
@@ -27,15 +26,24 @@ PROGRESS = re.compile("lanes trained, |^  lane ")  # which a slow machine prints
 RIGHT, SENTENCE = "right", "one sentence"
 
 
+def limited(megabytes: int | None) -> list[str]:
+    """What to put before a command; the shell counts in KiB."""
+    return ["sh", "-c", 'ulimit -v "$0" && exec "$@"', str(-(-megabytes * 10**6 // 1024))] if megabytes else []
+
+
 def ended(folder: Path, name: str, megabytes: int | None = None, store: Path | None = None) -> tuple[int, str, str]:
     """(exit code, stdout, stderr) of a command under a limit, in an empty store or in one that has results."""
-
-    def limit() -> None:
-        if megabytes:
-            resource.setrlimit(resource.RLIMIT_AS, (megabytes * 10**6,) * 2)
-
-    command = [sys.executable, "-m", "class_uncertainty.cli", *COMMANDS[name], "--json", "--store", str(store or folder / "runs.sqlite")]
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=300, preexec_fn=limit)
+    command = [
+        *limited(megabytes),
+        sys.executable,
+        "-m",
+        "class_uncertainty.cli",
+        *COMMANDS[name],
+        "--json",
+        "--store",
+        str(store or folder / "runs.sqlite"),
+    ]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=300)
     return run.returncode, run.stdout, run.stderr
 
 

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import resource
 import runpy
 import subprocess
 import sys
@@ -87,12 +86,9 @@ def test_threads_are_as_many_as_a_limit_has_room_for():
     code = "import os, class_uncertainty; print(os.environ.get('OMP_NUM_THREADS'), os.environ.get('OPENBLAS_NUM_THREADS'))"
 
     def threads(megabytes: int, **environment: str) -> list[str]:
-        def limit() -> None:
-            resource.setrlimit(resource.RLIMIT_AS, (megabytes * 10**6,) * 2)
-
         few = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-        options = {"env": few | environment, "preexec_fn": limit, "timeout": 60}
-        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, **options).stdout.split()
+        command = [*BENCHMARK["limited"](megabytes), sys.executable, "-c", code]
+        return subprocess.run(command, env=few | environment, capture_output=True, text=True, check=True, timeout=60).stdout.split()
 
     assert threads(limits.FLOOR) == ["1", "1"]
     assert threads(limits.FLOOR, OMP_NUM_THREADS="3") == ["3", "1"]

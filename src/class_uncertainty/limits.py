@@ -10,7 +10,7 @@ import sys
 from class_uncertainty.errors import MachineFault
 
 LEAST = 150  # MB in which NumPy can be imported
-FLOOR = 1500  # MB for torch and a small network; from 1,000 to 1,100 its import aborts: `python benchmarks/limits.py`
+FLOOR = 1500  # MB for torch and a small network; at 1,050 its import aborts: `python benchmarks/limits.py`
 THREAD = 200  # MB that each thread of OpenBLAS and OpenMP takes besides: its stack, its arena, its buffers
 
 
