@@ -5,6 +5,7 @@ import os
 import pty
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -472,6 +473,24 @@ def test_what_a_stop_leaves_is_gone_when_all_is_done(run: Run, tmp_path: Path) -
     code, _, err = run(*command, "--profile", "trace.json")
     assert (code, err) == (0, "cu: nothing was trained, so trace.json was not written.\n")
     assert run(*command, "--profile", "runs.sqlite")[0] == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("compare", "digits-lt:20"), ("measure", "digits-lt:20", "--estimators", "ensemble,snapshot,online"), ("fix", "digits-lt:20")],
+)
+def test_a_budget_holds_for_any_number_of_epochs(run: Run, command: tuple[str, ...]) -> None:
+    began = time.monotonic()
+    code, _, err = run(*command, "--epochs", "1000000000", "--budget", "1s")
+    assert code == 3
+    assert "the budget is spent" in err
+    assert time.monotonic() - began < 10  # about 2, where nothing else runs
+
+
+def test_more_epochs_than_anyone_trains(run: Run) -> None:
+    code, _, err = run("compare", "digits-lt:20", "--epochs", str(10**30), "--budget", "1s")
+    assert code == 2
+    assert str(10**30) in err
 
 
 @pytest.mark.parametrize("budget", ["", "0", "soon", "5x", "-3m", "1m1h", "1.5m", "9" * 400])

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from class_uncertainty import limits  # noqa: F401  # isort: skip  # before NumPy, whose threads it limits
 from class_uncertainty.data import Data, Dataset, duplicate, load, long_tail, mix_hardness, svci20, validation_split
 from class_uncertainty.errors import InputError, MachineFault, Unfinished
 from class_uncertainty.estimation import ESTIMATORS, Estimate, estimate

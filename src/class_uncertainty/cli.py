@@ -13,7 +13,7 @@ import class_uncertainty.adjusting as adjusting
 import class_uncertainty.listing as listing
 import class_uncertainty.mending as mending
 import class_uncertainty.predicting as predicting
-from class_uncertainty.errors import InputError, MachineFault
+from class_uncertainty.errors import InputError, MachineFault, memory_faults
 from class_uncertainty.options import (
     BUDGET,
     DATA,
@@ -285,7 +285,8 @@ def main() -> None:
     notices = logging.getLogger("class_uncertainty")
     notices.handlers, notices.propagate = [_Notices()], False
     try:
-        app()
+        with memory_faults():
+            app()
     except InputError as error:
         tell(error)
         sys.exit(2)
@@ -298,11 +299,6 @@ def main() -> None:
     except UnicodeEncodeError as error:
         tell(f"{error.object!r} is not text that can be written as {error.encoding}: give it another name.")
         sys.exit(2)
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "alloc" not in str(error) and "out of memory" not in str(error):
-            raise
-        tell("the machine has too little memory for this.")
-        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,17 @@
 """The ways a call can end early for a reason its user should read: a wrong input, a fault of the machine, a budget that is spent."""
 
+import errno
 import logging
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+
+# what Python, the loader, torch, oneDNN and C++ say where memory or address space is short
+SHORT = re.compile(
+    "alloc|out of memory|insufficient memory|failed to map segment|could not create a (primitive|memory)|can't start new thread",
+    re.IGNORECASE,
+)
 
 
 class InputError(ValueError):
@@ -28,3 +37,22 @@ def unknown(kind: str, given: str, allowed: Iterable[str]) -> InputError:
 def notice(sentence: str) -> None:
     """Tell whoever watches that something was done again or left out, and go on: `cu` prints it, Python's logging handles it elsewhere."""
     logging.getLogger("class_uncertainty").warning(sentence)
+
+
+def means_too_little_memory(error: BaseException) -> bool:
+    """Whether that is why it was raised, by whatever ran short: torch.OutOfMemoryError is a RuntimeError, and a library that does not
+    fit into the address space an ImportError or, by ctypes, an OSError."""
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        return True
+    return isinstance(error, RuntimeError | ImportError | OSError) and SHORT.search(str(error)) is not None
+
+
+@contextmanager
+def memory_faults(kept: Callable[[], str] = str) -> Iterator[None]:
+    """An error that means too little memory becomes a MachineFault that ends in what is kept; every other goes on as it is."""
+    try:
+        yield
+    except (MemoryError, OSError, RuntimeError, ImportError) as error:
+        if isinstance(error, MachineFault) or not means_too_little_memory(error):
+            raise
+        raise MachineFault(f"the machine has too little memory for this, or a limit is set (ulimit -v){kept()}.") from error

@@ -11,6 +11,7 @@ import typer
 
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import check_writable, same_file, write_whole
+from class_uncertainty.limits import check_address_space
 from class_uncertainty.options import JSON
 from class_uncertainty.text import printable
 
@@ -48,6 +49,7 @@ def predict(
 
     Probabilities of a network that 'cu fix' saved are for classes that are equally frequent.
     """
+    check_address_space()
     from class_uncertainty.reporting import terminal
     from class_uncertainty.training.predicting import predict as ask
     from class_uncertainty.training.saving import files_of

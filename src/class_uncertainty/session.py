@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from class_uncertainty.data import Dataset, load
-from class_uncertainty.errors import InputError, Unfinished
+from class_uncertainty.errors import InputError, Unfinished, memory_faults
 from class_uncertainty.estimation import Asked, Diverged, Estimate, read_by
 from class_uncertainty.files import check_writable, make_folder
+from class_uncertainty.limits import check_address_space
 from class_uncertainty.measures import SCORES
 from class_uncertainty.remedies.diagnosis import Mended
 from class_uncertainty.remedies.table import remedy_named
@@ -288,16 +289,13 @@ class Session:
 
     def report(self, data: str | None, out: Path, figures: Path | None = None) -> list[Path]:
         """The files written: the page, and the charts if a folder is given for them."""
-        from class_uncertainty.reporting import figures as charts
         from class_uncertainty.reporting import report
         from class_uncertainty.reporting.sections import sections
 
         report.check_place(out)
         if figures:
             make_folder(figures)
-        found = sections(self.store, data, self.load)
-        report.write(found, out)
-        return [out] + [file for section in found if figures for file in charts.write(section, figures)]
+        return report.write(sections(self.store, data, self.load), out, figures)
 
 
 def _scored(name: str) -> tuple[str, str]:
@@ -320,21 +318,26 @@ def _changed(profile: Path | None) -> int:
 def session(
     path: Path, as_json: bool, root: Path | None = None, create: bool = True, budget: float | None = None, profile: Path | None = None
 ) -> Iterator[Session]:
-    """A Session that says, on Ctrl-C or when its budget is spent, what is kept and how to go on."""
+    """A Session that says, on Ctrl-C, short of memory or when its budget is spent, what is kept and how to go on."""
+    check_address_space()
     if profile and profile.resolve() == path.resolve():
         raise InputError(f"--profile and --store are both {path}: give them different names.")
     before = _changed(profile)
     with Store(path, create) as store:
+
+        def kept() -> str:
+            results = sum(len(store.results(data.fingerprint)) for data in store.data())
+            both = ", ".join(
+                f"{number} {what}{'' if number == 1 else 's'}" for number, what in ((results, "result"), (store.networks, "network"))
+            )
+            return f"; {path} keeps what has finished ({both}), and the same command goes on from there"
+
         try:
-            yield Session(store, as_json, root, budget, profile)
+            with memory_faults(kept):
+                yield Session(store, as_json, root, budget, profile)
             if profile and _changed(profile) == before:
                 tell(f"nothing was trained, so {profile} was not written.")
         except (KeyboardInterrupt, Unfinished) as end:
-            kept = sum(len(store.results(data.fingerprint)) for data in store.data())
-            both = ", ".join(
-                f"{number} {what}{'' if number == 1 else 's'}" for number, what in ((kept, "result"), (store.networks, "network"))
-            )
             stopped = isinstance(end, KeyboardInterrupt)
-            kept_in = f"{path} keeps what has finished ({both}), and the same command goes on from there."
-            tell(f"{'stopped' if stopped else end}; {kept_in}", start="\n" if stopped else "")  # after the ^C that a terminal shows
+            tell(f"{'stopped' if stopped else end}{kept()}.", start="\n" if stopped else "")  # after the ^C that a terminal shows
             raise SystemExit(130 if stopped else 3) from None

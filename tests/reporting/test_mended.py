@@ -12,6 +12,7 @@ from scipy.special import softmax
 from class_uncertainty import Data
 from class_uncertainty.remedies.diagnosis import Finding, Mended, Suspect, side, suspects
 from class_uncertainty.reporting import figures, mended, report
+from class_uncertainty.reporting.drawing import draw
 from class_uncertainty.reporting.tables import Section
 from class_uncertainty.session import session
 
@@ -138,12 +139,12 @@ def test_reliability_has_both_sides_and_the_diagonal():
 
 
 def test_charts_have_no_colour_of_their_own_and_compile_with_the_pages():
-    for found in (TEN, HUNDRED):
-        for name in ("slopes", "reliability"):
-            spec = drawn(found, name)
-            spec.pop("config")
-            assert not re.search(r"#[0-9a-f]{6}", json.dumps(spec))
-            assert f"var(--{'c1' if name == 'slopes' else 'c4'})" in figures.svg(spec | {"config": report._theme()})
+    names = ("slopes", "reliability") * 2
+    specs = [drawn(found, name) | {"config": {}} for found, name in zip((TEN, TEN, HUNDRED, HUNDRED), names, strict=True)]
+    pictures = draw([("svg", spec | {"config": report._theme()}) for spec in specs])
+    for name, spec, picture in zip(names, specs, pictures, strict=True):
+        assert not re.search(r"#[0-9a-f]{6}", json.dumps(spec))
+        assert f"var(--{'c1' if name == 'slopes' else 'c4'})" in picture.decode()
 
 
 def test_no_change_and_no_error_can_be_drawn():
@@ -154,7 +155,7 @@ def test_no_change_and_no_error_can_be_drawn():
     assert "There are none." in html
     assert mended.confusions(found) == []
     assert mended.lines(found)[0].split() == ["class", "examples", "before", "%", "after", "%", "change"]
-    assert figures.svg(drawn(found, "slopes")).startswith("<svg")
+    assert draw([("svg", drawn(found, "slopes"))])[0].startswith(b"<svg")
 
 
 def test_block_comes_first_and_is_escaped():

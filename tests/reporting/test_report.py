@@ -17,6 +17,7 @@ from PIL import Image
 
 from class_uncertainty import InputError, MachineFault
 from class_uncertainty.reporting import figures, report
+from class_uncertainty.reporting.drawing import draw
 from class_uncertainty.reporting.tables import ClassRow, Gallery, MethodRow, Picture, Section, spearman
 
 NASTY = '<script>alert("x")&\'</script> größe 犬'
@@ -158,8 +159,8 @@ def test_every_chart_compiles_alone_and_has_no_colour_of_its_own(page):
         document = strict_json(text)
         specs.append(document) if "$schema" in document else (theme := document)
     assert len(specs) == 6
-    for spec in specs:
-        drawn = figures.svg(spec | {"config": theme})
+    pictures = draw([("svg", spec | {"config": theme}) for spec in specs])
+    for spec, drawn in zip(specs, map(bytes.decode, pictures), strict=True):
         assert drawn.startswith("<svg")
         assert "var(--c1)" in drawn
         assert not re.search(r"#[0-9a-f]{6}", json.dumps(spec))  # or it would stay light in the dark
@@ -349,10 +350,10 @@ def test_comparison_keeps_the_order_and_tells_learning_rates_apart():
 
 
 def test_figures_are_files_of_their_kind(tmp_path):
-    files = figures.write(FULL, tmp_path / "new")
-    assert sorted(file.name for file in files) == sorted(file.name for file in (tmp_path / "new").iterdir())
-    assert [file.name for file in files[:2]] == ["digits-lt-20-measures.svg", "digits-lt-20-measures.png"]
-    for drawing, image in zip(files[::2], files[1::2], strict=True):
+    _, *charts = report.write([FULL], tmp_path / "report.html", tmp_path / "new")
+    assert sorted(file.name for file in charts) == sorted(file.name for file in (tmp_path / "new").iterdir())
+    assert [file.name for file in charts[:2]] == ["digits-lt-20-measures.svg", "digits-lt-20-measures.png"]
+    for drawing, image in zip(charts[::2], charts[1::2], strict=True):
         width, height = (float(n) for n in re.search(r'<svg[^>]* width="([\d.]+)" height="([\d.]+)"', drawing.read_text()).groups())
         assert image.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
         assert Image.open(io.BytesIO(image.read_bytes())).size == pytest.approx((2 * width, 2 * height), abs=2)
@@ -362,7 +363,7 @@ def test_figures_are_files_of_their_kind(tmp_path):
     ("name", "file"), [("", "comparison.svg"), ("../../etc", "etc-comparison.svg"), ("犬" * 200, "犬" * 33 + "-7de621-comparison.svg")]
 )
 def test_figures_stay_in_their_folder(tmp_path, name, file):
-    assert figures.write(Section(name, (), (NAIVE,), 0), tmp_path)[0] == tmp_path / file
+    assert next(iter(figures.files(Section(name, (), (NAIVE,), 0), {"comparison": {}}, tmp_path))) == tmp_path / file
 
 
 def test_a_name_that_is_not_unicode_is_drawn(tmp_path):
@@ -380,9 +381,7 @@ def test_full_disk_is_a_machine_fault_and_keeps_the_old_page(tmp_path, monkeypat
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(MachineFault, match="No space left on device"):
-        report.write([FULL], path)
-    with pytest.raises(MachineFault, match="No space left on device"):
-        figures.write(FULL, tmp_path)
+        report.write([FULL], path, tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
     assert path.read_text() == "old"
 

@@ -65,7 +65,7 @@ def _open(file: Path) -> Any:
     try:
         import pyarrow
         import pyarrow.parquet
-    except ImportError:
+    except ModuleNotFoundError:
         raise InputError("Parquet files need pyarrow: install it with pip install 'class-uncertainty[parquet]'.") from None
     try:
         check_regular(file)

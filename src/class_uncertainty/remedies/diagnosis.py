@@ -188,7 +188,7 @@ def thumbnail(pixels: NDArray[Any]) -> str:
     """(channels, H, W) -> a PNG inside an address; one or two channels show as grey, more than three as the first three."""
     try:
         from PIL import Image
-    except ImportError:
+    except ModuleNotFoundError:
         raise InputError("the report's pictures need Pillow, which is not installed: run 'pip install pillow'.") from None
     shown = pixels[:3].transpose(1, 2, 0) if len(pixels) >= 3 else pixels[0]
     image = Image.fromarray(np.ascontiguousarray(shown, dtype=np.uint8))

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import write_whole
 from class_uncertainty.reporting.tables import ClassRow, MethodRow, Section, spearman
 
 MEASURES = {"cardinality": "Cardinality", "effective": "Effective number", "uncertainty": "Uncertainty"}
@@ -48,51 +47,25 @@ def charts(section: Section) -> dict[str, Any]:
     return {name: chart.configure(**config(LIGHT)) for name, chart in drawn.items()}
 
 
-def write(section: Section, folder: Path) -> list[Path]:
-    """Each chart as SVG and as PNG; the files are named after the section, so that several share a folder."""
+def files(section: Section, specs: Mapping[str, dict[str, Any]], folder: Path) -> dict[Path, tuple[str, dict[str, Any]]]:
+    """Each chart as SVG and as PNG, to be drawn; the files are named after the section, so that several share a folder."""
     prefix = re.sub(r"\W+", "-", section.name).strip("-_")
     if len(prefix) > 40:  # file names have at most 255 bytes, a letter up to 4
         prefix = f"{prefix[:33].strip('-_')}-{hashlib.sha256(section.name.encode()).hexdigest()[:6]}"
-    written = []
-    for name, chart in charts(section).items():
-        stem = f"{prefix}-{name}" if prefix else name
-        for suffix, content in (("svg", svg(chart.to_dict()).encode()), ("png", _png(chart.to_dict()))):
-            written.append(folder / f"{stem}.{suffix}")
-            write_whole(written[-1], content)
-    return written
+    stems = {name: f"{prefix}-{name}" if prefix else name for name in specs}
+    return {folder / f"{stems[name]}.{suffix}": (suffix, spec) for name, spec in specs.items() for suffix in ("svg", "png")}
 
 
-def svg(spec: dict[str, Any]) -> str:
-    return _vl_convert().vegalite_to_svg(spec, vl_version=_vegalite())
-
-
-def _png(spec: dict[str, Any]) -> bytes:
-    return _vl_convert().vegalite_to_png(spec, vl_version=_vegalite(), scale=2)
-
-
-def script() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script, for a page that must work without a network."""
-    return _vl_convert().javascript_bundle(vl_version=_vegalite())
-
-
-def _vegalite() -> str:
+def vegalite() -> str:
     """The version Altair writes for: '6.4'."""
     return ".".join(_altair().SCHEMA_VERSION.lstrip("v").split(".")[:2])
 
 
 def _altair() -> Any:
-    return _needed("altair", "altair")
-
-
-def _vl_convert() -> Any:
-    return _needed("vl_convert", "vl-convert-python")
-
-
-def _needed(module: str, package: str) -> Any:
     try:
-        return import_module(module)
-    except ImportError:
-        raise InputError(f"charts need {package}, which is not installed: run 'pip install {package}'.") from None
+        return import_module("altair")
+    except ModuleNotFoundError:
+        raise InputError("charts need altair, which is not installed: run 'pip install altair'.") from None
 
 
 def config(colours: Mapping[str, str]) -> dict[str, Any]:

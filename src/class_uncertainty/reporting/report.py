@@ -8,12 +8,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, MachineFault, notice
 from class_uncertainty.files import check_writable, write_whole
 from class_uncertainty.methods import METHODS
 from class_uncertainty.metrics import FEW, MANY
 from class_uncertainty.remedies import diagnosis
 from class_uncertainty.reporting import figures, mended
+from class_uncertainty.reporting.drawing import Picture, Undrawn, draw
 from class_uncertainty.reporting.tables import ClassRow, MethodRow, Section
 from class_uncertainty.results.significance import ENOUGH
 
@@ -21,6 +22,7 @@ OURS = re.compile(rb"\s*<!doctype html><!-- class-uncertainty")  # how a page be
 NOTHING = "–"
 PERCENT = "\N{NO-BREAK SPACE}%"
 LISTED = 5  # classes to each side that the measures disagree on
+REMEDY = "raise the limit on memory or address space (ulimit -v), and 'cu report' draws them"
 THUMBNAIL = diagnosis.THUMBNAIL
 
 
@@ -29,32 +31,58 @@ def check_place(path: Path) -> None:
     check_writable(path, OURS, "report")
 
 
-def write(sections: Sequence[Section], path: Path) -> None:
-    write_whole(path, render(sections).encode(errors="replace"))
+def write(sections: Sequence[Section], path: Path, folder: Path | None = None) -> list[Path]:
+    """The files written: the page, and every chart as SVG and as PNG where a folder is given for them."""
+    page, charts, undrawn = _rendered(sections, folder)
+    write_whole(path, page.encode(errors="replace"))
+    if undrawn and folder:
+        raise MachineFault(f"no chart was written to {folder}, and {path} has none: {undrawn}; {REMEDY}.")
+    if undrawn:
+        notice(f"{path} has no charts, its tables hold the numbers: {undrawn}; {REMEDY}.")
+    for file, content in charts.items():
+        write_whole(file, content)
+    return [path, *charts]
 
 
 def render(sections: Sequence[Section]) -> str:
     """The whole page: plain HTML with static charts, which the script in it then makes live."""
+    return _rendered(sections)[0]
+
+
+def _rendered(sections: Sequence[Section], folder: Path | None = None) -> tuple[str, dict[Path, bytes], str]:
+    """The page, what goes into each file of the folder, and why no chart could be drawn; "" where they were."""
     try:
         from jinja2 import Environment, FunctionLoader, StrictUndefined
-    except ImportError:
+    except ModuleNotFoundError:
         raise InputError("the report needs jinja2, which is not installed: run 'pip install jinja2'.") from None
     loader = FunctionLoader(lambda name: resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    views = [_view(section) for section in sections]
-    return environment.get_template("report.html").render(
-        views=views,
+    specs = [{name: chart.to_dict() for name, chart in figures.charts(section).items()} for section in sections]
+    stills: list[Picture] = [("svg", spec | {"config": _theme()}) for own in specs for spec in own.values()]
+    files = {
+        file: picture for pair in zip(sections, specs, strict=True) if folder for file, picture in figures.files(*pair, folder).items()
+    }
+    undrawn = ""
+    try:
+        pictures = iter(draw([*stills, *([("js", {})] if stills else []), *files.values()]))
+    except Undrawn as error:
+        pictures, specs, files, undrawn = iter([]), [{} for _ in sections], {}, str(error)
+    charts = [{name: _chart(spec, next(pictures)) for name, spec in own.items()} for own in specs]
+    page = environment.get_template("report.html").render(
+        views=[_view(*pair) for pair in zip(sections, charts, strict=True)],
         light=figures.LIGHT,
         dark=figures.DARK,
         font=figures.FONT,
         many=MANY,
         few=FEW,
         theme=_theme(),
-        script=figures.script() if any(view["charts"] for view in views) else "",
+        script=next(pictures, b"").decode(),
+        undrawn=undrawn,
     )
+    return page, dict(zip(files, pictures, strict=True)), undrawn
 
 
-def _view(section: Section) -> dict[str, Any]:
+def _view(section: Section, charts: dict[str, Any]) -> dict[str, Any]:
     """What the template shows of a section; the most uncertain classes come first."""
     warnings = list(dict.fromkeys(row.aso_warning for row in section.methods if row.aso_warning))
     errors = [row.error for row in section.methods if row.error is not None]
@@ -63,7 +91,7 @@ def _view(section: Section) -> dict[str, Any]:
         "section": section,
         "lead": _class_lead(section) + _method_lead(section.methods),
         "facts": _facts(section),
-        "charts": {name: _chart(chart) for name, chart in figures.charts(section).items()},
+        "charts": charts,
         "apart": _apart(section.classes),
         "class_columns": CLASS_COLUMNS,
         "classes": sorted(section.classes, key=lambda row: (row.rank_uncertainty, row.name)),
@@ -92,10 +120,9 @@ def _theme() -> dict[str, Any]:
     return figures.config({name: f"var(--{name})" for name in figures.LIGHT})
 
 
-def _chart(chart: Any) -> dict[str, Any]:
-    spec = chart.to_dict()
-    spec.pop("config")  # the page has one for all charts
-    return {"spec": spec, "svg": figures.svg(spec | {"config": _theme()})}
+def _chart(spec: dict[str, Any], still: bytes) -> dict[str, Any]:
+    """Without the configuration, of which the page has one for all charts."""
+    return {"spec": {name: value for name, value in spec.items() if name != "config"}, "svg": still.decode()}
 
 
 def _facts(section: Section) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from class_uncertainty.metrics import Scores
 GATHERS = ("", "online", "snapshots")
 MEANS = ("geometric", "arithmetic")
 DEARER = 3.0  # a step of DUQ's, in plain ones: `make bench-estimators`
+EPOCHS = 10**9  # at most
 DISTIL = "distil"  # what a lane with teachers is called
 
 
@@ -47,10 +48,10 @@ class Recipe:
     flip: bool = False  # random mirror images
 
     def __post_init__(self) -> None:
-        for field in ("epochs", "batch"):
+        for field, most in (("epochs", EPOCHS), ("batch", None)):
             value = getattr(self, field)
-            if not is_whole(value) or value < 1:
-                raise InputError(f"{field} is {value!r}: it must be a whole number from 1.")
+            if not is_whole(value) or value < 1 or (most and value > most):
+                raise InputError(f"{field} is {value!r}: it must be a whole number from 1{f' to {most:,}' if most else ''}.")
         if not is_whole(self.crop) or self.crop < 0:
             raise InputError(f"crop is {self.crop!r}: it must be a whole number of pixels from 0.")
         check_lr(self.lr)

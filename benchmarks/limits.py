@@ -1,0 +1,84 @@
+"""Commands under limits of address space (`ulimit -v`): each must end rightly or in one sentence, none in a traceback or by a signal.
+
+    python benchmarks/limits.py [MEGABYTES ...]
+
+Prints a line a limit and the counts behind docs/reliability.md. Right: the exit code is 0, and what is printed as JSON is, number for
+number, what is printed without a limit. One sentence: the exit code is 1, and stderr one line besides progress.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+COMMANDS = {
+    "compare": ("compare", "digits-lt:20", "--epochs", "2"),
+    "measure": ("measure", "digits-lt:20", "--epochs", "2", "--members", "2"),
+    "fix": ("fix", "digits-lt:20", "--epochs", "2", "--members", "2", "--seeds", "1"),
+    "report": ("report",),
+}
+MEGABYTES = (*range(100, 1000, 50), *range(1000, 3000, 100), *range(3000, 8000, 500), 16_000, 64_000)
+PROGRESS = re.compile("lanes trained, |^  lane ")  # which a slow machine prints
+RIGHT, SENTENCE = "right", "one sentence"
+
+
+def limited(megabytes: int | None) -> list[str]:
+    """What to put before a command; the shell counts in KiB."""
+    return ["sh", "-c", 'ulimit -v "$0" && exec "$@"', str(-(-megabytes * 10**6 // 1024))] if megabytes else []
+
+
+def ended(folder: Path, name: str, megabytes: int | None = None, store: Path | None = None) -> tuple[int, str, str]:
+    """(exit code, stdout, stderr) of a command under a limit, in an empty store or in one that has results."""
+    command = [
+        *limited(megabytes),
+        sys.executable,
+        "-m",
+        "class_uncertainty.cli",
+        *COMMANDS[name],
+        "--json",
+        "--store",
+        str(store or folder / "runs.sqlite"),
+    ]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=300)
+    return run.returncode, run.stdout, run.stderr
+
+
+def judged(end: tuple[int, str, str], expected: str) -> str:
+    """RIGHT, SENTENCE, or what else it was."""
+    code, out, err = end
+    if code == 0:
+        return RIGHT if json.loads(out) == json.loads(expected) else "another result"
+    lines = [line for line in err.splitlines() if not PROGRESS.search(line)]
+    if code == 1 and not out and len(lines) == 1 and re.fullmatch(r"cu: .+\.", lines[0]):
+        return SENTENCE
+    return f"exit code {code}: {lines[-1][:100] if lines else ''}"
+
+
+def tried(megabytes: Sequence[int], commands: Sequence[str] = tuple(COMMANDS)) -> dict[int, dict[str, str]]:
+    """Limit -> command -> how it ended; every command starts with an empty store, but for the report."""
+    with tempfile.TemporaryDirectory() as name:
+        full = Path(name)
+        expected = {command: ended(full, command)[1] for command in commands}
+        found: dict[int, dict[str, str]] = {}
+        for limit in megabytes:
+            found[limit] = {}
+            for command in commands:
+                with tempfile.TemporaryDirectory() as empty:
+                    store = full / "runs.sqlite" if command == "report" else None
+                    found[limit][command] = judged(ended(Path(empty), command, limit, store), expected[command])
+            print(f"{limit:>6} MB", *(f"{command}: {end}" for command, end in found[limit].items()), sep="  ", flush=True)
+        return found
+
+
+def main() -> None:
+    found = tried([int(argument) for argument in sys.argv[1:]] or MEGABYTES)
+    counts = Counter(end if end in (RIGHT, SENTENCE) else "anything else" for ends in found.values() for end in ends.values())
+    print(f"tried {counts.total()}", *(f"{what} {counts[what]}" for what in (RIGHT, SENTENCE, "anything else")), sep=", ")
+
+
+if __name__ == "__main__":
+    main()

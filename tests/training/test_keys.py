@@ -1,0 +1,102 @@
+"""Keys: the same as ever for what is stored, and no slower for a training that never ends."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from refusals import refused
+
+from class_uncertainty import Lane, Recipe, Stats
+from class_uncertainty.training.keys import SAMPLED, WALKED, _hashed_epochs, lane_key
+from class_uncertainty.training.recipe import EPOCHS, RECIPES
+
+STATS = Stats(np.array([120.0, 60, 30, 6]), np.array([0.1, 0.2, 0.3, 0.4]))
+STORED = {  # epochs -> key, as commit 2e4f029 had them, which hashed the plan of every epoch
+    "naive": {
+        1: "acc5252b91935a7e8e253b0db957a22f",
+        2: "654a502771ad0e983511b3afcb8960de",
+        40: "da1201569f4e7aae962a8c91f060157f",
+        200: "b8fda9d8e838e42e0ff37ef2ce1ccf65",
+        400: "19e5008f0ea9a209006b603a7bb07896",
+        4000: "33dce50dc9f2f098dd0bc29f64ff5320",
+    },
+    "pb-ubrs": {
+        1: "6a60382975413b41f2c6eb12b4623c9a",
+        2: "9f090efd0d754407d6d24268a5c27b03",
+        40: "abd18c9fac486e3c686f286c6efdbe5e",
+        200: "7dd80fa8781884351d20322bb8fee5bf",
+        400: "542f42c145944a2593405bc15fa5c4d2",
+        4000: "1dc08500d638e12e6ef7e879094bc971",
+    },
+    "ldam-rw": {
+        1: "9f51cc219e25438a7e60445ea8960dab",
+        2: "bc9203d3bd87e13f5ba68940da356122",
+        40: "5957d7ec78881c1b5a0c8aabd93a193c",
+        200: "57e8ea7237466b137e48767343747648",
+        400: "0500f9404a5504bb0e91950c5fadf37b",
+        4000: "59c2e7af946276f09ad93bc874fe364a",
+    },
+    "2s-cb-focal": {
+        1: "234945173e297fe9e3a1e28bb09ad493",
+        2: "96bc86333ff9d7b3b2556af6f6354eb6",
+        40: "d70e1d28ed9b54ba052086efa02e1540",
+        200: "93a027d032b096adf7abee786c6240cd",
+        400: "a5a0288cea7356941a31fa0ac6c710f3",
+        4000: "1fd14fbfdcb267807acfd1ad72fcbdec",
+    },
+    "crt": {
+        1: "9d45ff7131145f9dc1782721196b2311",
+        2: "d4b8fd949ecb0c203ea527fb82038c1a",
+        40: "a0ac847eba1eec9879845079b60766a8",
+        200: "078d6675854cbef1bc07b036cb559b9e",
+        400: "d0fa13277659d3648e3e6515ff66be4d",
+        4000: "68febcba42deea5c6f39a1d98fb1faf1",
+    },
+    "cyclic": {
+        1: "66425707d8f00d482002a2f398ecf9aa",
+        2: "51be36f14b7a557a603fb1c63a55c01d",
+        40: "f061a4fc83074aecd133636bb1d48f92",
+        200: "99dbe9cc2f56604f161a2b8c5e783515",
+        400: "ab9c026d85691aae4a2a84dfcde5f270",
+        4000: "07d617493ff8ff867673e39bb78d99f1",
+    },
+    "vs": {
+        1: "4c5d2493951a35f16a3df1414ba156ae",
+        2: "21e03836f7a8c8001f003b1d258deb47",
+        40: "97505fd5f0a97be57cde2dae7234eb59",
+        200: "60d55de11cfa96a6c3659553db0389fe",
+        400: "cc5215d6f6273a7307038d957e43b549",
+        4000: "e7d2b3874e1f13d0920695fe0d2228b4",
+    },
+}
+
+
+def key(method: str, epochs: int) -> str:
+    return lane_key("data", Lane(method), replace(RECIPES["images"], epochs=epochs), STATS, "cpu")
+
+
+@pytest.mark.parametrize("method", STORED)
+def test_what_is_stored_is_found_again(method):
+    assert {epochs: key(method, epochs) for epochs in STORED[method]} == STORED[method]
+
+
+def test_every_epoch_counts_up_to_a_number_and_then_a_spread_sample():
+    assert list(_hashed_epochs(WALKED)) == list(range(WALKED))
+    for epochs in (WALKED + 1, 10**6 + 7, EPOCHS):
+        epochs_hashed_epochs = list(_hashed_epochs(epochs))
+        assert (len(set(epochs_hashed_epochs)), epochs_hashed_epochs[0], epochs_hashed_epochs[-1]) == (SAMPLED, 0, epochs - 1)
+        steps = np.diff(epochs_hashed_epochs)
+        assert steps.max() - steps.min() <= 1
+
+
+@pytest.mark.parametrize("method", ["naive", "pb-ubrs", "crt", "cyclic"])
+def test_a_key_takes_no_longer_for_more_epochs(method):
+    began = time.perf_counter()
+    assert key(method, EPOCHS) != key(method, EPOCHS - 1)
+    assert time.perf_counter() - began < 5  # to walk over them takes days
+
+
+def test_more_epochs_than_anyone_trains_are_refused():
+    with refused("epochs", 10**30, f"{EPOCHS:,}"):
+        Recipe("mlp", epochs=10**30, batch=32)
