@@ -15,8 +15,8 @@ from class_uncertainty.methods import losses
 PACKAGE = Path(class_uncertainty.__file__).parent
 NAME = "class_uncertainty"
 STAGES = (
-    "errors", "text", "files", "data", "measures", "methods", "metrics", "training", "estimation", "remedies", "results", "experiments",
-    "reporting", "integrations", "session", "options", "listing", "adjusting", "mending", "predicting", "cli", "__main__",
+    "errors", "text", "files", "boundary", "data", "measures", "methods", "metrics", "training", "estimation", "remedies", "results",
+    "experiments", "reporting", "integrations", "session", "options", "listing", "adjusting", "mending", "predicting", "cli", "__main__",
 )  # fmt: skip
 LINES = 350
 BANNED = {"deepsig": "GPL, and only an oracle of the tests", "torchvision": "a heavy dependency for a few file formats"}

@@ -8,14 +8,17 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from class_uncertainty.boundary import checked, shortly
 from class_uncertainty.data.columns import Column
 from class_uncertainty.data.labels import factorise, in_order
 from class_uncertainty.errors import InputError
 from class_uncertainty.text import printable
 
+MOST = 10**6  # classes without names
 Statistics = tuple[Sequence[float], Sequence[float]]  # mean and standard deviation of each channel or feature
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Data:
     """Images as uint8 (N, channels, H, W) or features as float32 (N, D); labels (N,) from 0 to C - 1, or the names themselves.
@@ -37,11 +40,11 @@ class Data:
         self,
         inputs: ArrayLike,
         labels: ArrayLike,
-        classes: Sequence[str] | None = None,
+        classes: Sequence[str | int] | None = None,
         *,
         columns: Sequence[str] | None = None,
         statistics: Statistics | None = None,
-        names: Sequence[str] | NDArray[np.object_] | None = None,
+        names: NDArray[np.object_] | Sequence[str] | None = None,
         encoding: Sequence[Column] | None = None,
     ) -> None:
         if encoding is not None:
@@ -55,6 +58,8 @@ class Data:
             raise InputError(f"labels have shape {labels.shape} and type {labels.dtype}: they must be whole numbers, one an example.")
         if (inputs.ndim and len(inputs) != len(labels)) or not len(labels):
             raise InputError(f"there are {len(inputs)} inputs and {len(labels)} labels: there must be as many of both, and at least one.")
+        if classes is None and labels.max() >= MOST:
+            raise InputError(f"label of example {labels.argmax()} is {labels.max()}: without class names labels run from 0 without gaps.")
         called = tuple(str(i) for i in range(max(int(labels.max()), 0) + 1)) if classes is None else tuple(map(printable, classes))
         if len(set(called)) < len(called):
             raise InputError(f"class {next(name for name in called if called.count(name) > 1)!r} is there twice: names must differ.")
@@ -78,6 +83,8 @@ class Data:
         ):
             if found is not None and len(found) != self.shape[0]:
                 raise InputError(f"there are {len(found)} {what} and {self.shape[0]} channels or features: there must be as many.")
+        if statistics is not None and not np.isfinite(statistics).all():
+            raise InputError(f"statistics are {shortly(statistics)}: means and deviations must be finite.")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -105,9 +112,17 @@ class Data:
         digest.update(self.labels.data)
         return digest.hexdigest()[:16]
 
-    def take(self, indices: NDArray[np.int64]) -> "Data":
+    @checked
+    def take(self, indices: ArrayLike) -> "Data":
+        """The examples at those places, or where a mask says so."""
+        indices = np.asarray(indices)
+        try:
+            labels = self.labels[indices]
+        except (IndexError, OverflowError):
+            allowed = f"whole numbers from 0 to {len(self) - 1}, or a mask of all examples"
+            raise InputError(f"indices are {shortly(indices)}: they must be {allowed}.") from None
         names = None if self.names is None else self.names[indices]
-        return replace(self, inputs=self.inputs[indices], labels=self.labels[indices], names=names)
+        return replace(self, inputs=self.inputs[indices], labels=labels, names=names)
 
     def measured_statistics(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and standard deviation of each channel or feature; of pixels by counting values, so that no large copy is made."""
@@ -174,6 +189,7 @@ def check_trainable(data: Data) -> None:
         raise InputError(f"class {name!r} has {number}: every class needs two at least{gaps}.")
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """A named train split, and the test split that it is judged on; without one, training examples are judged by folds."""
@@ -212,6 +228,12 @@ def check_judge(train: Data, test: Data) -> None:
     missing = np.flatnonzero(test.counts == 0)
     if len(missing):
         raise InputError(f"class {test.classes[missing[0]]!r} has no test examples: its error is not defined.")
+
+
+def check_fits(shape: tuple[int, ...], data: Data) -> None:
+    """That networks which take examples of that shape can be asked about these."""
+    if data.shape != shape:
+        raise InputError(f"examples have shape {data.shape}, and the networks take {shape}: they must agree.")
 
 
 def align(train: Data, test: Data) -> tuple[Data, Data]:

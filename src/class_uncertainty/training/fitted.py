@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from class_uncertainty.data import Data
+from class_uncertainty.boundary import check_least, check_place, checked
+from class_uncertainty.data import Data, check_fits
 from class_uncertainty.data.columns import Column
 from class_uncertainty.training.augmenting import augmented, draw
 from class_uncertainty.training.engine import dropped, precision, settle
@@ -41,6 +42,7 @@ def standardising(train: Data) -> Standardise:
     return Standardise(*(torch.tensor(part, dtype=torch.float32).view(shape) for part in (mean, deviation)))
 
 
+@checked
 @dataclass(eq=False)
 class Fit:
     """Trained lanes: their results, their probabilities on any data, and each as a plain network."""
@@ -58,8 +60,11 @@ class Fit:
     keys: list[str] = field(default_factory=list)  # what each lane's result depends on, as one word
     encoding: tuple[Column, ...] | None = None  # of the table that features come from
 
+    @checked
     def take(self, places: Sequence[int]) -> "Fit":
         """Some of the lanes."""
+        for place in places:
+            check_place("lane", place, len(self.states))
         parts: dict[str, Any] = {
             part: [getattr(self, part)[i] for i in places] for part in ("lanes", "states", "results", "unseen", "gathered", "keys")
         }
@@ -69,17 +74,25 @@ class Fit:
         """On a CPU the first is repeated to the stack's width, which never depends on how many lanes there are."""
         return items + items[:1] * (width_of(self.recipe.network, self.device) - len(items)) if self.device == "cpu" else items
 
+    @checked
     def probabilities(self, data: Data, views: int = 0) -> NDArray[np.float32]:
         """(lanes, N, C); with `views` the mean over so many random crops and flips by the recipe, the same for every lane."""
+        check_fits(self.shape, data)
+        check_least("views", views, 0)
         return self._over_stacks(lambda stack, group: self.probabilities_of(stack, group, data, views))
 
+    @checked
     def logits(self, data: Data) -> NDArray[np.float32]:
         """(lanes, N, C), scaled: their softmax are the probabilities. Of a DUQ head the logarithms of its kernels."""
+        check_fits(self.shape, data)
         inputs = as_tensor(data.inputs).to(self.device)
         return self._over_stacks(lambda stack, group: torch.cat(list(self._batches(stack.eval(), group, inputs)), dim=1).numpy())
 
+    @checked
     def dropped_out(self, data: Data, passes: int) -> NDArray[np.float32]:
         """(lanes * passes, N, C): each lane's probabilities with other features left out in every pass, by the lane's own share."""
+        check_fits(self.shape, data)
+        check_least("passes", passes, 1)
         inputs = as_tensor(data.inputs).to(self.device)
         return self._over_stacks(lambda stack, group: self._passes(stack.eval(), group, inputs, passes)).reshape(
             -1, len(data), len(self.classes)
@@ -143,8 +156,10 @@ class Fit:
             parts.append(torch.stack([self._head(stack, group, some).softmax(dim=-1) for some in each], dim=1))
         return torch.cat(parts, dim=2).numpy()
 
+    @checked
     def module(self, i: int) -> Classifier:
         """Lane i as a plain network in evaluation mode: raw inputs in, logits out."""
+        check_place("lane", i, len(self.states))
         return self.plain(staged(self.lanes[i], self.recipe, len(self.lanes[i].value.then)), self.states[i])
 
     def plain(self, lane: Lane, state: State) -> Classifier:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data, check_judge, check_trainable
 from class_uncertainty.errors import InputError, MachineFault, Unfinished, unknown
 from class_uncertainty.measures import Stats
@@ -45,6 +46,7 @@ def default_device() -> str:
     return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
 
 
+@checked
 def fit(
     train: Data,
     lanes: Sequence[Lane],
@@ -230,6 +232,8 @@ def _check(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | No
         raise InputError(f"network {recipe.network!r} takes {takes}, and the data are {given}: choose another recipe.")
     if not train.is_images and (recipe.crop or recipe.flip):
         raise InputError("the recipe crops or flips, and the data are features: crop must be 0 and flip False.")
+    if train.is_images and recipe.crop > min(train.shape[1:]):
+        raise InputError(f"crop is {recipe.crop}, and the images are {train.shape[1]} x {train.shape[2]}: it must not be wider.")
     if min(recipe.batch, len(train)) < 2:
         raise InputError(f"batch is {recipe.batch}: batch statistics need two examples at least.")
     known = Stats.of(train.counts, stats)

@@ -2,11 +2,13 @@
 
 import json
 import math
+import os
 import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from class_uncertainty.boundary import checked
 from class_uncertainty.data.columns import Column
 from class_uncertainty.data.images import PIXELS
 from class_uncertainty.errors import InputError, MachineFault
@@ -50,6 +52,7 @@ def save(module: Classifier, path: str | Path, about: dict[str, Any]) -> tuple[P
     return weights, description
 
 
+@checked
 def restore(path: str | Path) -> Classifier:
     """What `cu train --save PATH` or `cu fix --save PATH` wrote, as a plain nn.Module in evaluation mode: raw inputs in, logits out."""
     from safetensors import SafetensorError
@@ -57,7 +60,7 @@ def restore(path: str | Path) -> Classifier:
 
     weights, description = files_of(path)
     for file in (weights, description):
-        if not file.is_file():
+        if not os.path.isfile(file):  # a name may be too long for file.is_file()
             raise InputError(f"{file} does not exist{near(file)}: a saved network is a .safetensors and a .json file of one name.")
     try:
         document = json.loads(description.read_text())
