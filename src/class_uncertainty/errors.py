@@ -14,14 +14,14 @@ def printable(name: object) -> str:
 class InputError(ValueError):
     """What was given cannot be used; the message is one sentence that says what is allowed. Exit code 2."""
 
-    def __init__(self, sentence: str) -> None:
+    def __init__(self, sentence: str = "") -> None:
         super().__init__(printable(sentence))
 
 
 class MachineFault(RuntimeError):
     """The machine failed us (a full disk, no permission); the message is one sentence. Exit code 1."""
 
-    def __init__(self, sentence: str) -> None:
+    def __init__(self, sentence: str = "") -> None:
         super().__init__(printable(sentence))
 
 

@@ -66,9 +66,8 @@ class Data:
         outside = np.flatnonzero((labels < 0) | (labels >= len(called)))
         if len(outside):
             raise InputError(f"label of example {outside[0]} is {labels[outside[0]]}: labels run from 0 to {len(called) - 1}.")
-        if names is not None and (isinstance(names, str) or len(names) != len(labels)):
-            given = "one name" if isinstance(names, str) else f"{len(names)} names"
-            raise InputError(f"there are {given} and {len(labels)} examples: there must be as many of both.")
+        if names is not None and len(names) != len(labels):
+            raise InputError(f"there are {len(names)} names and {len(labels)} examples: there must be as many of both.")
         object.__setattr__(self, "inputs", _inputs(inputs, columns))
         object.__setattr__(self, "labels", labels.astype(np.int64))
         object.__setattr__(self, "classes", called)

@@ -205,7 +205,7 @@ class Stage:
             raise InputError(f"trains is {self.trains!r}: it must be 'all', 'head' or 'body'.")
         if not 0 < self.epochs < math.inf or not 0 < self.rate < math.inf:
             raise InputError(
-                f"a stage has {self.epochs!r} of the epochs at {self.rate!r} of the learning rate: both must be finite and above 0."
+                f"a stage has {self.epochs!r} of the epochs at {self.rate!r} of the learning rate: both must be above 0 and finite."
             )
         if self.method.then:
             raise InputError("the method of a stage has stages of its own: put them one after the other.")
