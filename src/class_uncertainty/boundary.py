@@ -55,6 +55,8 @@ def _whole(value: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
+    if type(value) is float:  # nearly always
+        return value
     value = _plain(value)
     return value if isinstance(value, float) else _whole(value)
 
@@ -89,6 +91,8 @@ def _path(value: Any) -> Any:
 
 def _instance(allowed: type) -> Callable[[Any], Any]:
     def take(value: Any) -> Any:
+        if type(value) is allowed:  # nearly always
+            return value
         value = _plain(value)
         return value if isinstance(value, allowed) else WRONG
 
@@ -147,15 +151,24 @@ def _array_of(scalar: Any) -> Kind:
     letters = next((letters for base, letters in LETTERS.items() if isinstance(scalar, type) and issubclass(scalar, base)), "biufUO")
 
     def take(value: Any) -> Any:
-        array = WRONG if _array(value) is WRONG else value if isinstance(value, np.ndarray) else np.asarray(value)
-        return array if isinstance(array, np.ndarray) and array.ndim and array.dtype.kind in letters else WRONG
+        if _array(value) is WRONG:
+            return WRONG
+        array = value if isinstance(value, np.ndarray) else np.asarray(value)
+        return array if array.ndim and array.dtype.kind in letters else WRONG
 
     return Kind(take, "an array of names" if letters == "OU" else "an array of numbers")
 
 
 def _one_of(kinds: Sequence[Kind]) -> Kind:
+    optional = KINDS[NoneType] in kinds
+
     def take(value: Any) -> Any:
-        return next((taken for kind in kinds if (taken := kind.take(value)) is not WRONG), WRONG)
+        if value is None:
+            return None if optional else WRONG
+        for kind in kinds:
+            if (taken := kind.take(value)) is not WRONG:
+                return taken
+        return WRONG
 
     return Kind(take, " or ".join(kind.words for kind in kinds))
 
@@ -235,26 +248,30 @@ class Expected:
             bound = places[:1] in (["self"], ["cls"])
             number, most = len(args) - bound, len(places) - bound
             raise InputError(f"{self.call} is given {number} arguments by their places: it takes {most} so, and any other by its name.")
-        names = [*places[: len(args)], *[self.rest] * (len(args) - len(places))]
-        by_place = [self._taken(name, kinds[name], value) for name, value in zip(names, args, strict=True) if name]
-        by_name = {}
+        names = places[: len(args)] + [self.rest or ""] * (len(args) - len(places))
+        by_place, by_name = [], {}
+        for name, value in zip(names, args, strict=True):
+            if (taken := kinds[name].take(value)) is WRONG:
+                raise self._refusal(name, value)
+            by_place.append(taken)
         for name, value in kwargs.items():
             if name not in kinds or name == self.rest:
                 raise unknown(f"argument of {self.call}", name, [name for name in kinds if name not in ("self", "cls", self.rest)])
             if name in names:
                 raise InputError(f"{self.call} is given {name!r} twice: by its place and by its name.")
-            by_name[name] = self._taken(name, kinds[name], value)
+            if (taken := kinds[name].take(value)) is WRONG:
+                raise self._refusal(name, value)
+            by_name[name] = taken
         for name in self.needed:
             if name not in by_name and name not in names:
                 raise InputError(f"{self.call} is given no {name!r}: it must be {kinds[name].words}.")
         return by_place, by_name
 
-    def _taken(self, name: str, kind: Kind, value: Any) -> Any:
-        taken = kind.take(value)
-        if taken is WRONG:
-            large = isinstance(value, int) and abs(value) >= LARGEST and "number" in kind.words
-            raise InputError(f"{name} is {shortly(value)}: it must be {'a number that 64 bits hold' if large else kind.words}.")
-        return taken
+    def _refusal(self, name: str, value: Any) -> InputError:
+        allowed = self.kinds[name].words
+        if isinstance(value, int) and abs(value) >= LARGEST and "number" in allowed:
+            allowed = "a number that 64 bits hold"
+        return InputError(f"{name} is {shortly(value)}: it must be {allowed}.")
 
 
 @overload
