@@ -312,7 +312,7 @@ def test_options_for_fit_are_refused_before_anything_is_trained(call, option, ne
         (lambda: cu.Recipe("mlp", 40, 32, drops=(0.5, 1.5)), ["drops is (0.5, 1.5)", "1 at most"]),
         (lambda: cu.Recipe("mlp", 40, 32, drops=(float("nan"),)), ["drops is (nan,)"]),
         (lambda: cu.Recipe(torch.nn.Linear(8, 10), 40, 32), ["network is Linear(", "text"]),
-        (lambda: cu.Recipe("mlp", 40, 32, momentum=1), ["momentum is 1", "below 1"]),
+        (lambda: cu.Recipe("mlp", 40, 32, momentum=-0.9), ["momentum is -0.9", "from 0"]),
         (lambda: cu.Recipe("mlp", 40, 32, momentum=float("nan")), ["momentum is nan"]),
         (lambda: cu.Recipe("mlp", 40, 32, weight_decay=-1e-4), ["weight_decay is -0.0001", "from 0"]),
         (lambda: cu.Recipe("mlp", 40, 32, weight_decay=float("inf")), ["weight_decay is inf"]),

@@ -55,9 +55,8 @@ class Recipe:
     def __post_init__(self) -> None:
         for field, least in (("epochs", 1), ("batch", 1), ("crop", 0), ("warmup", 0)):
             check_least(field, getattr(self, field), least)
-        for field in ("weight_decay", "warmup_from", "drop"):
+        for field in ("momentum", "weight_decay", "warmup_from", "drop"):
             check_field(self, field, "a finite number from 0", from_zero)
-        check_field(self, "momentum", "a number from 0 to below 1", lambda momentum: 0 <= momentum < 1)
         check_field(self, "drops", "shares of the epochs above 0, and 1 at most", lambda drops: all(0 < share <= 1 for share in drops))
         check_lr(self.lr)
 
