@@ -15,7 +15,8 @@ from class_uncertainty.methods import losses
 PACKAGE = Path(class_uncertainty.__file__).parent
 NAME = "class_uncertainty"
 STAGES = (
-    "errors", "limits", "text", "files", "data", "measures", "methods", "metrics", "training", "estimation", "remedies", "results",
+    "errors", "limits", "text", "files", "boundary", "data", "measures", "methods", "metrics", "training", "estimation", "remedies",
+    "results",
     "experiments", "reporting", "integrations", "session", "options", "listing", "adjusting", "mending", "predicting", "cli", "__main__",
 )  # fmt: skip
 LINES = 350

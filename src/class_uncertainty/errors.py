@@ -14,12 +14,24 @@ SHORT = re.compile(
 )
 
 
+def printable(name: object) -> str:
+    """Names come from folders and tables too: what would break a line, move a cursor or not encode is written as its escape."""
+    text = str(name).encode("utf-8", "backslashreplace").decode()
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class InputError(ValueError):
     """What was given cannot be used; the message is one sentence that says what is allowed. Exit code 2."""
+
+    def __init__(self, sentence: str = "") -> None:
+        super().__init__(printable(sentence))
 
 
 class MachineFault(RuntimeError):
     """The machine failed us (a full disk, no permission); the message is one sentence. Exit code 1."""
+
+    def __init__(self, sentence: str = "") -> None:
+        super().__init__(printable(sentence))
 
 
 class Unfinished(Exception):

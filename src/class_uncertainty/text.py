@@ -6,6 +6,7 @@ import re
 import sys
 
 from class_uncertainty.errors import InputError
+from class_uncertainty.errors import printable as printable  # what is said here is text too
 
 PLAIN = {
     "μ": "mu",
@@ -22,12 +23,6 @@ PLAIN = {
     "─": "-",
     "…": "...",
 }
-
-
-def printable(name: object) -> str:
-    """Names come from folders and tables too: what would break a line, move a cursor or not encode is written as its escape."""
-    text = str(name).encode("utf-8", "backslashreplace").decode()
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def tell(sentence: object, start: str = "") -> None:

@@ -310,7 +310,7 @@ DATA_REFUSED = {
     "feature too large for float32": (([[0, 1], [1e300, 2]], [0, 1]), r"^feature 0 of example 1 is 1e\+300: "),
     "float images": ((np.zeros((2, 1, 4, 4)), [0, 1]), r"^inputs have shape \(2, 1, 4, 4\) and type float64: images are uint8"),
     "images without channels": ((np.zeros((2, 4, 4), dtype=np.uint8), [0, 1]), r"^inputs have shape \(2, 4, 4\) and type uint8: "),
-    "complex features": ((np.zeros((2, 4), dtype=complex), [0, 1]), r"^inputs have shape \(2, 4\) and type complex128: "),
+    "complex features": ((np.zeros((2, 4), dtype=complex), [0, 1]), r"^inputs .* shape \(2, 4\) and type complex128: "),
     "one number": ((5, [0]), r"^(inputs have shape \(\)|there are)"),
 }
 
@@ -325,7 +325,7 @@ def test_data_refused(case):
 def test_one_name_an_example():
     with pytest.raises(InputError, match=r"^there are 3 names and 4 examples: there must be as many of both\.$"):
         Data(GOOD, [0, 1, 0, 1], names=["a", "b", "c"])
-    with pytest.raises(InputError, match=r"^there are one name and 4 examples"):
+    with pytest.raises(InputError, match=r"^names is 'abcd': "):
         Data(GOOD, [0, 1, 0, 1], names="abcd")
 
 

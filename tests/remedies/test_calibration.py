@@ -373,7 +373,7 @@ def test_permuted_classes_are_fitted_alike(rng):
     [
         ({"counts": [5, 5]}, ["counts have the shape (2,), and the unseen probabilities are of 4 classes"]),
         ({"counts": [5, 5, 0, 5]}, ["counts of class 2 is 0"]),
-        ({"counts": "many"}, ["counts have the shape ()"]),
+        ({"counts": "many"}, ["counts is 'many'"]),
         ({"tau": -1}, ["tau is -1"]),
         ({"tau": float("nan")}, ["tau is nan"]),
         ({"tau": "best"}, ["tau is 'best'"]),

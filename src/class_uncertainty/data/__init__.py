@@ -1,6 +1,6 @@
 """Where examples come from, and how they are shaped."""
 
-from class_uncertainty.data.core import Data, Dataset, check_judge, check_trainable
+from class_uncertainty.data.core import Data, Dataset, check_fits, check_judge, check_trainable
 from class_uncertainty.data.shaping import duplicate, hold_out, long_tail, mix_hardness, stratified, svci20, validation_split
 from class_uncertainty.data.sources import SOURCES, load
 from class_uncertainty.data.specs import Source
@@ -10,6 +10,7 @@ __all__ = [
     "Data",
     "Dataset",
     "Source",
+    "check_fits",
     "check_judge",
     "check_trainable",
     "duplicate",

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from class_uncertainty.boundary import checked, shortly
 from class_uncertainty.data.columns import Column
 from class_uncertainty.data.labels import factorise, in_order
 from class_uncertainty.errors import InputError
@@ -18,6 +19,7 @@ MOST_CLASSES = 10**6  # of labels that are numbers: each has a name made for it
 Statistics = tuple[Sequence[float], Sequence[float]]  # mean and standard deviation of each channel or feature
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Data:
     """Images as uint8 (N, channels, H, W) or features as float32 (N, D); labels (N,) from 0 to C - 1, or the names themselves.
@@ -39,11 +41,11 @@ class Data:
         self,
         inputs: ArrayLike,
         labels: ArrayLike,
-        classes: Sequence[str] | None = None,
+        classes: Sequence[str | int] | None = None,
         *,
         columns: Sequence[str] | None = None,
         statistics: Statistics | None = None,
-        names: Sequence[str] | NDArray[np.object_] | None = None,
+        names: NDArray[np.object_] | Sequence[str] | None = None,
         encoding: Sequence[Column] | None = None,
     ) -> None:
         if encoding is not None:
@@ -67,9 +69,8 @@ class Data:
         outside = np.flatnonzero((labels < 0) | (labels >= len(called)))
         if len(outside):
             raise InputError(f"label of example {outside[0]} is {labels[outside[0]]}: labels run from 0 to {len(called) - 1}.")
-        if names is not None and (isinstance(names, str) or len(names) != len(labels)):
-            given = "one name" if isinstance(names, str) else f"{len(names)} names"
-            raise InputError(f"there are {given} and {len(labels)} examples: there must be as many of both.")
+        if names is not None and len(names) != len(labels):
+            raise InputError(f"there are {len(names)} names and {len(labels)} examples: there must be as many of both.")
         object.__setattr__(self, "inputs", _inputs(inputs, columns))
         object.__setattr__(self, "labels", labels.astype(np.int64))
         object.__setattr__(self, "classes", called)
@@ -84,6 +85,8 @@ class Data:
         ):
             if found is not None and len(found) != self.shape[0]:
                 raise InputError(f"there are {len(found)} {what} and {self.shape[0]} channels or features: there must be as many.")
+        if statistics is not None and not np.isfinite(statistics).all():
+            raise InputError(f"statistics are {shortly(statistics)}: means and deviations must be finite.")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -111,9 +114,17 @@ class Data:
         digest.update(self.labels.data)
         return digest.hexdigest()[:16]
 
-    def take(self, indices: NDArray[np.int64]) -> "Data":
+    @checked
+    def take(self, indices: ArrayLike) -> "Data":
+        """The examples at those places, or where a mask says so."""
+        indices = np.asarray(indices)
+        try:
+            labels = self.labels[indices]
+        except (IndexError, OverflowError):
+            allowed = f"whole numbers from 0 to {len(self) - 1}, or a mask of all examples"
+            raise InputError(f"indices are {shortly(indices)}: they must be {allowed}.") from None
         names = None if self.names is None else self.names[indices]
-        return replace(self, inputs=self.inputs[indices], labels=self.labels[indices], names=names)
+        return replace(self, inputs=self.inputs[indices], labels=labels, names=names)
 
     def measured_statistics(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and standard deviation of each channel or feature; of pixels by counting values, so that no large copy is made."""
@@ -202,6 +213,7 @@ def check_trainable(data: Data) -> None:
         raise InputError(f"class {name!r} has {number}: every class needs two at least{gaps}.")
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """A named train split, and the test split that it is judged on; without one, training examples are judged by folds."""
@@ -240,6 +252,12 @@ def check_judge(train: Data, test: Data) -> None:
     missing = np.flatnonzero(test.counts == 0)
     if len(missing):
         raise InputError(f"class {test.classes[missing[0]]!r} has no test examples: its error is not defined.")
+
+
+def check_fits(shape: tuple[int, ...], data: Data) -> None:
+    """That networks which take examples of that shape can be asked about these."""
+    if data.shape != shape:
+        raise InputError(f"examples have shape {data.shape}, and the networks take {shape}: they must agree.")
 
 
 def align(train: Data, test: Data) -> tuple[Data, Data]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from class_uncertainty.boundary import checked
 from class_uncertainty.data.core import Data, Dataset
 from class_uncertainty.errors import InputError
 
@@ -14,6 +15,7 @@ def _check_seed(seed: int) -> None:
         raise InputError(f"seed is {seed}: it must be a whole number from 0 to 2 ** 32 - 1.")
 
 
+@checked
 def long_tail(data: Data, ratio: float, seed: int = 0) -> Data:
     """N_c = N / ratio ** (c / (C - 1)), truncated (Eq. 13); class order kept.
 
@@ -52,6 +54,7 @@ def _check_per_class(data: Data, per_class: int, left: int) -> None:
         raise InputError(f"{per_class} examples a class are asked for, and class {data.classes[c]!r} has {data.counts[c]:,}: {allowed}.")
 
 
+@checked
 def validation_split(full_train: Data, per_class: int, seed: int = 0) -> tuple[Data, Data]:
     """(the rest, a balanced validation split), to be cut before the long tail is: then nothing need be tuned on test data."""
     _check_seed(seed)
@@ -79,6 +82,7 @@ def held_share(data: Data, share: float, seed: int) -> tuple[NDArray[np.int64], 
     return np.setdiff1d(np.arange(len(data)), held), held
 
 
+@checked
 def duplicate(data: Data, strength: float, seed: int = 0) -> Data:
     """N_c ** (1 - strength) * max N ** strength examples of each class, by repeating them: 0 is natural, 1 balanced (IF2).
 
@@ -99,6 +103,7 @@ def duplicate(data: Data, strength: float, seed: int = 0) -> Data:
     return data.take(np.concatenate(kept))
 
 
+@checked
 def mix_hardness(easy: Dataset, hard: Dataset, per_class: int, seed: int = 0) -> Dataset:
     """Equal counts, unequal hardness: `per_class` training examples of each class of both, the hard ones first; test splits whole."""
     _check_seed(seed)
@@ -116,6 +121,7 @@ def mix_hardness(easy: Dataset, hard: Dataset, per_class: int, seed: int = 0) ->
     return Dataset(f"{hard.name}+{easy.name}:{per_class}", train, test)
 
 
+@checked
 def svci20(cifar10: Dataset, svhn: Dataset, per_class: int, seed: int = 0) -> Dataset:
     """SVCI-20: CIFAR-10 as classes 0 to 9, SVHN as 10 to 19. Its error is the class-mean error, for SVHN's test split is not balanced."""
     return mix_hardness(svhn, cifar10, per_class, seed)

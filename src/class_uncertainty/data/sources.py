@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from class_uncertainty.boundary import checked
 from class_uncertainty.data.cache import Progress
 from class_uncertainty.data.core import Dataset
 from class_uncertainty.data.digits import digits
@@ -10,6 +11,7 @@ from class_uncertainty.data.own import from_csv, from_folder, from_npz, from_par
 from class_uncertainty.data.specs import COUNT, RATIO, Source, Spec, Splits, parse
 
 
+@checked
 def load(spec: str, *, root: str | Path | None = None, seed: int = 0, progress: Progress | None = None) -> Dataset:
     """The data set of that name; `root` is the folder for sources that read files, `seed` draws the subset of a long tail.
 

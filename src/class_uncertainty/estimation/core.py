@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.measures import SCORES, Stats, Vector, class_means, normalise
@@ -41,6 +42,7 @@ class Estimator:
     effort: float = 1.0  # of one of its trainings, where a plain one is 1
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """How uncertain the members are about each training example, and so about each class."""
@@ -53,6 +55,7 @@ class Estimate:
     own: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     cost: float = 0.0  # in trainings of one network
 
+    @checked
     def using(self, score: str) -> "Estimate":
         """The same networks read by another score."""
         if score not in (allowed := {**SCORES, **self.own}):

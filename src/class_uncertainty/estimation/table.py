@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.estimation import saved
@@ -91,6 +92,7 @@ def read_by(found: Estimate | Diverged, score: str | None) -> Estimate:
     return found.using(score) if score else found
 
 
+@checked(passes_on="class_uncertainty.training.loop.fit", without=("train", "lanes", "test"))
 def estimate(
     data: Data | Dataset,
     estimator: str = "ensemble",

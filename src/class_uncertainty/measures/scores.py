@@ -7,29 +7,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from class_uncertainty.boundary import Tensorlike, checked
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.stats import Vector
 
-Probabilities = Any  # (T, N, C) NumPy array or tensor, float16 to float64
+Probabilities = Tensorlike  # (T, N, C) NumPy array or tensor, float16 to float64
 Scores = NDArray[np.float64]  # (N,)
 BLOCK = 2**20  # probabilities that are looked at together
 
 
+@checked
 def predictive(p: Probabilities) -> Scores:
     """H[mean_t p_t] (Eq. 8), in nats."""
     return _in_blocks(lambda p: _entropy(p.mean(axis=0)), p)
 
 
+@checked
 def aleatoric(p: Probabilities) -> Scores:
     """mean_t H[p_t]: what is left when the members agree."""
     return _in_blocks(lambda p: _entropy(p).mean(axis=0), p)
 
 
+@checked
 def epistemic(p: Probabilities) -> Scores:
     """H[mean_t p_t] - mean_t H[p_t]: the mutual information, how far the members disagree."""
     return _in_blocks(lambda p: np.maximum(_entropy(p.mean(axis=0)) - _entropy(p).mean(axis=0), 0.0), p)
 
 
+@checked
 def kwon(p: Probabilities) -> tuple[Scores, Scores]:
     """Traces of Kwon et al.'s matrices, aleatoric and epistemic:
 
@@ -58,7 +63,8 @@ def mean_guess(p: Probabilities) -> NDArray[np.int64]:
     return np.concatenate([block.mean(axis=0).argmax(axis=-1) for _, block in checked_blocks(p)])
 
 
-def class_uncertainty(p: Probabilities, labels: Any, score: Callable[..., Scores] = predictive) -> Vector:
+@checked
+def class_uncertainty(p: Probabilities, labels: Tensorlike, score: Callable[..., Scores] = predictive) -> Vector:
     """(1 / N_c) sum of u over the examples of class c (Eq. 9): (T, N, C), (N,) -> (C,), not normalised.
 
     `score` is a function of p, or of p and labels as the rows of SCORES are.
@@ -131,6 +137,8 @@ def _checked(p: Any, first: int) -> NDArray[np.float64]:
 
 def check_labels(labels: Any, examples: int, classes: int) -> NDArray[np.int64]:
     """Labels as int64 (N,), each from 0 to C - 1."""
+    if "bfloat16" in str(getattr(labels, "dtype", "")):  # NumPy has no such type
+        raise InputError(f"labels are {labels.dtype}: they must be whole numbers from 0 to {classes - 1}.")
     labels = np.asarray(_detached(labels))
     if labels.shape != (examples,):
         raise InputError(f"labels have shape {labels.shape}: there must be one for each of {examples} examples.")

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError, unknown
 
 Vector = NDArray[np.float64]  # (C,)
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Stats:
     """What measures may look at: how many training examples each class has, and how uncertain they are."""
@@ -30,6 +32,7 @@ class Stats:
         object.__setattr__(self, "uncertainty", uncertainty)
 
     @classmethod
+    @checked
     def of(cls, counts: ArrayLike, known: "Stats | None") -> "Stats":
         """These counts with the uncertainties that are known."""
         return cls(counts, known.uncertainty if known else None)
@@ -37,7 +40,7 @@ class Stats:
 
 def _vector(name: str, values: ArrayLike) -> Vector:
     try:
-        vector = np.array(values, dtype=np.float64)
+        vector = np.array(np.asarray(values), dtype=np.float64)  # a tensor warns where it is to be copied
     except (TypeError, ValueError):
         raise InputError(f"{name} must be numbers, one a class.") from None
     if vector.ndim != 1 or len(vector) < 2:
@@ -49,6 +52,7 @@ def _vector(name: str, values: ArrayLike) -> Vector:
     return vector
 
 
+@checked
 @dataclass(frozen=True)
 class Measure:
     """A formula with its name. `uses_uncertainty` says whether it needs an estimate first."""
@@ -58,6 +62,7 @@ class Measure:
     formula: Callable[[Stats], Vector]
     uses_uncertainty: bool = False
 
+    @checked
     def __call__(self, stats: Stats) -> Vector:
         if self.uses_uncertainty and stats.uncertainty is None:
             raise InputError(f"measure {self.name!r} needs class uncertainties: give stats=cu.estimate(data).stats.")
@@ -121,9 +126,13 @@ def digest(uncertainty: Vector) -> str:
     return hashlib.sha256(uncertainty.tobytes()).hexdigest()[:16]
 
 
+@checked
 def normalise(mu: ArrayLike) -> Vector:
     """mu / sum(mu) (Eqs. 7 and 10)."""
-    mu = np.asarray(mu, dtype=np.float64)
+    try:
+        mu = np.asarray(mu, dtype=np.float64)
+    except ValueError:  # texts
+        mu = np.full(1, np.nan)
     if not np.isfinite(mu).all() or (mu < 0).any() or not mu.any():
         raise InputError("a measure must be finite and not negative, and above 0 for some class, to be normalised.")
     return mu / mu.sum()

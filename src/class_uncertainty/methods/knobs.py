@@ -1,11 +1,13 @@
 """A method is a value: measures plugged into knobs on a schedule. `plan` says what the knobs are in an epoch."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from class_uncertainty.boundary import check_field, check_least, checked
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.measures import Measure, Stats, Vector, normalise
 
@@ -57,6 +59,7 @@ def as_is(raw: Vector) -> Vector:
     return raw
 
 
+@checked
 @dataclass(frozen=True)
 class Knob:
     """A measure, the unit it is brought to, and how it comes in over the epochs."""
@@ -72,6 +75,7 @@ class Knob:
         return rest if strength == 0 else (1 - strength) * rest + strength * self.unit(self.measure(stats))
 
 
+@checked
 @dataclass(frozen=True)
 class Focal:
     """(1 - p) ** gamma on the loss; sigmoid as in Cui et al. and Bag-of-Tricks, or softmax as in LDAM-DRW."""
@@ -79,6 +83,9 @@ class Focal:
     gamma: float = 2.0
     sigmoid: bool = True
     ramp: Ramp = always
+
+    def __post_init__(self) -> None:
+        check_field(self, "gamma", "a finite number from 0", lambda gamma: 0 <= gamma < math.inf)
 
 
 AUGMENTATIONS = {
@@ -89,6 +96,7 @@ AUGMENTATIONS = {
 }
 
 
+@checked
 @dataclass(frozen=True)
 class Method:
     """What differs from the naive classifier. Everything at rest: that is the naive classifier."""
@@ -122,12 +130,10 @@ class Method:
         for field, allowed in choices.items():
             if getattr(self, field) not in allowed:
                 raise InputError(f"{field} is {getattr(self, field)!r}: it must be {' or '.join(map(repr, allowed))}.")
-        if not 0 <= self.dropout < 1:
-            raise InputError(f"dropout is {self.dropout!r}: it must be a share from 0 to below 1.")
-        if not 0 < self.share <= 1:
-            raise InputError(f"share is {self.share!r}: it must be above 0, and 1 at most.")
-        if not isinstance(self.cycles, int) or self.cycles < 0:
-            raise InputError(f"cycles is {self.cycles!r}: it must be a whole number from 0.")
+        check_field(self, "dropout", "a share from 0 to below 1", lambda share: 0 <= share < 1)
+        check_field(self, "share", "above 0, and 1 at most", lambda share: 0 < share <= 1)
+        check_field(self, "scale", "a finite number above 0", lambda scale: 0 < scale < math.inf)
+        check_least("cycles", self.cycles, 0)
         if self.learned and self.level == "logits":
             raise InputError("learned margins act at the features: level must be 'features'.")
         if self.head == "rbf" and (self.focal or self.knobs.keys() - {"alpha"} or self.level != "logits"):
@@ -155,10 +161,9 @@ class Method:
     def uses_uncertainty(self) -> bool:
         return any(knob.measure.uses_uncertainty for method in self.stages for knob in method.knobs.values())
 
+    @checked
     def using(self, measure: Measure) -> "Method":
         """The same method driven by another measure: any measure x any method that acts on a knob."""
-        if not isinstance(measure, Measure):
-            raise InputError(f"measure is {measure!r}: give a row of MEASURES, as in MEASURES['surprisal'].")
         if not self.can_be_driven:
             raise InputError("this method acts on no knob, so no measure can drive it.")
         knobs: dict[str, Any] = {name: replace(knob, measure=measure) for name, knob in self._free.items()}
@@ -174,12 +179,14 @@ class Method:
     def _free(self) -> dict[str, Knob]:
         return {name: knob for name, knob in self.knobs.items() if not knob.fixed}
 
+    @checked
     def augmented(self, *names: str) -> "Method":
         """The same method with more augmentations, in every stage."""
         then = tuple(replace(stage, method=stage.method.augmented(*names)) for stage in self.then)
         return replace(self, augment=(*self.augment, *names), then=then)
 
 
+@checked
 @dataclass(frozen=True)
 class Stage:
     """A training that goes on from the one before it, by a method of its own and a recipe that differs."""
@@ -196,12 +203,15 @@ class Stage:
     def __post_init__(self) -> None:
         if self.trains not in ("all", "head", "body"):
             raise InputError(f"trains is {self.trains!r}: it must be 'all', 'head' or 'body'.")
-        if not self.epochs > 0 or not self.rate > 0:
-            raise InputError(f"a stage has {self.epochs!r} of the epochs at {self.rate!r} of the learning rate: both must be above 0.")
+        if not 0 < self.epochs < math.inf or not 0 < self.rate < math.inf:
+            raise InputError(
+                f"a stage has {self.epochs!r} of the epochs at {self.rate!r} of the learning rate: both must be above 0 and finite."
+            )
         if self.method.then:
             raise InputError("the method of a stage has stages of its own: put them one after the other.")
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Plan:
     """What reaches the loop in one epoch."""
@@ -217,6 +227,7 @@ class Plan:
     natural: bool  # alpha is the data's own: an epoch is a permutation
 
 
+@checked
 def plan(method: Method, stats: Stats, epoch: int, epochs: int) -> Plan:
     """The knobs of `method` in `epoch` (from 0) of `epochs`."""
     if not 0 <= epoch < epochs:

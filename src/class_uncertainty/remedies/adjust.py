@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from class_uncertainty.boundary import Tensorlike, checked
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import check_labels, check_probabilities
 from class_uncertainty.measures.stats import Stats, Vector
@@ -15,6 +16,7 @@ GRID = tuple(round(0.05 * i, 2) for i in range(41))  # 0 to 2
 TINY = 1e-30  # of a probability: 0 has no logarithm
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Adjustment:
     """softmax((log p - bias) / temperature + log prior).
@@ -37,6 +39,7 @@ class Adjustment:
             raise InputError(f"temperature is {self.temperature!r}: it must be a finite number above 0.")
 
     @classmethod
+    @checked
     def of(cls, counts: ArrayLike, tau: float = 1.0, prior: ArrayLike | None = None) -> "Adjustment":
         """The bias tau log N_c at the temperature 1."""
         known = Stats(counts).counts
@@ -52,7 +55,8 @@ class Adjustment:
         """log prior - bias / temperature."""
         return log_prior(self.prior) - self.bias / self.temperature
 
-    def __call__(self, probabilities: Any) -> Any:
+    @checked
+    def __call__(self, probabilities: Tensorlike) -> Any:
         """(..., C), a NumPy array or a tensor -> the same kind and type."""
         from scipy.special import softmax
 
@@ -67,7 +71,8 @@ class Adjustment:
         return adjusted.astype(given.dtype) if isinstance(given, np.ndarray) else given.new_tensor(adjusted)
 
 
-def adjust(probabilities: Any, counts: ArrayLike, tau: float = 1.0, prior: ArrayLike | None = None) -> Any:
+@checked
+def adjust(probabilities: Tensorlike, counts: ArrayLike, tau: float = 1.0, prior: ArrayLike | None = None) -> Any:
     """p_c prior_c / N_c ** tau, renormalised: (..., C), a NumPy array or a tensor -> the same kind and type.
 
     At tau 1 a model that learnt p(y | x) under the counts' prior now gives it under `prior`, by default equal for every class.
@@ -107,7 +112,7 @@ def check_judged(probabilities: Any, labels: Any) -> tuple[NDArray[np.float64], 
 def check_prior(prior: ArrayLike | None, classes: int) -> Vector:
     """(C,) of sum 1; without one every class is equally frequent."""
     try:
-        wanted = np.full(classes, 1 / classes) if prior is None else np.array(prior, dtype=np.float64)
+        wanted = np.full(classes, 1 / classes) if prior is None else np.asarray(prior, dtype=np.float64)
     except (TypeError, ValueError):
         wanted = np.empty(0)
     if wanted.shape != (classes,) or not np.isfinite(wanted).all() or (wanted < 0).any() or abs(wanted.sum() - 1) > 1e-3:

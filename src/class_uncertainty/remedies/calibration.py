@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from class_uncertainty.boundary import Tensorlike, checked
 from class_uncertainty.data import stratified
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.stats import Vector
@@ -34,9 +35,10 @@ Probabilities = NDArray[np.float64]  # (N, C)
 Labels = NDArray[np.int64]  # (N,)
 
 
+@checked
 def fit_adjustment(
-    unseen: Any,
-    labels: ArrayLike,
+    unseen: Tensorlike,
+    labels: Tensorlike,
     counts: ArrayLike,
     *,
     tau: float | Literal["auto"] = "auto",

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Asked, Diverged, Estimate
 from class_uncertainty.methods import Method
 from class_uncertainty.remedies.calibration import judge
 from class_uncertainty.remedies.diagnosis import Mended, Side, findings, side, suspects
-from class_uncertainty.remedies.table import REMEDIES, Remedy
+from class_uncertainty.remedies.table import MOST, REMEDIES, Remedy
 from class_uncertainty.results.remedied import remedied
 from class_uncertainty.results.runs import keep_folds, measured, unmeasured
 from class_uncertainty.results.store import Store
@@ -28,13 +29,13 @@ from class_uncertainty.training.folds import FOLDS, held_out
 from class_uncertainty.training.keys import key_of, kind_of
 from class_uncertainty.training.loop import default_device
 from class_uncertainty.training.networks import Classifier
-from class_uncertainty.training.recipe import is_whole
 
 NAIVE = Remedy("one naive network", adjusts=False, together=1)
 RATES = (1.0, 4.0)  # of the recipe's learning rate: what is tried where nothing else is asked for
 NEAR = 1.25  # times the lowest error on unseen examples: how much a network may have that speaks of suspicious labels
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Fix:
     """One network in the place of the naive one: `module` takes raw inputs, and its softmax is calibrated for equally frequent classes."""
@@ -57,6 +58,7 @@ class Fix:
         return self.mended.after
 
 
+@checked(passes_on="class_uncertainty.training.loop.fit", without=("train", "lanes", "test", "stats", "teachers", "done", "progress"))
 def fix(
     dataset: Dataset | Data,
     members: int = 5,
@@ -65,18 +67,22 @@ def fix(
     lrs: Sequence[float] | None = None,
     seeds: int = 3,
     store: Store | str | Path | None = None,
+    watch: Callable[[int, str], Any] | None = None,
     **options: Any,
 ) -> Fix:
     """Measure out-of-fold, choose the learning rate, tau and the temperature on that, and distil members into one network.
 
     Before and after are judged on the test split, or without one by folds; nothing is chosen on them. What a `store` has is not trained
-    again. `options` go to fit(); "watch", given a number of lanes and what they are, says how training is looked at.
+    again. `options` go to fit(); `watch`, given a number of lanes and what they are, says how training is looked at.
     """
     dataset = Dataset("data", dataset) if isinstance(dataset, Data) else dataset
-    if not is_whole(seeds) or seeds < 1:
-        raise InputError(f"seeds is {seeds!r}: it must be a whole number from 1.")
+    if not 1 <= seeds <= MOST:
+        raise InputError(f"seeds is {seeds}: it must be a whole number from 1 to {MOST:,}.")
+    options["watch"] = watch
     if isinstance(folder := options.get("checkpoints"), str | Path):
         options["checkpoints"] = Checkpoints(folder)
+    if options.get("budget") is not None and not options["budget"] > 0:
+        raise InputError(f"budget is {options['budget']!r}: it must be a number of seconds above 0.")
     if options.get("budget") and store is None:
         raise InputError("a budget is given and no store: what has been trained would be lost when it is spent, so give one.")
     deadline = time.monotonic() + options["budget"] if options.get("budget") else None

@@ -5,10 +5,12 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from class_uncertainty.boundary import check_least, checked
 from class_uncertainty.errors import InputError
 
 ENOUGH = 5  # scores a side below which the bootstrap knows little
 DRAWS = 1000
+LARGEST = 1e150  # of scores: their squares are finite too
 
 
 class Epsilon(float):
@@ -22,14 +24,16 @@ class Epsilon(float):
         return number
 
 
+@checked
 def aso(a: ArrayLike, b: ArrayLike, confidence: float = 0.95, seed: int = 0) -> Epsilon:
     """epsilon_min of 'errors a are below errors b': a is better when it is under 0.5; 0 is a full order, 1 none.
 
     epsilon_min = eps(a, b) - sqrt((n + m) / (n m)) sigma Phi^-1(1 - confidence), sigma bootstrapped, clipped to [0, 1].
     """
     a, b = _scores("a", a), _scores("b", b)
-    if not 0 < confidence < 1:
+    if not 0 < 1 - confidence < 1:
         raise InputError(f"confidence is {confidence:g}: it must lie between 0 and 1.")
+    check_least("seed", seed, 0)
     few = min(a.shape[1], b.shape[1])
     warning = f"few scores ({few} on a side): at least {ENOUGH} are needed before this number means much" if few < ENOUGH else None
     n, m = a.shape[1], b.shape[1]
@@ -48,7 +52,7 @@ def _scores(name: str, values: ArrayLike) -> NDArray[np.float64]:
         scores = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise refused from None
-    if scores.ndim != 1 or not len(scores) or not np.isfinite(scores).all():
+    if scores.ndim != 1 or not len(scores) or not (np.abs(scores) < LARGEST).all():
         raise refused
     return scores[None]
 

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from class_uncertainty.data import Data
+from class_uncertainty.boundary import check_least, check_place, checked
+from class_uncertainty.data import Data, check_fits
 from class_uncertainty.data.columns import Column
 from class_uncertainty.files import scratch_array
 from class_uncertainty.metrics import Outcomes
@@ -52,6 +53,7 @@ def _softmax(z: NDArray[np.float32]) -> NDArray[np.float32]:
     return torch.from_numpy(z).softmax(dim=-1).numpy()
 
 
+@checked
 @dataclass(eq=False)
 class Fit:
     """Trained lanes: their results, their probabilities on any data, and each as a plain network."""
@@ -70,8 +72,11 @@ class Fit:
     encoding: tuple[Column, ...] | None = None  # of the table that features come from
     scratch: Path | None = None  # where arrays go that are too large for memory; the system's temporary folder if None
 
+    @checked
     def take(self, places: Sequence[int]) -> "Fit":
         """Some of the lanes."""
+        for place in places:
+            check_place("lane", place, len(self.states))
         parts: dict[str, Any] = {
             part: [getattr(self, part)[i] for i in places] for part in ("lanes", "states", "results", "unseen", "gathered", "keys")
         }
@@ -81,12 +86,17 @@ class Fit:
         """On a CPU the first is repeated to the stack's width, which never depends on how many lanes there are."""
         return items + items[:1] * (width_of(self.recipe.network, self.device) - len(items)) if self.device == "cpu" else items
 
+    @checked
     def probabilities(self, data: Data, views: int = 0) -> NDArray[np.float32]:
         """(lanes, N, C); with `views` the mean over so many random crops and flips by the recipe, the same for every lane."""
+        check_fits(self.shape, data)
+        check_least("views", views, 0)
         return self._filled(data, lambda stack, group: self.batches(stack, group, data, views))
 
+    @checked
     def logits(self, data: Data) -> NDArray[np.float32]:
         """(lanes, N, C), scaled: their softmax are the probabilities. Of a DUQ head the logarithms of its kernels."""
+        check_fits(self.shape, data)
         return self._filled(data, lambda stack, group: self._logits(stack, group, as_tensor(data.inputs).to(self.device)))
 
     def out_of_fold(self, data: Data, views: int = 0) -> NDArray[np.float32]:
@@ -100,8 +110,11 @@ class Fit:
                         p[rows][left_out[rows]] = mine[left_out[rows]]
         return p
 
+    @checked
     def dropped_out(self, data: Data, passes: int) -> NDArray[np.float32]:
         """(lanes * passes, N, C): each lane's probabilities with other features left out in every pass, by the lane's own share."""
+        check_fits(self.shape, data)
+        check_least("passes", passes, 1)
         return self._filled(data, lambda stack, group: self._passes(stack, group, as_tensor(data.inputs).to(self.device), passes), passes)
 
     def _filled(self, data: Data, of: Callable[[Stack, list[Lane]], Batches], passes: int = 1) -> NDArray[np.float32]:
@@ -171,8 +184,10 @@ class Fit:
             each = [dropped(features, torch.from_numpy(kept).to(self.device), share) for kept in drawn]
             yield rows, torch.stack([self._head(stack, group, some).softmax(dim=-1) for some in each], dim=1).numpy()
 
+    @checked
     def module(self, i: int) -> Classifier:
         """Lane i as a plain network in evaluation mode: raw inputs in, logits out."""
+        check_place("lane", i, len(self.states))
         return self.plain(staged(self.lanes[i], self.recipe, len(self.lanes[i].value.then)), self.states[i])
 
     def plain(self, lane: Lane, state: State) -> Classifier:

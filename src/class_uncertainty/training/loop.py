@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import replace
-from numbers import Real
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data, check_judge, check_trainable
 from class_uncertainty.errors import InputError, MachineFault, Unfinished, unknown
 from class_uncertainty.measures import Stats
@@ -20,7 +20,7 @@ from class_uncertainty.training.engine import Examples
 from class_uncertainty.training.fitted import Fit, as_tensor, standardising, width_of
 from class_uncertainty.training.job import Done, End, Epoch, Job, Progress
 from class_uncertainty.training.networks import NETWORKS
-from class_uncertainty.training.recipe import Lane, Recipe, default_recipe, is_whole
+from class_uncertainty.training.recipe import Lane, Recipe, default_recipe
 from class_uncertainty.training.stages import Leg, form, legs
 from class_uncertainty.training.teaching import check_teachers
 
@@ -45,6 +45,7 @@ def default_device() -> str:
     return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
 
 
+@checked
 def fit(
     train: Data,
     lanes: Sequence[Lane],
@@ -75,11 +76,10 @@ def fit(
     the recipe alone, never on the lanes.
     """
     began = time.monotonic()
-    _check_kinds(train, lanes)
     recipe, device = recipe or default_recipe(train), _device(device)
     _check(train, lanes, recipe, stats, test)
     check_teachers(train, lanes, teachers)
-    if not is_whole(every) or every < 1 or (budget is not None and not (isinstance(budget, Real) and budget > 0)):
+    if every < 1 or (budget is not None and not budget > 0):
         raise InputError(f"every is {every!r} epochs and budget {budget!r} seconds: both must be numbers above 0.")
     standardise = standardising(train).to(device)
     kept = Checkpoints(checkpoints) if isinstance(checkpoints, str | Path) else checkpoints
@@ -218,13 +218,6 @@ def _workers(count: int, one_thread: bool) -> Iterator[ThreadPoolExecutor]:
         torch.set_num_threads(before)
 
 
-def _check_kinds(train: object, lanes: object) -> None:
-    if not isinstance(train, Data):
-        raise InputError(f"training data are {type(train).__name__}: give Data(inputs, labels).")
-    if not isinstance(lanes, list | tuple) or not all(isinstance(lane, Lane) for lane in lanes):
-        raise InputError(f"lanes are {lanes!r}: give a list, as in [Lane('naive')].")
-
-
 def _check(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, test: Data | None) -> None:
     check_trainable(train)
     if test is not None:
@@ -239,6 +232,8 @@ def _check(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | No
         raise InputError(f"network {recipe.network!r} takes {takes}, and the data are {given}: choose another recipe.")
     if not train.is_images and (recipe.crop or recipe.flip):
         raise InputError("the recipe crops or flips, and the data are features: crop must be 0 and flip False.")
+    if train.is_images and recipe.crop > min(train.shape[1:]):
+        raise InputError(f"crop is {recipe.crop}, and the images are {train.shape[1]} x {train.shape[2]}: it must not be wider.")
     if min(recipe.batch, len(train)) < 2:
         raise InputError(f"batch is {recipe.batch}: batch statistics need two examples at least.")
     known = Stats.of(train.counts, stats)

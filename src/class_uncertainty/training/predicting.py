@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from class_uncertainty.boundary import checked
 from class_uncertainty.data.cache import Progress
 from class_uncertainty.data.unlabelled import unlabelled
 from class_uncertainty.errors import InputError
@@ -16,6 +17,7 @@ from class_uncertainty.training.loop import default_device
 from class_uncertainty.training.saving import restore
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Predicted:
     """Probabilities (N, C), the classes that their columns stand for, and the name of each example: its file, line or row."""
@@ -31,6 +33,7 @@ class Predicted:
         return [self.classes[c] for c in self.probabilities.argmax(axis=1)]
 
 
+@checked
 def predict(model: str | Path, examples: str | Path, *, progress: Progress | None = None) -> Predicted:
     """What the network that `cu train --save` or `cu fix --save` wrote says of pictures, of a table's rows or of arrays.
 

@@ -4,9 +4,10 @@ import dataclasses
 import hashlib
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
+from class_uncertainty.boundary import check_field, check_least, checked
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.methods import Method, Stage, named
@@ -24,10 +25,15 @@ def is_whole(value: object) -> bool:
 
 
 def check_lr(lr: float) -> None:
-    if not math.isfinite(lr) or lr <= 0:
+    if not 0 < lr < math.inf:
         raise InputError(f"learning rate is {lr:g}: it must be a finite number above 0.")
 
 
+def from_zero(value: float) -> bool:
+    return 0 <= value < math.inf
+
+
+@checked
 @dataclass(frozen=True)
 class Recipe:
     """SGD with momentum, a warm-up, and drops of the learning rate at shares of the epochs."""
@@ -48,12 +54,12 @@ class Recipe:
     flip: bool = False  # random mirror images
 
     def __post_init__(self) -> None:
-        for field, most in (("epochs", EPOCHS), ("batch", None)):
-            value = getattr(self, field)
-            if not is_whole(value) or value < 1 or (most and value > most):
-                raise InputError(f"{field} is {value!r}: it must be a whole number from 1{f' to {most:,}' if most else ''}.")
-        if not is_whole(self.crop) or self.crop < 0:
-            raise InputError(f"crop is {self.crop!r}: it must be a whole number of pixels from 0.")
+        for field, least in (("epochs", 1), ("batch", 1), ("crop", 0), ("warmup", 0)):
+            check_least(field, getattr(self, field), least)
+        check_field(self, "epochs", f"a whole number from 1 to {EPOCHS:,}", lambda epochs: epochs <= EPOCHS)
+        for field in ("momentum", "weight_decay", "warmup_from", "drop"):
+            check_field(self, field, "a finite number from 0", from_zero)
+        check_field(self, "drops", "shares of the epochs above 0, and 1 at most", lambda drops: all(0 < share <= 1 for share in drops))
         check_lr(self.lr)
 
     def factor(self, epoch: int) -> float:
@@ -61,6 +67,7 @@ class Recipe:
         warm = min((epoch + 1) / self.warmup, 1.0) if self.warmup else 1.0
         return (self.warmup_from + (1 - self.warmup_from) * warm) * self.drop ** sum(epoch >= start for start in self.dropped)
 
+    @checked
     def cut(self, epochs: int) -> "Recipe":
         """The same training up to that epoch."""
         drops = tuple(epoch / epochs for epoch in self.dropped if epoch < epochs)
@@ -100,6 +107,7 @@ def default_recipe(data: Data, name: str | None = None, **changes: Any) -> Recip
     return dataclasses.replace(recipe, **{field: value for field, value in changes.items() if value is not None})
 
 
+@checked
 @dataclass(frozen=True)
 class Teaching:
     """What a student learns: softmax((log p - tau log N) / temperature), p the mean of its teachers, and a share `hard` of the labels.
@@ -115,20 +123,14 @@ class Teaching:
     mean: str = "geometric"  # or "arithmetic"
 
     def __post_init__(self) -> None:
-        for field, allowed, fine in (
-            ("tau", "a finite number from 0", lambda tau: tau >= 0),
-            ("temperature", "a finite number above 0", lambda t: t > 0),
-            ("hard", "a share from 0 to 1", lambda share: 0 <= share <= 1),
-        ):
-            value = getattr(self, field)
-            if not isinstance(value, Real) or not math.isfinite(value) or not fine(value):
-                raise InputError(f"{field} is {value!r}: it must be {allowed}.")
-        if not isinstance(self.teachers, tuple) or not all(map(is_whole, self.teachers)):
-            raise InputError(f"teachers are {self.teachers!r}: they must be a tuple of their places, as (0, 1).")
+        check_field(self, "tau", "a finite number from 0", from_zero)
+        check_field(self, "temperature", "a finite number above 0", lambda temperature: 0 < temperature < math.inf)
+        check_field(self, "hard", "a share from 0 to 1", lambda share: 0 <= share <= 1)
         if self.mean not in MEANS:
             raise unknown("mean", self.mean, MEANS)
 
 
+@checked
 @dataclass(frozen=True)
 class Lane:
     """One training: a method (a Method or its name), a seed, a learning rate, the fold (k, K) it leaves out, whether on a bootstrap."""
@@ -144,17 +146,15 @@ class Lane:
     def __post_init__(self) -> None:
         if isinstance(self.method, str):
             named(self.method)
-        if not is_whole(self.seed) or not 0 <= self.seed < 2**63:
-            raise InputError(f"seed is {self.seed!r}: it must be a whole number from 0 to 2 ** 63 - 1.")
-        object.__setattr__(self, "seed", int(self.seed))
+        check_field(self, "seed", "a whole number from 0 to 2 ** 63 - 1", from_zero)
         if self.lr is not None:
             check_lr(self.lr)
         if self.gather not in GATHERS:
             raise unknown("gather", self.gather, filter(None, GATHERS))
         if self.fold is not None:
-            if len(self.fold) != 2 or not all(map(is_whole, self.fold)) or not 0 <= self.fold[0] < self.fold[1] >= 2:
+            k, folds = self.fold
+            if not 0 <= k < folds >= 2:
                 raise InputError(f"fold is {self.fold}: (k, K) needs two folds at least and a whole k from 0 to K - 1.")
-            object.__setattr__(self, "fold", (int(self.fold[0]), int(self.fold[1])))
         if self.teaching and (dataclasses.replace(self.value, about="", augment=()) != Method() or self.bootstrap or self.gather):
             raise InputError("a lane with teachers is naive, with augmentations at most: all its teachers' students see the same images.")
 
@@ -183,6 +183,7 @@ class Lane:
         return named(self.method) if isinstance(self.method, str) else self.method
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """What a lane reached at its last epoch. `scores` is None where it diverged or there was nothing to judge it on.

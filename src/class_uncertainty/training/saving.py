@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from class_uncertainty.boundary import checked
 from class_uncertainty.data.columns import LARGEST, Column, is_number
 from class_uncertainty.data.images import PIXELS
 from class_uncertainty.errors import InputError, MachineFault, unknown
@@ -64,6 +66,7 @@ def _checksum(document: dict[str, Any], content: bytes) -> str:
     return checksum(json.dumps(rest, sort_keys=True), content)
 
 
+@checked
 def restore(path: str | Path) -> Classifier:
     """What `cu train --save PATH` or `cu fix --save PATH` wrote, as a plain nn.Module in evaluation mode: raw inputs in, logits out."""
     from safetensors import SafetensorError
@@ -71,7 +74,7 @@ def restore(path: str | Path) -> Classifier:
 
     weights, description = files_of(path)
     for file in (weights, description):
-        if not file.exists():
+        if not os.path.exists(file):  # a name may be too long for file.exists()
             raise InputError(f"{file} does not exist{near(file)}: a saved network is a .safetensors and a .json file of one name.")
     try:
         document, content = parse_json(read_regular(description)), read_regular(weights)
