@@ -23,7 +23,7 @@ def decoding(file: Path) -> Decoding:
     try:
         content = loadmat(file, variable_names=("X", "y"))
         pixels, labels = content["X"], content["y"].ravel()
-    except (MatReadError, ValueError, KeyError, TypeError, OSError, EOFError, NotImplementedError) as error:
+    except (MatReadError, ValueError, LookupError, TypeError, OSError, EOFError, NotImplementedError) as error:
         raise InputError(f"{file} is damaged or not the original ({type(error).__name__}: {error}).") from error
     if pixels.dtype != np.uint8 or pixels.shape[:3] != (32, 32, 3) or pixels.shape[3:] != labels.shape or labels.dtype.kind not in "iuf":
         raise InputError(f"{file} holds X {pixels.shape} {pixels.dtype} and y {labels.shape}: it is not the original.")
