@@ -59,7 +59,7 @@ def _open(file: Path) -> Any:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise InputError("Parquet files need pyarrow: install it with pip install 'class-uncertainty[parquet]'.") from None
+        raise InputError("Parquet files need pyarrow: install it with pip install pyarrow.") from None
     try:
         return pyarrow.parquet.ParquetFile(file)
     except (pyarrow.ArrowException, OSError) as error:
