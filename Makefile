@@ -1,9 +1,10 @@
 # Two commands on a fresh machine: make demo, make test. Each installs what it needs into .venv, once.
 PYTHON ?= python3
 BIN := .venv/bin
+CHECK = @$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; say which with make PYTHON=python3.12")'
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-gpu lint docs bench bench-data bench-engine bench-estimators bench-remedy clean
+.PHONY: demo test test-gpu test-install dist lint docs bench bench-data bench-engine bench-estimators bench-remedy clean
 
 demo: .venv/installed
 	@$(BIN)/cu demo
@@ -13,6 +14,10 @@ test: lint
 
 test-gpu: .venv/installed-dev
 	@$(BIN)/python -m pytest -m gpu
+
+test-install dist:
+	$(CHECK)
+	@$(PYTHON) tools/install.py $@
 
 lint: .venv/installed-dev
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -47,7 +52,7 @@ bench-remedy: .venv/installed-dev
 	@touch .venv/installed $@
 
 .venv/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; say which with make PYTHON=python3.12")'
+	$(CHECK)
 	@$(PYTHON) -m venv .venv
 
 clean:
