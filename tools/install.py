@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PINS = ROOT / "constraints.txt"
-RESOLVER = "pip==26.3"  # since 25.3 a dry run reads metadata alone; older ones download every wheel
+RESOLVER = "pip==26.3"  # its dry run downloads no wheel where fast-deps is on
 PYTHONS = ("3.11", "3.12", "3.13")
 EXTRAS = (".", ".[dev]")  # what make demo and make test install
 # A glibc of 2.28, as torch needs, takes wheels for every older one too, but pip wants each named.
@@ -48,7 +48,7 @@ def resolve(python: Path, version: str, package: str, folder: Path) -> str:
     """What pip would install on Linux x86_64. It judges markers such as python_version by the Python that runs it."""
     report = folder / f"{version}{package}.json"
     platforms = [f"--platform={platform}" for platform in PLATFORMS]
-    # fast-deps asks an index that serves no metadata for parts of wheels: gigabytes less.
+    # Where the index serves no metadata apart, fast-deps reads it out of wheels without downloading gigabytes.
     dry = ["--dry-run", "--ignore-installed", "--use-feature=fast-deps", f"--report={report}"]
     where = [f"--python-version={version}", *platforms, "--only-binary=:all:", f"--target={folder / 'target'}"]
     run(python, "-m", "pip", "install", *dry, *where, "--constraint", PINS, package, environment=public_index())
