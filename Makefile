@@ -1,9 +1,11 @@
 # Two commands on a fresh machine: make demo, make test. Each installs what it needs into .venv, once.
 PYTHON ?= python3
 BIN := .venv/bin
+CHECK = @$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; say which with make PYTHON=python3.12")'
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-gpu fuzz lint docs bench bench-data bench-engine bench-estimators bench-remedy clean
+.PHONY: demo test test-gpu test-install dist fuzz fuzz-faults fuzz-calls fuzz-readers lint docs clean
+.PHONY: bench bench-data bench-engine bench-estimators bench-integrity bench-limits bench-remedy
 
 demo: .venv/installed
 	@$(BIN)/cu demo
@@ -14,8 +16,21 @@ test: lint
 test-gpu: .venv/installed-dev
 	@$(BIN)/python -m pytest -m gpu
 
-fuzz: .venv/installed-dev
+test-install dist:
+	$(CHECK)
+	@$(PYTHON) tools/install.py $@
+
+# Every system call that can fail, every public call with wrong values, every reader with damaged files (until Ctrl-C, or FUZZ_SECONDS)
+fuzz: fuzz-faults fuzz-calls fuzz-readers
+
+fuzz-faults: .venv/installed-dev
 	@$(BIN)/python tests/faults/run.py
+
+fuzz-calls: .venv/installed-dev
+	@FUZZ_EXAMPLES=2000 $(BIN)/python -m pytest -n auto tests/test_boundary.py
+
+fuzz-readers: .venv/installed-dev
+	@cd tests && ../$(BIN)/python -m fuzz
 
 lint: .venv/installed-dev
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -36,6 +51,12 @@ bench-engine: .venv/installed-dev
 bench-estimators: .venv/installed-dev
 	@$(BIN)/python benchmarks/estimators.py
 
+bench-integrity: .venv/installed-dev
+	@$(BIN)/python benchmarks/integrity.py
+
+bench-limits: .venv/installed-dev
+	@$(BIN)/python benchmarks/limits.py
+
 bench-remedy: .venv/installed-dev
 	@$(BIN)/python benchmarks/remedy.py
 
@@ -50,7 +71,7 @@ bench-remedy: .venv/installed-dev
 	@touch .venv/installed $@
 
 .venv/bin/python:
-	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; say which with make PYTHON=python3.12")'
+	$(CHECK)
 	@$(PYTHON) -m venv .venv
 
 clean:

@@ -35,8 +35,8 @@ def table(tmp_path, monkeypatch):
 
 @pytest.fixture
 def arrow():
-    """A function that makes a Table of Arrow columns; skipped where pyarrow, which is optional, is not there."""
-    pa = pytest.importorskip("pyarrow")
+    """A function that makes a Table of Arrow columns."""
+    import pyarrow as pa
 
     def make(file="train.parquet", **columns):
         return from_arrow(file, pa.table(columns))

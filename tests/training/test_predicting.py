@@ -81,7 +81,7 @@ def test_one_picture(photos, model):
 
 
 def test_pictures_in_parquet(photos, model, here):
-    pa = pytest.importorskip("pyarrow")
+    import pyarrow as pa
     import pyarrow.parquet
 
     network = model(photos)
@@ -130,7 +130,7 @@ def test_the_rows_of_a_table(here, model):
 
 def test_a_whole_table_is_read_as_in_training(here, model):
     """Numbers that are names, dropped columns and a Parquet file: every option of training is in the saved network."""
-    pa = pytest.importorskip("pyarrow")
+    import pyarrow as pa
     import pyarrow.parquet
 
     rows = [(str(1000 + i % 3), i, i / 7, "no" if i % 5 else "yes") for i in range(60)]
@@ -191,7 +191,7 @@ def test_rows_that_the_network_cannot_read_are_refused(here, model, header, rows
 
 def test_a_folder_for_a_network_of_a_table(here, model):
     """Parquet files are its rows, other files are left out, and pictures are none."""
-    pa = pytest.importorskip("pyarrow")
+    import pyarrow as pa
     import pyarrow.parquet
 
     write("train.csv", ["age", "city", "label"], [row for row in ROWS if all(row)])

@@ -66,7 +66,7 @@ def _open(file: Path) -> Any:
         import pyarrow
         import pyarrow.parquet
     except ModuleNotFoundError:
-        raise InputError("Parquet files need pyarrow: install it with pip install 'class-uncertainty[parquet]'.") from None
+        raise InputError("Parquet files need pyarrow: install it with pip install pyarrow.") from None
     try:
         check_regular(file)
         return pyarrow.parquet.ParquetFile(file)

@@ -23,9 +23,9 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def write(here):
-    """A function that writes columns as a Parquet file; skipped where pyarrow, which is optional, is not there."""
-    arrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    """A function that writes columns as a Parquet file."""
+    import pyarrow as arrow
+    from pyarrow import parquet
 
     def make(name="pets.parquet", names=None, row_group_size=None, **columns):
         table = arrow.table(columns)

@@ -135,7 +135,8 @@ def test_parquet_a_name_without_pictures_is_refused(write):
 
 @pytest.mark.parametrize("metadata", [b"", b"[]", b"{}", b"\xff", b'{"info": {"features": []}}', b'{"info": {"features": {"label": {}}}}'])
 def test_parquet_metadata_without_names(write, metadata):
-    parquet = pytest.importorskip("pyarrow.parquet")
+    from pyarrow import parquet
+
     table = write.arrow.table({"image": struct(*range(6)), "label": LABELS}).replace_schema_metadata({b"huggingface": metadata})
     parquet.write_table(table, "pets.parquet")
     assert load("parquet:pets.parquet").classes == ("0", "1")

@@ -110,7 +110,7 @@ def test_parquet_with_damaged_pages(write, here):
 def test_parquet_without_pyarrow(write, monkeypatch, missing):
     write(image=struct(*range(6)), label=LABELS)
     monkeypatch.setitem(sys.modules, missing, None)
-    with refused("Parquet files need pyarrow: install it with pip install 'class-uncertainty[parquet]'"):
+    with refused("Parquet", "pip install pyarrow"):
         load("parquet:pets.parquet")
 
 
