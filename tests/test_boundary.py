@@ -98,6 +98,11 @@ def fitted() -> cu.Fit:
 
 
 @cache
+def folded() -> cu.Fit:
+    return cu.fit(table(), [cu.Lane(fold=(k, 2)) for k in range(2)], recipe=RECIPE, device="cpu")
+
+
+@cache
 def fixed() -> cu.Fix:
     return cu.fix(dataset(), 2, RECIPE, seeds=1, lrs=[0.1])
 
@@ -144,6 +149,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "Fit.dropped_out": lambda: (fitted().dropped_out, {"data": table(), "passes": 1}),
     "Fit.logits": lambda: (fitted().logits, {"data": table()}),
     "Fit.module": lambda: (fitted().module, {"i": 0}),
+    "Fit.out_of_fold": lambda: (folded().out_of_fold, {"data": table(), "views": 0}),
     "Fit.probabilities": lambda: (fitted().probabilities, {"data": table(), "views": 0}),
     "Fit.take": lambda: (fitted().take, {"places": [0]}),
     "Fix": lambda: (cu.Fix, fields(fixed())),
@@ -195,7 +201,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
 }  # fmt: skip
 CONSTANTS = {"ESTIMATORS", "MEASURES", "METHODS", "REMEDIES", "InputError", "MachineFault", "Unfinished"}
 INNER = {
-    "Fit": {"padded", "plain", "probabilities_of"},  # of stacks and states
+    "Fit": {"padded", "plain", "batches"},  # of stacks and states
     "Lane": {"rate", "rate_at"},  # each epoch of each lane
     "Recipe": {"factor", "cycle_ends"},
 }  # called by the training loop alone

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.errors import InputError, means_too_little_memory, unknown
 from class_uncertainty.text import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -67,7 +67,9 @@ def _array(value: Any) -> Any:
         return WRONG
     try:
         array = np.asarray(value)
-    except Exception:  # a list of lists of different lengths, a tensor on a GPU: each class has errors of its own
+    except Exception as error:  # a list of lists of different lengths, a tensor on a GPU: each class has errors of its own
+        if means_too_little_memory(error):
+            raise
         return WRONG
     if array.dtype.kind != "O":
         return value if array.dtype.kind in "biufU" else WRONG

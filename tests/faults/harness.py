@@ -243,5 +243,6 @@ def _given(ended: Ended, where: Path) -> Any:
 
 def _timeless(document: Any) -> Any:
     if isinstance(document, dict):
-        return {name: _timeless(value) for name, value in document.items() if name != "seconds"}
+        timed = ("seconds", "checksum")  # that of a saved network is of its seconds too
+        return {name: _timeless(value) for name, value in document.items() if name not in timed}
     return [_timeless(value) for value in document] if isinstance(document, list) else document

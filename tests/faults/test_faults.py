@@ -39,6 +39,7 @@ def test_what_breaks_is_seen(stage):
     """Were the right result another, or the fault one that cannot be met, it would be said."""
     played = Played(stage, SCENES["predict"])
     fired = stage.run(played.scene.words, played.start, FAULTS["write: no space"], 1)
-    assert (fired.code, fired.faults, fired.calls["write"]) == (1, 1, 1)
+    assert (fired.code, fired.faults) == (1, 1)
+    assert fired.calls["write"] >= 1  # what is still in a buffer is written again as its file is closed
     played.right = None
     assert played.broken("read: half", 1) == ["exit code 0 and another result, []", "then another result"]

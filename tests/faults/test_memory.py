@@ -19,7 +19,7 @@ POINTS = {
     "results.store:Store.add": COMPARE,
     "results.store:Store.add_estimate": COMPARE,
     "results.store:Store.get_estimate": COMPARE,
-    "reporting.report:render": ("report", "--json"),
+    "reporting.report:write": REPORT,
 }
 TORCH = "[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 40 bytes."
 

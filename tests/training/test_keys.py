@@ -98,5 +98,7 @@ def test_a_key_takes_no_longer_for_more_epochs(method):
 
 
 def test_more_epochs_than_anyone_trains_are_refused():
-    with refused("epochs", 10**30, f"{EPOCHS:,}"):
+    with refused("epochs", EPOCHS + 1, f"{EPOCHS:,}"):
+        Recipe("mlp", epochs=EPOCHS + 1, batch=32)
+    with refused("epochs", 10**30):
         Recipe("mlp", epochs=10**30, batch=32)

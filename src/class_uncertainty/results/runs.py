@@ -1,12 +1,13 @@
 """Training through the store: what is there already is not trained again."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from class_uncertainty.data import Dataset
+from class_uncertainty.errors import MachineFault
 from class_uncertainty.estimation import Asked, Diverged, Estimate, estimates
 from class_uncertainty.measures import Stats
 from class_uncertainty.metrics import Outcomes
@@ -17,6 +18,8 @@ from class_uncertainty.training.fitted import Fit, standardising
 from class_uncertainty.training.folds import FOLDS, folded, held_out, pooled
 from class_uncertainty.training.keys import checkpoint_keys, lane_key
 from class_uncertainty.training.loop import End, default_device, fit
+
+T = TypeVar("T")
 
 
 def networks(dataset: Dataset) -> int:
@@ -52,7 +55,7 @@ def measured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Ask
     known = (
         lost.get(each) or store.get_estimate(_estimate_key(dataset, each, recipe)) or _lost(store, dataset, recipe, each) for each in asked
     )
-    return [found for found in known if found]
+    return _read_back(store, known)
 
 
 def unmeasured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Asked]) -> int:
@@ -104,7 +107,15 @@ def run(store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, s
     if todo:
         (train if dataset.test else _train_folds)(store, dataset, todo, recipe, stats, **options)
     forget(options.get("checkpoints"), dataset, lanes, recipe, stats, folds=dataset.test is None)
-    return [result for lane in lanes if (result := store.get(_key(dataset, lane, recipe, stats)))]
+    return _read_back(store, (store.get(_key(dataset, lane, recipe, stats)) for lane in lanes))
+
+
+def _read_back(store: Store, rows: Iterable[T | None]) -> list[T]:
+    """What was written just now, or found before."""
+    kept = list(rows)
+    if any(row is None for row in kept):
+        raise MachineFault(f"store {store.path} does not give back what was written to it: the disk may be failing.")
+    return [row for row in kept if row is not None]
 
 
 def train(store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, **options: Any) -> Fit:
@@ -150,7 +161,7 @@ def trained(
             fit(dataset.train, list(todo.values()), recipe=recipe, **more, **options)
     forget(options.get("checkpoints"), dataset, lanes, recipe, stats, teachers=teachers)
     stored |= {key: store.get_network(key) for key in todo}
-    found = [kept for key in keys if (kept := stored[key])]
+    found = _read_back(store, (stored[key] for key in keys))
     device, train = default_device(), dataset.train
     return Fit(
         recipe,

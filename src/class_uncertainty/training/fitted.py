@@ -13,6 +13,7 @@ from torch import Tensor
 from class_uncertainty.boundary import check_least, check_place, checked
 from class_uncertainty.data import Data, check_fits
 from class_uncertainty.data.columns import Column
+from class_uncertainty.errors import InputError
 from class_uncertainty.files import scratch_array
 from class_uncertainty.metrics import Outcomes
 from class_uncertainty.training.augmenting import Drawn, augmented, draw
@@ -99,15 +100,21 @@ class Fit:
         check_fits(self.shape, data)
         return self._filled(data, lambda stack, group: self._logits(stack, group, as_tensor(data.inputs).to(self.device)))
 
+    @checked
     def out_of_fold(self, data: Data, views: int = 0) -> NDArray[np.float32]:
         """(N, C): of each training example the probabilities by the lane that left it out."""
+        check_fits(self.shape, data)
+        check_least("views", views, 0)
+        if not all(lane.fold for lane in self.lanes):
+            raise InputError("a lane has seen every example: out-of-fold probabilities need lanes that each leave a fold out.")
         p = scratch_array((len(data), len(self.classes)), self.scratch)
-        held = [np.isin(np.arange(len(data)), held_out(data, lane.fold)) if lane.fold else None for lane in self.lanes]
+        held = [np.isin(np.arange(len(data)), held_out(data, lane.fold)) for lane in self.lanes if lane.fold]
+        if not np.logical_or.reduce(held).all():
+            raise InputError("some examples were left out by no lane: out-of-fold probabilities need a lane for every fold.")
         for places, group, stack in self._stacks():
             for rows, batch in self.batches(stack, group, data, views):
                 for place, mine in zip(places, batch, strict=True):
-                    if (left_out := held[place]) is not None:
-                        p[rows][left_out[rows]] = mine[left_out[rows]]
+                    p[rows][held[place][rows]] = mine[held[place][rows]]
         return p
 
     @checked
