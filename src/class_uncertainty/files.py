@@ -24,7 +24,6 @@ SQLITE = re.compile(rb"SQLite format 3\0")  # how a store begins
 BLOCK = 2**20  # bytes that one CRC covers
 SCRATCH = 2**27  # bytes of an array that stays in memory
 
-
 Bytes = bytes | bytearray | memoryview
 
 
@@ -34,7 +33,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_together(contents: Mapping[Path, Iterable[Bytes]]) -> dict[Path, list[int]]:
-    """Write files of one folder, given in pieces -> their block_crcs. Each is written beside its place and synced, then all are renamed."""
+    """Write files given in pieces -> their block_crcs. All are written beside their places and synced before any is renamed."""
     partials, crcs = dict[Path, Path](), dict[Path, list[int]]()
     try:
         for path, pieces in contents.items():
@@ -47,9 +46,9 @@ def write_together(contents: Mapping[Path, Iterable[Bytes]]) -> dict[Path, list[
                 for piece in pieces:
                     file.write(piece)
                     blocks.add(piece)
-                file.flush()
-                os.fsync(file.fileno())
             crcs[path] = blocks.crcs
+        for partial in partials:  # once all are written: the first sync then takes most of the others with it
+            sync_file(partial)
         for partial, place in partials.items():
             os.replace(partial, place)
         for folder in {place.parent for place in partials.values()}:
@@ -70,7 +69,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+    """Until the disk has it."""
+    descriptor = os.open(path, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:
