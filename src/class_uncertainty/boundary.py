@@ -123,6 +123,9 @@ def kind_of(hint: Any) -> Kind:
     if hint in KINDS:
         return KINDS[hint]
     origin, parts = get_origin(hint), get_args(hint)
+    if hasattr(origin or hint, "__value__"):  # an alias of Python 3.12, as NumPy 2.5 has them, for what it stands for
+        stands_for = (origin or hint).__value__
+        return kind_of(stands_for[parts] if parts else stands_for)
     if origin is Annotated:
         return kind_of(parts[1]) if parts[1] in KINDS else kind_of(parts[0])
     if origin in (Union, UnionType):
@@ -145,6 +148,7 @@ def kind_of(hint: Any) -> Kind:
     allowed = origin or hint
     if allowed is np.ndarray:
         return _array_of(*get_args(parts[1]))
+    assert isinstance(allowed, type), f"no kind stands for the annotation {hint}"
     article = "an" if allowed.__name__[0] in "AEIOU" else "a"
     return Kind(_instance(allowed), EXAMPLES.get(allowed.__name__, f"{article} {allowed.__name__}"))
 
