@@ -8,7 +8,6 @@ Checkpoints and pixels: with and without seals and syncs, in turns in one proces
 """
 
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -113,9 +112,7 @@ def estimates(place: Path, classes: int, rows: int) -> None:
         began = time.perf_counter()
         with open(place / "out.txt", "w") as out:
             process = subprocess.Popen([sys.executable, "-m", "class_uncertainty.cli", *command], cwd=place, stdout=out)
-            anonymous = watched(process)
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-        assert process.returncode == 0, f"cu {command[0]} ended with {process.returncode}"
+            peak, anonymous = watched(process)
         print(
             f"cu {command[0]}, {classes:,} classes x {rows:,} rows x 5 members: {time.perf_counter() - began:.0f} s, at most {peak:,.0f} MB"
             f" with mapped files (limit {LIMIT:,}), {anonymous:,.0f} MB without; one member's probabilities are {member:,.0f} MB"
@@ -123,8 +120,8 @@ def estimates(place: Path, classes: int, rows: int) -> None:
         assert peak < LIMIT
 
 
-def watched(process: "subprocess.Popen[bytes]") -> float:
-    """The most megabytes that are not of mapped files, until the process ends."""
+def watched(process: "subprocess.Popen[bytes]") -> tuple[float, float]:
+    """The most megabytes that a process has until it ends: with mapped files, and without."""
     most, ended = [0.0], Event()
 
     def look() -> None:
@@ -137,10 +134,11 @@ def watched(process: "subprocess.Popen[bytes]") -> float:
 
     thread = Thread(target=look)
     thread.start()
-    process.wait()
+    _, status, usage = os.wait4(process.pid, 0)
     ended.set()
     thread.join()
-    return most[0]
+    assert status == 0, f"{process.args} ended with {status}"
+    return usage.ru_maxrss / 1024, most[0]
 
 
 def main(only: str = "", *numbers: str) -> None:

@@ -23,6 +23,7 @@ from class_uncertainty.estimation import Estimate
 from class_uncertainty.files import Bytes, checksum, file_crcs, make_folder, parse_json, write_together
 from class_uncertainty.metrics import Scores
 from class_uncertainty.remedies.diagnosis import Mended
+from class_uncertainty.text import reason
 from class_uncertainty.training import Recipe, Result
 from class_uncertainty.training.keys import ENGINE, key_of
 
@@ -183,7 +184,7 @@ class Store:
             try:
                 parsed.append(parse(row))
             except UNREADABLE as error:
-                self._drop(table, row["rowid"], f"cannot be read ({type(error).__name__})")
+                self._drop(table, row["rowid"], f"cannot be read ({reason(error)})")
         return parsed
 
     def add_data(self, dataset: Dataset) -> None:
