@@ -137,7 +137,7 @@ def watched(process: "subprocess.Popen[bytes]") -> tuple[float, float]:
     _, status, usage = os.wait4(process.pid, 0)
     ended.set()
     thread.join()
-    assert status == 0, f"{process.args} ended with {status}"
+    assert status == 0, f"{process.args!r} ended with {status}"
     return usage.ru_maxrss / 1024, most[0]
 
 
