@@ -205,7 +205,10 @@ def _check_whole(table: Table, name: str, values: NDArray[np.float64]) -> None:
 
 
 def _as_numbers(column: NDArray) -> NDArray[np.float64]:
-    return np.fromiter(map(_number, column), float, len(column)) if column.dtype == object else column.astype(float)
+    if column.dtype == object:
+        return np.fromiter(map(_number, column), float, len(column))
+    with np.errstate(invalid="ignore"):  # some NaN of float16 and float32 signal
+        return column.astype(float)
 
 
 def _number(text: str) -> float:

@@ -130,7 +130,9 @@ def decoding(
         raise InputError(f"{files[0]} has no column of pictures.")
     label = label_column(files, label)
     labels, names = _labels(files, label, classes or _class_names(schema(files), label))
-    size = size or own_size(next(pictures(files, column)))
+    if (first := next(pictures(files, column), None)) is None:  # a damaged file may have labels and no pictures
+        raise InputError(f"{files[0]} has no pictures in column {column!r}.")
+    size = size or own_size(first)
     return Decoding(labels, names, (channels, *size), decode(pictures(files, column), size, channels))
 
 
@@ -213,6 +215,7 @@ def table(files: Sequence[Path]) -> tuple["pyarrow.Table", tuple[tuple[int, str]
     try:
         each = [_open(file).read() for file in files]
         found = pyarrow.concat_tables(each)
+        found.validate(full=True)  # of a damaged file, text may not be UTF-8
         starts = [0, *accumulate(len(part) for part in each[:-1])]
         own = found.drop_columns([name for name in found.column_names if name.startswith("__index_level_")])  # what pandas adds
         return own, tuple(zip(starts, map(str, files), strict=True))
