@@ -4,10 +4,12 @@ import os
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from class_uncertainty import files
 from class_uncertainty.errors import InputError, MachineFault
-from class_uncertainty.files import check_writable, write_whole
+from class_uncertainty.files import check_writable, checksum, file_crcs, scratch_array, write_together, write_whole
 
 
 @pytest.mark.parametrize("check", [lambda path: write_whole(path, b"new"), check_writable])
@@ -66,3 +68,54 @@ def test_only_what_was_written_here_or_is_empty_is_replaced(tmp_path):
         else:
             with pytest.raises(InputError, match=r"page\.html is there, and is no page that was written here: give another name"):
                 check_writable(path, re.compile(rb"<ours>"), "page")
+
+
+def test_every_block_counts(tmp_path, rng):
+    """Of content in pieces of any size, by the file as by the pieces; a flipped bit in any block changes the checksum."""
+    content, path = bytearray(rng.bytes(int(2.5 * files.BLOCK))), tmp_path / "file"
+    pieces = [content[:7], content[7 : files.BLOCK + 3], b"", content[files.BLOCK + 3 :]]
+    crcs = write_together({path: pieces})[path]
+    assert path.read_bytes() == content
+    assert crcs == file_crcs(path)
+    assert len(crcs) == 3
+    assert checksum(crcs) == checksum(bytes(content))
+    for place in (0, files.BLOCK - 1, files.BLOCK, len(content) - 1):
+        content[place] ^= 1
+        assert checksum(bytes(content)) != checksum(crcs)
+        content[place] ^= 1
+
+
+@pytest.mark.parametrize("other", [("ab", "c"), ("a", "bc", ""), (b"ab", "c"), ("c", "ab")])
+def test_a_checksum_knows_its_parts_apart(other):
+    assert checksum("a", "bc") != checksum(*other)
+
+
+def test_files_are_synced_before_the_rename_and_their_folder_after_it(tmp_path, monkeypatch):
+    told, fsync, replace = [], os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda d: [told.append("folder" if os.path.isdir(f"/dev/fd/{d}") else "file"), fsync(d)])
+    monkeypatch.setattr(os, "replace", lambda a, b: [told.append("rename"), replace(a, b)])
+    write_together({tmp_path / name: [name.encode()] for name in "ab"})
+    assert told == ["file", "file", "rename", "rename", "folder"]
+
+
+def test_the_file_at_fault_is_named(tmp_path, monkeypatch):
+    def failing(a, b):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(MachineFault, match=r"/a could not be written: Input/output error"):
+        write_together({tmp_path / name: [b""] for name in "ab"})
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_large_array_is_in_a_file_whose_room_is_taken_at_once(tmp_path, monkeypatch):
+    assert not isinstance(scratch_array((2, 3), tmp_path), np.memmap)
+    monkeypatch.setattr(files, "SCRATCH", 4 * 5)
+    large = scratch_array((2, 3), tmp_path)
+    assert isinstance(large, np.memmap)
+    assert os.listdir(tmp_path) == []  # it has no name
+    large[:] = 7
+    assert large.sum() == 42
+    monkeypatch.setattr(files.tempfile, "TemporaryFile", lambda dir: open("/dev/full", "w+b"))  # noqa: SIM115
+    with pytest.raises(MachineFault, match="No space left"):
+        scratch_array((2, 3), tmp_path)

@@ -63,7 +63,7 @@ def _number(value: Any) -> Any:
 
 def _array(value: Any) -> Any:
     """Whatever NumPy makes numbers or texts of, as it was given."""
-    if isinstance(value, str | bytes | Mapping):
+    if isinstance(value, str | bytes | Mapping) or np.ma.is_masked(value):  # NumPy would take what lies under a mask for values
         return WRONG
     try:
         array = np.asarray(value)
@@ -88,7 +88,7 @@ def _path(value: Any) -> Any:
         name = os.fsencode(value) if isinstance(value, str | Path) else b"\0"
     except UnicodeError:
         return WRONG
-    return WRONG if b"\0" in name or any(len(part) > 255 for part in name.split(b"/")) else value
+    return WRONG if b"\0" in name or any(len(part) > 255 for part in name.replace(os.sep.encode(), b"/").split(b"/")) else value
 
 
 def _instance(allowed: type) -> Callable[[Any], Any]:
@@ -275,6 +275,9 @@ class Expected:
 
     def _refusal(self, name: str, value: Any) -> InputError:
         allowed = self.kinds[name].words
+        if np.ma.is_masked(value):
+            place = np.argwhere(np.atleast_1d(np.ma.getmaskarray(np.ma.asarray(value))))[0].tolist()
+            return InputError(f"{name} is masked at {tuple(place)}: no value may be missing.")
         if isinstance(value, int) and abs(value) >= LARGEST and "number" in allowed:
             allowed = "a number that 64 bits hold"
         return InputError(f"{name} is {shortly(value)}: it must be {allowed}.")

@@ -52,11 +52,18 @@ def notice(sentence: str) -> None:
 
 
 def means_too_little_memory(error: BaseException) -> bool:
-    """Whether that is why it was raised, by whatever ran short: torch.OutOfMemoryError is a RuntimeError, and a library that does not
-    fit into the address space an ImportError or, by ctypes, an OSError."""
-    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
-        return True
-    return isinstance(error, RuntimeError | ImportError | OSError) and SHORT.search(str(error)) is not None
+    """Whether memory ran short. torch.OutOfMemoryError is a RuntimeError; a library that does not fit is an ImportError or an OSError."""
+    if isinstance(error, OSError) and error.errno is not None:  # what it says may be a file's name
+        return error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError | ImportError | OSError) and bool(SHORT.search(str(error))))
+
+
+def blame_machine(path: object, error: BaseException) -> None:
+    """Raise what is not the fault of a file's content: too little memory, or a disk that cannot be read."""
+    if means_too_little_memory(error):
+        raise error
+    if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
+        raise MachineFault(f"{path} could not be read: {error.strerror}.") from error
 
 
 @contextmanager

@@ -6,8 +6,9 @@ import math
 import os
 import re
 import tempfile
+import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,6 +23,7 @@ from class_uncertainty.errors import InputError, MachineFault
 
 SQLITE = re.compile(rb"SQLite format 3\0")  # how a store begins
 BLOCK = 2**20  # bytes that one CRC covers
+ABANDONED = 24 * 3600  # seconds
 SCRATCH = 2**27  # bytes of an array that stays in memory
 
 Bytes = bytes | bytearray | memoryview
@@ -35,6 +37,7 @@ def write_whole(path: Path, content: bytes) -> None:
 def write_together(contents: Mapping[Path, Iterable[Bytes]]) -> dict[Path, list[int]]:
     """Write files given in pieces -> their block_crcs. All are written beside their places and synced before any is renamed."""
     partials, crcs = dict[Path, Path](), dict[Path, list[int]]()
+    path = Path()
     try:
         for path, pieces in contents.items():
             check_writable(path)
@@ -47,9 +50,11 @@ def write_together(contents: Mapping[Path, Iterable[Bytes]]) -> dict[Path, list[
                     file.write(piece)
                     blocks.add(piece)
             crcs[path] = blocks.crcs
-        for partial in partials:  # once all are written: the first sync then takes most of the others with it
+        for partial, place in partials.items():  # once all are written: the first sync then takes most of the others with it
+            path = place
             sync_file(partial)
         for partial, place in partials.items():
+            path = place
             os.replace(partial, place)
         for folder in {place.parent for place in partials.values()}:
             sync_folder(folder)
@@ -60,6 +65,14 @@ def write_together(contents: Mapping[Path, Iterable[Bytes]]) -> dict[Path, list[
             with suppress(OSError):
                 partial.unlink()
     return crcs
+
+
+def abandoned(folder: Path, pattern: str) -> Iterator[Path]:
+    """What processes have left there that were killed a day ago or earlier."""
+    for path in folder.glob(pattern):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > ABANDONED:
+                yield path
 
 
 def sync_folder(folder: Path) -> None:

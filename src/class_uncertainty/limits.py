@@ -32,7 +32,7 @@ def check_address_space() -> None:
 
 
 def _sentence(limit: int) -> str:
-    return f"the address space is limited to {limit} MB (ulimit -v), and training needs {FLOOR} MB at least."
+    return f"the address space is limited to {limit} MB (ulimit -v), and torch needs {FLOOR} MB at least."
 
 
 def _prepare() -> None:

@@ -41,6 +41,7 @@ BUDGET = Annotated[
 PROFILE = Annotated[Path | None, typer.Option("--profile", help="Write a trace of one epoch, for chrome://tracing.", show_default=False)]
 SAVE = Annotated[Path | None, typer.Option("--save", help="Where to write PATH.safetensors and PATH.json.", show_default=False)]
 RUNS = Path("runs.sqlite")
+MOST_SEEDS = 1000
 ROOT = Annotated[
     Path | None, typer.Option("--root", help="The data folder; CLASS_UNCERTAINTY_DATA if not given.", metavar="FOLDER", show_default=False)
 ]
@@ -61,8 +62,8 @@ def read_seeds(seeds: str) -> list[int]:
     numbers = split("seed", seeds, int)
     if len(numbers) > 1 or "," in seeds:
         return numbers
-    if numbers[0] < 1:
-        raise InputError(f"--seeds is {seeds}: it must be how many, from 1, or which, as in 0,1,2.")
+    if not 1 <= numbers[0] <= MOST_SEEDS:
+        raise InputError(f"--seeds is {seeds}: it must be how many, from 1 to {MOST_SEEDS:,}, or which, as in 0,1,2.")
     return list(range(numbers[0]))
 
 

@@ -201,9 +201,9 @@ def flip_a_byte(place):
         file.write(bytes([PIXELS.flat[-1] ^ 1]))
 
 
-def flip_with_the_old_time(place, name):
+def flip_with_the_old_time(place, name, at=-1):
     before, content = (place / name).stat(), bytearray((place / name).read_bytes())
-    content[-1] ^= 1
+    content[at] ^= 1
     (place / name).write_bytes(content)
     os.utime(place / name, ns=(before.st_atime_ns, before.st_mtime_ns))
 
@@ -239,6 +239,7 @@ DAMAGE = {
     "about deep": lambda place: (place / "about.json").write_text("[" * 100_000),
     "a byte of the inputs with the old times": lambda place: flip_with_the_old_time(place, "inputs.npy"),
     "a byte of the labels with the old times": lambda place: flip_with_the_old_time(place, "labels.npy"),
+    "a bit of the first label": lambda place: flip_with_the_old_time(place, "labels.npy", -8 * len(LABELS)),
     "classes too few": about(classes=["cat", "dog"]),
     "classes twice": about(classes=["cat", "cat", "dog"]),
 }
@@ -253,6 +254,27 @@ def test_a_damaged_entry_is_made_again(cache, file, damage):
     assert build.calls == 1
     check(cached("pictures", [file], Build(OTHER)))  # and stays
     assert sorted(path.name for path in entry(cache).iterdir()) == ["about.json", "inputs.npy", "labels.npy"]
+
+
+def test_an_entry_under_another_name_is_none(cache, file, notices):
+    cached("pictures", [file], Build(), size=4)
+    other, build = entry(cache), Build()
+    cached("pictures", [file], Build(), size=5)
+    (mine,) = [place for place in cache.iterdir() if place != other]
+    shutil.rmtree(mine)
+    shutil.copytree(other, mine)
+    check(cached("pictures", [file], build, size=5))
+    assert build.calls == 1
+    assert len(notices) == 1
+    assert mine.name in notices[0]
+
+
+def test_all_is_synced_before_an_entry_has_its_name(cache, file, monkeypatch):
+    told, fsync, rename = [], os.fsync, os.rename
+    monkeypatch.setattr(os, "fsync", lambda d: [told.append("sync"), fsync(d)])
+    monkeypatch.setattr(os, "rename", lambda a, b: [told.append("rename"), rename(a, b)])
+    cached("pictures", [file], Build())
+    assert told == ["sync"] * 4 + ["rename", "sync"]  # three files and their folder, then the cache's
 
 
 class Gone(Exception):

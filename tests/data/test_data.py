@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 from sklearn.datasets import load_digits
 
 from class_uncertainty import Data, Dataset, InputError, load, long_tail
@@ -437,7 +438,7 @@ def test_whole_numbers_that_float64_makes_one_are_refused(name):
     """Where they are spread, at whatever distance from 0, they are features as any."""
     values, labels = WHOLE[name], np.arange(40) % 2
     assert len(set(values.astype(float).tolist())) < 40
-    with pytest.raises(InputError, match=r"column 'id' has values near .* differ by 12 only, .* leave it out"):
+    with pytest.raises(InputError, match=r"column 'id' has values near .* deviate by 12, .* leave it out"):
         Data(np.stack([values, values % values.dtype.type(3)], axis=1), labels, columns=["id", "x"])
     assert Data(np.full((40, 1), values[0]), labels).inputs.std() == 0
     spread = values // values.dtype.type(40) * np.arange(40, dtype=values.dtype)
@@ -452,18 +453,11 @@ def test_both_ends_of_int64_are_far_apart():
 def test_what_is_masked_is_missing():
     x, y = np.ma.masked_array(np.zeros((4, 2))), np.ma.masked_array([0, 1, 0, 1])
     assert len(Data(x, y)) == 4
-    x[2, 1] = np.ma.masked
-    with pytest.raises(InputError, match=r"feature 1 of example 2 is masked"):
-        Data(x, y)
-    with pytest.raises(InputError, match=r"column 'b' of example 2 is masked"):
-        Data(x, y, columns=["a", "b"])
-    y[3] = np.ma.masked
-    with pytest.raises(InputError, match=r"label of example 3 is masked"):
+    x[2, 1] = y[3] = np.ma.masked
+    with refused("inputs", "masked", "(2, 1)"):
+        Data(x, [0, 1, 0, 1])
+    with refused("labels", "masked", "(3,)"):
         Data(np.zeros((4, 2)), y)
-    pictures = np.ma.masked_array(np.zeros((2, 3, 8, 8), np.uint8))
-    pictures[1, 0, 0, 0] = np.ma.masked
-    with pytest.raises(InputError, match=r"input of example 1 is masked"):
-        Data(pictures, [0, 1])
 
 
 def test_a_label_that_no_number_of_classes_reaches():

@@ -1,11 +1,14 @@
 """Checkpoints come back as they were written, or not at all: no damage is taken for a lane."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from class_uncertainty.errors import MachineFault
+from class_uncertainty.training import checkpoints
 from class_uncertainty.training.checkpoints import Checkpoints, Started
 
 LANE = Started(7, {"w": torch.arange(6.0).view(3, 2)}, {"w": torch.ones(3, 2)}, None, 0.5, 1.5)
@@ -38,11 +41,13 @@ def test_every_bit_of_a_checkpoint_is_sealed(kept: Checkpoints, notices: list[st
     """One flipped bit, wherever it is: in the header, a tensor, or the seal itself."""
     file = kept.folder / "lane.safetensors"
     whole = file.read_bytes()
-    for place in range(len(whole)):
-        file.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << place % 8)]) + whole[place + 1 :])
+    for place in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[place // 8] ^= 1 << place % 8
+        file.write_bytes(damaged)
         assert kept.load("lane") is None, place
         assert not file.exists()
-    assert len(notices) == len(whole)
+    assert len(notices) == 8 * len(whole)
     assert all("lane.safetensors" in line and "again" in line for line in notices)
 
 
@@ -84,3 +89,19 @@ def test_an_epoch_that_is_no_number_is_no_epoch(kept: Checkpoints) -> None:
     header = json.dumps({"__metadata__": {"about": '{"epoch": Infinity}'}}).encode()
     (kept.folder / "lane.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     assert kept.epoch("lane") == 0
+
+
+def test_what_another_process_takes_away_is_written_again(kept: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends, and removes its files and those of a kill, or the empty folder."""
+    real, tries = checkpoints.write_together, []
+
+    def taken(contents):
+        tries.append(len(contents))
+        if len(tries) == 1:
+            raise MachineFault("a partial file is gone.") from FileNotFoundError()
+        return real(contents)
+
+    monkeypatch.setattr(checkpoints, "write_together", taken)
+    kept.save({"lane": replace(LANE, epoch=8)})
+    assert tries == [1, 1]
+    assert kept.load("lane").epoch == 8

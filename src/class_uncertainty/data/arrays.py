@@ -14,6 +14,7 @@ from numpy.lib import format as npy
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
+from class_uncertainty.errors import blame_machine
 from class_uncertainty.files import SCRATCH, check_regular
 from class_uncertainty.text import reason
 
@@ -34,6 +35,7 @@ def opened(path: Path) -> Iterator[NDArray | NpzFile]:
         try:
             _check_claims(file, size)
         except Exception as error:  # a header is a Python expression, and a damaged one raises nearly anything
+            blame_machine(path, error)
             raise ValueError(reason(error)) from error
         file.seek(0)
         large = size > SCRATCH and not zipfile.is_zipfile(file)

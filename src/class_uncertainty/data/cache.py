@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,11 +17,10 @@ from numpy.typing import NDArray
 
 from class_uncertainty.data.core import Data
 from class_uncertainty.errors import MachineFault, notice
-from class_uncertainty.files import BlockCrcs, checksum, file_crcs, parse_json, sync_file, sync_folder
+from class_uncertainty.files import BlockCrcs, abandoned, checksum, file_crcs, parse_json, sync_file, sync_folder
 
 VERSION = 1  # raised when a reader changes what it makes of a file
 ARRAYS = ("inputs.npy", "labels.npy")
-ABANDONED = 24 * 3600  # seconds after which what a killed process left is removed
 
 Progress = Callable[[str, int, int], None]  # what, how much is done, how much there is
 
@@ -121,8 +119,9 @@ def _write(place: Path, what: str, decoding: Decoding, progress: Progress | None
         about |= {"classes": list(decoding.classes), "what": what}
         append("about.json", json.dumps(about | {"checksum": _seal(place, about)}).encode())
         with _writing_in(place.parent):
-            for name in (*ARRAYS, "about.json", "."):
+            for name in (*ARRAYS, "about.json"):
                 sync_file(partial / name)
+            sync_folder(partial)
         _put(partial, place)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -152,7 +151,5 @@ def _writing_in(where: Path) -> Iterator[None]:
 
 
 def _sweep(where: Path) -> None:
-    for left in where.glob("partial-*"):
-        with suppress(OSError):
-            if time.time() - left.stat().st_mtime > ABANDONED:
-                shutil.rmtree(left, ignore_errors=True)
+    for left in abandoned(where, "partial-*"):
+        shutil.rmtree(left, ignore_errors=True)

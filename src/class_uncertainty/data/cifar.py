@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data.cache import Decoding
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, blame_machine
 from class_uncertainty.files import read_regular
 from class_uncertainty.text import reason
 
@@ -111,6 +111,7 @@ def _from_archive(archive: Path, names: Sequence[str]) -> list[bytes]:
             while content.read(2**20):  # to the end, where the checksum is
                 pass
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        blame_machine(archive, error)
         raise InputError(f"{archive} is damaged or cut off ({reason(error)}): fetch it again.") from error
     missing = [name for name in names if name not in found]
     if missing:

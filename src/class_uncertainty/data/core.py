@@ -50,7 +50,6 @@ class Data:
     ) -> None:
         if encoding is not None:
             columns = [feature for column in encoding for feature in column.features]
-        _refuse_masked(inputs, labels, columns)
         inputs, labels = np.asarray(inputs), np.asarray(labels)
         if labels.dtype == object and all(isinstance(label, str) for label in labels.flat):  # as pandas has them
             labels = labels.astype(str)
@@ -144,15 +143,6 @@ class Data:
         return np.frombuffer(b"".join(hashes), dtype="V16")
 
 
-def _refuse_masked(inputs: ArrayLike, labels: ArrayLike, columns: Sequence[str] | None) -> None:
-    """NumPy would drop the mask, and take what lies under it for values."""
-    for what, given in (("label", labels), ("input", inputs)):
-        if np.ma.is_masked(given):
-            example, *place = np.argwhere(np.atleast_1d(np.ma.getmaskarray(np.ma.asarray(given))))[0].tolist()
-            named = _names(columns, np.shape(given)[1])[place[0]] if len(place) == 1 else what
-            raise InputError(f"{named} of example {example} is masked: no value may be missing.")
-
-
 def _inputs(inputs: NDArray, columns: Sequence[str] | None) -> NDArray[np.uint8] | NDArray[np.float32]:
     if not all(inputs.shape[1:]):
         raise InputError(f"inputs have shape {inputs.shape}: there is nothing in them to tell classes apart by.")
@@ -195,7 +185,7 @@ def check_apart(names: Sequence[str], features: NDArray[np.float32], offsets: ND
         spread, rounding = offsets.std(axis=0), np.spacing(np.abs(features).max(axis=0)).astype(np.float64)
     for column in map(int, np.flatnonzero((spread > 0) & (rounding > spread / 100))):
         raise InputError(
-            f"{names[column]} has values near {features[0, column]:g} that differ by {spread[column]:.2g} only, and float32 rounds them "
+            f"{names[column]} has values near {features[0, column]:g} that deviate by {spread[column]:.2g}, and float32 rounds them "
             f"to {rounding[column]:.2g}: {advice}."
         )
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from class_uncertainty.data.arrays import opened
 from class_uncertainty.data.core import Data, align
 from class_uncertainty.data.labels import factorise
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, MachineFault, blame_machine
 from class_uncertainty.text import reason
 
 
@@ -33,9 +33,10 @@ def arrays_of(path: Path) -> dict[str, NDArray]:
             if twice := next((name for name in names if names.count(name) > 1), None):
                 raise ValueError(f"it holds {twice!r} twice, in capitals and in small letters")
             arrays = {name.lower(): file[name] for name in file.files}
-    except (InputError, MemoryError):
+    except (InputError, MachineFault):
         raise
     except Exception as error:  # a damaged file raises nearly anything
+        blame_machine(path, error)
         why = "it is no .npz file, or it holds Python objects" if "pickle" in str(error) else reason(error)
         raise InputError(f"{path} cannot be read as .npz arrays of numbers or text: {why}.") from error
     if strange := next((name for name, array in arrays.items() if not isinstance(array, np.ndarray)), None):

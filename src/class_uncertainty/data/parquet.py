@@ -14,7 +14,7 @@ from class_uncertainty.data.cache import Decoding
 from class_uncertainty.data.folder import entries
 from class_uncertainty.data.images import Named, decode, own_size
 from class_uncertainty.data.labels import factorise, split_of
-from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.errors import InputError, blame_machine, unknown
 from class_uncertainty.files import check_regular, parse_json
 from class_uncertainty.text import reason
 
@@ -73,6 +73,7 @@ def _open(file: Path) -> Any:
     except InputError:
         raise
     except Exception as error:  # a damaged file raises nearly anything
+        blame_machine(file, error)
         raise InputError(f"{file} cannot be read as Parquet: {reason(error)}.") from error
 
 
@@ -177,6 +178,7 @@ def _read(file: Path, column: str) -> "pyarrow.ChunkedArray":
     try:
         return _open(file).read(columns=[column])[column]
     except (pyarrow.ArrowException, OSError) as error:
+        blame_machine(file, error)
         raise InputError(f"{file}, column {column!r}, cannot be read: {reason(error)}.") from error
 
 
@@ -194,6 +196,7 @@ def pictures(files: Sequence[Path], column: str) -> Iterator[Named]:
                         yield partial(_present, content), f"{file}, row {row},"
                         row += 1
         except (pyarrow.ArrowException, OSError) as error:
+            blame_machine(file, error)
             raise InputError(f"{file} is damaged after row {row}: {reason(error)}.") from error
 
 
@@ -220,4 +223,5 @@ def table(files: Sequence[Path]) -> tuple["pyarrow.Table", tuple[tuple[int, str]
         own = found.drop_columns([name for name in found.column_names if name.startswith("__index_level_")])  # what pandas adds
         return own, tuple(zip(starts, map(str, files), strict=True))
     except (pyarrow.ArrowException, OSError) as error:
+        blame_machine(files[0], error)
         raise InputError(f"{files[0]} cannot be read: {reason(error)}.") from error

@@ -5,7 +5,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 
 from class_uncertainty.data.folder import Listed
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, blame_machine
 from class_uncertainty.text import reason
 
 CLASSES = 365
@@ -28,6 +28,7 @@ def read_index(file: Path) -> tuple[list[str], list[int], dict[int, str]]:
         with (gzip.open if file.suffix == ".gz" else open)(file, "rt", encoding="utf-8") as lines:
             found = [line.rstrip("\n").rpartition(" ") for line in lines]
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        blame_machine(file, error)
         raise InputError(f"{file} cannot be read: {reason(error)}.") from error
     paths: list[str] = []
     labels: list[int] = []

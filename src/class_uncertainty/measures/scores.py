@@ -69,10 +69,15 @@ def class_uncertainty(p: Probabilities, labels: Tensorlike, score: Callable[...,
 
     `score` is a function of p, or of p and labels as the rows of SCORES are.
     """
-    if not callable(score):
-        raise InputError(f"score is {score!r}: give a function, as predictive, aleatoric or epistemic.")
     classes = np.shape(p)[-1] if np.ndim(p) == 3 else 0
-    return class_means(score(p, labels) if len(signature(score).parameters) > 1 else score(p), labels, classes)
+    try:
+        takes_labels = len(signature(score).parameters) > 1
+    except ValueError:  # some functions in C have none
+        takes_labels = False
+    scores = np.asarray(score(p, labels) if takes_labels else score(p))
+    if classes and scores.shape != np.shape(p)[1:2]:
+        raise InputError(f"score gives an array of shape {scores.shape}: it must give one number for each of {np.shape(p)[1]} examples.")
+    return class_means(scores, labels, classes)
 
 
 def class_means(u: Scores, labels: Any, classes: int) -> Vector:
@@ -162,8 +167,6 @@ def _detached(values: Any) -> Any:
 def _array(p: Probabilities) -> Any:
     """A NumPy array, or a tensor of the one type that NumPy does not have."""
     p = _detached(p)
-    if isinstance(p, np.ma.MaskedArray) and p.dtype.kind == "f":
-        return p.filled(np.nan)
     return p if _is_bfloat16(p) else np.asarray(p)
 
 

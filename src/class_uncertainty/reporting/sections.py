@@ -35,6 +35,9 @@ def sections(store: Store, only: str | None = None, read: Callable[[str], Datase
             older = "" if not again else ", before the data changed" if again == 1 else f", {again} changes ago"
             found += [replace(section, name=section.name + older) for section in some]
             shown.append(data.name)
+    if not known and store.networks:
+        told = f"store {store.path} has lost the row that says which data its results are of"
+        raise InputError(f"{told}: run the command that made them again, which trains nothing and restores it.")
     if not found:
         names = ", ".join(data.name for data in known) or "nothing"
         raise InputError(f"store {store.path} has no finished results{f' of {only!r}' if only else ''}; it knows of {names}.")

@@ -10,7 +10,7 @@ from class_uncertainty.measures import digest
 from class_uncertainty.methods import named
 from class_uncertainty.metrics import evaluate
 from class_uncertainty.remedies.table import Remedy, remedy_named
-from class_uncertainty.results.runs import network_key
+from class_uncertainty.results.runs import network_key, read_back
 from class_uncertainty.results.ward import Lost, Ward
 from class_uncertainty.training import DISTIL, Result
 from class_uncertainty.training.folds import FOLDS
@@ -32,7 +32,7 @@ def remedied(ward: Ward, name: str, seeds: Sequence[int]) -> list[Result]:
         except Lost:
             p = None
         ward.store.add(keys[seed], ward.dataset.fingerprint, _result(ward, name, row, seed, p))
-    return [result for seed in seeds if (result := ward.store.get(keys[seed]))]
+    return read_back(ward.store, (ward.store.get(keys[seed]) for seed in seeds))
 
 
 def _plan(ward: Ward, row: Remedy) -> dict[str, Any]:

@@ -50,12 +50,13 @@ def measured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Ask
                     options["budget"], began = max(options["budget"] - (time.monotonic() - began), 1e-3), time.monotonic()
                 found = replace(found, results=tuple(run(store, dataset, [_judge(each)], recipe, None, **options)))
             store.add_estimate(_estimate_key(dataset, each, recipe), dataset.fingerprint, found)
-    for each in asked:
-        forget(options.get("checkpoints"), dataset, each.lanes, recipe)
-    known = (
+    known: Iterable[Estimate | Diverged | None] = (
         lost.get(each) or store.get_estimate(_estimate_key(dataset, each, recipe)) or _lost(store, dataset, recipe, each) for each in asked
     )
-    return _read_back(store, known)
+    estimated: list[Estimate | Diverged] = read_back(store, known)
+    for each in asked:
+        forget(options.get("checkpoints"), dataset, each.lanes, recipe)
+    return estimated
 
 
 def unmeasured(store: Store, dataset: Dataset, recipe: Recipe, asked: Sequence[Asked]) -> int:
@@ -106,11 +107,12 @@ def run(store: Store, dataset: Dataset, lanes: Sequence[Lane], recipe: Recipe, s
     todo = missing(store, dataset, lanes, recipe, stats)
     if todo:
         (train if dataset.test else _train_folds)(store, dataset, todo, recipe, stats, **options)
+    results = read_back(store, (store.get(_key(dataset, lane, recipe, stats)) for lane in lanes))
     forget(options.get("checkpoints"), dataset, lanes, recipe, stats, folds=dataset.test is None)
-    return _read_back(store, (store.get(_key(dataset, lane, recipe, stats)) for lane in lanes))
+    return results
 
 
-def _read_back(store: Store, rows: Iterable[T | None]) -> list[T]:
+def read_back(store: Store, rows: Iterable[T | None]) -> list[T]:
     """What was written just now, or found before."""
     kept = list(rows)
     if any(row is None for row in kept):
@@ -161,7 +163,7 @@ def trained(
             fit(dataset.train, list(todo.values()), recipe=recipe, **more, **options)
     forget(options.get("checkpoints"), dataset, lanes, recipe, stats, teachers=teachers)
     stored |= {key: store.get_network(key) for key in todo}
-    found = _read_back(store, (stored[key] for key in keys))
+    found = read_back(store, (stored[key] for key in keys))
     device, train = default_device(), dataset.train
     return Fit(
         recipe,

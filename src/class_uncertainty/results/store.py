@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +19,11 @@ from numpy.typing import NDArray
 from class_uncertainty.data import Dataset
 from class_uncertainty.errors import InputError, MachineFault, notice
 from class_uncertainty.estimation import Estimate
-from class_uncertainty.files import Bytes, checksum, file_crcs, make_folder, parse_json, write_together
-from class_uncertainty.metrics import Scores
+from class_uncertainty.files import abandoned, checksum, file_crcs, make_folder, parse_json, write_together
 from class_uncertainty.remedies.diagnosis import Mended
+from class_uncertainty.results.documents import Known, arrays, dataset_of, network_of, npy, parse_result, result_of
 from class_uncertainty.text import reason
-from class_uncertainty.training import Recipe, Result
+from class_uncertainty.training import Result
 from class_uncertainty.training.keys import ENGINE, key_of
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ CREATE TABLE results (
 CREATE TABLE estimates (
     key TEXT PRIMARY KEY, engine INTEGER, data TEXT, estimator TEXT, members INTEGER, labels_and_probabilities BLOB, results TEXT
 );
-"""
+"""  # since layout 3 probabilities are files, and the blob holds labels and the estimator's own scores
 SINCE_2 = """
 CREATE TABLE networks (key TEXT PRIMARY KEY, result TEXT, state BLOB);
 CREATE TABLE mended (key TEXT PRIMARY KEY, engine INTEGER, data TEXT, document TEXT);
@@ -53,18 +52,7 @@ SEALED = {  # what the checksum of a row covers
     "mended": ("key", "engine", "data", "document"),
 }
 SINCE_3 = "".join(f"ALTER TABLE {table} ADD COLUMN checksum TEXT;" for table in SEALED)
-UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, BadZipFile, EOFError)  # what a damaged document may raise
-WRITTEN = 2**22  # bytes of probabilities that are written at once
-
-
-@dataclasses.dataclass(frozen=True)
-class Known:
-    """A data set that results are stored of."""
-
-    fingerprint: str
-    name: str
-    classes: tuple[str, ...]
-    counts: tuple[int, ...]
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)  # what a document that is none of ours may raise
 
 
 class Store:
@@ -82,6 +70,7 @@ class Store:
         make_folder(self.path.parent)
         try:
             self.connection = sqlite3.connect(self.path.absolute(), timeout=30)  # absolute: ':memory:' is a name like any other
+            self.connection.text_factory = lambda raw: raw.decode(errors="surrogateescape")  # for a checksum to find, not SQLite
         except (OSError, sqlite3.OperationalError) as error:
             raise MachineFault(f"store {self.path} could not be opened: {getattr(error, 'strerror', error)}.") from error
         try:
@@ -146,14 +135,13 @@ class Store:
         except sqlite3.Error:
             return False
 
-    def _write(self, table: str, row: dict[str, Any], replace: bool = False) -> None:
-        """One row with its checksum; what is there already stays, unless it is to be replaced."""
+    def _write(self, table: str, row: dict[str, Any], last: bool = False) -> None:
+        """One row with its checksum, in the place of any of its key, which may be damaged; or as the last of all."""
         row = row | {"checksum": _seal(table, row)}
-        places = ", ".join("?" * len(row))
+        insert = f"INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
+        update = f" ON CONFLICT DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in row)}"
         with self._faults(), self.connection:
-            self.connection.execute(
-                f"INSERT OR {'REPLACE' if replace else 'IGNORE'} INTO {table} ({', '.join(row)}) VALUES ({places})", list(row.values())
-            )
+            self.connection.execute(f"INSERT OR REPLACE {insert}" if last else f"INSERT {insert}{update}", list(row.values()))
 
     def _rows(self, table: str, where: str = "TRUE", *values: Any) -> list[dict[str, Any]]:
         """The rows that match their checksums, each key once; others are dropped."""
@@ -166,45 +154,52 @@ class Store:
             if row["checksum"] is None:
                 self.unverified.add((table, str(key)))
             elif row["checksum"] != _seal(table, row):
-                self._drop(table, row["rowid"], "does not match its checksum")
+                self._drop(table, row, "does not match its checksum")
                 continue
             sound.append(row)
         return sound
 
-    def _drop(self, table: str, rowid: int, why: str) -> None:
-        """Remove a damaged row, where the store can be written to, and say so."""
-        notice(f"{self.path}: row {rowid} of {table!r} {why}, and counts as missing.")
+    def _drop(self, table: str, row: dict[str, Any], why: str) -> None:
+        """Remove a damaged row, where the store can be written to, and say so. Another process may have replaced it meanwhile."""
+        notice(f"{self.path}: row {row['rowid']} of {table!r} {why}, and counts as missing.")
         with suppress(sqlite3.Error), self.connection:
-            self.connection.execute(f"DELETE FROM {table} WHERE rowid = ?", (rowid,))
+            self.connection.execute(f"DELETE FROM {table} WHERE rowid = ? AND checksum IS ?", (row["rowid"], row["checksum"]))
 
     def _read(self, table: str, parse: Any, where: str = "TRUE", *values: Any) -> list[Any]:
-        """What `parse` makes of rows; one that it cannot read is dropped too, since an older version's has no checksum."""
+        """What `parse` makes of rows. One that it cannot read counts as missing, and is removed only if it has no checksum."""
         parsed = []
         for row in self._rows(table, where, *values):
             try:
                 parsed.append(parse(row))
             except UNREADABLE as error:
-                self._drop(table, row["rowid"], f"cannot be read ({reason(error)})")
+                if row["checksum"] is not None:
+                    notice(f"{self.path}: row {row['rowid']} of {table!r} counts as missing: {reason(error)}.")
+                    continue
+                self._drop(table, row, f"cannot be read ({reason(error)})")
         return parsed
 
     def add_data(self, dataset: Dataset) -> None:
         row = {"fingerprint": dataset.fingerprint, "name": dataset.name, "classes": json.dumps(dataset.classes)}
-        self._write("data", row | {"counts": json.dumps(dataset.train.counts.tolist())}, replace=True)
+        try:
+            self._write("data", row | {"counts": json.dumps(dataset.train.counts.tolist())}, last=True)
+        except MachineFault:  # a store that can only be read may know it already
+            if all(known.fingerprint != dataset.fingerprint for known in self.data()):
+                raise
 
     def data(self) -> list[Known]:
         """Every data set, the one written last at the end."""
-        return self._read("data", _known)
+        return self._read("data", dataset_of)
 
     def add(self, key: str, data: str, result: Result) -> None:
         row = {"key": key, "engine": ENGINE, "data": data, "document": json.dumps(dataclasses.asdict(result))}
         self._write("results", row | {"method": result.method, "lr": result.lr, "seed": result.seed, "error": result.error})
 
     def get(self, key: str) -> Result | None:
-        return next(iter(self._read("results", _result_of("document"), "key = ?", key)), None)
+        return next(iter(self._read("results", result_of, "key = ?", key)), None)
 
     def results(self, data: str) -> list[Result]:
         """Every result of the data set of that fingerprint, in the order they were first stored."""
-        return self._read("results", _result_of("document"), f"engine = {ENGINE} AND data = ?", data)
+        return self._read("results", result_of, f"engine = {ENGINE} AND data = ?", data)
 
     def add_network(self, key: str, result: Result, state: "State") -> None:
         """A trained lane with its weights: what teaches, or is averaged, later."""
@@ -219,11 +214,11 @@ class Store:
             return int(self.connection.execute("SELECT count(*) FROM networks").fetchone()[0])
 
     def get_network(self, key: str) -> "tuple[Result, State] | None":
-        return next(iter(self._read("networks", _network, "key = ?", key)), None)
+        return next(iter(self._read("networks", network_of, "key = ?", key)), None)
 
     def add_mended(self, key: str, data: str, mended: Mended) -> None:
         row = {"key": key, "engine": ENGINE, "data": data, "document": json.dumps(dataclasses.asdict(mended))}
-        self._write("mended", row, replace=True)
+        self._write("mended", row, last=True)
 
     def mended(self, data: str) -> list[Mended]:
         """What was mended of the data set of that fingerprint, the last at the end."""
@@ -233,8 +228,10 @@ class Store:
     def add_estimate(self, key: str, data: str, estimate: Estimate) -> None:
         """Probabilities first: a row without its file would be no estimate."""
         make_folder(self.estimates_folder)
+        for left in abandoned(self.estimates_folder, "*.partial"):
+            left.unlink(missing_ok=True)
         file = self._file(key)
-        crcs = write_together({file: _npy(estimate.probabilities)})[file]
+        crcs = write_together({file: npy(estimate.probabilities)})[file]
         self.sound.add(key)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, labels=estimate.labels, **{f"own.{name}": values for name, values in estimate.own.items()})  # type: ignore[arg-type]
@@ -246,7 +243,7 @@ class Store:
         }
         row = {"key": key, "engine": ENGINE, "data": data, "estimator": estimate.estimator, "members": len(estimate.probabilities)}
         row |= {"labels_and_probabilities": buffer.getvalue(), "results": json.dumps(document)}
-        self._write("estimates", row, replace=True)
+        self._write("estimates", row, last=True)
 
     def has_estimate(self, key: str) -> bool:
         return self.get_estimate(key) is not None
@@ -260,12 +257,11 @@ class Store:
 
     def _estimate(self, row: dict[str, Any]) -> Estimate:
         document = parse_json(row["results"])
-        results = tuple(map(_result, document["results"]))
-        with np.load(io.BytesIO(row["labels_and_probabilities"])) as arrays:
-            known = {name: arrays[name] for name in arrays.files}
-        p = known["probabilities"] if "probabilities" in known else self._probabilities(row["key"], document["probabilities"])
-        own = {name.removeprefix("own."): values for name, values in known.items() if name.startswith("own.")}
-        return Estimate(row["estimator"], p, known["labels"], results, document["score"], own, document["cost"])
+        results = tuple(map(parse_result, document["results"]))
+        parts = arrays(row["labels_and_probabilities"])
+        p = parts["probabilities"] if "probabilities" in parts else self._probabilities(row["key"], document["probabilities"])
+        own = {name.removeprefix("own."): values for name, values in parts.items() if name.startswith("own.")}
+        return Estimate(row["estimator"], p, parts["labels"], results, document["score"], own, document["cost"])
 
     @property
     def estimates_folder(self) -> Path:
@@ -292,44 +288,6 @@ def _seal(table: str, row: dict[str, Any]) -> str:
     """The checksum of a row."""
     values = (row[name] for name in SEALED[table])
     return checksum(table, *(value if isinstance(value, bytes) else str(value) for value in values))
-
-
-def _npy(p: NDArray[np.float32]) -> Iterator[Bytes]:
-    """(T, N, C) as a .npy file, in pieces."""
-    header, size = io.BytesIO(), max(1, WRITTEN // (4 * p.shape[2]))
-    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": p.shape})
-    yield header.getvalue()
-    for member in p:
-        for start in range(0, len(member), size):
-            yield np.ascontiguousarray(member[start : start + size], dtype="<f4").data
-
-
-def _known(row: dict[str, Any]) -> Known:
-    return Known(row["fingerprint"], row["name"], tuple(parse_json(row["classes"])), tuple(parse_json(row["counts"])))
-
-
-def _result_of(column: str) -> Any:
-    return lambda row: _result(parse_json(row[column]))
-
-
-def _network(row: dict[str, Any]) -> "tuple[Result, State]":
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    try:
-        return _result(parse_json(row["result"])), load(row["state"])
-    except SafetensorError as error:
-        raise ValueError(error) from error
-
-
-def _result(document: dict[str, Any]) -> Result:
-    scores, recipe, fold = document["scores"], document["recipe"], document["fold"]
-    restored = {
-        "scores": Scores(**{**scores, "class_errors": tuple(scores["class_errors"])}) if scores else None,
-        "recipe": Recipe(**{**recipe, "drops": tuple(recipe["drops"])}),
-        "fold": tuple(fold) if fold else None,
-    }
-    return Result(**(document | restored))
 
 
 def estimate_key(estimator: str, lane_keys: list[str]) -> str:

@@ -45,8 +45,8 @@ class Checkpoints:
             try:
                 write_together({self._file(key): _sealed(key, lane) for key, lane in lanes.items()})
                 return
-            except MachineFault:  # another process may have ended and taken the empty folder away
-                if last_try or self.folder.is_dir():
+            except MachineFault as error:  # another process may have ended, and taken its files or the empty folder away
+                if last_try or not isinstance(error.__cause__, FileNotFoundError):
                     raise
 
     def epoch(self, key: str) -> int:

@@ -218,7 +218,8 @@ class Program:
         p, entropy = whole[:, :size], torch.special.entr(whole).sum(dim=-1)[:, :size]
         for name, more in (("p", p), ("entropy", entropy), ("seen", torch.ones_like(entropy))):
             places = chosen if more.ndim == 2 else chosen.unsqueeze(2).expand_as(more)
-            self.gathered[name].scatter_add_(1, places, more)
+            lanes = len(self.gathered[name])  # without those that only fill the stack
+            self.gathered[name].scatter_add_(1, places[:lanes], more[:lanes])
 
     def _capture(self) -> None:
         """One step as a CUDA graph: a small network's hundreds of kernels then cost the GPU's time, not Python's."""

@@ -190,16 +190,15 @@ class Job:
         if stack.margins is not None and not started:
             stack.margins.data.copy_(torch.from_numpy(np.concatenate([each.margin for each in plans])))
         teachers = Teachers(self.teachers, self.train, lanes, device) if self.teachers and lanes[0].teaching else None
-        program = Program(stack, optimiser, self.leg, examples, lanes, draws, self._gathered(lanes, started), teachers)
+        program = Program(stack, optimiser, self.leg, examples, lanes, draws, self._gathered(lanes[:count], started[:count]), teachers)
         diverged = [lane.diverged for lane in begin] or [None] * len(lanes)
         spent, began = [lane.seconds for lane in begin] or [0.0] * len(lanes), time.perf_counter()
 
         def now(epoch: int, losses: NDArray) -> list[Started]:
             share = (time.perf_counter() - began) / count
-            gathered = [snapshots[i] if lane.gather != "online" else program.gathered_by(i) for i, lane in enumerate(lanes)]
-            lane_states = zip(stack.states(), optimiser.states(), diverged, losses.tolist(), spent, gathered, strict=True)
-            everyone = [Started(epoch, state, m, d, loss, share + before, g) for state, m, d, loss, before, g in lane_states]
-            return everyone[:count]
+            gathered = [snapshots[i] if lane.gather != "online" else program.gathered_by(i) for i, lane in enumerate(lanes[:count])]
+            lane_states = zip(stack.states(), optimiser.states(), diverged, losses.tolist(), spent, gathered, strict=False)
+            return [Started(epoch, state, m, d, loss, share + before, g) for state, m, d, loss, before, g in lane_states]
 
         snapshots = [dict(lane.gathered) for lane in started] or [{} for _ in lanes]
         del started, begin  # they hold a copy of every lane

@@ -15,8 +15,8 @@ from torch import Tensor
 from class_uncertainty.boundary import checked
 from class_uncertainty.data.columns import LARGEST, Column, is_number
 from class_uncertainty.data.images import PIXELS
-from class_uncertainty.errors import InputError, MachineFault, unknown
-from class_uncertainty.files import check_writable, checksum, near, parse_json, read_regular, write_whole
+from class_uncertainty.errors import InputError, MachineFault, blame_machine, unknown
+from class_uncertainty.files import check_writable, checksum, near, parse_json, read_regular, write_together
 from class_uncertainty.text import reason
 from class_uncertainty.training.networks import NETWORKS, Classifier
 
@@ -55,8 +55,8 @@ def save(module: Classifier, path: str | Path, about: dict[str, Any]) -> tuple[P
     document = {"format": FORMAT, **module.rebuild, "preprocessing": statistics, "encoding": encoding, "about": about}
     content = to_bytes(module.state_dict())
     document["checksum"] = _checksum(parse_json(json.dumps(document)), content)  # of what a reader will parse
-    write_whole(description, json.dumps(document, indent=2).encode())  # first: weights without it are nobody's
-    write_whole(weights, content)
+    described = json.dumps(document, indent=2).encode()
+    write_together({description: [described], weights: [content]})  # in this order: weights without it are nobody's
     return weights, description
 
 
@@ -85,7 +85,7 @@ def restore(path: str | Path) -> Classifier:
         with torch.device("meta"):  # takes no memory: a description may claim a network that no machine could hold
             needed = _built(document).state_dict()
         if "checksum" in document and document["checksum"] != _checksum(document, content):  # older versions wrote none
-            raise ValueError("their checksum is another: one of the two was changed, or was not written to its end; which, nobody can know")
+            raise InputError(f"{weights} or {description.name} has changed since it was saved, or is damaged: train and save it again.")
         given = load(content)
         _check_weights(needed, given)
         module = _built(document)
@@ -93,7 +93,8 @@ def restore(path: str | Path) -> Classifier:
     except (InputError, MachineFault):
         raise
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, OverflowError) as error:
-        why = f"{type(error).__name__}: {reason(error)}"
+        blame_machine(weights, error)
+        why = f"there is no {error}" if isinstance(error, KeyError) else reason(error)
         raise InputError(f"{weights} and {description.name} are not a network that --save wrote ({why}).") from error
     return module.eval()
 
