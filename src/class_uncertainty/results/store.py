@@ -139,7 +139,7 @@ class Store:
         """One row with its checksum, in the place of any of its key, which may be damaged; or as the last of all."""
         row = row | {"checksum": _seal(table, row)}
         insert = f"INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
-        update = f" ON CONFLICT DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in row)}"
+        update = f" ON CONFLICT ({SEALED[table][0]}) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in row)}"
         with self._faults(), self.connection:
             self.connection.execute(f"INSERT OR REPLACE {insert}" if last else f"INSERT {insert}{update}", list(row.values()))
 
