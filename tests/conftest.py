@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ BESIDE = [Path(__file__).parents[2] / "shared" / "data"]
 def pytest_configure(config: pytest.Config) -> None:
     """At the front, so that what pyproject allows after it stays allowed."""
     config.getini("filterwarnings").insert(0, "error")
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell leaves it to what it starts in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +39,12 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(folder))
     monkeypatch.delenv("CLASS_UNCERTAINTY_DATA", raising=False)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test cuts the power: those that ask whether files are synced look at the calls, those that start processes sync for real."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ def read_predictions(path: Path) -> Predictions:
     if name is None:
         raise InputError(f"{path} has no array called probabilities or logits: save it with np.savez({path.name!r}, probabilities=p).")
     given = found[name]
-    if given.ndim not in (2, 3):
+    if given.ndim not in (2, 3) or not given.size:
         raise InputError(f"{path} has {name} of the shape {given.shape}: they need (examples, classes) or (members, examples, classes).")
     try:
         p = given if name == "probabilities" else _softmax(given)
