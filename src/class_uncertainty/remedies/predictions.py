@@ -37,7 +37,7 @@ def read_predictions(path: Path) -> Predictions:
     if name is None:
         raise InputError(f"{path} has no array called probabilities or logits: save it with np.savez({path.name!r}, probabilities=p).")
     given = found[name]
-    if given.ndim not in (2, 3) or not given.size:
+    if given.ndim not in (2, 3):
         raise InputError(f"{path} has {name} of the shape {given.shape}: they need (examples, classes) or (members, examples, classes).")
     try:
         p = given if name == "probabilities" else _softmax(given)
@@ -62,8 +62,8 @@ def _arrays(path: Path, loaded: Any) -> dict[str, NDArray]:
 def _softmax(logits: NDArray) -> NDArray[np.float64]:
     from scipy.special import softmax
 
-    if logits.dtype.kind != "f" or not np.isfinite(logits).all():
-        raise InputError("logits must be finite floating point numbers.")
+    if logits.dtype.kind != "f" or not logits.size or not np.isfinite(logits).all():
+        raise InputError("logits must be finite floating point numbers, one at least.")
     return softmax(logits.astype(np.float64), axis=-1)
 
 
