@@ -216,7 +216,7 @@ def test_adjusted_twice(run: Run, files: dict[str, np.ndarray]) -> None:
         (("nothing.npz", *GIVEN), "nothing.npz has no array called probabilities or logits"),
         (("flat.npy", *GIVEN), "flat.npy has probabilities of the shape (3,)"),
         (("empty.npy", *GIVEN), "empty.npy: probabilities have shape (1, 0, 3): there must be a member, an example and two classes"),
-        (("nan.npz", *GIVEN), "nan.npz: logits must be finite floating point numbers."),
+        (("nan.npz", *GIVEN), "nan.npz: logits must be finite floating point numbers"),
         (("labels.npz", *GIVEN), "labels.npz: label of example 1 is 3: labels run from 0 to 2."),
         (("words.npy", *GIVEN), "words.npy is no .npy or .npz file of numbers"),
         (("odd.npz",), "counts of class 1 is nan"),
