@@ -21,7 +21,7 @@ PLATFORMS = ["manylinux2014_x86_64", *(f"manylinux_2_{minor}_x86_64" for minor i
 REACHING = {"PIP_CERT", "PIP_CLIENT_CERT", "PIP_DEFAULT_TIMEOUT", "PIP_PROXY"}  # how an index is reached, not which
 PROBES = ((0, "--help"), (0, "measure", "--help"), (2, "measure"))  # exit code, arguments; older typers crash
 READERS = "tests/data/own"  # they use most of Pillow and pyarrow, which the demo does not
-SOURCE_SUFFIXES = {".py", ".md", ".toml", ".txt", ".html", ".typed", ""}
+SOURCE_SUFFIXES = {".c", ".py", ".md", ".toml", ".txt", ".html", ".typed", ""}
 
 
 def run(*command: str | Path, cwd: Path = ROOT, environment: dict[str, str] | None = None, code: int = 0) -> str:
