@@ -125,11 +125,10 @@ def checksum(*parts: str | Bytes | Iterable[int]) -> str:
     return digest.hexdigest()[:32]
 
 
-def block_crcs(*pieces: Bytes) -> list[int]:
-    """BlockCrcs of content in pieces."""
+def block_crcs(content: Bytes) -> list[int]:
+    """BlockCrcs of content that is there as a whole."""
     blocks = BlockCrcs()
-    for piece in pieces:
-        blocks.add(piece)
+    blocks.add(content)
     return blocks.crcs
 
 

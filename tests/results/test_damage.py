@@ -4,7 +4,6 @@ import io
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,17 +15,6 @@ from class_uncertainty.results import Store
 from class_uncertainty.results.runs import measured, run
 
 RECIPE = cu.Recipe("small-conv", epochs=2, batch=32)
-
-
-@pytest.fixture(scope="module")
-def digits() -> cu.Dataset:
-    return cu.load("digits-lt:20")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "runs.sqlite") as store:
-        yield store
 
 
 def lanes(*seeds: int) -> list[cu.Lane]:

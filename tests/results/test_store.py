@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -26,17 +25,6 @@ from class_uncertainty.training.keys import lane_key
 
 RECIPE = cu.Recipe("small-conv", epochs=2, batch=32)
 STATS = cu.Stats([30, 20, 10], [0.1, 0.2, 0.4])
-
-
-@pytest.fixture(scope="module")
-def digits() -> cu.Dataset:
-    return cu.load("digits-lt:20")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "runs.sqlite") as store:
-        yield store
 
 
 def lanes(*seeds: int) -> list[cu.Lane]:
