@@ -4,7 +4,7 @@ BIN := .venv/bin
 CHECK = @$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; say which with make PYTHON=python3.12")'
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-gpu test-install dist fuzz fuzz-faults fuzz-calls fuzz-readers lint docs clean
+.PHONY: demo test test-gpu test-install dist fuzz fuzz-faults fuzz-calls fuzz-readers lint tables docs clean
 .PHONY: bench bench-data bench-engine bench-estimators bench-integrity bench-limits bench-remedy
 
 demo: .venv/installed
@@ -35,8 +35,14 @@ fuzz-readers: .venv/installed-dev
 lint: .venv/installed-dev
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
-docs: .venv/installed-dev
+# The parts of docs/*.md that come from the package's registries
+tables: .venv/installed
 	@$(BIN)/python docs/tables.py
+
+# The site, in site/. Broken links and anchors are errors; building needs no network.
+docs: .venv/installed-docs tables
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "Open site/index.html in a browser."
 
 bench: .venv/installed-dev
 	@$(BIN)/python benchmarks/lanes.py
@@ -70,9 +76,14 @@ bench-remedy: .venv/installed-dev
 	@$(PIP) --editable '.[dev]'
 	@touch .venv/installed $@
 
+.venv/installed-docs: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "Installing class-uncertainty and the site's tools into .venv (once, a minute or two)"
+	@$(PIP) --editable '.[docs]'
+	@touch .venv/installed $@
+
 .venv/bin/python:
 	$(CHECK)
 	@$(PYTHON) -m venv .venv
 
 clean:
-	rm -rf .venv
+	rm -rf .venv site

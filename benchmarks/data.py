@@ -1,8 +1,10 @@
-"""Reading data: first load against the `datasets` library, second load from the cache, and a folder of 20,000 small pictures.
+"""Reading data: first load against the `datasets` library, second load from the cache, and a folder of 20,000 small
+pictures.
 
     python benchmarks/data.py FOLDER        FOLDER holds cifar10-train.parquet and cifar10-test.parquet
 
-Both readers run side by side, alternating, each round with an empty cache; the ratio is of medians. Memory is that of a process of its own.
+Both readers run side by side, alternating, each round with an empty cache; the ratio is of medians. Memory is that of a
+process of its own.
 """
 
 import json
@@ -114,7 +116,9 @@ def main(root: Path) -> None:
         times["ours"].append(first_load(root))
     ours, theirs = (statistics.median(times[name]) for name in ("ours", "datasets"))
     rounds = ", ".join(f"{b / a:.2f}" for a, b in zip(times["ours"], times["datasets"], strict=True))
-    print(f"first load of 60,000 images: {theirs / ours:.2f} x as fast as datasets + Pillow (rounds {rounds}); limit 1.5")
+    print(
+        f"first load of 60,000 images: {theirs / ours:.2f} x as fast as datasets + Pillow (rounds {rounds}); limit 1.5"
+    )
     with tempfile.TemporaryDirectory() as place:
         os.environ["CLASS_UNCERTAINTY_CACHE"] = f"{place}/cache"
         alone(SECOND, str(root))
@@ -123,10 +127,11 @@ def main(root: Path) -> None:
         (folder := Path(place) / "pictures").mkdir()
         write_folder(root, folder)
         own = alone(OWN, str(folder))
+        decoding, training = own["decoding"] / own["array"], own["training"] / own["array"]
         print(
             f"folder of {PICTURES:,} pictures: training starts {own['starts']:.2f} s after the last is decoded; "
-            f"memory {own['decoding'] / own['array']:.2f} x the decoded array then, {own['training'] / own['array']:.2f} x in training "
-            f"(limit 2), beside {own['networks']:.0f} MB that five lanes take however few the examples"
+            f"memory {decoding:.2f} x the decoded array then, {training:.2f} x in training (limit 2), "
+            f"beside {own['networks']:.0f} MB that five lanes take however few the examples"
         )
 
 

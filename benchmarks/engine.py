@@ -2,9 +2,10 @@
 
     make bench-engine DATA=FOLDER     FOLDER is a data folder with CIFAR-10 in it
 
-The usual loop is what public code bases run: plain eager PyTorch, one network, torch.optim.SGD, float32 with tf32 where a GPU has it, crop
-and flip in a DataLoader, with workers where there is a GPU. Both train the same ResNet-32 by the recipe "bag-of-tricks" on CIFAR-10-LT
-(100). On a CPU the two run in turns on a part of the data, and only their ratio means anything.
+The usual loop is what public code bases run: plain eager PyTorch, one network, torch.optim.SGD, float32 with tf32 where
+a GPU has it, crop and flip in a DataLoader, with workers where there is a GPU. Both train the same ResNet-32 by the
+recipe "bag-of-tricks" on CIFAR-10-LT (100). On a CPU the two run in turns on a part of the data, and only their ratio
+means anything.
 """
 
 import argparse
@@ -22,8 +23,8 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 
 import class_uncertainty as cu
-from class_uncertainty.training import RECIPES, engine
-from class_uncertainty.training.networks import Classifier
+from class_uncertainty.training import RECIPES, train_step
+from class_uncertainty.training.networks.classifier import Classifier
 
 RECIPE = RECIPES["bag-of-tricks"]
 
@@ -64,7 +65,11 @@ class Usual:
 
     def loader(self) -> DataLoader:
         on_gpu = self.device == "cuda"  # on a CPU workers would only take the cores away from the training
-        workers = {"num_workers": min(8, os.cpu_count() or 1), "pin_memory": True, "persistent_workers": True} if on_gpu else {}
+        workers = (
+            {"num_workers": min(8, os.cpu_count() or 1), "pin_memory": True, "persistent_workers": True}
+            if on_gpu
+            else {}
+        )
         return DataLoader(Pictures(self.data), RECIPE.batch, shuffle=True, drop_last=True, **workers)  # type: ignore[arg-type]
 
     def step(self, x: Tensor, labels: Tensor) -> None:
@@ -104,7 +109,9 @@ class Usual:
             getattr(self.module.preprocess, name).copy_(torch.tensor(value).view(-1, 1, 1))
         self.module.eval()
         parts = torch.from_numpy(np.array(test.inputs)).split(500)
-        wrong = torch.cat([self.module(part.to(self.device)).argmax(dim=1).cpu() for part in parts]).numpy() != test.labels
+        wrong = (
+            torch.cat([self.module(part.to(self.device)).argmax(dim=1).cpu() for part in parts]).numpy() != test.labels
+        )
         return 100 * float(wrong.mean())
 
 
@@ -113,12 +120,18 @@ def wait(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def ours(data: cu.Data, lanes: int, epochs: int, device: str, of: Callable[[list[float]], float] = statistics.median) -> float:
+def ours(
+    data: cu.Data, lanes: int, epochs: int, device: str, of: Callable[[list[float]], float] = statistics.median
+) -> float:
     """Model-images a second, of the epochs after the first."""
     told: list[float] = []
     recipe = dataclasses.replace(RECIPE, epochs=epochs)
     cu.fit(
-        data, [cu.Lane("naive", seed) for seed in range(lanes)], recipe=recipe, device=device, progress=lambda news: told.append(news.speed)
+        data,
+        [cu.Lane("naive", seed) for seed in range(lanes)],
+        recipe=recipe,
+        device=device,
+        progress=lambda news: told.append(news.speed),
     )
     return of(told[1:])
 
@@ -128,21 +141,21 @@ def on_gpu(dataset: cu.Dataset, epochs: int, check: int) -> None:
     assert test is not None
     bare = Usual(train, "cuda").without_loading(200)
     loaded = max(Usual(train, "cuda").train(3))
-    print(
-        f"usual loop, batches there already: {bare:10,.0f} model-images/s\nusual loop, DataLoader:            {loaded:10,.0f}", flush=True
-    )
+    print(f"usual loop, batches there already: {bare:10,.0f} model-images/s", flush=True)
+    print(f"usual loop, DataLoader:            {loaded:10,.0f}", flush=True)
     for lanes in (1, 4, 16, 64):
         torch.cuda.reset_peak_memory_stats()
         speed = ours(train, lanes, epochs, "cuda")
         memory = torch.cuda.max_memory_allocated() / 2**30
-        told = f"{speed / bare:5.1f} x and {speed / loaded:5.1f} x; {memory:5.1f} GiB; {lanes * RECIPE.batch / speed * 1e3:.2f} ms a step"
+        step = lanes * RECIPE.batch / speed * 1e3
+        told = f"{speed / bare:5.1f} x and {speed / loaded:5.1f} x; {memory:5.1f} GiB; {step:.2f} ms a step"
         print(f"ours, {lanes:2} lanes:                    {speed:10,.0f}   {told}", flush=True)
     usual = Usual(train, "cuda")
     for _ in usual.train(check):
         pass
     recipe = dataclasses.replace(RECIPE, epochs=check)
     fitted = cu.fit(train, [cu.Lane("naive", seed) for seed in range(8)], recipe=recipe, test=test, device="cuda")
-    found = [result.error for result in fitted.results if result.error is not None]
+    found = [result.top1_error for result in fitted.results if result.top1_error is not None]
     mean, spread = statistics.mean(found), statistics.stdev(found)
     reached = usual.error(test)
     print(f"error after {check} epochs: usual loop {reached:.2f}, ours {mean:.2f} ± {spread:.2f} (8 seeds)")
@@ -156,7 +169,7 @@ def on_cpu(dataset: cu.Dataset) -> None:
     for _ in range(5):
         fastest["usual"] = max(fastest["usual"], *Usual(part, "cpu").train(3))
         for name, images in (("as it is", 10**12), ("with torch.compile", 0)):
-            engine.COMPILED = images
+            train_step.COMPILED = images
             fastest[name] = max(fastest[name], ours(part, 1, 3, "cpu", max))
     for name in ("as it is", "with torch.compile"):
         print(f"ours, one lane, {name}: {fastest[name] / fastest['usual']:.2f} x the usual loop")

@@ -1,4 +1,7 @@
-"""What a training step of DUQ, mixup or AutoAugment costs beside a plain one, by the fastest epoch of each: `make bench-estimators`."""
+"""What a training step of DUQ, mixup or AutoAugment costs beside a plain one: `make bench-estimators`.
+
+By the fastest epoch of each.
+"""
 
 import numpy as np
 
@@ -6,7 +9,10 @@ import class_uncertainty as cu
 
 ROUNDS, EPOCHS = 3, 2
 METHODS = ("naive", "dropout", "duq", "naive+mixup", "naive+autoaugment+cutout")
-CASES = {"small-conv": ((1, 8, 8), 1280, 32, 4), "resnet32": ((3, 32, 32), 256, 128, 1)}  # shape, examples, batch, lanes
+CASES = {
+    "small-conv": ((1, 8, 8), 1280, 32, 4),
+    "resnet32": ((3, 32, 32), 256, 128, 1),
+}  # shape, examples, batch, lanes
 
 
 def main() -> None:

@@ -3,8 +3,8 @@
     make bench-integrity                     all three
     python benchmarks/integrity.py estimates 1000 115846      classes, rows
 
-Checkpoints and pixels: with and without seals and syncs, in turns in one process; ratios of medians. Estimates: `cu measure` and
-`cu report` in processes of their own, with the memory that each took at the most (Linux).
+Checkpoints and pixels: with and without seals and syncs, in turns in one process; ratios of medians. Estimates:
+`cu measure` and `cu report` in processes of their own, with the peak memory of each (Linux).
 """
 
 import os
@@ -22,8 +22,8 @@ import numpy as np
 
 import class_uncertainty as cu
 from class_uncertainty.data import cache
-from class_uncertainty.training.checkpoints import Checkpoints, Started
-from class_uncertainty.training.loop import default_device
+from class_uncertainty.training.checkpoints import Checkpoints, LaneState
+from class_uncertainty.training.fit import default_device
 
 ROUNDS = 9
 LIMIT = 4096  # megabytes for the estimates
@@ -32,7 +32,7 @@ LIMIT = 4096  # megabytes for the estimates
 class Unsealed(Checkpoints):
     """As they were before: no checksum, no sync, each file written and renamed by itself."""
 
-    def save(self, lanes: Mapping[str, Started]) -> None:
+    def save(self, lanes: Mapping[str, LaneState]) -> None:
         from safetensors.torch import save
 
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,10 @@ def checkpoints(place: Path) -> None:
     if device == "cuda":
         rng = np.random.default_rng(0)
         train = cu.Data(rng.integers(0, 256, (10_000, 3, 32, 32)).astype(np.uint8), np.arange(10_000) % 100)
-        recipe, lanes = cu.Recipe("resnet32", epochs=20, batch=128, crop=4, flip=True), [cu.Lane(seed=seed) for seed in range(16)]
+        recipe, lanes = (
+            cu.Recipe("resnet32", epochs=20, batch=128, crop=4, flip=True),
+            [cu.Lane(seed=seed) for seed in range(16)],
+        )
     else:
         train = cu.load("digits-lt:20").train
         recipe, lanes = cu.Recipe("small-conv", epochs=40, batch=32, crop=1), [cu.Lane(seed=seed) for seed in range(16)]
@@ -77,11 +80,12 @@ def checkpoints(place: Path) -> None:
         return work
 
     ratio = in_turns(training(Checkpoints), training(Unsealed), ROUNDS if device == "cpu" else 3)
-    print(f"{len(lanes)} lanes of {recipe.network} on {device}, {recipe.epochs} epochs: sealed checkpoints {ratio:.3f} x (limit 1.05)")
+    trained = f"{len(lanes)} lanes of {recipe.network} on {device}, {recipe.epochs} epochs"
+    print(f"{trained}: sealed checkpoints {ratio:.3f} x (limit 1.05)")
 
 
 def pixels(place: Path) -> None:
-    """Loading decoded pictures and training on them for one epoch, which is the least that a command does with them."""
+    """Loading decoded images and training on them for one epoch, the least that a command does with them."""
     from PIL import Image
 
     rng = np.random.default_rng(0)
@@ -99,7 +103,8 @@ def pixels(place: Path) -> None:
         with mock.patch.object(cache, "_sound", return_value=True):
             verified()
 
-    print(f"2,000 pictures from the cache, one lane, one epoch: verified {in_turns(verified, unverified):.3f} x (limit 1.03)")
+    ratio = in_turns(verified, unverified)
+    print(f"2,000 images from the cache, one lane, one epoch: verified {ratio:.3f} x (limit 1.03)")
 
 
 def estimates(place: Path, classes: int, rows: int) -> None:
@@ -111,12 +116,13 @@ def estimates(place: Path, classes: int, rows: int) -> None:
     for command in (["measure", "npz:many.npz", "--epochs", "1", "--members", "5", "--json"], ["report"]):
         began = time.perf_counter()
         with open(place / "out.txt", "w") as out:
-            process = subprocess.Popen([sys.executable, "-m", "class_uncertainty.cli", *command], cwd=place, stdout=out)
+            process = subprocess.Popen(
+                [sys.executable, "-m", "class_uncertainty.cli.app", *command], cwd=place, stdout=out
+            )
             peak, anonymous = watched(process)
-        print(
-            f"cu {command[0]}, {classes:,} classes x {rows:,} rows x 5 members: {time.perf_counter() - began:.0f} s, at most {peak:,.0f} MB"
-            f" with mapped files (limit {LIMIT:,}), {anonymous:,.0f} MB without; one member's probabilities are {member:,.0f} MB"
-        )
+        took = f"{time.perf_counter() - began:.0f} s, at most {peak:,.0f} MB with mapped files (limit {LIMIT:,})"
+        print(f"cu {command[0]}, {classes:,} classes x {rows:,} rows x 5 members: {took}, {anonymous:,.0f} MB without")
+        print(f"One member's probabilities are {member:,.0f} MB")
         assert peak < LIMIT
 
 
@@ -130,7 +136,11 @@ def watched(process: "subprocess.Popen[bytes]") -> tuple[float, float]:
                 status = Path(f"/proc/{process.pid}/status").read_text()
             except OSError:
                 return
-            most[0] = max(most[0], *(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("RssAnon")), 0.0)
+            most[0] = max(
+                most[0],
+                *(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("RssAnon")),
+                0.0,
+            )
 
     thread = Thread(target=look)
     thread.start()

@@ -2,9 +2,10 @@
 
     make bench
 
-Separate means the plain network (torch's own layers, torch.optim.SGD, F.cross_entropy) trained one after the other in a plain loop without
-augmentation; ours crops too. Once with torch's own number of threads, as most people run it, and once with one thread, which for so
-small a network is often faster. Ratios, and in turns; run it on a quiet machine, since load slows down several threads most.
+Separate means the plain network (torch's own layers, torch.optim.SGD, F.cross_entropy) trained one after the other in a
+plain loop without augmentation; ours crops too. Once with torch's own number of threads, as most people run it, and
+once with one thread, which for so small a network is often faster. Ratios, and in turns; run it on a quiet machine,
+since load slows down several threads most.
 """
 
 import statistics
@@ -16,7 +17,7 @@ from torch.nn import functional as F
 
 import class_uncertainty as cu
 from class_uncertainty.training import default_recipe
-from class_uncertainty.training.networks import Classifier
+from class_uncertainty.training.networks.classifier import Classifier
 
 LANES, EPOCHS, ROUNDS = 30, 8, 3
 DATASET = cu.load("digits-lt:20")
@@ -39,7 +40,9 @@ def plain_loops() -> None:
     for seed in range(LANES):
         generator = torch.Generator().manual_seed(seed)
         module = Classifier(RECIPE.network, DATASET.train.shape, DATASET.classes)
-        optimiser = torch.optim.SGD(module.parameters(), 0.1, RECIPE.momentum, weight_decay=RECIPE.weight_decay, nesterov=True)
+        optimiser = torch.optim.SGD(
+            module.parameters(), 0.1, RECIPE.momentum, weight_decay=RECIPE.weight_decay, nesterov=True
+        )
         for _ in range(EPOCHS):
             for batch in torch.randperm(len(labels), generator=generator)[: steps * RECIPE.batch].split(RECIPE.batch):
                 optimiser.zero_grad()
@@ -76,7 +79,8 @@ def main() -> None:
     ours = times["30 lanes in stacks"]
     for name in list(ways)[1:]:
         ratios = [mine / theirs for mine, theirs in zip(ours, times[name], strict=True)]
-        print(f"30 lanes in stacks cost {statistics.median(ratios):.2f} x {name} (rounds: {', '.join(f'{r:.2f}' for r in ratios)})")
+        rounds = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        print(f"30 lanes in stacks cost {statistics.median(ratios):.2f} x {name} (rounds: {rounds})")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""Commands under limits of address space (`ulimit -v`): each must end rightly or in one sentence, none in a traceback or by a signal.
+"""Commands under limits of address space (`ulimit -v`).
+
+Each must end rightly or in one sentence, and none in a traceback or by a signal.
 
     python benchmarks/limits.py [MEGABYTES ...]
 
-Prints a line a limit and the counts behind docs/reliability.md. Right: the exit code is 0, and what is printed as JSON is, number for
-number, what is printed without a limit. One sentence: the exit code is 1, and stderr one line besides progress.
+Prints a line a limit and the counts behind docs/reliability.md. Right: the exit code is 0, and the JSON that is printed
+has the same numbers as without a limit. One sentence: the exit code is 1, and stderr has one line besides progress.
 """
 
 import json
@@ -37,7 +39,7 @@ def ended(folder: Path, name: str, megabytes: int | None = None, store: Path | N
         *limited(megabytes),
         sys.executable,
         "-m",
-        "class_uncertainty.cli",
+        "class_uncertainty.cli.app",
         *COMMANDS[name],
         "--json",
         "--store",
@@ -70,14 +72,20 @@ def tried(megabytes: Sequence[int], commands: Sequence[str] = tuple(COMMANDS)) -
                 with tempfile.TemporaryDirectory() as empty:
                     store = full / "runs.sqlite" if command == "report" else None
                     found[limit][command] = judged(ended(Path(empty), command, limit, store), expected[command])
-            print(f"{limit:>6} MB", *(f"{command}: {end}" for command, end in found[limit].items()), sep="  ", flush=True)
+            print(
+                f"{limit:>6} MB", *(f"{command}: {end}" for command, end in found[limit].items()), sep="  ", flush=True
+            )
         return found
 
 
 def main() -> None:
     found = tried([int(argument) for argument in sys.argv[1:]] or MEGABYTES)
-    counts = Counter(end if end in (RIGHT, SENTENCE) else "anything else" for ends in found.values() for end in ends.values())
-    print(f"tried {counts.total()}", *(f"{what} {counts[what]}" for what in (RIGHT, SENTENCE, "anything else")), sep=", ")
+    counts = Counter(
+        end if end in (RIGHT, SENTENCE) else "anything else" for ends in found.values() for end in ends.values()
+    )
+    print(
+        f"tried {counts.total()}", *(f"{what} {counts[what]}" for what in (RIGHT, SENTENCE, "anything else")), sep=", "
+    )
 
 
 if __name__ == "__main__":

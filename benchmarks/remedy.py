@@ -1,14 +1,16 @@
-"""Remedies, taken apart: `make bench-remedy` for the cost of a student, `python benchmarks/remedy.py small` for four small data sets by
-folds, `python benchmarks/remedy.py DATA [--root FOLDER]` for one with a test split.
+"""Remedies, taken apart.
 
-With DATA (cifar100-lt:50, say) members that saw everything and out-of-fold ones are trained, then students that differ in one thing from
-the first row, all of them together; --rows "first,T 1" takes some. What is done stays in a store; --budget 9m stops cleanly, and the same
-command goes on.
+    make bench-remedy                                   the cost of a student
+    python benchmarks/remedy.py small                   four small data sets, judged by folds
+    python benchmarks/remedy.py DATA [--root FOLDER]    one with a test split, as cifar100-lt:50
+
+With DATA, members that saw everything and out-of-fold ones are trained, and then, together, students that differ in one
+thing from the first row; --rows "first,T 1" takes some. Finished networks stay in a store; --budget 9m stops cleanly,
+and the same command goes on.
 """
 
 import argparse
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,17 +19,17 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.utils import Bunch
 
 import class_uncertainty as cu
-from class_uncertainty.estimation import Asked, read_by
+from class_uncertainty.estimation import Estimate, EstimateRequest
 from class_uncertainty.metrics import evaluate
-from class_uncertainty.remedies import combined
-from class_uncertainty.results import Store
-from class_uncertainty.results.runs import measured, trained
-from class_uncertainty.results.ward import Ward
+from class_uncertainty.posthoc import combined
+from class_uncertainty.runs.context import open_context
+from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_fit
 from class_uncertainty.text import seconds
 from class_uncertainty.training import default_recipe
-from class_uncertainty.training.checkpoints import Checkpoints
-from class_uncertainty.training.job import Epoch
-from class_uncertainty.training.loop import default_device
+from class_uncertainty.training.fit import default_device
+from class_uncertainty.training.lane import Epoch
+from class_uncertainty.workflows.choose import choose_adjustments, judged_examples, judged_folds, judged_labels
+from class_uncertainty.workflows.evaluate_remedies import naive_lanes
 
 RATE, FOLDS, MOST = 0.4, 5, 8  # of the teachers, chosen out-of-fold; out-of-fold members; members that saw everything
 FIRST = cu.Teaching(tau=1.45, temperature=2.0, teachers=tuple(range(5)))  # as `cu fix` chooses, at the recipe's rate
@@ -47,7 +49,14 @@ RATES = (0.05, 0.2, RATE)  # of students, beside the recipe's
 
 
 def ablation(
-    data: str, root: Path | None, store: Path, seeds: int, recipe_name: str, epochs: int | None, budget: float | None, rows: list[str]
+    data: str,
+    root: Path | None,
+    store: Path,
+    seeds: int,
+    recipe_name: str,
+    epochs: int | None,
+    budget: float | None,
+    rows: list[str],
 ) -> None:
     dataset = cu.load(data, root=root)
     recipe = default_recipe(dataset.train, recipe_name, epochs=epochs)
@@ -56,69 +65,78 @@ def ablation(
     members = [cu.Lane("naive", seed, RATE) for seed in range(MOST)]
     members += [cu.Lane("naive", 0, RATE, fold=(k, FOLDS)) for k in range(FOLDS)]
     students = {
-        name: [cu.Lane("naive", s, recipe.lr, teaching=replace(FIRST, **fields)) for s in range(seeds)] for name, fields in TAUGHT.items()
+        name: [cu.Lane("naive", s, recipe.lr, teaching=replace(FIRST, **fields)) for s in range(seeds)]
+        for name, fields in TAUGHT.items()
     }
-    students |= {f"learning rate {lr:g}": [cu.Lane("naive", s, lr, teaching=FIRST) for s in range(seeds)] for lr in RATES}
+    students |= {
+        f"learning rate {lr:g}": [cu.Lane("naive", s, lr, teaching=FIRST) for s in range(seeds)] for lr in RATES
+    }
     students["mixup"] = [cu.Lane("naive+mixup", s, recipe.lr, teaching=FIRST) for s in range(seeds)]
     if unknown := [row for row in rows if row not in students]:
         raise SystemExit(f"no row {unknown[0]!r}: there are {', '.join(students)}")
     students = {name: students[name] for name in rows or students}
-    deadline = time.monotonic() + budget if budget else None
-
-    def left() -> float | None:
-        return deadline and max(deadline - time.monotonic(), 1e-3)
 
     def error(p: np.ndarray) -> float:
-        return evaluate(p, test.labels, dataset.train.counts).class_mean_error
+        return evaluate(p, test.labels, dataset.train.counts).error
 
-    with Store(store) as kept:
-        running = Checkpoints(f"{store}.running")
-        teachers = trained(kept, dataset, members, recipe, checkpoints=running, budget=left())
+    taus = (0.0, 0.5, 1.0, 1.25, 1.5)
+    with open_context(dataset, recipe, store, budget=budget) as context:
+        teachers = load_or_fit(context, members)
         p = teachers.probabilities(test)
-        for name, some in (("one", p[:1]), ("five", p[:5]), ("eight", p[:MOST]), ("out-of-fold", p[MOST:])):
+        for name, p_group in (("one", p[:1]), ("five", p[:5]), ("eight", p[:MOST]), ("out-of-fold", p[MOST:])):
             for mean in ("geometric", "arithmetic"):
-                said = [error(cu.adjust(combined(some, mean), dataset.train.counts, tau)) for tau in (0.0, 0.5, 1.0, 1.25, 1.5)]
-                print(f"{name}, {mean}: error at tau 0, 0.5, 1, 1.25, 1.5: {', '.join(f'{e:.2f}' for e in said)}", flush=True)
-        lanes = [lane for some in students.values() for lane in some]
-        taught = trained(kept, dataset, lanes, recipe, teachers=teachers, checkpoints=running, budget=left())
-        errors = [error(said) for said in taught.probabilities(test)]
+                p_mean = combined(p_group, mean)
+                errors = [error(cu.adjust(p_mean, dataset.train.counts, tau)) for tau in taus]
+                at = ", ".join(f"{tau:g}" for tau in taus)
+                print(f"{name}, {mean}: error at tau {at}: {', '.join(f'{e:.2f}' for e in errors)}", flush=True)
+        lanes = [lane for seeds_of_row in students.values() for lane in seeds_of_row]
+        taught = load_or_fit(context, lanes, teachers=teachers)
+        errors = [error(p_student) for p_student in taught.probabilities(test)]
         for i, name in enumerate(students):
-            mine = errors[i * seeds : (i + 1) * seeds]
-            print(f"{name}: {np.mean(mine):.2f}" + (f" ± {np.std(mine, ddof=1):.2f}" if seeds > 1 else ""), flush=True)
+            of_row = errors[i * seeds : (i + 1) * seeds]
+            spread = f" ± {np.std(of_row, ddof=1):.2f}" if seeds > 1 else ""
+            print(f"{name}: {np.mean(of_row):.2f}{spread}", flush=True)
 
 
 def small(folder: Path) -> None:
-    """Students by folds, in shares of the naive class-mean error: teachers at four times the recipe's learning rate, three seeds."""
+    """Students by folds, in shares of the naive class-mean error.
+
+    Teachers learn at four times the recipe's learning rate. There are three seeds.
+    """
     wine, cancer = load_wine(), load_breast_cancer()
     sets = {f"digits-lt:{ratio}": cu.load(f"digits-lt:{ratio}").train for ratio in (20, 50)}
     sets |= {"wine": _cut(wine, (59, 20, 8)), "breast cancer": _cut(cancer, (20, 357))}
     kinds = [(lr, t, hard) for lr in (1, 4) for t in (1.0, 2.0, 4.0) for hard in (0.0, 0.3)]
-    print("times the recipe's rate, T, hard: naive error, then each of " + ", ".join(f"{lr} {t:g} {hard:g}" for lr, t, hard in kinds))
+    columns = ", ".join(f"{lr} {t:g} {hard:g}" for lr, t, hard in kinds)
+    print(f"times the recipe's rate, T, hard: naive error, then each of {columns}")
     for name, data in sets.items():
         dataset, recipe = cu.Dataset(name, data), default_recipe(data)
-        with Store(folder / f"{name.replace(':', '-')}.sqlite") as kept:
-            (found,) = measured(kept, dataset, recipe, [Asked("out-of-fold", 5, lr=4 * recipe.lr)])
-            ward = Ward(kept, dataset, recipe, lr=4 * recipe.lr, estimate=read_by(found, None))
-            said: dict[str, list[np.ndarray]] = {"naive": [], "taught": []}
-            for fold in ward.folds:
-                members = [replace(lane, fold=fold) for lane in ward.naive(range(5))]
-                tau = ward.adjustment(fold).tau
-                students = [
-                    cu.Lane("naive", s, lr * recipe.lr, fold, teaching=cu.Teaching(tau=tau, temperature=t, hard=hard))
-                    for lr, t, hard in kinds
-                    for s in range(3)
+        teacher_lr, folds = 4 * recipe.lr, judged_folds(dataset)
+        p_naive, p_taught = [], []
+        with open_context(dataset, recipe, folder / f"{name.replace(':', '-')}.sqlite") as context:
+            (estimate,) = load_or_estimate(context, [EstimateRequest("out-of-fold", 5, lr=teacher_lr)])
+            assert isinstance(estimate, Estimate)
+            choices = choose_adjustments(context, teacher_lr, estimate, folds)
+            for fold in folds:
+                judged = judged_examples(dataset, fold)
+                teachings = [
+                    (lr, cu.Teaching(tau=choices[fold].tau, temperature=t, hard=hard)) for lr, t, hard in kinds
                 ]
-                said["naive"].append(ward.fit(members[:3]).probabilities(ward.judged(fold)))
-                said["taught"].append(ward.fit(students, members).probabilities(ward.judged(fold)))
-            errors = {
-                name: [evaluate(p, ward.labels, data.counts).class_mean_error for p in np.concatenate(parts, axis=1)]
-                for name, parts in said.items()
-            }
-            naive, taught = np.mean(errors["naive"]), errors["taught"]
-            print(
-                f"{name}: {naive:.2f}; " + ", ".join(f"{np.mean(taught[i : i + 3]) / naive:.2f}" for i in range(0, len(taught), 3)),
-                flush=True,
-            )
+                students = [
+                    cu.Lane("naive", seed, lr * recipe.lr, fold, teaching=teaching)
+                    for lr, teaching in teachings
+                    for seed in range(3)
+                ]
+                teachers = load_or_fit(context, naive_lanes(range(5), teacher_lr, fold))
+                p_naive.append(teachers.probabilities(judged)[:3])
+                p_taught.append(load_or_fit(context, students, teachers=teachers).probabilities(judged))
+        labels = judged_labels(dataset)
+        naive, taught = (
+            np.array([evaluate(p, labels, data.counts).error for p in np.concatenate(parts, axis=1)])
+            for parts in (p_naive, p_taught)
+        )
+        shares = taught.reshape(-1, 3).mean(axis=1) / naive.mean()
+        print(f"{name}: {naive.mean():.2f}; {', '.join(f'{share:.2f}' for share in shares)}", flush=True)
 
 
 def _cut(bunch: Bunch, sizes: tuple[int, ...]) -> cu.Data:
@@ -127,9 +145,11 @@ def _cut(bunch: Bunch, sizes: tuple[int, ...]) -> cu.Data:
 
 
 def cost(students: int = 8, teachers: int = 5, rounds: int = 3) -> None:
-    """A student's epoch, with so many students and teachers, in plain ones: by the fastest of each, all stacks added up."""
+    """How many plain epochs a student's takes: the fastest of each, all stacks added up."""
     rng = np.random.default_rng(0)
-    on_gpu: list[tuple[str, tuple[int, ...], int, int]] = [("resnet32", (3, 32, 32), 12800, 128)] if default_device() != "cpu" else []
+    on_gpu: list[tuple[str, tuple[int, ...], int, int]] = (
+        [("resnet32", (3, 32, 32), 12800, 128)] if default_device() != "cpu" else []
+    )
     for network, shape, count, batch in on_gpu or [("small-conv", (1, 8, 8), 1280, 32), ("mlp", (64,), 1280, 32)]:
         inputs = rng.integers(0, 256, (count, *shape)).astype(np.uint8 if len(shape) > 1 else np.float32)
         data = cu.Data(inputs, np.arange(count) % 10)
@@ -138,7 +158,10 @@ def cost(students: int = 8, teachers: int = 5, rounds: int = 3) -> None:
         plain = [cu.Lane("naive", seed) for seed in range(students)]
         fastest = {"plain": float("inf"), "taught": float("inf")}
         for _ in range(rounds):
-            for name, lanes in (("plain", plain), ("taught", [replace(lane, teaching=cu.Teaching()) for lane in plain])):
+            for name, lanes in (
+                ("plain", plain),
+                ("taught", [replace(lane, teaching=cu.Teaching()) for lane in plain]),
+            ):
                 epochs = [0.0] * recipe.epochs
 
                 def progress(news: Epoch, epochs: list[float] = epochs) -> None:
@@ -146,7 +169,8 @@ def cost(students: int = 8, teachers: int = 5, rounds: int = 3) -> None:
 
                 cu.fit(data, lanes, recipe=recipe, teachers=members, progress=progress)
                 fastest[name] = min(fastest[name], *epochs)
-        print(f"{network}: {students} students of {teachers} teachers take {fastest['taught'] / fastest['plain']:.2f} x plain lanes")
+        ratio = fastest["taught"] / fastest["plain"]
+        print(f"{network}: {students} students of {teachers} teachers take {ratio:.2f} x plain lanes")
 
 
 def main() -> None:
@@ -169,7 +193,9 @@ def main() -> None:
         return
     try:
         rows = [row.strip() for row in asked.rows.split(",") if row.strip()]
-        ablation(asked.data, asked.root, asked.store, asked.seeds, asked.recipe, asked.epochs, seconds(asked.budget), rows)
+        ablation(
+            asked.data, asked.root, asked.store, asked.seeds, asked.recipe, asked.epochs, seconds(asked.budget), rows
+        )
     except cu.Unfinished as error:
         print(f"{error}; the same command goes on")
 

@@ -3,4 +3,5 @@
 from collections.abc import Callable
 
 Run = Callable[..., tuple[int, str, str]]  # words after `cu` -> exit code, stdout, stderr
+Forbid = Callable[[], None]  # from now on every training fails the test
 SHORT = ("--epochs", "2", "--members", "2")

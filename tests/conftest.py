@@ -13,11 +13,15 @@ import pytest
 
 pytest.register_assert_rewrite("contracts")
 
-from commands import Run  # noqa: E402
+from commands import Forbid, Run  # noqa: E402
 from contracts import global_random_untouched  # noqa: E402
 from hypothesis import configuration, settings  # noqa: E402
 
-configuration.set_hypothesis_home_dir(f"{tempfile.gettempdir()}/class-uncertainty-hypothesis")  # nothing is left in the tree
+from class_uncertainty import Dataset, Fit, load  # noqa: E402
+
+configuration.set_hypothesis_home_dir(
+    f"{tempfile.gettempdir()}/class-uncertainty-hypothesis"
+)  # nothing is left in the tree
 settings.register_profile("suite", deadline=None, derandomize=True, database=None, max_examples=50)
 settings.load_profile("suite")
 
@@ -34,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Decoded pictures go where this run's other temporary files go, shared by its tests; the data folder is nobody's own."""
+    """Decoded images go to this run's temporary folder, shared by its tests; there is no data folder."""
     folder = tmp_path_factory.getbasetemp().parent / "cache"
     monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(folder))
     monkeypatch.delenv("CLASS_UNCERTAINTY_DATA", raising=False)
@@ -43,14 +47,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture(autouse=True)
 def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test cuts the power: those that ask whether files are synced look at the calls, those that start processes sync for real."""
+    """No test cuts the power. Those about syncing look at the calls; those that start processes sync for real."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """cu ARGS in an empty folder -> (exit code, stdout, stderr)."""
-    from class_uncertainty import cli
+    from class_uncertainty.cli import app
 
     monkeypatch.chdir(tmp_path)
 
@@ -59,11 +63,21 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         monkeypatch.setattr(sys.stdout, "reconfigure", lambda **_: None, raising=False)
         monkeypatch.setattr(sys.stderr, "reconfigure", lambda **_: None, raising=False)
         with pytest.raises(SystemExit) as ended:
-            cli.main()  # typer ends every command with SystemExit
+            app.main()  # typer ends every command with SystemExit
         out, err = capsys.readouterr()
         return int(ended.value.code or 0), out, err
 
     return call
+
+
+@pytest.fixture
+def forbid_training(monkeypatch: pytest.MonkeyPatch) -> Forbid:
+    """From the call on, a workflow that trains fails the test."""
+
+    def trained(fitted: Fit, *_: object) -> None:
+        pytest.fail(f"trained again: {[lane.name for lane in fitted.lanes]}")
+
+    return lambda: monkeypatch.setattr("class_uncertainty.runs.context.train_lanes", trained)
 
 
 @pytest.fixture
@@ -84,6 +98,12 @@ def real() -> Path:
     if folder is None:
         pytest.skip("the real CIFAR and SVHN files are not here: CLASS_UNCERTAINTY_DATA says where they are")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def digits() -> Dataset:
+    """Real handwritten digits, long-tailed: 120 examples of the digit 0, 6 of the digit 9."""
+    return load("digits-lt:20")
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ For a row of your own:
     for check in measure_checks(my_measure):
         check(my_measure)
 
-`measure_checks`, `method_checks` and `loss_checks` yield the checks that apply. Where a row of the package breaks one for a
-good reason, the reason stands in EXCEPTIONS; the tests then demand that it does break it.
+`measure_checks`, `method_checks` and `loss_checks` yield the checks that apply. Where a row of the package breaks one
+for a good reason, the reason stands in EXCEPTIONS; the tests then demand that it does break it.
 """
 
 import inspect
@@ -24,12 +24,15 @@ import torch
 from torch.nn import functional as F
 
 from class_uncertainty.errors import InputError
-from class_uncertainty.measures import Measure, Stats, class_uncertainty, normalise
+from class_uncertainty.measures import Measure, Stats, normalise
+from class_uncertainty.measures.scores import class_uncertainty
 from class_uncertainty.methods import METHODS, Knob, Method, Plan, plan
 
 Check = Callable[[Any], None]
 
-LONG_TAIL = Stats([5000, 3237, 2096, 1357, 878, 568, 368, 238, 154, 100], [0.02, 0.03, 0.25, 0.61, 0.2, 0.3, 0.08, 0.11, 0.13, 0.4])
+LONG_TAIL = Stats(
+    [5000, 3237, 2096, 1357, 878, 568, 368, 238, 154, 100], [0.02, 0.03, 0.25, 0.61, 0.2, 0.3, 0.08, 0.11, 0.13, 0.4]
+)
 UNORDERED = Stats([40, 7, 300], [0.5, 0.9, 0.1])
 TWO = Stats([2, 900], [0.3, 0.6])
 EXAMPLES = (LONG_TAIL, UNORDERED, TWO)
@@ -41,8 +44,14 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("uniform", "check_measure_falls_as_counts_grow"): "the same for every class by definition",
     ("uniform", "check_measure_moves_with_duplicates"): "it does not look at the data",
     ("mix", "check_measure_unmoved_by_duplicates"): "half of it is the effective number, which counts duplicates",
-    ("mix-0.3", "check_measure_unmoved_by_duplicates"): "seven tenths of it are the effective number, which counts duplicates",
-    ("mix-0.7", "check_measure_unmoved_by_duplicates"): "three tenths of it are the effective number, which counts duplicates",
+    (
+        "mix-0.3",
+        "check_measure_unmoved_by_duplicates",
+    ): "seven tenths of it are the effective number, which counts duplicates",
+    (
+        "mix-0.7",
+        "check_measure_unmoved_by_duplicates",
+    ): "three tenths of it are the effective number, which counts duplicates",
     ("product", "check_measure_unmoved_by_duplicates"): "one of its factors is 1 / N_c, which counts duplicates",
     ("geometric", "check_measure_unmoved_by_duplicates"): "one of its factors is 1 / N_c, which counts duplicates",
     ("2s-focal-bot", "check_weights_sum_to_the_classes"): "Bag-of-Tricks weighs by N_min / N_c, which is 1 at most",
@@ -51,20 +60,32 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         (f"2s-cb-focal-bot{end}", "check_first_stage_is_naive"): "Bag-of-Tricks has the focal loss in both stages"
         for end in ("", "-g1", "-0.99", "-0.9")
     },
-    ("2s-ubrw-focal-bot", "check_first_stage_is_naive"): "the counterpart of 2s-cb-focal-bot: the focal loss in both stages",
+    (
+        "2s-ubrw-focal-bot",
+        "check_first_stage_is_naive",
+    ): "the counterpart of 2s-cb-focal-bot: the focal loss in both stages",
     ("balanced-softmax", "check_margin_within_tau"): "its margin is -log prior as it is, for all logits",
     ("logit-adjust", "check_margin_within_tau"): "its margin is -log prior as it is, for all logits",
     ("vs", "check_margin_within_tau"): "its margin is -log prior as it is, for all logits",
-    ("ldam-rw", "check_using_the_same_vector"): "margins and weights follow two measures: one vector cannot stand for both",
-    ("ubm-ldam-cbrw", "check_using_the_same_vector"): "margins and weights follow two measures: one vector cannot stand for both",
+    (
+        "ldam-rw",
+        "check_using_the_same_vector",
+    ): "margins and weights follow two measures: one vector cannot stand for both",
+    (
+        "ubm-ldam-cbrw",
+        "check_using_the_same_vector",
+    ): "margins and weights follow two measures: one vector cannot stand for both",
     ("vs", "check_using_the_same_vector"): "margins and divisors follow two measures: one vector cannot stand for both",
     ("sigmoid_focal", "check_loss_at_rest_is_cross_entropy"): "at gamma 0 it is the sum of binary cross entropies",
-    ("per_example[sigmoid]", "check_loss_at_rest_is_cross_entropy"): "at gamma 0 it is the sum of binary cross entropies",
+    (
+        "per_example[sigmoid]",
+        "check_loss_at_rest_is_cross_entropy",
+    ): "at gamma 0 it is the sum of binary cross entropies",
 }
 
 
 def verify(name: str, check: Check, row: Any) -> None:
-    """Run a check; where an exception is declared for the row, demand that the check fails, so that no reason outlives its cause."""
+    """Run a check; where an exception is declared for the row, the check must fail: no reason outlives its cause."""
     reason = EXCEPTIONS.get((name, check.__name__))
     if reason is None:
         check(row)
@@ -88,7 +109,11 @@ def global_random_untouched() -> Iterator[None]:
 
 def _global_random() -> tuple[Any, bytes, Any]:
     kind, keys, *rest = np.random.get_state()
-    return random.getstate(), repr((kind, rest)).encode() + keys.tobytes(), torch.get_rng_state() if "torch" in sys.modules else None
+    return (
+        random.getstate(),
+        repr((kind, rest)).encode() + keys.tobytes(),
+        torch.get_rng_state() if "torch" in sys.modules else None,
+    )
 
 
 def shuffled(stats: Stats, order: Any) -> Stats:
@@ -175,7 +200,7 @@ def check_measure_needs_counts_only(measure: Measure) -> None:
 
 
 def check_measure_falls_as_counts_grow(measure: Measure) -> None:
-    """IF1: one more example of a class and its measure falls; fewer examples than another class and it is the higher."""
+    """IF1: with one more example the measure of a class falls; with fewer than another class it is the higher one."""
     for stats in EXAMPLES:
         for c in range(len(stats.counts)):
             more = stats.counts.copy()
@@ -198,7 +223,8 @@ def check_measure_unmoved_by_duplicates(measure: Measure) -> None:
     labels = np.arange(30) % 4
     times = np.array([1, 2, 5, 17])[labels]  # the same factor for all examples of a class, so that class means stay
     once, often = (
-        Stats(np.bincount(y), class_uncertainty(q, y)) for q, y in ((p, labels), (np.repeat(p, times, axis=1), np.repeat(labels, times)))
+        Stats(np.bincount(y), class_uncertainty(q, y))
+        for q, y in ((p, labels), (np.repeat(p, times, axis=1), np.repeat(labels, times)))
     )
     assert not np.array_equal(once.counts, often.counts)
     _close(measure(often), measure(once))
@@ -209,7 +235,11 @@ def check_measure_unmoved_by_duplicates(measure: Measure) -> None:
 
 def with_stages(rows: dict[str, Method]) -> dict[str, Method]:
     """The rows and the stages behind them, "crt/1" and so on: each is a training with plans of its own."""
-    return {name if number == 0 else f"{name}/{number}": method for name, row in rows.items() for number, method in enumerate(row.stages)}
+    return {
+        name if number == 0 else f"{name}/{number}": method
+        for name, row in rows.items()
+        for number, method in enumerate(row.stages)
+    }
 
 
 def method_checks(name: str, method: Method) -> Iterator[Check]:
@@ -250,13 +280,17 @@ def free(method: Method) -> dict[str, Knob]:
 def plans(method: Method, examples: tuple[Stats, ...] = EXAMPLES) -> list[tuple[Stats, int, int, Plan]]:
     """(stats, epoch, epochs, plan) over the examples and over every epoch of short and long trainings."""
     spans = [(stats, epochs) for stats in examples for epochs in EPOCHS]
-    return [(stats, epoch, epochs, plan(method, stats, epoch, epochs)) for stats, epochs in spans for epoch in range(epochs)]
+    return [
+        (stats, epoch, epochs, plan(method, stats, epoch, epochs)) for stats, epochs in spans for epoch in range(epochs)
+    ]
 
 
 def same_plan(a: Plan, b: Plan, tolerance: float = 0.0) -> bool:
     """Every field alike, the form of the loss included."""
     pairs = [(getattr(a, f.name), getattr(b, f.name)) for f in fields(Plan)]
-    return all(np.array_equal(x, y) if tolerance == 0 else np.allclose(x, y, rtol=tolerance, atol=tolerance) for x, y in pairs)
+    return all(
+        np.array_equal(x, y) if tolerance == 0 else np.allclose(x, y, rtol=tolerance, atol=tolerance) for x, y in pairs
+    )
 
 
 def check_plan_units(method: Method) -> None:
@@ -373,11 +407,13 @@ def check_uncertainty_row_has_a_counterpart(method: Method) -> None:
                 assert knob.unit.__name__ == theirs.knobs[name].unit.__name__, name
         at_rest = dict.fromkeys(mine.knobs) | {"about": "", "counterpart": "", "then": ()}
         assert replace(mine, **at_rest) == replace(theirs, **at_rest)
-    assert [replace(stage, method=Method()) for stage in method.then] == [replace(stage, method=Method()) for stage in other.then]
+    assert [replace(stage, method=Method()) for stage in method.then] == [
+        replace(stage, method=Method()) for stage in other.then
+    ]
 
 
 def check_equal_counts_sample_and_weigh_naively(method: Method) -> None:
-    """Table II: with equal counts a cardinality row has the naive alpha and w; all of the naive plan where it has no more than those."""
+    """Table II: with equal counts a cardinality row has the naive alpha and w, and the naive plan if it has no more."""
     for stats, epoch, epochs, at in plans(method, EQUAL):
         naive = plan(Method(), stats, epoch, epochs)
         _close(at.alpha, naive.alpha)
@@ -401,7 +437,7 @@ def check_margin_within_tau(method: Method) -> None:
 
 
 def check_first_stage_is_naive(method: Method) -> None:
-    """All of the plan is naive before the switch, the form of the loss included; epoch 160 of 200 is the first that is not.
+    """Before the switch all of the plan is naive, the form of the loss too; epoch 160 of 200 is the first that is not.
 
     Where the second stage is a training of its own, the first is the naive method for as many epochs.
     """
@@ -423,7 +459,7 @@ GAMMAS = (0.0, 0.5, 1.0, 2.0)
 
 
 def losses_of(module: ModuleType) -> dict[str, Loss]:
-    """Every loss of the module by name: what takes logits and targets. One that takes `sigmoid` is two, one in each form."""
+    """Every loss of the module by name: what takes logits and targets. One with `sigmoid` counts in both forms."""
     found: dict[str, Loss] = {}
     for name, function in inspect.getmembers(module, inspect.isfunction):
         names = inspect.signature(function).parameters.keys()
@@ -484,14 +520,18 @@ def check_loss_at_rest_is_cross_entropy(loss: Loss) -> None:
     """At gamma 0 it is torch's own, bit for bit."""
     for dtype in (torch.float32, torch.float64):
         z, targets, labels = batch(33, classes=10, dtype=dtype)
-        assert torch.equal(loss(z, targets, labels, torch.zeros(33, dtype=dtype)), F.cross_entropy(z, labels, reduction="none"))
+        assert torch.equal(
+            loss(z, targets, labels, torch.zeros(33, dtype=dtype)), F.cross_entropy(z, labels, reduction="none")
+        )
 
 
 def check_loss_ignores_the_order_of_the_batch(loss: Loss) -> None:
     z, targets, labels = batch(9)
     gamma = torch.linspace(0, 2, 9, dtype=torch.float64)
     for order in map(torch.from_numpy, (o.copy() for o in orders(9))):
-        torch.testing.assert_close(loss(z[order], targets[order], labels[order], gamma[order]), loss(z, targets, labels, gamma)[order])
+        torch.testing.assert_close(
+            loss(z[order], targets[order], labels[order], gamma[order]), loss(z, targets, labels, gamma)[order]
+        )
 
 
 def check_loss_stacked_is_the_loop(loss: Loss) -> None:
@@ -505,11 +545,13 @@ def check_loss_stacked_is_the_loop(loss: Loss) -> None:
 def check_loss_gradient(loss: Loss) -> None:
     z, targets, labels = batch(5)
     for gamma in each_gamma((5,)):
-        assert torch.autograd.gradcheck(lambda logits, g=gamma: loss(logits, targets, labels, g), (z.clone().requires_grad_(),))
+        assert torch.autograd.gradcheck(
+            lambda logits, g=gamma: loss(logits, targets, labels, g), (z.clone().requires_grad_(),)
+        )
 
 
 def check_loss_is_finite_on_huge_logits(loss: Loss) -> None:
-    """p -> 1 and p -> 0: finite in value and gradient, also where (1 - p) ** gamma has an infinite slope (gamma 0.5)."""
+    """p -> 1 and p -> 0: finite value and gradient, also where (1 - p) ** gamma has an infinite slope (gamma 0.5)."""
     pattern = [[1.0, -1, 0], [-1, 1, 0], [1, 1, 1], [0, 0, 1], [-1, -1, -1], [0, 0, 0]]
     labels = torch.tensor([0, 0, 1, 2, 1, 0])
     for dtype in (torch.float32, torch.float64):

@@ -7,7 +7,13 @@ from PIL import Image, ImageOps
 
 LABELS = [0, 1, 0, 1, 1, 0]
 FEATURES = np.arange(12.0).reshape(6, 2)
-SPLIT = [("cat/000.png", "train"), ("cat/001.png", "train"), ("cat/002.png", "test"), ("dog/003.png", "test"), ("dog/004.png", "train")]
+SPLIT = [
+    ("cat/000.png", "train"),
+    ("cat/001.png", "train"),
+    ("cat/002.png", "test"),
+    ("dog/003.png", "test"),
+    ("dog/004.png", "train"),
+]
 SPLIT += [("dog/005.png", "training")]
 
 

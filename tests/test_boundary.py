@@ -1,4 +1,4 @@
-"""The public boundary: whatever a public call is given, it returns or refuses in one sentence. FUZZ_EXAMPLES sets how much is tried."""
+"""The public boundary: every public call returns, or refuses in one sentence. FUZZ_EXAMPLES sets how much is tried."""
 
 import dataclasses
 import datetime
@@ -57,12 +57,16 @@ def nested() -> list:
 
 
 PLAIN: list[Any] = [
-    *(None, "", "x", "naive", "a\nb\x1b[31m", "\0", "\ud800", "x" * 300, b"x", bytearray(b"x"), memoryview(b"ab"), Path("x")),
+    *(None, "", "x", "naive", "a\nb\x1b[31m", "\0", "\ud800", "x" * 300),
+    *(b"x", bytearray(b"x"), memoryview(b"ab"), Path("x")),
     *(True, False, -1, 0, 1, 2, 2**31, 2**62, 2**63, -(2**63), 10**400, -(10**400), 10**5000),
     *(0.5, 1.0, -0.5, 1e308, -1e308, 5e-324, float("nan"), float("inf"), -float("inf"), 1 + 2j),
-    *(fractions.Fraction(1, 2), decimal.Decimal("0.5"), datetime.date(2000, 1, 1), object(), ..., types.SimpleNamespace(train=1)),
-    *((), (0.5,), (0, 2), (1, 2, 3), ("a", "b"), (None,), frozenset({1}), range(3), range(0), int, dict, cu.Data, print),
-    *([], {}, {1, 2}, {"a": 1}, Hostile(), nested(), lambda *_: 1, [1, 2], [0.5, 0.5], ["a", "b"], [[1], [1, 2]], [None], [10**400, 1]),
+    *(fractions.Fraction(1, 2), decimal.Decimal("0.5"), datetime.date(2000, 1, 1)),
+    *(object(), ..., types.SimpleNamespace(train=1)),
+    *((), (0.5,), (0, 2), (1, 2, 3), ("a", "b"), (None,), frozenset({1}), range(3), range(0)),
+    *(int, dict, cu.Data, print),
+    *([], {}, {1, 2}, {"a": 1}, Hostile(), nested(), lambda *_: 1),
+    *([1, 2], [0.5, 0.5], ["a", "b"], [[1], [1, 2]], [None], [10**400, 1]),
     *(np.int64(-1), np.uint8(1), np.float32("nan"), np.float16(0.5), np.longdouble(2), np.bool_(True), np.str_("x")),
     *(np.datetime64("2000"), np.complex64(1), np.array(3.0), np.array(None), np.array([1, None, "a"], dtype=object)),
     *(np.zeros(shape) for shape in (0, 2, 3, (0, 2), (2, 0), (2, 3), (1, 2, 3), (2, 0, 2), (1, 1, 1, 1), (1,) * 8)),
@@ -73,13 +77,19 @@ PLAIN: list[Any] = [
 ]
 GENERATORS = st.sampled_from([lambda: iter([1]), lambda: (i for i in range(2))]).map(lambda make: make())
 WRONG = (
-    st.sampled_from(PLAIN) | GENERATORS | st.floats() | st.text(max_size=8) | st.lists(st.integers() | st.floats() | st.text(max_size=3))
+    st.sampled_from(PLAIN)
+    | GENERATORS
+    | st.floats()
+    | st.text(max_size=8)
+    | st.lists(st.integers() | st.floats() | st.text(max_size=3))
 )
 
 
 def table(seed: int = 0, columns: int = 2) -> cu.Data:
     random = np.random.default_rng(seed)
-    return cu.Data(random.normal(size=(24, columns)).astype(np.float32), np.arange(24) % 3, names=[f"row {i}" for i in range(24)])
+    return cu.Data(
+        random.normal(size=(24, columns)).astype(np.float32), np.arange(24) % 3, names=[f"row {i}" for i in range(24)]
+    )
 
 
 @cache
@@ -114,11 +124,22 @@ def estimated() -> cu.Estimate:
 
 @cache
 def saved(folder: Path) -> str:
-    from class_uncertainty.training.saving import save
+    from class_uncertainty.training.model_files import save
 
     save(fitted().module(0), folder / "model", {})
     np.save(folder / "rows.npy", table().inputs)
     return str(folder / "model")
+
+
+@cache
+def predictions(folder: Path) -> Path:
+    np.savez(folder / "predictions.npz", probabilities=P[0])
+    return folder / "predictions.npz"
+
+
+@cache
+def adjusted() -> cu.AdjustedPredictions:
+    return cu.adjust_predictions(predictions(Path.cwd()), [3, 2, 1])
 
 
 def fields(record: Any) -> dict[str, Any]:
@@ -128,23 +149,31 @@ def fields(record: Any) -> dict[str, Any]:
 P = np.full((2, 6, 3), 1 / 3)
 LABELS = np.arange(6) % 3
 STATS = cu.Stats([30, 20, 10], [1.0, 2.0, 3.0])
-TRAINS = {"device": "cpu", "checkpoints": None, "every": 1, "budget": None, "profile": None}  # what fit() takes, and fix() hands on
-LOOKS = {"progress": None, "done": None, "stats": None, "teachers": None}
+RUNS = {"device": "cpu", "budget": None, "progress": None, "profile": None}  # what every call that trains takes
+FITS = RUNS | {"checkpoints": None, "every": 1, "done": None, "stats": None, "teachers": None}
+WORKFLOW = RUNS | {"recipe": RECIPE, "store": None}
+MEASURES_BY = {"estimator": "single", "members": 1, "score": None}
 
 # what each public call can be given: every argument, by its name
 CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
-    "Adjustment": lambda: (cu.Adjustment, {"bias": np.zeros(3), "prior": np.full(3, 1 / 3), "tau": 1.0, "temperature": 1.0}),
+    "AdjustedPredictions": lambda: (cu.AdjustedPredictions, fields(adjusted())),
+    "Adjustment": lambda: (cu.Adjustment, fields(cu.Adjustment.of([3, 2, 1]))),
     "Adjustment.__call__": lambda: (cu.Adjustment.of([3, 2, 1]), {"probabilities": P}),
     "Adjustment.of": lambda: (cu.Adjustment.of, {"counts": [3, 2, 1], "tau": 1.0, "prior": None}),
+    "Choice": lambda: (cu.Choice, fields(fixed().choice)),
+    "Comparison": lambda: (cu.Comparison, {"dataset": dataset(), "results": (), "estimate": None}),
     "Data": lambda: (
         cu.Data,
-        {"inputs": table().inputs, "labels": table().labels, "classes": ["a", "b", "c"], "columns": ["x", "y"], "statistics": None}
-        | {"names": None, "encoding": None},
+        {"inputs": table().inputs, "labels": table().labels, "classes": ["a", "b", "c"], "columns": ["x", "y"]}
+        | {"statistics": None, "names": None, "encoding": None},
     ),
     "Data.take": lambda: (table().take, {"indices": [0, 1]}),
     "Dataset": lambda: (cu.Dataset, {"name": "table", "train": table(), "test": table(1)}),
     "Estimate": lambda: (cu.Estimate, fields(estimated())),
     "Estimate.using": lambda: (estimated().using, {"score": "aleatoric"}),
+    "EstimatorComparison": lambda: (
+        cu.EstimatorComparison, {"dataset": dataset(), "members": 1, "rows": (), "diverged": (), "folds": 0}
+    ),
     "Fit": lambda: (cu.Fit, fields(fitted())),
     "Fit.dropped_out": lambda: (fitted().dropped_out, {"data": table(), "passes": 1}),
     "Fit.logits": lambda: (fitted().logits, {"data": table()}),
@@ -154,42 +183,62 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "Fit.take": lambda: (fitted().take, {"places": [0]}),
     "Fix": lambda: (cu.Fix, fields(fixed())),
     "Lane": lambda: (cu.Lane, fields(cu.Lane())),
+    "Measured": lambda: (cu.Measured, {"dataset": dataset(), "estimate": estimated(), "rows": ()}),
     "Method": lambda: (cu.Method, fields(cu.METHODS["ubrs"])),
     "Method.augmented": lambda: (lambda name: cu.METHODS["ubrs"].augmented(name), {"name": "mixup"}),
     "Method.using": lambda: (cu.METHODS["ubrs"].using, {"measure": MEASURES["surprisal"]}),
     "Plan": lambda: (cu.Plan, fields(cu.plan(cu.METHODS["ubrs"], STATS, 0, 2))),
-    "Predicted": lambda: (cu.Predicted, {"names": ["a"], "classes": ("x", "y"), "probabilities": np.full((1, 2), 0.5), "notes": ()}),
+    "Predicted": lambda: (
+        cu.Predicted, {"names": ["a"], "classes": ("x", "y"), "probabilities": np.full((1, 2), 0.5), "notes": ()}
+    ),
     "Recipe": lambda: (cu.Recipe, fields(RECIPE)),
     "Recipe.cut": lambda: (RECIPE.cut, {"epochs": 1}),
     "Result": lambda: (cu.Result, fields(fitted().results[0])),
     "Stats": lambda: (cu.Stats, {"counts": [3, 2], "uncertainty": [0.5, 0.6]}),
-    "Stats.of": lambda: (cu.Stats.of, {"counts": [3, 2], "known": None}),
+    "Stats.of": lambda: (cu.Stats.of, {"counts": [3, 2], "stats": None}),
     "Teaching": lambda: (cu.Teaching, fields(cu.Teaching())),
+    "Trained": lambda: (
+        cu.Trained,
+        {"dataset": dataset(), "module": fitted().module(0), "result": fitted().results[0]}
+        | {"estimate": None, "files": ()},
+    ),
     "adjust": lambda: (cu.adjust, {"probabilities": P, "counts": [3, 2, 1], "tau": 1.0, "prior": None}),
+    "adjust_predictions": lambda: (
+        cu.adjust_predictions,
+        {"predictions": predictions(Path.cwd()), "counts": [3, 2, 1], "unseen": None, "tau": 1.0, "bias": False}
+        | {"prior": "equal", "out": None},
+    ),
     "aleatoric": lambda: (cu.aleatoric, {"p": P}),
     "aso": lambda: (cu.aso, {"a": [1.0, 2.0], "b": [2.0, 3.0], "confidence": 0.9, "seed": 0}),
     "class_uncertainty": lambda: (cu.class_uncertainty, {"p": P, "labels": LABELS, "score": cu.predictive}),
+    "compare": lambda: (
+        cu.compare,
+        {"dataset": dataset(), "methods": ["naive"], "seeds": 1, "lrs": [0.1], "equal_cost": False}
+        | MEASURES_BY | WORKFLOW,
+    ),
+    "compare_estimators": lambda: (
+        cu.compare_estimators,
+        {"dataset": dataset(), "estimators": ["single"], "members": 1, "lrs": None} | WORKFLOW,
+    ),
     "duplicate": lambda: (cu.duplicate, {"data": table(), "strength": 0.5, "seed": 0}),
     "epistemic": lambda: (cu.epistemic, {"p": P}),
     "estimate": lambda: (
         cu.estimate,
-        {"data": table(), "estimator": "single", "members": 1, "recipe": RECIPE, "seed": 0, "score": None, "checkpoint": "last", "views": 0}
-        | TRAINS | LOOKS,
+        {"data": table(), "recipe": RECIPE, "seed": 0, "checkpoint": "last", "views": 0} | MEASURES_BY | FITS,
     ),
-    "fit": lambda: (
-        cu.fit, {"train": table(), "lanes": [cu.Lane()], "recipe": RECIPE, "test": None} | TRAINS | LOOKS
-    ),
+    "fit": lambda: (cu.fit, {"train": table(), "lanes": [cu.Lane()], "recipe": RECIPE, "test": None} | FITS),
     "fit_adjustment": lambda: (
         cu.fit_adjustment,
-        {"unseen": P[0], "labels": LABELS, "counts": [3, 2, 1], "tau": "auto", "prior": None, "bias": False, "temperature": False},
+        {"unseen": P[0], "labels": LABELS, "counts": [3, 2, 1], "tau": "auto", "prior": None}
+        | {"bias": False, "temperature": False},
     ),
     "fix": lambda: (
-        cu.fix,
-        {"dataset": dataset(), "members": 2, "recipe": RECIPE, "lrs": [0.1], "seeds": 1, "store": None, "watch": None} | TRAINS,
+        cu.fix, {"dataset": dataset(), "members": 2, "lrs": [0.1], "seeds": 1, "save": None} | WORKFLOW
     ),
     "kwon": lambda: (cu.kwon, {"p": P}),
     "load": lambda: (cu.load, {"spec": "digits-lt:2", "root": None, "seed": 0, "progress": None}),
     "long_tail": lambda: (cu.long_tail, {"data": table(), "ratio": 2, "seed": 0}),
+    "measure": lambda: (cu.measure, {"dataset": dataset(), "lr": None} | MEASURES_BY | WORKFLOW),
     "mix_hardness": lambda: (cu.mix_hardness, {"easy": dataset(), "hard": dataset("hard"), "per_class": 2, "seed": 0}),
     "normalise": lambda: (cu.normalise, {"mu": [1.0, 2.0]}),
     "plan": lambda: (cu.plan, {"method": cu.METHODS["ubrs"], "stats": STATS, "epoch": 0, "epochs": 2}),
@@ -197,17 +246,29 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "predictive": lambda: (cu.predictive, {"p": P}),
     "restore": lambda: (cu.restore, {"path": saved(Path.cwd())}),
     "svci20": lambda: (cu.svci20, {"cifar10": dataset(), "svhn": dataset("hard"), "per_class": 2, "seed": 0}),
+    "train": lambda: (
+        cu.train,
+        {"dataset": dataset(), "method": "naive", "seed": 0, "lr": None, "save": None} | MEASURES_BY | WORKFLOW,
+    ),
     "validation_split": lambda: (cu.validation_split, {"full_train": table(), "per_class": 2, "seed": 0}),
 }  # fmt: skip
 CONSTANTS = {"ESTIMATORS", "MEASURES", "METHODS", "REMEDIES", "InputError", "MachineFault", "Unfinished"}
 INNER = {
-    "Fit": {"padded", "plain", "batches"},  # of stacks and states
+    "Fit": {"batches", "padded", "pick", "plain", "trained", "untrained"},  # of stacks and states
     "Lane": {"rate", "rate_at"},  # each epoch of each lane
+    "Method": {"cited"},  # each row of METHODS
     "Recipe": {"factor", "cycle_ends"},
-}  # called by the training loop alone
-CALLED = {"done", "progress", "score", "watch"}  # a function of the caller's raises what it raises
+}  # called by the package alone
+CALLED = {"done", "progress", "score"}  # a function of the caller's raises what it raises
 WORK = {"views", "passes"}  # a large number is a lot of work that is asked for, and nothing wrong
-FEW = {"fix": 15, "load": 20}  # examples of the slow ones
+FEW = {
+    "compare": 15,
+    "compare_estimators": 15,
+    "fix": 15,
+    "load": 20,
+    "measure": 15,
+    "train": 15,
+}  # examples of the slow ones
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -300,15 +361,14 @@ def test_too_many_arguments_are_refused():
         cu.Lane("cb", method="cb")
 
 
-@pytest.mark.parametrize(("call", "option", "nearest"), [(cu.estimate, "devise", "device"), (cu.fix, "chekpoints", "checkpoints")])
-def test_options_for_fit_are_refused_before_anything_is_trained(call, option, nearest, monkeypatch):
-    monkeypatch.setattr("class_uncertainty.training.job.Job.run", lambda *_: pytest.fail("trained"))
-    with refused(f"'{option}'", f"did you mean '{nearest}'?", f"{call.__name__}()"):
-        call(dataset(), recipe=RECIPE, **{option: "cpu"})
-    with refused("'test'", f"{call.__name__}()"):
-        call(dataset(), recipe=RECIPE, test=table(1))  # it gives fit() its own
+def test_options_for_fit_are_refused_before_anything_is_trained(monkeypatch):
+    monkeypatch.setattr("class_uncertainty.training.stage_runner.StageRunner.run", lambda *_: pytest.fail("trained"))
+    with refused("'devise'", "did you mean 'device'?", "estimate()"):
+        cu.estimate(dataset(), recipe=RECIPE, devise="cpu")
+    with refused("'test'", "estimate()"):
+        cu.estimate(dataset(), recipe=RECIPE, test=table(1))  # it gives fit() its own
     with refused("every is 'often'", "whole number"):
-        call(dataset(), recipe=RECIPE, every="often")
+        cu.estimate(dataset(), recipe=RECIPE, every="often")
 
 
 @pytest.mark.parametrize(
@@ -335,14 +395,17 @@ def test_options_for_fit_are_refused_before_anything_is_trained(call, option, ne
         (lambda: cu.Method(scale=float("nan")), ["scale is nan", "finite"]),
         (lambda: cu.Method(scale=0), ["scale is 0", "above 0"]),
         (lambda: Focal(gamma=-1), ["gamma is -1", "from 0"]),
-        (lambda: Stage(cu.Method(), epochs=float("inf")), ["inf of the epochs", "finite"]),
+        (lambda: Stage(cu.Method(), epochs=float("inf")), ["inf", "finite"]),
         (lambda: cu.plan("naive", STATS, 0, 1), ["method is 'naive'", "METHODS['ubrs']"]),
         (lambda: cu.fit(images(), [cu.Lane()], recipe=cu.Recipe("small-conv", 1, 8, crop=5)), ["crop is 5", "4 x 4"]),
         (lambda: cu.fit(None, [cu.Lane()]), ["train is None", "Data(inputs, labels)"]),
-        (lambda: cu.estimate("x"), ["data is 'x'", "Data", "a Dataset"]),
+        (lambda: cu.estimate("x"), ["data is 'x'", "Data(inputs, labels)", "a Dataset"]),
         (lambda: cu.Data(table().inputs, [2**62] * 24), ["label of example 0 is 4611686018427387904"]),
-        (lambda: cu.Data(table().inputs, table().labels, statistics=([0, 0], [1, float("nan")])), ["statistics", "nan"]),
-        (lambda: table().take([0, 24]), ["indices", "from 0 to 23"]),
+        (
+            lambda: cu.Data(table().inputs, table().labels, statistics=([0, 0], [1, float("nan")])),
+            ["statistics", "nan"],
+        ),
+        (lambda: table().take([0, 24]), ["indices", "0 to 23", "mask"]),
         (lambda: fitted().module(2), ["lane 2", "there are 2"]),
         (lambda: fitted().probabilities(table(columns=3)), ["(3,)", "(2,)"]),
         (lambda: fitted().probabilities(table(), views=-1), ["views is -1"]),
@@ -367,5 +430,7 @@ def test_a_value_in_a_sentence_is_short_and_printable(value):
 def test_masks_and_tables_of_pandas_kind_are_taken():
     """What only looks like a list: a mask of NumPy's, an array of names, columns with a `tolist`."""
     assert len(table().take(np.arange(24) < 5)) == 5
-    named = cu.Data(table().inputs, table().labels, np.array(["a", "b", "c"]), columns=np.array(["x", "y"], dtype=object))
+    named = cu.Data(
+        table().inputs, table().labels, np.array(["a", "b", "c"]), columns=np.array(["x", "y"], dtype=object)
+    )
     assert (named.classes, named.columns) == (("a", "b", "c"), ("x", "y"))

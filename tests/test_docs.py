@@ -1,18 +1,26 @@
-"""The documents tell the truth: their Python runs as it stands, and what they add passes the contracts."""
+"""The documents tell the truth: their code runs, their commands and links exist, and their lists are the package's."""
 
 import re
 import runpy
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+import class_uncertainty
 from class_uncertainty.data import SOURCES
-from class_uncertainty.methods import METHODS
-from class_uncertainty.methods.origins import ORIGINS
 
 ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(DOCS.glob("*.md"))
+LISTS = {
+    "api.md": {"api"},
+    "data.md": {"sources", "options"},
+    "estimators.md": {"estimators"},
+    "methods.md": {"methods", "measures", "augmentations"},
+}
 AFTER = {
     "README.md": "assert network(torch.tensor(wine.data)).shape == (178, 3)",
     "CONTRIBUTING.md": """
@@ -22,52 +30,103 @@ for check in measure_checks(MEASURES["log-cardinality"]): check(MEASURES["log-ca
 for check in method_checks("log-rs", METHODS["log-rs"]): check(METHODS["log-rs"])
 data = cu.load("digits-steep")
 recipe = cu.Recipe("small-conv", epochs=1, batch=32)
-found = cu.estimate(data, "balanced-ensemble", members=2, recipe=recipe)
-assert [result.method for result in found.results] == ["cb-rs", "cb-rs"]
+estimate = cu.estimate(data, "balanced-ensemble", members=2, recipe=recipe)
+assert [result.method for result in estimate.results] == ["cb-rs", "cb-rs"]
 votes = cu.estimate(data, "balanced-ensemble", members=2, recipe=recipe, score="votes")
 assert set(np.round(votes.uncertainty, 3)) <= {0.001, 0.501, 1.001}
-assert cu.fit(data.train, [cu.Lane("log-crt")], recipe=cu.Recipe("small-conv", epochs=4, batch=32), test=data.test).results[0].scores
+longer = cu.Recipe("small-conv", epochs=4, batch=32)
+assert cu.fit(data.train, [cu.Lane("log-crt")], recipe=longer, test=data.test).results[0].scores
 assert cu.fit(data.train, [cu.Lane("log-rs")], recipe=recipe, test=data.test).results[0].scores
 """,
 }
+
+
+def ids(page: Path) -> str:
+    return page.name
 
 
 @pytest.mark.parametrize("name", AFTER)
 def test_code_runs_as_it_stands(name: str, tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), flags=re.DOTALL)
     assert blocks
+    header = f"import sys, torch\nsys.path.insert(0, {str(ROOT / 'tests')!r})"
     script = tmp_path / "script.py"
-    script.write_text("\n".join(["import sys, torch", f"sys.path.insert(0, {str(ROOT / 'tests')!r})", *blocks, AFTER[name]]))
+    script.write_text("\n".join([header, *blocks, AFTER[name]]))
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_every_command_in_the_readme_is_known() -> None:
-    from class_uncertainty.cli import app
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_every_command_exists(page: Path) -> None:
+    from class_uncertainty.cli.app import app
 
-    known = {command.callback.__name__ for command in app.registered_commands if command.callback}
-    known |= {group.name for group in app.registered_groups}
-    used = re.findall(r"^cu (\w+)", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
-    assert used
-    assert set(used) <= known
-
-
-@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "docs").glob("*.md")))
-def test_tables_that_come_from_the_package_are_the_package_s(page: str) -> None:
-    """`make docs` would change nothing."""
-    run = runpy.run_path(str(ROOT / "docs" / "tables.py"))
-    text = (ROOT / "docs" / page).read_text()
-    assert run["filled"](text) == text
-    named = {name for name in run["TABLES"] if f"<!-- {name} -->" in text}
-    assert named == {"methods.md": {"methods", "measures", "augmentations"}, "estimators.md": {"estimators"}}.get(page, set())
+    commands = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    commands |= {str(group.name) for group in app.registered_groups}
+    used = set(re.findall(r"(?:^|`)cu ([a-z]+)", page.read_text(), flags=re.MULTILINE))
+    assert used <= commands
+    assert used or page.name not in {"README.md", "index.md", "own-data.md"}
 
 
-def test_every_method_says_where_it_comes_from() -> None:
-    assert ORIGINS.keys() == METHODS.keys()
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_every_benchmark_and_test_file_exists(page: Path) -> None:
+    named = re.findall(r"\b((?:benchmarks|tests|docs)/[\w/]+\.(?:py|md|png))", page.read_text())
+    assert [file for file in named if not (ROOT / file).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_lines_are_short(page: Path) -> None:
+    lines = enumerate(page.read_text().splitlines(), start=1)
+    assert [f"{page.name}:{number} has {len(line)} characters" for number, line in lines if len(line) > 120] == []
+
+
+def anchor(heading: str) -> str:
+    """The anchor that both GitHub and MkDocs give a heading."""
+    return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower())).strip("-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    """Within the repository, anchors included; pages of the site link only to each other."""
+    broken = []
+    for target in re.findall(r"\]\(\s*([^)\s]+)\s*\)", page.read_text()):
+        if target.startswith("https://"):
+            continue
+        path, _, fragment = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        anchors = set(map(anchor, re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE))) if fragment else set()
+        if not file.is_file() or (fragment and fragment not in anchors) or (page.parent == DOCS != file.parent):
+            broken.append(target)
+    assert broken == []
+
+
+def test_the_site_lists_every_page() -> None:
+    """Without YAML's reader, which only the extra `docs` installs."""
+    navigation = re.findall(r"^ +- .*: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
+    assert sorted(navigation) == sorted(path.name for path in DOCS.glob("*.md"))
+
+
+def test_the_site_s_tools_are_pinned() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    pins = {line.partition("==")[0] for line in (ROOT / "constraints.txt").read_text().splitlines()}
+    assert set(extras["docs"]) <= pins
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=ids)
+def test_lists_that_come_from_the_package_are_the_package_s(page: Path) -> None:
+    """`make tables` would change nothing."""
+    script = runpy.run_path(str(DOCS / "tables.py"))
+    text = page.read_text()
+    assert script["filled"](text) == text
+    assert {name for name in script["TABLES"] if f"<!-- {name} -->" in text} == LISTS.get(page.name, set())
+
+
+def test_the_api_page_has_every_public_name() -> None:
+    directives = re.findall(r"^::: .*\.(\w+)$", (DOCS / "api.md").read_text(), flags=re.MULTILINE)
+    assert sorted(directives) == sorted(class_uncertainty.__all__)
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_every_source_and_option_is_documented(name):
-    rows = [line for line in (ROOT / "docs/data.md").read_text().splitlines() if line.startswith("|")]
-    (row,) = [line for line in rows if f"`{SOURCES[name].example.partition('?')[0]}" in line]
-    assert [option for option in SOURCES[name].options if f"`{option}`" not in row] == []
+def test_every_source_and_option_is_documented(name: str) -> None:
+    text = (DOCS / "data.md").read_text()
+    assert f"- `{SOURCES[name].example}`" in text
+    assert [option for option in SOURCES[name].options if f"- `{option}` (" not in text] == []

@@ -1,4 +1,4 @@
-"""Too little memory, or a limit of it, ends in one sentence: which errors mean that, what is kept, which limit is too low to start."""
+"""Too little memory ends in one sentence: which errors mean it, what is stored, which limit is too low to start."""
 
 import errno
 import os
@@ -22,7 +22,10 @@ BENCHMARK = runpy.run_path(str(Path(__file__).parents[1] / "benchmarks" / "limit
     [
         MemoryError(),
         torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
-        RuntimeError("[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 8"),
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:124] err == 0. "
+            "DefaultCPUAllocator: can't allocate memory: tried to allocate 8"
+        ),
         RuntimeError("could not create a primitive"),
         RuntimeError("could not create a memory object"),
         RuntimeError("std::bad_alloc"),
@@ -58,12 +61,14 @@ def test_other_errors_go_on_as_they_are(error):
     assert caught.value is error
 
 
-def test_out_of_memory_in_training_says_what_is_kept_and_the_same_command_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from class_uncertainty.training.job import Job
+def test_out_of_memory_in_training_says_what_is_kept_and_the_same_command_goes_on(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from class_uncertainty.training.stage_runner import StageRunner
 
     command = ("compare", "digits-lt:20", "--methods", "naive,cb-rs", "--seeds", "5", "--epochs", "1", "--json")
     _, expected, _ = run(*command, "--store", "whole.sqlite")
-    original, calls = Job.run, []
+    original, calls = StageRunner.run, []
 
     def short(self, places, started):
         calls.append(places)
@@ -72,23 +77,27 @@ def test_out_of_memory_in_training_says_what_is_kept_and_the_same_command_goes_o
         return original(self, places, started)
 
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # one stack after the other
-    monkeypatch.setattr(Job, "run", short)
+    monkeypatch.setattr(StageRunner, "run", short)
     code, out, err = run(*command)
     kept = len(calls[0])
     assert (code, out) == (1, "")
     assert f"({kept} results, {kept} networks)" in err
     assert err.count("\n") == 1
-    monkeypatch.setattr(Job, "run", original)
+    monkeypatch.setattr(StageRunner, "run", original)
     assert run(*command)[:2] == (0, expected)
 
 
 def test_threads_are_as_many_as_a_limit_has_room_for():
-    code = "import os, class_uncertainty; print(os.environ.get('OMP_NUM_THREADS'), os.environ.get('OPENBLAS_NUM_THREADS'))"
+    code = (
+        "import os, class_uncertainty; print(os.environ.get('OMP_NUM_THREADS'), os.environ.get('OPENBLAS_NUM_THREADS'))"
+    )
 
     def threads(megabytes: int, **environment: str) -> list[str]:
         few = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
         command = [*BENCHMARK["limited"](megabytes), sys.executable, "-c", code]
-        return subprocess.run(command, env=few | environment, capture_output=True, text=True, check=True, timeout=60).stdout.split()
+        return subprocess.run(
+            command, env=few | environment, capture_output=True, text=True, check=True, timeout=60
+        ).stdout.split()
 
     assert threads(limits.FLOOR) == ["1", "1"]
     assert threads(limits.FLOOR, OMP_NUM_THREADS="3") == ["3", "1"]
@@ -96,7 +105,7 @@ def test_threads_are_as_many_as_a_limit_has_room_for():
 
 
 def test_commands_under_a_limit_end_rightly_or_in_one_sentence(capsys):
-    """The short form of the benchmark: below what NumPy needs, below the floor, and where torch has room and V8 has not."""
+    """The benchmark in short: too little for NumPy, too little for torch, and too little only for V8."""
     ends = BENCHMARK["tried"]([100, limits.FLOOR - 50, 4000], ("measure", "report"))
     sentence, right = {"measure": "one sentence", "report": "one sentence"}, {"measure": "right", "report": "right"}
     assert ends == {100: sentence, limits.FLOOR - 50: sentence, 4000: right}

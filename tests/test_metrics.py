@@ -4,10 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from refusals import refused
+from scipy.special import softmax
 from scipy.stats import rankdata, spearmanr
 from sklearn.metrics import balanced_accuracy_score, log_loss, recall_score, zero_one_loss
 
-from class_uncertainty.metrics import calibration_error, evaluate, rank_correlation
+from class_uncertainty.metrics import calibration_error, evaluate, prior_weights, rank_correlation, reliability
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 CLASSES = 6
@@ -32,17 +34,21 @@ def perfect_but(wrong, classes, each=4):
     return np.eye(classes)[told], labels
 
 
-def test_error_is_scikit_learns(judged):
+def test_top_1_error_is_scikit_learns(judged):
     p, labels = judged
-    assert evaluate(p, labels, [50] * CLASSES).error == pytest.approx(100 * zero_one_loss(labels, p.argmax(axis=1)), rel=1e-12)
+    assert evaluate(p, labels, [50] * CLASSES).top1_error == pytest.approx(
+        100 * zero_one_loss(labels, p.argmax(axis=1)), rel=1e-12
+    )
 
 
 def test_class_errors_are_scikit_learns(judged):
     p, labels = judged
     scores = evaluate(p, labels, [50] * CLASSES)
-    np.testing.assert_allclose(scores.class_errors, 100 * (1 - recall_score(labels, p.argmax(axis=1), average=None)), rtol=1e-12)
-    assert scores.class_mean_error == pytest.approx(100 * (1 - balanced_accuracy_score(labels, p.argmax(axis=1))), rel=1e-12)
-    assert scores.class_mean_error != pytest.approx(scores.error, abs=1)  # on unequal classes the two differ
+    np.testing.assert_allclose(
+        scores.class_errors, 100 * (1 - recall_score(labels, p.argmax(axis=1), average=None)), rtol=1e-12
+    )
+    assert scores.error == pytest.approx(100 * (1 - balanced_accuracy_score(labels, p.argmax(axis=1))), rel=1e-12)
+    assert scores.error != pytest.approx(scores.top1_error, abs=1)  # on unequal classes the two differ
 
 
 def test_nll_is_scikit_learns(judged):
@@ -52,7 +58,7 @@ def test_nll_is_scikit_learns(judged):
 
 def test_nll_of_a_zero_is_finite_and_that_of_a_sure_hit_is_zero():
     p = np.array([[1.0, 0.0], [1.0, 0.0]])
-    assert evaluate(p, np.array([0, 1]), [50, 50]).nll == pytest.approx(-math.log(np.finfo(np.float32).tiny) / 2)
+    assert evaluate(p, np.array([0, 1]), [50, 50]).nll == pytest.approx(-math.log(1e-30) / 2)
     assert evaluate(np.eye(2), np.array([0, 1]), [50, 50]).nll == 0
 
 
@@ -61,7 +67,7 @@ def test_spread_is_the_standard_deviation_over_the_classes():
     scores = evaluate(p, labels, [50] * 3)
     assert scores.class_errors == (0, 50, 100)
     assert scores.spread == pytest.approx(math.sqrt((50**2 + 0 + 50**2) / 3))
-    assert scores.error == scores.class_mean_error == 50
+    assert scores.error == scores.top1_error == 50
 
 
 def test_groups_at_their_boundaries():
@@ -74,7 +80,12 @@ def test_groups_at_their_boundaries():
 
 @pytest.mark.parametrize(
     ("counts", "empty"),
-    [([500, 500], {"medium", "few"}), ([50, 100], {"many", "few"}), ([5, 19], {"many", "medium"}), ([5, 500], {"medium"})],
+    [
+        ([500, 500], {"medium", "few"}),
+        ([50, 100], {"many", "few"}),
+        ([5, 19], {"many", "medium"}),
+        ([5, 500], {"medium"}),
+    ],
 )
 def test_groups_without_classes_are_none(counts, empty):
     scores = evaluate(*perfect_but([1, 2], 2), counts)
@@ -108,11 +119,13 @@ def reference_ece(confidence, correct, bins):
 def test_calibration_error_is_the_loop(bins, rng):
     confidence = rng.uniform(0.01, 1, 300)
     correct = rng.random(300) < confidence**2
-    assert calibration_error(confidence, correct, bins) == pytest.approx(reference_ece(confidence, correct, bins), rel=1e-12)
+    assert calibration_error(confidence, correct, bins) == pytest.approx(
+        reference_ece(confidence, correct, bins), rel=1e-12
+    )
 
 
 def test_calibration_error_of_a_hand_computed_case():
-    """Of four in one bin at 0.9 three are right: |0.75 - 0.9|; of one at 0.5 none is: 0.5. (4 x 0.15 + 0.5) / 5 = 22 %."""
+    """Three of four at 0.9 are right: |0.75 - 0.9|; the one at 0.5 is wrong: 0.5. (4 x 0.15 + 0.5) / 5 = 22 %."""
     confidence, correct = np.array([0.9, 0.9, 0.9, 0.9, 0.5]), np.array([True, True, True, False, False])
     assert calibration_error(confidence, correct) == pytest.approx(22)
 
@@ -240,3 +253,117 @@ def test_a_side_that_differs_from_what_is_known_in_two_ranks_has_some_left():
     nearly = z.copy()
     nearly[[0, 1]] = nearly[[1, 0]]
     assert rank_correlation(nearly, -z + np.where(z == 0, -2000, 0), z) is not None
+
+
+COUNTS = np.array([400, 120, 40, 12])
+PRIOR = np.array([0.1, 0.2, 0.3, 0.4])
+
+
+def drawn(rng, per_class):
+    """Probabilities (N, 4) of a model that leans to what is frequent, and labels."""
+    labels = np.repeat(np.arange(4), per_class)
+    z = rng.normal(0, 1, (len(labels), 4)) + 1.5 * np.eye(4)[labels]
+    return softmax(1.5 * z + np.log(COUNTS), axis=1), labels
+
+
+def reference_weights(labels, prior):
+    share = {c: float(np.mean(labels == c)) for c in set(labels.tolist())}
+    raw = np.array([prior[c] / share[c] for c in labels.tolist()])
+    return raw / raw.sum()
+
+
+def reference_bins(confidence, correct, weights, bins):
+    """Guo et al. 2017 with weights: bins (k / M, (k + 1) / M], one at a time."""
+    found = []
+    for k in range(bins):
+        inside = [i for i, c in enumerate(confidence) if k / bins < c <= (k + 1) / bins]
+        size = sum(weights[i] for i in inside)
+        if size:
+            mean = sum(weights[i] * confidence[i] for i in inside) / size
+            accuracy = sum(weights[i] for i in inside if correct[i]) / size
+            found.append((size / sum(weights), mean, accuracy))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("bins", [1, 7, 15])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_reliability_and_calibration_error_are_the_loop(rng, bins, weighted):
+    confidence = rng.uniform(0.3, 1, 200)
+    correct = rng.random(200) < confidence**2
+    weights = rng.uniform(0, 3, 200) if weighted else None
+    expected = reference_bins(confidence, correct, weights if weighted else np.ones(200), bins)
+    np.testing.assert_allclose(reliability(confidence, correct, weights, bins), expected, rtol=1e-12)
+    ece = 100 * sum(share * abs(accuracy - mean) for share, mean, accuracy in expected)
+    assert calibration_error(confidence, correct, bins, weights=weights) == pytest.approx(ece, rel=1e-12)
+
+
+def test_a_weight_of_2_is_the_example_twice(rng):
+    confidence, weights = rng.uniform(0.2, 1, 60), rng.integers(0, 3, 60)
+    correct = rng.random(60) < 0.6
+    twice = np.repeat(np.arange(60), weights)
+    assert calibration_error(confidence, correct, weights=weights) == pytest.approx(
+        calibration_error(confidence[twice], correct[twice])
+    )
+    np.testing.assert_allclose(
+        reliability(confidence, correct, weights), reliability(confidence[twice], correct[twice]), rtol=1e-12
+    )
+
+
+def test_confidences_of_0_and_1_have_bins():
+    found = reliability(np.array([0.0, 1.0, 1.0]), np.array([False, True, False]))
+    np.testing.assert_allclose(found, [(1 / 3, 0, 0), (2 / 3, 1, 0.5)])
+
+
+@pytest.mark.parametrize("prior", [np.full(4, 1 / 4), PRIOR], ids=["equal", "other"])
+def test_calibration_under_a_prior_is_the_loop(rng, prior):
+    p, labels = drawn(rng, [50, 20, 9, 4])
+    weights = reference_weights(labels, prior)
+    scores = evaluate(p, labels, COUNTS, prior)
+    correct = p.argmax(axis=1) == labels
+    assert scores.nll == pytest.approx(log_loss(labels, p, sample_weight=weights), rel=1e-12)
+    bins = reference_bins(p.max(axis=1), correct, weights, 15)
+    ece = 100 * sum(share * abs(accuracy - mean) for share, mean, accuracy in bins)
+    assert scores.ece == pytest.approx(ece, rel=1e-12)
+    assert scores.prior_error == pytest.approx(100 * weights @ ~correct)
+
+
+def test_a_prior_changes_calibration_alone_and_nothing_where_classes_are_that_frequent(rng):
+    p, labels = drawn(rng, [50, 20, 9, 4])
+    p[0], p[1] = [0, 1, 0, 0], [1, 0, 0, 0]
+    plain, equal = evaluate(p, labels, COUNTS), evaluate(p, labels, COUNTS, np.full(4, 1 / 4))
+    as_drawn = evaluate(p, labels, COUNTS, np.bincount(labels) / len(labels))
+    assert plain.prior_error is None
+    assert as_drawn.prior_error == pytest.approx(plain.top1_error)
+    assert equal.prior_error == pytest.approx(plain.error)
+    for name in ("error", "top1_error", "class_errors", "many", "medium", "few", "worst", "spread"):
+        assert getattr(plain, name) == getattr(as_drawn, name) == getattr(equal, name)
+    assert (as_drawn.nll, as_drawn.ece) == pytest.approx((plain.nll, plain.ece), rel=1e-12)
+    assert equal.nll != pytest.approx(plain.nll, rel=0.01)
+
+
+def test_classes_without_examples_are_left_out():
+    p = np.array([[0.8, 0.1, 0.1], [0.6, 0.3, 0.1], [0.1, 0.1, 0.8]])
+    scores = evaluate(p, np.array([0, 0, 1]), [30, 20, 10], [0.2, 0.2, 0.6])
+    assert (scores.error, scores.worst, scores.prior_error) == (50, 100, 50)
+    assert math.isnan(scores.class_errors[2])
+    assert scores.top1_error == pytest.approx(100 / 3)
+    assert scores.nll == pytest.approx(-(np.log(0.8) + np.log(0.6)) / 4 - np.log(0.1) / 2)
+
+
+@pytest.mark.parametrize("prior", [(0.5, 0.5), (0.5, 0.4, 0.4, 0.4), (1.5, -0.5, 0, 0), (np.nan, 0.5, 0.25, 0.25)])
+def test_a_prior_is_refused_by_name(rng, prior):
+    p, labels = drawn(rng, [5, 4, 3, 2])
+    with refused("prior", "4 probabilities"):
+        evaluate(p, labels, COUNTS, prior)
+
+
+def test_a_prior_without_any_of_the_examples_is_refused(rng):
+    p, labels = drawn(rng, [5, 4, 3, 0])
+    with refused("the prior is 0"):
+        evaluate(p, labels, COUNTS, [0, 0, 0, 1])
+
+
+def test_weights_sum_to_the_prior_of_each_class(rng):
+    labels = rng.permutation(np.repeat(np.arange(4), [50, 20, 9, 1]))
+    found = prior_weights(labels, PRIOR)
+    np.testing.assert_allclose([found[labels == c].sum() for c in range(4)], PRIOR)

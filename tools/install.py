@@ -15,13 +15,13 @@ ROOT = Path(__file__).parent.parent
 PINS = ROOT / "constraints.txt"
 RESOLVER = "pip==26.3"  # its dry run downloads no wheel where fast-deps is on
 PYTHONS = ("3.11", "3.12", "3.13")
-EXTRAS = (".", ".[dev]")  # what make demo and make test install
+EXTRAS = (".", ".[dev]", ".[docs]")  # what make demo, make test and make docs install
 # A glibc of 2.28, as torch needs, takes wheels for every older one too, but pip wants each named.
 PLATFORMS = ["manylinux2014_x86_64", *(f"manylinux_2_{minor}_x86_64" for minor in range(5, 29))]
 REACHING = {"PIP_CERT", "PIP_CLIENT_CERT", "PIP_DEFAULT_TIMEOUT", "PIP_PROXY"}  # how an index is reached, not which
 PROBES = ((0, "--help"), (0, "measure", "--help"), (2, "measure"))  # exit code, arguments; older typers crash
 READERS = "tests/data/own"  # they use most of Pillow and pyarrow, which the demo does not
-SOURCE_SUFFIXES = {".c", ".py", ".md", ".toml", ".txt", ".html", ".typed", ""}
+SOURCE_SUFFIXES = {".c", ".py", ".md", ".toml", ".txt", ".html", ".png", ".typed", ".yml", ""}
 
 
 def run(*command: str | Path, cwd: Path = ROOT, environment: dict[str, str] | None = None, code: int = 0) -> str:

@@ -1,4 +1,4 @@
-"""Measure which classes a classifier under-serves, and mend it. The public names, nothing else."""
+"""Measure which classes a classifier under-serves, and fix it. The public names, nothing else."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -7,44 +7,47 @@ from class_uncertainty import limits  # noqa: F401  # isort: skip  # before NumP
 from class_uncertainty.data import Data, Dataset, duplicate, load, long_tail, mix_hardness, svci20, validation_split
 from class_uncertainty.errors import InputError, MachineFault, Unfinished
 from class_uncertainty.estimation import ESTIMATORS, Estimate, estimate
-from class_uncertainty.measures import (
-    MEASURES,
-    Stats,
-    aleatoric,
-    class_uncertainty,
-    epistemic,
-    kwon,
-    normalise,
-    predictive,
-)
+from class_uncertainty.measures import MEASURES, Stats, normalise
+from class_uncertainty.measures.scores import aleatoric, class_uncertainty, epistemic, kwon, predictive
 from class_uncertainty.methods import METHODS, Method, Plan, plan
-from class_uncertainty.remedies import REMEDIES, Adjustment, adjust, fit_adjustment
-from class_uncertainty.results import aso
+from class_uncertainty.posthoc import REMEDIES, Adjustment, adjust, fit_adjustment
+from class_uncertainty.runs import aso
 from class_uncertainty.training import Lane, Recipe, Result, Teaching
 
 if TYPE_CHECKING:
-    from class_uncertainty.results.fixing import Fix, fix
-    from class_uncertainty.training.fitted import Fit
-    from class_uncertainty.training.loop import fit
-    from class_uncertainty.training.predicting import Predicted, predict
-    from class_uncertainty.training.saving import restore
+    from class_uncertainty.training.fit import fit
+    from class_uncertainty.training.fit_result import Fit
+    from class_uncertainty.training.model_files import restore
+    from class_uncertainty.workflows.adjust_predictions import AdjustedPredictions, adjust_predictions
+    from class_uncertainty.workflows.choose import Choice
+    from class_uncertainty.workflows.compare import Comparison, compare
+    from class_uncertainty.workflows.compare_estimators import EstimatorComparison, compare_estimators
+    from class_uncertainty.workflows.fix import Fix, fix
+    from class_uncertainty.workflows.measure import Measured, measure
+    from class_uncertainty.workflows.predict import Predicted, predict
+    from class_uncertainty.workflows.train import Trained, train
 
 __version__ = "0.1.0"
 
-_LATE = {
-    "Fit": "training.fitted",
-    "Fix": "results.fixing",
-    "Predicted": "training.predicting",
-    "fit": "training.loop",
-    "fix": "results.fixing",
-    "predict": "training.predicting",
-    "restore": "training.saving",
-}  # these need torch
+_LATE = {  # these need torch
+    "training.fit": ("fit",),
+    "training.fit_result": ("Fit",),
+    "training.model_files": ("restore",),
+    "workflows.adjust_predictions": ("AdjustedPredictions", "adjust_predictions"),
+    "workflows.choose": ("Choice",),
+    "workflows.compare": ("Comparison", "compare"),
+    "workflows.compare_estimators": ("EstimatorComparison", "compare_estimators"),
+    "workflows.fix": ("Fix", "fix"),
+    "workflows.measure": ("Measured", "measure"),
+    "workflows.predict": ("Predicted", "predict"),
+    "workflows.train": ("Trained", "train"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATE:
-        return getattr(import_module(f"{__name__}.{_LATE[name]}"), name)
+    for module, names in _LATE.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -53,46 +56,10 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "ESTIMATORS",
-    "MEASURES",
-    "METHODS",
-    "REMEDIES",
-    "Adjustment",
-    "Data",
-    "Dataset",
-    "Estimate",
-    "Fit",
-    "Fix",
-    "InputError",
-    "Lane",
-    "MachineFault",
-    "Method",
-    "Plan",
-    "Predicted",
-    "Recipe",
-    "Result",
-    "Stats",
-    "Teaching",
-    "Unfinished",
-    "adjust",
-    "aleatoric",
-    "aso",
-    "class_uncertainty",
-    "duplicate",
-    "epistemic",
-    "estimate",
-    "fit",
-    "fit_adjustment",
-    "fix",
-    "kwon",
-    "load",
-    "long_tail",
-    "mix_hardness",
-    "normalise",
-    "plan",
-    "predict",
-    "predictive",
-    "restore",
-    "svci20",
-    "validation_split",
-]
+    "ESTIMATORS", "MEASURES", "METHODS", "REMEDIES", "AdjustedPredictions", "Adjustment", "Choice", "Comparison",
+    "Data", "Dataset", "Estimate", "EstimatorComparison", "Fit", "Fix", "InputError", "Lane", "MachineFault",
+    "Measured", "Method", "Plan", "Predicted", "Recipe", "Result", "Stats", "Teaching", "Trained", "Unfinished",
+    "adjust", "adjust_predictions", "aleatoric", "aso", "class_uncertainty", "compare", "compare_estimators",
+    "duplicate", "epistemic", "estimate", "fit", "fit_adjustment", "fix", "kwon", "load", "long_tail", "measure",
+    "mix_hardness", "normalise", "plan", "predict", "predictive", "restore", "svci20", "train", "validation_split",
+]  # fmt: skip

@@ -1,77 +1,118 @@
-"""The ways a call can end early for a reason its user should read: a wrong input, a fault of the machine, a budget that is spent."""
+"""The errors that a user should read: a wrong input, a failing machine, a spent budget."""
 
-import errno
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from errno import EISDIR, ENOENT, ENOMEM, ENOTDIR
 
-# what Python, the loader, torch, oneDNN and C++ say where memory or address space is short
-SHORT = re.compile(
-    "alloc|out of memory|insufficient memory|failed to map segment|could not create a (primitive|memory)|can't start new thread",
-    re.IGNORECASE,
-)
+# what Python, the loader, torch, oneDNN and C++ say when memory or address space runs short
+OUT_OF_MEMORY = re.compile("(?i)alloc|(out of|insufficient) memory|map segment|create a (primitive|memory)|new thread")
 
 
 def printable(name: object) -> str:
-    """Names come from folders and tables too: what would break a line, move a cursor or not encode is written as its escape."""
+    """Text on one line: characters that break a line, move the cursor or cannot be encoded become escapes."""
     text = str(name).encode("utf-8", "backslashreplace").decode()
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-class InputError(ValueError):
-    """What was given cannot be used; the message is one sentence that says what is allowed. Exit code 2."""
-
+class _OneLine(Exception):
     def __init__(self, sentence: str = "") -> None:
         super().__init__(printable(sentence))
 
 
-class MachineFault(RuntimeError):
-    """The machine failed us (a full disk, no permission); the message is one sentence. Exit code 1."""
+class InputError(_OneLine, ValueError):
+    """An input cannot be used. The exit code of `cu` is 2.
 
-    def __init__(self, sentence: str = "") -> None:
-        super().__init__(printable(sentence))
+    Parameters
+    ----------
+    sentence : str
+        What was given, what is allowed, and the nearest match, in one sentence.
+
+    Examples
+    --------
+    >>> try:
+    ...     cu.Data([[1.0], [2.0]], labels=[0])
+    ... except cu.InputError as error:
+    ...     print(error)
+    there are 2 inputs and 1 labels: give as many, and at least one.
+    """
+
+
+class MachineFault(_OneLine, RuntimeError):
+    """The machine failed: a full disk, a missing permission, too little memory. The exit code of `cu` is 1.
+
+    Parameters
+    ----------
+    sentence : str
+        What failed and why, in one sentence.
+
+    Examples
+    --------
+    >>> raise cu.MachineFault("results.sqlite could not be written: No space left on device.")
+    Traceback (most recent call last):
+    class_uncertainty.errors.MachineFault: results.sqlite could not be written: No space left on device.
+    """
 
 
 class Unfinished(Exception):
-    """The budget is spent and what runs is kept: the same call goes on from there. Exit code 3."""
+    """The time budget ran out; the work so far is stored, and the same call resumes it. The exit code of `cu` is 3.
+
+    Parameters
+    ----------
+    *args
+        What is stored and how to resume it.
+
+    Examples
+    --------
+    >>> raise cu.Unfinished("40 of 60 epochs are stored: the same call resumes them.")
+    Traceback (most recent call last):
+    class_uncertainty.errors.Unfinished: 40 of 60 epochs are stored: the same call resumes them.
+    """
+
+
+def nearest(given: str, names: Iterable[str], cutoff: float = 0.5) -> str | None:
+    """The closest name, whatever its case; of several, one with the same letters wins (for 'ubsr' it is 'ubrs')."""
+    by_lower_case = {name.lower(): name for name in names}
+    close = get_close_matches(given.lower(), by_lower_case, n=5, cutoff=cutoff)
+    return by_lower_case.get(max(close, key=lambda name: sorted(name) == sorted(given.lower()), default=""))
 
 
 def unknown(kind: str, given: str, allowed: Iterable[str]) -> InputError:
     """'unknown method 'ubrz': did you mean 'ubrs'? There are naive, cb-rs, ...'"""
     names = list(allowed)
-    near = get_close_matches(given.lower(), names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return InputError(f"unknown {kind} {given!r}: {hint}There are {', '.join(names)}.")
+    hint = f"did you mean {near!r}? There" if (near := nearest(given, names)) else "there"
+    return InputError(f"unknown {kind} {given!r}: {hint} are {', '.join(names)}.")
 
 
-def notice(sentence: str) -> None:
-    """Tell whoever watches that something was done again or left out, and go on: `cu` prints it, Python's logging handles it elsewhere."""
-    logging.getLogger("class_uncertainty").warning(sentence)
+# log that something was redone or left out, and go on: `cu` prints it, elsewhere Python's logging handles it
+notice = logging.getLogger("class_uncertainty").warning
 
 
 def means_too_little_memory(error: BaseException) -> bool:
-    """Whether memory ran short. torch.OutOfMemoryError is a RuntimeError; a library that does not fit is an ImportError or an OSError."""
-    if isinstance(error, OSError) and error.errno is not None:  # what it says may be a file's name
-        return error.errno == errno.ENOMEM
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError | ImportError | OSError) and bool(SHORT.search(str(error))))
+    """Whether memory ran short: torch raises a RuntimeError, a library that does not fit an ImportError or OSError."""
+    if isinstance(error, OSError) and error.errno is not None:  # its message may hold any file name
+        return error.errno == ENOMEM
+    by_message = isinstance(error, RuntimeError | ImportError | OSError) and OUT_OF_MEMORY.search(str(error))
+    return isinstance(error, MemoryError) or bool(by_message)
 
 
 def blame_machine(path: object, error: BaseException) -> None:
-    """Raise what is not the fault of a file's content: too little memory, or a disk that cannot be read."""
+    """Raise an error that a file's content did not cause: too little memory, or a disk that cannot be read."""
     if means_too_little_memory(error):
         raise error
-    if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
+    # a path that is not there or not a file is the user's mistake, not a failing disk
+    if isinstance(error, OSError) and error.errno not in (None, EISDIR, ENOENT, ENOTDIR):
         raise MachineFault(f"{path} could not be read: {error.strerror}.") from error
 
 
 @contextmanager
-def memory_faults(kept: Callable[[], str] = str) -> Iterator[None]:
-    """An error that means too little memory becomes a MachineFault that ends in what is kept; every other goes on as it is."""
+def memory_faults(stored: Callable[[], str] = str) -> Iterator[None]:
+    """Turn an error that means too little memory into a MachineFault, which ends in what `stored` says."""
     try:
         yield
     except (MemoryError, OSError, RuntimeError, ImportError) as error:
         if isinstance(error, MachineFault) or not means_too_little_memory(error):
             raise
-        raise MachineFault(f"the machine has too little memory for this, or a limit is set (ulimit -v){kept()}.") from error
+        raise MachineFault(f"there is too little memory for this, or a limit is set (ulimit -v){stored()}.") from error

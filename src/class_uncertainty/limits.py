@@ -1,7 +1,7 @@
-"""A limit of address space (`ulimit -v`): where it is tight, NumPy's and torch's threads end the process without a sentence of ours.
+"""Limits of address space (`ulimit -v`): under a tight one, threads of NumPy and torch kill the process silently.
 
-Importing this module, which must come before NumPy's import, leaves them as many threads as a limit has room for, and ends the process
-with a sentence where NumPy's import would end it without one.
+Import this module before NumPy. It gives NumPy and torch as many threads as a limit has room for, and exits with one
+sentence where importing NumPy would crash.
 """
 
 import os
@@ -9,13 +9,13 @@ import sys
 
 from class_uncertainty.errors import MachineFault
 
-LEAST = 150  # MB in which NumPy can be imported
-FLOOR = 1500  # MB for torch and a small network; at 1,050 its import aborts: `python benchmarks/limits.py`
-THREAD = 200  # MB that each thread of OpenBLAS and OpenMP takes besides: its stack, its arena, its buffers
+LEAST = 150  # MB that importing NumPy takes
+FLOOR = 1500  # MB for torch and a small network; at 1,050 importing torch aborts: `python benchmarks/limits.py`
+THREAD = 200  # MB more for each thread of OpenBLAS and OpenMP: its stack, arena and buffers
 
 
 def address_space() -> int | None:
-    """MB that this process may have; None where there is no limit, or no such thing, as on Windows."""
+    """MB that this process may take; None without a limit, and on Windows, which has none."""
     try:
         import resource
     except ModuleNotFoundError:
@@ -25,18 +25,18 @@ def address_space() -> int | None:
 
 
 def check_address_space() -> None:
-    """Say at once that there is too little for torch, which may crash half way through its import."""
+    """Refuse a limit that is too low for torch, whose import may crash half-way."""
     limit = address_space()
     if limit is not None and limit < FLOOR:
         raise MachineFault(_sentence(limit))
 
 
 def _sentence(limit: int) -> str:
-    return f"the address space is limited to {limit} MB (ulimit -v), and torch needs {FLOOR} MB at least."
+    return f"the address space is limited to {limit} MB (ulimit -v), and torch needs at least {FLOOR} MB."
 
 
 def _prepare() -> None:
-    """Numbers of threads that are set in the environment stay."""
+    """Limit the threads, unless the environment sets their number."""
     limit = address_space()
     if limit is not None and limit < LEAST:
         sys.exit(f"cu: {_sentence(limit)}")

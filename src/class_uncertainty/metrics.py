@@ -6,29 +6,33 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-MANY, FEW = 100, 20  # training examples: many-shot is over MANY, few-shot under FEW, medium what lies between
+from class_uncertainty.errors import InputError
+
+MANY, FEW = 100, 20  # training examples: many-shot is over MANY, few-shot under FEW, medium-shot between them
 BINS = 15  # of the expected calibration error
+TINY = 1e-30  # the floor of a probability: 0 has no logarithm
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """How well one network does. The groups that no class falls into are None."""
+    """How well one network does: errors and ECE in percent, NLL in nats. A group without classes is None."""
 
-    error: float  # top-1
-    class_mean_error: float
-    class_errors: tuple[float, ...]
+    error: float  # mean of the class errors
+    top1_error: float  # over all examples
+    class_errors: tuple[float, ...]  # NaN for a class without examples
     many: float | None
     medium: float | None
     few: float | None
     worst: float  # mean error of the worst tenth of the classes
     spread: float  # standard deviation of the class errors
-    nll: float  # nats
-    ece: float  # percent
+    nll: float
+    ece: float
+    prior_error: float | None = None  # where classes are as frequent as a given prior says
 
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """All that scores look at, of each example: (N,) its label, the first guess, and the probabilities of both."""
+    """All that scores depend on: for each example (N,) its label, the prediction, and the probabilities of both."""
 
     labels: NDArray[np.int64]
     guesses: NDArray[np.int64]
@@ -51,43 +55,77 @@ class Outcomes:
         return Outcomes(*(getattr(self, field.name)[order] for field in fields(self)))
 
 
-def evaluate(probabilities: NDArray, labels: NDArray[np.int64], counts: ArrayLike) -> Scores:
-    """Probabilities (N, C), labels (N,) with every class in them, training counts (C,) -> Scores."""
-    return score(Outcomes.of(probabilities, labels), counts)
+def evaluate(
+    probabilities: NDArray, labels: NDArray[np.int64], counts: ArrayLike, prior: ArrayLike | None = None
+) -> Scores:
+    """Scores of probabilities (N, C) against labels (N,), given training counts (C,).
+
+    With a `prior` (C,), calibration and `prior_error` are for classes that are as frequent as it says.
+    """
+    return score(Outcomes.of(probabilities, labels), counts, prior)
 
 
-def score(outcomes: Outcomes, counts: ArrayLike) -> Scores:
-    """Outcomes (N,) with every class among the labels, training counts (C,) -> Scores."""
-    counts, labels = np.asarray(counts), outcomes.labels
-    classes, wrong = len(counts), outcomes.guesses != labels
-    errors = 100 * np.bincount(labels, weights=wrong, minlength=classes) / np.bincount(labels, minlength=classes)
+def score(outcomes: Outcomes, counts: ArrayLike, prior: ArrayLike | None = None) -> Scores:
+    """The same from outcomes (N,). Classes without examples are left out of every mean."""
+    counts, labels, wrong = np.asarray(counts), outcomes.labels, outcomes.guesses != outcomes.labels
+    examples = np.bincount(labels, minlength=len(counts))
+    present = examples > 0
+    errors = np.full(len(counts), np.nan)
+    errors[present] = (100 * np.bincount(labels, weights=wrong, minlength=len(counts)))[present] / examples[present]
+    weights = None if prior is None else prior_weights(labels, check_prior(prior, len(counts)))
+    surprises = surprise(outcomes.p_label)
     return Scores(
-        error=100 * float(wrong.mean()),
-        class_mean_error=float(errors.mean()),
+        error=float(errors[present].mean()),
+        top1_error=100 * float(wrong.mean()),
         class_errors=tuple(map(float, errors)),
-        many=_group(errors[counts > MANY]),
-        medium=_group(errors[(counts <= MANY) & (counts >= FEW)]),
-        few=_group(errors[counts < FEW]),
-        worst=worst_tenth(errors),
-        spread=float(errors.std()),
-        nll=float(surprise(outcomes.p_label).mean()),
-        ece=calibration_error(outcomes.p_guess, ~wrong),
+        many=_group(errors[present & (counts > MANY)]),
+        medium=_group(errors[present & (counts <= MANY) & (counts >= FEW)]),
+        few=_group(errors[present & (counts < FEW)]),
+        worst=worst_tenth(errors[present]),
+        spread=float(errors[present].std()),
+        nll=float(surprises.mean() if weights is None else weights @ surprises),
+        ece=calibration_error(outcomes.p_guess, ~wrong, weights=weights),
+        prior_error=None if weights is None else 100 * float(weights @ wrong),
     )
 
 
 def worst_tenth(errors: NDArray) -> float:
-    """The mean of the worst tenth of the classes, of one at least."""
+    """The mean error of the worst tenth of the classes, at least of one class."""
     tenth = -(-len(errors) // 10)
     return float(np.sort(errors)[-tenth:].mean())
 
 
+def log_probabilities(p: NDArray) -> NDArray:
+    """log p, finite: probabilities are at least TINY."""
+    return np.log(np.maximum(p, TINY))
+
+
 def surprise(p: NDArray) -> NDArray:
-    """-log p in nats; of 0, as large as float32 has it."""
-    return -np.log(np.maximum(p, np.finfo(np.float32).tiny))
+    """-log p in nats."""
+    return -log_probabilities(p)
+
+
+def check_prior(prior: ArrayLike | None, classes: int) -> NDArray[np.float64]:
+    """(C,) of sum 1; without a prior every class is equally frequent."""
+    try:
+        p = np.full(classes, 1 / classes) if prior is None else np.asarray(prior, dtype=np.float64)
+    except (TypeError, ValueError):
+        p = np.empty(0)
+    if p.shape != (classes,) or not np.isfinite(p).all() or (p < 0).any() or abs(p.sum() - 1) > 1e-3:
+        raise InputError(f"prior must be {classes} probabilities that sum to 1, one a class.")
+    return p / p.sum()
+
+
+def prior_weights(labels: NDArray[np.int64], prior: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(N,) prior_y / n_y, of sum 1: a mean with these weights is the mean under that prior, absent classes left out."""
+    weights = prior[labels] / np.bincount(labels)[labels]
+    if not weights.sum():
+        raise InputError("the prior is 0 for every class that these examples have: give one that allows some of them.")
+    return weights / weights.sum()
 
 
 def rank_correlation(a: ArrayLike, b: ArrayLike, given: ArrayLike | None = None) -> float | None:
-    """Spearman's rho of a and b; with `given`, of what is left of their ranks once `given`'s are taken out by least squares.
+    """Spearman's rho of a and b; with `given`, of their ranks' residuals after regression on the ranks of `given`.
 
     None where nothing is left to correlate: a side is constant, or is ranked as `given` is.
     """
@@ -96,14 +134,14 @@ def rank_correlation(a: ArrayLike, b: ArrayLike, given: ArrayLike | None = None)
     ranks = [rankdata(values) for values in (a, b)]
     ranks = [rank - rank.mean() for rank in ranks]
     if given is not None:
-        known = rankdata(given)
-        known = known - known.mean()
-        if known.any():
-            ranks = [rank - known * (rank @ known) / (known @ known) for rank in ranks]
-    sizes = [np.sqrt(rank @ rank) for rank in ranks]
-    if min(sizes) < 1e-9 * len(ranks[0]):
+        control = rankdata(given)
+        control = control - control.mean()
+        if control.any():
+            ranks = [rank - control * (rank @ control) / (control @ control) for rank in ranks]
+    norms = [np.sqrt(rank @ rank) for rank in ranks]
+    if min(norms) < 1e-9 * len(ranks[0]):
         return None
-    return float(np.clip(ranks[0] @ ranks[1] / (sizes[0] * sizes[1]), -1, 1))
+    return float(np.clip(ranks[0] @ ranks[1] / (norms[0] * norms[1]), -1, 1))
 
 
 def _group(errors: NDArray) -> float | None:
@@ -111,21 +149,26 @@ def _group(errors: NDArray) -> float | None:
 
 
 def calibration_error(confidence: NDArray, correct: NDArray, bins: int = BINS, weights: NDArray | None = None) -> float:
-    """sum_b (n_b / n) |accuracy_b - confidence_b| over equal bins of (0, 1], in percent; n counts examples, or adds up their weights."""
+    """sum_b (n_b / n) |accuracy_b - confidence_b| over equal bins of (0, 1], in percent.
+
+    n counts examples, or adds up their weights.
+    """
     weights = np.ones(len(confidence)) if weights is None else weights
     gaps = np.bincount(_bin(confidence, bins), weights=weights * (correct - confidence), minlength=bins)
     return 100 * float(np.abs(gaps).sum() / weights.sum())
 
 
-def reliability(confidence: NDArray, correct: NDArray, weights: NDArray | None = None, bins: int = BINS) -> NDArray[np.float64]:
-    """(share, mean confidence, accuracy) of each bin of the calibration error that holds anything, from low to high: (at most bins, 3)."""
+def reliability(
+    confidence: NDArray, correct: NDArray, weights: NDArray | None = None, bins: int = BINS
+) -> NDArray[np.float64]:
+    """(share, mean confidence, accuracy) of each bin that holds examples, from low to high: (at most bins, 3)."""
     weights = np.ones(len(confidence)) if weights is None else weights
-    which = _bin(confidence, bins)
-    size, sure, right = (np.bincount(which, weights=weights * part, minlength=bins) for part in (1, confidence, correct))
-    held = size > 0
-    return np.stack([size[held] / weights.sum(), sure[held] / size[held], right[held] / size[held]], axis=1)
+    index, columns = _bin(confidence, bins), (1, confidence, correct)
+    size, sure, right = (np.bincount(index, weights=weights * column, minlength=bins) for column in columns)
+    used = size > 0
+    return np.stack([size[used] / weights.sum(), sure[used] / size[used], right[used] / size[used]], axis=1)
 
 
 def _bin(confidence: NDArray, bins: int) -> NDArray[np.int64]:
-    """The equal bin of (0, 1] that each falls into; 0 falls into the first."""
+    """The equal bin of (0, 1] that each confidence falls into; 0 falls into the first."""
     return np.clip(np.ceil(confidence * bins).astype(int) - 1, 0, bins - 1)

@@ -1,70 +1,75 @@
-"""Text that any terminal can show on one line."""
+"""Sentences for the user: on one line, on any terminal, about files that cannot be read."""
 
 import codecs
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from class_uncertainty.errors import InputError
-from class_uncertainty.errors import printable as printable  # what is said here is text too
+from class_uncertainty.errors import InputError, MachineFault, blame_machine
+from class_uncertainty.errors import printable as printable  # offered here too
 
-PLAIN = {
-    "μ": "mu",
-    "±": "+-",
-    "ρ": "rho",
-    "ε": "eps",
-    "–": "-",
-    "−": "-",
-    "α": "alpha",
-    "β": "beta",
-    "γ": "gamma",
-    "τ": "tau",
-    "κ": "kappa",
-    "─": "-",
-    "…": "...",
-}
+GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "ε": "eps", "κ": "kappa", "μ": "mu", "ρ": "rho", "τ": "tau"}
+ASCII = GREEK | {"±": "+-", "×": "x", "–": "-", "−": "-", "─": "-", "…": "..."}
 
 
 def tell(sentence: object, start: str = "") -> None:
-    """One line to whoever typed the command, on stderr."""
+    """Print one line on stderr."""
     print(f"{start}cu: {printable(sentence)}", file=sys.stderr)
 
 
 def reason(error: BaseException) -> str:
-    """The first line of what an error says, to stand inside a sentence; its kind where it says nothing."""
+    """The first line of an error's message, to stand inside a sentence; its type where the message is empty."""
     lines = str(error).strip().splitlines()
     return printable(lines[0] if lines else type(error).__name__).rstrip(".: ")
 
 
+@contextmanager
+def read_faults(path: object, failure: str, kinds: tuple[type[Exception], ...] = (Exception,)) -> Iterator[None]:
+    """Turn an error of those kinds into an InputError, 'PATH FAILURE: reason.', unless the machine is at fault.
+
+    A damaged file raises nearly anything, so every error counts unless some kinds are named.
+    """
+    try:
+        yield
+    except (InputError, MachineFault):
+        raise
+    except kinds as error:
+        blame_machine(path, error)
+        raise InputError(f"{path} {failure}: {reason(error)}.") from error
+
+
 def seconds(duration: str | None) -> float | None:
-    """Of '1h30m', '25m', '90s' or '90'."""
+    """Seconds of a budget written as '1h30m', '25m', '90s' or '90'."""
     if duration is None:
         return None
-    found = re.fullmatch(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", duration.strip(), re.ASCII)
-    whole = sum(int(part or 0) * unit for part, unit in zip(found.groups(), (3600, 60, 1), strict=True)) if found else 0
-    if not 0 < whole < 10**9:
-        raise InputError(f"budget is {duration!r}: it must be more than 0, in hours, minutes or seconds, as in 1h30m, 25m or 90s.")
-    return whole
+    fields = re.fullmatch(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s?)?", duration.strip(), re.ASCII)
+    hours, minutes, rest = (int(digits or 0) for digits in fields.groups()) if fields else (0, 0, 0)
+    total = 3600 * hours + 60 * minutes + rest
+    if not 0 < total < 10**9:
+        raise InputError(f"budget is {duration!r}: write hours, minutes or seconds above 0, as in 1h30m, 25m or 90s.")
+    return total
 
 
 def shown(text: str) -> str:
-    """As standard output can show it: in a table the names of Greek letters must have been written before columns are measured."""
+    """Text as standard output can show it, so that columns of a table are measured as they will be printed."""
     encoding = sys.stdout.encoding or "utf-8"
     return text.encode(encoding, "plain").decode(encoding)
 
 
 def encode_plainly() -> None:
-    """A terminal without Greek letters is shown their names, not a traceback."""
+    """Print names of Greek letters on a terminal that cannot show them, instead of a traceback."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started us
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # as long as the process
+        if getattr(sys, name) is None:  # closed by the parent process
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # stays open as long as the process
         getattr(sys, name).reconfigure(errors="plain")
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    return "".join(PLAIN.get(c, "?") for c in error.object[error.start : error.end]), error.end
+    return "".join(ASCII.get(c, "?") for c in error.object[error.start : error.end]), error.end
 
 
 codecs.register_error("plain", _plain)

@@ -1,6 +1,5 @@
-"""Pictures: the pixels are those that Pillow reads, whatever the format, and what cannot be read is refused by its name."""
+"""Images: the pixels are those that Pillow reads, in any format; an unreadable image is refused by name."""
 
-import importlib
 import io
 import os
 import struct
@@ -16,11 +15,9 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 from refusals import refused
 
+from class_uncertainty.data import images as module
+from class_uncertainty.data.images import BATCH, SIDE, decode, default_size, jpeg
 from class_uncertainty.errors import InputError, MachineFault
-
-module = importlib.import_module("class_uncertainty.data.images")  # by this way always the module, whatever the package calls so
-decode, own_size, jpeg = module.decode, module.own_size, module.jpeg
-BATCH, SIDE = module.BATCH, module.SIDE
 
 NAME = "holiday/1.png"
 H, W = 6, 9
@@ -136,7 +133,10 @@ def test_a_phones_jpeg_with_a_second_picture_in_it_and_those_after_it():
 @pytest.mark.parametrize("first", [*LOSSLESS, *CONVERTED])
 def test_the_format_of_one_picture_says_nothing_of_the_next(first):
     kinds = LOSSLESS | CONVERTED
-    alone = {kind: np.asarray(Image.open(io.BytesIO(content)).convert("RGB")).transpose(2, 0, 1) for kind, content in kinds.items()}
+    alone = {
+        kind: np.asarray(Image.open(io.BytesIO(content)).convert("RGB")).transpose(2, 0, 1)
+        for kind, content in kinds.items()
+    }
     order = [kind for second in kinds for kind in (first, second)]
     (batch,) = decode([(lambda content=kinds[kind]: content, kind) for kind in order], (H, W), 3)
     assert [kind for kind, pixels in zip(order, batch, strict=True) if not np.array_equal(pixels, alone[kind])] == []
@@ -260,9 +260,9 @@ def test_an_orientation_that_does_not_exist_is_none(orientation):
 
 
 @pytest.mark.parametrize("orientation", UPRIGHT)
-def test_own_size_is_of_the_picture_as_it_is_seen(orientation):
+def test_default_size_is_of_the_picture_as_it_is_seen(orientation):
     content = encoded(COLOUR, "PNG", exif=held(orientation))
-    assert own_size((lambda: content, NAME)) == UPRIGHT[orientation](COLOUR).shape[:2]
+    assert default_size((lambda: content, NAME)) == UPRIGHT[orientation](COLOUR).shape[:2]
 
 
 # Sizes.
@@ -271,18 +271,24 @@ def test_own_size_is_of_the_picture_as_it_is_seen(orientation):
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("size", [(4, 4), (6, 8), (3, 17), (40, 40), (7, 2), (1, 1)])
 def test_another_size_is_pillows_own_fit(size, channels):
-    expected = ImageOps.fit(Image.fromarray(COLOUR).convert("RGB" if channels == 3 else "L"), size[::-1], Image.Resampling.BICUBIC)
+    expected = ImageOps.fit(
+        Image.fromarray(COLOUR).convert("RGB" if channels == 3 else "L"), size[::-1], Image.Resampling.BICUBIC
+    )
     assert np.array_equal(one(LOSSLESS["PNG"], size, channels), np.asarray(expected).reshape(*size, channels))
 
 
 @pytest.mark.parametrize("tall", [False, True])
 def test_the_middle_is_kept_and_nothing_is_stretched(tall):
-    thirds = np.repeat(np.array([[[255, 0, 0], [0, 255, 0], [0, 0, 255]]], dtype=np.uint8), 40, axis=1).repeat(40, axis=0)
+    thirds = np.repeat(np.array([[[255, 0, 0], [0, 255, 0], [0, 0, 255]]], dtype=np.uint8), 40, axis=1).repeat(
+        40, axis=0
+    )
     pixels = one(encoded(thirds.transpose(1, 0, 2) if tall else thirds, "PNG"), (10, 10))
     assert (pixels.argmax(axis=2) == 1).all()
 
 
-@pytest.mark.parametrize(("height", "width", "size"), [(900, 1200, (32, 32)), (1200, 900, (24, 48)), (700, 650, (64, 64))])
+@pytest.mark.parametrize(
+    ("height", "width", "size"), [(900, 1200, (32, 32)), (1200, 900, (24, 48)), (700, 650, (64, 64))]
+)
 def test_a_large_jpeg_is_decoded_small(height, width, size):
     """And is nearly what it would be if it were decoded whole; not quite, or it was."""
     content = encoded(smooth(height, width), "JPEG", quality=95)
@@ -294,7 +300,9 @@ def test_a_large_jpeg_is_decoded_small(height, width, size):
 
 
 def test_a_tall_jpeg_keeps_its_detail_across():
-    stripes = np.where(np.arange(128) % 8 < 4, 50, 200).astype(np.uint8)[None, :, None].repeat(1024, axis=0).repeat(3, axis=2)
+    stripes = (
+        np.where(np.arange(128) % 8 < 4, 50, 200).astype(np.uint8)[None, :, None].repeat(1024, axis=0).repeat(3, axis=2)
+    )
     pixels = one(encoded(stripes, "JPEG", quality=95), (8, 64))
     assert np.ptp(pixels[4, 8:-8].astype(int), axis=0).min() > 120
 
@@ -310,10 +318,16 @@ def test_a_large_jpeg_that_is_turned(orientation):
 
 @pytest.mark.parametrize(
     ("size", "own"),
-    [((5, 9), (5, 9)), ((SIDE, SIDE), (SIDE, SIDE)), ((SIDE, 1), (SIDE, 1)), ((SIDE + 1, 3), (64, 64)), ((3, SIDE + 1), (64, 64))],
+    [
+        ((5, 9), (5, 9)),
+        ((SIDE, SIDE), (SIDE, SIDE)),
+        ((SIDE, 1), (SIDE, 1)),
+        ((SIDE + 1, 3), (64, 64)),
+        ((3, SIDE + 1), (64, 64)),
+    ],
 )
-def test_own_size_is_the_first_pictures_up_to_64(size, own):
-    assert own_size((lambda: encoded(np.zeros((*size, 3), dtype=np.uint8), "PNG"), NAME)) == own
+def test_default_size_is_the_first_pictures_up_to_64(size, own):
+    assert default_size((lambda: encoded(np.zeros((*size, 3), dtype=np.uint8), "PNG"), NAME)) == own
 
 
 # What cannot be read.
@@ -326,10 +340,16 @@ def claims(width, height):
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
+    )
 
 
-@pytest.mark.parametrize("ask", [one, lambda content: own_size((lambda: content, NAME)) and one(content)], ids=["decode", "own size first"])
+@pytest.mark.parametrize(
+    "ask",
+    [one, lambda content: default_size((lambda: content, NAME)) and one(content)],
+    ids=["decode", "own size first"],
+)
 @pytest.mark.parametrize("size", [(60_000, 60_000), (12_000, 12_000), (9000, 9000), (8193, 8192), (2**26 + 1, 1)])
 def test_a_small_file_that_claims_to_be_huge(size, ask):
     """Refused before memory is taken, without a word from Pillow."""
@@ -376,10 +396,10 @@ NOTHING = {
 
 @pytest.mark.parametrize("kind", NOTHING)
 def test_what_is_no_picture_is_refused_by_name(kind):
-    with refused(f"{NAME} cannot be read as an image: no picture that is read here (BMP, GIF, JPEG,"):
+    with refused(f"{NAME} cannot be read as an image: its format is none of BMP, GIF, JPEG,"):
         one(NOTHING[kind])
-    with refused(f"{NAME} cannot be read as an image: no picture that is read here (BMP, GIF, JPEG,"):
-        own_size((lambda: NOTHING[kind], NAME))
+    with refused(f"{NAME} cannot be read as an image: its format is none of BMP, GIF, JPEG,"):
+        default_size((lambda: NOTHING[kind], NAME))
 
 
 READ = f"{NAME} cannot be read as an image: "
@@ -441,14 +461,14 @@ def test_a_disk_that_fails_is_no_fault_of_the_picture():
     def failing():
         raise OSError(5, "Input/output error")
 
-    for read in (lambda: own_size((failing, NAME)), lambda: list(decode([(failing, NAME)], (2, 2), 3))):
+    for read in (lambda: default_size((failing, NAME)), lambda: list(decode([(failing, NAME)], (2, 2), 3))):
         with pytest.raises(MachineFault, match=f"{NAME} could not be read: Input/output error"):
             read()
 
 
-def test_the_reading_of_own_size_is_refused_by_name():
+def test_the_reading_of_default_size_is_refused_by_name():
     with refused(f"{NAME} cannot be read as an image: ", "No such file or directory"):
-        own_size((gone, NAME))
+        default_size((gone, NAME))
 
 
 def test_a_lack_of_memory_is_no_fault_of_the_picture():
@@ -561,7 +581,9 @@ def test_jpeg_halves_the_resolution_of_colours():
     stripes = np.where((np.arange(16) % 2)[:, None], [200, 0, 0], [0, 0, 200]).astype(np.uint8)[None].repeat(16, axis=0)
     with Image.open(io.BytesIO(encoded(stripes, "JPEG", quality=95, subsampling="4:4:4"))) as image:
         whole = np.abs(np.asarray(image).astype(int) - stripes).mean()
-    halved = np.abs(next(jpeg([stripes.transpose(2, 0, 1)[None]], 95))[0].transpose(1, 2, 0).astype(int) - stripes).mean()
+    halved = np.abs(
+        next(jpeg([stripes.transpose(2, 0, 1)[None]], 95))[0].transpose(1, 2, 0).astype(int) - stripes
+    ).mean()
     assert halved > 10 * whole
 
 
@@ -572,8 +594,8 @@ def test_no_other_program_is_started(tmp_path, monkeypatch):
     ghostscript.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     drawing = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n"
-    with refused("drawing cannot be read as an image: no picture that is read here"):
+    with refused("drawing cannot be read as an image: its format is none of"):
         list(decode([(lambda: drawing, "drawing")], (8, 8), 3))
-    with refused("drawing cannot be read as an image: no picture that is read here"):
-        own_size((lambda: drawing, "drawing"))
+    with refused("drawing cannot be read as an image: its format is none of"):
+        default_size((lambda: drawing, "drawing"))
     assert not (tmp_path / "started").exists()

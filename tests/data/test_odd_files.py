@@ -17,16 +17,18 @@ from PIL import Image
 from refusals import refused
 
 import class_uncertainty as cu
-from class_uncertainty.data import cifar
-from class_uncertainty.data.unlabelled import unlabelled
-from class_uncertainty.estimation import saved
-from class_uncertainty.remedies.predictions import read_numbers, read_predictions
+from class_uncertainty.data.readers import cifar
+from class_uncertainty.data.readers.unlabelled import read_unlabelled
+from class_uncertainty.estimation import from_file
+from class_uncertainty.posthoc.prediction_files import read_numbers, read_predictions
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    for name, content in (model(checksum=True) | {"good.csv": TABLE, "good.parquet": parquet_of(x=X[:, 0], label=Y)}).items():
+    for name, content in (
+        model(checksum=True) | {"good.csv": TABLE, "good.parquet": parquet_of(x=X[:, 0], label=Y)}
+    ).items():
         Path(name).write_bytes(content)
     for i, folder in enumerate("abab"):
         picture(Path("photos") / folder / f"{i}.png", i)
@@ -54,10 +56,10 @@ READERS: dict[str, tuple[str, Callable[[str], object]]] = {  # what the odd thin
     "places-lt": ("Places_LT_train.txt", load("places-lt")),
     "weights": ("n.safetensors", lambda _: (os.link("m.json", "n.json"), cu.restore("n"))),
     "a description": ("n.json", lambda _: (os.link("m.safetensors", "n.safetensors"), cu.restore("n"))),
-    "unlabelled, a picture": ("p.png", lambda odd: unlabelled(Path(odd), (3, 4, 4), None)),
-    "unlabelled, rows": ("p.csv", lambda odd: unlabelled(Path(odd), (3,), COLUMNS)),
-    "unlabelled, arrays": ("p.npy", lambda odd: unlabelled(Path(odd), (3,), None)),
-    "saved probabilities": ("p.npy", lambda odd: saved.read(odd, cu.Data(X, Y))),
+    "unlabelled, a picture": ("p.png", lambda odd: read_unlabelled(Path(odd), (3, 4, 4), None)),
+    "unlabelled, rows": ("p.csv", lambda odd: read_unlabelled(Path(odd), (3,), COLUMNS)),
+    "unlabelled, arrays": ("p.npy", lambda odd: read_unlabelled(Path(odd), (3,), None)),
+    "saved probabilities": ("p.npy", lambda odd: from_file.read(odd, cu.Data(X, Y))),
     "predictions": ("p.npz", lambda odd: read_predictions(Path(odd))),
     "counts": ("counts.txt", lambda odd: read_numbers(odd, "--counts")),
 }
@@ -94,9 +96,9 @@ def test_an_array_claims_more_than_there_is(shape: tuple[int, ...]) -> None:
     with refused("x.npz"):
         cu.load("npz:x.npz")
     with refused("x.npy"):
-        unlabelled(Path("x.npy"), (3,), None)
+        read_unlabelled(Path("x.npy"), (3,), None)
     with refused("x.npy"):
-        saved.read("x.npy", cu.Data(X, Y))
+        from_file.read("x.npy", cu.Data(X, Y))
     with refused("x.npz"):
         read_predictions(Path("x.npz"))
 

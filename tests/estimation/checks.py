@@ -1,4 +1,5 @@
-"""The contracts of an estimator as checks. A check takes its name, trains it on long-tailed digits and raises where a promise is broken.
+"""The contracts of an estimator as checks. A check takes its name, trains it on long-tailed digits and raises where a
+promise is broken.
 
 For a row of your own:
 
@@ -6,7 +7,8 @@ For a row of your own:
     for check in estimator_checks("mine"):
         check("mine")
 
-Where a row of the package breaks a check for a good reason, the reason stands in EXCEPTIONS; `verify` then demands that it does break it.
+Where a row of the package breaks a check for a good reason, the reason stands in EXCEPTIONS; `verify` then demands that
+it does break it.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,8 +21,8 @@ import pytest
 from refusals import refused
 
 import class_uncertainty as cu
-from class_uncertainty.estimation import Asked
-from class_uncertainty.estimation.table import MOST
+from class_uncertainty.estimation import EstimateRequest
+from class_uncertainty.estimation.estimators import MAX_MEMBERS
 from class_uncertainty.measures import SCORES
 
 Check = Callable[[str], None]
@@ -30,7 +32,7 @@ RECIPE = cu.Recipe("small-conv", epochs=EPOCHS, batch=32)
 ENTROPIES = ("predictive", "aleatoric", "epistemic")  # in nats; all other scores are at most 1
 
 EXCEPTIONS: dict[tuple[str, str], str] = {
-    ("online", "check_identical_members_agree"): "its members are the epochs, of which it keeps the mean alone",
+    ("online", "check_identical_members_agree"): "its members are the epochs, of which it keeps the mean alone"
 }
 
 
@@ -55,7 +57,7 @@ def estimator_checks(name: str) -> Iterator[Check]:
     yield check_cost_counts_the_trainings
     yield check_members_are_refused_by_name
     yield check_scores_are_refused_by_name
-    if Asked(name).lanes:
+    if EstimateRequest(name).lanes:
         yield check_another_seed_differs
         yield check_every_lane_has_a_result
         yield check_learning_rate_reaches_every_lane
@@ -88,11 +90,12 @@ def check_probabilities_are_distributions(name: str) -> None:
 
 
 def check_scores_are_bounded(name: str) -> None:
-    """0 <= u <= log C in nats, <= 1 otherwise; the scores of its own are those that its row names, or stand for one of SCORES."""
+    """0 <= u <= log C in nats, <= 1 otherwise; the scores of its own are those that its row names, or stand for one of
+    SCORES."""
     here = found(name)
-    assert set(here.own) <= {*SCORES, *Asked(name).row.scores}
-    assert set(Asked(name).row.scores) <= set(here.own)
-    for score in {**SCORES, **here.own}:
+    assert set(here.extra_scores) <= {*SCORES, *EstimateRequest(name).row.scores}
+    assert set(EstimateRequest(name).row.scores) <= set(here.extra_scores)
+    for score in {**SCORES, **here.extra_scores}:
         u = here.using(score).uncertainty
         assert u.shape == here.labels.shape
         assert np.isfinite(u).all()
@@ -125,7 +128,7 @@ def check_classes_are_means_of_their_examples(name: str) -> None:
         if here.epistemic_share is not None:
             parts = [here.using(score).uncertainty[mine].mean() for score in ("epistemic", "predictive")]
             assert here.epistemic_share[c] == pytest.approx(parts[0] / parts[1], abs=1e-12)
-    assert (here.epistemic_share is None) == (len(here.probabilities) == 1 and "epistemic" not in here.own)
+    assert (here.epistemic_share is None) == (len(here.probabilities) == 1 and "epistemic" not in here.extra_scores)
     assert (here.mu > 0).all()
     assert here.mu.sum() == pytest.approx(1)
     np.testing.assert_allclose(here.mu * here.raw.sum(), here.raw)
@@ -135,17 +138,17 @@ def check_classes_are_means_of_their_examples(name: str) -> None:
 
 def check_natural_score(name: str) -> None:
     """It is read by the score that its row names, which is one that it has."""
-    here, row = found(name), Asked(name).row
+    here, row = found(name), EstimateRequest(name).row
     assert (here.estimator, here.score) == (name, row.natural)
-    assert row.natural in {**SCORES, **here.own}
+    assert row.natural in {**SCORES, **here.extra_scores}
     assert row.about
 
 
 def check_same_seed_same_bits(name: str) -> None:
     here, again = found(name), _estimated(name, 0)
     assert np.array_equal(again.probabilities, here.probabilities)
-    assert again.own.keys() == here.own.keys()
-    assert all(np.array_equal(values, here.own[score]) for score, values in again.own.items())
+    assert again.extra_scores.keys() == here.extra_scores.keys()
+    assert all(np.array_equal(values, here.extra_scores[score]) for score, values in again.extra_scores.items())
 
 
 def check_another_seed_differs(name: str) -> None:
@@ -156,14 +159,14 @@ def check_another_seed_differs(name: str) -> None:
 
 def check_cost_counts_the_trainings(name: str) -> None:
     """In trainings of one network, more for one that is not plain; nothing for what trains nothing."""
-    lanes = Asked(name, MEMBERS).lanes
-    assert found(name).cost == pytest.approx(Asked(name).row.effort * len(lanes))
+    lanes = EstimateRequest(name, MEMBERS).lanes
+    assert found(name).cost == pytest.approx(EstimateRequest(name).row.effort * len(lanes))
     assert (found(name).cost > 0) == bool(lanes)
 
 
 def check_every_lane_has_a_result(name: str) -> None:
     """Judged on the test split."""
-    lanes, results = Asked(name, MEMBERS).lanes, found(name).results
+    lanes, results = EstimateRequest(name, MEMBERS).lanes, found(name).results
     assert [(result.seed, result.fold) for result in results] == [(lane.seed, lane.fold) for lane in lanes]
     errors = [result.class_errors for result in results]
     np.testing.assert_allclose(found(name).class_errors, np.mean(errors, axis=0))
@@ -171,25 +174,28 @@ def check_every_lane_has_a_result(name: str) -> None:
 
 
 def check_learning_rate_reaches_every_lane(name: str) -> None:
-    assert {lane.lr for lane in Asked(name, MEMBERS, lr=0.3).lanes} == {0.3}
-    assert {lane.lr for lane in Asked(name, MEMBERS).lanes} == {None}
+    assert {lane.lr for lane in EstimateRequest(name, MEMBERS, lr=0.3).lanes} == {0.3}
+    assert {lane.lr for lane in EstimateRequest(name, MEMBERS).lanes} == {None}
 
 
 def check_members_are_refused_by_name(name: str) -> None:
-    fewest = Asked(name).row.fewest
-    for members in (fewest - 1, -1, MOST + 1):
+    fewest = EstimateRequest(name).row.fewest
+    for members in (fewest - 1, -1, MAX_MEMBERS + 1):
         with refused(f"members is {members}: for {name} it must be a whole number from {fewest} to 1,000"):
             cu.estimate(digits(), name, members, RECIPE)
     wrong: list[Any] = [2.5, True, "5"]
     for members in wrong:
         with refused(f"members is {members!r}", "a whole number"):
             cu.estimate(digits(), name, members, RECIPE)
-    assert len(Asked(name, fewest).lanes) <= fewest
+    assert len(EstimateRequest(name, fewest).lanes) <= fewest
 
 
 def check_scores_are_refused_by_name(name: str) -> None:
     """With the nearest match, before anything is trained, and afterwards."""
-    with refused("unknown score 'preditive': did you mean 'predictive'? There are predictive, aleatoric,", *Asked(name).row.scores):
+    with refused(
+        "unknown score 'preditive': did you mean 'predictive'? There are predictive, aleatoric,",
+        *EstimateRequest(name).row.scores,
+    ):
         cu.estimate(digits(), name, MEMBERS, RECIPE, score="preditive", progress=lambda _: pytest.fail("trained"))
-    with refused("unknown score 'preditive': did you mean 'predictive'?", *found(name).own):
+    with refused("unknown score 'preditive': did you mean 'predictive'?", *found(name).extra_scores):
         found(name).using("preditive")

@@ -9,7 +9,7 @@ import torch
 from refusals import refused
 
 import class_uncertainty as cu
-from class_uncertainty.estimation import Asked, estimates
+from class_uncertainty.estimation import EstimateRequest, estimates_from
 from class_uncertainty.training.checkpoints import Checkpoints
 
 pytest.register_assert_rewrite("estimation.checks")
@@ -65,12 +65,21 @@ def test_duq_is_one_network_that_costs_one_training_at_least() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"estimator": "ensemblr"}, "unknown estimator 'ensemblr': did you mean 'ensemble'? There are ensemble, bootstrap, out-of-fold,"),
+        (
+            {"estimator": "ensemblr"},
+            "unknown estimator 'ensemblr': did you mean 'ensemble'? There are ensemble, bootstrap, out-of-fold,",
+        ),
         ({"estimator": "ensemble:p.npy"}, "unknown estimator 'ensemble:p.npy'"),
         ({"estimator": ""}, "unknown estimator ''"),
-        ({"estimator": "out-of-fold", "members": 1}, "members is 1: for out-of-fold it must be a whole number from 2 to 1,000"),
+        (
+            {"estimator": "out-of-fold", "members": 1},
+            "members is 1: for out-of-fold it must be a whole number from 2 to 1,000",
+        ),
         ({"score": "kernel"}, "unknown score 'kernel'"),  # of duq alone
-        ({"members": 3, "seed": 6, "recipe": cu.Recipe("small-conv", epochs=1, batch=32, lr=1e30)}, "seed 6 diverged in epoch 0"),
+        (
+            {"members": 3, "seed": 6, "recipe": cu.Recipe("small-conv", epochs=1, batch=32, lr=1e30)},
+            "seed 6 diverged in epoch 0",
+        ),
         ({"checkpoint": "best"}, "unknown checkpoint 'best'"),
         ({"views": -1}, "views is -1"),
         ({"views": 1.5}, "views is 1.5"),
@@ -84,7 +93,10 @@ def test_refusals(options: dict, sentence: str) -> None:
 def test_estimates_that_train_together_are_those_that_train_alone() -> None:
     """In the order asked for, each with its own lanes, whatever stands beside it."""
     names = ("duq", "out-of-fold", "mc-dropout", "single", "snapshot", "online")
-    together = estimates(digits(), [Asked(name, 3) for name in names], RECIPE, device="cpu")
+    requests = [EstimateRequest(name, 3) for name in names]
+    lanes = [lane for request in requests for lane in request.lanes]
+    fitted = cu.fit(digits().train, lanes, recipe=RECIPE, test=digits().test, device="cpu")
+    together = estimates_from(digits().train, requests, fitted)
     assert [each.estimator for each in together] == list(names)
     for each in together:
         alone = found(each.estimator)
@@ -138,7 +150,9 @@ def test_members_before_the_first_drop_are_the_same_training_cut_short(tmp_path)
 
 def test_views_are_crops_and_flips_by_the_recipe():
     train, recipe = digits().train, cu.Recipe("small-conv", epochs=2, batch=32, crop=1, flip=True)
-    plain, viewed, more = (cu.estimate(train, members=2, recipe=recipe, views=views, device="cpu").probabilities for views in (0, 1, 2))
+    plain, viewed, more = (
+        cu.estimate(train, members=2, recipe=recipe, views=views, device="cpu").probabilities for views in (0, 1, 2)
+    )
     assert np.abs(viewed - plain).max() > 0.01
     assert np.abs(more - viewed).max() > 0.01
     np.testing.assert_allclose(more.sum(axis=-1), 1, rtol=1e-5)

@@ -1,7 +1,8 @@
 """Commands in which one system call fails: what must hold then, and when the same command runs again.
 
-A scene is a command in a small folder; a fault is what the k-th call of some kinds meets. After it the command has either given the right
-result, or ended with exit code 1 and a sentence; the store opens and is whole; and the same command, undisturbed, gives the same bits.
+A scene is a command in a small folder; a fault is what the k-th call of some kinds meets. After it the command has
+given the right result, or has ended with exit code 1 and a sentence. The store opens and is intact, and the same
+command, undisturbed, gives the same bits.
 """
 
 import errno
@@ -31,7 +32,7 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Scene:
-    """A command, what has run before it, what of that is taken away again, and the rename at which a first try was killed."""
+    """A command, what runs before it, a file of that to remove, and the rename at which a first try was killed."""
 
     words: Words
     before: Words = ()
@@ -106,7 +107,7 @@ def build_shim(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended: its exit code (negative: a signal), what it printed, its calls by kind, how many were faults."""
+    """How a command ended: exit code (negative: a signal), output, calls by kind, and how many were faults."""
 
     code: int
     out: str
@@ -121,7 +122,9 @@ class Stage:
     def __init__(self, folder: Path, shim: Path) -> None:
         self.folder, self.played = folder, folder / "played"
         self.played.mkdir(parents=True)
-        one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # and no threads before a fork
+        one = dict.fromkeys(
+            ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
+        )  # and no threads before a fork
         environment = os.environ | one | {"LD_PRELOAD": str(shim)}
         words = [sys.executable, str(HERE / "server.py")]
         self.server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True)
@@ -188,7 +191,11 @@ class Played:
         where, fault = self._fresh(), FAULTS[name]
         ended = self.stage.run(self.scene.words, where, fault, k)
         lines = ended.err.splitlines()
-        broken = [f"stderr: {line}" for line in lines if not (line.startswith("cu: ") and line.endswith(".")) or "None" in line]
+        broken = [
+            f"stderr: {line}"
+            for line in lines
+            if not (line.startswith("cu: ") and line.endswith(".")) or "None" in line
+        ]
         if not ended.faults:
             broken.append(f"there was no {k}-th call, exit code {ended.code}")
         if fault.way == "kill":

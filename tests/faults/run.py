@@ -1,4 +1,6 @@
-"""Every k of every fault in every scene: python tests/faults/run.py [--scenes TEXT] [--faults TEXT] [--k K] [--seconds N] [--jobs N]
+"""Every k of every fault in every scene.
+
+    python tests/faults/run.py [--scenes TEXT] [--faults TEXT] [--k K] [--seconds N] [--jobs N]
 
 Prints what broke as it happens, with the words that repeat it, and a table of counts at the end.
 """
@@ -22,7 +24,9 @@ def main() -> None:
     parser.add_argument("--scenes", default="", help="only those whose name has this in it")
     parser.add_argument("--faults", default="", help="only those whose name has this in it")
     parser.add_argument("--k", type=int, help="only the k-th call")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="at most for each scene, whose cases come in a mixed order")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="at most for each scene, whose cases come in a mixed order"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     given = parser.parse_args()
     if unavailable():
@@ -60,7 +64,9 @@ def main() -> None:
                 bad = failed[scene, fault]
                 print(f"| {scene} | {fault} | {total} | {total - bad} | {bad} |")
     total, bad = tried.total(), failed.total()
-    print(f"| all | all | {total} | {total - bad} | {bad} |\n\n{time.monotonic() - began:.0f} seconds, {given.jobs} jobs")
+    print(
+        f"| all | all | {total} | {total - bad} | {bad} |\n\n{time.monotonic() - began:.0f} seconds, {given.jobs} jobs"
+    )
     sys.exit(bool(bad))
 
 

@@ -1,7 +1,7 @@
-"""Run with the shim preloaded: imports everything once, then forks a child for each command, with the fault that it is to meet.
+"""Run with the shim preloaded: import everything once, then fork a child for each command, with its fault.
 
-Importing costs seconds, a fork milliseconds. Nothing is computed before a fork, so no threads of torch or NumPy run then. A request and
-its answer are a line of JSON each. The child ends as `cu` does, the interpreter's own end included.
+Importing costs seconds, a fork milliseconds. Nothing is computed before a fork, so no threads of torch or NumPy run
+then. A request and its answer are a line of JSON each. The child ends as `cu` does, the interpreter's own end included.
 """
 
 import ctypes
@@ -18,22 +18,31 @@ from io import StringIO
 from pathlib import Path
 
 import class_uncertainty
-from class_uncertainty import cli
+from class_uncertainty.cli import app
 
 KINDS = ("write", "sync", "rename", "read", "open", "unlink", "truncate", "mkdir", "map")  # in the order of shim.c
 WAYS = ("pass", "fail", "short", "kill")
-HEAVY = ("altair", "jinja2", "vl_convert", "safetensors.torch", "scipy.optimize", "scipy.stats", "sklearn.datasets", "PIL.PngImagePlugin")
+HEAVY = (
+    "altair",
+    "jinja2",
+    "vl_convert",
+    "safetensors.torch",
+    "scipy.optimize",
+    "scipy.stats",
+    "sklearn.datasets",
+    "PIL.PngImagePlugin",
+)
 HANGS = 120  # seconds until a command counts as hanging, and is ended by SIGALRM
 
 
 def main() -> None:
     for module in pkgutil.walk_packages(class_uncertainty.__path__, "class_uncertainty."):
-        if module.name.rpartition(".")[2] not in ("__main__", "kernels", "fused"):  # these two import triton, for GPUs
+        if not module.name.endswith("__main__") and ".kernels." not in module.name:  # kernels: of GPUs, import triton
             importlib.import_module(module.name)
     for name in HEAVY:
         importlib.import_module(name)
     with suppress(SystemExit), redirect_stdout(StringIO()):
-        cli.app(["methods", "--json"])  # typer imports what it parses with when it parses
+        app.app(["methods", "--json"])  # typer imports what it parses with when it parses
     gc.freeze()
     shared = mmap.mmap(-1, 8 * (len(KINDS) + 2))
     counts = (ctypes.c_long * (len(KINDS) + 2)).from_buffer(shared)
@@ -47,7 +56,11 @@ def main() -> None:
             return
         _, status = os.waitpid(child, 0)
         *calls, _, faults = counts
-        answer = {"code": os.waitstatus_to_exitcode(status), "calls": dict(zip(KINDS, calls, strict=True)), "faults": faults}
+        answer = {
+            "code": os.waitstatus_to_exitcode(status),
+            "calls": dict(zip(KINDS, calls, strict=True)),
+            "faults": faults,
+        }
         os.write(answers, json.dumps(answer).encode() + b"\n")
 
 
@@ -64,7 +77,7 @@ def command(job: dict, counts: ctypes.Array) -> None:
     kinds = sum(1 << KINDS.index(kind) for kind in job["kinds"])
     numbers = (kinds, job["k"], WAYS.index(job["way"]), job["error"], job["sticky"])
     ctypes.CDLL(None).faults_arm(os.fsencode(job["folder"]), counts, *map(ctypes.c_long, numbers))
-    cli.main()
+    app.main()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Too little memory at named points: where a function begins, and where it or what it calls here calls torch or NumPy."""
+"""Too little memory at named points: where a function begins, and where the package calls torch or NumPy in it."""
 
 import importlib
 import json
@@ -13,19 +13,22 @@ from commands import SHORT
 COMPARE = ("compare", "digits-lt:20", "--methods", "naive,ubrs", "--seeds", "1", *SHORT, "--json")
 REPORT = ("report", "--json")
 POINTS = {
-    "training.engine:Program.epoch": COMPARE,
-    "training.fitted:Fit.probabilities": COMPARE,
+    "training.train_step:StepProgram.epoch": COMPARE,
+    "training.fit_result:Fit.probabilities": COMPARE,
     "training.checkpoints:Checkpoints.save": COMPARE,
-    "results.store:Store.add": COMPARE,
-    "results.store:Store.add_estimate": COMPARE,
-    "results.store:Store.get_estimate": COMPARE,
-    "reporting.report:write": REPORT,
+    "runs.store:Store.add": COMPARE,
+    "runs.store:Store.add_estimate": COMPARE,
+    "runs.store:Store.get_estimate": COMPARE,
+    "reporting.html_page:write": REPORT,
 }
-TORCH = "[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 40 bytes."
+TORCH = (
+    "[enforce fail at alloc_cpu.cpp:118] err == 0. "
+    "DefaultCPUAllocator: can't allocate memory: you tried to allocate 40 bytes."
+)
 
 
 class Scarce:
-    """A function that fails where the package calls torch or NumPy in it for the k-th time; at 0 where it begins. None: it only counts."""
+    """A function that fails at the k-th call of torch or NumPy in it, at 0 where it begins; None only counts."""
 
     def __init__(self, function, error, k):
         self.function, self.error, self.k, self.calls = function, error, k, 0
@@ -54,7 +57,9 @@ class Scarce:
 
 
 def timeless(out):
-    return json.loads(out, object_hook=lambda document: {name: value for name, value in document.items() if name != "seconds"})
+    return json.loads(
+        out, object_hook=lambda document: {name: value for name, value in document.items() if name != "seconds"}
+    )
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -67,7 +72,7 @@ def test_too_little_memory_costs_a_sentence_and_nothing_else(point, run, tmp_pat
     real, before = getattr(place, function), POINTS[point] != COMPARE
 
     def patched(error, k):
-        """`cu` in an empty folder, or after COMPARE, where the function is scarce of memory -> (how it ended, calls)."""
+        """`cu` in an empty folder, or after COMPARE, with too little memory -> (how it ended, calls)."""
         for file in tmp_path.iterdir():
             shutil.rmtree(file) if file.is_dir() else file.unlink()
         if before:

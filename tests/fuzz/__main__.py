@@ -1,4 +1,4 @@
-"""`python -m fuzz [TARGET ...]` in tests/: cases until Ctrl-C, or for FUZZ_SECONDS; `python -m fuzz TARGET=CASE` does one again."""
+"""`python -m fuzz [TARGET ...]` in tests/: cases until Ctrl-C, or for FUZZ_SECONDS; `TARGET=CASE` repeats one."""
 
 import faulthandler
 import os
@@ -47,7 +47,9 @@ def fuzz(names: list[str], place: Path, seconds: float) -> int:
                     raise
                 except (Exception, Late):
                     outcomes[name, "failed"] += 1
-                    print(f"failed: python -m fuzz '{name}={case}'\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+                    print(
+                        f"failed: python -m fuzz '{name}={case}'\n{traceback.format_exc()}", file=sys.stderr, flush=True
+                    )
     except KeyboardInterrupt:
         pass
     print(f"{'target':28}{'read':>9}{'refused':>9}{'failed':>9}")
@@ -61,7 +63,11 @@ def fuzz(names: list[str], place: Path, seconds: float) -> int:
 def limit_memory() -> None:
     import resource
 
-    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() if os.path.exists("/proc/self/statm") else 0
+    taken = (
+        int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        if os.path.exists("/proc/self/statm")
+        else 0
+    )
     if taken:
         resource.setrlimit(resource.RLIMIT_AS, (taken + MEMORY, -1))
 

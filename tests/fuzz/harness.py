@@ -27,7 +27,7 @@ def files_of(name: str) -> Files:
 
 
 def try_one(name: str, case: int, place: Path) -> bool:
-    """Whether the reader of that name read what `case` makes of its files, or refused it; anything else that it does is raised."""
+    """Whether the reader read what `case` makes of its files, or refused it; any other outcome is raised."""
     write(name, case, place)
     with held() as outcome:
         TARGETS[name].read(place)

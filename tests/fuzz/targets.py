@@ -18,17 +18,19 @@ from PIL import Image
 from scipy.io import savemat
 
 import class_uncertainty as cu
-from class_uncertainty.data import cifar, folder, places, svhn
 from class_uncertainty.data.cache import Decoding
-from class_uncertainty.data.columns import Column
-from class_uncertainty.data.unlabelled import unlabelled
-from class_uncertainty.estimation import saved
-from class_uncertainty.remedies.predictions import read_numbers, read_predictions
-from class_uncertainty.training.networks import Classifier
-from class_uncertainty.training.saving import save
+from class_uncertainty.data.readers import cifar, folder, places, svhn
+from class_uncertainty.data.readers.unlabelled import read_unlabelled
+from class_uncertainty.data.table import Column
+from class_uncertainty.estimation import from_file
+from class_uncertainty.posthoc.prediction_files import read_numbers, read_predictions
+from class_uncertainty.training.model_files import save
+from class_uncertainty.training.networks.classifier import Classifier
 
 Files = dict[str, bytes]
-TABLE = b"age,city,label\n" + b"".join(b"%d.5,%s,%s\n" % (i, (b"Oslo", b"Rome")[i % 2], (b"yes", b"no")[i % 3 == 0]) for i in range(12))
+TABLE = b"age,city,label\n" + b"".join(
+    b"%d.5,%s,%s\n" % (i, (b"Oslo", b"Rome")[i % 2], (b"yes", b"no")[i % 3 == 0]) for i in range(12)
+)
 X, Y = np.arange(36, dtype=np.float32).reshape(12, 3), np.arange(12) % 2
 P = np.full((12, 2), 0.5)
 COLUMNS = (Column(name="age", median=3.5, fills=True), Column(name="city", categories=("Oslo", "Rome"), fills=True))
@@ -36,7 +38,7 @@ COLUMNS = (Column(name="age", median=3.5, fills=True), Column(name="city", categ
 
 @dataclass(frozen=True)
 class Target:
-    """`read` takes the folder with the files; `pack` is what a format wraps around a file: inside it, a fault gets past its checksums."""
+    """`read` takes the folder with the files; `pack` wraps a file in its format, so that faults pass its checksums."""
 
     files: Callable[[], Files]
     read: Callable[[Path], object]
@@ -69,7 +71,7 @@ def asked(name: str, shape: tuple[int, ...], columns: tuple[Column, ...] | None 
     """Examples without labels."""
 
     def read(place: Path) -> None:
-        examples = unlabelled(place / name, shape, columns)
+        examples = read_unlabelled(place / name, shape, columns)
         inputs = np.concatenate(list(examples.batches))
         assert inputs.shape == (len(examples.names), *shape)
         assert np.isfinite(inputs).all()
@@ -122,7 +124,7 @@ def picture_rows() -> dict[str, object]:
 
 
 def picture_parquet(place: Path) -> None:
-    from class_uncertainty.data import parquet
+    from class_uncertainty.data.readers import parquet
 
     decoded(parquet.decoding(parquet.find(place / "t.parquet")["train"], None))
 
@@ -157,7 +159,11 @@ def cifar_file(name: str, binary: bool) -> Callable[[Path], None]:
 
 
 def mat(compressed: bool) -> Files:
-    savemat(file := io.BytesIO(), {"X": np.zeros((32, 32, 3, 2), np.uint8), "y": np.array([[1], [10]])}, do_compression=compressed)
+    savemat(
+        file := io.BytesIO(),
+        {"X": np.zeros((32, 32, 3, 2), np.uint8), "y": np.array([[1], [10]])},
+        do_compression=compressed,
+    )
     return {"test_32x32.mat": file.getvalue()}
 
 
@@ -172,7 +178,7 @@ def index(name: str) -> Callable[[Path], None]:
 
 def probabilities(name: str) -> Callable[[Path], None]:
     def read(place: Path) -> None:
-        np.testing.assert_allclose(saved.read(str(place / name), cu.Data(X, Y)).sum(axis=-1), 1, rtol=1e-4)
+        np.testing.assert_allclose(from_file.read(str(place / name), cu.Data(X, Y)).sum(axis=-1), 1, rtol=1e-4)
 
     return read
 
@@ -194,7 +200,7 @@ def model(checksum: bool) -> Files:
     import torch
 
     torch.manual_seed(0)
-    network = Classifier("mlp", (3,), ("yes", "no"), encoding=COLUMNS)
+    network = Classifier("mlp", (3,), ("yes", "no"), columns=COLUMNS)
     with tempfile.TemporaryDirectory() as place:
         weights, description = save(network, Path(place) / "m", {"data": "csv:t.csv"})
         document = json.loads(description.read_text())
@@ -243,11 +249,15 @@ TARGETS: dict[str, Target] = {
         ),
         split_pictures,
     ),
-    "cifar, archive": Target(lambda: {"c.tar.gz": cifar_pickle(2)["test"]}, cifar_file("c.tar.gz", False), tarred("test")),
+    "cifar, archive": Target(
+        lambda: {"c.tar.gz": cifar_pickle(2)["test"]}, cifar_file("c.tar.gz", False), tarred("test")
+    ),
     "cifar, pickle": Target(lambda: cifar_pickle(2), cifar_file("", False)),
     "cifar, newer pickle": Target(lambda: cifar_pickle(4), cifar_file("", False)),
     "cifar, binary": Target(lambda: {"test.bin": b"\x01\x05" + bytes(3072)}, cifar_file("", True)),
-    "cifar, binary archive": Target(lambda: {"c.tar.gz": b"\x01\x05" + bytes(3072)}, cifar_file("c.tar.gz", True), tarred("test.bin")),
+    "cifar, binary archive": Target(
+        lambda: {"c.tar.gz": b"\x01\x05" + bytes(3072)}, cifar_file("c.tar.gz", True), tarred("test.bin")
+    ),
     "svhn": Target(lambda: mat(False), lambda place: decoded(svhn.decoding(place / "test_32x32.mat"))),
     "svhn, compressed": Target(lambda: mat(True), lambda place: decoded(svhn.decoding(place / "test_32x32.mat"))),
     "places-lt": Target(lambda: {"i.txt": INDEX}, index("i.txt")),
@@ -265,5 +275,7 @@ TARGETS: dict[str, Target] = {
     "unlabelled parquet": Target(
         lambda: {"t.parquet": parquet_of(age=X[:, 0], city=["Oslo", None] * 6)}, asked("t.parquet", (3,), COLUMNS)
     ),
-    "unlabelled pictures": Target(lambda: {"a/0.png": encoded(pixels(0)), "1.gif": encoded(pixels(1), "GIF")}, asked("", (3, 4, 4))),
+    "unlabelled pictures": Target(
+        lambda: {"a/0.png": encoded(pixels(0)), "1.gif": encoded(pixels(1), "GIF")}, asked("", (3, 4, 4))
+    ),
 }

@@ -20,9 +20,18 @@ CASES = 12  # of each target
 FEW = settings(max_examples=40)
 FIELDS = ("format", "network", "shape", "classes", "head", "scale", "preprocessing", "encoding", "about", "checksum")
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(VALUES)
-JSON = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4))
-CELLS = st.text(max_size=8) | st.integers().map(str) | st.floats().map(str) | st.sampled_from(("", "NA", "1e400", "1_0", str(10**18), "-0"))
-DTYPES = st.sampled_from(("<f4", "<f8", ">f2", "<i8", "<u8", "|b1", "|S3", "<U2", "<U0", "|V0", "|V8", "<M8[s]", "|O", "<c8", "f4,f4", "x"))
+JSON = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+)
+CELLS = (
+    st.text(max_size=8)
+    | st.integers().map(str)
+    | st.floats().map(str)
+    | st.sampled_from(("", "NA", "1e400", "1_0", str(10**18), "-0"))
+)
+DTYPES = st.sampled_from(
+    ("<f4", "<f8", ">f2", "<i8", "<u8", "|b1", "|S3", "<U2", "<U0", "|V0", "|V8", "<M8[s]", "|O", "<c8", "f4,f4", "x")
+)
 SIDES = st.integers(-2, 20) | st.sampled_from((2**31, 2**40, 2**63, 10**30))
 
 
@@ -61,7 +70,9 @@ def test_any_column_of_a_network(field: str, value: object) -> None:
 
 
 @FEW
-@given(names=st.lists(CELLS, min_size=1, max_size=3), rows=st.lists(st.lists(CELLS, min_size=1, max_size=4), max_size=6))
+@given(
+    names=st.lists(CELLS, min_size=1, max_size=3), rows=st.lists(st.lists(CELLS, min_size=1, max_size=4), max_size=6)
+)
 def test_any_table(names: list[str], rows: list[list[str]]) -> None:
     text = "\n".join(",".join(line) for line in ([*names, "label"], *rows)).encode(errors="surrogatepass")
     read("csv", "t.csv", text)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import entropy
 
 from class_uncertainty import InputError, aleatoric, class_uncertainty, epistemic, kwon, predictive
-from class_uncertainty.measures import SCORES, class_means, least_confidence, scores, true_class
+from class_uncertainty.measures import SCORES, scores
+from class_uncertainty.measures.scores import class_means, least_confidence, true_class
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 LABELS = np.random.default_rng(1).permutation(np.arange(40) % 7)
@@ -33,7 +34,9 @@ def test_aleatoric_is_the_mean_of_the_entropies():
 def test_epistemic_is_the_mean_divergence_from_the_mean():
     """The mutual information written otherwise: mean_t KL(p_t || mean p)."""
     p = members()
-    np.testing.assert_allclose(epistemic(p), np.mean([entropy(member, p.mean(axis=0), axis=-1) for member in p], axis=0), rtol=1e-10)
+    np.testing.assert_allclose(
+        epistemic(p), np.mean([entropy(member, p.mean(axis=0), axis=-1) for member in p], axis=0), rtol=1e-10
+    )
 
 
 def test_least_confidence_is_one_minus_the_largest_mean():
@@ -117,7 +120,9 @@ def test_kwon_matrices_add_up():
     p = members()
     mean = p.mean(axis=0)
     for n in range(p.shape[1]):
-        np.testing.assert_allclose(sum(kwon_matrices(p[:, n])), np.diag(mean[n]) - np.outer(mean[n], mean[n]), atol=1e-15)
+        np.testing.assert_allclose(
+            sum(kwon_matrices(p[:, n])), np.diag(mean[n]) - np.outer(mean[n], mean[n]), atol=1e-15
+        )
     np.testing.assert_allclose(sum(kwon(p)), 1 - (mean**2).sum(axis=-1), rtol=1e-12)
 
 
@@ -180,7 +185,9 @@ def test_every_floating_type_agrees_within_its_resolution(kind):
         u = score(convert(p), torch.tensor(labels))
         assert u.dtype == np.float64
         np.testing.assert_allclose(u, score(p, labels), atol=tolerance)
-    np.testing.assert_allclose(class_uncertainty(convert(p), torch.tensor(labels)), class_uncertainty(p, labels), atol=tolerance)
+    np.testing.assert_allclose(
+        class_uncertainty(convert(p), torch.tensor(labels)), class_uncertainty(p, labels), atol=tolerance
+    )
 
 
 def test_class_uncertainty_is_the_mean_over_each_class():
@@ -214,17 +221,23 @@ def changed(value, at=(2, 3, 1)):
 REFUSED = {
     "sum over 1": (members() * 1.1, r"^probabilities of member 0, example 0 sum to 1\.1: every row must sum to 1"),
     "sum under 1": (members() * 0.99, r"^probabilities of member 0, example 0 sum to 0\.99: "),
-    "one row": (np.concatenate([members(), members() / 2])[:, :4], r"^probabilities of member 5, example 0 sum to 0\.5: "),
+    "one row": (
+        np.concatenate([members(), members() / 2])[:, :4],
+        r"^probabilities of member 5, example 0 sum to 0\.5: ",
+    ),
     "logits": (np.ones((2, 3, 4)), r"sum to 4: .*logits need a softmax"),
     "nan": (changed(np.nan), r"^probabilities of member 2, example 3 are not finite\.$"),
     "infinite": (changed(np.inf), r"^probabilities of member 2, example 3 are not finite\.$"),
     "negative": (changed(-0.25), r"^probability of member 2, example 3, class 1 is -0\.25: it must not be negative\.$"),
-    "no member": (np.ones((0, 3, 2)), r"^probabilities have shape \(0, 3, 2\): there must be a member, an example and two classes"),
+    "no member": (
+        np.ones((0, 3, 2)),
+        r"^probabilities have shape \(0, 3, 2\): there must be a member, an example and two classes",
+    ),
     "no example": (np.ones((3, 0, 2)), r"^probabilities have shape \(3, 0, 2\): there must be a member, an example"),
     "one class": (np.ones((3, 5, 1)), r"^probabilities have shape \(3, 5, 1\): "),
     "two axes": (
         members()[0],
-        r"^probabilities have shape \(40, 7\): they need \(members, examples, classes\); for one member give p\[None\]\.$",
+        r"^probabilities have shape \(40, 7\): they need \(members, examples, classes\), .*p\[None\]",
     ),
     "four axes": (members()[None], r"^probabilities have shape \(1, 5, 40, 7\): "),
     "integers": (np.ones((1, 3, 2), dtype=int), r"^probabilities are int64: they must be floating point numbers\.$"),

@@ -19,14 +19,24 @@ LOSSES, ROWS = losses_of(losses), with_stages(METHODS)
 
 @pytest.mark.parametrize(
     ("name", "check"),
-    [pytest.param(name, check, id=f"{name}-{check.__name__}") for name, loss in LOSSES.items() for check in loss_checks(loss)],
+    [
+        pytest.param(name, check, id=f"{name}-{check.__name__}")
+        for name, loss in LOSSES.items()
+        for check in loss_checks(loss)
+    ],
 )
 def test_contract(name, check):
     verify(name, check, LOSSES[name])
 
 
 def test_every_loss_is_found():
-    assert set(LOSSES) >= {"cross_entropy", "softmax_focal", "sigmoid_focal", "per_example[softmax]", "per_example[sigmoid]"}
+    assert set(LOSSES) >= {
+        "cross_entropy",
+        "softmax_focal",
+        "sigmoid_focal",
+        "per_example[softmax]",
+        "per_example[sigmoid]",
+    }
 
 
 # References: one example at a time, z and t plain lists.
@@ -70,7 +80,9 @@ def reference_of(method, at, z, labels):
     for row, y in zip(z, labels, strict=True):
         s = shifted(row, y, at.margin, at.divisor, at.beta, at.scale)
         t = [float(k == y) for k in range(len(s))]
-        values.append(reference_sigmoid_focal(s, t, y, at.gamma) if at.sigmoid else reference_softmax_focal(s, t, y, at.gamma))
+        values.append(
+            reference_sigmoid_focal(s, t, y, at.gamma) if at.sigmoid else reference_softmax_focal(s, t, y, at.gamma)
+        )
     return reference_reduce(values, [at.weight[y] for y in labels], method.reduction == "weights")
 
 
@@ -100,7 +112,8 @@ def torch_of(method, at, z, labels):
 @pytest.mark.parametrize("epoch", [0, 2, 4], ids="epoch{}".format)
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.head != "rbf"])
 def test_the_loss_of_every_row(name, epoch, rng):
-    """Values and gradients against the loops; cosine heads have logits in [-1, 1], then the scale of 30. DUQ has no logits."""
+    """Values and gradients against the loops; cosine heads have logits in [-1, 1], then the scale of 30. DUQ has no
+    logits."""
     method, at = ROWS[name], plan(ROWS[name], LONG_TAIL, epoch, 5)
     if method.level == "features":
         at = replace(at, margin=np.zeros(10))  # those are `robust`'s
@@ -110,7 +123,9 @@ def test_the_loss_of_every_row(name, epoch, rng):
     value = torch_of(method, at, z, torch.from_numpy(labels))
     value.backward()
     assert value.item() == pytest.approx(reference_of(method, at, logits, labels), rel=1e-12)
-    np.testing.assert_allclose(z.grad, slope(lambda v: reference_of(method, at, v, labels), logits), rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(
+        z.grad, slope(lambda v: reference_of(method, at, v, labels), logits), rtol=1e-5, atol=1e-8
+    )
 
 
 MARGIN, DIVISOR = [0.5, 0.2, 0.05, 0.3], [1.0, 1.5, 2.0, 1.2]
@@ -121,7 +136,9 @@ MARGIN, DIVISOR = [0.5, 0.2, 0.05, 0.3], [1.0, 1.5, 2.0, 1.2]
 def test_adjusted_logits(beta, scale):
     z, _, labels = batch(5)
     adjusted = adjust_logits(z, labels, tensor(MARGIN), tensor(DIVISOR), tensor([beta]), tensor([scale]))
-    expected = [shifted(row, y, MARGIN, DIVISOR, beta, scale) for row, y in zip(z.tolist(), labels.tolist(), strict=True)]
+    expected = [
+        shifted(row, y, MARGIN, DIVISOR, beta, scale) for row, y in zip(z.tolist(), labels.tolist(), strict=True)
+    ]
     np.testing.assert_allclose(adjusted, expected, rtol=1e-14)
     logits = z.clone().requires_grad_()
     assert torch.autograd.gradcheck(
@@ -133,7 +150,9 @@ def test_adjusted_logits(beta, scale):
 def test_equation_5(beta):
     """The probability of the own class, as the paper writes it."""
     z, targets, labels = batch(5)
-    adjusted = adjust_logits(z, labels, tensor(MARGIN), torch.ones(4, dtype=torch.float64), tensor([beta]), tensor([1.0]))
+    adjusted = adjust_logits(
+        z, labels, tensor(MARGIN), torch.ones(4, dtype=torch.float64), tensor([beta]), tensor([1.0])
+    )
     for s, c, value in zip(z.tolist(), labels.tolist(), cross_entropy(adjusted, targets).tolist(), strict=True):
         own = math.exp(s[c] - MARGIN[c])
         others = sum(math.exp(s[k] - MARGIN[k] * beta) for k in range(4) if k != c)
@@ -160,14 +179,18 @@ def test_adjusted_logits_stacked_is_the_loop():
 def test_softmax_focal(gamma, scale):
     z, targets, labels = batch(8)
     z = z * scale
-    expected = [reference_softmax_focal(*row, gamma) for row in zip(z.tolist(), targets.tolist(), labels.tolist(), strict=True)]
+    expected = [
+        reference_softmax_focal(*row, gamma) for row in zip(z.tolist(), targets.tolist(), labels.tolist(), strict=True)
+    ]
     np.testing.assert_allclose(softmax_focal(z, targets, labels, tensor(gamma)), expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("gamma", GAMMAS)
 def test_sigmoid_focal(gamma):
     z, targets, labels = batch(8)
-    expected = [reference_sigmoid_focal(*row, gamma) for row in zip(z.tolist(), targets.tolist(), labels.tolist(), strict=True)]
+    expected = [
+        reference_sigmoid_focal(*row, gamma) for row in zip(z.tolist(), targets.tolist(), labels.tolist(), strict=True)
+    ]
     np.testing.assert_allclose(LOSSES["sigmoid_focal"](z, targets, labels, tensor(gamma)), expected, rtol=1e-9)
 
 
@@ -208,7 +231,9 @@ def test_cross_entropy_of_distributions(kind):
     z, _, labels = batch(7)
     t = soft_targets(kind, labels)
     np.testing.assert_allclose(
-        cross_entropy(z, t), [reference_cross_entropy(*row) for row in zip(z.tolist(), t.tolist(), strict=True)], rtol=1e-12
+        cross_entropy(z, t),
+        [reference_cross_entropy(*row) for row in zip(z.tolist(), t.tolist(), strict=True)],
+        rtol=1e-12,
     )
     torch.testing.assert_close(cross_entropy(z, t), F.cross_entropy(z, t, reduction="none"))
 
@@ -262,7 +287,9 @@ def test_reduction_ignores_the_order_of_the_batch(by_weights):
     w, each = tensor(WEIGHTS)[labels], cross_entropy(z, targets)
     for order in orders(9):
         moved = torch.from_numpy(order.copy())
-        torch.testing.assert_close(reduce(each[moved], w[moved], torch.tensor(by_weights)), reduce(each, w, torch.tensor(by_weights)))
+        torch.testing.assert_close(
+            reduce(each[moved], w[moved], torch.tensor(by_weights)), reduce(each, w, torch.tensor(by_weights))
+        )
 
 
 def test_reduction_stacked_is_the_loop():
@@ -278,7 +305,9 @@ def test_reduction_stacked_is_the_loop():
 def test_reduction_gradient(by_weights):
     z, targets, labels = batch(5)
     w = tensor(WEIGHTS)[labels]
-    assert torch.autograd.gradcheck(lambda v: reduce(cross_entropy(v, targets), w, torch.tensor(by_weights)), (z.requires_grad_(),))
+    assert torch.autograd.gradcheck(
+        lambda v: reduce(cross_entropy(v, targets), w, torch.tensor(by_weights)), (z.requires_grad_(),)
+    )
 
 
 # Where plain formulas break.
@@ -288,7 +317,9 @@ def test_softmax_focal_of_a_sure_prediction_is_not_rounded_to_the_wrong_side():
     """gamma 0.5 at 1 - p = exp(-20): sqrt(1 - p) and -log p, from log1p and exp alone."""
     z, targets, labels = tensor([[20.0, 0.0]]), tensor([[1.0, 0.0]]), torch.tensor([0])
     rest = math.exp(-20) / (1 + math.exp(-20))
-    assert softmax_focal(z, targets, labels, tensor(0.5)).item() == pytest.approx(math.sqrt(rest) * math.log1p(math.exp(-20)), rel=1e-6)
+    assert softmax_focal(z, targets, labels, tensor(0.5)).item() == pytest.approx(
+        math.sqrt(rest) * math.log1p(math.exp(-20)), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("gamma", GAMMAS)

@@ -9,15 +9,15 @@ import torch
 
 from class_uncertainty.errors import MachineFault
 from class_uncertainty.training import checkpoints
-from class_uncertainty.training.checkpoints import Checkpoints, Started
+from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 
-LANE = Started(7, {"w": torch.arange(6.0).view(3, 2)}, {"w": torch.ones(3, 2)}, None, 0.5, 1.5)
+LANE = LaneState(7, {"w": torch.arange(6.0).view(3, 2)}, {"w": torch.ones(3, 2)}, None, 0.5, 1.5)
 
 
 def test_checkpoints_are_read_as_they_were_written(tmp_path):
     kept, tensors = Checkpoints(tmp_path / "a" / "b"), {"w": torch.randn(3, 2), "b": torch.tensor([float("nan"), 1])}
     assert (kept.load("x"), kept.epoch("x")) == (None, 0)
-    kept.save({"x": Started(7, tensors, {"w": -tensors["w"]}, 3, float("inf"), 1.5, {"p": 2 * tensors["w"]})})
+    kept.save({"x": LaneState(7, tensors, {"w": -tensors["w"]}, 3, float("inf"), 1.5, {"p": 2 * tensors["w"]})})
     found = kept.load("x")
     assert (found.epoch, found.diverged, found.loss, found.seconds, kept.epoch("x")) == (7, 3, float("inf"), 1.5, 7)
     assert torch.equal(found.state["w"], tensors["w"])

@@ -1,17 +1,17 @@
 """Judging by folds: every example by a network that never saw it."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import class_uncertainty as cu
-from class_uncertainty.estimation import Asked
+from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.metrics import Outcomes, evaluate
-from class_uncertainty.results import Store
-from class_uncertainty.results import runs as stored
-from class_uncertainty.training.checkpoints import Checkpoints
-from class_uncertainty.training.folds import FOLDS, folded, held_out, pooled
+from class_uncertainty.runs.context import open_context
+from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate
+from class_uncertainty.training.folds import FOLDS, fold_indices, folded, pooled
 
 RECIPE = cu.Recipe("mlp", epochs=3, batch=16)
 
@@ -25,7 +25,7 @@ def blobs():
 
 
 def test_folds_part_the_examples(blobs):
-    parts = [held_out(blobs, lane.fold) for lane in folded(cu.Lane("naive"))]
+    parts = [fold_indices(blobs, lane.fold) for lane in folded(cu.Lane("naive"))]
     assert sorted(np.concatenate(parts)) == list(range(55))
     assert {len(part) for part in parts} == {11}
 
@@ -37,7 +37,7 @@ def test_pooled_result_is_that_of_the_networks_that_never_saw_an_example(blobs):
     alone = np.empty((55, 3), np.float32)
     for k, lane in enumerate(lanes):
         assert together.results[k].scores is None
-        where = held_out(blobs, lane.fold)
+        where = fold_indices(blobs, lane.fold)
         alone[where] = cu.fit(blobs, [lane], recipe=RECIPE).probabilities(blobs)[0][where]
     result = pooled(blobs, together.results, together.unseen)
     assert result.scores == evaluate(alone, blobs.labels, blobs.counts)
@@ -47,7 +47,7 @@ def test_pooled_result_is_that_of_the_networks_that_never_saw_an_example(blobs):
 def test_a_network_never_saw_what_it_judges(blobs):
     """Spoil the inputs of one fold: the network that sees them changes, the one that leaves them out does not."""
     statistics = ([0.0] * 4, [1.0] * 4)  # the same standardising on both sides
-    spoilt = held_out(blobs, (0, FOLDS))
+    spoilt = fold_indices(blobs, (0, FOLDS))
     clean, dirty = blobs.inputs, blobs.inputs.copy()
     dirty[spoilt] += 100
     fits = [
@@ -79,28 +79,30 @@ def test_with_a_test_split_nothing_is_pooled(blobs):
 
 
 def test_results_of_data_without_a_test_split(blobs, tmp_path, monkeypatch):
-    dataset = cu.Dataset("blobs", blobs)
-    with Store(tmp_path / "runs.sqlite") as store:
+    with open_context(blobs, RECIPE, tmp_path / "runs.sqlite") as context:
         lanes = [cu.Lane("naive", 0), cu.Lane("cb-rs", 0), cu.Lane("naive", 1)]
-        results = stored.run(store, dataset, lanes, RECIPE, None)
-        assert [(result.method, result.seed, result.folds) for result in results] == [("naive", 0, 5), ("cb-rs", 0, 5), ("naive", 1, 5)]
+        results = load_or_evaluate(context, lanes)
+        assert [(result.method, result.seed, result.folds) for result in results] == [
+            ("naive", 0, 5),
+            ("cb-rs", 0, 5),
+            ("naive", 1, 5),
+        ]
         assert all(len(result.class_errors) == 3 for result in results)
         again = cu.fit(blobs, folded(lanes[2]), recipe=RECIPE)
         assert results[2].scores == pooled(blobs, again.results, again.unseen).scores
-        monkeypatch.setattr(cu.training.job.Job, "_train", lambda *_: pytest.fail("trained again"))
-        assert stored.run(store, dataset, lanes, RECIPE, None) == results
+        monkeypatch.setattr(cu.training.stage_runner.StageRunner, "run", lambda *_: pytest.fail("trained again"))
+        assert load_or_evaluate(context, lanes) == results
 
 
 def test_measuring_without_a_test_split(blobs, tmp_path):
     """Members see every example; the errors are the naive lane's, by folds."""
-    dataset = cu.Dataset("blobs", blobs)
-    with Store(tmp_path / "runs.sqlite") as store:
-        (found,) = stored.measured(store, dataset, RECIPE, [Asked("ensemble", 2)])
+    with open_context(blobs, RECIPE, tmp_path / "runs.sqlite") as context:
+        (found,) = load_or_estimate(context, [EstimateRequest("ensemble", 2)])
         assert found.probabilities.shape == (2, 55, 3)
         np.testing.assert_array_equal(found.probabilities, cu.estimate(blobs, members=2, recipe=RECIPE).probabilities)
         assert [result.folds for result in found.results] == [FOLDS]
-        assert found.results == tuple(stored.run(store, dataset, [cu.Lane("naive", 0)], RECIPE, None))
-        assert len(store.results(dataset.fingerprint)) == 1
+        assert found.results == tuple(load_or_evaluate(context, [cu.Lane("naive", 0)]))
+        assert len(context.store.results(context.dataset.fingerprint)) == 1
 
 
 def test_a_stop_while_the_folds_train_keeps_the_members(blobs, tmp_path):
@@ -110,14 +112,19 @@ def test_a_stop_while_the_folds_train_keeps_the_members(blobs, tmp_path):
         if any(lane.fold for lane in news.lanes):
             raise KeyboardInterrupt
 
-    dataset, kept, told = cu.Dataset("blobs", blobs), Checkpoints(tmp_path / "running"), []
-    with Store(tmp_path / "runs.sqlite") as store:
-        with pytest.raises(KeyboardInterrupt):
-            stored.measured(store, dataset, RECIPE, [Asked("ensemble", 2)], progress=stop, checkpoints=kept)
-        (found,) = stored.measured(store, dataset, RECIPE, [Asked("ensemble", 2)], progress=told.append, checkpoints=kept)
+    def estimate(progress):
+        with open_context(
+            blobs, RECIPE, tmp_path / "runs.sqlite", progress=lambda *_: nullcontext(progress)
+        ) as context:
+            return load_or_estimate(context, [EstimateRequest("ensemble", 2)])
+
+    told = []
+    with pytest.raises(KeyboardInterrupt):
+        estimate(stop)
+    (found,) = estimate(told.append)
     assert {lane.fold for news in told for lane in news.lanes} == {(k, FOLDS) for k in range(FOLDS)}
     np.testing.assert_array_equal(found.probabilities, cu.estimate(blobs, members=2, recipe=RECIPE).probabilities)
-    assert not (tmp_path / "running").exists()
+    assert not (tmp_path / "runs.sqlite.running").exists()
 
 
 @pytest.mark.parametrize("method", ["crt", "duq", "naive+mixup"])
@@ -127,7 +134,7 @@ def test_methods_of_several_stages_and_other_heads_are_judged_by_folds(blobs, me
     fitted = cu.fit(blobs, lanes, recipe=RECIPE)
     p = fitted.probabilities(blobs)
     for k, lane in enumerate(lanes):
-        where = held_out(blobs, lane.fold)
+        where = fold_indices(blobs, lane.fold)
         wanted, mine = Outcomes.of(p[k][where], blobs.labels[where]), fitted.unseen[k]
         for part in ("labels", "guesses", "p_label", "p_guess"):
             np.testing.assert_array_equal(getattr(mine, part), getattr(wanted, part))

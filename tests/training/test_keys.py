@@ -9,7 +9,7 @@ from refusals import refused
 
 from class_uncertainty import Lane, Recipe, Stats
 from class_uncertainty.training.keys import SAMPLED, WALKED, _hashed_epochs, lane_key
-from class_uncertainty.training.recipe import EPOCHS, RECIPES
+from class_uncertainty.training.recipe import MAX_EPOCHS, RECIPES
 
 STATS = Stats(np.array([120.0, 60, 30, 6]), np.array([0.1, 0.2, 0.3, 0.4]))
 STORED = {  # epochs -> key, as commit 2e4f029 had them, which hashed the plan of every epoch
@@ -83,9 +83,13 @@ def test_what_is_stored_is_found_again(method):
 
 def test_every_epoch_counts_up_to_a_number_and_then_a_spread_sample():
     assert list(_hashed_epochs(WALKED)) == list(range(WALKED))
-    for epochs in (WALKED + 1, 10**6 + 7, EPOCHS):
+    for epochs in (WALKED + 1, 10**6 + 7, MAX_EPOCHS):
         epochs_hashed_epochs = list(_hashed_epochs(epochs))
-        assert (len(set(epochs_hashed_epochs)), epochs_hashed_epochs[0], epochs_hashed_epochs[-1]) == (SAMPLED, 0, epochs - 1)
+        assert (len(set(epochs_hashed_epochs)), epochs_hashed_epochs[0], epochs_hashed_epochs[-1]) == (
+            SAMPLED,
+            0,
+            epochs - 1,
+        )
         steps = np.diff(epochs_hashed_epochs)
         assert steps.max() - steps.min() <= 1
 
@@ -93,12 +97,12 @@ def test_every_epoch_counts_up_to_a_number_and_then_a_spread_sample():
 @pytest.mark.parametrize("method", ["naive", "pb-ubrs", "crt", "cyclic"])
 def test_a_key_takes_no_longer_for_more_epochs(method):
     began = time.perf_counter()
-    assert key(method, EPOCHS) != key(method, EPOCHS - 1)
+    assert key(method, MAX_EPOCHS) != key(method, MAX_EPOCHS - 1)
     assert time.perf_counter() - began < 5  # to walk over them takes days
 
 
 def test_more_epochs_than_anyone_trains_are_refused():
-    with refused("epochs", EPOCHS + 1, f"{EPOCHS:,}"):
-        Recipe("mlp", epochs=EPOCHS + 1, batch=32)
+    with refused("epochs", MAX_EPOCHS + 1, f"{MAX_EPOCHS:,}"):
+        Recipe("mlp", epochs=MAX_EPOCHS + 1, batch=32)
     with refused("epochs", 10**30):
         Recipe("mlp", epochs=10**30, batch=32)

@@ -1,4 +1,5 @@
-"""Stages: how long each is, by which recipe and at which rates; cycles of the learning rate; trainings that are cut short."""
+"""Stages: how long each is, by which recipe and at which rates; cycles of the learning rate; trainings that are cut
+short."""
 
 import math
 from dataclasses import replace
@@ -11,7 +12,7 @@ from class_uncertainty import METHODS, Data, Method, Recipe
 from class_uncertainty.methods import named
 from class_uncertainty.training import Lane
 from class_uncertainty.training.recipe import RECIPES
-from class_uncertainty.training.stages import Leg, form, legs, staged
+from class_uncertainty.training.stages import ResolvedStage, resolve_stages, stack_key, staged
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 BAG_OF_TRICKS = RECIPES["bag-of-tricks"]
@@ -24,7 +25,7 @@ def of(epochs, base=BAG_OF_TRICKS):
 def rates(name, recipe, lr=None):
     """Of every epoch of every stage."""
     lane, found = Lane(name, lr=lr), []
-    for leg in legs(lane.value, recipe):
+    for leg in resolve_stages(lane.value, recipe):
         own = staged(lane, recipe, leg.number)
         found.append([own.rate_at(leg.recipe, epoch) for epoch in range(leg.recipe.epochs)])
     return found
@@ -47,7 +48,7 @@ EPOCHS = {  # of the stages, by the recipe's
 @pytest.mark.parametrize("name", EPOCHS)
 def test_epochs_of_the_stages(name, epochs):
     """None is empty; each knows how many came before it, and how many there are in all."""
-    found, expected = legs(named(name), of(epochs)), EPOCHS[name][epochs]
+    found, expected = resolve_stages(named(name), of(epochs)), EPOCHS[name][epochs]
     assert [leg.recipe.epochs for leg in found] == expected
     assert [leg.number for leg in found] == list(range(len(expected)))
     assert [leg.before for leg in found] == [sum(expected[:i]) for i in range(len(expected))]
@@ -57,7 +58,7 @@ def test_epochs_of_the_stages(name, epochs):
 @pytest.mark.parametrize("name", METHODS)
 def test_legs_are_the_stages(name):
     method = METHODS[name]
-    first, *rest = legs(method, BAG_OF_TRICKS)
+    first, *rest = resolve_stages(method, BAG_OF_TRICKS)
     assert (first.trains, first.fresh, first.pasted, first.balanced) == ("all", False, False, False)
     told = [(leg.trains, leg.fresh, leg.pasted, leg.balanced) for leg in rest]
     assert told == [(stage.trains, stage.fresh, stage.pasted, stage.balanced) for stage in method.then]
@@ -65,7 +66,7 @@ def test_legs_are_the_stages(name):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_stage_changes_what_it_names_and_nothing_else(name):
-    first, *rest = legs(METHODS[name], BAG_OF_TRICKS)
+    first, *rest = resolve_stages(METHODS[name], BAG_OF_TRICKS)
     assert replace(first.recipe, epochs=200, drops=BAG_OF_TRICKS.drops) == BAG_OF_TRICKS
     for leg, stage in zip(rest, METHODS[name].then, strict=True):
         assert leg.recipe == replace(BAG_OF_TRICKS, epochs=leg.recipe.epochs, **dict(stage.recipe))
@@ -73,11 +74,18 @@ def test_a_stage_changes_what_it_names_and_nothing_else(name):
 
 def test_constants_of_the_stages():
     """recipes.md 1.7, 1.8 and 5."""
-    (_, crt), (_, cam), (_, features, head) = (legs(named(name), BAG_OF_TRICKS) for name in ("crt", "2s-cam-rs", "dro"))
+    (_, crt), (_, cam), (_, features, head) = (
+        resolve_stages(named(name), BAG_OF_TRICKS) for name in ("crt", "2s-cam-rs", "dro")
+    )
     assert (crt.recipe.weight_decay, crt.recipe.warmup, crt.recipe.drop, crt.recipe.nesterov) == (5e-4, 0, 0.1, True)
     assert (cam.recipe.weight_decay, cam.recipe.warmup, cam.recipe.drop, cam.recipe.nesterov) == (2e-4, 0, 0.01, True)
     for leg in (features, head):
-        assert (leg.recipe.weight_decay, leg.recipe.warmup, leg.recipe.drops, leg.recipe.nesterov) == (1e-4, 0, (), False)
+        assert (leg.recipe.weight_decay, leg.recipe.warmup, leg.recipe.drops, leg.recipe.nesterov) == (
+            1e-4,
+            0,
+            (),
+            False,
+        )
     assert {leg.recipe.momentum for leg in (crt, cam, features, head)} == {0.9}
 
 
@@ -90,7 +98,8 @@ def test_rates_of_classifier_retraining():
 
 
 def test_rates_of_cam_based_resampling():
-    """160 epochs as ever, the drop of the 160th included; then 40 at a hundredth, and a hundredth of that from the 20th on."""
+    """160 epochs as ever, the drop of the 160th included; then 40 at a hundredth, and a hundredth of that from the 20th
+    on."""
     first, second = rates("2s-cam-rs", BAG_OF_TRICKS)
     assert first == rates("naive", BAG_OF_TRICKS)[0][:160]
     assert first[158:] == pytest.approx([0.1, 0.001])
@@ -120,22 +129,25 @@ def test_rates_follow_the_lanes_own(name):
 def test_a_lane_in_a_stage(name):
     """The stage's method; seed, fold and the rest are the lane's; a lane of one stage is itself."""
     lane = Lane(name, seed=7, lr=0.3, fold=(1, 3))
-    found = [staged(lane, BAG_OF_TRICKS, leg.number) for leg in legs(lane.value, BAG_OF_TRICKS)]
+    found = [staged(lane, BAG_OF_TRICKS, leg.number) for leg in resolve_stages(lane.value, BAG_OF_TRICKS)]
     assert [own.value for own in found[1:]] == [stage.method for stage in METHODS[name].then]
     assert found[0].value == replace(METHODS[name], then=(), share=1.0)
     assert {(own.seed, own.fold) for own in found} == {(7, (1, 3))}
-    assert [own.rate(BAG_OF_TRICKS) for own in found] == pytest.approx([0.3, *(0.3 * stage.rate for stage in METHODS[name].then)])
+    assert [own.rate(BAG_OF_TRICKS) for own in found] == pytest.approx(
+        [0.3, *(0.3 * stage.rate for stage in METHODS[name].then)]
+    )
     assert METHODS[name].then or found == [lane]
 
 
 def test_lanes_train_together_that_have_the_same_steps():
-    """Knobs differ between lanes of a stack; heads of another kind, margins at the features and augmentations do not."""
+    """Knobs differ between lanes of a stack; heads of another kind, margins at the features and augmentations do
+    not."""
     alike = [Lane(name) for name in ("naive", "cb-rs", "ldam", "focal", "cyclic", "dropout", "vs")]
-    assert len({form(lane) for lane in alike}) == 1
+    assert len({stack_key(lane) for lane in alike}) == 1
     features = [Lane(METHODS[name].then[0].method) for name in ("dro", "dro-learned", "ubm-dro")]
-    assert form(features[0]) == form(features[2])
+    assert stack_key(features[0]) == stack_key(features[2])
     apart = [alike[0], *features[:2], Lane("duq"), Lane("mixup"), Lane("remix"), Lane("naive+cutout")]
-    assert len({form(lane) for lane in apart}) == len(apart)
+    assert len({stack_key(lane) for lane in apart}) == len(apart)
 
 
 # Lengths of epochs.
@@ -148,19 +160,20 @@ def classes_of(*counts):
 @pytest.mark.parametrize("balanced", [False, True])
 @pytest.mark.parametrize("drop_last", [False, True])
 def test_length_of_an_epoch(balanced, drop_last):
-    """All examples, or as many as if every class had those of the largest: 100 + 30 + 7, or 3 x 100; in whole batches if so asked."""
-    leg = Leg(Recipe("mlp", epochs=1, batch=32, drop_last=drop_last), balanced=balanced)
+    """All examples, or as many as if every class had those of the largest: 100 + 30 + 7, or 3 x 100; in whole batches
+    if so asked."""
+    leg = ResolvedStage(Recipe("mlp", epochs=1, batch=32, drop_last=drop_last), balanced=balanced)
     count = 300 if balanced else 137
     assert leg.length(classes_of(100, 30, 7)) == (count // 32 * 32 if drop_last else count)
 
 
 def test_a_batch_is_no_larger_than_the_data():
-    assert Leg(Recipe("mlp", epochs=1, batch=128)).length(classes_of(20, 7)) == 27
-    assert Leg(Recipe("mlp", epochs=1, batch=128), balanced=True).length(classes_of(33, 4, 3, 3)) == 128
+    assert ResolvedStage(Recipe("mlp", epochs=1, batch=128)).length(classes_of(20, 7)) == 27
+    assert ResolvedStage(Recipe("mlp", epochs=1, batch=128), balanced=True).length(classes_of(33, 4, 3, 3)) == 128
 
 
 def test_an_epoch_leaves_no_batch_of_one():
-    leg = Leg(Recipe("mlp", epochs=1, batch=32, drop_last=False))
+    leg = ResolvedStage(Recipe("mlp", epochs=1, batch=32, drop_last=False))
     assert [leg.length(classes_of(n, 7)) for n in (25, 26, 27)] == [32, 32, 34]
 
 
@@ -206,7 +219,9 @@ def test_cycles_are_cosine_annealing_with_restarts(epochs, cycles):
     """(lr / 2) (1 + cos(pi t / T)) with t the epoch of its cycle, which is torch's too."""
     length, recipe, lane = epochs // cycles, of(epochs), Lane(Method(cycles=cycles), lr=0.3)
     found = [lane.rate_at(recipe, epoch) for epoch in range(epochs)]
-    assert found == pytest.approx([0.15 * (1 + math.cos(math.pi * (epoch % length) / length)) for epoch in range(epochs)], abs=1e-15)
+    assert found == pytest.approx(
+        [0.15 * (1 + math.cos(math.pi * (epoch % length) / length)) for epoch in range(epochs)], abs=1e-15
+    )
     optimiser = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.3)
     schedule, torchs = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimiser, T_0=length), []
     for _ in range(epochs):
@@ -218,7 +233,14 @@ def test_cycles_are_cosine_annealing_with_restarts(epochs, cycles):
 
 @pytest.mark.parametrize(
     ("epochs", "cycles", "ends"),
-    [(200, 5, [40, 80, 120, 160, 200]), (7, 2, [4, 7]), (7, 3, [2, 5, 7]), (3, 5, [1, 2, 3]), (1, 5, [1]), (12, 5, [2, 5, 7, 10, 12])],
+    [
+        (200, 5, [40, 80, 120, 160, 200]),
+        (7, 2, [4, 7]),
+        (7, 3, [2, 5, 7]),
+        (3, 5, [1, 2, 3]),
+        (1, 5, [1]),
+        (12, 5, [2, 5, 7, 10, 12]),
+    ],
 )
 def test_cycles_end_in_whole_epochs(epochs, cycles, ends):
     """The last at the end of the training; each starts at the full rate and falls."""

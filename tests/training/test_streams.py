@@ -1,4 +1,5 @@
-"""Streams: what a lane draws depends on its seed, the purpose and the epoch, and follows the distributions it should."""
+"""Streams: what a lane draws depends on its seed, the purpose and the epoch, and follows the distributions it
+should."""
 
 import itertools
 
@@ -10,8 +11,8 @@ from scipy.stats import chisquare, ks_2samp, kstest, norm, uniform
 from torch import nn
 
 from class_uncertainty import METHODS, plan
-from class_uncertainty.training.networks import Classifier
-from class_uncertainty.training.streams import PURPOSES, bootstrap, draw_order, initial_state, stream
+from class_uncertainty.training.networks.classifier import Classifier
+from class_uncertainty.training.streams import STREAMS, bootstrap, draw_order, initial_state, stream
 
 COUNTS = np.array([400, 90, 12, 3])
 LABELS = np.random.default_rng(8).permutation(np.repeat(np.arange(4), COUNTS))
@@ -89,7 +90,10 @@ def test_order_is_a_function_of_its_stream(natural):
     alpha = COUNTS / COUNTS.sum()
     with global_random_untouched():
         same = [draw_order(stream(5, "order", 2), LABELS, alpha, natural, 100) for _ in range(2)]
-        others = [draw_order(stream(*key), LABELS, alpha, natural, 100) for key in ((6, "order", 2), (5, "order", 3), (5, "crop", 2))]
+        others = [
+            draw_order(stream(*key), LABELS, alpha, natural, 100)
+            for key in ((6, "order", 2), (5, "order", 3), (5, "crop", 2))
+        ]
     assert np.array_equal(*same)
     assert not any(np.array_equal(same[0], other) for other in others)
 
@@ -120,14 +124,16 @@ def test_a_bootstrap_of_classes_that_are_not_there():
 
 
 def test_streams_differ_by_seed_purpose_and_epoch():
-    keys = list(itertools.product(range(4), PURPOSES, range(4)))
+    keys = list(itertools.product(range(4), STREAMS, range(4)))
     firsts = {stream(*key).bytes(16) for key in keys}
     assert len(firsts) == len(keys)
     assert stream(3, "flip", 1).bytes(16) == stream(3, "flip", 1).bytes(16)
 
 
 def test_streams_are_not_correlated():
-    seed, purpose, epoch = (stream(*key).standard_normal(5000) for key in ((1, "order", 0), (0, "crop", 0), (0, "order", 1)))
+    seed, purpose, epoch = (
+        stream(*key).standard_normal(5000) for key in ((1, "order", 0), (0, "crop", 0), (0, "order", 1))
+    )
     here = stream(0, "order", 0).standard_normal(5000)
     assert max(abs(np.corrcoef(here, other)[0, 1]) for other in (seed, purpose, epoch)) < 0.05
 

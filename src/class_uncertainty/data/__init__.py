@@ -1,24 +1,10 @@
-"""Where examples come from, and how they are shaped."""
+"""Data: where examples come from (`load`, SOURCES), what they are (Data, Dataset), and subsets of them."""
 
-from class_uncertainty.data.core import Data, Dataset, check_fits, check_judge, check_trainable
-from class_uncertainty.data.shaping import duplicate, hold_out, long_tail, mix_hardness, stratified, svci20, validation_split
+from class_uncertainty.data.dataset import Data, Dataset, check_fits, check_judge, check_trainable
 from class_uncertainty.data.sources import SOURCES, load
-from class_uncertainty.data.specs import Source
+from class_uncertainty.data.subsets import duplicate, long_tail, mix_hardness, stratified, svci20, validation_split
 
 __all__ = [
-    "SOURCES",
-    "Data",
-    "Dataset",
-    "Source",
-    "check_fits",
-    "check_judge",
-    "check_trainable",
-    "duplicate",
-    "hold_out",
-    "load",
-    "long_tail",
-    "mix_hardness",
-    "stratified",
-    "svci20",
-    "validation_split",
-]
+    "SOURCES", "Data", "Dataset", "check_fits", "check_judge", "check_trainable", "duplicate", "load", "long_tail",
+    "mix_hardness", "stratified", "svci20", "validation_split",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Encoded pictures (PNG, JPEG, WebP, whatever Pillow reads) as uint8 arrays of one size."""
+"""Encoded images (PNG, JPEG, WebP and others that Pillow reads) as uint8 arrays of one size."""
 
 import io
 import os
@@ -12,72 +12,55 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.errors import InputError, MachineFault
+from class_uncertainty.errors import InputError, blame_machine
 from class_uncertainty.text import reason
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-PIXELS = 2**26  # of one picture: a small file can claim a huge one
-SIDE = 64  # the size of pictures that come larger than this, where none is asked for
+PIXELS = 2**26  # of one image at most: a small file can claim a huge one
+SIDE = 64  # larger images are downscaled to SIDE×SIDE unless a size is given
 BATCH = 256
-LARGE = 2**14  # bytes of an encoded picture from which threads pay: Pillow holds the interpreter for most of a small one
+LARGE = 2**14  # bytes of an encoded image from which threads pay: for small ones Pillow mostly holds the interpreter
+FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TGA", "TIFF", "WEBP")  # Pillow starts programs for others
+ORIENTATION = 0x0112  # the EXIF tag
+NOTES_ORIENTATION = {"exif", "Raw profile type exif", "XML:com.adobe.xmp", "xmp"}  # looking it up elsewhere takes time
 
-FORMATS = (
-    "BMP",
-    "GIF",
-    "JPEG",
-    "JPEG2000",
-    "PNG",
-    "PPM",
-    "TGA",
-    "TIFF",
-    "WEBP",
-)  # not all that Pillow reads: for some it starts other programs
-EXIF = {"exif", "Raw profile type exif", "XML:com.adobe.xmp", "xmp"}  # where files note it; looking into those that do not takes time
-
-Named = tuple[Callable[[], bytes], str]  # how to get a picture's bytes, and what it is called in a message
+ImageSource = tuple[Callable[[], bytes], str]  # how to read an image's bytes, and its name in a message
 
 
-def own_size(first: Named) -> tuple[int, int]:
-    """(H, W) of the first picture if it is small, SIDE twice if not: the size where none is asked for."""
+def default_size(first: ImageSource) -> tuple[int, int]:
+    """(H, W) of the first image if it is small, else SIDE twice."""
     from PIL import Image
 
     read, name = first
-    try:
-        with _bombs_refused(), Image.open(io.BytesIO(read()), formats=FORMATS) as image:
-            width, height = image.size
-            if max(width, height) > SIDE:
-                return SIDE, SIDE
-            return (width, height) if image.getexif().get(0x0112, 1) >= 5 else (height, width)  # from 5 on, on its side
-    except Exception as error:
-        raise _unreadable(name, error) from error
+    with _image_faults(name), _bombs_refused(), Image.open(io.BytesIO(read()), formats=FORMATS) as image:
+        width, height = image.size
+        if max(width, height) > SIDE:
+            return SIDE, SIDE
+        sideways = image.getexif().get(ORIENTATION, 1) >= 5
+        return (width, height) if sideways else (height, width)
 
 
-def decode(pictures: Iterable[Named], size: tuple[int, int], channels: int) -> Iterator[NDArray[np.uint8]]:
-    """Batches (n, channels, H, W) in order. A picture of another size keeps its middle: its shorter sides are cut to, never stretched."""
+def decode(images: Iterable[ImageSource], size: tuple[int, int], channels: int) -> Iterator[NDArray[np.uint8]]:
+    """Batches (n, channels, H, W) in order. Other sizes are scaled and cropped at the centre, not stretched."""
+    # the format of the last image, which is tried first: Pillow tries one after the other
+    likely: list[str] = []
 
-    known: list[str] = []  # the format of the last picture: the next one's too, as a rule, and Pillow tries one after the other
+    def decode_one(source: ImageSource) -> NDArray[np.uint8]:
+        read, name = source
+        with _image_faults(name), _open(read(), likely) as image:
+            likely[:] = [image.format] if image.format in FORMATS else []  # Pillow may call a phone's JPEG MPO
+            return np.asarray(_fit(image, size, channels)).reshape(*size, channels)
 
-    def one(picture: Named) -> NDArray[np.uint8]:
-        read, name = picture
-        try:
-            with _opened(read(), known) as image:
-                known[:] = [image.format] if image.format in FORMATS else []  # a phone's JPEG may have become another format
-                return np.asarray(_fitted(image, size, channels)).reshape(*size, channels)
-        except MemoryError:
-            raise
-        except Exception as error:  # Pillow's readers raise nearly anything on a damaged file
-            raise _unreadable(name, error) from error
-
-    rest = iter(pictures)
+    remaining = iter(images)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        while batch := list(islice(rest, BATCH)):
-            side_by_side = False
-            with suppress(Exception):  # a picture that cannot be read is refused below, by its name
-                side_by_side = len(batch[0][0]()) >= LARGE
+        while batch := list(islice(remaining, BATCH)):
+            in_threads = False
+            with suppress(Exception):  # an image that cannot be read is refused below, by its name
+                in_threads = len(batch[0][0]()) >= LARGE
             with _bombs_refused():
-                pixels = np.stack(list(pool.map(one, batch) if side_by_side else map(one, batch)))
+                pixels = np.stack(list(pool.map(decode_one, batch) if in_threads else map(decode_one, batch)))
             yield np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
 
 
@@ -85,42 +68,46 @@ def decode(pictures: Iterable[Named], size: tuple[int, int], channels: int) -> I
 def _bombs_refused() -> Iterator[None]:
     from PIL import Image
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of odd metadata, which nobody asked for
+    with warnings.catch_warnings(action="ignore"):  # about odd metadata, which is not used
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         yield
 
 
-def _opened(content: bytes, formats: list[str]) -> "Image":
+@contextmanager
+def _image_faults(name: str) -> Iterator[None]:
+    """Turn any error of Pillow's readers, which raise nearly anything on a damaged file, into one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        blame_machine(name, error)
+        why = reason(error)
+        if "DecompressionBomb" in type(error).__name__:
+            why = f"it has more than the {PIXELS:,} pixels that are allowed"
+        if "cannot identify image file" in why:
+            why = f"its format is none of {', '.join(FORMATS)}"
+        raise InputError(f"{name} cannot be read as an image: {why}.") from error
+
+
+def _open(content: bytes, likely: list[str]) -> "Image":
     from PIL import Image, UnidentifiedImageError
 
-    if formats:
+    if likely:
         with suppress(UnidentifiedImageError):
-            return Image.open(io.BytesIO(content), formats=formats)
+            return Image.open(io.BytesIO(content), formats=likely)
     return Image.open(io.BytesIO(content), formats=FORMATS)
 
 
-def _unreadable(name: str, error: Exception) -> InputError | MachineFault:
-    if isinstance(error, InputError):
-        return error
-    if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):  # Pillow's own have no errno
-        return MachineFault(f"{name} could not be read: {error.strerror}.")
-    why = reason(error)
-    if "DecompressionBomb" in type(error).__name__:
-        why = f"it has more than the {PIXELS:,} pixels that are allowed"
-    if "cannot identify image file" in why:
-        why = f"no picture that is read here ({', '.join(FORMATS)})"
-    return InputError(f"{name} cannot be read as an image: {why}.")
-
-
-def _fitted(image: "Image", size: tuple[int, int], channels: int) -> "Image":
+def _fit(image: "Image", size: tuple[int, int], channels: int) -> "Image":
     from PIL import Image, ImageOps
 
     if image.width * image.height > PIXELS:
         raise ValueError(f"it has {image.width} x {image.height} pixels, and {PIXELS:,} are allowed")
     height, width = size
     image.draft(None, (2 * width, 2 * height))  # a large JPEG is decoded at a half, a quarter or an eighth
-    if (image.info.keys() & EXIF or image.format == "TIFF") and image.getexif().get(0x0112, 1) != 1:  # a camera held upright
+    noted = image.info.keys() & NOTES_ORIENTATION or image.format == "TIFF"
+    if noted and image.getexif().get(ORIENTATION, 1) != 1:  # a camera held upright
         image = ImageOps.exif_transpose(image)
     if image.mode.startswith(("I", "F")):
         image = _eight_bits(image)
@@ -133,17 +120,17 @@ def _fitted(image: "Image", size: tuple[int, int], channels: int) -> "Image":
 
 
 def _eight_bits(image: "Image") -> "Image":
-    """Pillow would cut 16-bit grey values off at 255."""
+    """Grey values of 16 bits scaled to 8: Pillow would cut them off at 255."""
     from PIL import Image
 
     values = np.asarray(image)
     if values.dtype.kind not in "iu" or values.min() < 0 or values.max() >= 2**16:
-        raise ValueError(f"its values are {values.dtype} from {values.min():g} to {values.max():g}, and 8 or 16 bits are allowed")
+        raise ValueError(f"its values are {values.dtype} from {values.min():g} to {values.max():g}, not 8 or 16 bits")
     return Image.fromarray((values // 256).astype(np.uint8))
 
 
 def jpeg(batches: Iterable[NDArray[np.uint8]], quality: int) -> Iterator[NDArray[np.uint8]]:
-    """Every picture (n, 3, H, W) as it comes back from a JPEG file with halved colour resolution."""
+    """Batches (n, 3, H, W) after a round trip through JPEG with halved colour resolution."""
     from PIL import Image
 
     def round_trip(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -1,19 +1,19 @@
-"""Data by name: 'digits-lt:20' is the source 'digits-lt' with the argument '20'; options follow as '?name=value&...'."""
+"""Data by name: 'digits-lt:20' is the source 'digits-lt' with the argument '20'; then options, '?name=value&...'."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
 
 from class_uncertainty.data.cache import Progress, home
-from class_uncertainty.data.core import Data
+from class_uncertainty.data.dataset import Data
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.files import near
 
 Splits = tuple[Data, Data | None]  # train, test
 
-RATIO, COUNT = "an imbalance ratio", "a whole number of examples a class"
+RATIO, COUNT = "an imbalance ratio (largest class to smallest)", "a whole number of examples per class"
 
 
 @dataclass(frozen=True)
@@ -29,25 +29,26 @@ class Spec:
 
     @property
     def name(self) -> str:
-        """The same data have the same name: 'digits-lt:20.0' is 'digits-lt:20'."""
-        escaped = {option: value.replace("%", "%25").replace("&", "%26") for option, value in sorted(self.options.items())}
-        query = "&".join(f"{option}={value}" for option, value in escaped.items())
+        """The name in its one form, the same for the same data: 'digits-lt:20.0' is 'digits-lt:20'."""
+        options = sorted(self.options.items())
+        query = "&".join(f"{option}={value.replace('%', '%25').replace('&', '%26')}" for option, value in options)
         return self.source + (f":{self.argument}" if self.argument else "") + (f"?{query}" if query else "")
 
     @property
     def path(self) -> Path:
-        """The argument as a path: as it is, or else in the data folder."""
+        """The argument as a path: as given, or else in the data folder."""
         return self.file(self.argument)
 
     def file(self, name: str) -> Path:
-        found = next((path for path in (Path(name), self.root / name) if os.path.exists(path)), None)
-        if found is None:
-            where = f"nor in the data folder {self.root} (--root or CLASS_UNCERTAINTY_DATA)"
-            raise InputError(f"{name!r} is neither here {where}{near(Path(name))}.")
-        return found
+        """An existing path: as given, or else in the data folder."""
+        for path in (Path(name), self.root / name):
+            if os.path.exists(path):
+                return path
+        where = f"{self.root} (--root or CLASS_UNCERTAINTY_DATA)"
+        raise InputError(f"{name!r} is neither here nor in the data folder {where}{near(Path(name))}.")
 
     def whole(self, option: str, lowest: int, highest: int) -> int | None:
-        """A whole number, or None where the option is not given."""
+        """A whole number, or None if the option is not given."""
         if option not in self.options:
             return None
         text = self.options[option]
@@ -55,17 +56,16 @@ class Spec:
             raise InputError(f"option {option!r} is {text!r}: it must be a whole number from {lowest} to {highest}.")
         return int(text)
 
-    def one_of(self, option: str, words: Iterable[str], default: str | None = None) -> str:
-        """One of the words; the first, or the default, where the option is not given."""
-        words = list(words)
-        given = self.options.get(option, default or words[0])
+    def one_of(self, option: str, words: Collection[str], default: str | None = None) -> str:
+        """One of the words; the default, or else the first, if the option is not given."""
+        given = self.options.get(option, default or next(iter(words)))
         if given not in words:
             raise unknown(option, given, words)
         return given
 
     @property
     def size(self) -> tuple[int, int] | None:
-        """Of pictures, (H, W)."""
+        """(H, W) of images, if the option is given."""
         side = self.whole("size", 4, 1024)
         return (side, side) if side else None
 
@@ -75,36 +75,36 @@ class Spec:
 
     def several(self, option: str) -> list[str]:
         """'a,b' as a list."""
-        return [part.strip() for part in self.options.get(option, "").split(",") if part.strip()]
+        return [name.strip() for name in self.options.get(option, "").split(",") if name.strip()]
 
 
 @dataclass(frozen=True)
 class Source:
-    """A row of SOURCES. `argument` says what follows the colon, `options` what each option does, `expects` what must lie on disk."""
+    """A row of SOURCES: `argument` says what follows the colon, `expects` which files must exist."""
 
     about: str
     example: str
     read: Callable[[Spec], Splits]
-    argument: str = ""  # "" where nothing may follow; RATIO and COUNT are numbers
-    options: Mapping[str, str] = field(default_factory=dict)
+    argument: str = ""  # "" if nothing may follow; RATIO and COUNT are numbers
+    options: Mapping[str, str] = field(default_factory=dict)  # what each one does
     expects: str = ""
 
 
-def parse(spec: str, sources: Mapping[str, Source], root: str | Path | None, seed: int, progress: Progress | None = None) -> Spec:
-    if spec != (shown := spec.encode(errors="backslashreplace").decode()):
-        raise InputError(f"{shown!r} is not text in UTF-8, and results are kept under that name: rename it.")
+def parse(
+    spec: str, sources: Mapping[str, Source], root: str | Path | None, seed: int, progress: Progress | None = None
+) -> Spec:
+    """The parts of a name, if there is such a source and it takes these options and this argument."""
+    if spec != (escaped := spec.encode(errors="backslashreplace").decode()):
+        raise InputError(f"{escaped!r} is not UTF-8, and results are stored under that name: rename it.")
     head, options = _split(spec)
     name, _, argument = head.partition(":")
     if name not in sources:
-        if os.path.exists(spec):
-            form = "folder" if os.path.isdir(spec) else os.path.splitext(spec)[1].lstrip(".")
-            raise InputError(f"{spec!r} is a path: write its form before it, as in '{form if form in sources else 'folder'}:{spec}'.")
-        raise unknown("data", spec, [row.example for row in sources.values()])
+        raise _unknown_source(spec, sources)
     source = sources[name]
     for option in options:
+        if not source.options:
+            raise InputError(f"data {spec!r} has the option {option!r}: {name!r} takes none.")
         if option not in source.options:
-            if not source.options:
-                raise InputError(f"data {spec!r} has the option {option!r}: {name!r} takes none.")
             raise unknown(f"option of {name!r}", option, source.options)
     if argument and not source.argument:
         tail = f"; for a long tail write '{name}-lt:{argument}'" if f"{name}-lt" in sources else ""
@@ -112,23 +112,31 @@ def parse(spec: str, sources: Mapping[str, Source], root: str | Path | None, see
     return Spec(name, _argument(source, name, argument), options, data_folder(root), seed, progress)
 
 
+def _unknown_source(spec: str, sources: Mapping[str, Source]) -> InputError:
+    if not os.path.exists(spec):
+        return unknown("data", spec, [row.example for row in sources.values()])
+    ending = os.path.splitext(spec)[1].lstrip(".")
+    source = ending if ending in sources and not os.path.isdir(spec) else "folder"
+    return InputError(f"{spec!r} is a path: write its source before it, as in '{source}:{spec}'.")
+
+
 def data_folder(root: str | Path | None) -> Path:
-    """`root`, or CLASS_UNCERTAINTY_DATA, or a folder of our own."""
+    """`root`, or CLASS_UNCERTAINTY_DATA, or a folder in the user's cache."""
     return Path(root or os.environ.get("CLASS_UNCERTAINTY_DATA") or home() / "data").expanduser()
 
 
 def _split(spec: str) -> tuple[str, dict[str, str]]:
-    """A '?' that no option follows is part of a path."""
+    """The name before the options, and the options; a '?' without an option after it is part of a path."""
     head, mark, query = spec.rpartition("?")
-    parts = [part for part in query.split("&") if part]
-    if not mark or not parts or "=" not in parts[0]:
+    pairs = [pair for pair in query.split("&") if pair]
+    if not mark or not pairs or "=" not in pairs[0]:
         return spec, {}
     options: dict[str, str] = {}
-    for part in parts:
-        option, _, value = part.partition("=")
+    for pair in pairs:
+        option, _, value = pair.partition("=")
         value = unquote(value)  # %26 for a column with & in its name
         if option in options:
-            raise InputError(f"data {spec!r} has the option {option!r} twice: each may be there once.")
+            raise InputError(f"data {spec!r} has the option {option!r} twice: give it once.")
         if not value:
             raise InputError(f"data {spec!r} has an option without a value: write {option}=VALUE.")
         options[option] = value
@@ -136,11 +144,14 @@ def _split(spec: str) -> tuple[str, dict[str, str]]:
 
 
 def _argument(source: Source, name: str, argument: str) -> str:
-    if source.argument and not argument:
-        raise InputError(f"{name!r} needs {source.argument} after a colon, as in {source.example!r}.")
     try:
         if source.argument == RATIO:
             return repr(float(argument)).removesuffix(".0")
-        return str(int(argument)) if source.argument == COUNT else argument
+        if source.argument == COUNT:
+            return str(int(argument))
+        if source.argument and not argument:
+            raise ValueError
     except ValueError:
-        raise InputError(f"'{name}:{argument}' needs {source.argument} after the colon, as in {source.example!r}.") from None
+        given = f"{name}:{argument}" if argument else name
+        raise InputError(f"{given!r} needs {source.argument} after the colon, as in {source.example!r}.") from None
+    return argument

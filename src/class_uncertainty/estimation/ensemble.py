@@ -1,28 +1,41 @@
-"""Networks that are asked about every training example: several that differ by their seed, or by their data too, or one."""
+"""Naive networks that predict training examples: several with different seeds, on bootstraps or by folds, or one."""
 
 from typing import TYPE_CHECKING
 
 from class_uncertainty.data import Data
-from class_uncertainty.estimation.core import Estimator, Scored
+from class_uncertainty.estimation.estimate import Estimator, EstimatorOutput
 from class_uncertainty.training import Lane
 
 if TYPE_CHECKING:
-    from class_uncertainty.training.fitted import Fit
+    from class_uncertainty.training.fit_result import Fit
 
 
-def everything(fitted: "Fit", train: Data, views: int) -> Scored:
-    """Every lane on every example."""
-    return Scored(fitted.probabilities(train, views))
+def all_probabilities(fitted: "Fit", train: Data, views: int) -> EstimatorOutput:
+    """The probabilities of every lane for every example."""
+    return EstimatorOutput(fitted.probabilities(train, views))
 
 
-ensemble = Estimator(
-    "deep ensemble: naive networks that differ by their seed (the paper's)",
-    lambda members, seed: [Lane("naive", seed + t) for t in range(members)],
-    everything,
-)
-bootstrap = Estimator(
-    "the same, each on a bootstrap: every class resampled with replacement to its own size",
-    lambda members, seed: [Lane("naive", seed + t, bootstrap=True) for t in range(members)],
-    everything,
-)
-single = Estimator("one naive network", lambda members, seed: [Lane("naive", seed)], everything, said=lambda members: 1)
+def unseen_probabilities(fitted: "Fit", train: Data, views: int) -> EstimatorOutput:
+    """(1, N, C): the probabilities of each example by the lane that left it out."""
+    return EstimatorOutput(fitted.out_of_fold(train, views)[None])
+
+
+def _naive(members: int, seed: int) -> list[Lane]:
+    return [Lane("naive", seed + t) for t in range(members)]
+
+
+def _bootstrapped(members: int, seed: int) -> list[Lane]:
+    return [Lane("naive", seed + t, bootstrap=True) for t in range(members)]
+
+
+def _by_folds(members: int, seed: int) -> list[Lane]:
+    return [Lane("naive", seed, fold=(k, members)) for k in range(members)]
+
+
+about = "deep ensemble: naive networks that differ by their seed (the paper's)"
+ensemble = Estimator(about, _naive, all_probabilities)
+about = "the same, each on a bootstrap: every class resampled with replacement to its own size"
+bootstrap = Estimator(about, _bootstrapped, all_probabilities)
+single = Estimator("one naive network", lambda members, seed: [Lane("naive", seed)], all_probabilities, votes=1)
+about = "as many networks as folds, each without one: an example is judged by the one that never saw it"
+out_of_fold = Estimator(about, _by_folds, unseen_probabilities, natural="true-class", fewest=2, votes=1)

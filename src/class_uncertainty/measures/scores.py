@@ -1,4 +1,4 @@
-"""From the probabilities of T members to how uncertain they are about each example, and about each class."""
+"""Scores: from the probabilities of T members to the uncertainty of each example and of each class."""
 
 from collections.abc import Callable, Iterator
 from inspect import signature
@@ -9,65 +9,155 @@ from numpy.typing import NDArray
 
 from class_uncertainty.boundary import Tensorlike, checked
 from class_uncertainty.errors import InputError
-from class_uncertainty.measures.stats import Vector
+from class_uncertainty.measures.measures import Vector
 
 Probabilities = Tensorlike  # (T, N, C) NumPy array or tensor, float16 to float64
-Scores = NDArray[np.float64]  # (N,)
-BLOCK = 2**20  # probabilities that are looked at together
+ExampleScores = NDArray[np.float64]  # (N,)
+BLOCK = 2**20  # probabilities in memory as float64 at a time
+
+
+def row_blocks(rows: int, size: int = 1024) -> Iterator[slice]:
+    """Slices of at most `size` rows that cover all of them in order: no copy is made of everything at once."""
+    for start in range(0, rows, size):
+        yield slice(start, min(start + size, rows))
 
 
 @checked
-def predictive(p: Probabilities) -> Scores:
-    """H[mean_t p_t] (Eq. 8), in nats."""
+def predictive(p: Probabilities) -> ExampleScores:
+    """Predictive uncertainty: the entropy of the mean prediction, H[mean_t p_t] (Eq. 8).
+
+    Parameters
+    ----------
+    p : array or tensor (T, N, C)
+        Probabilities of T members for N examples.
+
+    Returns
+    -------
+    array (N,)
+        In nats.
+
+    Examples
+    --------
+    >>> p = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
+    >>> cu.predictive(p).round(3)
+    array([0.693, 0.693])
+    """
     return _in_blocks(lambda p: _entropy(p.mean(axis=0)), p)
 
 
 @checked
-def aleatoric(p: Probabilities) -> Scores:
-    """mean_t H[p_t]: what is left when the members agree."""
+def aleatoric(p: Probabilities) -> ExampleScores:
+    """Aleatoric uncertainty: the mean entropy of the members, mean_t H[p_t]. It remains when the members agree.
+
+    Parameters
+    ----------
+    p : array or tensor (T, N, C)
+        Probabilities of T members for N examples.
+
+    Returns
+    -------
+    array (N,)
+        In nats.
+
+    Examples
+    --------
+    >>> p = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
+    >>> cu.aleatoric(p).round(3)
+    array([0.   , 0.693])
+    """
     return _in_blocks(lambda p: _entropy(p).mean(axis=0), p)
 
 
 @checked
-def epistemic(p: Probabilities) -> Scores:
-    """H[mean_t p_t] - mean_t H[p_t]: the mutual information, how far the members disagree."""
+def epistemic(p: Probabilities) -> ExampleScores:
+    """Epistemic uncertainty: how far the members disagree, H[mean_t p_t] - mean_t H[p_t] (mutual information).
+
+    Parameters
+    ----------
+    p : array or tensor (T, N, C)
+        Probabilities of T members for N examples.
+
+    Returns
+    -------
+    array (N,)
+        In nats.
+
+    Examples
+    --------
+    >>> p = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]])
+    >>> cu.epistemic(p).round(3)
+    array([0.693, 0.   ])
+    """
     return _in_blocks(lambda p: np.maximum(_entropy(p.mean(axis=0)) - _entropy(p).mean(axis=0), 0.0), p)
 
 
 @checked
-def kwon(p: Probabilities) -> tuple[Scores, Scores]:
-    """Traces of Kwon et al.'s matrices, aleatoric and epistemic:
+def kwon(p: Probabilities) -> tuple[ExampleScores, ExampleScores]:
+    """Aleatoric and epistemic uncertainty as variances: traces of the matrices of Kwon et al.
 
-    A = mean_t [diag(p_t) - p_t p_t'] and E = mean_t (p_t - mean p)(p_t - mean p)'; A + E = diag(mean p) - mean p mean p'.
+    A = mean_t [diag(p_t) - p_t p_t'] and E = mean_t (p_t - mean p)(p_t - mean p)', which sum to
+    diag(mean p) - mean p mean p'.
+
+    Parameters
+    ----------
+    p : array or tensor (T, N, C)
+        Probabilities of T members for N examples.
+
+    Returns
+    -------
+    aleatoric, epistemic : arrays (N,)
+
+    Examples
+    --------
+    >>> aleatoric, epistemic = cu.kwon(np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.5, 0.5]]]))
+    >>> aleatoric, epistemic
+    (array([0. , 0.5]), array([0.5, 0. ]))
     """
     within = _in_blocks(lambda p: 1.0 - (p**2).sum(axis=-1).mean(axis=0), p)
     return within, _in_blocks(lambda p: ((p - p.mean(axis=0)) ** 2).sum(axis=-1).mean(axis=0), p)
 
 
-def least_confidence(p: Probabilities) -> Scores:
+def least_confidence(p: Probabilities) -> ExampleScores:
     """1 - max_c of mean_t p_t."""
     return _in_blocks(lambda p: np.maximum(1.0 - p.mean(axis=0).max(axis=-1), 0.0), p)
 
 
-def true_class(p: Probabilities, labels: Any) -> Scores:
-    """1 - mean_t p_t of the example's own class: high where the members are wrong, however sure they are."""
-    p, known, parts = _array(p), None, []
+def true_class(p: Probabilities, labels: Any) -> ExampleScores:
+    """1 - mean_t p_t of the true class: high where the members are wrong, however sure they are."""
+    p, checked_labels, p_true = _array(p), None, []
     for rows, block in checked_blocks(p):
-        known = check_labels(labels, *p.shape[1:]) if known is None else known
-        parts.append(block.mean(axis=0)[np.arange(block.shape[1]), known[rows]])
-    return np.maximum(1.0 - np.concatenate(parts), 0.0)
+        checked_labels = check_labels(labels, *p.shape[1:]) if checked_labels is None else checked_labels
+        p_true.append(block.mean(axis=0)[np.arange(block.shape[1]), checked_labels[rows]])
+    return np.maximum(1.0 - np.concatenate(p_true), 0.0)
 
 
 def mean_guess(p: Probabilities) -> NDArray[np.int64]:
-    """(N,) argmax_c of mean_t p_t: what the members say together."""
+    """(N,) argmax_c of mean_t p_t: what the members predict together."""
     return np.concatenate([block.mean(axis=0).argmax(axis=-1) for _, block in checked_blocks(p)])
 
 
 @checked
-def class_uncertainty(p: Probabilities, labels: Tensorlike, score: Callable[..., Scores] = predictive) -> Vector:
-    """(1 / N_c) sum of u over the examples of class c (Eq. 9): (T, N, C), (N,) -> (C,), not normalised.
+def class_uncertainty(p: Probabilities, labels: Tensorlike, score: Callable[..., ExampleScores] = predictive) -> Vector:
+    """Mean uncertainty of the examples of each class, not normalised (Eq. 9).
 
-    `score` is a function of p, or of p and labels as the rows of SCORES are.
+    Parameters
+    ----------
+    p : array or tensor (T, N, C)
+        Probabilities of T members for N examples.
+    labels : array or tensor (N,)
+        From 0 to C - 1; every class has an example.
+    score : callable
+        The uncertainty of examples: a function of p, or of p and labels as those of SCORES.
+
+    Returns
+    -------
+    array (C,)
+
+    Examples
+    --------
+    >>> p = np.array([[[0.9, 0.1], [0.5, 0.5]]])
+    >>> cu.class_uncertainty(p, labels=[0, 1]).round(3)
+    array([0.325, 0.693])
     """
     classes = np.shape(p)[-1] if np.ndim(p) == 3 else 0
     try:
@@ -76,11 +166,11 @@ def class_uncertainty(p: Probabilities, labels: Tensorlike, score: Callable[...,
         takes_labels = False
     scores = np.asarray(score(p, labels) if takes_labels else score(p))
     if classes and scores.shape != np.shape(p)[1:2]:
-        raise InputError(f"score gives an array of shape {scores.shape}: it must give one number for each of {np.shape(p)[1]} examples.")
+        raise InputError(f"score gives shape {scores.shape}: it must give one for each of {np.shape(p)[1]} examples.")
     return class_means(scores, labels, classes)
 
 
-def class_means(u: Scores, labels: Any, classes: int) -> Vector:
+def class_means(u: ExampleScores, labels: Any, classes: int) -> Vector:
     """Mean of u (N,) over the examples of each class -> (C,)."""
     labels = check_labels(labels, len(u), classes)
     counts = np.bincount(labels, minlength=classes)
@@ -90,53 +180,56 @@ def class_means(u: Scores, labels: Any, classes: int) -> Vector:
 
 
 def check_probabilities(p: Probabilities) -> NDArray[np.float64]:
-    """The same as float64 with rows that sum to 1, or one sentence that says what is wrong with them."""
+    """Probabilities as float64 with rows that sum to 1; others are refused in one sentence."""
     p = _array(p)
     _shape(p)
     return _checked(p, 0)
 
 
 def checked_blocks(p: Probabilities) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    """check_probabilities of some examples after the other, with their places: of all of p no copy is made."""
+    """check_probabilities block by block, with the rows of each: no copy is made of all of p."""
     p = _array(p)
     members, examples, classes = _shape(p)
-    size = max(1, BLOCK // (members * classes))
-    for start in range(0, examples, size):
-        rows = slice(start, start + size)
-        yield rows, _checked(p[:, rows], start)
+    for rows in row_blocks(examples, max(1, BLOCK // (members * classes))):
+        yield rows, _checked(p[:, rows], rows.start)
 
 
-def _in_blocks(score: Callable[[NDArray[np.float64]], Scores], p: Probabilities) -> Scores:
-    """A score of every example; `score` is given some of them at a time."""
+def _in_blocks(score: Callable[[NDArray[np.float64]], ExampleScores], p: Probabilities) -> ExampleScores:
+    """A score of every example, block by block."""
     return np.concatenate([score(block) for _, block in checked_blocks(p)])
 
 
 def _shape(p: Any) -> tuple[int, int, int]:
     shape = tuple(p.shape)
     if len(shape) != 3:
-        raise InputError(f"probabilities have shape {shape}: they need (members, examples, classes); for one member give p[None].")
+        raise InputError(f"probabilities have shape {shape}: they need (members, examples, classes), as p[None] has.")
     members, examples, classes = shape
     if not members or not examples or classes < 2:
-        raise InputError(f"probabilities have shape {shape}: there must be a member, an example and two classes at least.")
+        raise InputError(f"probabilities have shape {shape}: there must be a member, an example and two classes.")
     return members, examples, classes
 
 
 def _checked(p: Any, first: int) -> NDArray[np.float64]:
-    """Examples from the one numbered `first` on."""
-    p, resolution = _as_float64(p)
+    """As float64, with rows that sum to 1; the first example is the one numbered `first`."""
+    if "bfloat16" in str(p.dtype):  # NumPy has no such type
+        p, resolution = p.double().numpy(), 2.0**-7
+    elif p.dtype.kind != "f":
+        raise InputError(f"probabilities are {p.dtype}: they must be floating point numbers.")
+    else:
+        p, resolution = p.astype(np.float64), float(np.finfo(p.dtype).eps)
     if not np.isfinite(p).all():
         t, n, _ = np.argwhere(~np.isfinite(p))[0]
         raise InputError(f"probabilities of member {t}, example {first + n} are not finite.")
     if (p < 0).any():
         t, n, c = np.argwhere(p < 0)[0]
-        raise InputError(f"probability of member {t}, example {first + n}, class {c} is {p[t, n, c]:g}: it must not be negative.")
+        place = f"member {t}, example {first + n}, class {c}"
+        raise InputError(f"probability of {place} is {p[t, n, c]:g}: it must not be negative.")
     sums = p.sum(axis=-1)
     off = np.abs(sums - 1) > max(1e-3, 4 * resolution)
     if off.any():
         t, n = np.argwhere(off)[0]
-        raise InputError(
-            f"probabilities of member {t}, example {first + n} sum to {sums[t, n]:g}: every row must sum to 1 (logits need a softmax)."
-        )
+        row = f"member {t}, example {first + n} sum to {sums[t, n]:g}"
+        raise InputError(f"probabilities of {row}: every row must sum to 1 (logits need a softmax).")
     return p / sums[..., None]
 
 
@@ -167,23 +260,10 @@ def _detached(values: Any) -> Any:
 def _array(p: Probabilities) -> Any:
     """A NumPy array, or a tensor of the one type that NumPy does not have."""
     p = _detached(p)
-    return p if _is_bfloat16(p) else np.asarray(p)
+    return p if "bfloat16" in str(getattr(p, "dtype", "")) else np.asarray(p)
 
 
-def _is_bfloat16(p: Any) -> bool:
-    return "bfloat16" in str(getattr(p, "dtype", ""))
-
-
-def _as_float64(p: Any) -> tuple[NDArray[np.float64], float]:
-    """(p as float64, the resolution of the type it came in)."""
-    if _is_bfloat16(p):
-        return p.double().numpy(), 2.0**-7
-    if p.dtype.kind != "f":
-        raise InputError(f"probabilities are {p.dtype}: they must be floating point numbers.")
-    return p.astype(np.float64), float(np.finfo(p.dtype).eps)
-
-
-SCORES: dict[str, Callable[[Probabilities, Any], Scores]] = {  # (T, N, C), labels (N,) -> (N,)
+SCORES: dict[str, Callable[[Probabilities, Any], ExampleScores]] = {  # (T, N, C), labels (N,) -> (N,)
     "predictive": lambda p, labels: predictive(p),
     "aleatoric": lambda p, labels: aleatoric(p),
     "epistemic": lambda p, labels: epistemic(p),

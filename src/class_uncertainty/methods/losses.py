@@ -10,8 +10,8 @@ def adjust_logits(z: Tensor, labels: Tensor, margin: Tensor, divisor: Tensor, be
 
     z (..., C), labels (...); margin and divisor (..., C), beta and scale (..., 1), each broadcast against z.
     """
-    own = F.one_hot(labels, z.shape[-1]).to(z.dtype)
-    return scale * (z / divisor - margin * torch.maximum(own, beta))
+    one_hot = F.one_hot(labels, z.shape[-1]).to(z.dtype)
+    return scale * (z / divisor - margin * torch.maximum(one_hot, beta))
 
 
 def cross_entropy(z: Tensor, targets: Tensor) -> Tensor:
@@ -21,13 +21,13 @@ def cross_entropy(z: Tensor, targets: Tensor) -> Tensor:
 
 def softmax_focal(z: Tensor, targets: Tensor, labels: Tensor, gamma: Tensor) -> Tensor:
     """(1 - p_y) ** gamma times the cross entropy (Lin et al.); gamma (...) broadcasts. At gamma 0, cross entropy."""
-    own = F.one_hot(labels, z.shape[-1]).bool()
-    log_rest = z.masked_fill(own, -torch.inf).logsumexp(dim=-1) - z.logsumexp(dim=-1)  # log(1 - p_y), never log(0)
+    one_hot = F.one_hot(labels, z.shape[-1]).bool()
+    log_rest = z.masked_fill(one_hot, -torch.inf).logsumexp(dim=-1) - z.logsumexp(dim=-1)  # log(1 - p_y), never log(0)
     return torch.exp(gamma * log_rest) * cross_entropy(z, targets)
 
 
 def sigmoid_focal(z: Tensor, targets: Tensor, labels: Tensor, gamma: Tensor) -> Tensor:
-    """sum_c m_c ** gamma BCE(z_c, t_c), m_y = 1 - p_y and m_c = p_c elsewhere, p = sigmoid(z) (Cui et al., Bag-of-Tricks)."""
+    """sum_c m_c ** gamma BCE(z_c, t_c), m_y = 1 - p_y, else m_c = p_c, p = sigmoid(z) (Cui et al., Bag-of-Tricks)."""
     bce = F.binary_cross_entropy_with_logits(z, targets, reduction="none")
     log_miss = F.logsigmoid(torch.where(F.one_hot(labels, z.shape[-1]).bool(), -z, z))
     return (torch.exp(gamma.unsqueeze(-1) * log_miss) * bce).sum(dim=-1)
@@ -41,18 +41,19 @@ def per_example(z: Tensor, targets: Tensor, labels: Tensor, gamma: Tensor, sigmo
 def robust(features: Tensor, labels: Tensor, centroids: Tensor, margin: Tensor) -> Tensor:
     """DRO-LT's loss, whose sum over the batch is the mean over its classes c of -mean_{z in c} log p(z | c), (..., B).
 
-    p(z | c) is the softmax over the batch's examples z of -(||m_c - z|| + margin_c [c = y_z]). features (..., B, D), labels (..., B),
-    centroids m (..., C, D), margin (..., C). Each example has its own class's margin: the released code pairs them in another order.
+    p(z | c) is the softmax over the examples z of the batch of -(||m_c - z|| + margin_c [c = y_z]).
+    features (..., B, D), labels (..., B), centroids m (..., C, D), margin (..., C). Each example has the margin of its
+    own class: the released code pairs them in another order.
     """
-    own = F.one_hot(labels, centroids.shape[-2]).to(features.dtype)  # (..., B, C)
+    one_hot = F.one_hot(labels, centroids.shape[-2]).to(features.dtype)  # (..., B, C)
     distance = torch.linalg.vector_norm(features.unsqueeze(-2) - centroids.unsqueeze(-3), dim=-1)  # (..., B, C)
-    log_p = F.log_softmax(-(distance + margin.unsqueeze(-2) * own), dim=-2)
-    sizes = own.sum(dim=-2, keepdim=True)  # (..., 1, C)
-    share = (own / sizes.clamp(min=1)).sum(dim=-1) / (sizes > 0).sum(dim=-1)  # (..., B) / (..., 1)
-    return -(log_p * own).sum(dim=-1) * share
+    log_p = F.log_softmax(-(distance + margin.unsqueeze(-2) * one_hot), dim=-2)
+    sizes = one_hot.sum(dim=-2, keepdim=True)  # (..., 1, C)
+    share = (one_hot / sizes.clamp(min=1)).sum(dim=-1) / (sizes > 0).sum(dim=-1)  # (..., B) / (..., 1)
+    return -(log_p * one_hot).sum(dim=-1) * share
 
 
 def reduce(losses: Tensor, weights: Tensor, by_weights: Tensor) -> Tensor:
-    """sum_i w_i l_i over the batch (..., B), divided by m (Eq. 4) or, where `by_weights` (...), by sum_i w_i as torch does."""
+    """sum_i w_i l_i over the batch (..., B), divided by m (Eq. 4) or, where `by_weights` (...), by sum_i w_i."""
     size = torch.full_like(by_weights, losses.shape[-1], dtype=losses.dtype)
     return (weights * losses).sum(dim=-1) / torch.where(by_weights, weights.sum(dim=-1), size)

@@ -1,1 +1,1 @@
-"""Rows, tables, figures and the report."""
+"""Charts, the HTML report, tables for a terminal, and live progress."""

@@ -1,6 +1,6 @@
-"""The process that draws charts, run as a script: (format, spec) pairs as JSON on stdin, their pictures in base64 as JSON on stdout.
+"""The process that draws charts: reads (format, spec) pairs as JSON from stdin, writes images in base64 as JSON.
 
-It imports nothing of the package: what it needs besides vl-convert is Python's own, so that it starts at once.
+It is run as a script and imports nothing of the package, so that it starts at once.
 """
 
 import json
@@ -13,8 +13,8 @@ from typing import Any
 
 def main() -> None:
     vl_convert: Any = import_module("vl_convert")
-    answer = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a library prints is no part of the answer
+    stdout = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a library prints goes to stderr, not into the answer
     request = json.load(sys.stdin)
     version = request["version"]
     formats = {
@@ -22,9 +22,9 @@ def main() -> None:
         "png": lambda spec: vl_convert.vegalite_to_png(spec, vl_version=version, scale=2),
         "js": lambda spec: vl_convert.javascript_bundle(vl_version=version).encode(),
     }
-    pictures = [b64encode(formats[kind](spec)).decode() for kind, spec in request["pictures"]]
-    with answer:
-        json.dump(pictures, answer)
+    images = [b64encode(formats[kind](spec)).decode() for kind, spec in request["requests"]]
+    with stdout:
+        json.dump(images, stdout)
 
 
 if __name__ == "__main__":

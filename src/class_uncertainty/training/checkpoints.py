@@ -1,4 +1,4 @@
-"""Lanes in the middle of their training, on disk: what a kill leaves, the same command goes on from."""
+"""Checkpoints: lanes under way, on disk. After a kill the same command goes on from them."""
 
 import json
 import os
@@ -10,14 +10,14 @@ from typing import Any
 
 from class_uncertainty.errors import MachineFault, notice
 from class_uncertainty.files import Bytes, checksum, make_folder, parse_json, write_together
-from class_uncertainty.training.stack import State
+from class_uncertainty.training.networks.stack import State
 
 SEAL = b"\nchecksum "  # stands behind the tensors, before the checksum of the lane's key and of them
 PARTS = ("state", "momentum", "gathered")
 
 
 @dataclass(frozen=True)
-class Started:
+class LaneState:
     """A lane after `epoch` epochs."""
 
     epoch: int
@@ -30,7 +30,7 @@ class Started:
 
 
 class Checkpoints:
-    """A folder with a file for each lane, by its key. A file is whole or not there; one that is damaged is dropped, with a notice."""
+    """A folder with a file for each lane, by its key. A damaged file is dropped, with a notice."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -38,27 +38,28 @@ class Checkpoints:
     def _file(self, key: str) -> Path:
         return self.folder / f"{key}.safetensors"
 
-    def save(self, lanes: Mapping[str, Started]) -> None:
-        """Lanes by their keys, together: one sync of the folder for all."""
+    def save(self, lanes: Mapping[str, LaneState]) -> None:
+        """Write lanes by their keys, together: one sync of the folder for all."""
         for last_try in (False, True):
             make_folder(self.folder)
             try:
                 write_together({self._file(key): _sealed(key, lane) for key, lane in lanes.items()})
                 return
-            except MachineFault as error:  # another process may have ended, and taken its files or the empty folder away
+            except MachineFault as error:
+                # another process may have ended, and removed its files or the empty folder
                 if last_try or not isinstance(error.__cause__, FileNotFoundError):
                     raise
 
     def epoch(self, key: str) -> int:
-        """How far a lane is, without its tensors and unverified; 0 where there is no file."""
+        """How far a lane is, unverified and without its tensors; 0 where there is no file."""
         try:
             with open(self._file(key), "rb") as file:
                 return int(_about(file.read(8), file.read(2**20))["epoch"])
         except (OSError, ValueError, KeyError, TypeError, OverflowError):
             return 0
 
-    def load(self, key: str) -> Started | None:
-        """None where there is no file, or a damaged one."""
+    def load(self, key: str) -> LaneState | None:
+        """The lane; None where there is no file, or a damaged one."""
         file = self._file(key)
         try:
             content = memoryview(file.read_bytes())
@@ -74,7 +75,7 @@ class Checkpoints:
         return None
 
     def remove(self, keys: Iterable[str]) -> None:
-        """Of lanes that need them no more, and what a kill left of them; the folder too, when it is empty."""
+        """Remove checkpoints and what a kill left of them; the folder too, when it is empty."""
         for key in keys:
             for file in (self._file(key), *self.folder.glob(f"{key}.*.partial")):
                 with suppress(OSError):
@@ -83,7 +84,7 @@ class Checkpoints:
             os.rmdir(self.folder)
 
 
-def _sealed(key: str, lane: Started) -> Iterator[bytes]:
+def _sealed(key: str, lane: LaneState) -> Iterator[bytes]:
     """A safetensors file and its seal, made when they are written."""
     from safetensors.torch import save
 
@@ -95,16 +96,18 @@ def _sealed(key: str, lane: Started) -> Iterator[bytes]:
     yield SEAL + checksum(key, content).encode()
 
 
-def _started(content: memoryview) -> Started:
+def _started(content: memoryview) -> LaneState:
     from safetensors.torch import load
 
     about, tensors = _about(bytes(content[:8]), content[8:]), load(bytes(content))
-    state, momenta, gathered = (
-        {name.removeprefix(f"{part}."): value for name, value in tensors.items() if name.startswith(f"{part}.")} for part in PARTS
-    )
-    return Started(about["epoch"], state, momenta, about["diverged"], about["loss"], about["seconds"], gathered)
+    parts: dict[str, State] = {part: {} for part in PARTS}
+    for name, value in tensors.items():
+        part, _, rest = name.partition(".")
+        parts[part][rest] = value
+    state, momenta, gathered = parts.values()
+    return LaneState(about["epoch"], state, momenta, about["diverged"], about["loss"], about["seconds"], gathered)
 
 
 def _about(length: bytes, rest: Bytes) -> dict[str, Any]:
-    """What was noted beside the tensors: a safetensors file starts with the length of its header, and the header."""
+    """What stands beside the tensors: a safetensors file starts with the length of its header, then the header."""
     return parse_json(parse_json(bytes(rest[: int.from_bytes(length, "little")]))["__metadata__"]["about"])

@@ -8,11 +8,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from class_uncertainty.methods import Plan, losses
-from class_uncertainty.training.duq import kernel_loss
-from class_uncertainty.training.recipe import Lane
+from class_uncertainty.training.lane import Lane
+from class_uncertainty.training.networks.layers import pad_batch
+from class_uncertainty.training.networks.rbf_head import kernel_loss
 
 
-class Knobs:
+class LossTensors:
+    """The knobs of a stack as tensors, and its losses. `set` fills in the plans of an epoch."""
+
     def __init__(self, lanes: Sequence[Lane], classes: int, device: str) -> None:
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(len(lanes), *shape, dtype=dtype, device=device)
@@ -22,42 +25,34 @@ class Knobs:
         self.beta, self.scale = zeros(1, 1), zeros(1, 1)
         self.gamma, self.sigmoid = zeros(1), zeros(1, dtype=torch.bool)
         self.by_weights = torch.tensor([lane.value.reduction == "weights" for lane in lanes], device=device)
-        self.at_logits = lanes[0].value.level == "logits"  # of a stack all or none
+        self.at_logits = lanes[0].value.level == "logits"  # all lanes of a stack, or none
 
     def set(self, plans: Sequence[Plan]) -> None:
+        """Take over the plans of the lanes."""
         for name in ("weight", "margin", "divisor", "beta", "scale", "gamma", "sigmoid"):
             tensor: Tensor = getattr(self, name)
             tensor.copy_(torch.tensor(np.array([getattr(plan, name) for plan in plans])).view(tensor.shape))
 
     def loss(self, z: Tensor, labels: Tensor) -> Tensor:
         """Logits (lanes, B, C), labels (lanes, B) -> (lanes,)."""
-        return losses.reduce(self.each(z, labels), self.weight.gather(1, labels), self.by_weights)
+        return losses.reduce(self.per_example(z, labels), self.weight.gather(1, labels), self.by_weights)
 
     def mixed(self, z: Tensor, labels: Tensor, others: Tensor, share: Tensor) -> Tensor:
         """The loss of two labels an example, `share` (lanes, B) of the first and the rest of the second -> (lanes,)."""
         first, second = share * self.weight.gather(1, labels), (1 - share) * self.weight.gather(1, others)
-        both = first * self.each(z, labels) + second * self.each(z, others)
+        both = first * self.per_example(z, labels) + second * self.per_example(z, others)
         return losses.reduce(both / (first + second), first + second, self.by_weights)
 
     def kernels(self, z: Tensor, labels: Tensor) -> Tensor:
         """DUQ's loss of every example, of log K (lanes, B, C): (lanes, B)."""
-        z, known, size = self.padded(z, labels)
-        return kernel_loss(z, F.one_hot(known, z.shape[-1]).to(z.dtype))[:, :size]
+        targets = pad_batch(F.one_hot(labels, z.shape[-1]).to(z.dtype))
+        return kernel_loss(pad_batch(z), targets)[:, : z.shape[1]]
 
-    def each(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Of every example, unweighted: (lanes, B)."""
-        z, known, size = self.padded(z, labels)
-        targets = F.one_hot(known, z.shape[-1]).to(z.dtype)
+    def per_example(self, z: Tensor, labels: Tensor) -> Tensor:
+        """The loss of every example, unweighted: (lanes, B)."""
+        padded, size = pad_batch(z), z.shape[1]
+        labels = F.pad(labels, (0, padded.shape[1] - size))
+        targets = F.one_hot(labels, z.shape[-1]).to(z.dtype)
         margin = self.margin if self.at_logits else torch.zeros_like(self.margin)
-        z = losses.adjust_logits(z, known, margin, self.divisor, self.beta, self.scale)
-        return losses.per_example(z, targets, known, self.gamma, self.sigmoid)[:, :size]
-
-    def padded(self, z: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, int]:
-        """To 32 examples or a multiple, and how many there are: torch computes exp and log of a tensor's last few numbers otherwise than of
-        the rest, and the last lane of a stack must not be the one that holds them."""
-        return whole(z), F.pad(labels, (0, -z.shape[1] % 32)), z.shape[1]
-
-
-def whole(values: Tensor) -> Tensor:
-    """(..., B, C) with B filled up to 32 or a multiple: see Knobs.padded."""
-    return F.pad(values, (0, 0, 0, -values.shape[-2] % 32))
+        padded = losses.adjust_logits(padded, labels, margin, self.divisor, self.beta, self.scale)
+        return losses.per_example(padded, targets, labels, self.gamma, self.sigmoid)[:, :size]

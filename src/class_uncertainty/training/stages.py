@@ -1,16 +1,17 @@
-"""Leg: one stage of a lane's training, with a recipe of its own."""
+"""ResolvedStage: one stage of a training, with its own recipe. What trainings cost, in naive ones."""
 
-import dataclasses
 from dataclasses import dataclass, replace
 
 from class_uncertainty.data import Data
 from class_uncertainty.methods import Method
-from class_uncertainty.training.recipe import Lane, Recipe
+from class_uncertainty.training import DUQ_STEP_COST, Lane, Recipe
+
+FORWARD = 3  # forward passes that one step costs
 
 
 @dataclass(frozen=True)
-class Leg:
-    """What all lanes share that train a stage together. Streams of random numbers go on by `number`, reports by `before`."""
+class ResolvedStage:
+    """What all lanes of a stage share. Random streams continue by `number`, reports by `before`."""
 
     recipe: Recipe
     number: int = 0
@@ -22,25 +23,26 @@ class Leg:
     balanced: bool = False
 
     def length(self, train: Data) -> int:
-        """Examples of an epoch, in whole batches where the recipe drops the last."""
+        """Examples of an epoch, in full batches where the recipe drops the last."""
         count = int(train.counts.max()) * len(train.counts) if self.balanced else len(train)
         batch = min(self.recipe.batch, count)
         length = count // batch * batch if self.recipe.drop_last else count
         return length - (length % batch == 1)  # one example has no batch statistics
 
 
-def legs(method: Method, recipe: Recipe) -> list[Leg]:
+def resolve_stages(method: Method, recipe: Recipe) -> list[ResolvedStage]:
     """A method's stages under a recipe, in order."""
     if not method.then:
-        return [Leg(recipe, total=recipe.epochs)]
+        return [ResolvedStage(recipe, total=recipe.epochs)]
     first = recipe.cut(_epochs(method.share, recipe))
-    later = [dataclasses.replace(recipe, epochs=_epochs(stage.epochs, recipe), **dict(stage.recipe)) for stage in method.then]
-    total, before = sum(each.epochs for each in (first, *later)), first.epochs
-    found = [Leg(first, total=total)]
-    for number, (stage, own) in enumerate(zip(method.then, later, strict=True), 1):
-        found.append(Leg(own, number, before, total, stage.trains, stage.fresh, stage.pasted, stage.balanced))
-        before += own.epochs
-    return found
+    recipes = [replace(recipe, epochs=_epochs(stage.epochs, recipe), **dict(stage.recipe)) for stage in method.then]
+    total, before = first.epochs + sum(later.epochs for later in recipes), first.epochs
+    stages = [ResolvedStage(first, total=total)]
+    for number, (stage, later) in enumerate(zip(method.then, recipes, strict=True), 1):
+        kind = (stage.trains, stage.fresh, stage.pasted, stage.balanced)
+        stages.append(ResolvedStage(later, number, before, total, *kind))
+        before += later.epochs
+    return stages
 
 
 def _epochs(share: float, recipe: Recipe) -> int:
@@ -48,17 +50,31 @@ def _epochs(share: float, recipe: Recipe) -> int:
 
 
 def staged(lane: Lane, recipe: Recipe, number: int) -> Lane:
-    """The lane as it trains in that stage: by the stage's method, at the stage's learning rate."""
+    """The lane in that stage: with the method and the learning rate of the stage."""
     if not lane.value.then:
         return lane
-    first = replace(lane.value, then=(), share=1.0)
-    method = lane.value.then[number - 1].method if number else first
-    rate = lane.value.then[number - 1].rate if number else 1.0
-    return replace(lane, method=method, lr=lane.rate(recipe) * rate)
+    if number == 0:
+        return replace(lane, method=replace(lane.value, then=(), share=1.0), lr=lane.rate(recipe))
+    stage = lane.value.then[number - 1]
+    return replace(lane, method=stage.method, lr=lane.rate(recipe) * stage.rate)
 
 
-def form(lane: Lane) -> tuple:
-    """What decides the steps of a stack: lanes that differ in it train apart."""
+def stack_key(lane: Lane) -> tuple:
+    """What determines the steps of a stack: lanes with different keys train in different stacks."""
     method = lane.value
     taught = (lane.fold or "all") if lane.teaching else ""  # students of a stack see the same images
     return method.head == "rbf", method.level, method.learned, method.augment, taught
+
+
+def lane_cost(lane: Lane, recipe: Recipe, train: Data, teachers: int = 0) -> float:
+    """By the examples that a lane sees in all stages, and by its teachers' forward passes."""
+    naive, seen = recipe.epochs * ResolvedStage(recipe).length(train), 0.0
+    for stage in resolve_stages(lane.value, recipe):
+        seen += stage.recipe.epochs * stage.length(train) * (1 / FORWARD if stage.trains == "head" else 1)
+    taught = teachers / FORWARD if lane.teaching else 0
+    return seen / naive * (DUQ_STEP_COST if lane.value.head == "rbf" else 1) + taught
+
+
+def distillation_cost(teachers: int) -> float:
+    """Of teachers and a student that asks all of them at every step."""
+    return teachers + 1 + teachers / FORWARD

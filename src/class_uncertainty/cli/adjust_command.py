@@ -1,0 +1,121 @@
+"""`cu adjust`: correct saved predictions of a model of any framework."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from class_uncertainty.cli.options import JSON, argument, optional
+from class_uncertainty.errors import InputError
+from class_uncertainty.files import same_file
+
+if TYPE_CHECKING:
+    from class_uncertainty.workflows.adjust_predictions import AdjustedPredictions
+
+UNDER = "under prior"
+COLUMNS = {  # column -> field of Scores, digits
+    UNDER: ("prior_error", 2),
+    "error %": ("error", 2),
+    "top-1": ("top1_error", 1),
+    "worst 10th": ("worst", 1),
+    "NLL": ("nll", 3),
+    "ECE": ("ece", 1),
+}
+PRIORS = {"equal": "equally frequent classes", "train": "classes that are as frequent as in training"}
+PREDICTIONS = "A .npz file with probabilities (or logits) and perhaps labels, or a .npy file of probabilities."
+COUNTS = "Training examples of each class: 500,60,7 or a file (.npy, .txt, .json); by default counts of PREDICTIONS."
+UNSEEN = "Predictions with labels, of examples that the model was not trained on: what is chosen is chosen on these."
+TAU = "How far to correct, from 0; by default auto with --unseen and 1 without."
+PRIOR = "How frequent the classes are where the model is used."
+OUT = "The .npz file to write; by default PREDICTIONS with -adjusted in its name."
+
+
+def adjust(
+    predictions: Annotated[Path, argument(PREDICTIONS, "PREDICTIONS")],
+    counts: Annotated[str | None, optional(COUNTS, "NUMBERS|FILE")] = None,
+    unseen: Annotated[Path | None, optional(UNSEEN, "FILE")] = None,
+    tau: Annotated[str | None, optional(TAU, "auto|NUMBER")] = None,
+    bias: Annotated[
+        bool, typer.Option("--bias", help="Fit one number a class around tau log N; needs --unseen.")
+    ] = False,
+    prior: Annotated[str, typer.Option(help=PRIOR, metavar="train|equal|FILE")] = "equal",
+    out: Annotated[Path | None, optional(OUT, "FILE.npz")] = None,
+    as_json: JSON = False,
+) -> None:
+    """Correct saved predictions for unequal class counts: p_c / N_c ** tau, renormalised. No network, no training.
+
+    A model of any framework will do. In Python, save what it predicts for its validation and its test examples:
+
+    **np.savez("val.npz", probabilities=p, labels=y)** with p of the shape (examples, classes), or (members, examples,
+    classes) for an ensemble, whose geometric mean is taken; **logits=z** in the place of probabilities is fine too.
+    Then, with three classes of 500, 60 and 7 training examples:
+
+    **cu adjust test.npz --counts 500,60,7 --unseen val.npz**
+
+    writes test-adjusted.npz. tau, and a temperature that keeps the probabilities calibrated, are chosen on val.npz, for
+    classes as frequent as --prior says. Labels in test.npz are used only for judging; without them, before and after
+    are shown for val.npz. Without --unseen, tau is 1 and no temperature is fitted.
+    """
+    from class_uncertainty.posthoc.prediction_files import read_numbers
+    from class_uncertainty.reporting import terminal
+    from class_uncertainty.workflows.adjust_predictions import adjust_predictions
+
+    target = out or predictions.parent / f"{predictions.stem}-adjusted.npz"
+    if any(place and same_file(target, place) for place in (counts, prior)):
+        raise InputError(f"--out is {target}, which is read: give another name.")
+    adjusted = adjust_predictions(
+        predictions,
+        None if counts is None else read_numbers(counts, "--counts"),
+        unseen=unseen,
+        tau=_read_tau(tau),
+        bias=bias,
+        prior=prior if prior in PRIORS else read_numbers(prior, "--prior", "train, equal, "),
+        out=target,
+    )
+    if as_json:
+        terminal.print_json(adjusted.document())
+    else:
+        _print(adjusted, prior, bias, unseen)
+
+
+def _read_tau(tau: str | None) -> "float | Literal['auto'] | None":
+    if tau is None or tau == "auto":
+        return tau  # type: ignore[return-value]
+    try:
+        return float(tau)
+    except ValueError:
+        raise InputError(f"--tau is {tau!r}: it must be auto or a number from 0.") from None
+
+
+def _print(adjusted: "AdjustedPredictions", prior: str, bias: bool, unseen: Path | None) -> None:
+    from class_uncertainty.reporting import terminal
+
+    if adjusted.absent:
+        classes = ", ".join(map(str, adjusted.absent[:5])) + (" and more" if len(adjusted.absent) > 5 else "")
+        terminal.say(f"Without unseen examples, and so without a say in what is chosen: class {classes}.")
+    if adjusted.before and adjusted.judged_on == unseen:
+        terminal.say("The predictions have no labels. Of the unseen examples, which it was chosen on:")
+    if adjusted.before:
+        _print_scores({"before": adjusted.before, "after": adjusted.after}, prior)
+    adjustment = adjusted.adjustment
+    bias_note = ""
+    if bias:
+        bias_note = " with a fitted bias for each class" if adjusted.has_class_bias else " (no class bias helped)"
+    chosen_on = f" and temperature {adjustment.temperature:.3g}, by {adjusted.unseen} unseen examples" if unseen else ""
+    purpose = PRIORS.get(prior, f"classes of the prior {prior}")
+    terminal.say(f"τ {adjustment.tau:g}{bias_note}{chosen_on}, for {purpose}.")
+    terminal.say(f"{adjusted.changed} of {len(adjusted.probabilities)} predictions changed class.")
+    terminal.say(f"wrote {adjusted.file}")
+
+
+def _print_scores(scores: dict[str, Any], prior: str) -> None:
+    from class_uncertainty.reporting import terminal
+
+    shown = {name: column for name, column in COLUMNS.items() if name != UNDER or prior != "equal"}
+    rows = [
+        (side, *(f"{getattr(score, field):.{digits}f}" for field, digits in shown.values()))
+        for side, score in scores.items()
+    ]
+    terminal.print_fitting(("", *shown), rows, drop=("worst 10th", "top-1", "NLL"))
+    under = f" {UNDER.capitalize()}: the error at that prior, which τ is chosen by." if UNDER in shown else ""
+    terminal.say(f"Error: mean of the class errors in percent. NLL, ECE: at the prior of the adjustment.{under}")

@@ -1,0 +1,87 @@
+"""The command line `cu`: a thin shell over the workflows. Torch and the like are imported when a command needs them."""
+
+import logging
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from class_uncertainty.cli import list_commands
+from class_uncertainty.cli.adjust_command import adjust
+from class_uncertainty.cli.compare_command import compare
+from class_uncertainty.cli.demo_command import demo
+from class_uncertainty.cli.fetch_command import fetch
+from class_uncertainty.cli.fix_command import fix
+from class_uncertainty.cli.measure_command import measure
+from class_uncertainty.cli.predict_command import predict
+from class_uncertainty.cli.report_command import report
+from class_uncertainty.cli.train_command import train
+from class_uncertainty.errors import InputError, MachineFault, memory_faults
+from class_uncertainty.text import encode_plainly, reason, tell
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="See which classes a classifier under-serves and why, and fix it.\n\n"
+    "Start with **cu demo**, then **cu measure DATA**.",
+)
+data_app = typer.Typer(no_args_is_help=True, help="Get data sets.")
+for command in (demo, measure, compare, train, report, fix, predict, adjust, *list_commands.COMMANDS):
+    app.command()(command)
+data_app.command()(fetch)
+app.add_typer(data_app, name="data")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from class_uncertainty import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+class _Notices(logging.Handler):
+    """Prints what the package logs, a line each on the stderr of the moment: a live table may have taken its place."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        tell(record.getMessage())
+
+
+def main() -> None:
+    """Run a command. Exit code 2: wrong input, 1: a fault of the machine, 3: a spent budget; one sentence on stderr."""
+    encode_plainly()
+    notices = logging.getLogger("class_uncertainty")
+    notices.handlers, notices.propagate = [_Notices()], False
+    try:
+        with memory_faults():
+            app()
+    except InputError as error:
+        _end(error, 2)
+    except MachineFault as error:
+        _end(error, 1)
+    except OSError as error:
+        place = "output" if error.filename is None else os.fsdecode(error.filename)
+        _end(f"{place}: {error.strerror or reason(error)}.", 1)
+    except UnicodeEncodeError as error:
+        _end(f"{error.object!r} is not text that can be written as {error.encoding}: give it another name.", 2)
+
+
+def _end(sentence: object, code: int) -> None:
+    tell(sentence)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

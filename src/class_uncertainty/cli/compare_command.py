@@ -1,0 +1,52 @@
+"""`cu compare`: methods side by side."""
+
+from typing import Annotated, Any
+
+import typer
+
+from class_uncertainty.cli import options
+
+
+def compare(
+    data: options.DATA,
+    methods: Annotated[
+        str, typer.Option(help="Names from 'cu methods'; more: cb@product, cb+mixup.")
+    ] = "naive,cb-rs,ubrs",
+    seeds: Annotated[str, typer.Option(help="How many, or which: 3 means 0,1,2.")] = "3",
+    lrs: options.LRS = None,
+    members: options.MEMBERS = 5,
+    estimator: options.ESTIMATOR = "ensemble",
+    score: options.SCORE = None,
+    epochs: options.EPOCHS = None,
+    equal_cost: Annotated[bool, typer.Option("--equal-cost", help="Add ensembles as dear as the dearest row.")] = False,
+    recipe: options.RECIPE = None,
+    budget: options.BUDGET = None,
+    profile: options.PROFILE = None,
+    root: options.ROOT = None,
+    store: options.STORE = options.RUNS,
+    as_json: options.JSON = False,
+) -> None:
+    """Train methods side by side, every one with the same seeds and learning rates.
+
+    Prints the class-mean error as mean ± standard deviation over the seeds, the gain over naive, what one network
+    costs, and the ASO test of an uncertainty row of 'cu methods' against its cardinality counterpart, where both were
+    trained.
+
+    Remedies are rows too: **adjusted**, **ensemble**, **ensemble-adjusted**, **distil**, and **cb\\*5** for five
+    networks of a method together. With --estimator out-of-fold their tau is chosen on examples that the members never
+    saw; otherwise it is 1.
+    """
+    names, numbers = options.split("method", methods, options.check_method), options.read_seeds(seeds)
+    rates = options.read_rates(lrs)
+    options.check_estimate(estimator, members, score)
+    from class_uncertainty.cli.running import running
+    from class_uncertainty.reporting import terminal_tables
+    from class_uncertainty.workflows.compare import compare as compare_methods
+
+    with running(store, as_json, root, budget=budget, profile=profile) as now:
+        dataset, chosen = now.prepare(data, epochs, recipe)
+        measuring: dict[str, Any] = {"estimator": estimator, "members": members, "score": score}
+        comparison = compare_methods(
+            dataset, names, numbers, rates, equal_cost=equal_cost, **measuring, **now.settings(chosen)
+        )
+        now.answer(now.show(comparison, terminal_tables.print_comparison))

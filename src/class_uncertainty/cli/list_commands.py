@@ -1,0 +1,104 @@
+"""Commands that list what can be named: methods, remedies, measures, estimators, data sets."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from class_uncertainty.cli.options import JSON, argument
+
+
+def methods(as_json: JSON = False) -> None:
+    """List the methods: what each does to the knobs (which class is drawn, its weight, its margin).
+
+    A name can say more than a row: **cb@product** is driven by another measure, **cb+mixup** has more augmentation
+    (autoaugment, cutout, mixup, remix).
+    """
+    from class_uncertainty.methods import METHODS
+    from class_uncertainty.training import describe
+
+    rows, documents = [], []
+    for name, row in METHODS.items():
+        knobs = dict.fromkeys(knob for stage in row.stages for knob in (*stage.knobs, *("focal",) * bool(stage.focal)))
+        rows.append((name, ", ".join(knobs) or "–", row.about, row.counterpart or "–"))
+        documents.append({"name": name, "about": row.about, "counterpart": row.counterpart, **describe(row)})
+    _list(("method", "acts on", "what it does", "its cardinality counterpart"), rows, documents, as_json)
+
+
+def remedies(as_json: JSON = False) -> None:
+    """List the remedies: what can be made of trained networks, as rows of 'cu compare' beside the methods.
+
+    **cb\\*5** is one too: five networks of a method together. 'cu fix' does it all, with distil.
+    """
+    from class_uncertainty.posthoc.remedies import REMEDIES
+    from class_uncertainty.reporting import terminal
+
+    rows, documents = [], []
+    for name, row in REMEDIES.items():
+        cost = row.trainings(5)
+        rows.append((name, f"{cost:.3g}", row.about))
+        documents.append({"name": name, "about": row.about, "cost": cost, "adjusts": row.adjusts})
+    _list(("remedy", "cost", "what it is"), rows, documents, as_json)
+    if not as_json:
+        terminal.say("Cost: in naive trainings with five members, without the out-of-fold networks that choose tau.")
+
+
+def measures(as_json: JSON = False) -> None:
+    """List the imbalance measures: larger means more under-represented."""
+    from class_uncertainty.measures import MEASURES
+
+    rows, documents = [], []
+    for name, row in MEASURES.items():
+        rows.append((name, row.about, "after an estimate" if row.uses_uncertainty else "from the counts"))
+        documents.append({"name": name, "about": row.about, "uses_uncertainty": row.uses_uncertainty})
+    _list(("measure", "formula", "known"), rows, documents, as_json)
+
+
+def estimators(as_json: JSON = False) -> None:
+    """List the ways to measure uncertainty, and the scores that say what counts as uncertain."""
+    from class_uncertainty.estimation import ESTIMATORS
+    from class_uncertainty.measures import SCORES
+    from class_uncertainty.reporting import terminal
+
+    rows = [(name, row.natural, row.about) for name, row in ESTIMATORS.items()]
+    documents = [{"name": name, "score": row.natural, "about": row.about} for name, row in ESTIMATORS.items()]
+    _list(("estimator", "its score", "what it is"), rows, documents, as_json)
+    if not as_json:
+        special = [(score, name) for name, row in ESTIMATORS.items() for score in row.scores if score not in SCORES]
+        terminal.say(f"Scores: {', '.join([*SCORES, *(f'{score} ({name} only)' for score, name in special)])}.")
+
+
+def datasets(
+    source: Annotated[str | None, argument("One of them, with its options.", "SOURCE")] = None, as_json: JSON = False
+) -> None:
+    """List the data that can be named, with an example of each and what it expects on disk; or one source's options.
+
+    Options follow a question mark: folder:PATH?size=32&test=0.2 (in quotes, for the shell). Without a test split,
+    errors come from five stratified folds.
+    """
+    from class_uncertainty.data import SOURCES
+    from class_uncertainty.errors import unknown
+    from class_uncertainty.reporting import terminal
+
+    if source is not None and source not in SOURCES:
+        raise unknown("source", source, SOURCES)
+    chosen = {name: row for name, row in SOURCES.items() if source in (None, name)}
+    fields = ("example", "about", "expects", "options")
+    documents = [{"name": name} | {field: getattr(row, field) for field in fields} for name, row in chosen.items()]
+    if source is None or as_json:
+        rows = [(name, row.example, row.about, row.expects) for name, row in chosen.items()]
+        _list(("source", "example", "what it is", "what it expects on disk"), rows, documents, as_json)
+    else:
+        row = chosen[source]
+        terminal.say(f"{source}: {row.about}", f"example: {row.example}", f"expects: {row.expects}")
+        _list(("option", "what it does"), list(row.options.items()), [], False)
+
+
+def _list(columns: Sequence[str], rows: Sequence[Sequence[str]], documents: Sequence[Any], as_json: bool) -> None:
+    from class_uncertainty.reporting import terminal
+
+    if as_json:
+        terminal.print_json(documents)
+    else:
+        terminal.console().print(terminal.plain_table(columns, rows, left=len(columns)))
+
+
+COMMANDS = (methods, remedies, measures, estimators, datasets)

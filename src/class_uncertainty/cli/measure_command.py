@@ -1,0 +1,53 @@
+"""`cu measure`: which classes are under-represented."""
+
+from typing import Annotated
+
+from class_uncertainty.cli import options
+from class_uncertainty.errors import InputError
+
+
+def measure(
+    data: options.DATA,
+    members: options.MEMBERS = 5,
+    estimator: options.ESTIMATOR = "ensemble",
+    score: options.SCORE = None,
+    estimators: Annotated[str | None, options.optional("Several, as ensemble,online,online=predictive.")] = None,
+    lrs: options.LRS = None,
+    epochs: options.EPOCHS = None,
+    recipe: options.RECIPE = None,
+    budget: options.BUDGET = None,
+    profile: options.PROFILE = None,
+    root: options.ROOT = None,
+    store: options.STORE = options.RUNS,
+    as_json: options.JSON = False,
+) -> None:
+    """Measure which classes are under-represented, by count and by how uncertain networks are about them.
+
+    Trains an ensemble (once: later calls find it in the store) and lists every class with its count, the cardinality
+    measure μ^C, the effective number, the uncertainty measure μ^U, how much of it is disagreement between the members,
+    its rank by each (1 = most under-represented), and the classes on which cardinality and uncertainty disagree most.
+
+    With --estimators it compares several: what each costs, and how its class uncertainties correlate with a deep
+    ensemble's and with the class errors.
+    """
+    names = options.split("estimator", estimators, str) if estimators is not None else []
+    rates = options.read_rates(lrs)
+    if rates and len(rates) > 1 and not names:
+        raise InputError(f"--lrs is {lrs}: without --estimators give one learning rate.")
+    if names and (score or estimator != "ensemble"):
+        raise InputError("--estimators compares each by its own score: leave out --estimator and --score.")
+    lr = rates[0] if rates else None
+    options.check_estimate(estimator, members, score, lr)
+    from class_uncertainty.cli.running import running
+    from class_uncertainty.reporting import terminal_tables
+    from class_uncertainty.workflows.compare_estimators import compare_estimators
+    from class_uncertainty.workflows.measure import measure as measure_classes
+
+    with running(store, as_json, root, budget=budget, profile=profile) as now:
+        dataset, chosen = now.prepare(data, epochs, recipe)
+        if names:
+            comparison = compare_estimators(dataset, names, members, lrs=rates, **now.settings(chosen))
+            now.answer(now.show(comparison, terminal_tables.print_estimator_comparison))
+            return
+        measured = measure_classes(dataset, estimator, members, score=score, lr=lr, **now.settings(chosen))
+        now.answer(now.show(measured, terminal_tables.print_measured))

@@ -1,0 +1,96 @@
+"""The options that commands share, and how what is typed into them is read."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from class_uncertainty.boundary import check_distinct
+from class_uncertainty.errors import InputError
+
+
+def optional(about: str, metavar: str | None = None) -> Any:
+    """An option without a default worth showing."""
+    return typer.Option(help=about, metavar=metavar, show_default=False)
+
+
+def argument(about: str, metavar: str) -> Any:
+    return typer.Argument(help=about, metavar=metavar, show_default=False)
+
+
+RUNS, PAGE = Path("runs.sqlite"), Path("report.html")
+DATA = Annotated[
+    str, argument("What to train on, as 'cu datasets' lists it, e.g. digits-lt:20 or folder:PATH.", "DATA")
+]
+STORE = Annotated[Path, typer.Option(help="SQLite file of results; what is in it is not trained again.")]
+EPOCHS = Annotated[int | None, optional("Passes over the data; by default the recipe's.")]
+MEMBERS = Annotated[int, typer.Option(help="Networks, folds or snapshots that measure uncertainty.")]
+ESTIMATOR = Annotated[str, typer.Option(help="How uncertainty is measured: a name from 'cu estimators'.")]
+SCORE = Annotated[
+    str | None, optional("What counts as uncertain, from 'cu estimators'; by default the estimator's own.")
+]
+LRS = Annotated[str | None, optional("Learning rates, the same for every method or estimator.")]
+RECIPE = Annotated[str | None, optional("images, features, bag-of-tricks or ldam-drw; by default chosen by the data.")]
+BUDGET = Annotated[str | None, optional("Stop after this time, as 90s, 25m or 1h30m; the same command goes on.")]
+PROFILE = Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.")]
+SAVE = Annotated[Path | None, optional("Where to write PATH.safetensors and PATH.json.")]
+ROOT = Annotated[Path | None, optional("The data folder; by default CLASS_UNCERTAINTY_DATA.", "FOLDER")]
+JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+def check_estimate(estimator: str, members: int, score: str | None, lr: float | None = None) -> None:
+    """Refuse, before any data are read, an estimator or a score that there is not."""
+    from class_uncertainty.estimation import EstimateRequest
+
+    EstimateRequest(estimator, members, lr=lr).check_score(score)
+
+
+def check_method(name: str) -> str:
+    """The name, once it is known to be a method's or a remedy's."""
+    from class_uncertainty.errors import unknown
+    from class_uncertainty.methods import METHODS, named, parse_name
+    from class_uncertainty.posthoc.remedies import REMEDIES, find_remedy
+
+    row = parse_name(name).row
+    if row not in METHODS and row not in REMEDIES:
+        raise unknown("method", row, [*REMEDIES, *METHODS])
+    if not find_remedy(name):
+        named(name)
+    return name
+
+
+def read_seeds(seeds: str) -> int | list[int]:
+    """How many, or which."""
+    numbers = split("seed", seeds, int)
+    if "," in seeds:
+        return numbers
+    from class_uncertainty.workflows.compare import check_seeds
+
+    return len(check_seeds(numbers[0]))
+
+
+def read_rates(lrs: str | None) -> list[float] | None:
+    """Learning rates; None stands for the recipe's."""
+    if lrs is None:
+        return None
+    from class_uncertainty.training.recipe import check_lr
+
+    rates = split("learning rate", lrs, float)
+    for rate in rates:
+        check_lr(rate)
+    return rates
+
+
+def split(kind: str, text: str, parse: Callable[[str], Any]) -> list[Any]:
+    """'a,b' as a list in which nothing repeats."""
+    values = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        try:
+            values.append(parse(part))
+        except InputError:
+            raise
+        except ValueError:
+            raise InputError(f"{kind} {part!r} is not a {'whole ' if parse is int else ''}number.") from None
+    check_distinct(kind, values)
+    return values

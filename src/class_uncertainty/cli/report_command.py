@@ -1,0 +1,33 @@
+"""`cu report`: what is stored, as one page."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from class_uncertainty.cli import options
+
+
+def report(
+    data: Annotated[str | None, options.argument("Only this data set; by default all that are stored.", "DATA")] = None,
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = options.PAGE,
+    figures: Annotated[Path | None, options.optional("A folder for the charts as SVG and PNG.", "FOLDER")] = None,
+    root: options.ROOT = None,
+    store: options.STORE = options.RUNS,
+    as_json: options.JSON = False,
+) -> None:
+    """Render what is stored as one self-contained HTML file, to open in any browser, no network needed."""
+    from class_uncertainty.cli.running import running
+    from class_uncertainty.files import make_folder
+    from class_uncertainty.reporting import html_page
+    from class_uncertainty.reporting.report_data import sections
+
+    with running(store, as_json, root, create=False) as now:
+        html_page.check_place(out)
+        if figures:
+            make_folder(figures)
+        with now.loader() as load:
+            shown = sections(now.store, data, load)
+        files = html_page.write(shown, out, figures)
+        now.say(*(f"wrote {file}" for file in files))
+        now.answer({"files": [str(file) for file in files]})

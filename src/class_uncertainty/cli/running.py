@@ -1,0 +1,129 @@
+"""What the commands share: an open store, progress on stderr, text or JSON on stdout, a Ctrl-C that loses nothing."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from class_uncertainty.data import Dataset, load
+from class_uncertainty.errors import InputError, Unfinished, memory_faults
+from class_uncertainty.files import check_writable
+from class_uncertainty.limits import check_address_space
+from class_uncertainty.reporting import progress, terminal
+from class_uncertainty.reporting.section import describe_duplicates
+from class_uncertainty.runs import Store
+from class_uncertainty.text import seconds, tell
+from class_uncertainty.training import Recipe, default_recipe
+from class_uncertainty.training.deadline import Deadline
+
+if TYPE_CHECKING:
+    from class_uncertainty.runs.context import Watch
+    from class_uncertainty.training.fit import Epoch
+
+TRACE = re.compile(rb'\s*\{\s*"schemaVersion"')  # how a trace begins
+
+
+class Settings(TypedDict):
+    recipe: Recipe
+    store: Store
+    budget: Deadline
+    progress: "Watch"
+    profile: Path | None
+
+
+@dataclass(frozen=True, eq=False)
+class Running:
+    """A command that runs on one store."""
+
+    store: Store
+    as_json: bool
+    root: Path | None
+    deadline: Deadline
+    profile: Path | None
+    pace: progress.Pace = field(default_factory=progress.Pace)
+
+    def say(self, *lines: str) -> None:
+        """For people; silent where JSON is asked for."""
+        if not self.as_json:
+            terminal.say(*lines)
+
+    @contextmanager
+    def loader(self) -> Iterator[Callable[[str], Dataset]]:
+        """cu.load from the data folder, with a progress bar for images."""
+        with terminal.progress_bars("images") as bars:
+            show = lambda what, done, total: bars(f"decoding {what}", done, total)  # noqa: E731
+            yield partial(load, root=self.root, progress=show)
+
+    def prepare(self, data: str, epochs: int | None = None, recipe: str | None = None) -> tuple[Dataset, Recipe]:
+        """The data set and the recipe."""
+        with self.loader() as load_data:
+            dataset = load_data(data)
+        if note := describe_duplicates(dataset):
+            self.say(note)
+        return dataset, default_recipe(dataset.train, recipe, epochs=epochs)
+
+    def settings(self, recipe: Recipe) -> Settings:
+        """What every workflow takes beside its own arguments."""
+        budget, profile = self.deadline, self.profile
+        return {"recipe": recipe, "store": self.store, "budget": budget, "progress": self.watch, "profile": profile}
+
+    def watch(self, what: str, networks: int, epochs: int) -> AbstractContextManager[Callable[["Epoch"], None]]:
+        return progress.watch(what, networks, epochs, self.pace)
+
+    def show(self, value: Any, render: Callable[[Any], None]) -> Any:
+        """Render a workflow's value for people; its document is for programs."""
+        if not self.as_json:
+            render(value)
+        return value.document()
+
+    def answer(self, document: dict[str, Any]) -> None:
+        """For programs; silent where people read."""
+        if self.as_json:
+            terminal.print_json(document)
+
+
+@contextmanager
+def running(
+    path: Path,
+    as_json: bool,
+    root: Path | None = None,
+    create: bool = True,
+    budget: str | None = None,
+    profile: Path | None = None,
+) -> Iterator[Running]:
+    """A command that says, when it is stopped or short of memory, what is kept and how to go on."""
+    deadline = Deadline.after(seconds(budget))
+    check_address_space()
+    if profile and profile.resolve() == path.resolve():
+        raise InputError(f"--profile and --store are both {path}: give them different names.")
+    written = _written(profile)
+    with Store(path, create) as store:
+        try:
+            with memory_faults(lambda: _kept(store)):
+                yield Running(store, as_json, root, deadline, profile)
+            if profile and _written(profile) == written:
+                tell(f"nothing was trained, so {profile} was not written.")
+        except KeyboardInterrupt:
+            tell(f"stopped{_kept(store)}.", start="\n")  # after the ^C that a terminal shows
+            raise SystemExit(130) from None
+        except Unfinished as unfinished:
+            tell(f"{unfinished}{_kept(store)}.")
+            raise SystemExit(3) from None
+
+
+def _kept(store: Store) -> str:
+    results = sum(len(store.results(data.fingerprint)) for data in store.data())
+    counts = ((results, "result"), (store.networks, "network"))
+    finished = ", ".join(f"{number} {what}{'' if number == 1 else 's'}" for number, what in counts)
+    return f"; {store.path} keeps what has finished ({finished}), and the same command goes on from there"
+
+
+def _written(profile: Path | None) -> int:
+    """When a trace was last written; 0 where there is none. Refuses a file that is not ours."""
+    if not profile:
+        return 0
+    check_writable(profile, TRACE, "trace")
+    return profile.stat().st_mtime_ns if profile.exists() else 0

@@ -1,0 +1,66 @@
+"""CSV files as tables: UTF-8, plain or gzipped, with any of the usual delimiters."""
+
+import csv
+import gzip
+import io
+import re
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from class_uncertainty.data.table import Table, check_names, is_missing
+from class_uncertainty.errors import InputError
+from class_uncertainty.files import read_regular
+from class_uncertainty.text import read_faults
+
+DELIMITERS = (",", ";", "\t", "|")
+
+
+def read_csv(path: Path) -> Table:
+    """A .csv or .csv.gz file in UTF-8; its header tells which of , ; tab | ends a cell. Blank lines are no rows."""
+    file, text = str(path), _text(path)
+    # the most frequent one in the header, outside quoted names
+    header = re.match(r'(?:[^"\r\n]+|"[^"]*")*', text.lstrip("\r\n"))
+    delimiter = max(DELIMITERS, key=re.sub(r'"[^"]*"', "", header.group() if header else "").count)
+    # StringIO would take four bytes a character
+    stream = io.TextIOWrapper(io.BytesIO(text.encode()), "utf-8", newline="")
+    reader = csv.reader(stream, delimiter=delimiter, strict=True)  # or an unclosed quote would swallow rows
+    rows, lines, start = list[list[str]](), list[int](), 1
+    try:
+        for row in reader:
+            if row and rows and len(row) != len(rows[0]):
+                counts = f"{len(row)} cells, and the header {len(rows[0])} (cells end at {delimiter!r})"
+                raise InputError(f"{file}: line {start} has {counts}: every row needs as many.")
+            if row:
+                rows.append(row)
+                lines.append(start)
+            start = reader.line_num + 1
+    except csv.Error as error:
+        limit = f"a quoted cell ends with a quote, and no cell has more than {csv.field_size_limit():,} characters"
+        raise InputError(f"{file} is not CSV in line {start} ({error}): {limit}.") from None
+    if not rows:
+        raise InputError(f"{file} is empty: its first line must name the columns.")
+    names = check_names(file, [name.strip() for name in rows[0]], len(rows) - 1)
+    cells = np.array(rows[1:], dtype=object)  # (rows, columns)
+    columns = {name: cells[:, i] for i, name in enumerate(names)}
+    return Table(file, columns, {name: is_missing(column) for name, column in columns.items()}, np.array(lines[1:]))
+
+
+def _text(path: Path) -> str:
+    content = read_regular(path)
+    if path.suffix.lower() == ".gz":
+        with read_faults(path, "is not a complete gzip file", (gzip.BadGzipFile, EOFError, zlib.error)):
+            content = gzip.decompress(content)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        byte, line = error.object[error.start], _line(error.object, error.start)
+        raise InputError(f"{path} has byte {byte:#04x} in line {line}: save it as UTF-8.") from None
+    if "\0" in text:
+        raise InputError(f"{path} has a NUL byte in line {_line(content, content.index(0))}: save it as UTF-8 text.")
+    return text
+
+
+def _line(content: bytes, position: int) -> int:
+    return len((content[:position] + b".").splitlines())

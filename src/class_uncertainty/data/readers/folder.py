@@ -1,0 +1,129 @@
+"""A folder of images, one subfolder per class; splits are the folders train/ and test/, or given by a file."""
+
+import csv
+import io
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from class_uncertainty.data.cache import Decoding
+from class_uncertainty.data.class_names import in_order, split_of
+from class_uncertainty.data.images import ImageSource, decode, default_size
+from class_uncertainty.errors import InputError
+from class_uncertainty.files import disk_faults, read_regular
+from class_uncertainty.text import read_faults
+
+IGNORED = ("thumbs.db", "desktop.ini")  # as is whatever starts with a dot: file browsers write these
+IMAGE_SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
+
+LabelledFiles = list[tuple[Path, str]]  # images and their classes
+
+
+def find(place: Path, split_file: Path | None = None) -> dict[str, LabelledFiles]:
+    """The images of each split, with their class names."""
+    if not place.is_dir():
+        raise InputError(f"{place} is not a folder: give one with a subfolder for each class.")
+    folders = _folders(place)
+    # a folder that holds images is a class, whatever its name
+    splits = {split: name for name in folders if (split := split_of(name)) and _folders(place / name)}
+    if split_file is not None:
+        return _by_file(_classes(place, folders), place, split_file)
+    if not splits:
+        return {"train": _classes(place, folders)}
+    if "train" not in splits:
+        raise InputError(
+            f"{place / min(splits.values())} has a folder per class, and train/CLASS is missing beside it."
+        )
+    if others := sorted(set(folders) - set(splits.values())):
+        raise InputError(f"{place} holds {others[0]!r} beside the folder train: only test and validation may be there.")
+    return {split: _classes(place / name, _folders(place / name)) for split, name in splits.items()}
+
+
+def _folders(place: Path) -> list[str]:
+    return [name for name in sorted(os.listdir(place)) if (place / name).is_dir() and not name.startswith(".")]
+
+
+def _classes(place: Path, names: list[str]) -> LabelledFiles:
+    labelled = [(file, name) for name in in_order(names) for file in files(place / name)]
+    loose = [entry for entry in sorted(os.listdir(place)) if not (place / entry).is_dir() and not _ignored(entry)]
+    for entry in loose:
+        _check_file(place / entry)
+    if stray := next((entry for entry in loose if labelled and Path(entry).suffix.lower() in IMAGE_SUFFIXES), None):
+        raise InputError(f"{place / stray} lies beside the folders of the classes: move it into one, or away.")
+    if loose and not labelled:
+        raise InputError(f"{place} holds files ({loose[0]!r}) and no subfolder with images: each class needs one.")
+    empty = set(names) - {label for _, label in labelled}
+    if empty or not labelled:
+        raise InputError(f"{place / min(empty, default='')} holds no images: each class is a subfolder with some.")
+    return labelled
+
+
+def files(folder: Path) -> Iterator[Path]:
+    """Every file in a folder and in those below it, in order."""
+    for entry in entries(folder):
+        _check_file(entry)
+        yield entry
+
+
+def entries(folder: Path) -> Iterator[Path]:
+    """All but folders in a folder and below it, in order; folders may be nested deeper than Python recurses."""
+    waiting: list[tuple[Path, frozenset[tuple[int, int]]]] = [(folder, frozenset())]  # with the folders above each
+    while waiting:
+        entry, above = waiting.pop()
+        with disk_faults(f"{entry} could not be read"):
+            is_folder = entry.is_dir()
+            stat, names = (entry.stat(), sorted(os.listdir(entry), reverse=True)) if is_folder else (None, [])
+        if stat is None:
+            yield entry
+            continue
+        if (identity := (stat.st_dev, stat.st_ino)) in above:
+            raise InputError(f"{entry} is a link back to a folder that holds it: remove the loop.")
+        holding = above | {identity}
+        waiting += [(entry / name, holding) for name in names if not _ignored(name)]
+
+
+def _check_file(entry: Path) -> None:
+    if not entry.is_file():
+        raise InputError(f"{entry} is not a readable file: it is a broken link, a link to itself, or a device.")
+
+
+def _ignored(name: str) -> bool:
+    return name.startswith(".") or name.lower() in IGNORED
+
+
+def _by_file(labelled: LabelledFiles, place: Path, split_file: Path) -> dict[str, LabelledFiles]:
+    """Splits by a CSV file of lines PATH,SPLIT: one line for every image, and no other lines."""
+    with read_faults(split_file, "cannot be read as CSV", (UnicodeDecodeError, csv.Error)):
+        reader = csv.reader(io.StringIO(read_regular(split_file).decode("utf-8-sig"), newline=""))
+        lines = [(reader.line_num, line) for line in reader if line]
+    if lines and [cell.strip().lower() for cell in lines[0][1]] == ["path", "split"]:
+        lines = lines[1:]
+    by_path = {os.path.normpath(file): (file, label) for file, label in labelled}
+    splits = dict[str, LabelledFiles]()
+    for number, line in lines:
+        where = f"{split_file}, line {number}"
+        split = split_of(line[1].strip()) if len(line) == 2 else None
+        if split is None:
+            raise InputError(f"{where}, must be PATH,SPLIT where the split is train, test or validation.")
+        if (image := by_path.pop(os.path.normpath(place / line[0]), None)) is None:
+            raise InputError(f"{where}: {line[0]!r} is not an image in {place}, or appears twice.")
+        splits.setdefault(split, []).append(image)
+    if by_path:
+        raise InputError(f"{split_file} does not list {len(by_path)} images, the first is {next(iter(by_path))}.")
+    if "train" not in splits:
+        raise InputError(f"{split_file} has no line with the split train.")
+    return splits
+
+
+def decoding(
+    labelled: LabelledFiles, size: tuple[int, int] | None, channels: int, classes: Sequence[str] | None = None
+) -> Decoding:
+    """The images of one split; its classes are the labels in order unless they are given."""
+    classes = classes or in_order({label for _, label in labelled})
+    index = {name: i for i, name in enumerate(classes)}
+    labels = np.array([index[label] for _, label in labelled], dtype=np.int64)
+    sources: list[ImageSource] = [(file.read_bytes, str(file)) for file, _ in labelled]
+    size = size or default_size(sources[0])
+    return Decoding(labels, classes, (channels, *size), decode(sources, size, channels))

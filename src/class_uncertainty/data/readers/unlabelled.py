@@ -1,0 +1,107 @@
+"""Examples without labels, for a network to classify: images, rows of a table, or arrays."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.data import tabular
+from class_uncertainty.data.images import ImageSource, decode
+from class_uncertainty.data.readers import folder, parquet
+from class_uncertainty.data.readers.csv_file import read_csv
+from class_uncertainty.data.readers.npz import by_lower_case, channels_first, read_arrays
+from class_uncertainty.data.table import Column
+from class_uncertainty.errors import InputError
+from class_uncertainty.files import check_regular, near
+
+BATCH = 1024  # examples of a table or an array
+FORMS = "an image, a folder of images, or a .csv, .parquet, .npz or .npy file"
+
+
+@dataclass(frozen=True)
+class Unlabelled:
+    """Inputs in batches, the name of each example (its file, line or row), and sentences on what is unusual."""
+
+    names: Sequence[str]
+    batches: Iterator[NDArray]
+    notes: Sequence[str] = ()
+
+
+def read_unlabelled(place: Path, shape: tuple[int, ...], columns: Sequence[Column] | None) -> Unlabelled:
+    """The examples at a path, for a network that takes that shape; `columns` encode the rows of a table."""
+    if not place.exists():
+        path = str(place).partition(":")[2]
+        if path and Path(path).exists():
+            raise InputError(f"{place} does not exist: give the path alone, {path!r}.")
+        raise InputError(f"{place} does not exist{near(place)}: give {FORMS}.")
+    if not place.is_dir():
+        check_regular(place)
+    if place.suffix.lower() in (".npz", ".npy"):
+        return _arrays(place, shape)
+    files = list(folder.files(place)) if place.is_dir() else [place]
+    parquet_files = [file for file in files if file.suffix.lower() == ".parquet"]
+    if len(shape) == 3 and parquet_files == files != []:
+        return _parquet_images(place, files, shape)
+    if len(shape) == 3:
+        return _images(place, files, shape)
+    if columns is None:
+        raise InputError(f"the network takes features and names no columns: give an .npz or .npy file, not {place}.")
+    if not parquet_files and (place.is_dir() or place.suffix.lower() in folder.IMAGE_SUFFIXES):
+        raise InputError(f"the network takes rows of a table, and {place} has none: give a .csv or .parquet file.")
+    table = parquet.table(parquet_files) if parquet_files else read_csv(place)
+    inputs, notes = tabular.features(table, columns)
+    left_out = _left_out(files, parquet_files or files)
+    return Unlabelled(table.row_names(np.arange(len(inputs))), _batches(inputs), [*notes, *left_out])
+
+
+def _images(place: Path, files: list[Path], shape: tuple[int, ...]) -> Unlabelled:
+    """All files of a folder whose names end like those of images, or the one file."""
+    image_files = [file for file in files if file == place or file.suffix.lower() in folder.IMAGE_SUFFIXES]
+    if place.suffix.lower() in (".csv", ".gz") or not image_files:
+        raise InputError(f"{place} {'is a table' if image_files else 'holds no images'}, and the network takes images.")
+    sources: list[ImageSource] = [(file.read_bytes, str(file)) for file in image_files]
+    names = [str(file.relative_to(place)) if file != place else place.name for file in image_files]
+    return Unlabelled(names, decode(sources, (shape[1], shape[2]), shape[0]), _left_out(files, image_files))
+
+
+def _left_out(files: list[Path], used: list[Path]) -> list[str]:
+    used_files = set(used)
+    others = [file for file in files if file not in used_files]
+    count = f"{len(others):,} of {len(files):,} files"
+    return [f"Left out, by their names: {count}, the first is {others[0]}."] if others else []
+
+
+def _parquet_images(place: Path, files: list[Path], shape: tuple[int, ...]) -> Unlabelled:
+    column = parquet.image_column(files)
+    if column is None:
+        raise InputError(f"{files[0]} has no column of images, and the network takes images.")
+    rows = [(file, row) for file in files for row in range(parquet.rows(file))]
+    names = [f"{file.relative_to(place)}, row {row}" if place.is_dir() else f"row {row}" for file, row in rows]
+    return Unlabelled(names, decode(parquet.images(files, column), (shape[1], shape[2]), shape[0]))
+
+
+def _arrays(place: Path, shape: tuple[int, ...]) -> Unlabelled:
+    """The array x, or the only one."""
+    arrays = read_arrays(place, by_lower_case)
+    if "x" not in arrays and len(arrays) != 1:
+        raise InputError(f"{place} holds {', '.join(arrays) or 'nothing'}: it must hold x, or one array only.")
+    inputs = arrays["x"] if "x" in arrays else next(iter(arrays.values()))
+    if len(shape) == 3:
+        inputs = channels_first(f"{place}: x", inputs)
+    if inputs.shape[1:] != shape or inputs.dtype.kind not in "fiub":
+        given = f"x has shape {inputs.shape} and type {inputs.dtype}"
+        raise InputError(f"{place}: {given}, and the network takes numbers of shape (N, {', '.join(map(str, shape))}).")
+    if not len(inputs):
+        raise InputError(f"{place} holds no examples: at least one is needed.")
+    if len(shape) == 1:
+        with np.errstate(over="ignore"):
+            inputs = inputs.astype(np.float32)
+        for example, feature in np.argwhere(~np.isfinite(inputs)):
+            raise InputError(f"{place}: feature {feature} of example {example} must be finite, as float32 too.")
+    return Unlabelled([f"row {i}" for i in range(len(inputs))], _batches(inputs))
+
+
+def _batches(inputs: NDArray) -> Iterator[NDArray]:
+    return (inputs[start : start + BATCH] for start in range(0, len(inputs), BATCH))

@@ -1,0 +1,89 @@
+"""Uncertainty from one training.
+
+It is averaged over the epochs, taken at the end of each cycle of the learning rate, or given by a network of another
+kind: one with dropout (Monte Carlo dropout), or one that is certain near the centroids of the classes (DUQ).
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from class_uncertainty.data import Data
+from class_uncertainty.estimation.estimate import Estimator, EstimatorOutput
+from class_uncertainty.measures.scores import predictive, row_blocks
+from class_uncertainty.methods import named
+from class_uncertainty.training import DUQ_STEP_COST, Lane
+
+if TYPE_CHECKING:
+    from class_uncertainty.training.fit_result import Fit
+
+PASSES = 10  # of Monte Carlo dropout, through the last layer only: nearly free
+
+
+def epoch_means(fitted: "Fit", train: Data, views: int) -> EstimatorOutput:
+    """Means over the epochs of the probabilities and the entropy of each example; uniform where it was never drawn."""
+    (sums,) = fitted.gathered
+    seen, classes = np.maximum(sums["seen"].double().numpy(), 1), len(train.classes)
+    mean = sums["p"].numpy()[None]  # (1, N, C); overwritten in place, as the sums may fill half of the memory
+    for rows in row_blocks(len(seen)):
+        p = mean[0, rows].astype(np.float64) / seen[rows, None]
+        mean[0, rows] = np.where(p.sum(axis=1, keepdims=True) > 0, p, 1 / classes)
+    entropy = np.where(sums["seen"].numpy() > 0, sums["entropy"].double().numpy() / seen, np.log(classes))
+    total = predictive(mean)
+    epistemic = np.maximum(total - entropy, 0.0)  # the epochs are the members
+    return EstimatorOutput(mean, {"aleatoric": total - epistemic, "epistemic": epistemic})
+
+
+def cycle_snapshots(fitted: "Fit", train: Data, views: int) -> EstimatorOutput:
+    """One member for each cycle: the network at its end."""
+    (taken,) = fitted.gathered
+    return EstimatorOutput(np.stack([taken[f"p{cycle}"].numpy() for cycle in range(len(taken))]))
+
+
+def dropout_probabilities(fitted: "Fit", train: Data, views: int) -> EstimatorOutput:
+    """(PASSES, N, C): each pass drops other features."""
+    return EstimatorOutput(fitted.dropped_out(train, PASSES))
+
+
+def kernel_probabilities(fitted: "Fit", train: Data, views: int) -> EstimatorOutput:
+    """K / sum K as probabilities, and 1 - max K as the score "kernel"."""
+    from scipy.special import softmax
+
+    log_kernels = fitted.logits(train)  # (1, N, C), at most 0
+    uncertainty = -np.expm1(log_kernels[0].max(axis=-1).astype(np.float64))
+    for rows in row_blocks(len(train)):
+        log_kernels[0, rows] = softmax(log_kernels[0, rows].astype(np.float64), axis=-1)
+    return EstimatorOutput(log_kernels, {"kernel": uncertainty})
+
+
+def _cyclic(members: int, seed: int) -> list[Lane]:
+    return [Lane(replace(named("cyclic"), cycles=members), seed, gather="snapshots")]
+
+
+online = Estimator(
+    "one naive training: means over its epochs of the training probabilities of each example, at no extra pass",
+    lambda members, seed: [Lane("naive", seed, gather="online")],
+    epoch_means,
+    natural="true-class",
+    scores=("aleatoric", "epistemic"),
+    votes=1,
+    views=False,
+)
+falls = "one training whose learning rate falls once for each member, once an epoch at most"
+about = f"{falls}: the network after each fall"
+snapshot = Estimator(about, _cyclic, cycle_snapshots, views=False)
+about = f"one network with dropout before its last layer, asked {PASSES} times"
+mc_dropout = Estimator(
+    about, lambda members, seed: [Lane("dropout", seed)], dropout_probabilities, votes=PASSES, views=False
+)
+duq = Estimator(
+    "DUQ: one network with a centroid for each class and a gradient penalty; 1 - the kernel of the nearest",
+    lambda members, seed: [Lane("duq", seed)],
+    kernel_probabilities,
+    natural="kernel",
+    scores=("kernel",),
+    votes=1,
+    views=False,
+    effort=DUQ_STEP_COST,
+)

@@ -1,0 +1,211 @@
+"""Imbalance measures: functions from Stats to a vector over classes, larger = more under-represented."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from class_uncertainty.boundary import checked
+from class_uncertainty.errors import InputError, unknown
+
+Vector = NDArray[np.float64]  # (C,)
+
+
+@checked
+@dataclass(frozen=True, eq=False)
+class Stats:
+    """What measures may look at.
+
+    Parameters
+    ----------
+    counts : array (C,)
+        Training examples of each class.
+    uncertainty : array (C,), optional
+        Mean uncertainty of the examples of each class (Eq. 9), as `estimate(data).stats` has it.
+
+    Examples
+    --------
+    >>> stats = cu.Stats([100, 10], uncertainty=[0.2, 0.6])
+    >>> cu.normalise(cu.MEASURES["cardinality"](stats)).round(3)
+    array([0.091, 0.909])
+    >>> cu.normalise(cu.MEASURES["uncertainty"](stats))
+    array([0.25, 0.75])
+    """
+
+    counts: Vector
+    uncertainty: Vector | None = None
+
+    def __init__(self, counts: ArrayLike, uncertainty: ArrayLike | None = None) -> None:
+        object.__setattr__(self, "counts", _vector("counts", counts))
+        if uncertainty is not None:
+            uncertainty = _vector("uncertainty", uncertainty)
+            if len(uncertainty) != len(self.counts):
+                raise InputError(f"uncertainty has {len(uncertainty)} classes, and counts has {len(self.counts)}.")
+        object.__setattr__(self, "uncertainty", uncertainty)
+
+    @classmethod
+    @checked
+    def of(cls, counts: ArrayLike, stats: "Stats | None") -> "Stats":
+        """These counts with the uncertainties of `stats`, if there are any."""
+        return cls(counts, stats.uncertainty if stats else None)
+
+
+def _vector(name: str, values: ArrayLike) -> Vector:
+    try:
+        vector = np.array(np.asarray(values), dtype=np.float64)  # a tensor warns where it is to be copied
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be numbers, one a class.") from None
+    if vector.ndim != 1 or len(vector) < 2:
+        raise InputError(f"{name} has shape {vector.shape}: it needs one value for each of at least two classes.")
+    bad = np.flatnonzero(~np.isfinite(vector) | (vector <= 0))
+    if len(bad):
+        raise InputError(f"{name} of class {bad[0]} is {vector[bad[0]]:g}: every class needs a finite value above 0.")
+    vector.setflags(write=False)
+    return vector
+
+
+@checked
+@dataclass(frozen=True)
+class Measure:
+    """A formula with its name. `uses_uncertainty`: whether it needs an estimate first."""
+
+    name: str
+    about: str
+    formula: Callable[[Stats], Vector]
+    uses_uncertainty: bool = False
+
+    @checked
+    def __call__(self, stats: Stats) -> Vector:
+        if self.uses_uncertainty and stats.uncertainty is None:
+            raise InputError(f"measure {self.name!r} needs class uncertainties: give stats=cu.estimate(data).stats.")
+        with np.errstate(all="ignore"):
+            mu = self.formula(stats)
+        if not np.isfinite(mu).all() or (mu <= 0).any():
+            raise InputError(f"measure {self.name!r} must be finite and above 0 for every class: take a lower power.")
+        return mu
+
+
+def cardinality(power: float = 1.0) -> Measure:
+    """1 / N_c ** power (Eq. 6; LDAM's margins are the power 1/4)."""
+    name = "cardinality" if power == 1 else f"cardinality^{power:g}"
+    return Measure(name, f"1 / N_c{'' if power == 1 else f' ** {power:g}'}", lambda stats: stats.counts**-power)
+
+
+def effective(beta: float = 0.9999) -> Measure:
+    """(1 - beta) / (1 - beta ** N_c): one over the effective number of examples (Cui et al. 2019)."""
+    if not 0 < beta < 1:
+        raise InputError(f"beta is {beta:g}: the effective number needs a value between 0 and 1.")
+    formula = lambda stats: (1 - beta) / -np.expm1(stats.counts * np.log(beta))  # noqa: E731
+    return Measure(f"effective({beta:g})", f"(1 - beta) / (1 - beta ** N_c), beta = {beta:g}", formula)
+
+
+def mix(a: Measure, b: Measure, gamma: float) -> Measure:
+    """gamma a + (1 - gamma) b, both normalised first (the supplement's combination of weights)."""
+    if not 0 <= gamma <= 1:
+        raise InputError(f"gamma is {gamma:g}: a mix needs a value from 0 to 1.")
+
+    def formula(stats: Stats) -> Vector:
+        return gamma * normalise(a(stats)) + (1 - gamma) * normalise(b(stats))
+
+    name, about = f"mix({a.name}, {b.name}, {gamma:g})", f"{gamma:g} {a.name} + {1 - gamma:g} {b.name}, each normalised"
+    return Measure(name, about, formula, a.uses_uncertainty or b.uses_uncertainty)
+
+
+def product(a: Measure, b: Measure) -> Measure:
+    """The product a b."""
+    uses = a.uses_uncertainty or b.uses_uncertainty
+    return Measure(f"product({a.name}, {b.name})", f"{a.name} times {b.name}", lambda stats: a(stats) * b(stats), uses)
+
+
+def power(measure: Measure, exponent: float) -> Measure:
+    """measure ** exponent: 0 is uniform, under 1 flatter, over 1 steeper."""
+    if not np.isfinite(exponent):
+        raise InputError(f"power is {exponent}: it must be a finite number.")
+    name, uses = f"{measure.name}^{exponent:g}", measure.uses_uncertainty
+    return Measure(name, f"({measure.about}) ** {exponent:g}", lambda stats: measure(stats) ** exponent, uses)
+
+
+def geometric(a: Measure, b: Measure) -> Measure:
+    """sqrt(a b): the geometric mean."""
+    name, about = f"geometric({a.name}, {b.name})", f"geometric mean of {a.name} and {b.name}"
+    return replace(power(product(a, b), 1 / 2), name=name, about=about)
+
+
+def digest(uncertainty: Vector) -> str:
+    """A short hash of class uncertainties, to tell one estimate from another."""
+    return hashlib.sha256(uncertainty.tobytes()).hexdigest()[:16]
+
+
+@checked
+def normalise(mu: ArrayLike) -> Vector:
+    """Divide a measure by its sum, so that it sums to 1 (Eqs. 7 and 10).
+
+    Parameters
+    ----------
+    mu : array (C,)
+        Finite and not negative.
+
+    Returns
+    -------
+    array (C,)
+
+    Examples
+    --------
+    >>> cu.normalise([1, 3])
+    array([0.25, 0.75])
+    """
+    try:
+        mu = np.asarray(mu, dtype=np.float64)
+    except ValueError:  # texts
+        mu = np.full(1, np.nan)
+    if not np.isfinite(mu).all() or (mu < 0).any() or not mu.any():
+        raise InputError("a measure must be finite and not negative, and above 0 for some class, to be normalised.")
+    return mu / mu.sum()
+
+
+def _uncertainty(stats: Stats) -> Vector:
+    assert stats.uncertainty is not None  # Measure.__call__ has checked
+    return stats.uncertainty
+
+
+def _surprisal(stats: Stats) -> Vector:
+    return -np.log(stats.counts / stats.counts.sum())
+
+
+uniform = Measure("uniform", "the same for every class", lambda stats: np.ones(len(stats.counts)))
+surprisal = Measure("surprisal", "-log of the class's share of the examples", _surprisal)
+about_uncertainty = "mean predictive uncertainty of the class's examples (Eq. 9)"
+uncertainty = Measure("uncertainty", about_uncertainty, _uncertainty, uses_uncertainty=True)
+
+# Every measure by its name, as `cu methods` lists them and `row@measure` names them.
+# MEASURES["cardinality"](cu.Stats([100, 10])) is a vector (C,), larger where a class is more under-represented.
+MEASURES: dict[str, Measure] = {
+    "uniform": uniform,
+    "cardinality": cardinality(),
+    "cardinality-root": cardinality(1 / 2),
+    "cardinality-quarter": cardinality(1 / 4),
+    "surprisal": surprisal,
+    "effective": effective(),
+    "uncertainty": uncertainty,
+    "mix": mix(uncertainty, effective(), 0.5),
+    "mix-0.3": mix(uncertainty, effective(), 0.3),
+    "mix-0.7": mix(uncertainty, effective(), 0.7),
+    "product": product(uncertainty, cardinality()),
+    "geometric": geometric(uncertainty, cardinality()),
+}
+
+
+def measure_named(name: str) -> Measure:
+    """A row of MEASURES, or 'row^power'."""
+    row, hat, exponent = name.partition("^")
+    if row not in MEASURES:
+        raise unknown("measure", row, MEASURES)
+    if not hat:
+        return MEASURES[row]
+    try:
+        number = float(exponent)
+    except ValueError:
+        raise InputError(f"measure {name!r} has the power {exponent!r}: give a number, as in {row}^0.5.") from None
+    return power(MEASURES[row], number)

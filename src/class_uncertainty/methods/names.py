@@ -1,0 +1,50 @@
+"""The grammar of method names: `row@measure^power+augmentation`, and `*N` behind it for N networks together."""
+
+import re
+from dataclasses import dataclass, replace
+
+from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.measures import measure_named
+from class_uncertainty.methods.method import Method
+from class_uncertainty.methods.registry import METHODS
+
+
+@dataclass(frozen=True)
+class MethodName:
+    """A name in its parts, which need not exist; `str` puts them together again."""
+
+    row: str  # of METHODS or of REMEDIES
+    measure: str | None = None  # behind "@", with its power
+    augmentations: tuple[str, ...] = ()  # behind each "+"
+    networks: int | None = None  # behind "*"
+
+    def __str__(self) -> str:
+        measure = "" if self.measure is None else f"@{self.measure}"
+        networks = "" if self.networks is None else f"*{self.networks}"
+        return self.row + measure + "".join(f"+{name}" for name in self.augmentations) + networks
+
+    @property
+    def single(self) -> str:
+        """The name without `*N`: that of one network."""
+        return str(replace(self, networks=None))
+
+
+def parse_name(name: str) -> MethodName:
+    """The parts of a name. Only the grammar counts: whether row, measure and augmentations exist is not checked."""
+    ensemble = re.fullmatch(r"(.+)\*(\d{1,99})", name)
+    driven, *augmentations = (ensemble[1] if ensemble else name).split("+")
+    row, at, measure = driven.partition("@")
+    return MethodName(row, measure if at else None, tuple(augmentations), int(ensemble[2]) if ensemble else None)
+
+
+def named(name: str) -> Method:
+    """The method of one network by its name: a row of METHODS, driven by a measure and augmented where it says so."""
+    parts = parse_name(name)
+    if parts.networks is not None or parts.row not in METHODS:
+        raise unknown("method", parts.row if parts.networks is None else name, METHODS)
+    method = METHODS[parts.row]
+    if parts.measure is not None:
+        if not method.can_be_driven:
+            raise InputError(f"method {parts.row!r} has no knob for a measure to drive: leave out '@{parts.measure}'.")
+        method = method.using(measure_named(parts.measure))
+    return method.augmented(*parts.augmentations) if parts.augmentations else method

@@ -1,0 +1,34 @@
+"""Units: the scale that a knob brings a measure to."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from class_uncertainty.measures import Vector, normalise
+
+Unit = Callable[[Vector], Vector]  # raw measure (C,) -> the knob's scale (C,)
+
+
+def to_classes(raw: Vector) -> Vector:
+    """Sums to the number of classes (Eq. 11)."""
+    return normalise(raw) * len(raw)
+
+
+def to_max(tau: float) -> Unit:
+    """Largest is tau (Eq. 12)."""
+
+    def unit(raw: Vector) -> Vector:
+        return tau * raw / np.max(raw)
+
+    unit.__name__ = f"to_max({tau:g})"
+    return unit
+
+
+def to_min(raw: Vector) -> Vector:
+    """Smallest is 1."""
+    return raw / np.min(raw)
+
+
+def as_is(raw: Vector) -> Vector:
+    """The measure itself."""
+    return raw

@@ -1,0 +1,171 @@
+"""Probabilities corrected for the classes' counts: a model of any framework, none of its weights needed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from class_uncertainty.boundary import Tensorlike, checked
+from class_uncertainty.errors import InputError
+from class_uncertainty.measures.measures import Stats, Vector
+from class_uncertainty.measures.scores import check_labels, check_probabilities
+from class_uncertainty.metrics import check_prior, log_probabilities, prior_weights
+
+GRID = tuple(round(0.05 * i, 2) for i in range(41))  # 0 to 2
+
+
+@checked
+@dataclass(frozen=True, eq=False)
+class Adjustment:
+    """A correction of probabilities: softmax((log p - bias) / temperature + log prior).
+
+    On a model's logits z it is an affine map, which the last layer can absorb: softmax(z / temperature + shift).
+
+    Attributes
+    ----------
+    bias : array (C,)
+        tau log N_c, or what was fitted in its place.
+    prior : array (C,)
+        How frequent the classes are where the model is used.
+    tau, temperature : float
+        How far to correct for the counts, and how much to soften.
+
+    Examples
+    --------
+    >>> cu.Adjustment.of(counts=[90, 10])(np.array([[0.9, 0.1]])).round(3)
+    array([[0.5, 0.5]])
+    """
+
+    bias: Vector
+    prior: Vector
+    tau: float = 1.0
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bias", np.asarray(self.bias, dtype=np.float64))
+        if self.bias.ndim != 1 or len(self.bias) < 2 or not np.isfinite(self.bias).all():
+            raise InputError("bias must be finite numbers, one for each of at least two classes.")
+        object.__setattr__(self, "prior", check_prior(self.prior, len(self.bias)))
+        _check_tau(self.tau)
+        if not np.isfinite(self.temperature) or self.temperature <= 0:
+            raise InputError(f"temperature is {self.temperature!r}: it must be a finite number above 0.")
+
+    @classmethod
+    @checked
+    def of(cls, counts: ArrayLike, tau: float = 1.0, prior: ArrayLike | None = None) -> "Adjustment":
+        """The bias tau log N_c at the temperature 1."""
+        known = Stats(counts).counts
+        _check_tau(tau)
+        with np.errstate(over="ignore"):
+            bias = tau * np.log(known)
+        if not np.isfinite(bias).all():
+            raise InputError(f"tau is {tau!r}: tau log N must be finite numbers.")
+        return cls(bias, check_prior(prior, len(known)), float(tau))
+
+    @property
+    def shift(self) -> Vector:
+        """log prior - bias / temperature."""
+        return log_prior(self.prior) - self.bias / self.temperature
+
+    @checked
+    def __call__(self, probabilities: Tensorlike) -> Any:
+        """(..., C), a NumPy array or a tensor -> the same kind and type."""
+        from scipy.special import softmax
+
+        given = probabilities if hasattr(probabilities, "detach") else np.asarray(probabilities)
+        shape = tuple(given.shape)
+        if not shape or shape[-1] != len(self.bias):
+            classes = f"counts are of {len(self.bias)} classes"
+            raise InputError(f"probabilities have the shape {shape}, and {classes}: the last axis must be the classes.")
+        rows = check_probabilities(given.reshape(1, -1, shape[-1]))[0] if np.prod(shape) else np.zeros((0, shape[-1]))
+        adjusted = softmax(log_probabilities(rows) / self.temperature + self.shift, axis=-1).reshape(shape)
+        return adjusted.astype(given.dtype) if isinstance(given, np.ndarray) else given.new_tensor(adjusted)
+
+
+@checked
+def adjust(probabilities: Tensorlike, counts: ArrayLike, tau: float = 1.0, prior: ArrayLike | None = None) -> Any:
+    """Correct probabilities for the class counts: p_c prior_c / N_c ** tau, renormalised.
+
+    At tau 1 a model that learnt p(y | x) under the counts' prior gives it under `prior`.
+
+    Parameters
+    ----------
+    probabilities : array or tensor (..., C)
+        A model's softmax.
+    counts : array (C,)
+        Training examples of each class.
+    tau : float
+        How far to correct.
+    prior : array (C,), optional
+        How frequent the classes are where the model is used; by default equally.
+
+    Returns
+    -------
+    array or tensor (..., C)
+        Of the kind and type that was given.
+
+    Examples
+    --------
+    >>> cu.adjust(np.array([0.9, 0.1]), counts=[90, 10]).round(3)
+    array([0.5, 0.5])
+    """
+    return Adjustment.of(counts, tau, prior)(probabilities)
+
+
+def best_tau(
+    probabilities: Any,
+    labels: ArrayLike,
+    counts: ArrayLike,
+    grid: Sequence[float] = GRID,
+    prior: ArrayLike | None = None,
+) -> float:
+    """The tau of the grid with the lowest error on examples that the model never saw; of equals the lowest NLL.
+
+    Probabilities are (N, C), as an out-of-fold estimate has them, labels (N,). Both criteria are weighted so that
+    classes are as frequent as `prior` says, by default equally.
+    """
+    p, labels = check_judged(probabilities, labels)
+    if not len(grid):
+        raise InputError("the grid of tau is empty: give one value at least.")
+    log_p, candidates = log_probabilities(p), [Adjustment.of(counts, tau, prior) for tau in grid]
+    classes = len(candidates[0].bias)
+    if classes != p.shape[1]:
+        raise InputError(f"counts are of {classes} classes, and probabilities of {p.shape[1]}: give one a class.")
+    weights = prior_weights(labels, candidates[0].prior)
+    wrong = (((log_p + adjustment.shift).argmax(axis=1) != labels) for adjustment in candidates)
+    errors = [round(float(weights @ is_wrong), 12) for is_wrong in wrong]
+    tied = [i for i, error in enumerate(errors) if error == min(errors)]
+    return grid[min(tied, key=lambda i: weighted_means(losses(candidates[i](p), labels), weights))]
+
+
+def check_judged(probabilities: Any, labels: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Probabilities as float64 (N, C) and labels as int64 (N,)."""
+    given = probabilities if hasattr(probabilities, "detach") else np.asarray(probabilities)
+    if given.ndim != 2:
+        raise InputError(f"probabilities have the shape {tuple(given.shape)}: they need (examples, classes).")
+    p = check_probabilities(given[None])[0]
+    return p, check_labels(labels, *p.shape)
+
+
+def log_prior(prior: Vector) -> Vector:
+    """-inf of a class that cannot be."""
+    with np.errstate(divide="ignore"):
+        return np.log(prior)
+
+
+def losses(p: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(2, N): 1 where the prediction is wrong, and -log p of the label."""
+    return np.stack([p.argmax(axis=1) != labels, -log_probabilities(p[np.arange(len(p)), labels])])
+
+
+def weighted_means(example_losses: NDArray[np.float64], weights: NDArray[np.float64]) -> tuple[float, float]:
+    """(error, NLL) of losses (2, N), rounded so that the last bit decides nothing."""
+    error, nll = (round(float(weights @ values), 12) for values in example_losses)
+    return error, nll
+
+
+def _check_tau(tau: Any) -> None:
+    if isinstance(tau, bool) or not isinstance(tau, int | float | np.number) or not np.isfinite(tau) or tau < 0:
+        raise InputError(f"tau is {tau!r}: it must be a finite number from 0.")

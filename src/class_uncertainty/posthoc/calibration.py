@@ -1,0 +1,165 @@
+"""Adjustments fitted to examples that the model never saw, and what they do to errors and calibration."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from class_uncertainty.boundary import Tensorlike, checked
+from class_uncertainty.data import stratified
+from class_uncertainty.errors import InputError
+from class_uncertainty.measures.measures import Vector
+from class_uncertainty.metrics import TINY, log_probabilities, prior_weights
+from class_uncertainty.posthoc.adjustment import Adjustment, best_tau, check_judged, log_prior, losses, weighted_means
+
+SHRINKAGE = (np.inf, 100.0, 30.0, 10.0, 3.0, 1.0)  # lambda, from no class bias to a nearly free one
+FOLDS = 5  # within the unseen examples, to choose lambda
+BOUNDS = (0.05, 20.0)  # of a temperature
+WRONG = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05)  # shares of wrong labels: more would explain a model's errors away
+
+Logits = NDArray[np.float64]  # (N, C)
+Probabilities = NDArray[np.float64]  # (N, C)
+Labels = NDArray[np.int64]  # (N,)
+
+
+@checked
+def fit_adjustment(
+    unseen: Tensorlike,
+    labels: Tensorlike,
+    counts: ArrayLike,
+    *,
+    tau: float | Literal["auto"] = "auto",
+    prior: ArrayLike | None = None,
+    bias: bool = False,
+    temperature: bool = True,
+) -> Adjustment:
+    """Fit an Adjustment to examples that the model never saw.
+
+    Parameters
+    ----------
+    unseen : array or tensor (N, C)
+        The model's probabilities for examples that it was not trained on.
+    labels : array or tensor (N,)
+        Their classes.
+    counts : array (C,)
+        Training examples of each class.
+    tau : float or "auto"
+        How far to correct; "auto" takes the value with the lowest class-mean error.
+    prior : array (C,), optional
+        How frequent the classes are where the model is used; by default equally.
+    bias : bool
+        Whether to fit one number a class around tau log N_c.
+    temperature : bool
+        Whether to fit a temperature, so that the result is as sure as it is right.
+
+    Returns
+    -------
+    Adjustment
+
+    Examples
+    --------
+    >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
+    >>> cu.fit_adjustment(p, [0, 0, 1, 1], counts=[90, 10], temperature=False).tau
+    0.55
+    """
+    p, labels = check_judged(unseen, labels)
+    if np.shape(counts) != p.shape[1:]:
+        shape = f"{np.shape(counts)}, and the unseen probabilities are of {p.shape[1]} classes"
+        raise InputError(f"counts have the shape {shape}: give one a class.")
+    strength = best_tau(p, labels, counts, prior=prior) if tau == "auto" else tau
+    adjustment = Adjustment.of(counts, strength, prior)
+    logits = log_probabilities(p)
+    if bias:
+        used = adjustment.prior[labels] > 0
+        fitted = _chosen_bias(logits[used], labels[used], adjustment.bias, adjustment.prior)
+        adjustment = replace(adjustment, bias=fitted)
+    if temperature:
+        fitted_temperature = _best_temperature(logits - adjustment.bias, labels, adjustment.prior)
+        adjustment = replace(adjustment, temperature=fitted_temperature)
+    return adjustment
+
+
+def _chosen_bias(logits: Logits, labels: Labels, towards: Vector, prior: Vector) -> Vector:
+    """The bias at the lambda with the lowest cross-validated error, then NLL, both under the prior."""
+    from scipy.special import softmax
+
+    fold, weights, logits = stratified(labels, FOLDS), prior_weights(labels, prior), logits + log_prior(prior)
+    fold_losses = np.empty((len(SHRINKAGE), 2, len(labels)))
+    for k in range(FOLDS):
+        out = fold == k
+        for at_lambda, bias in zip(fold_losses, _biases(logits[~out], labels[~out], towards, prior), strict=True):
+            at_lambda[:, out] = losses(softmax(logits[out] - bias, axis=1), labels[out])
+    chosen = min(range(len(SHRINKAGE)), key=lambda i: weighted_means(fold_losses[i], weights))
+    return _biases(logits, labels, towards, prior)[chosen]
+
+
+def _biases(logits: Logits, labels: Labels, towards: Vector, prior: Vector) -> list[Vector]:
+    """argmin_b NLL under the prior of softmax(z - b) + lambda sum_c prior_c (b_c - towards_c) ** 2 / n_c, by lambda.
+
+    With equal priors that NLL weighs a class's two examples as much as another's 500, though they say far less. 1 / n_c
+    makes up for it: rare classes stay near `towards`, frequent ones go their way, as if each b_c were drawn from one
+    normal distribution around it. Classes without examples keep `towards`; the others are fitted among themselves.
+    """
+    from scipy.optimize import minimize
+    from scipy.special import log_softmax
+
+    if not len(labels):
+        return [towards] * len(SHRINKAGE)
+    present, labels, per_class = np.unique(labels, return_inverse=True, return_counts=True)
+    logits, weights, rows = logits[:, present], prior_weights(labels, prior[present]), np.arange(len(labels))
+    class_weights = np.bincount(labels, weights=weights)
+
+    def loss(b: Vector, pull: Vector) -> tuple[float, Vector]:
+        log_q, off = log_softmax(logits - b, axis=1), b - towards[present]
+        return -weights @ log_q[rows, labels] + pull @ off**2, class_weights - weights @ np.exp(log_q) + 2 * pull * off
+
+    biases = [towards]
+    for strength in SHRINKAGE[1:]:
+        pull, bias, start = strength * class_weights / per_class, towards.copy(), biases[-1][present]
+        bias[present] = minimize(loss, start, (pull,), method="L-BFGS-B", jac=True).x
+        biases.append(bias)
+    return biases
+
+
+def clearly_best(candidates: Sequence[Probabilities], labels: Labels) -> int:
+    """The place of the candidate with the lowest class-mean error; 0 unless it beats the first by a standard error.
+
+    With d_i = 1 where the first is wrong and the other right, and -1 where it is the other way round, it must hold that
+    sum w_i d_i > sqrt(sum (w_i d_i) ** 2), every class weighing the same.
+    """
+    wrong = np.stack([p.argmax(axis=1) != labels for p in candidates]).astype(float)
+    gains = prior_weights(labels, np.ones(candidates[0].shape[1])) * (wrong[0] - wrong)  # (k, N)
+    best = int(gains.sum(axis=1).round(12).argmax())
+    return best if round(gains[best].sum() - np.linalg.norm(gains[best]), 12) > 0 else 0
+
+
+def _best_temperature(logits: Logits, labels: Labels, prior: Vector) -> float:
+    """argmin_T min_e NLL of (1 - e) softmax(z / T + log prior) + e / C under that prior + (log T) ** 2 / 2n.
+
+    n is the effective number of examples. A share e of the labels may be wrong: otherwise a few mislabelled examples
+    inflate the temperature. Below 1 the model becomes no surer than with e = 0. The second term keeps a few examples
+    that are all right from making it sure of anything.
+    """
+    from scipy.optimize import minimize_scalar
+    from scipy.special import softmax
+
+    weights = prior_weights(labels, prior)
+    used = weights > 0
+    weights, labels, logits = weights[used], labels[used], logits[used]
+    effective, rows, shift = 1 / (weights @ weights), np.arange(len(labels)), log_prior(prior)
+
+    def best(shares: Sequence[float]) -> float:
+        def loss(log_t: float) -> float:
+            q = softmax(logits / np.exp(log_t) + shift, axis=1)[rows, labels]
+            nll = min(-weights @ np.log(np.maximum((1 - e) * q + e / len(prior), TINY)) for e in shares)
+            return nll + log_t**2 / (2 * effective)
+
+        grid = np.log(np.geomspace(*BOUNDS, 16))  # there may be more than one valley
+        lowest = int(np.argmin([loss(log_t) for log_t in grid]))
+        around = grid[max(lowest - 1, 0)], grid[min(lowest + 1, len(grid) - 1)]
+        return round(float(np.exp(minimize_scalar(loss, bounds=around, method="bounded").x)), 4)
+
+    temperature = best(WRONG)
+    return temperature if temperature >= 1 else max(temperature, min(best(WRONG[:1]), 1.0))

@@ -1,0 +1,71 @@
+"""How good the networks of several seeds are together: errors, confusions and calibration."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from class_uncertainty.errors import InputError
+from class_uncertainty.measures.scores import check_labels, check_probabilities
+from class_uncertainty.metrics import check_prior, evaluate, reliability, surprise
+
+
+@dataclass(frozen=True)
+class Bin:
+    """A bin of a reliability diagram: its share of the examples, their mean confidence and their accuracy, 0 to 1."""
+
+    share: float
+    confidence: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Errors in percent by seed, the mean confusion matrix, and calibration over all seeds."""
+
+    errors: tuple[float, ...]  # (S,) class means
+    class_errors: tuple[tuple[float, ...], ...]  # (S, C)
+    worst: tuple[float, ...]  # (S,) mean error of the worst tenth of the classes
+    # (C, C) percent of the row's class that is predicted as the column's, mean over the seeds
+    confusion: tuple[tuple[float, ...], ...]
+    bins: tuple[Bin, ...]  # those that hold examples
+    ece: float  # percent
+    nll: float  # nats
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """(C,) class errors, mean over the seeds."""
+        return np.mean(self.class_errors, axis=0)
+
+
+def evaluate_seeds(
+    probabilities: Any, labels: ArrayLike, counts: ArrayLike, prior: ArrayLike | None = None
+) -> Evaluation:
+    """The Evaluation of probabilities (S, N, C), one network a seed, on labels (N,), given training counts (C,).
+
+    In bins, ECE and NLL an example weighs prior_y / n_y: by default every class weighs the same.
+    """
+    p = check_probabilities(probabilities)
+    seeds, examples, classes = p.shape
+    labels = check_labels(labels, examples, classes)
+    test_counts = np.bincount(labels, minlength=classes)
+    if not test_counts.all():
+        absent = np.flatnonzero(test_counts == 0)[0]
+        raise InputError(f"class {absent} has no examples to be judged by: its error is not defined.")
+    if np.shape(counts) != (classes,):
+        raise InputError(f"counts have the shape {np.shape(counts)}: there must be one for each of {classes} classes.")
+    scores = [evaluate(p_seed, labels, counts) for p_seed in p]
+    weights = np.tile((check_prior(prior, classes) / test_counts)[labels], seeds) / seeds
+    guesses, p_label = p.argmax(axis=2), p[:, np.arange(examples), labels]  # (S, N)
+    confusion = np.bincount((labels * classes + guesses).ravel(), minlength=classes**2).reshape(classes, classes)
+    bins = reliability(p.max(axis=2).ravel(), (guesses == labels).ravel(), weights)  # (at most BINS, 3)
+    return Evaluation(
+        errors=tuple(seed_scores.error for seed_scores in scores),
+        class_errors=tuple(seed_scores.class_errors for seed_scores in scores),
+        worst=tuple(seed_scores.worst for seed_scores in scores),
+        confusion=tuple(tuple(map(float, row)) for row in 100 * confusion / (seeds * test_counts[:, None])),
+        bins=tuple(Bin(*map(float, row)) for row in bins),
+        ece=100 * float(bins[:, 0] @ np.abs(bins[:, 2] - bins[:, 1])),
+        nll=float(weights @ surprise(p_label).ravel()),
+    )

@@ -1,0 +1,111 @@
+"""Predictions, counts and priors that another program has saved."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.data.readers.npz import read_arrays
+from class_uncertainty.errors import InputError, MachineFault
+from class_uncertainty.files import check_regular, parse_json
+from class_uncertainty.measures.measures import Vector
+from class_uncertainty.measures.scores import check_labels, check_probabilities
+from class_uncertainty.posthoc.averaging import combined
+
+NAMES = ("probabilities", "logits", "labels", "counts")
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """A model's probabilities for some examples, and what is known of them."""
+
+    probabilities: NDArray  # (N, C) float32 or float64
+    labels: NDArray[np.int64] | None = None  # (N,)
+    counts: NDArray | None = None  # (C,) of the training examples
+
+
+def read_predictions(path: Path) -> Predictions:
+    """From a .npy file of probabilities, or a .npz file with probabilities or logits and perhaps labels and counts.
+
+    Members (T, N, C) are averaged geometrically: what is chosen on single networks suits that mean.
+    """
+    arrays = read_arrays(path, lambda loaded: _named_arrays(path, loaded))
+    name = next((name for name in NAMES[:2] if name in arrays), None)
+    if name is None:
+        advice = f"save it with np.savez({path.name!r}, probabilities=p)"
+        raise InputError(f"{path} has no array called probabilities or logits: {advice}.")
+    array = arrays[name]
+    if array.ndim not in (2, 3):
+        allowed = "(examples, classes) or (members, examples, classes)"
+        raise InputError(f"{path} has {name} of the shape {array.shape}: they need {allowed}.")
+    try:
+        p = array if name == "probabilities" else _softmax(array)
+        p = combined(p) if p.ndim == 3 else check_probabilities(p[None])[0]
+        labels = check_labels(arrays["labels"], *p.shape) if "labels" in arrays else None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return Predictions(p.astype(np.result_type(array.dtype, np.float32)), labels, arrays.get("counts"))
+
+
+def _named_arrays(path: Path, loaded: Any) -> dict[str, NDArray]:
+    """The arrays of a .npz file with one of NAMES. A .npy file, or a single array of another name, is probabilities."""
+    if isinstance(loaded, np.ndarray):
+        return {NAMES[0]: loaded}
+    arrays = {name: loaded[name] for name in NAMES if name in loaded.files}
+    if not arrays and len(loaded.files) == 1:
+        arrays = {NAMES[0]: loaded[loaded.files[0]]}
+    if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+        raise InputError(f"{path} is no .npy or .npz file of numbers.")
+    return arrays
+
+
+def _softmax(logits: NDArray) -> NDArray[np.float64]:
+    from scipy.special import softmax
+
+    if logits.dtype.kind != "f" or not logits.size or not np.isfinite(logits).all():
+        raise InputError("logits must be finite floating point numbers, one at least.")
+    return softmax(logits.astype(np.float64), axis=-1)
+
+
+def read_numbers(text: str, option: str, alternatives: str = "") -> Vector:
+    """'500,60,7' or a file of numbers, one a class: .npy, .json with a list, or text with commas or one number a line.
+
+    `alternatives` is what else the option takes, for the refusal.
+    """
+    try:
+        return _parse(text) if _is_numbers(text) else _read(text)
+    except FileNotFoundError:
+        allowed = f"{alternatives}numbers with commas between them, or a file of numbers that exists"
+        raise InputError(f"{option} is {text!r}: it must be {allowed}.") from None
+    except OSError as error:
+        raise MachineFault(f"{text} could not be read: {error.strerror or error}.") from error
+    except InputError:
+        raise
+    except (TypeError, ValueError, OverflowError):  # of text, of JSON, and of bytes that are neither
+        raise InputError(f"{text} is no file of numbers: give one number a class.") from None
+
+
+def _is_numbers(text: str) -> bool:
+    try:
+        return len(_parse(text)) > 0 and not os.path.isfile(text)
+    except ValueError:
+        return False
+
+
+def _parse(text: str) -> Vector:
+    return np.array([float(part) for part in text.replace(",", " ").split()])
+
+
+def _read(path: str) -> Vector:
+    if os.path.isdir(path):
+        raise InputError(f"{path} is a folder: give a file of numbers, one a class.")
+    if path.endswith(".npy"):
+        return np.asarray(read_arrays(path, lambda loaded: loaded), dtype=np.float64)
+    if not path:
+        raise FileNotFoundError  # which Path would take for this folder
+    check_regular(Path(path))
+    text = Path(path).read_text(encoding="utf-8-sig")
+    return np.array(parse_json(text), dtype=np.float64) if path.endswith(".json") else _parse(text)

@@ -1,0 +1,107 @@
+"""The charts of before and after: the error of each class, and how reliable the confidence is."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.reporting import chart_style as style
+from class_uncertainty.reporting.before_after import NAME_ALL, Change, changes
+
+LABEL_GAP = 0.035  # from one name to the next, as a share of the chart's height
+LABEL_OFFSET = 0.08  # from a line's end to its name, as a share of the way from before to after
+FALLS, RISES = "error falls", "error rises"
+SIDES = ("before", "after")
+CHANGE_TOOLTIP = {"name": "class", "count": "training examples"}
+CHANGE_TOOLTIP |= {"before": "error before, %", "after": "error after, %", "change": "change"}
+
+
+def before_after_charts(alt: Any, report: FixReport) -> dict[str, Any]:
+    return {"slopes": _slopes(alt, changes(report)), "reliability": _reliability(alt, report)}
+
+
+def _slopes(alt: Any, rows: Sequence[Change]) -> Any:
+    """A line a class, from its error before to that after. Colour, dashes and triangles all show the direction."""
+    named = len(rows) if len(rows) <= NAME_ALL else -(-len(rows) // 10)
+    worst = {side: sorted(rows, key=lambda row: -getattr(row, side))[:named] for side in SIDES}
+    changed = [row for row in rows if row.change]
+    bold = [row for row in changed if row in worst["before"] or row in worst["after"]]
+    top = 1.04 * max(1.0, *(max(row.before, row.after) for row in rows))
+    x_axis = alt.Axis(values=[0, 1], labelExpr=f"{list(SIDES)}[datum.value]", grid=False, ticks=False, domain=False)
+    x_options = {"title": None, "scale": alt.Scale(domain=[-1, 2], nice=False), "axis": x_axis}
+    y_scale = alt.Scale(domain=[0, top], nice=False)
+    y_options = {"title": "error of the class, %", "scale": y_scale, "axis": alt.Axis(tickCount=5)}
+    x, y = alt.X("at:Q", **x_options), alt.Y("error:Q", **y_options)
+
+    def ends(chosen: Sequence[Change]) -> Any:
+        pairs = ((row, at, side) for row in chosen for at, side in enumerate(SIDES))
+        values = [_values(row) | {"at": at, "error": getattr(row, side)} for row, at, side in pairs]
+        return style.chart_of(alt, values).encode(x, y, detail="name:N", tooltip=style.tooltips(alt, CHANGE_TOOLTIP))
+
+    unchanged, faint = [row for row in rows if not row.change], [row for row in changed if row not in bold]
+    colour, dashes, shape = _directions(alt)
+    strokes = alt.Legend(symbolType="stroke", symbolStrokeWidth=2, symbolSize=300)
+    layers = [
+        ends(unchanged).mark_line(style="remark", strokeWidth=1, opacity=0.5),
+        ends(faint).mark_line(strokeWidth=1, opacity=0.4).encode(colour, dashes),
+        ends(bold).mark_line(strokeWidth=2).encode(*_directions(alt, strokes)[:2]),
+        ends(bold).mark_point(filled=True, size=45, opacity=1).encode(colour, shape),
+    ]
+    for at, side in enumerate(SIDES):
+        names = style.chart_of(alt, _names(worst[side], at, side, top))
+        rules = names.mark_rule(style="remark", strokeWidth=1, opacity=0.6, tooltip=None)
+        align = {"align": "left" if at else "right", "dx": 6 * at - 3, "baseline": "middle"}
+        text = names.mark_text(style="name", tooltip=None, **align)
+        beside, height = alt.X("beside:Q", **x_options), alt.Y("height:Q", **y_options)
+        layers.append(rules.encode(x, y, x2="beside:Q", y2="height:Q"))
+        layers.append(text.encode(beside, height, text="label:N"))
+    # the legend shows the bold lines alone
+    chart = alt.layer(*layers).resolve_legend(color="independent", shape="independent", strokeDash="independent")
+    return chart.properties(width=560, height=420, description="Error of each class before and after.")
+
+
+def _names(rows: Sequence[Change], at: int, side: str, top: float) -> list[dict[str, Any]]:
+    """Labels beside the lines' ends, moved apart where they would overlap; a rule joins each to its line."""
+    errors = [getattr(row, side) for row in rows]
+    values = []
+    for row, error, height in zip(rows, errors, style.spread_heights(errors, LABEL_GAP * top), strict=True):
+        label = f"{style.short_label(style.valid_unicode(row.name))}: {error:.0f} %"
+        beside = at + LABEL_OFFSET * (2 * at - 1)
+        values.append({"label": label, "at": at, "error": error, "beside": beside, "height": height})
+    return values
+
+
+def _directions(alt: Any, legend: Any = None) -> tuple[Any, Any, Any]:
+    """Colour, dashes and shape, each of which tells falling errors from rising ones."""
+    domain, options = [FALLS, RISES], {"title": None, "legend": legend}
+    dashes = alt.Scale(domain=domain, range=[[1, 0], [5, 3]])
+    triangles = alt.Scale(domain=domain, range=["triangle-down", "triangle-up"])
+    colour = alt.Color("direction:N", scale=alt.Scale(domain=domain), **options)
+    dash = alt.StrokeDash("direction:N", scale=dashes, **options)
+    return colour, dash, alt.Shape("direction:N", scale=triangles, **options)
+
+
+def _reliability(alt: Any, report: FixReport) -> Any:
+    """Confidence across, accuracy up, a dot a bin, larger where it holds more. On the diagonal they agree."""
+    axis = {"scale": alt.Scale(domain=[0, 1]), "axis": alt.Axis(format="~%", tickCount=5)}
+    x, y = alt.X("confidence:Q", title="confidence", **axis), alt.Y("accuracy:Q", title="accuracy", **axis)
+    fields = {"share": "share of all", "confidence": "mean confidence", "accuracy": "accuracy"}
+    bins = ((side, row) for side in SIDES for row in getattr(report, side).bins)
+    values = [{"side": side} | {field: getattr(row, field) for field in fields} for side, row in bins]
+    domain = [FALLS, RISES, *SIDES]  # so that colours mean the same as in the slopes
+    scale, shapes = alt.Scale(domain=domain), alt.Scale(domain=domain, range=style.SHAPES[-2:] + style.SHAPES[:2])
+    titled = {"title": None, "legend": alt.Legend(values=list(SIDES))}
+    colour, shape = alt.Color("side:N", scale=scale, **titled), alt.Shape("side:N", scale=shapes, **titled)
+    size = alt.Size("share:Q", scale=alt.Scale(range=[25, 260]), legend=None)
+    tooltip = style.tooltips(alt, {"side": "side"} | fields)
+    chart = style.chart_of(alt, values).encode(x, y)
+    lines = chart.mark_line(strokeWidth=1.5, tooltip=None).encode(alt.Color("side:N", scale=scale, legend=None))
+    dots = chart.mark_point(filled=True, opacity=0.9).encode(colour, shape, size, tooltip=tooltip)
+    chart = alt.layer(style.diagonal(alt, 0, 1, axis), lines, dots).resolve_legend(
+        color="independent", shape="independent"
+    )
+    return chart.properties(width=400, height=360, description="Accuracy by confidence, before and after.")
+
+
+def _values(row: Change) -> dict[str, Any]:
+    numbers = {field: getattr(row, field) for field in ("count", *SIDES, "change")}
+    return numbers | {"name": style.valid_unicode(row.name), "direction": FALLS if row.change < 0 else RISES}

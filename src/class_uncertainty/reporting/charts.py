@@ -1,0 +1,174 @@
+"""The charts of a section: the two measures against each other, errors against each measure, the methods' errors."""
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from class_uncertainty.reporting import chart_style as style
+from class_uncertainty.reporting.before_after_charts import before_after_charts
+from class_uncertainty.reporting.chart_images import ChartRequest
+from class_uncertainty.reporting.section import Section
+from class_uncertainty.runs.rows import ClassRow, MethodRow, spearman
+
+MEASURES = {"cardinality": "Cardinality", "effective": "Effective number", "uncertainty": "Uncertainty"}
+CLASS_TOOLTIP = {"name": "class", "count": "training examples"}
+CLASS_TOOLTIP |= {measure: f"by {title.lower()}" for measure, title in MEASURES.items()}
+CLASS_TOOLTIP |= {"rank_cardinality": "rank by cardinality", "rank_uncertainty": "rank by uncertainty"}
+CLASS_TOOLTIP |= {"raw": "mean uncertainty", "epistemic_text": "epistemic share, %", "error_text": "test error, %"}
+METHOD_TOOLTIP = {"method": "method", "lr": "learning rate", "error": "mean class-mean error, %"}
+METHOD_TOOLTIP |= {"deviation_text": "standard deviation", "gain_text": "gain over naive"}
+METHOD_TOOLTIP |= {"runs": "runs", "diverged": "diverged runs"}
+PREFIX_LENGTH = 40  # characters of a section's name in a file name: a file system allows 255 bytes
+
+Dots = Sequence[tuple[float, float]]  # (x, y) from 0 to 1
+
+
+def charts(section: Section) -> dict[str, Any]:
+    """Name -> chart, for those that the section has data for."""
+    alt = style.altair()
+    drawn: dict[str, Any] = {}
+    if section.classes:
+        drawn["measures"] = _measures(alt, section.classes)
+    if any(row.error is not None for row in section.classes):
+        drawn["errors"] = _errors(alt, section.classes)
+    if any(row.error is not None for row in section.methods):
+        drawn["comparison"] = _comparison(alt, section.methods)
+    if section.fix_report:
+        drawn |= before_after_charts(alt, section.fix_report)
+    return {name: chart.configure(**style.config(style.LIGHT)) for name, chart in drawn.items()}
+
+
+def files(section: Section, specs: Mapping[str, Any], folder: Path) -> dict[Path, ChartRequest]:
+    """What to draw into each file: every chart as SVG and as PNG. The section's name keeps several apart."""
+    prefix = re.sub(r"\W+", "-", section.name).strip("-_")
+    if len(prefix) > PREFIX_LENGTH:
+        digest = hashlib.sha256(section.name.encode()).hexdigest()[:6]
+        prefix = f"{prefix[: PREFIX_LENGTH - 7].strip('-_')}-{digest}"
+    requests: dict[Path, ChartRequest] = {}
+    for name, spec in specs.items():
+        stem = f"{prefix}-{name}" if prefix else name
+        requests |= {folder / f"{stem}.{suffix}": (suffix, spec) for suffix in ("svg", "png")}
+    return requests
+
+
+def _measures(alt: Any, rows: Sequence[ClassRow]) -> Any:
+    """μ^C across, μ^U up, one dot a class. On the dashed diagonal both measures agree."""
+    axis = _ShareAxis(alt, [value for row in rows for value in (row.cardinality, row.uncertainty)])
+    above, below = "larger share by uncertainty", "larger share by cardinality"
+    values = [_class_values(row) | {"side": above if row.uncertainty > row.cardinality else below} for row in rows]
+    dots = [(axis.position(row.cardinality), axis.position(row.uncertainty)) for row in rows]
+    farthest_first = sorted(range(len(rows)), key=lambda i: -abs(dots[i][0] - dots[i][1]))
+    x = alt.X("cardinality:Q", title="share by cardinality", **axis.options)
+    y = alt.Y("uncertainty:Q", title="share by uncertainty", **axis.options)
+    colour = alt.Color("side:N", title=None, scale=alt.Scale(domain=[below, above]), legend=alt.Legend(columns=1))
+    layers = _class_layers(alt, style.chart_of(alt, values).encode(x, y, colour), x, y, rows, dots, farthest_first)
+    chart = alt.layer(style.diagonal(alt, *axis.domain, axis.options), *layers)
+    description = "Each class by its share of cardinality and of uncertainty."
+    return chart.properties(width=440, height=380, description=description)
+
+
+def _errors(alt: Any, rows: Sequence[ClassRow]) -> Any:
+    """Test error up, one measure across in each panel, with Spearman's rho above it."""
+    judged = [row for row in rows if row.error is not None]
+    highest = max(row.error or 0 for row in judged) or 1
+    worst_first = sorted(range(len(judged)), key=lambda i: -(judged[i].error or 0))
+    y = alt.Y("error:Q", title="test error, %", scale=alt.Scale(domain=[0, 1.06 * highest]), axis=alt.Axis(tickCount=5))
+    panels = []
+    for measure, title in MEASURES.items():
+        axis, rho = _ShareAxis(alt, [getattr(row, measure) for row in judged]), spearman(rows, measure)
+        x = alt.X(f"{measure}:Q", title=f"share by {title.lower()}", **axis.options)
+        dots = [(axis.position(getattr(row, measure)), (row.error or 0) / highest) for row in judged]
+        panel = alt.layer(*_class_layers(alt, alt.Chart().encode(x, y), x, y, judged, dots, worst_first))
+        subtitle = "rho not defined" if rho is None else f"Spearman’s rho {style.number_text(rho)}"
+        heading, description = alt.TitleParams(title, subtitle=subtitle), f"Test error of each class by {measure}."
+        panels.append(panel.properties(width=250, height=230, title=heading, description=description))
+    return alt.concat(*panels, data=alt.Data(values=list(map(_class_values, judged))), columns=3, spacing=28)
+
+
+def _comparison(alt: Any, rows: Sequence[MethodRow]) -> Any:
+    """One line a method: a dot at its mean error, and a bar of one standard deviation to each side.
+
+    A dashed rule marks naive's mean.
+    """
+    values = [_method_values(row) for row in rows if row.error is not None]
+    methods = list(dict.fromkeys(row.method for row in rows))
+    rates = [f"{lr:g}" for lr in sorted({row.lr for row in rows})]
+    colour, offset, legend = _by_rate(alt, rates) if len(rates) > 1 else ({}, {}, {})
+    title = ["class-mean error, %", "mean ± standard deviation"]
+    x_options = {"title": title, "scale": alt.Scale(zero=False), "axis": alt.Axis(tickCount=6)}
+    mean, low = alt.X("error:Q", **x_options), alt.X("low:Q", **x_options)
+    y_axis = alt.Axis(ticks=False, domain=False, labelLimit=170)
+    y = alt.Y("method:N", title=None, scale=alt.Scale(domain=methods), axis=y_axis)
+    chart = style.chart_of(alt, values).encode(y, tooltip=style.tooltips(alt, METHOD_TOOLTIP), **offset)
+    bars = chart.mark_rule(style="deviation").encode(low, x2="high:Q", **colour)
+    dots = chart.mark_point(style="dot", filled=True, size=70).encode(mean, **legend)
+    layers = [bars, dots]
+    if naive := [value for value in values if value["method"] == "naive"]:
+        layers.insert(0, style.chart_of(alt, naive).mark_rule(style="reference", tooltip=None).encode(mean, **colour))
+    if unfinished := [{"method": name} for name in methods if all(name != value["method"] for value in values)]:
+        remark = style.chart_of(alt, unfinished).mark_text(style="remark", align="left", text="no run finished")
+        layers.append(remark.encode(y, x=alt.value(6)))
+    # the legend shows the dots alone: merged with that of the bars it would be a blot
+    chart = alt.layer(*layers).resolve_legend(color="independent", shape="independent")
+    height, description = len(methods) * (12 + 12 * len(rates)), "Mean class-mean error of each method."
+    return chart.properties(width=640, height=height, description=description)
+
+
+def _by_rate(alt: Any, rates: list[str]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Encodings that tell learning rates apart: colour, an offset within the method's line, the legend of the dots."""
+    scale, shapes = alt.Scale(domain=rates), alt.Scale(domain=rates, range=style.SHAPES)
+    titled = {"title": "learning rate", "legend": alt.Legend(columns=4)}
+    offset = alt.YOffset("lr:N", scale=alt.Scale(domain=rates, paddingOuter=0.4))
+    legend = {"color": alt.Color("lr:N", scale=scale, **titled), "shape": alt.Shape("lr:N", scale=shapes, **titled)}
+    return {"color": alt.Color("lr:N", scale=scale, legend=None)}, {"yOffset": offset}, legend
+
+
+class _ShareAxis:
+    """An axis of shares: logarithmic where they lie far apart, as counts of a long tail do, and none is 0."""
+
+    def __init__(self, alt: Any, values: Sequence[float]) -> None:
+        low, high = min(values), max(values)
+        self.log = low > 0 and high / low > 4
+        self.domain = (low / 1.2, high * 1.2) if self.log else (0.0, high * 1.08 or 1.0)
+        scale = alt.Scale(type="log" if self.log else "linear", domain=list(self.domain), nice=False)
+        ticks = {"values": style.log_ticks(*self.domain)} if self.log else {"tickCount": 5}
+        self.options = {"scale": scale, "axis": alt.Axis(format="~%", labelOverlap="greedy", **ticks)}
+
+    def position(self, value: float) -> float:
+        """Where a value stands on the axis, from 0 to 1."""
+        low, high = self.domain
+        return math.log(value / low) / math.log(high / low) if self.log else (value - low) / (high - low)
+
+
+def _class_layers(
+    alt: Any, chart: Any, x: Any, y: Any, rows: Sequence[ClassRow], dots: Dots, order: list[int]
+) -> list[Any]:
+    """A dot for each class, and names beside those dots that have room for one; the others are named on hover."""
+    values = [_class_values(row) for row in rows]
+    labels = [style.short_label(value["name"]) for value in values]
+    placed = style.free_labels(labels, dots, order)
+    layers = [chart.encode(tooltip=style.tooltips(alt, CLASS_TOOLTIP)).mark_point(style="dot", filled=True)]
+    for to_left, align, dx in ((True, "right", -7), (False, "left", 7)):
+        named = [values[i] | {"label": labels[i], "left": left} for i, left in placed.items() if left == to_left]
+        if named:
+            names = style.chart_of(alt, named).encode(x, y, text="label:N")
+            layers.append(names.mark_text(style="name", align=align, dx=dx, baseline="middle", tooltip=None))
+    return layers
+
+
+def _class_values(row: ClassRow) -> dict[str, Any]:
+    fields = ("count", *MEASURES, "raw", "error", "rank_cardinality", "rank_uncertainty")
+    share = None if row.epistemic_share is None else 100 * row.epistemic_share
+    texts = {"error_text": style.number_text(row.error), "epistemic_text": style.number_text(share, 0)}
+    return {field: getattr(row, field) for field in fields} | {"name": style.valid_unicode(row.name)} | texts
+
+
+def _method_values(row: MethodRow) -> dict[str, Any]:
+    mean, deviation = row.error or 0.0, row.error_sd or 0.0
+    values = {field: getattr(row, field) for field in ("method", "error", "runs", "diverged")}
+    bar = {"low": max(0.0, mean - deviation), "high": mean + deviation}  # no error lies below 0
+    texts = {"deviation_text": style.number_text(row.error_sd), "gain_text": style.number_text(row.gain)}
+    return values | bar | {"lr": f"{row.lr:g}"} | texts

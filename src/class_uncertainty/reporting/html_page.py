@@ -1,0 +1,112 @@
+"""The report: one HTML file that holds everything it shows, for a browser without a network."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from class_uncertainty.errors import InputError, MachineFault, notice
+from class_uncertainty.files import check_writable, write_whole
+from class_uncertainty.methods import METHODS
+from class_uncertainty.metrics import FEW, MANY
+from class_uncertainty.posthoc.label_issues import thumbnail
+from class_uncertainty.reporting import before_after, chart_style, charts, page_columns
+from class_uncertainty.reporting.chart_images import ChartRequest, DrawingFailed, draw
+from class_uncertainty.reporting.page_text import class_lead, key_facts, method_lead
+from class_uncertainty.reporting.section import Section
+from class_uncertainty.runs.rows import ClassRow
+
+PAGE_START = re.compile(rb"\s*<!doctype html><!-- class-uncertainty")
+MOST_DISAGREEMENTS = 5  # classes listed as harder, and as easier, than their counts suggest
+TEMPLATE_VALUES = {"style": chart_style, "columns": page_columns, "methods": METHODS, "many": MANY, "few": FEW}
+TEMPLATE_VALUES |= {"thumbnail": thumbnail, "tiny_width": before_after.TINY_WIDTH}
+ADVICE = "raise the limit on memory or address space (ulimit -v), and 'cu report' draws them"
+
+
+def check_place(path: Path) -> None:
+    """Refuse a path that cannot be written, or that holds anything but an earlier page."""
+    check_writable(path, PAGE_START, "report")
+
+
+def write(sections: Sequence[Section], path: Path, folder: Path | None = None) -> list[Path]:
+    """Write the page and, if a folder is given, every chart as SVG and as PNG. Returns the files."""
+    html, chart_files, failure = render(sections, folder)
+    write_whole(path, html.encode(errors="replace"))
+    if failure and folder:
+        raise MachineFault(f"no chart was written to {folder}, and {path} has none: {failure}; {ADVICE}.")
+    if failure:
+        notice(f"{path} has no charts, its tables hold the numbers: {failure}; {ADVICE}.")
+    for file, content in chart_files.items():
+        write_whole(file, content)
+    return [path, *chart_files]
+
+
+def render(sections: Sequence[Section], folder: Path | None = None) -> tuple[str, dict[Path, bytes], str]:
+    """The page, the content of each chart file, and why no chart could be drawn ("" if they were).
+
+    The page is plain HTML with static charts, which its script replaces by interactive ones.
+    """
+    template = _template()
+    specs = [{name: chart.to_dict() for name, chart in charts.charts(section).items()} for section in sections]
+    theme = chart_style.page_config()
+    requests, files = list[ChartRequest](), dict[Path, ChartRequest]()
+    for section, section_specs in zip(sections, specs, strict=True):
+        requests += [("svg", spec | {"config": theme}) for spec in section_specs.values()]
+        files |= charts.files(section, section_specs, folder) if folder else {}
+    requests += [("js", {})] if requests else []
+    failure = ""
+    try:
+        images = iter(draw([*requests, *files.values()]))
+    except DrawingFailed as error:
+        images, specs, files, failure = iter([]), [{} for _ in sections], {}, str(error)
+    drawn = [{name: _chart(spec, next(images)) for name, spec in section_specs.items()} for section_specs in specs]
+    views = [_view(section, section_charts) for section, section_charts in zip(sections, drawn, strict=True)]
+    script = next(images, b"").decode()
+    html = template.render(views=views, theme=theme, script=script, failure=failure, **TEMPLATE_VALUES)
+    return html, dict(zip(files, images, strict=True)), failure
+
+
+def _template() -> Any:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ModuleNotFoundError:
+        raise InputError("the report needs jinja2, which is not installed: run 'pip install jinja2'.") from None
+    options: dict[str, Any] = dict(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    return Environment(loader=PackageLoader("class_uncertainty", "reporting"), **options).get_template("report.html")
+
+
+def _chart(spec: dict[str, Any], svg: bytes) -> dict[str, Any]:
+    """The spec goes without its configuration: the page has one for all charts."""
+    return {"spec": {name: value for name, value in spec.items() if name != "config"}, "svg": svg.decode()}
+
+
+def _view(section: Section, charts: dict[str, Any]) -> dict[str, Any]:
+    """What the template shows of a section, the most uncertain classes first."""
+    methods = section.methods
+    errors = [row.error for row in methods if row.error is not None]
+    warnings = dict.fromkeys(row.aso_warning for row in methods if row.aso_warning)
+    several_rates = len({row.lr for row in methods}) > 1
+    return {
+        "section": section,
+        "lead": class_lead(section.classes) + method_lead(methods),
+        "facts": key_facts(section),
+        "charts": charts,
+        "disagreements": _disagreements(section.classes),
+        "classes": sorted(section.classes, key=lambda row: (row.rank_uncertainty, row.name)),
+        "several_rates": several_rates,
+        "method_columns": [column for column in page_columns.METHOD_COLUMNS if several_rates or column.key != "lr"],
+        "warnings": {warning: number for number, warning in enumerate(warnings, start=1)},
+        "lowest": min(errors, default=None),
+        "has_naive": any(row.method == "naive" and row.error is not None for row in methods),
+        "before_after": before_after.view(section.fix_report) if section.fix_report else None,
+    }
+
+
+def _disagreements(rows: Sequence[ClassRow]) -> dict[str, list[ClassRow]]:
+    """The classes that are harder, and easier, than their counts suggest; none where all counts are equal."""
+    if len({row.count for row in rows}) < 2:
+        return {}
+    ordered = sorted(rows, key=lambda row: -row.disagreement)
+    harder = [row for row in ordered if row.disagreement > 0]
+    easier = [row for row in reversed(ordered) if row.disagreement < 0]
+    return {kind: rows[:MOST_DISAGREEMENTS] for kind, rows in (("harder", harder), ("easier", easier)) if rows}

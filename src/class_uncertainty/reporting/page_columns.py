@@ -1,0 +1,102 @@
+"""The columns of the page's tables."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from class_uncertainty.runs.rows import MethodRow
+
+MISSING = "–"
+
+
+@dataclass(frozen=True)
+class ReportColumn:
+    """`heading` is trusted HTML, `key` the field to sort by, and `text` gives a row's cell."""
+
+    heading: str
+    key: str
+    text: Callable[[Any], str]
+
+    def sort_value(self, row: Any) -> str:
+        """What the page's script sorts by; "" for a missing value, which goes last."""
+        value = getattr(row, self.key)
+        return "" if _is_missing(value) else str(value)
+
+
+def mean_with_deviation(row: MethodRow) -> str:
+    if _is_missing(row.error):
+        return MISSING
+    return f"{row.error:.2f}" if row.error_sd is None else f"{row.error:.2f} ± {row.error_sd:.2f}"
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and not math.isfinite(value))
+
+
+def _text(heading: str, key: str) -> ReportColumn:
+    return ReportColumn(heading, key, lambda row: getattr(row, key))
+
+
+def _number(heading: str, key: str, digits: int = 2, factor: float = 1, sign: bool = False) -> ReportColumn:
+    """Numbers with a true minus sign, and a dash where there is none."""
+
+    def text(row: Any) -> str:
+        value = getattr(row, key)
+        if _is_missing(value):
+            return MISSING
+        rounded = round(factor * value, digits) + 0.0  # + 0.0 turns -0.0 into 0.0
+        return f"{rounded:{'+' if sign and rounded else ''},.{digits}f}".replace("-", "−")
+
+    return ReportColumn(heading, key, text)
+
+
+def _shortest(heading: str, key: str) -> ReportColumn:
+    """Numbers with no more digits than they need."""
+    return ReportColumn(heading, key, lambda row: f"{getattr(row, key):g}".replace("-", "−"))
+
+
+def _disagreement(row: Any) -> str:
+    return f"{row.disagreement:+g}".replace("-", "−") if row.disagreement else "0"
+
+
+def _aso(row: MethodRow) -> str:
+    return MISSING if row.aso is None else f"{row.aso:.2f} vs {row.counterpart}"
+
+
+_CLASS, _COUNT = _text("Class", "name"), _number("Training examples", "count", 0)
+CLASS_COLUMNS = (
+    _CLASS,
+    _COUNT,
+    _number("μ<sup>C</sup>,&nbsp;%", "cardinality", factor=100),
+    _number("Effective, %", "effective", factor=100),
+    _number("μ<sup>U</sup>,&nbsp;%", "uncertainty", factor=100),
+    _number("Uncer&shy;tainty", "raw", 3),
+    _number("Epistemic share, %", "epistemic_share", 0, 100),
+    _shortest("Rank&nbsp;μ<sup>C</sup>", "rank_cardinality"),
+    _shortest("Rank&nbsp;eff.", "rank_effective"),
+    _shortest("Rank&nbsp;μ<sup>U</sup>", "rank_uncertainty"),
+    ReportColumn("Disagree&shy;ment", "disagreement", _disagreement),
+    _number("Error, %", "error", 1),
+)
+METHOD_COLUMNS = (
+    _text("Method", "method"),
+    _shortest("Learning rate", "lr"),
+    ReportColumn("Class-mean error, %", "error", mean_with_deviation),
+    _number("Gain", "gain", sign=True),
+    _number("Top-1 error", "top1_error"),
+    *(_number(key.capitalize(), key) for key in ("many", "medium", "few")),
+    _number("Worst tenth", "worst"),
+    _number("Spread", "spread"),
+    _number("NLL", "nll", 3),
+    _number("ECE", "ece"),
+    ReportColumn("Cost", "cost", lambda row: f"{row.cost:.3g}"),
+    ReportColumn("ASO", "aso", _aso),
+    *(_number(key.capitalize(), key, 0) for key in ("runs", "diverged")),
+)
+_BEFORE, _AFTER = _number("Before, %", "before", 1), _number("After, %", "after", 1)
+_CHANGE = _number("Change", "change", 1, sign=True)
+_P_LABEL, _P_GUESS = _number("p of the label, %", "p_label", 1, 100), _number("p of the guess, %", "p_guess", 1, 100)
+CHANGE_COLUMNS = (_CLASS, _COUNT, _BEFORE, _AFTER, _CHANGE)
+CONFUSION_COLUMNS = (_CLASS, _text("Predicted as", "predicted_as"), _BEFORE, _AFTER, _CHANGE)
+LABEL_ISSUE_COLUMNS = (_text("Example", "name"), _text("Label", "label"), _P_LABEL, _text("Guess", "guess"), _P_GUESS)

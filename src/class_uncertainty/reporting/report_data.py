@@ -1,0 +1,149 @@
+"""From the store to sections: one for each data set and recipe with stored results."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.data import Data, Dataset, load
+from class_uncertainty.errors import InputError
+from class_uncertainty.estimation import Estimate
+from class_uncertainty.measures import SCORES, digest
+from class_uncertainty.measures.scores import mean_guess
+from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.reporting.section import Gallery, GalleryImage, Section, describe_duplicates, describe_folds
+from class_uncertainty.runs import Store, StoredDataset
+from class_uncertainty.runs.rows import ClassRow, class_rows, method_rows
+from class_uncertainty.training import Recipe, Result
+from class_uncertainty.training.keys import kind_of
+
+WORST_CLASSES, IMAGES = 3, 8  # of the gallery: classes, and images of each kind
+
+Read = Callable[[str], Dataset]
+
+
+def sections(store: Store, only: str | None = None, read: Read = load) -> list[Section]:
+    """Everything that is stored, the newest data first, or only the data set named `only`.
+
+    `read` loads the data again for its images.
+    """
+    stored = store.data()
+    if not stored and store.networks:
+        advice = "run the command that made them again, which trains nothing"
+        raise InputError(f"store {store.path} has lost the row that names the data of its results: {advice}.")
+    names = [data.name for data in stored]
+    if only is not None and only not in names:  # the same data may be stored under another name
+        with suppress(InputError):
+            fingerprint = read(only).fingerprint
+            only = next((data.name for data in stored if data.fingerprint == fingerprint), only)
+    shown, versions = list[Section](), list[str]()  # versions: names of the data shown, stored again when they changed
+    for data in reversed(stored):
+        groups = _groups(store, data) if only in (None, data.name) else []
+        dataset, problem = None, ""
+        if any(estimates for _, _, estimates, _ in groups):
+            try:
+                dataset = read(data.name)
+            except InputError as error:
+                problem = str(error)
+        newer = versions.count(data.name)
+        age = "" if not newer else ", before the data changed" if newer == 1 else f", {newer} changes ago"
+        for group in groups:
+            section = _section(data, group, dataset, problem)
+            shown.append(replace(section, name=section.name + age))
+        versions += [data.name] * bool(groups)
+    if not shown:
+        wanted = f"finished results{f' of {only!r}' if only else ''}"
+        raise InputError(f"store {store.path} has no {wanted}; it knows of {', '.join(names) or 'nothing'}.")
+    return shown
+
+
+Group = tuple[str, list[Result], list[Estimate], FixReport | None]
+
+
+def _groups(store: Store, data: StoredDataset) -> list[Group]:
+    """Name, results, estimates and fix report of each recipe and device: only what was trained alike is compared."""
+    results = [result for result in store.results(data.fingerprint) if result.fold is None]
+    estimates = store.estimates(data.fingerprint)
+    fix_reports = {report.kind: report for report in store.fix_reports(data.fingerprint)}  # the last of each kind
+    kinds = list(dict.fromkeys(map(_kind, results)))
+    settings = [asdict(recipe) | {"device": device} for recipe, device in kinds]
+    groups = []
+    for kind, setting in zip(kinds, settings, strict=True):
+        alike = [result for result in results if _kind(result) == kind]
+        usable = [estimate for estimate in estimates if not estimate.results or _kind(estimate.results[0]) == kind]
+        differing = [field for field in setting if any(other[field] != setting[field] for other in settings)]
+        name = ", ".join([data.name, *(f"{field} {setting[field]}" for field in differing)])
+        groups.append((name, alike, usable, fix_reports.get(kind_of(*kind))))
+    return groups
+
+
+def _kind(result: Result) -> tuple[Recipe, str]:
+    return result.recipe, result.device
+
+
+def _section(data: StoredDataset, group: Group, dataset: Dataset | None, problem: str) -> Section:
+    """With the images of `dataset`; None where the data could not be read again, for that `problem`."""
+    name, results, estimates, fix_report = group
+    estimate = _shown_estimate(results, estimates, fix_report)
+    measured_by, cost = (digest(estimate.raw), estimate.cost) if estimate else ("", 0.0)
+    shown = [result for result in results if result.uncertainty in ("", measured_by)]
+    folds, hidden = max((result.folds for result in results), default=0), len(results) - len(shown)
+    notes = [describe_folds(folds)] if folds else []
+    if hidden:
+        notes.append(f"Results not shown, since they used another estimate: {hidden}.")
+    section = Section(name, (), tuple(method_rows(_compared(shown), cost)), 0, fix_report=fix_report)
+    if estimate:
+        rows = tuple(class_rows(data.classes, data.counts, estimate))
+        galleries: tuple[Gallery, ...] = ()
+        if dataset is None:
+            notes.append(f"The data could not be read again, so no images are shown ({problem}).")
+        elif dataset.fingerprint != data.fingerprint:
+            notes.append("The data have changed since they were measured, so no images are shown.")
+        else:
+            galleries = tuple(_galleries(dataset.train, estimate, rows)) if dataset.train.is_images else ()
+            notes += filter(None, [describe_duplicates(dataset)])
+        section = replace(section, classes=rows, galleries=galleries, members=len(estimate.probabilities))
+        section = replace(section, estimator=estimate.estimator, score=estimate.score)
+    return replace(section, note=" ".join(notes))
+
+
+def _shown_estimate(results: list[Result], estimates: list[Estimate], fix_report: FixReport | None) -> Estimate | None:
+    """The estimate that methods used last; else the one that the fix was chosen on, an ensemble, or the newest."""
+    used = next((result.uncertainty for result in reversed(results) if result.uncertainty), None)
+    for estimate in reversed(estimates) if used else ():
+        for score in dict.fromkeys((estimate.score, *SCORES, *estimate.extra_scores)):
+            if digest((scored := estimate.using(score)).raw) == used:
+                return scored
+    lr = fix_report.lr if fix_report else None
+
+    def preference(estimate: Estimate) -> int:
+        if estimate.estimator == "out-of-fold" and fix_report and any(result.lr == lr for result in estimate.results):
+            return 2
+        return 1 if estimate.estimator == "ensemble" else 0
+
+    return max(reversed(estimates), key=preference, default=None)
+
+
+def _compared(results: list[Result]) -> list[Result]:
+    """Without the naive lanes that only measured: beside other methods, naive keeps the seeds that they have."""
+    seeds = {result.seed for result in results if result.method != "naive"}
+    return [result for result in results if result.method != "naive" or not seeds or result.seed in seeds]
+
+
+def _galleries(train: Data, estimate: Estimate, rows: Sequence[ClassRow]) -> list[Gallery]:
+    """Images of the worst classes by error, or by uncertainty where no error is known."""
+    badness = [row.uncertainty if row.error is None else row.error for row in rows]
+    guesses, uncertainty = mean_guess(estimate.probabilities), estimate.uncertainty
+
+    def images(indices: NDArray[np.int64]) -> tuple[GalleryImage, ...]:
+        return tuple(GalleryImage(train.classes[guesses[i]], float(uncertainty[i]), train.inputs[i]) for i in indices)
+
+    galleries = []
+    for c in np.argsort(badness)[::-1][:WORST_CLASSES]:
+        members = np.flatnonzero(train.labels == c)
+        ordered = members[np.argsort(uncertainty[members], kind="stable")]
+        number = min(IMAGES, len(ordered) // 2)  # so that no image is shown as both
+        galleries.append(Gallery(train.classes[c], images(ordered[::-1][:number]), images(ordered[:number])))
+    return galleries

@@ -1,0 +1,65 @@
+"""What the page and the charts show of one data set."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.data import Dataset
+from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.runs.rows import ClassRow, MethodRow
+
+
+@dataclass(frozen=True)
+class GalleryImage:
+    """A training image that the networks are most, or least, uncertain about."""
+
+    guess: str  # the members' mean prediction
+    uncertainty: float
+    pixels: NDArray[np.uint8]  # (channels, H, W)
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Images of one of the worst classes."""
+
+    label: str
+    most: tuple[GalleryImage, ...]
+    least: tuple[GalleryImage, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """All that is stored about one data set and recipe."""
+
+    name: str
+    classes: tuple[ClassRow, ...]
+    methods: tuple[MethodRow, ...]
+    members: int  # of the estimate, 0 without one
+    galleries: tuple[Gallery, ...] = ()
+    note: str = ""  # how it was judged, and what is missing
+    estimator: str = "ensemble"
+    score: str = "predictive"
+    fix_report: FixReport | None = None
+
+    @property
+    def unit(self) -> str:
+        """The unit of the uncertainties."""
+        return " nats" if self.score in ("predictive", "aleatoric", "epistemic") else ""
+
+
+def describe_folds(folds: int) -> str:
+    """Where errors come from without a test split."""
+    example = "each example is judged by a network that never saw it"
+    return f"There is no test split: errors come from {folds} stratified folds, and {example}."
+
+
+def describe_duplicates(dataset: Dataset) -> str:
+    """A warning that networks may have seen what they are judged on; "" without duplicates."""
+    number, train, test = dataset.duplicates, dataset.train, dataset.test
+    if not number:
+        return ""
+    verb = "is" if number == 1 else "are"
+    if test is not None:
+        return f"{number:,} of the {len(test):,} test examples {verb} identical to a training example."
+    return f"{number:,} of the {len(train):,} examples {verb} identical to another: folds may leak into each other."

@@ -1,0 +1,110 @@
+"""Context: what a workflow works with. It is made once and handed down; its keys hash values and do nothing else."""
+
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from class_uncertainty.data import Data, Dataset
+from class_uncertainty.errors import InputError
+from class_uncertainty.estimation import EstimateRequest
+from class_uncertainty.measures import Stats
+from class_uncertainty.runs.store import Store
+from class_uncertainty.training import Lane, Recipe, default_recipe
+from class_uncertainty.training.checkpoints import Checkpoints
+from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.fit import LaneOutcome, Progress, resolve_device, train_lanes
+from class_uncertainty.training.fit_checks import check_fit
+from class_uncertainty.training.fit_result import Fit
+from class_uncertainty.training.keys import checkpoint_keys, key_of, lane_key
+from class_uncertainty.training.stack_training import FitOptions
+
+Watch = Callable[[str, int, int], AbstractContextManager[Progress | None]]  # (what trains, networks, epochs of each)
+
+
+EVERY = 10  # epochs between checkpoints
+
+
+def unwatched(what: str, networks: int, epochs: int) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """One data set, one recipe, one store, and how training runs."""
+
+    store: Store
+    dataset: Dataset
+    recipe: Recipe
+    device: str
+    deadline: Deadline = field(default_factory=Deadline)
+    watch: Watch = unwatched
+    checkpoints: Checkpoints | None = None
+    profile: Path | None = None
+
+    @property
+    def train(self) -> Data:
+        return self.dataset.train
+
+    def untrained(self, lanes: Sequence[Lane]) -> Fit:
+        """Lanes that are to be trained; large arrays go beside the store."""
+        return Fit.untrained(self.train, lanes, self.recipe, self.device, self.store.path.parent)
+
+    def train_lanes(
+        self, fitted: Fit, progress: Progress | None, stats: Stats | None = None, teachers: Fit | None = None
+    ) -> Generator[LaneOutcome, None, None]:
+        """Train the lanes of an untrained Fit; each is yielded when it has ended."""
+        check_fit(self.train, fitted.lanes, self.recipe, stats, self.dataset.test)
+        how = (self.checkpoints, EVERY, self.deadline, self.profile, teachers)
+        return train_lanes(fitted, self.train, FitOptions(stats, self.dataset.test, progress, *how))
+
+    def result_key(self, lane: Lane, stats: Stats | None = None) -> str:
+        """Of a lane's result, which depends on what it is judged on."""
+        return lane_key(self.dataset.fingerprint, lane, self.recipe, self._stats(stats), self.device)
+
+    def network_key(self, lane: Lane, stats: Stats | None = None, teachers: Sequence[str] = ()) -> str:
+        """Of a lane's network, which depends on what it was trained on alone."""
+        return lane_key(self.train.fingerprint, lane, self.recipe, self._stats(stats), self.device, teachers)
+
+    def estimate_key(self, request: EstimateRequest) -> str:
+        keys = [self.result_key(lane) for lane in request.lanes]
+        return key_of(request.estimator, keys or [self.dataset.fingerprint])
+
+    def drop_checkpoints(self, lanes: Sequence[Lane], stats: Stats | None = None, teachers: Sequence[str] = ()) -> None:
+        """Remove the checkpoints of lanes whose results are stored."""
+        if self.checkpoints:
+            about = (self.recipe, self._stats(stats), self.device, teachers)
+            keys = (key for lane in lanes for key in checkpoint_keys(self.train.fingerprint, lane, *about))
+            self.checkpoints.remove(keys)
+
+    def _stats(self, stats: Stats | None) -> Stats:
+        return Stats.of(self.train.counts, stats)
+
+
+@contextmanager
+def open_context(
+    dataset: Dataset | Data,
+    recipe: Recipe | None = None,
+    store: Store | str | Path | None = None,
+    device: str | None = None,
+    budget: float | Deadline | None = None,
+    progress: Watch | None = None,
+    profile: str | Path | None = None,
+) -> Iterator[Context]:
+    """A Context for one workflow. Without a store, results go to a temporary one."""
+    dataset = Dataset("data", dataset) if isinstance(dataset, Data) else dataset
+    if store is None and budget is not None:
+        raise InputError("a budget is given and no store: give one, or what has been trained is lost when it is spent.")
+    deadline, recipe, device = Deadline.after(budget), recipe or default_recipe(dataset.train), resolve_device(device)
+    with ExitStack() as stack:
+        if store is None:
+            store = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "runs.sqlite"
+        if not isinstance(store, Store):
+            store = stack.enter_context(Store(store))
+        checkpoints = Checkpoints(store.path.with_name(store.path.name + ".running"))
+        store.add_data(dataset)
+        place = Path(profile) if profile else None
+        yield Context(
+            store, dataset, recipe, device, deadline, unwatched if progress is None else progress, checkpoints, place
+        )

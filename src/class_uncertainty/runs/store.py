@@ -1,0 +1,332 @@
+"""Results in one SQLite file. A result is written in one transaction when its lane ends: a kill loses running lanes.
+
+Every row has a checksum over its key and content. A row that does not match it is dropped with a notice and counts as
+missing. Probabilities, which may be larger than SQLite's largest value, are files in a folder beside the store.
+"""
+
+import dataclasses
+import io
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.data import Dataset
+from class_uncertainty.data.readers.npz import arrays_in
+from class_uncertainty.errors import InputError, MachineFault, notice
+from class_uncertainty.estimation import Estimate
+from class_uncertainty.files import abandoned, checksum, file_crcs, make_folder, parse_json, write_together
+from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.runs.stored_rows import (
+    StoredDataset,
+    npy,
+    parse_dataset,
+    parse_fix_report,
+    parse_network,
+    parse_result,
+)
+from class_uncertainty.text import reason
+from class_uncertainty.training import Result
+from class_uncertainty.training.keys import ENGINE
+
+if TYPE_CHECKING:
+    from class_uncertainty.training.networks.stack import State
+
+VERSION, FIRST_SEALED = 4, 3  # of the file's layout, and the first one with checksums
+FIXES = "mended"  # what the table of fix reports was called first; its rows' checksums cover the name
+
+LAYOUT = """
+CREATE TABLE data (fingerprint TEXT PRIMARY KEY, name TEXT, classes TEXT, counts TEXT);
+CREATE TABLE results (
+    key TEXT PRIMARY KEY, engine INTEGER, data TEXT, method TEXT, lr REAL, seed INTEGER, error REAL, document TEXT
+);
+CREATE TABLE estimates (
+    key TEXT PRIMARY KEY, engine INTEGER, data TEXT, estimator TEXT, members INTEGER,
+    labels_and_probabilities BLOB, results TEXT
+);
+"""  # since layout 3 probabilities are files, and the blob holds labels and the estimator's extra scores
+SINCE_2 = f"""
+CREATE TABLE networks (key TEXT PRIMARY KEY, result TEXT, state BLOB);
+CREATE TABLE {FIXES} (key TEXT PRIMARY KEY, engine INTEGER, data TEXT, document TEXT);
+"""
+SEALED = {  # what the checksum of a row covers
+    "data": ("fingerprint", "name", "classes", "counts"),
+    "results": ("key", "engine", "data", "document"),
+    "estimates": ("key", "engine", "data", "estimator", "labels_and_probabilities", "results"),
+    "networks": ("key", "result", "state"),
+    FIXES: ("key", "engine", "data", "document"),
+}
+SINCE_3 = "".join(f"ALTER TABLE {table} ADD COLUMN checksum TEXT;" for table in SEALED)
+# the column was the top-1 error, and is now the mean of the class errors
+SINCE_4 = """
+UPDATE results SET error = (SELECT avg(value) FROM json_each(document, '$.scores.class_errors'))
+WHERE json_valid(document)
+"""  # a damaged document is found later, by its checksum
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)  # what a document that is none of ours may raise
+
+
+class Store:
+    """`with Store(path) as store`: results and estimates by key."""
+
+    def __init__(self, path: str | Path = "runs.sqlite", create: bool = True) -> None:
+        self.path = Path(path)
+        self.unverified = set[
+            tuple[str, str]
+        ]()  # rows that were read and have no checksum: an older version wrote them
+        self.sealed = True  # whether rows have checksums: not in an old store that cannot be written to
+        self.sound = set[str]()  # files of probabilities that match their checksum
+        if not self.path.exists() and not create:
+            writers = "'cu measure', 'cu compare', 'cu fix' and 'cu demo' write one"
+            raise InputError(f"store {self.path} does not exist: {writers}.")
+        if self.path.exists() and not self.path.is_file():
+            kind = "a folder" if self.path.is_dir() else "no file"
+            raise InputError(f"store {self.path} is {kind}: give the name of an SQLite file.")
+        make_folder(self.path.parent)
+        try:
+            # absolute, for ':memory:' is a name like any other
+            self.connection = sqlite3.connect(self.path.absolute(), timeout=30)
+        except (OSError, sqlite3.OperationalError) as error:
+            reason = getattr(error, "strerror", error)
+            raise MachineFault(f"store {self.path} could not be opened: {reason}.") from error
+        # text that is damaged is found by a checksum, not by SQLite
+        self.connection.text_factory = lambda raw: raw.decode(errors="surrogateescape")
+        try:
+            with self._faults():
+                self._open()
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def _open(self) -> None:
+        try:
+            self._prepare()
+        except sqlite3.OperationalError as error:
+            version = self._version()
+            if "readonly" not in str(error) or version < FIRST_SEALED - 1:
+                raise
+            self.sealed = version >= FIRST_SEALED
+
+    def _prepare(self) -> None:
+        """Lay out a new file; refuse one that is not ours."""
+        # two processes may lay out one file at once
+        self.connection.execute("BEGIN IMMEDIATE" if self._version() < VERSION else "BEGIN")
+        version = self._version()
+        (tables,) = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if version > VERSION:
+            layouts = f"layout {version}; this one reads {VERSION}"
+            raise InputError(f"store {self.path} was written by a newer version ({layouts}).")
+        if version == 0 and tables:
+            raise InputError(f"{self.path} is another program's SQLite file: choose another --store.")
+        if version < VERSION:
+            for statement in filter(str.strip, "".join((LAYOUT, SINCE_2, SINCE_3, SINCE_4)[version:]).split(";")):
+                self.connection.execute(statement)
+            self.connection.execute(f"PRAGMA user_version = {VERSION}")
+        self.connection.commit()
+
+    def _version(self) -> int:
+        return int(self.connection.execute("PRAGMA user_version").fetchone()[0])
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+        if self.unverified:
+            number = len(self.unverified)
+            rows = "a row that was read has" if number == 1 else f"{number:,} rows that were read have"
+            notice(f"{self.path}: {rows} no checksum, since an older version wrote them.")
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        """SQLite's errors as one sentence."""
+        try:
+            yield
+        except (sqlite3.OperationalError, sqlite3.DataError) as error:
+            intact = "; what it held before is intact" if self._is_intact() else ""
+            raise MachineFault(f"store {self.path}: {error}{intact}.") from error
+        except sqlite3.DatabaseError as error:
+            if (
+                getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_CORRUPT
+            ):  # SQLite's word for a read that the disk refused, too
+                told = f"store {self.path} could not be read: the disk has failed, or the file is damaged"
+                raise MachineFault(f"{told} ({error}).") from error
+            raise InputError(f"{self.path} is not a store, or it is damaged: {error}.") from error
+
+    def _is_intact(self) -> bool:
+        """By SQLite's own check of every page, once what failed is rolled back."""
+        try:
+            self.connection.rollback()
+            return bool(self.connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok")
+        except sqlite3.Error:
+            return False
+
+    def _write(self, table: str, row: dict[str, Any], last: bool = False) -> None:
+        """One row with its checksum, in the place of any of its key, which may be damaged; or as the last of all."""
+        row = row | {"checksum": _seal(table, row)}
+        insert = f"INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
+        assignments = ", ".join(f"{name} = excluded.{name}" for name in row)
+        update = f" ON CONFLICT ({SEALED[table][0]}) DO UPDATE SET {assignments}"
+        statement = f"INSERT OR REPLACE {insert}" if last else f"INSERT {insert}{update}"
+        with self._faults(), self.connection:
+            self.connection.execute(statement, list(row.values()))
+
+    def _rows(self, table: str, where: str = "TRUE", *values: Any) -> list[dict[str, Any]]:
+        """The rows that match their checksums, each key once; others are dropped."""
+        names = ("rowid", *SEALED[table], "checksum" if self.sealed else "NULL")
+        query = f"SELECT {', '.join(names)} FROM {table} WHERE {where} ORDER BY rowid"
+        with self._faults():
+            cursor = self.connection.execute(query, values)
+            rows = {row[1]: dict(zip(("rowid", *SEALED[table], "checksum"), row, strict=True)) for row in cursor}
+        sound = []
+        for key, row in rows.items():
+            if row["checksum"] is None:
+                self.unverified.add((table, str(key)))
+            elif row["checksum"] != _seal(table, row):
+                self._drop(table, row, "does not match its checksum")
+                continue
+            sound.append(row)
+        return sound
+
+    def _drop(self, table: str, row: dict[str, Any], why: str) -> None:
+        """Remove a damaged row with a notice, unless another process has replaced it meanwhile."""
+        notice(f"{self.path}: row {row['rowid']} of {table!r} {why}, and counts as missing.")
+        delete = f"DELETE FROM {table} WHERE rowid = ? AND checksum IS ?"
+        with suppress(sqlite3.Error), self.connection:  # the store may be read-only
+            self.connection.execute(delete, (row["rowid"], row["checksum"]))
+
+    def _read(self, table: str, parse: Any, where: str = "TRUE", *values: Any) -> list[Any]:
+        """What `parse` makes of rows, or of their documents. One that it cannot read counts as missing."""
+        parsed = []
+        for row in self._rows(table, where, *values):
+            try:
+                parsed.append(parse(parse_json(row["document"]) if "document" in row else row))
+            except UNREADABLE as error:
+                if row["checksum"] is not None:  # it is as it was written: another version may read it
+                    notice(f"{self.path}: row {row['rowid']} of {table!r} counts as missing: {reason(error)}.")
+                    continue
+                self._drop(table, row, f"cannot be read ({reason(error)})")
+        return parsed
+
+    def add_data(self, dataset: Dataset) -> None:
+        row = {"fingerprint": dataset.fingerprint, "name": dataset.name, "classes": json.dumps(dataset.classes)}
+        try:
+            self._write("data", row | {"counts": json.dumps(dataset.train.counts.tolist())}, last=True)
+        except MachineFault:  # a store that can only be read may know it already
+            if all(known.fingerprint != dataset.fingerprint for known in self.data()):
+                raise
+
+    def data(self) -> list[StoredDataset]:
+        """Every data set, the one written last at the end."""
+        return self._read("data", parse_dataset)
+
+    def add(self, key: str, data: str, result: Result) -> None:
+        row = {"key": key, "engine": ENGINE, "data": data, "document": json.dumps(dataclasses.asdict(result))}
+        columns = {"method": result.method, "lr": result.lr, "seed": result.seed, "error": result.error}
+        self._write("results", row | columns)
+
+    def get(self, key: str) -> Result | None:
+        return next(iter(self._read("results", parse_result, "key = ?", key)), None)
+
+    def results(self, data: str) -> list[Result]:
+        """Every result of the data set of that fingerprint, in the order they were first stored."""
+        return self._read("results", parse_result, f"engine = {ENGINE} AND data = ?", data)
+
+    def add_network(self, key: str, result: Result, state: "State") -> None:
+        """A trained lane with its weights: what teaches, or is averaged, later."""
+        from safetensors.torch import save
+
+        self._write("networks", {"key": key, "result": json.dumps(dataclasses.asdict(result)), "state": save(state)})
+
+    @property
+    def networks(self) -> int:
+        """How many are kept with their weights."""
+        with self._faults():
+            return int(self.connection.execute("SELECT count(*) FROM networks").fetchone()[0])
+
+    def get_network(self, key: str) -> "tuple[Result, State] | None":
+        return next(iter(self._read("networks", parse_network, "key = ?", key)), None)
+
+    def diverged_network(self, key: str) -> Result | None:
+        """The result of a network, if it is stored and diverged; its weights are read only then."""
+        with self._faults():
+            row = self.connection.execute("SELECT result FROM networks WHERE key = ?", (key,)).fetchone()
+        if row is None or '"diverged": null' in str(row[0]):
+            return None
+        network = self.get_network(key)
+        return network[0] if network and network[0].diverged is not None else None
+
+    def add_fix_report(self, key: str, data: str, fix_report: FixReport) -> None:
+        row = {"key": key, "engine": ENGINE, "data": data, "document": json.dumps(dataclasses.asdict(fix_report))}
+        self._write(FIXES, row, last=True)
+
+    def fix_reports(self, data: str) -> list[FixReport]:
+        """Reports of `cu fix` on the data set of that fingerprint, the last one at the end."""
+        return self._read(FIXES, parse_fix_report, f"engine = {ENGINE} AND data = ?", data)
+
+    def add_estimate(self, key: str, data: str, estimate: Estimate) -> None:
+        """Probabilities first: a row without its file would be no estimate."""
+        make_folder(self.estimates_folder)
+        for left in abandoned(self.estimates_folder, "*.partial"):
+            left.unlink(missing_ok=True)
+        file = self._file(key)
+        crcs = write_together({file: npy(estimate.probabilities)})[file]
+        self.sound.add(key)
+        buffer = io.BytesIO()
+        scores = {f"own.{name}": values for name, values in estimate.extra_scores.items()}
+        np.savez_compressed(buffer, labels=estimate.labels, **scores)  # type: ignore[arg-type]
+        document: dict[str, Any] = {
+            "results": [dataclasses.asdict(result) for result in estimate.results],
+            "score": estimate.score,
+        }
+        document |= {"cost": estimate.cost, "probabilities": checksum(key, crcs)}
+        row = {"key": key, "engine": ENGINE, "data": data, "estimator": estimate.estimator}
+        row |= {"members": len(estimate.probabilities), "labels_and_probabilities": buffer.getvalue()}
+        self._write("estimates", row | {"results": json.dumps(document)}, last=True)
+
+    def get_estimate(self, key: str) -> Estimate | None:
+        return next(iter(self._read("estimates", self._estimate, "key = ?", key)), None)
+
+    def estimates(self, data: str) -> list[Estimate]:
+        """Every estimate of the data set of that fingerprint, the one stored last at the end."""
+        return self._read("estimates", self._estimate, f"engine = {ENGINE} AND data = ?", data)
+
+    def _estimate(self, row: dict[str, Any]) -> Estimate:
+        document = parse_json(row["results"])
+        results = tuple(map(parse_result, document["results"]))
+        parts = arrays_in(row["labels_and_probabilities"])
+        p = parts.get("probabilities")  # of layouts before 3
+        if p is None:
+            p = self._probabilities(row["key"], document["probabilities"])
+        extra = {name.removeprefix("own."): values for name, values in parts.items() if name.startswith("own.")}
+        return Estimate(row["estimator"], p, parts["labels"], results, document["score"], extra, document["cost"])
+
+    @property
+    def estimates_folder(self) -> Path:
+        return self.path.with_name(self.path.name + ".estimates")
+
+    def _file(self, key: str) -> Path:
+        return self.estimates_folder / f"{key}.npy"
+
+    def _probabilities(self, key: str, wanted: str) -> NDArray[np.float32]:
+        """Mapped into memory, once all of its blocks have been found as they were written."""
+        file = self._file(key)
+        if not file.is_file():
+            raise ValueError(f"{file} is not there")
+        try:
+            if key not in self.sound and checksum(key, file_crcs(file)) != wanted:
+                raise ValueError(f"{file} does not match its checksum")
+            self.sound.add(key)
+            return np.load(file, mmap_mode="r")
+        except OSError as error:
+            raise MachineFault(f"{file} could not be read: {error.strerror}.") from error
+
+
+def _seal(table: str, row: dict[str, Any]) -> str:
+    """The checksum of a row."""
+    values = (row[name] for name in SEALED[table])
+    return checksum(table, *(value if isinstance(value, bytes) else str(value) for value in values))

@@ -1,0 +1,73 @@
+"""The rows of a store as values."""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.documents import from_document
+from class_uncertainty.files import Bytes, parse_json
+from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.training import Result
+
+if TYPE_CHECKING:
+    from class_uncertainty.training.networks.stack import State
+
+WRITTEN = 2**22  # bytes of probabilities that are written at once
+
+
+@dataclass(frozen=True)
+class StoredDataset:
+    """A data set with stored results."""
+
+    fingerprint: str
+    name: str
+    classes: tuple[str, ...]
+    counts: tuple[int, ...]
+
+
+def npy(p: NDArray[np.float32]) -> Iterator[Bytes]:
+    """(T, N, C) as a .npy file, in pieces."""
+    header, size = io.BytesIO(), max(1, WRITTEN // (4 * p.shape[2]))
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": p.shape})
+    yield header.getvalue()
+    for member in p:
+        for start in range(0, len(member), size):
+            yield np.ascontiguousarray(member[start : start + size], dtype="<f4").data
+
+
+def parse_dataset(row: dict[str, Any]) -> StoredDataset:
+    lists = {name: parse_json(row[name]) for name in ("classes", "counts")}
+    return from_document(StoredDataset, {"fingerprint": row["fingerprint"], "name": row["name"], **lists})
+
+
+def parse_network(row: dict[str, Any]) -> "tuple[Result, State]":
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        return from_document(Result, _renamed(parse_json(row["result"]))), load(row["state"])
+    except SafetensorError as error:
+        raise ValueError(error) from error
+
+
+def parse_fix_report(document: dict[str, Any]) -> FixReport:
+    """Older documents call label issues suspects."""
+    if "suspects" in document:
+        document["label_issues"] = document.pop("suspects")
+    return from_document(FixReport, document)
+
+
+def parse_result(document: dict[str, Any]) -> Result:
+    return from_document(Result, _renamed(document))
+
+
+def _renamed(document: dict[str, Any]) -> dict[str, Any]:
+    """Older documents call the class-mean error `class_mean_error`, and the top-1 error `error`."""
+    scores = document["scores"]
+    if scores and "class_mean_error" in scores:
+        scores["top1_error"], scores["error"] = scores["error"], scores.pop("class_mean_error")
+    return document

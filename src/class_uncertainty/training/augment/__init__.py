@@ -1,0 +1,1 @@
+"""Augmentations: crop and flip, AutoAugment, Cutout, mixup, and images with pasted foregrounds."""

@@ -1,0 +1,84 @@
+"""All augmentations of a batch, from numbers drawn before: the recipe's crop and flip, and those of the method."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from class_uncertainty.measures.scores import row_blocks
+from class_uncertainty.training.augment.autoaugment import autoaugment, cutout, draw_holes, draw_policy
+from class_uncertainty.training.recipe import Recipe
+from class_uncertainty.training.streams import stream
+
+# Remix: how much rarer a class must be, and the share below which an example gives its label away
+KAPPA, TAU = 3.0, 0.5
+
+Drawn = dict[str, NDArray]  # by name, (length, ...) each
+
+
+def draw(seed: int, epoch: int, length: int, recipe: Recipe, augment: tuple[str, ...] = (), features: int = 0) -> Drawn:
+    """The numbers of an epoch; `features` is how many dropout may leave out, 0 without dropout."""
+    drawn: Drawn = {}
+    if recipe.crop:
+        drawn["shifts"] = stream(seed, "crop", epoch).integers(0, 2 * recipe.crop + 1, (length, 2))
+    if recipe.flip:
+        drawn["mirrored"] = stream(seed, "flip", epoch).random(length) < 0.5
+    if "autoaugment" in augment:
+        drawn |= draw_policy(stream(seed, "autoaugment", epoch), length)
+    if "cutout" in augment:
+        drawn |= draw_holes(stream(seed, "cutout", epoch), length)
+    if {"mixup", "remix"} & set(augment):
+        drawn |= draw_pairs(stream(seed, "mixup", epoch), length, recipe.batch)
+    if features:
+        drawn["dropout"] = stream(seed, "dropout", epoch).random((length, features), dtype=np.float32)
+    return drawn
+
+
+def draw_pairs(rng: np.random.Generator, length: int, batch: int) -> Drawn:
+    """For each example its partner's place in the batch, and its own share: Beta(1, 1), one for a batch."""
+    sizes = [rows.stop - rows.start for rows in row_blocks(length, batch)]
+    shares = rng.random(len(sizes), dtype=np.float32)
+    return {"partner": np.concatenate([rng.permutation(size) for size in sizes]), "mixed": np.repeat(shares, sizes)}
+
+
+def crop(images: Tensor, offsets: Tensor, pad: int) -> Tensor:
+    """Shift images (M, channels, H, W) within a border of `pad` zeros, by offsets (M, 2) from 0 to 2 pad."""
+    *_, height, width = images.shape
+    # (M, channels, 2 pad + 1, 2 pad + 1, H, W)
+    windows = F.pad(images, (pad,) * 4).unfold(2, height, 1).unfold(3, width, 1)
+    return windows[torch.arange(len(images), device=images.device), :, offsets[:, 0], offsets[:, 1]]
+
+
+def flip(images: Tensor, mirrored: Tensor) -> Tensor:
+    """Mirror the images (M, channels, H, W) where `mirrored` (M,) is true."""
+    return images.where(~mirrored[:, None, None, None], images.flip(3))
+
+
+def augmented(x: Tensor, drawn: Mapping[str, Tensor], recipe: Recipe) -> Tensor:
+    """Inputs (M, ...) augmented by what was drawn for them, (M, ...) each."""
+    if "shifts" in drawn:
+        x = crop(x, drawn["shifts"], recipe.crop)
+    if "mirrored" in drawn:
+        x = flip(x, drawn["mirrored"])
+    if "policy" in drawn:
+        x = autoaugment(x, drawn["policy"], drawn["applied"], drawn["sign"])
+    return cutout(x, drawn["holes"], min(x.shape[2:]) // 2) if "holes" in drawn else x
+
+
+def mixed(x: Tensor, drawn: Mapping[str, Tensor]) -> Tensor:
+    """share x_i + (1 - share) x_j: (lanes, B, ...), partner and share (lanes, B) -> (lanes, B, ...)."""
+    share = drawn["mixed"].view(*drawn["mixed"].shape, *[1] * (x.ndim - 2))
+    return share * x + (1 - share) * x[torch.arange(len(x), device=x.device)[:, None], drawn["partner"]]
+
+
+def remixed(share: Tensor, count_i: Tensor, count_j: Tensor) -> Tensor:
+    """The share of the label in Remix, from the counts of the classes of i and of j: (lanes, B) each.
+
+    It is 0 where n_i / n_j >= KAPPA and share < TAU, and 1 where n_i / n_j <= 1 / KAPPA and 1 - share < TAU.
+    """
+    given = (count_i >= KAPPA * count_j) & (share < TAU)
+    taken = (KAPPA * count_i <= count_j) & (1 - share < TAU)
+    return torch.where(given, 0.0, torch.where(taken, 1.0, share))

@@ -1,0 +1,247 @@
+"""fit(): the only training loop. Lanes train in stacks, on a CPU of one fixed width: none depends on its neighbours."""
+
+import gc
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from class_uncertainty.boundary import check_least, checked
+from class_uncertainty.data import Data
+from class_uncertainty.errors import InputError, MachineFault, Unfinished
+from class_uncertainty.measures import Stats
+from class_uncertainty.measures.scores import row_blocks
+from class_uncertainty.training import Lane, Recipe, default_recipe
+from class_uncertainty.training.checkpoints import Checkpoints, LaneState
+from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.distillation import check_teachers
+from class_uncertainty.training.fit_checks import check_fit
+from class_uncertainty.training.fit_result import Done, Fit, LaneOutcome, as_tensor, width_of
+from class_uncertainty.training.keys import checkpoint_keys
+from class_uncertainty.training.lane import Epoch, Progress
+from class_uncertainty.training.sampling import Examples
+from class_uncertainty.training.stack_training import FitOptions
+from class_uncertainty.training.stage_runner import Ended, StageRunner
+from class_uncertainty.training.stages import ResolvedStage, resolve_stages, stack_key
+
+SMALL = 2**15  # numbers in a batch of one lane: 32 grey images of 32 x 32, or 32 rows of 1,024 features
+
+
+def default_device() -> str:
+    """The fastest device that torch has here."""
+    return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def resolve_device(name: str | torch.device | None) -> str:
+    """'cpu', 'cuda' or 'mps'."""
+    try:
+        device = torch.device(name or default_device())
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):  # torch without CUDA asserts that it has it
+        raise InputError(f"device {str(name)!r} is not one that torch has here; 'cpu' always is.") from None
+    if device.type == "cuda" and device.index:
+        raise InputError(f"device {str(name)!r} has a number: set CUDA_VISIBLE_DEVICES={device.index} and give 'cuda'.")
+    if device.type not in ("cpu", "cuda", "mps") or device.index:
+        raise InputError(f"device {str(name)!r} cannot train: 'cpu', 'cuda' and 'mps' can.")
+    return device.type
+
+
+@checked
+def fit(
+    train: Data,
+    lanes: Sequence[Lane],
+    *,
+    recipe: Recipe | None = None,
+    stats: Stats | None = None,
+    test: Data | None = None,
+    device: str | torch.device | None = None,
+    progress: Progress | None = None,
+    done: Done | None = None,
+    checkpoints: str | Path | Checkpoints | None = None,
+    every: int = 10,
+    budget: float | Deadline | None = None,
+    profile: str | Path | None = None,
+    teachers: Fit | None = None,
+) -> Fit:
+    """Train every lane.
+
+    A method of several stages goes through them one after the other; each starts where the last one ended.
+
+    Parameters
+    ----------
+    train : Data
+        The training examples.
+    lanes : sequence of Lane
+        The trainings.
+    recipe : Recipe, optional
+        How to train; chosen by the data if not given.
+    stats : Stats, optional
+        The class uncertainties, for methods that use them.
+    test : Data, optional
+        What results are evaluated on.
+    device : str, optional
+        "cpu", "cuda" or "mps"; the fastest one if not given.
+    progress : callable, optional
+        Called with an Epoch whenever a stack has ended one.
+    done : callable, optional
+        Called with a LaneOutcome whenever a lane has ended.
+    checkpoints : path, optional
+        A folder for lanes that are under way. The same call goes on from them. They are removed when all lanes have
+        ended.
+    every : int
+        Epochs between checkpoints.
+    budget : float or Deadline, optional
+        Seconds after which training stops at the end of an epoch, writes checkpoints and raises Unfinished.
+    profile : path, optional
+        Where to write a trace of one epoch, for chrome://tracing.
+    teachers : Fit, optional
+        The networks that lanes with `teaching` learn from.
+
+    Returns
+    -------
+    Fit
+
+    Notes
+    -----
+    Where batches are small, as many stacks train at once on a CPU as torch has threads, each on one thread. That is
+    faster than several threads that wait for each other at every operation. It depends on the data and the recipe
+    alone, never on the lanes.
+
+    Examples
+    --------
+    >>> data = cu.load("digits-lt:20")
+    >>> lanes = [cu.Lane("naive"), cu.Lane("cb-rs", seed=1)]
+    >>> fitted = cu.fit(data.train, lanes, recipe=cu.Recipe("small-conv", epochs=1, batch=32), test=data.test)
+    >>> [(result.method, result.seed) for result in fitted.results]
+    [('naive', 0), ('cb-rs', 1)]
+    """
+    recipe, device, deadline = recipe or default_recipe(train), resolve_device(device), Deadline.after(budget)
+    check_fit(train, lanes, recipe, stats, test)
+    check_least("every", every, 1)
+    folder = Checkpoints(checkpoints) if isinstance(checkpoints, str | Path) else checkpoints
+    trace, scratch = Path(profile) if profile else None, folder.folder.parent if folder else None
+    fitted, outcomes = Fit.untrained(train, lanes, recipe, device, scratch), []
+    options = FitOptions(stats, test, progress, folder, every, deadline, trace, teachers)
+    with closing(train_lanes(fitted, train, options)) as ended:
+        for outcome in ended:
+            outcomes.append(outcome)
+            if done:
+                done(outcome)
+    if folder and folder is not checkpoints:
+        folder.remove(key for outcome in outcomes for key in outcome.keys)
+    return fitted.trained(outcomes)
+
+
+def train_lanes(fitted: Fit, train: Data, options: FitOptions) -> Generator[LaneOutcome, None, None]:
+    """Train the lanes of an untrained Fit; yield each when its last stage has ended. Like stages run together."""
+    check_teachers(train, fitted.lanes, options.teachers)
+    arrays = (train.inputs, train.labels, train.counts[None])
+    inputs, labels, counts = (as_tensor(array).to(fitted.device) for array in arrays)
+    examples = Examples(inputs, labels, fitted.standardise, counts)
+    taught_by = options.teachers.keys if options.teachers else ()
+    about = (fitted.recipe, Stats.of(train.counts, options.stats), fitted.device, taught_by)
+    keys = [checkpoint_keys(train.fingerprint, lane, *about) for lane in fitted.lanes]
+    first = StageRunner(fitted, ResolvedStage(fitted.recipe), train, examples, keys, options)
+    stages_by_lane = [resolve_stages(lane.value, fitted.recipe) for lane in fitted.lanes]
+    states, ended = dict[int, LaneState](), 0  # of lanes with more stages to come; how many have none
+    for number in range(max(map(len, stages_by_lane))):
+        alike: dict[ResolvedStage, list[int]] = {}
+        for place, stages in enumerate(stages_by_lane):
+            if number < len(stages):
+                alike.setdefault(stages[number], []).append(place)
+        for stage, places in alike.items():
+            before = {place: replace(states.pop(place), gathered={}) for place in places if number}
+            try:
+                with closing(_run_stage(replace(first, stage=stage, before=before), places)) as lanes:
+                    for place, lane in lanes:
+                        if isinstance(lane, LaneOutcome):
+                            ended += 1
+                            yield lane
+                        else:
+                            states[place] = lane
+            except Unfinished:
+                raise Unfinished(f"the budget is spent with {ended} of {len(fitted.lanes)} lanes trained") from None
+
+
+def _run_stage(runner: StageRunner, places: list[int]) -> Generator[Ended, None, None]:
+    """Take the lanes at those places through one stage, in stacks of lanes that are equally far."""
+    fitted, unfinished = runner.fitted, None
+    small = fitted.device == "cpu" and fitted.recipe.batch * int(np.prod(fitted.shape)) <= SMALL
+    groups = _groups(runner, places)
+    with _workers(min(len(groups), torch.get_num_threads()) if small else 1, single=small) as pool:
+        running = [pool.submit(_run_group, runner, places) for places in groups]
+        try:
+            for stack in as_completed(running):
+                try:
+                    yield from () if stack.cancelled() else stack.result()
+                except Unfinished as error:  # running stacks end their epochs, and the others do not begin
+                    unfinished = error
+                    for other in running:
+                        other.cancel()
+        except BaseException:  # Ctrl-C too: running stacks end at their next step
+            runner.stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+    if unfinished:
+        raise unfinished
+
+
+def _groups(runner: StageRunner, places: list[int]) -> list[list[int]]:
+    """The places of lanes that train as one stack."""
+    alike: dict[tuple, list[int]] = {}
+    for place in places:
+        epoch = runner.options.checkpoints.epoch(runner.key(place)) if runner.options.checkpoints else 0
+        alike.setdefault((epoch, *stack_key(runner.lane(place))), []).append(place)
+    groups, width = list[list[int]](), width_of(runner.fitted.recipe.network, runner.fitted.device)
+    for (_, rbf, *_), group in sorted(alike.items(), key=lambda item: repr(item[0])):
+        # second derivatives at the end of a tensor have other last bits: no lane goes there
+        groups += [group[rows] for rows in row_blocks(len(group), max(1, width - 1) if rbf else width)]
+    return groups
+
+
+def _run_group(runner: StageRunner, places: list[int]) -> list[Ended]:
+    """Run the lanes as one stack, or as several: where the GPU's memory is too small, or some lanes are further."""
+    ended, pending = list[Ended](), [places]
+    while pending:
+        for stack, started in _equally_far(runner, pending.pop()):
+            try:
+                ended += runner.run(stack, started)
+                continue
+            except torch.OutOfMemoryError:
+                if len(stack) == 1:
+                    need = f"network {runner.fitted.recipe.network!r} with batch {runner.fitted.recipe.batch}"
+                    raise MachineFault(f"the GPU has too little memory for one lane of {need}.") from None
+            gc.collect()  # outside of the handler, where the error still holds on to what did not fit
+            torch.cuda.empty_cache()
+            half = len(stack) // 2
+            pending += [stack[half:], stack[:half]]
+    return ended
+
+
+def _equally_far(runner: StageRunner, places: list[int]) -> list[tuple[list[int], list[LaneState]]]:
+    """Places and states of lanes that are equally far: another process may have gone on with some of them."""
+    stacks: dict[int, tuple[list[int], list[LaneState]]] = {}
+    for place in places:
+        state = runner.options.checkpoints.load(runner.key(place)) if runner.options.checkpoints else None
+        stack, started = stacks.setdefault(state.epoch if state else 0, ([], []))
+        stack.append(place)
+        started += [state] if state else []
+    return list(stacks.values())
+
+
+@contextmanager
+def _workers(count: int, single: bool) -> Iterator[ThreadPoolExecutor]:
+    """Threads that train a stack each; torch uses one thread in each of them, or all that it has."""
+    before = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1 if single else before,)) as pool:
+            yield pool
+    finally:
+        torch.set_num_threads(before)
+
+
+__all__ = ["Done", "Epoch", "LaneOutcome", "Progress", "default_device", "fit", "resolve_device", "train_lanes"]

@@ -1,0 +1,59 @@
+"""What fit() refuses before it trains."""
+
+from collections.abc import Sequence
+
+from class_uncertainty.data import Data, check_judge, check_trainable
+from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.measures import Stats
+from class_uncertainty.methods import Method
+from class_uncertainty.training import Lane, Recipe
+from class_uncertainty.training.networks.classifier import NETWORKS
+
+
+def check_fit(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, test: Data | None) -> None:
+    """Refuse data, lanes and recipes that do not go together."""
+    check_trainable(train)
+    if test is not None:
+        check_judge(train, test)
+    if not lanes:
+        raise InputError("there are no lanes to train: give one at least.")
+    _check_recipe(train, recipe)
+    stats = Stats.of(train.counts, stats)
+    for lane in lanes:
+        _check_gather(lane)
+        for method in lane.value.stages:
+            _check_method(train, lane.name, method, stats)
+        if any(stage.pasted for stage in lane.value.then) and not train.is_images:
+            raise InputError(f"method {lane.name!r} pastes parts of images, and the data are features.")
+
+
+def _check_recipe(train: Data, recipe: Recipe) -> None:
+    if recipe.network not in NETWORKS:
+        raise unknown("network", recipe.network, NETWORKS)
+    network = NETWORKS[recipe.network]
+    if network.images != train.is_images:
+        takes, given = ("images", "features") if network.images else ("features", "images")
+        raise InputError(f"network {recipe.network!r} takes {takes}, and the data are {given}: choose another recipe.")
+    if not train.is_images and (recipe.crop or recipe.flip):
+        raise InputError("the recipe crops or flips, and the data are features: crop must be 0 and flip False.")
+    if train.is_images and recipe.crop > min(train.shape[1:]):
+        raise InputError(f"crop is {recipe.crop}, wider than the images: they are {train.shape[1]} x {train.shape[2]}.")
+    if min(recipe.batch, len(train)) < 2:
+        raise InputError(f"batch is {recipe.batch}: batch statistics need two examples at least.")
+
+
+def _check_method(train: Data, name: str, method: Method, stats: Stats) -> None:
+    for knob in method.knobs.values():
+        knob.measure(stats)  # raises where it needs uncertainties that are not given
+    for augmentation in method.augment:
+        if augmentation in ("autoaugment", "cutout") and not train.is_images:
+            raise InputError(f"method {name!r} has {augmentation}, which is for images, and the data are features.")
+        if augmentation == "autoaugment" and (channels := train.shape[0]) not in (1, 3):
+            raise InputError(f"method {name!r} has autoaugment, for 1 or 3 channels, and the images have {channels}.")
+
+
+def _check_gather(lane: Lane) -> None:
+    if lane.gather and lane.value.then:
+        raise InputError(f"lane {lane.name!r} gathers {lane.gather}, and its method has several stages: give another.")
+    if lane.gather == "snapshots" and not lane.value.cycles:
+        raise InputError(f"lane {lane.name!r} gathers snapshots: its method must have cycles, as 'cyclic' has.")

@@ -1,0 +1,156 @@
+"""A trained network on disk: weights as safetensors, and a JSON file beside them that rebuilds it."""
+
+import json
+import math
+import os
+import re
+from dataclasses import asdict
+from pathlib import Path
+from reprlib import repr as brief
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from class_uncertainty.boundary import checked
+from class_uncertainty.data.images import PIXELS
+from class_uncertainty.data.table import LARGEST, Column, is_number
+from class_uncertainty.errors import InputError, MachineFault, blame_machine, unknown
+from class_uncertainty.files import check_writable, checksum, near, parse_json, read_regular, write_together
+from class_uncertainty.text import reason
+from class_uncertainty.training.networks.classifier import HEADS, NETWORKS, Classifier
+
+FORMAT = 1
+OURS = re.compile(rb'\{\s*"format": \d+,\s*"network": ')  # how a description begins
+
+
+def files_of(path: str | Path) -> tuple[Path, Path]:
+    """(weights, description) for 'model', 'model.safetensors' or 'model.json'."""
+    path = Path(path)
+    if not path.name:
+        raise InputError(f"{str(path)!r} names no file: give a name, as in 'model'.")
+    stem = path.with_suffix("") if path.suffix in (".safetensors", ".json") else path
+    return stem.with_name(stem.name + ".safetensors"), stem.with_name(stem.name + ".json")
+
+
+def check_savable(path: str | Path) -> None:
+    """Refuse before hours of training, not after, a path where nothing can be written."""
+    if Path(path).is_dir():
+        raise InputError(f"{path} is a folder: give the name of a network in it, as in {Path(path) / 'model'}.")
+    weights, description = files_of(path)
+    check_writable(description, OURS, "description of a network")
+    check_writable(weights)
+    if weights.exists() and not description.exists():
+        raise InputError(f"{weights} exists without {description.name}, so it is not ours: give another name.")
+
+
+def save(module: Classifier, path: str | Path, about: dict[str, Any]) -> tuple[Path, Path]:
+    """Write both files, completely or not at all. `about` is for whoever reads the description."""
+    from safetensors.torch import save as to_bytes
+
+    weights, description = files_of(path)
+    statistics = {name: value.flatten().tolist() for name, value in module.preprocess.named_buffers()}
+    encoding = module.encoding and [asdict(column) for column in module.encoding]
+    document = {"format": FORMAT, **module.rebuild, "preprocessing": statistics, "encoding": encoding, "about": about}
+    content = to_bytes(module.state_dict())
+    document["checksum"] = _checksum(parse_json(json.dumps(document)), content)  # of what a reader will parse
+    described = json.dumps(document, indent=2).encode()
+    write_together({description: [described], weights: [content]})  # in this order: weights without it are nobody's
+    return weights, description
+
+
+def _checksum(document: dict[str, Any], content: bytes) -> str:
+    """Of both files together: one that was changed, or written before a crash, does not match the other."""
+    rest = {name: value for name, value in document.items() if name != "checksum"}
+    return checksum(json.dumps(rest, sort_keys=True), content)
+
+
+@checked
+def restore(path: str | Path) -> Classifier:
+    """Load a network that `cu train --save PATH` or `cu fix --save PATH` wrote.
+
+    Parameters
+    ----------
+    path : str or Path
+        PATH, with or without .safetensors or .json.
+
+    Returns
+    -------
+    torch.nn.Module
+        A plain network in evaluation mode, preprocessing included: raw inputs in, logits out.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from class_uncertainty.training.model_files import save
+    >>> data = cu.load("digits-lt:20")
+    >>> fitted = cu.fit(data.train, [cu.Lane("naive")], recipe=cu.Recipe("small-conv", epochs=1, batch=32))
+    >>> path = mkdtemp() + "/model"
+    >>> weights, description = save(fitted.module(0), path, about={})
+    >>> cu.restore(path).classes[:3]
+    ('0', '1', '2')
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    weights, description = files_of(path)
+    for file in (weights, description):
+        if not os.path.exists(file):  # a name may be too long for file.exists()
+            raise InputError(f"{file} does not exist{near(file)}: a network is a .safetensors and a .json file.")
+    try:
+        document, content = parse_json(read_regular(description)), read_regular(weights)
+        version = document["format"]
+        if type(version) is not int:
+            raise ValueError(f"format is {brief(version)}: it must be a whole number")
+        if version > FORMAT:
+            raise InputError(f"{description} is of a newer version: format {brief(version)}, ours is {FORMAT}.")
+        with torch.device("meta"):  # takes no memory: a description may claim a network that no machine could hold
+            needed = _built(document).state_dict()
+        if "checksum" in document and document["checksum"] != _checksum(document, content):  # older versions wrote none
+            why = "has changed since it was saved, or is damaged"
+            raise InputError(f"{weights} or {description.name} {why}: train and save it again.")
+        given = load(content)
+        _check_weights(needed, given)
+        module = _built(document)
+        module.load_state_dict(given)
+    except (InputError, MachineFault):
+        raise
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, OverflowError) as error:
+        blame_machine(weights, error)
+        why = f"there is no {error}" if isinstance(error, KeyError) else reason(error)
+        raise InputError(f"{weights} and {description.name} are not a network that --save wrote ({why}).") from error
+    return module.eval()
+
+
+def _check_weights(needed: dict[str, Tensor], given: dict[str, Tensor]) -> None:
+    """Refuse weights that are not those of the network, or not finite."""
+    shapes = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in needed.items()}
+    for name in sorted(shapes.keys() | given.keys()):
+        kind = (tuple(given[name].shape), given[name].dtype) if name in given else None
+        if kind != shapes.get(name):
+            raise ValueError(f"weights {name!r} are {kind or 'missing'}: the network has {shapes.get(name, 'none')}")
+        if not given[name].isfinite().all():
+            raise ValueError(f"the weights {name!r} are not finite")
+
+
+def _built(document: dict[str, Any]) -> Classifier:
+    """A network without its weights. A description that was edited is refused here, not when the network predicts."""
+    network, head, shape, classes, scale = (document[name] for name in ("network", "head", "shape", "classes", "scale"))
+    for kind, name, names in (("network", network, NETWORKS), ("head", head, HEADS)):
+        if not isinstance(name, str) or name not in names:
+            raise ValueError(reason(unknown(kind, brief(name).strip("'"), names)))
+    are_names = isinstance(classes, list) and all(isinstance(name, str) for name in classes)
+    if not are_names or not 2 <= len(set(classes)) == len(classes):
+        raise ValueError(f"classes are {brief(classes)}: they must be different names, two at least")
+    if not is_number(scale) or not 0 < scale <= LARGEST:
+        raise ValueError(f"scale is {brief(scale)}: it must be a finite number above 0")
+    shape = tuple(shape) if isinstance(shape, list) else shape
+    are_sides = isinstance(shape, tuple) and all(type(side) is int and side > 0 for side in shape)
+    if not are_sides or math.prod(shape[1:]) > PIXELS:
+        raise ValueError(f"shape is {brief(shape)}: it must be whole numbers above 0, {PIXELS:,} pixels at most")
+    if len(shape) != (sides := 3 if NETWORKS[network].images else 1):
+        raise ValueError(f"shape is {brief(shape)}: of the network {network!r} it must have {sides} numbers")
+    encoding = tuple(Column(**column) for column in document.get("encoding") or ()) or None
+    if encoding and shape != (made := sum(len(column.features) for column in encoding),):
+        raise ValueError(f"the encoding makes {made} features, and shape is {shape}")
+    return Classifier(network, shape, tuple(classes), head, float(scale), encoding)

@@ -1,0 +1,242 @@
+"""StackTraining: one stack of lanes through one stage. StageContext: what the stacks of a stage share."""
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from class_uncertainty.data import Data
+from class_uncertainty.errors import Unfinished
+from class_uncertainty.files import write_whole
+from class_uncertainty.measures import Stats
+from class_uncertainty.training.augment.cam_resampling import filled_up, generated
+from class_uncertainty.training.checkpoints import Checkpoints, LaneState
+from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.distillation import Teachers
+from class_uncertainty.training.fit_result import Fit
+from class_uncertainty.training.lane import Epoch, Lane, Progress
+from class_uncertainty.training.networks.classifier import NETWORKS
+from class_uncertainty.training.networks.stack import SGD, Stack, State, initial, to_device
+from class_uncertainty.training.sampling import Examples, LaneSampler, draw_epoch
+from class_uncertainty.training.stages import ResolvedStage, staged
+from class_uncertainty.training.train_step import StepProgram
+
+
+class Stopped(Exception):
+    """Another stack failed, or Ctrl-C was pressed: this stack ends at its next step."""
+
+
+@dataclass(frozen=True, eq=False)
+class FitOptions:
+    """What fit() takes beside examples, lanes, recipe and device."""
+
+    stats: Stats | None
+    test: Data | None
+    progress: Progress | None
+    checkpoints: Checkpoints | None
+    every: int  # epochs between checkpoints
+    deadline: Deadline
+    profile: Path | None
+    teachers: Fit | None
+
+
+@dataclass(frozen=True, eq=False)
+class StageContext:
+    """What all stacks of one stage of one fit() share. Lanes are known by their places among the lanes of fit()."""
+
+    fitted: Fit
+    stage: ResolvedStage
+    train: Data
+    examples: Examples
+    keys: list[list[str]]  # of the checkpoints of each lane, a stage each
+    options: FitOptions
+    before: dict[int, LaneState] = field(default_factory=dict)  # lanes at the end of the stage before, by place
+    stop: Event = field(default_factory=Event)
+    begun: Event = field(default_factory=Event)  # whether any stack has
+    traced: Event = field(default_factory=Event)  # whether a stack writes the profile
+
+    def key(self, place: int) -> str:
+        """The key of a lane's checkpoint in this stage."""
+        return self.keys[place][self.stage.number]
+
+    def lane(self, place: int) -> Lane:
+        """The lane as it trains in this stage."""
+        return staged(self.fitted.lanes[place], self.fitted.recipe, self.stage.number)
+
+    def is_last(self, place: int) -> bool:
+        """Whether this is the last stage of a lane."""
+        return self.stage.number == len(self.fitted.lanes[place].value.then)
+
+    def check_stop(self) -> None:
+        """Raise Stopped if the stack is to end."""
+        if self.stop.is_set():
+            raise Stopped
+
+
+class StackTraining:
+    """Lanes that are equally far, as one stack. On a CPU copies of the first fill it up; they are not reported."""
+
+    def __init__(self, context: StageContext, places: list[int], started: list[LaneState]) -> None:
+        fitted, stage = context.fitted, context.stage
+        self.context, self.places, self.count = context, places, len(places)
+        self.started = started  # from checkpoints; empty where the lanes begin the stage
+        self.first = started[0].epoch if started else 0
+        starts = fitted.padded(started or [self._handed_over(place) for place in places if place in context.before])
+        self.lanes: list[Lane] = fitted.padded([context.lane(place) for place in places])
+        # of each lane: the epoch over all stages in which it diverged, and its seconds before this stack began
+        self.diverged = [start.diverged for start in starts] or [None] * len(self.lanes)
+        self.seconds = [start.seconds for start in starts] or [0.0] * len(self.lanes)
+        # probabilities of the training examples, by cycle
+        self.snapshots: list[State] = [dict(start.gathered) for start in starts] or [{} for _ in self.lanes]
+        states = [start.state for start in starts] or None
+        stack = Stack(stage.recipe, fitted.shape, fitted.classes, self.lanes, states)
+        self.stack = to_device(stack, stage.recipe.network, fitted.device)
+
+    def run(self) -> list[LaneState]:
+        """Train to the last epoch of the stage: the lanes as they are then."""
+        context, epochs = self.context, self.context.stage.recipe.epochs
+        if self.first == epochs:
+            return self.started
+        self._prepare()
+        if context.begun.is_set() and context.options.deadline.passed:  # a short budget still trains one epoch
+            raise Unfinished
+        context.begun.set()
+        for epoch in range(self.first, epochs):
+            losses = self._train_epoch(epoch)
+            self._take_snapshots(epoch)
+            self.program.set_training()
+            late, last = context.options.deadline.passed, epoch + 1 == epochs
+            if context.options.checkpoints and (late or last or (epoch + 1) % context.options.every == 0):
+                states = self._states(epoch + 1, losses)
+                context.options.checkpoints.save(dict(zip(map(context.key, self.places), states, strict=True)))
+            if late and not (last and all(map(context.is_last, self.places))):
+                raise Unfinished
+        return self._states(epochs, losses)
+
+    def _handed_over(self, place: int) -> LaneState:
+        """A lane at the end of the stage before, with a new head where this stage wants one."""
+        context = self.context
+        lane = context.before[place]
+        if not context.stage.fresh:
+            return lane
+        new = initial(context.stage.recipe, context.fitted.shape, context.fitted.classes, context.lane(place))
+        head = {name: value for name, value in new.items() if name.startswith("head.")}
+        return replace(lane, state=lane.state | head)
+
+    def _prepare(self) -> None:
+        """Everything that the first epoch needs."""
+        context, stage, stack = self.context, self.context.stage, self.stack
+        stack.body.requires_grad_(stage.trains != "head")
+        stack.head.requires_grad_(stage.trains != "body")
+        self.optimiser = SGD(stack, stage.recipe)
+        if self.started:
+            self.optimiser.load([lane.momenta for lane in context.fitted.padded(self.started)])
+        examples, self.samplers = self._sample_from()
+        self.length = stage.length(context.train)
+        self.plans, self.draws = draw_epoch(self.samplers, stage, self.first, self.length)
+        if stack.margins is not None and not self.started:
+            stack.margins.data.copy_(torch.from_numpy(np.concatenate([plan.margin for plan in self.plans])))
+        teachers = None
+        if context.options.teachers and self.lanes[0].teaching:
+            teachers = Teachers(context.options.teachers, context.train, self.lanes, context.fitted.device)
+        about = (stage, examples, self.lanes, self.draws, self._sums(self.lanes[: self.count]), teachers)
+        self.program = StepProgram(stack, self.optimiser, *about)
+        self.began = time.perf_counter()
+
+    def _sample_from(self) -> tuple[Examples, list[LaneSampler]]:
+        """What each lane draws from; pasted images are made by the networks that the stage before has left."""
+        context = self.context
+        features = NETWORKS[context.stage.recipe.network].features(context.fitted.shape)
+        samplers = [LaneSampler(lane, context.train, context.options.stats, features) for lane in self.lanes]
+        counts = torch.from_numpy(np.stack([sampler.counts for sampler in samplers])).to(context.fitted.device)
+        if not context.stage.pasted:
+            return replace(context.examples, counts=counts), samplers
+        made = []
+        for place, sampler in zip(self.places, samplers, strict=False):
+            module = context.fitted.plain(sampler.lane, context.before[place].state).to(context.fitted.device)
+            made.append(generated(module, context.examples, sampler.indices, sampler.counts, sampler.lane.seed))
+        examples, indices = filled_up(context.examples, made)
+        indices += indices[:1] * (len(samplers) - len(indices))  # copies that fill the stack draw what the first draws
+        more = [sampler.with_more(new, examples.labels) for sampler, new in zip(samplers, indices, strict=True)]
+        return replace(examples, counts=counts), more
+
+    def _sums(self, lanes: list[Lane]) -> dict[str, Tensor]:
+        """Sums over the epochs of what "online" lanes gather, so far; nothing where no lane does."""
+        if not any(lane.gather == "online" for lane in lanes):
+            return {}
+        device, shape = self.context.fitted.device, (len(lanes), len(self.context.train))
+        sizes = {"p": (*shape, len(self.context.fitted.classes)), "entropy": shape, "seen": shape}
+        sums = {name: torch.zeros(size, device=device) for name, size in sizes.items()}
+        for i, start in enumerate(self.started):
+            if start.gathered and lanes[i].gather == "online":
+                for name, total in sums.items():
+                    total[i] = start.gathered[name]
+        return sums
+
+    def _train_epoch(self, epoch: int) -> NDArray:
+        """One epoch of all lanes, reported: their mean losses."""
+        context, stage = self.context, self.context.stage
+        since, epochs = time.perf_counter(), stage.recipe.epochs
+        fine = [diverged is None for diverged in self.diverged]
+        rates = [lane.rate_at(stage.recipe, epoch) if on else 0.0 for lane, on in zip(self.lanes, fine, strict=True)]
+        lr = torch.tensor(rates, device=context.fitted.device)
+        with self._profiled(wanted=epoch == min(self.first + 1, epochs - 1)):
+            sums = self.program.epoch(self.plans, self.draws, lr, context.check_stop)
+            if epoch + 1 < epochs:  # drawn while a GPU is still at work
+                self.plans, self.draws = draw_epoch(self.samplers, stage, epoch + 1, self.length)
+            losses, errors = sums.cpu().numpy()
+        for i in np.flatnonzero(~np.isfinite(losses) & fine):
+            self.diverged[i] = stage.before + epoch
+        if context.options.progress:
+            seconds = time.perf_counter() - since
+            means, wrong, lrs = (tuple(values[: self.count].tolist()) for values in (losses, errors, lr.cpu()))
+            lanes, speed = tuple(context.fitted.lanes[i] for i in self.places), self.count * self.length / seconds
+            context.options.progress(Epoch(lanes, stage.before + epoch, stage.total, means, wrong, lrs, seconds, speed))
+        return losses
+
+    def _take_snapshots(self, epoch: int) -> None:
+        """Keep the probabilities of the training examples, for lanes that want them and are at the end of a cycle."""
+        recipe, due = self.context.stage.recipe, dict[int, Tensor]()
+        for i, lane in enumerate(self.lanes):
+            ends = recipe.cycle_ends(lane.value.cycles) if lane.gather == "snapshots" else []
+            if epoch + 1 in ends:
+                due[i] = torch.empty(len(self.context.train), len(self.context.fitted.classes))
+                self.snapshots[i][f"p{ends.index(epoch + 1)}"] = due[i]
+        if due:
+            for rows, batch in self.context.fitted.batches(self.stack, self.lanes, self.context.train):
+                for i, snapshot in due.items():
+                    snapshot[rows] = torch.from_numpy(batch[i])
+
+    def _states(self, epoch: int, losses: NDArray) -> list[LaneState]:
+        """The lanes after `epoch` epochs, without those that fill the stack."""
+        share = (time.perf_counter() - self.began) / self.count
+        states, momenta = self.stack.states(), self.optimiser.states()
+        lanes = []
+        for i, lane in enumerate(self.lanes[: self.count]):
+            gathered = self.program.gathered_by(i) if lane.gather == "online" else self.snapshots[i]
+            seconds, loss = share + self.seconds[i], float(losses[i])
+            lanes.append(LaneState(epoch, states[i], momenta[i], self.diverged[i], loss, seconds, gathered))
+        return lanes
+
+    @contextmanager
+    def _profiled(self, wanted: bool) -> Iterator[None]:
+        """Trace one epoch of one stack: its second, since the first also prepares much."""
+        context = self.context
+        if not context.options.profile or not wanted or context.traced.is_set():
+            yield
+            return
+        context.traced.set()
+        with torch.profiler.profile() as profiler:
+            yield
+        with tempfile.TemporaryDirectory() as folder:
+            trace = Path(folder) / "trace.json"
+            profiler.export_chrome_trace(str(trace))
+            write_whole(context.options.profile, trace.read_bytes())

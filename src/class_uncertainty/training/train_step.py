@@ -1,0 +1,265 @@
+"""StepProgram: the training step of a stack. Whatever it reads or writes stays in place, so a GPU can replay it."""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from class_uncertainty.measures.scores import row_blocks
+from class_uncertainty.methods import Plan, losses
+from class_uncertainty.training.augment.crop_flip_mixup import Drawn, augmented, mixed, remixed
+from class_uncertainty.training.distillation import Teachers
+from class_uncertainty.training.lane import Lane
+from class_uncertainty.training.networks.classifier import NETWORKS
+from class_uncertainty.training.networks.layers import affine, drop_features, pad_batch
+from class_uncertainty.training.networks.rbf_head import PENALTY, StackedRBFHead, gradient_penalty
+from class_uncertainty.training.networks.stack import FAILED, SGD, Stack, fallback, precision, without_kernels
+from class_uncertainty.training.objective import LossTensors
+from class_uncertainty.training.sampling import Examples
+from class_uncertainty.training.stages import ResolvedStage
+
+COMPILED = 200_000  # images of one training from which compiling pays on a CPU
+
+
+class StepProgram:
+    """The steps of one stack in one stage. `draws` are those of an epoch, (lanes, length, ...): their shapes count."""
+
+    def __init__(
+        self,
+        stack: Stack,
+        optimiser: SGD,
+        stage: ResolvedStage,
+        examples: Examples,
+        lanes: Sequence[Lane],
+        draws: Drawn,
+        gathered: Mapping[str, Tensor] | None = None,
+        teachers: Teachers | None = None,
+    ) -> None:
+        self.stack, self.optimiser, self.stage, self.examples = stack, optimiser, stage, examples
+        self.recipe, self.teachers, self.gathered = stage.recipe, teachers, dict(gathered or {})
+        device, classes = str(examples.labels.device), examples.counts.shape[1]
+        self.length = draws["order"].shape[1]
+        self.batch = min(stage.recipe.batch, self.length)
+        self.objective = LossTensors(lanes, classes, device)
+        self.draws = {name: torch.from_numpy(numbers).to(device) for name, numbers in draws.items()}
+        self.at = torch.zeros((), dtype=torch.int64, device=device)  # the first example of the next batch
+        self.offsets = torch.arange(self.batch, device=device)
+        self.loss, self.wrong = torch.zeros(stack.lanes, device=device), torch.zeros(stack.lanes, device=device)
+        self.rates = optimiser.rates(torch.zeros(stack.lanes, device=device))
+        self.body: Callable[[Tensor], Tensor] = stack.body
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.dropout = torch.tensor([lane.value.dropout for lane in lanes], device=device).view(1, -1, 1)
+        self.remixes = "remix" in lanes[0].value.augment
+        self.centroids = torch.zeros(stack.lanes, classes, stack.head.weight.shape[-1], device=device)
+        self.set_training()
+        large = NETWORKS[self.recipe.network].large and self.length * self.recipe.epochs >= COMPILED
+        if examples.labels.is_cuda:
+            with self._put_back():
+                self._capture()
+        elif large and not stack.rbf and not FAILED["compile"]:  # compiled code has no second derivative
+            self._compile()
+
+    def set_training(self) -> None:
+        """Training mode; a frozen body keeps its batch statistics too."""
+        self.stack.train()
+        self.stack.body.train(self.stage.trains != "head")
+
+    def epoch(self, plans: Sequence[Plan], draws: Drawn, lr: Tensor, before_step: Callable[[], object]) -> Tensor:
+        """All steps of an epoch at learning rates lr (lanes,) -> (2, lanes) mean loss and training error in percent.
+
+        A GPU may still be at work when this returns.
+        """
+        self.objective.set(plans)
+        for name, numbers in draws.items():
+            self.draws[name].copy_(torch.from_numpy(numbers))
+        for rate, new in zip(self.rates, self.optimiser.rates(lr), strict=True):
+            rate.copy_(new)
+        if not self.objective.at_logits:
+            self._centre()
+        for tensor in (self.at, self.loss, self.wrong):
+            tensor.zero_()
+        for _ in range(self.length // self.batch):
+            before_step()
+            self.graph.replay() if self.graph else self._step(self.batch)
+        if rest := self.length % self.batch:
+            before_step()
+            self._step(rest)
+        return torch.stack([self.loss, 100 * self.wrong]) / self.length
+
+    def _step(self, size: int) -> None:
+        x, labels, drawn = self._next(size)
+        if self.stack.rbf:
+            x.requires_grad_()
+        with precision(self.stack), torch.set_grad_enabled(self.stage.trains != "head"):
+            features = self.body(x)
+        if "dropout" in drawn:
+            features = drop_features(features, drawn["dropout"], self.dropout)
+        with precision(self.stack):
+            z = self.stack.head(features).float()
+        loss = self._loss(x, features, z, labels, drawn)  # (lanes,)
+        self.stack.zero_grad()
+        loss.sum().backward()
+        self.optimiser.step(self.rates)
+        if isinstance(self.stack.head, StackedRBFHead):
+            self._move_centroids(self.stack.head, x.detach(), labels)
+        if self.gathered:
+            self._gather(z.detach(), drawn["order"])
+        self.loss += loss.detach() * size
+        self.wrong += (z.detach().argmax(dim=-1) != labels).sum(dim=1)
+        self.at += size
+
+    def _next(self, size: int) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """A batch (B, lanes * channels, ...), its labels (lanes, B), and what was drawn for it, (lanes, B, ...)."""
+        now = self.at + self.offsets[:size]
+        drawn = {name: numbers.index_select(1, now) for name, numbers in self.draws.items()}
+        x = self.examples.inputs[drawn["order"].flatten()]  # (lanes * B, ...)
+        x = augmented(x, {name: numbers.flatten(0, 1) for name, numbers in drawn.items()}, self.recipe)
+        x = self.examples.standardise(x).unflatten(0, (self.stack.lanes, size))
+        if "mixed" in drawn:
+            x = mixed(x, drawn)
+        return x.transpose(0, 1).flatten(1, 2), self.examples.labels[drawn["order"]], drawn
+
+    def _loss(self, x: Tensor, features: Tensor, z: Tensor, labels: Tensor, drawn: Mapping[str, Tensor]) -> Tensor:
+        """The loss of each lane, (lanes,)."""
+        partners, share = self._mixture(labels, drawn) if "mixed" in drawn else (labels, None)
+
+        def mix(loss: Callable[[Tensor], Tensor]) -> Tensor:
+            """A loss of every example, by its label or by both labels of a mixture."""
+            return loss(labels) if share is None else share * loss(labels) + (1 - share) * loss(partners)
+
+        if teachers := self.teachers:
+            first = self._by_lane(x)[:, 0]  # all students see what the first sees
+            targets = teachers.targets(first, drawn["order"][0])
+            return mix(lambda y: teachers.loss(z, targets, y)).mean(dim=1)
+        objective = self.objective
+        if self.stack.rbf:
+            return (mix(lambda y: objective.kernels(z, y)) + PENALTY * gradient_penalty(x, z)).mean(dim=1)
+        loss = objective.loss(z, labels) if share is None else objective.mixed(z, labels, partners, share)
+        if objective.at_logits:
+            return loss
+        learned = self.stack.margins
+        margin = objective.margin.squeeze(1) if learned is None else learned.view(self.stack.lanes, -1)
+        by_lane = self._by_lane(features.float()).transpose(0, 1)
+        return loss + mix(lambda y: losses.robust(by_lane, y, self.centroids, margin)).sum(dim=1)
+
+    def _by_lane(self, values: Tensor) -> Tensor:
+        """(B, lanes * D, ...) -> (B, lanes, D, ...)."""
+        return values.unflatten(1, (self.stack.lanes, -1))
+
+    def _mixture(self, labels: Tensor, drawn: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """The labels of the partners in a mixed batch, and the share of the first label: (lanes, B)."""
+        partners, share = labels.gather(1, drawn["partner"]), drawn["mixed"]
+        if self.remixes:
+            counts = self.examples.counts.expand(len(labels), -1)
+            share = remixed(share, counts.gather(1, labels), counts.gather(1, partners))
+        return partners, share
+
+    @torch.no_grad()
+    def _centre(self) -> None:
+        """Class centroids (DRO-LT): mean features of the epoch's examples as drawn, in evaluation mode."""
+        self.stack.eval()
+        self.at.zero_()
+        sums, counts = torch.zeros_like(self.centroids), torch.zeros_like(self.centroids[..., 0])
+        for rows in row_blocks(self.length, self.batch):
+            size = rows.stop - rows.start
+            x, labels, _ = self._next(size)
+            with precision(self.stack):
+                features = self._by_lane(self.stack.body(x).float()).permute(1, 2, 0)  # (lanes, D, B)
+            one_hot = F.one_hot(labels, self.examples.counts.shape[1]).to(features.dtype).mT  # (lanes, C, B)
+            sums += affine(one_hot, features, torch.zeros_like(one_hot[:, :1, :1]))
+            counts += one_hot.sum(dim=2)
+            self.at += size
+        self.centroids.copy_(sums / counts.clamp(min=1).unsqueeze(2))
+        self.set_training()
+
+    @torch.no_grad()
+    def _move_centroids(self, head: StackedRBFHead, x: Tensor, labels: Tensor) -> None:
+        """DUQ's exponential averages, by the network after the step, in evaluation mode."""
+        self.stack.body.eval()
+        with precision(self.stack):
+            features = self.stack.body(x)
+        head.update(features, labels)
+        self.set_training()
+
+    def gathered_by(self, lane: int) -> dict[str, Tensor]:
+        """The sums of one lane so far, on the host."""
+        return {name: sums[lane].cpu().clone() for name, sums in self.gathered.items()}
+
+    def _gather(self, z: Tensor, order: Tensor) -> None:
+        """Add up each example's probabilities, entropy and number of draws over the epochs, at no extra pass."""
+        size = z.shape[1]
+        padded = (self.objective.scale * pad_batch(z)).softmax(dim=-1)
+        p, entropy = padded[:, :size], torch.special.entr(padded).sum(dim=-1)[:, :size]
+        for name, values in (("p", p), ("entropy", entropy), ("seen", torch.ones_like(entropy))):
+            places = order if values.ndim == 2 else order.unsqueeze(2).expand_as(values)
+            lanes = len(self.gathered[name])  # without those that fill the stack
+            self.gathered[name].scatter_add_(1, places[:lanes], values[:lanes])
+
+    def _capture(self) -> None:
+        """One step as a CUDA graph: the hundreds of kernels of a small network then cost no time of Python's."""
+        try:
+            self._warm_up()
+        except Exception as error:  # a compiler raises nearly anything
+            if isinstance(error, torch.OutOfMemoryError) or not self.stack.kernels:
+                raise
+            FAILED["kernels"] = True
+            without_kernels(self.stack)
+            if self.teachers and self.teachers.stack.kernels:
+                without_kernels(self.teachers.stack)
+            fallback("our own kernels do not compile here", error)
+            self._warm_up()
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                self._step(self.batch)
+            self.graph = graph
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            fallback("a training step cannot be captured as a CUDA graph", error)
+
+    def _compile(self) -> None:
+        """Compile the body by torch.compile where that works: it needs a C++ compiler."""
+        if not any(map(shutil.which, ("g++", "clang++", "c++", "cl"))):
+            return
+        self.body = torch.compile(self.stack.body)
+        with self._put_back():
+            try:
+                self._step(self.batch)
+            except Exception as error:  # a compiler raises nearly anything
+                FAILED["compile"] = True
+                self.body = self.stack.body
+                fallback("torch.compile does not work here", error)
+
+    def _warm_up(self) -> None:
+        """Two steps, in which kernels are compiled or chosen."""
+        side = _side_stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                self.at.zero_()
+                self._step(self.batch)
+        torch.cuda.current_stream().wait_stream(side)
+
+    @contextmanager
+    def _put_back(self) -> Iterator[None]:
+        """Undo what trial steps change."""
+        before = [tensor.clone() for tensor in self._state()]
+        yield
+        for tensor, value in zip(self._state(), before, strict=True):
+            tensor.copy_(value)
+
+    def _state(self) -> list[Tensor]:
+        """All tensors that a step changes, and that outlast an epoch."""
+        parameters = [parameter.data for parameter in self.stack.parameters()]
+        return [*parameters, *self.stack.buffers(), *self.optimiser.momenta, self.at, *self.gathered.values()]
+
+
+@cache
+def _side_stream() -> torch.cuda.Stream:
+    """One for all: each stream that multiplies matrices keeps a workspace for ever."""
+    return torch.cuda.Stream()

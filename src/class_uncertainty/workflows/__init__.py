@@ -1,0 +1,1 @@
+"""What the commands do, as functions that take and return values and never print."""

@@ -1,0 +1,209 @@
+"""cu.adjust_predictions(): saved predictions of a model of any framework, corrected for unequal class counts."""
+
+import re
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from class_uncertainty.boundary import checked
+from class_uncertainty.errors import InputError
+from class_uncertainty.files import check_writable, same_file, write_whole
+from class_uncertainty.measures import Stats
+from class_uncertainty.metrics import Scores, evaluate
+from class_uncertainty.posthoc.adjustment import Adjustment
+from class_uncertainty.posthoc.calibration import fit_adjustment
+from class_uncertainty.posthoc.prediction_files import Predictions, read_predictions
+
+WRITTEN_HERE = re.compile(rb"PK.{28}tau\.npy.{,300}temperature\.npy", re.DOTALL)  # how the file that is written begins
+
+
+@dataclass(frozen=True, eq=False)
+class AdjustedPredictions:
+    """What `cu.adjust_predictions` returns.
+
+    Attributes
+    ----------
+    probabilities : array (N, C)
+        The adjusted probabilities.
+    adjustment : Adjustment
+        What was chosen: tau, bias and temperature, for a prior.
+    changed : int
+        Predictions whose most probable class is another one now.
+    before, after : Scores or None
+        How good the predictions are, or the unseen ones where the predictions have no labels.
+    judged_on : Path or None
+        The file that `before` and `after` are of.
+    absent : tuple of int
+        Classes without unseen examples, which had no say in what was chosen.
+    unseen : int
+        Unseen examples that it was chosen on.
+    has_class_bias : bool
+        Whether a bias beyond tau log N was fitted.
+    file : Path or None
+        The .npz file that was written.
+
+    Examples
+    --------
+    >>> np.save("p.npy", np.array([[0.6, 0.4], [0.9, 0.1]]))
+    >>> cu.adjust_predictions("p.npy", counts=[90, 10]).probabilities.argmax(axis=1)
+    array([1, 0])
+    """
+
+    probabilities: NDArray
+    adjustment: Adjustment
+    changed: int
+    before: Scores | None
+    after: Scores | None
+    judged_on: Path | None
+    absent: tuple[int, ...]
+    unseen: int
+    has_class_bias: bool
+    file: Path | None
+
+    def document(self) -> dict[str, Any]:
+        """What `cu adjust --json` prints."""
+        fitted = {name: np.asarray(value).tolist() for name, value in asdict(self.adjustment).items()}
+        return {
+            "file": str(self.file) if self.file else None,
+            "examples": len(self.probabilities),
+            "changed": self.changed,
+            "judged on": str(self.judged_on) if self.judged_on else None,
+            **fitted,
+            "before": asdict(self.before) if self.before else None,
+            "after": asdict(self.after) if self.after else None,
+        }
+
+
+@checked
+def adjust_predictions(
+    predictions: str | Path,
+    counts: ArrayLike | None = None,
+    *,
+    unseen: str | Path | None = None,
+    tau: float | Literal["auto"] | None = None,
+    bias: bool = False,
+    prior: ArrayLike | Literal["equal", "train"] = "equal",
+    out: str | Path | None = None,
+) -> AdjustedPredictions:
+    """Correct saved predictions for unequal class counts: p_c / N_c ** tau, renormalised.
+
+    Parameters
+    ----------
+    predictions : path
+        A .npz file with probabilities or logits and perhaps labels and counts, or a .npy file of probabilities. Members
+        (T, N, C) are averaged geometrically.
+    counts : array (C,), optional
+        Training examples of each class; by default the array `counts` of a file.
+    unseen : path, optional
+        Predictions with labels, of examples that the model was not trained on: what is chosen is chosen on these.
+    tau : float or "auto", optional
+        How far to correct; by default "auto" with `unseen`, and 1 without.
+    bias : bool
+        Whether to fit one number a class around tau log N; needs `unseen`.
+    prior : array (C,), "equal" or "train"
+        How frequent the classes are where the model is used.
+    out : path, optional
+        A .npz file to write.
+
+    Returns
+    -------
+    AdjustedPredictions
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "test.npz"
+    >>> np.savez(file, probabilities=[[0.6, 0.4], [0.9, 0.1]], labels=[1, 0])
+    >>> adjusted = cu.adjust_predictions(file, counts=[90, 10])
+    >>> adjusted.changed, adjusted.before.error, adjusted.after.error
+    (1, 50.0, 0.0)
+    """
+    source, other_source = Path(predictions), Path(unseen) if unseen else None
+    target = Path(out) if out else None
+    _check_places(source, other_source, target)
+    if other_source is None and (bias or tau == "auto"):
+        option = "a bias" if bias else "tau 'auto'"
+        need = "give unseen, a .npz file with probabilities and labels"
+        raise InputError(f"{option} needs examples that the model has not seen: {need}.")
+    given, other = read_predictions(source), read_predictions(other_source) if other_source else None
+    class_counts = _counts(counts, given, other)
+    fitted_prior = _prior(prior, class_counts)
+    if other is None:
+        adjustment = Adjustment.of(class_counts, 1.0 if tau is None or tau == "auto" else tau, fitted_prior)
+    elif other.labels is None:
+        raise InputError(f"{unseen} has no array called labels: nothing can be chosen on examples without them.")
+    else:
+        p, labels, strength = other.probabilities, other.labels, "auto" if tau is None else tau
+        adjustment = fit_adjustment(p, labels, class_counts, tau=strength, prior=fitted_prior, bias=bias)
+    adjusted = adjustment(given.probabilities)
+    judged, judged_on = (given, source) if given.labels is not None else (other, other_source)
+    before, after = _before_after(judged, adjustment, class_counts)
+    if target:
+        check_writable(target, WRITTEN_HERE, "file of adjusted predictions")
+        write_whole(target, _packed(adjusted, given.labels, adjustment))
+    labels_seen = set() if other is None or other.labels is None else set(other.labels.tolist())
+    return AdjustedPredictions(
+        probabilities=adjusted,
+        adjustment=adjustment,
+        changed=int((adjusted.argmax(axis=1) != given.probabilities.argmax(axis=1)).sum()),
+        before=before,
+        after=after,
+        judged_on=judged_on,
+        absent=tuple(sorted(set(range(len(class_counts))) - labels_seen)) if other else (),
+        unseen=len(other.probabilities) if other else 0,
+        has_class_bias=bool((adjustment.bias != Adjustment.of(class_counts, adjustment.tau).bias).any()),
+        file=target,
+    )
+
+
+def _check_places(source: Path, unseen: Path | None, target: Path | None) -> None:
+    """Nothing is judged by what it was chosen on, and nothing that is read is overwritten."""
+    if unseen and same_file(source, unseen):
+        raise InputError(
+            f"unseen is {unseen}, the predictions themselves: nothing may be chosen on what it is judged by."
+        )
+    if target and target.suffix != ".npz":
+        raise InputError(f"out is {target}: its name must end in .npz.")
+    if target and any(place and same_file(target, place) for place in (source, unseen)):
+        raise InputError(f"out is {target}, which is read: give another name.")
+
+
+def _counts(counts: ArrayLike | None, given: Predictions, other: Predictions | None) -> NDArray:
+    """As given, or from the first file that has them."""
+    if counts is not None:
+        return np.asarray(counts)
+    file_counts = next((file.counts for file in (given, other) if file is not None and file.counts is not None), None)
+    if file_counts is None:
+        raise InputError("the number of training examples of each class is not known: give counts, as in 500,60,7.")
+    return file_counts
+
+
+def _prior(prior: ArrayLike | Literal["equal", "train"], counts: NDArray) -> NDArray | None:
+    if isinstance(prior, str) and prior == "equal":
+        return None
+    if isinstance(prior, str) and prior == "train":
+        checked_counts = Stats(counts).counts
+        return checked_counts / checked_counts.sum()
+    return np.asarray(prior)
+
+
+def _before_after(
+    judged: Predictions | None, adjustment: Adjustment, counts: NDArray
+) -> tuple[Scores | None, Scores | None]:
+    if judged is None or judged.labels is None:
+        return None, None
+    p, labels = judged.probabilities, judged.labels
+    return evaluate(p, labels, counts, adjustment.prior), evaluate(adjustment(p), labels, counts, adjustment.prior)
+
+
+def _packed(adjusted: NDArray, labels: NDArray | None, adjustment: Adjustment) -> bytes:
+    """A .npz file that reads like the predictions, with what was chosen in it."""
+    arrays: dict[str, Any] = {"tau": adjustment.tau, "temperature": adjustment.temperature}
+    arrays |= {"bias": adjustment.bias, "prior": adjustment.prior, "probabilities": adjusted}
+    arrays |= {} if labels is None else {"labels": labels}
+    np.savez(packed := BytesIO(), **arrays)
+    return packed.getvalue()

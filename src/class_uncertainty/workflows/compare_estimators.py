@@ -1,0 +1,176 @@
+"""cu.compare_estimators(): what each estimator costs, and what its class uncertainties know."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from class_uncertainty.boundary import check_distinct, checked
+from class_uncertainty.data import Data, Dataset
+from class_uncertainty.errors import InputError
+from class_uncertainty.estimation import Diverged, Estimate, EstimateRequest
+from class_uncertainty.measures import SCORES, Vector
+from class_uncertainty.metrics import rank_correlation
+from class_uncertainty.runs.context import Watch, open_context
+from class_uncertainty.runs.load_or_train import load_or_estimate
+from class_uncertainty.runs.store import Store
+from class_uncertainty.training import Recipe
+from class_uncertainty.training.deadline import Deadline
+
+
+@dataclass(frozen=True)
+class EstimatorRow:
+    """Spearman's rho of class uncertainties with the ensemble's and with the class errors.
+
+    `beyond` is the correlation of what is left of the ranks once those of the counts are regressed out.
+    """
+
+    estimator: str
+    score: str
+    lr: float | None  # None where nothing was judged
+    cost: float  # in trainings of one network
+    ensemble: float | None
+    ensemble_beyond: float | None
+    error: float | None
+    error_beyond: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatorComparison:
+    """What `cu.compare_estimators` returns.
+
+    Attributes
+    ----------
+    dataset : Dataset
+        What was trained on.
+    members : int
+        Of each estimator.
+    rows : tuple of EstimatorRow
+        Estimators at each learning rate, with cardinality beside them.
+    diverged : tuple of str
+        A sentence on each estimator that diverged.
+    folds : int
+        Folds that the errors come from; 0 where there is a test split.
+
+    Examples
+    --------
+    >>> recipe = cu.Recipe("small-conv", epochs=1, batch=32)
+    >>> cu.compare_estimators(cu.load("digits-lt:20"), ["single"], members=2, recipe=recipe).diverged
+    ()
+    """
+
+    dataset: Dataset
+    members: int
+    rows: tuple[EstimatorRow, ...]
+    diverged: tuple[str, ...]  # one sentence each
+    folds: int  # that the errors come from; 0 where there is a test split
+
+    def document(self) -> dict[str, Any]:
+        """What `cu measure --estimators … --json` prints."""
+        return {
+            "data": self.dataset.name,
+            "fingerprint": self.dataset.fingerprint,
+            "members": self.members,
+            "folds": self.folds,
+            "diverged": list(self.diverged),
+            "estimators": [asdict(row) for row in self.rows],
+        }
+
+
+@checked
+def compare_estimators(
+    dataset: Dataset | Data,
+    estimators: Sequence[str],
+    members: int = 5,
+    *,
+    lrs: Sequence[float] | None = None,
+    recipe: Recipe | None = None,
+    store: Store | str | Path | None = None,
+    device: str | None = None,
+    budget: float | Deadline | None = None,
+    progress: Watch | None = None,
+    profile: str | Path | None = None,
+) -> EstimatorComparison:
+    """Compare estimators with a deep ensemble at each learning rate.
+
+    Parameters
+    ----------
+    dataset : Dataset or Data
+        What to train on.
+    estimators : list of str
+        Keys of ESTIMATORS, each with its natural score or with another, as in "online=predictive".
+    members : int
+        Networks, folds or snapshots of each. The estimators have other seeds than the ensemble, so that no network
+        is compared with itself.
+    lrs : list of float, optional
+        Learning rates; by default the recipe's.
+    recipe, store, device, budget, progress, profile
+        As for `cu.measure`.
+
+    Returns
+    -------
+    EstimatorComparison
+
+    Examples
+    --------
+    >>> recipe = cu.Recipe("small-conv", epochs=1, batch=32)
+    >>> comparison = cu.compare_estimators(cu.load("digits-lt:20"), ["single"], members=2, recipe=recipe)
+    >>> [row.estimator for row in comparison.rows]
+    ['ensemble', 'single', 'cardinality']
+    """
+    rates: list[float | None] = [None] if lrs is None else list(lrs)
+    check_distinct("estimator", estimators)
+    check_distinct("learning rate", rates)
+    wanted = [_split_score(name) for name in estimators]
+    if "ensemble" not in estimators:
+        wanted.insert(0, ("ensemble", ""))
+    others = dict.fromkeys(name for name, _ in wanted if name != "ensemble")
+    requests = {(name, lr): EstimateRequest(name, members, members, lr) for lr in rates for name in others}
+    requests |= {("ensemble", lr): EstimateRequest("ensemble", members, 0, lr) for lr in rates}
+    scored = [(name, score or requests[name, rates[0]].row.natural) for name, score in wanted]
+    if repeated := next((pair for i, pair in enumerate(scored) if pair in scored[:i]), None):
+        raise InputError(f"estimator {repeated[0]} is given twice by {repeated[1]}: each must be there once.")
+    for name, score in scored:
+        requests[name, rates[0]].check_score(score)
+    with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
+        estimates = dict(zip(requests, load_or_estimate(context, list(requests.values())), strict=True))
+        dataset, default_lr = context.dataset, context.recipe.lr
+    rows: list[EstimatorRow] = []
+    diverged: dict[str, None] = {}
+    for lr in rates:
+        for name, _ in scored:
+            if isinstance(lost := estimates[name, lr], Diverged):
+                diverged[f"{lost} at the learning rate {lr or default_lr:g}"] = None
+        if isinstance(ensemble := estimates["ensemble", lr], Estimate):
+            at_rate = [(estimates[name, lr], score) for name, score in scored]
+            sound = [estimate.using(score) for estimate, score in at_rate if isinstance(estimate, Estimate)]
+            rows += estimator_rows(sound, ensemble, dataset.train.counts.astype(float))
+    if not rows:
+        raise InputError(f"{next(iter(diverged))}, and there is nothing to compare with: lower it.")
+    results = [
+        result for estimate in estimates.values() if isinstance(estimate, Estimate) for result in estimate.results
+    ]
+    folds = max((result.folds for result in results), default=0)
+    return EstimatorComparison(dataset, members, tuple(rows), tuple(diverged), folds)
+
+
+def _split_score(name: str) -> tuple[str, str]:
+    """(estimator, score) of 'online=predictive'; the score is "" where none is given. A file name may have '=' too."""
+    estimator, equals, score = name.rpartition("=")
+    if equals and not score:
+        raise InputError(f"{name!r} names no score after its equals sign: give one, as in online=predictive.")
+    return (estimator, score) if equals and (":" not in estimator or score in SCORES) else (name, "")
+
+
+def estimator_rows(estimates: Sequence[Estimate], reference: Estimate, counts: Vector) -> list[EstimatorRow]:
+    """A row for each estimate and one for cardinality. The errors are those of the reference ensemble."""
+    errors, reference_raw = reference.class_errors, reference.raw
+    lr = reference.results[0].lr if reference.results else None
+
+    def row(name: str, score: str, cost: float, mu: Vector) -> EstimatorRow:
+        with_ensemble = [rank_correlation(mu, reference_raw, given) for given in (None, counts)]
+        with_error = [None if errors is None else rank_correlation(mu, errors, given) for given in (None, counts)]
+        return EstimatorRow(name, score, lr, cost, *with_ensemble, *with_error)
+
+    rows = [row(estimate.estimator, estimate.score, estimate.cost, estimate.raw) for estimate in estimates]
+    return [*rows, row("cardinality", "1 / N", 0.0, 1 / counts)]

@@ -1,0 +1,123 @@
+"""cu.measure(): which classes are under-represented, by count and by how uncertain networks are about them."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from class_uncertainty.boundary import checked
+from class_uncertainty.data import Data, Dataset
+from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
+from class_uncertainty.runs.context import Watch, open_context
+from class_uncertainty.runs.load_or_train import load_or_estimate
+from class_uncertainty.runs.rows import ClassRow, class_rows, spearman
+from class_uncertainty.runs.store import Store
+from class_uncertainty.training import Recipe
+from class_uncertainty.training.deadline import Deadline
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What `cu.measure` returns: an estimate of a data set, and its classes as rows.
+
+    Attributes
+    ----------
+    dataset : Dataset
+        What was measured.
+    estimate : Estimate
+        The members' probabilities for the training examples, and what follows from them.
+    rows : tuple of ClassRow
+        Every class by every measure.
+
+    Examples
+    --------
+    >>> recipe = cu.Recipe("small-conv", epochs=1, batch=32)
+    >>> measured = cu.measure(cu.load("digits-lt:20"), "single", recipe=recipe)
+    >>> measured.rows[0].name, measured.folds
+    ('0', 0)
+    """
+
+    dataset: Dataset
+    estimate: Estimate
+    rows: tuple[ClassRow, ...]
+
+    @property
+    def folds(self) -> int:
+        """Folds that the errors come from; 0 where there is a test split."""
+        return max((result.folds for result in self.estimate.results), default=0)
+
+    def document(self) -> dict[str, Any]:
+        """What `cu measure --json` prints."""
+        return {
+            **describe_dataset(self.dataset, self.folds),
+            "estimator": self.estimate.estimator,
+            "score": self.estimate.score,
+            "cost": self.estimate.cost,
+            "members": len(self.estimate.probabilities),
+            "classes": [asdict(row) | {"disagreement": row.disagreement} for row in self.rows],
+            "spearman": {name: spearman(self.rows, name) for name in ("cardinality", "effective", "uncertainty")},
+        }
+
+
+@checked
+def measure(
+    dataset: Dataset | Data,
+    estimator: str = "ensemble",
+    members: int = 5,
+    *,
+    score: str | None = None,
+    lr: float | None = None,
+    recipe: Recipe | None = None,
+    store: Store | str | Path | None = None,
+    device: str | None = None,
+    budget: float | Deadline | None = None,
+    progress: Watch | None = None,
+    profile: str | Path | None = None,
+) -> Measured:
+    """Measure how under-represented each class is, by its count and by its uncertainty.
+
+    Parameters
+    ----------
+    dataset : Dataset or Data
+        What to train on. Without a test split, errors come from five folds.
+    estimator : str
+        A key of ESTIMATORS, or "probabilities:FILE".
+    members : int
+        Networks, folds or snapshots that measure.
+    score : str, optional
+        What counts as uncertain; by default the estimator's natural score.
+    lr : float, optional
+        The learning rate; by default the recipe's.
+    recipe : Recipe, optional
+        How to train; by default the one for images or for features.
+    store : Store or path, optional
+        Results are kept there, and what it has is not trained again.
+    device : str, optional
+        "cpu", "cuda" or "mps"; by default the fastest that is there.
+    budget : float, optional
+        Seconds after which training stops at an epoch's end and Unfinished is raised; needs a store.
+    progress : callable, optional
+        Shows training, as `class_uncertainty.reporting.progress.watch` does on a terminal.
+    profile : path, optional
+        Where to write a trace of one epoch.
+
+    Returns
+    -------
+    Measured
+
+    Examples
+    --------
+    >>> measured = cu.measure(cu.load("digits-lt:20"), members=2, recipe=cu.Recipe("small-conv", epochs=1, batch=32))
+    >>> len(measured.rows), measured.rows[9].count
+    (10, 6)
+    """
+    request = EstimateRequest(estimator, members, lr=lr)
+    request.check_score(score)
+    with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
+        estimate = read_by(load_or_estimate(context, [request])[0], score)
+        rows = class_rows(context.dataset.classes, context.train.counts.tolist(), estimate)
+        return Measured(context.dataset, estimate, tuple(rows))
+
+
+def describe_dataset(dataset: Dataset, folds: int) -> dict[str, Any]:
+    """What every document says of its data."""
+    return {"data": dataset.name, "fingerprint": dataset.fingerprint, "folds": folds, "duplicates": dataset.duplicates}

@@ -1,0 +1,97 @@
+"""cu.predict(): the classes of new examples, by a saved network."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from class_uncertainty.boundary import checked
+from class_uncertainty.data.cache import Progress
+from class_uncertainty.data.readers.unlabelled import read_unlabelled
+from class_uncertainty.errors import InputError
+from class_uncertainty.training.fit import default_device
+from class_uncertainty.training.model_files import restore
+
+
+@checked
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """What `cu.predict` returns.
+
+    Attributes
+    ----------
+    names : sequence of str
+        Where each example comes from: its file, line or row.
+    classes : tuple of str
+        The classes that the columns of `probabilities` stand for.
+    probabilities : array (N, C)
+        The network's softmax.
+    notes : sequence of str
+        What is odd about the examples.
+    guesses : list of str
+        The most probable class of each.
+
+    Examples
+    --------
+    >>> cu.Predicted(["a.png"], ("cat", "dog"), np.array([[0.2, 0.8]], dtype=np.float32)).guesses
+    ['dog']
+    """
+
+    names: Sequence[str]
+    classes: tuple[str, ...]
+    probabilities: NDArray[np.float32]
+    notes: Sequence[str] = ()
+
+    @cached_property
+    def guesses(self) -> list[str]:
+        return [self.classes[c] for c in self.probabilities.argmax(axis=1)]
+
+
+@checked
+def predict(model: str | Path, examples: str | Path, *, progress: Progress | None = None) -> Predicted:
+    """Predict new examples with the network that `cu train --save` or `cu fix --save` wrote.
+
+    Parameters
+    ----------
+    model : path
+        What --save wrote: model, model.safetensors or model.json.
+    examples : path
+        An image, a folder of images at any depth, or a .csv, .parquet, .npz or .npy file. Images are resized, and
+        columns become features, as they were in training.
+    progress : callable, optional
+        Called with (what, done, total) as predicting goes on.
+
+    Returns
+    -------
+    Predicted
+
+    Examples
+    --------
+    >>> data = cu.load("digits-lt:20")
+    >>> recipe = cu.Recipe("small-conv", epochs=1, batch=32)
+    >>> trained = cu.train(data, recipe=recipe, save="model")
+    >>> np.savez("new.npz", x=data.test.inputs[:3])
+    >>> cu.predict("model", "new.npz").probabilities.shape
+    (3, 10)
+    """
+    network, device = restore(model), default_device()
+    network.to(device)
+    unlabelled = read_unlabelled(Path(examples), tuple(network.rebuild["shape"]), network.encoding)
+    batches: list[NDArray[np.float32]] = []
+    done = 0
+    with torch.inference_mode():
+        for batch in unlabelled.batches:
+            logits = network(torch.from_numpy(batch).to(device))
+            if not (finite := logits.isfinite().all(dim=1)).all():
+                name = unlabelled.names[done + int((~finite).nonzero()[0])]
+                advice = "the network's answer is not finite: its values must be like those of training"
+                raise InputError(f"{examples}, {name}: {advice}.")
+            batches.append(logits.softmax(dim=1).cpu().numpy())
+            done += len(batch)
+            if progress:
+                progress(str(examples), done, len(unlabelled.names))
+    return Predicted(unlabelled.names, network.classes, np.concatenate(batches), unlabelled.notes)

@@ -1,0 +1,113 @@
+"""cu.train(): one network."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from class_uncertainty.boundary import checked
+from class_uncertainty.data import Data, Dataset
+from class_uncertainty.errors import InputError
+from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
+from class_uncertainty.methods import Method
+from class_uncertainty.runs.context import Watch, open_context
+from class_uncertainty.runs.load_or_train import fit_and_store, load_or_estimate, load_or_evaluate
+from class_uncertainty.runs.store import Store
+from class_uncertainty.training import Lane, Recipe, Result
+from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.model_files import save as save_model
+from class_uncertainty.training.networks.classifier import Classifier
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What `cu.train` returns.
+
+    Attributes
+    ----------
+    dataset : Dataset
+        What the network was trained on.
+    module : torch.nn.Module
+        The network with its preprocessing: raw inputs in, logits out.
+    result : Result
+        How well it does on the test split, or by folds where there is none.
+    estimate : Estimate or None
+        The class uncertainties that its method used.
+    files : tuple of Path
+        What `save` wrote.
+
+    Examples
+    --------
+    >>> recipe = cu.Recipe("small-conv", epochs=1, batch=32)
+    >>> trained = cu.train(cu.load("digits-lt:20"), recipe=recipe)
+    >>> trained.result.method, trained.files
+    ('naive', ())
+    """
+
+    dataset: Dataset
+    module: Classifier
+    result: Result
+    estimate: Estimate | None
+    files: tuple[Path, ...] = ()
+
+
+@checked
+def train(
+    dataset: Dataset | Data,
+    method: str | Method = "naive",
+    seed: int = 0,
+    lr: float | None = None,
+    *,
+    estimator: str = "ensemble",
+    members: int = 5,
+    score: str | None = None,
+    save: str | Path | None = None,
+    recipe: Recipe | None = None,
+    store: Store | str | Path | None = None,
+    device: str | None = None,
+    budget: float | Deadline | None = None,
+    progress: Watch | None = None,
+    profile: str | Path | None = None,
+) -> Trained:
+    """Train one network by a method, whatever a store has.
+
+    Parameters
+    ----------
+    dataset : Dataset or Data
+        What to train on.
+    method : str or Method
+        A key of METHODS, a longer name such as "cb@product+mixup", or a Method.
+    seed : int
+        Of initialisation, order and augmentation.
+    lr : float, optional
+        The learning rate; by default the recipe's.
+    estimator, members, score
+        How uncertainty is measured where the method uses it, as for `cu.measure`.
+    save : path, optional
+        Write the network to PATH.safetensors and PATH.json, which `cu.restore` reads.
+    recipe, store, device, budget, progress, profile
+        As for `cu.measure`.
+
+    Returns
+    -------
+    Trained
+
+    Examples
+    --------
+    >>> recipe = cu.Recipe("small-conv", epochs=1, batch=32)
+    >>> trained = cu.train(cu.load("digits-lt:20"), "balanced-softmax", recipe=recipe)
+    >>> len(trained.result.class_errors)
+    10
+    """
+    lane, request = Lane(method, seed, lr), EstimateRequest(estimator, members)
+    request.check_score(score)
+    with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
+        estimate = read_by(load_or_estimate(context, [request])[0], score) if lane.value.uses_uncertainty else None
+        stats = estimate.stats if estimate else None
+        fitted = fit_and_store(context, lane, stats)
+        if fitted.results[0].diverged is not None:
+            raise InputError(f"{lane.name} diverged in epoch {fitted.results[0].diverged}: lower the learning rate.")
+        result = fitted.results[0] if context.dataset.test else load_or_evaluate(context, [lane], stats)[0]
+        module = fitted.module(0)
+        about = {"data": context.dataset.name, "columns": context.train.columns, "result": asdict(result)}
+        files = save_model(module, save, about) if save else ()
+        context.drop_checkpoints([lane], stats)  # not before the network is kept
+        return Trained(context.dataset, module, result, estimate, tuple(files))

@@ -1,0 +1,228 @@
+"""The command line as a whole: wrong input, outputs, streams, and what an import costs."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import SHORT, Run
+
+WRONG = {
+    "method": (("compare", "digits-lt:20", "--methods", "naive,ubr"), "unknown method 'ubr': did you mean 'ubrw'?"),
+    "method of train": (("train", "digits", "--method", "nave"), "did you mean 'naive'?"),
+    "data": (("measure", "digit-lt:20"), "unknown data 'digit-lt:20': did you mean 'digits-lt:20'?"),
+    "ratio": (("measure", "digits-lt:x"), "needs an imbalance ratio"),
+    "too steep": (("measure", "digits-lt:500"), "leaves class '9' 0 of 120 examples"),
+    "option of data": (("measure", "digits?size=3"), "has the option 'size': 'digits' takes none"),
+    "estimator": (("measure", "digits", "--estimator", "ensembel"), "did you mean 'ensemble'?"),
+    "members": (("measure", "digits", "--members", "0"), "members is 0"),
+    "folds": (("measure", "digits", "--estimator", "out-of-fold", "--members", "1"), "members is 1: for out-of-fold"),
+    "score": (("measure", "digits", "--score", "preditive"), "unknown score 'preditive': did you mean 'predictive'?"),
+    "score of another": (("measure", "digits", "--score", "kernel"), "unknown score 'kernel'"),
+    "score of compare": (
+        ("compare", "digits", "--score", "epistemc", "--methods", "ubrw"),
+        "did you mean 'epistemic'?",
+    ),
+    "score of train": (("train", "digits", "--score", "true-clas", "--method", "ubrw"), "did you mean 'true-class'?"),
+    "one of the estimators": (
+        ("measure", "digits", "--estimators", "single,onlin"),
+        "unknown estimator 'onlin': did you mean 'online'?",
+    ),
+    "estimators repeat": (
+        ("measure", "digits", "--estimators", "single,online,single"),
+        "estimator single is given twice",
+    ),
+    "no estimators": (("measure", "digits", "--estimators", ","), "no estimator is given"),
+    "too few folds among them": (
+        ("measure", "digits", "--estimators", "out-of-fold", "--members", "1"),
+        "members is 1: for out-of-fold",
+    ),
+    "rates of one": (
+        ("measure", "digits", "--lrs", "0.1,0.4"),
+        "--lrs is 0.1,0.4: without --estimators give one learning rate",
+    ),
+    "rate of measure": (("measure", "digits", "--lrs", "-1"), "learning rate is -1"),
+    "estimators and estimator": (
+        ("measure", "digits", "--estimators", "single,online", "--estimator", "duq"),
+        "leave out --estimator and --score",
+    ),
+    "estimators and score": (
+        ("measure", "digits", "--estimators", "single", "--score", "aleatoric"),
+        "leave out --estimator and --score",
+    ),
+    "no file": (("measure", "digits", "--estimator", "probabilities"), "estimator 'probabilities' names no file"),
+    "missing file": (
+        ("measure", "digits", "--estimator", "probabilities:none.npy"),
+        "none.npy does not exist: give probabilities:FILE",
+    ),
+    "measure of a method": (
+        ("compare", "digits", "--methods", "ubrw@prodct"),
+        "unknown measure 'prodct': did you mean 'product'?",
+    ),
+    "augmentation": (
+        ("compare", "digits", "--methods", "naive+mixp"),
+        "unknown augmentation 'mixp': did you mean 'mixup'?",
+    ),
+    "measure of nothing": (("compare", "digits", "--methods", "naive@product"), "@product"),
+    "epochs": (("measure", "digits", "--epochs", "0"), "epochs is 0"),
+    "rate 0": (("compare", "digits", "--lrs", "0"), "learning rate is 0"),
+    "rate below 0": (("compare", "digits", "--lrs", "0.1,-2"), "learning rate is -2"),
+    "rate nan": (("train", "digits", "--lr", "nan"), "learning rate is nan"),
+    "rate word": (("compare", "digits", "--lrs", "fast"), "learning rate 'fast' is not a number"),
+    "no rate": (("compare", "digits", "--lrs", ","), "no learning rate is given"),
+    "seeds repeat": (("compare", "digits", "--seeds", "0,1,0"), "seed 0 is given twice"),
+    "seeds word": (("compare", "digits", "--seeds", "many"), "seed 'many' is not a whole number"),
+    "no seeds": (("compare", "digits", "--seeds", "0"), "seeds is 0"),
+    "seed below 0": (("compare", "digits", "--seeds", "1,-1"), "seed is -1"),
+    "methods repeat": (("compare", "digits", "--methods", "naive,naive"), "method naive is given twice"),
+    "seed too large": (("train", "digits", "--seed", "18446744073709551616"), "seed is 18446744073709551616"),
+    "save to a folder": (
+        ("train", "digits", "--epochs", "1", "--save", "."),
+        ". is a folder: give the name of a network in it, as in model",
+    ),
+    "too many members": (
+        ("measure", "digits", "--members", "1000000"),
+        "members is 1000000: for ensemble it must be a whole number from 1",
+    ),
+    "store is a folder": (("measure", "digits", "--store", "."), "store . is a folder"),
+    "source": (("datasets", "cifar"), "unknown source 'cifar': did you mean 'cifar10'?"),
+    "data to fetch": (("data", "fetch", "cifar"), "unknown data to fetch 'cifar': did you mean 'cifar10'?"),
+    "no such folder": (("measure", "folder:nowhere"), "'nowhere' is neither here nor in the data folder"),
+    "no such data": (
+        ("measure", "cifar10", "--root", "."),
+        "cifar10 is not in the data folder .: 'cu data fetch cifar10' gets it",
+    ),
+    "no store": (("report",), "store runs.sqlite does not exist"),
+    "option": (("measure", "digits", "--memebrs", "3"), "No such option"),
+    "command": (("mesure", "digits"), "No such command 'mesure'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_input_is_one_sentence_and_exit_code_2(case: str, run: Run, tmp_path: Path) -> None:
+    args, sentence = WRONG[case]
+    code, out, err = run(*args)
+    assert code == 2
+    assert sentence in " ".join(err.split())
+    assert "Traceback" not in err
+    if "No such" not in sentence:
+        assert err.count("\n") == 1
+        assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("measure", "digits", "--store", "file/runs.sqlite"), "file is not a folder"),
+        (("train", "digits", "--epochs", "1", "--save", "file/model"), "file is not a folder"),
+        (("report", "--out", "file/report.html", "--store", "good.sqlite"), "file is not a folder"),
+        (("report", "--figures", "file", "--store", "good.sqlite"), "file is not a folder"),
+        (
+            ("report", "--out", "good.sqlite", "--store", "good.sqlite"),
+            "good.sqlite is a store of results or another SQLite file",
+        ),
+        (("report", "--out", "t.csv", "--store", "good.sqlite"), "t.csv exists and is no report"),
+        (("fix", "csv:t.csv", "--epochs", "1", "--report", "t.csv"), "t.csv exists and is no report"),
+        (("measure", "csv:t.csv", "--epochs", "1", "--profile", "t.csv"), "t.csv exists and is no trace"),
+        (
+            ("train", "csv:t.csv", "--epochs", "1", "--save", "mine"),
+            "mine.json exists and is no description of a network",
+        ),
+        (
+            ("adjust", "p.npz", "--counts", "2,1", "--out", "q.npz"),
+            "q.npz exists and is no file of adjusted predictions",
+        ),
+    ],
+)
+def test_outputs_never_replace_something_else(args: tuple[str, ...], sentence: str, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "t.csv").write_text("a,label\n" + "1,u\n2,v\n" * 5)
+    (tmp_path / "mine.json").write_text("{}")
+    for name in "pq":
+        np.savez(f"{name}.npz", probabilities=[[0.5, 0.5]])
+    assert run("train", "digits", "--epochs", "1", "--store", "good.sqlite")[0] == 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    code, _, err = run(*args)
+    assert code == 2
+    assert sentence in err
+    assert err.count("\n") == 1
+    after = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert {name: after[name] for name in before} == before
+    assert set(after) - set(before) <= {"runs.sqlite"}
+
+
+def test_a_message_is_one_line_whatever_a_file_is_called(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a\nb").mkdir()
+    code, _, err = run("measure", "folder:a\nb")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert "a\\nb" in err
+
+
+def test_a_full_disk_behind_stdout() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "class_uncertainty.cli.app", "methods"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["--help"], ["--version"], ["methods"], ["measures"], ["estimators"], ["datasets"], ["compare", "--help"]],
+)
+def test_light_commands_import_nothing_heavy(command: list[str]) -> None:
+    heavy = "{'torch', 'scipy', 'sklearn', 'altair', 'jinja2', 'vl_convert'}"
+    code = f"import sys; sys.argv = ['cu', *{command}]\nfrom class_uncertainty.cli.app import main\n"
+    code += "try: main()\nexcept SystemExit: pass\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code + f"print('heavy', {heavy} & set(sys.modules))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.endswith("heavy set()\n")
+
+
+@pytest.mark.parametrize("command", ["datasets", "methods", "--version"])
+def test_a_closed_output_is_no_traceback(command: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m class_uncertainty.cli.app {command} >&-"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_terminal_without_greek_gets_names_not_a_traceback(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "class_uncertainty.cli.app",
+        "measure",
+        "digits-lt:20",
+        "--epochs",
+        "1",
+        "--members",
+        "2",
+    ]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert "mu^U" in done.stdout
+
+
+def test_a_terminal_without_greek_letters_has_columns_under_their_heads(tmp_path: Path) -> None:
+    """The letters' names are longer than the letters."""
+    plain = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
+    script = "import sys; from class_uncertainty.cli.app import main; sys.argv[0] = 'cu'; main()"
+    command = [sys.executable, "-c", script, "measure", "digits-lt:20", *SHORT, "--estimators", "ensemble,single"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=plain, check=True)
+    table = [line for line in done.stdout.splitlines() if line.startswith(("|", "+"))]
+    assert "rho ensemble" in table[1]
+    assert len({len(line) for line in table}) == 1

@@ -1,0 +1,191 @@
+"""`cu compare`, as a user types it: methods and remedies side by side."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import SHORT, Run
+
+import class_uncertainty as cu
+from class_uncertainty.posthoc import REMEDIES
+from class_uncertainty.runs import Store
+
+
+def test_compare(run: Run) -> None:
+    options = (
+        "compare",
+        "digits-lt:20",
+        "--epochs",
+        "2",
+        "--members",
+        "2",
+        "--methods",
+        "naive,cb-rs,ubrs",
+        "--seeds",
+        "2",
+        "--lrs",
+        "0.1,0.2",
+    )
+    code, out, err = run(*options)
+    assert (code, err) == (0, "")
+    assert "vs cb-rs" in out
+    assert "at least 5 are needed" in out
+    code, out, err = run(*options, "--json")
+    rows = json.loads(out)["methods"]
+    assert [(row["method"], row["lr"], row["runs"]) for row in rows] == [
+        (m, lr, 2) for m in ("naive", "cb-rs", "ubrs") for lr in (0.1, 0.2)
+    ]
+    naive, ubrs = rows[0], rows[4]
+    assert ubrs["gain"] == pytest.approx(naive["error"] - ubrs["error"])
+    assert ubrs["counterpart"] == "cb-rs"
+    assert 0 <= ubrs["aso"] <= 1
+    assert naive["gain"] is None
+
+
+def test_compare_and_train_by_an_estimator_and_a_score(run: Run) -> None:
+    """Each score is another vector of class uncertainties, and so another training."""
+    command = (
+        "compare",
+        "digits-lt:20",
+        *SHORT,
+        "--methods",
+        "ubrw",
+        "--seeds",
+        "1",
+        "--estimator",
+        "out-of-fold",
+        "--json",
+    )
+    plain, other = (
+        json.loads(run(*command, *score)[1])["methods"][0] for score in ((), ("--score", "least-confidence"))
+    )
+    assert plain["nll"] != other["nll"]
+    data, recipe = cu.load("digits-lt:20"), cu.training.default_recipe(cu.load("digits-lt:20").train, epochs=2)
+    found = cu.estimate(data, "out-of-fold", 2, recipe, score="least-confidence")
+    (result,) = cu.fit(data.train, [cu.Lane("ubrw")], recipe=recipe, stats=found.stats, test=data.test).results
+    assert other["nll"] == pytest.approx(result.scores.nll)
+    options = ("--method", "ubrw", "--estimator", "out-of-fold", "--score", "least-confidence", "--json")
+    trained = json.loads(run("train", "digits-lt:20", *SHORT, *options)[1])["result"]
+    assert trained["scores"]["nll"] == pytest.approx(result.scores.nll)
+    assert run("report")[0] == 0
+
+
+def test_any_method_by_any_measure_with_any_augmentation(run: Run) -> None:
+    """Stored, shown and reported under the name that was typed."""
+    names = ("ubrw@product", "naive+mixup")
+    command = ("compare", "digits-lt:20", *SHORT, "--methods", ",".join(names), "--seeds", "1")
+    code, out, err = run(*command)
+    assert (code, err) == (0, "")
+    assert all(name in out for name in names)
+    assert [row["method"] for row in json.loads(run(*command, "--json")[1])["methods"]] == list(names)
+    with Store("runs.sqlite") as store:
+        assert {result.method for result in store.results(store.data()[0].fingerprint)} == {"naive", *names}
+    assert run("report")[0] == 0
+    assert all(name in Path("report.html").read_text() for name in names)
+
+
+def test_tables_say_who_measured_and_who_judged(run: Run, tmp_path: Path) -> None:
+    _, out, _ = run(
+        "compare",
+        "digits-lt:20",
+        "--methods",
+        "ubrw",
+        "--estimator",
+        "online",
+        "--score",
+        "aleatoric",
+        "--seeds",
+        "1",
+        *SHORT,
+    )
+    assert "Uncertainty: online, by aleatoric." in out
+    rng = np.random.default_rng(0)
+    np.savez("own.npz", x=rng.normal(size=(60, 4)).astype(np.float32), y=np.arange(60) % 3)
+    _, out, _ = run("measure", "npz:own.npz", "--estimators", "ensemble,single", *SHORT)
+    assert "There is no test split: errors come from 5 stratified folds" in " ".join(out.split())
+    assert (
+        json.loads(run("measure", "npz:own.npz", "--estimators", "ensemble,single", *SHORT, "--json")[1])["folds"] == 5
+    )
+
+
+def test_remedies_beside_methods(run: Run) -> None:
+    names = ["naive", "ubrw", *REMEDIES, "cb*2"]
+    command = ("compare", "digits-lt:20", *SHORT, "--seeds", "2", "--methods", ",".join(names))
+    code, out, err = run(*command)
+    assert (code, err) == (0, "")
+    rows = {row["method"]: row for row in json.loads(run(*command, "--json")[1])["methods"]}
+    assert list(rows) == names
+    assert [rows[name]["cost"] for name in ("naive", "ubrw", "adjusted", "ensemble", "cb*2")] == [1, 3, 1, 2, 2]
+    assert rows["distil"]["cost"] == pytest.approx(2 + 1 + 2 / 3)
+    assert rows["distil"]["runs"] == 2
+    for name in names:
+        line = next(line for line in out.splitlines() if line.split()[:1] == [name])
+        assert f"{rows[name]['error']:.2f} ±" in line
+        assert f" {rows[name]['cost']:.3g} " in line + " "
+    assert "naive training" in out
+
+
+def test_tau_is_chosen_out_of_fold_at_every_rate(run: Run) -> None:
+    command = (
+        "compare",
+        "digits-lt:20",
+        *SHORT,
+        "--seeds",
+        "1",
+        "--methods",
+        "adjusted",
+        "--lrs",
+        "0.1,0.4",
+        "--estimator",
+        "out-of-fold",
+    )
+    rows = json.loads(run(*command, "--json")[1])["methods"]
+    assert [(row["lr"], row["cost"]) for row in rows] == [(0.1, 3), (0.4, 3)]
+    with Store("runs.sqlite") as store:
+        kept = store.results(store.data()[0].fingerprint)
+    train = cu.load("digits-lt:20").train
+    for row in rows:
+        (result,) = (stored for stored in kept if (stored.method, stored.lr) == ("adjusted", row["lr"]))
+        recipe = cu.training.default_recipe(train, epochs=2, lr=row["lr"])
+        estimate = cu.estimate(train, "out-of-fold", 2, recipe)
+        assert result.plan["tau"] == cu.fit_adjustment(estimate.probabilities[0], train.labels, train.counts).tau
+
+
+def test_what_is_said_of_adjusted_rows(run: Run, rng: np.random.Generator) -> None:
+    """Each fold has its own tau; NLL and ECE are of examples as they come, where rows with tau assume equal classes."""
+    labels = np.repeat([0, 1, 2], [40, 20, 10])
+    np.savez("some.npz", X=rng.normal(0, 1, (70, 4)) + labels[:, None], y=labels)
+    np.savez("even.npz", X=rng.normal(0, 1, (60, 4)), y=np.arange(60) % 3)
+    texts = {}
+    for name in ("some", "even"):
+        options = ("--seeds", "1", "--methods", "naive,adjusted", "--estimator", "out-of-fold")
+        texts[name] = " ".join(run("compare", f"npz:{name}.npz", *SHORT, *options)[1].split())
+    assert ("each fold's was chosen on the others" in texts["some"]) == ("τ: 1 at" not in texts["some"])
+    assert "equally frequent classes" in texts["some"]
+    assert "equally frequent" not in texts["even"]
+    assert "τ: 0 at the learning rate 0.1; each fold's" in texts["even"]
+
+
+def test_equal_cost(run: Run) -> None:
+    """naive costs 1 and ubrs 2 + 1, where distil costs 2 + 1 + 2/3: three of the one, and one of the other still."""
+    command = (
+        "compare",
+        "digits-lt:20",
+        *SHORT,
+        "--seeds",
+        "1",
+        "--methods",
+        "naive,adjusted,ubrs,distil,adjusted*3",
+        "--equal-cost",
+    )
+    document = json.loads(run(*command, "--json")[1])
+    assert [row["method"] for row in document["methods"]] == [
+        "naive",
+        "adjusted",
+        "ubrs",
+        "distil",
+        "adjusted*3",
+        "naive*3",
+    ]
+    assert [row["runs"] for row in document["methods"]] == [1] * 6

@@ -1,0 +1,25 @@
+"""`cu demo`, shortened."""
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import Forbid, Run
+
+import class_uncertainty as cu
+from class_uncertainty.cli import demo_command
+
+
+def test_demo(run: Run, monkeypatch: pytest.MonkeyPatch, forbid_training: Forbid) -> None:
+    """The whole tour, two epochs and three methods long; a second one trains nothing."""
+    monkeypatch.setattr(demo_command, "METHODS", ["naive", "cb-rs", "ubrs"])
+    recipes = {"images": cu.Recipe("small-conv", epochs=2, batch=32)}
+    monkeypatch.setattr(cu.training.recipe, "RECIPES", recipes)
+    code, out, err = run("demo")
+    assert (code, err) == (0, "")
+    assert "cu-demo/report.html" in out
+    assert "digits-lt:20" in Path("cu-demo/report.html").read_text()
+    forbid_training()
+    code, out, _ = run("demo", "--json")
+    assert code == 0
+    assert set(json.loads(out)) == {"measure", "compare", "fix", "report"}

@@ -1,0 +1,204 @@
+"""`cu measure`, as a user types it."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import SHORT, Forbid, Run
+from scipy.stats import spearmanr
+
+import class_uncertainty as cu
+from class_uncertainty.runs import Store
+
+
+def test_measure(run: Run) -> None:
+    code, out, err = run("measure", "digits-lt:20", "--epochs", "2", "--members", "2")
+    assert (code, err) == (0, "")
+    for word in ("μ^C", "μ^U", "effective", "epistemic share", "rank U", "0.2864", "Spearman"):
+        assert word in out
+    code, out, err = run("measure", "digits-lt:20", "--epochs", "2", "--members", "2", "--json")
+    document = json.loads(out)
+    assert [row["count"] for row in document["classes"]] == [120, 86, 61, 44, 31, 22, 16, 11, 8, 6]
+    assert sum(row["uncertainty"] for row in document["classes"]) == pytest.approx(1)
+    assert document["members"] == 2
+
+
+def test_measure_by_a_score(run: Run) -> None:
+    """The same networks read otherwise: nothing is trained again."""
+    plain, other = (
+        json.loads(run("measure", "digits-lt:20", *SHORT, "--json", *score)[1])
+        for score in ((), ("--score", "true-class"))
+    )
+    assert (plain["estimator"], plain["score"], plain["cost"], other["score"]) == (
+        "ensemble",
+        "predictive",
+        2,
+        "true-class",
+    )
+    train = cu.load("digits-lt:20").train
+    with Store("runs.sqlite") as store:
+        (kept,) = store.estimates(store.data()[0].fingerprint)
+    own = 1 - kept.probabilities.mean(axis=0)[np.arange(len(train)), train.labels]
+    assert [row["raw"] for row in other["classes"]] == pytest.approx(
+        [own[train.labels == c].mean() for c in range(10)], abs=1e-6
+    )
+    assert [row["raw"] for row in plain["classes"]] == pytest.approx(list(kept.raw))
+
+
+def test_estimators_side_by_side(run: Run) -> None:
+    """Each has a row at every learning rate; table, JSON and SciPy agree."""
+    names = ["ensemble", "bootstrap", "out-of-fold", "single", "online", "snapshot", "mc-dropout", "duq"]
+    command = ("measure", "digits-lt:20", *SHORT, "--lrs", "0.1,0.4", "--estimators", ",".join(names))
+    code, out, err = run(*command)
+    assert (code, err) == (0, "")
+    document = json.loads(run(*command, "--json")[1])
+    rows = document["estimators"]
+    assert [row["estimator"] for row in rows] == 2 * [*names, "cardinality"]
+    assert [row["lr"] for row in rows] == [*[0.1] * 9, *[0.4] * 9]
+    assert [row["cost"] for row in rows[:7]] == [2, 2, 2, 1, 1, 1, 1]
+    assert all(row["ensemble"] == pytest.approx(1) for row in (rows[0], rows[9]))
+    lines = [
+        line.split() for line in out.splitlines() if line.split()[:1] and line.split()[0] in (*names, "cardinality")
+    ]
+    for row, line in zip(rows, lines, strict=True):
+        numbers = [row["ensemble"], row["ensemble_beyond"], row["error"], row["error_beyond"]]
+        assert line[-4:] == ["–" if number is None else f"{number:.3f}" for number in numbers]
+        assert line[0] == row["estimator"]
+        assert line[-5] == f"{row['cost']:g}"
+    measured = {
+        lr: json.loads(run("measure", "digits-lt:20", *SHORT, "--lrs", lr, "--json")[1])["classes"]
+        for lr in ("0.1", "0.4")
+    }
+    data, recipe = cu.load("digits-lt:20"), cu.training.default_recipe(cu.load("digits-lt:20").train, epochs=2)
+    for row in rows:
+        if row["estimator"] in ("single", "out-of-fold") and row["lr"] == 0.4:  # seeds go on behind the ensemble's
+            estimate = cu.estimate(data, row["estimator"], 2, replace(recipe, lr=0.4), seed=2)
+            for name, theirs in (("ensemble", "raw"), ("error", "error")):
+                assert row[name] == pytest.approx(
+                    spearmanr(estimate.raw, [one[theirs] for one in measured["0.4"]]).statistic
+                )
+    errors = [one["error"] for one in measured["0.1"]]
+    assert rows[0]["error"] == pytest.approx(spearmanr([one["raw"] for one in measured["0.1"]], errors).statistic)
+
+
+def test_an_estimator_that_diverges_has_no_row_and_takes_none_away(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    wild = replace(cu.ESTIMATORS["single"], lanes=lambda members, seed: [cu.Lane("naive", seed, lr=1e30)])
+    monkeypatch.setitem(cu.ESTIMATORS, "wild", wild)
+    code, out, _ = run("measure", "digits-lt:20", *SHORT, "--estimators", "ensemble,wild,single")
+    assert code == 0
+    assert "Not shown: wild: the member of seed 2 diverged in epoch 0 at the learning rate 0.1." in " ".join(
+        out.split()
+    )
+    code, out, _ = run("measure", "digits-lt:20", *SHORT, "--estimators", "ensemble,wild,single", "--json")
+    document = json.loads(out)
+    assert [row["estimator"] for row in document["estimators"]] == ["ensemble", "single", "cardinality"]
+    assert len(document["diverged"]) == 1
+    code, out, err = run("measure", "digits-lt:20", *SHORT, "--estimators", "ensemble", "--lrs", "1e30")
+    assert (code, out) == (2, "")
+    assert "diverged in epoch 0 at the learning rate 1e+30, and there is nothing to compare with: lower it." in err
+    code, out, err = run("measure", "digits-lt:20", *SHORT, "--estimator", "wild")
+    assert (code, out) == (2, "")
+    assert "diverged in epoch 0: lower the learning rate." in err
+
+
+def test_estimators_train_nothing_twice(run: Run, forbid_training: Forbid) -> None:
+    """What one was compared for is there for the next; the ensemble is always beside them."""
+    first = json.loads(run("measure", "digits-lt:20", *SHORT, "--estimators", "single,online", "--json")[1])[
+        "estimators"
+    ]
+    assert [row["estimator"] for row in first] == ["ensemble", "single", "online", "cardinality"]
+    forbid_training()
+    again = json.loads(run("measure", "digits-lt:20", *SHORT, "--estimators", "online,ensemble", "--json")[1])[
+        "estimators"
+    ]
+    assert sorted(again, key=str) == sorted((row for row in first if row["estimator"] != "single"), key=str)
+    assert run("measure", "digits-lt:20", *SHORT)[0] == 0
+
+
+def test_probabilities_of_another_program(run: Run, tmp_path: Path) -> None:
+    """Measured, compared and reported; read anew when the file changes."""
+    rng = np.random.default_rng(0)
+    raws = []
+    for _ in range(2):
+        np.save("p.npy", rng.dirichlet(np.ones(10), 405))
+        code, out, err = run("measure", "digits-lt:20", "--estimator", "probabilities:p.npy", "--json")
+        assert (code, err) == (0, "")
+        document = json.loads(out)
+        assert (document["estimator"], document["members"], document["cost"]) == ("probabilities:p.npy", 1, 0)
+        assert {row["error"] for row in document["classes"]} == {None}
+        raws.append([row["raw"] for row in document["classes"]])
+    assert raws[0] != raws[1]
+    rows = json.loads(run("measure", "digits-lt:20", *SHORT, "--estimators", "probabilities:p.npy", "--json")[1])[
+        "estimators"
+    ]
+    assert [(row["estimator"], row["lr"]) for row in rows] == [
+        ("ensemble", 0.1),
+        ("probabilities:p.npy", 0.1),
+        ("cardinality", 0.1),
+    ]
+    assert (
+        run(
+            "compare", "digits-lt:20", *SHORT, "--methods", "ubrw", "--seeds", "1", "--estimator", "probabilities:p.npy"
+        )[0]
+        == 0
+    )
+    assert run("report")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"0.1 0.9\n", "p.npy is not a .npy or .npz file"),
+        (np.zeros((3, 10)), "(405, 10)"),
+        (np.ones((405, 10)), "sum to 10: every row must sum to 1 (logits need a softmax)"),
+        (np.full((405, 10), None), "p.npy is not a .npy or .npz file"),
+    ],
+    ids=["text", "shape", "logits", "objects"],
+)
+def test_wrong_probabilities_are_one_sentence(content: bytes | np.ndarray, sentence: str, run: Run) -> None:
+    Path("p.npy").write_bytes(content) if isinstance(content, bytes) else np.save("p.npy", content)
+    for option in ("--estimator", "--estimators"):
+        code, out, err = run(
+            "measure", "digits-lt:20", "--epochs", "1", "--members", "1", option, "probabilities:p.npy"
+        )
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert sentence in err
+
+
+def test_own_data_by_every_estimator(run: Run, rng: np.random.Generator) -> None:
+    """A table without a test split: errors by folds, for one estimator and for several."""
+    names = "bootstrap,out-of-fold,single,online,snapshot,mc-dropout,duq"
+    x, y = rng.normal(size=(60, 4)), np.repeat(["a", "b", "c"], [35, 15, 10])
+    np.savez("own.npz", x=x + (y == "a")[:, None], y=y)
+    document = json.loads(run("measure", "npz:own.npz", *SHORT, "--estimator", "out-of-fold", "--json")[1])
+    assert (document["folds"], document["estimator"]) == (5, "out-of-fold")
+    code, out, err = run("measure", "npz:own.npz", *SHORT, "--estimators", names, "--json")
+    assert (code, err) == (0, "")
+    rows = json.loads(out)["estimators"]
+    assert [row["estimator"] for row in rows] == ["ensemble", *names.split(","), "cardinality"]
+    assert run("report")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("measure", "digits-lt:20", "--estimator", "single", "--score", "epistemic"), "epistemic"),
+        (("measure", "digits-lt:20", "--members", "1", "--score", "kwon-epistemic"), "epistemic"),
+        (
+            ("measure", "digits-lt:20", "--estimators", "online,online=true-class"),
+            "estimator online is given twice by true-class",
+        ),
+        (("measure", "digits-lt:20", "--estimators", "online="), "'online=' names no score after its equals sign"),
+        (("measure", "digits-lt:20", "--estimators", "single=epistemic"), "epistemic"),
+        (("measure", "digits-lt:20", "--estimators", ""), "no estimator is given"),
+        (("compare", "digits-lt:20", "--methods", "naive", "--score", "foo"), "unknown score 'foo'"),
+        (("train", "digits-lt:20", "--score", "foo"), "unknown score 'foo'"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_training(run: Run, args: tuple[str, ...], sentence: str) -> None:
+    code, out, err = run(*args)
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert err.count("\n") == 1

@@ -1,0 +1,122 @@
+"""`cu predict`, as a user types it."""
+
+import csv
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from commands import SHORT, Run
+from PIL import Image
+
+import class_uncertainty as cu
+
+
+@pytest.fixture
+def pictures(run: Run) -> cu.Predicted:
+    """A network saved as 'model', 20 pictures in 'new', and what it says of them."""
+    assert run("train", "digits-lt:20", "--epochs", "2", "--save", "model")[0] == 0
+    Path("new").mkdir()
+    test = cu.load("digits-lt:20").test
+    assert test is not None
+    for i in range(20):
+        Image.fromarray(test.inputs[i][0]).save(f"new/{i}, \u00e9.png")
+    return cu.predict("model", "new")
+
+
+def test_a_line_for_every_picture(run: Run, pictures: cu.Predicted) -> None:
+    code, out, err = run("predict", "model", "new")
+    assert (code, err) == (0, "")
+    with open("predictions.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["example"] for row in rows] == list(pictures.names)
+    guesses = pictures.probabilities.argmax(axis=1)
+    assert [row["class"] for row in rows] == [pictures.classes[c] for c in guesses]
+    table = np.array([[float(row[f"p({name})"]) for name in pictures.classes] for row in rows])
+    np.testing.assert_allclose(table, pictures.probabilities, rtol=1e-5)
+    np.testing.assert_allclose(
+        [float(row["probability"]) for row in rows], pictures.probabilities.max(axis=1), rtol=1e-5
+    )
+    counts = {
+        line.split()[0]: line.split()[1]
+        for line in out.splitlines()
+        if line.split()[:1] and line.split()[0] in pictures.classes
+    }
+    assert counts == {name: str((guesses == c).sum()) for c, name in enumerate(pictures.classes)}
+    least = pictures.probabilities.max(axis=1).argmin()
+    assert f"Least sure of: {pictures.names[least]} (" in " ".join(out.split())
+    assert "wrote predictions.csv" in out
+
+
+def test_json(run: Run, pictures: cu.Predicted) -> None:
+    document = json.loads(run("predict", "model", "new", "--out", "deep/p.csv", "--json")[1])
+    assert (document["file"], document["examples"], sum(document["classes"].values())) == ("deep/p.csv", 20, 20)
+    assert Path("deep/p.csv").is_file()
+    assert [row["class"] for row in document["predictions"]] == pictures.guesses
+    assert [row["example"] for row in document["predictions"]] == list(pictures.names)
+    np.testing.assert_allclose(
+        [row["probability"] for row in document["predictions"]], pictures.probabilities.max(axis=1)
+    )
+    assert run("predict", "model", "new", "--out", "deep/p.csv")[0] == 0  # over an earlier one
+
+
+def test_odd_names_and_other_files(run: Run, pictures: cu.Predicted) -> None:
+    """A name that is no text, as old archives have them; what is no picture by its name is left out with a note."""
+    os.rename(b"new/3, \xc3\xa9.png", b"new/\xe4.png")
+    os.rename("new/4, \u00e9.png", "new/4.PNG")
+    Path("new/notes.txt").write_text("not a picture")
+    Path("new/t.parquet").write_text("nor this")
+    code, out, err = run("predict", "model", "new")
+    assert (code, err) == (0, "")
+    assert "2 of 22 files" in " ".join(out.split())
+    with open("predictions.csv", newline="", encoding="utf-8") as file:
+        names = [row["example"] for row in csv.DictReader(file)]
+    assert len(names) == 20
+    assert "\\udce4.png" in names
+
+
+def test_what_fix_saves_can_be_asked(run: Run) -> None:
+    """A table with text and missing values: `cu predict` on its rows agrees with the network on its features."""
+    rng = np.random.default_rng(0)
+    with open("t.csv", "w", newline="") as file:
+        csv.writer(file).writerow(("age", "city", "label"))
+        for i, age in enumerate(rng.normal(0, 1, 90)):
+            csv.writer(file).writerow(
+                (f"{age:.2f}" if i % 9 else "", "Oslo" if i % 4 else "", "yes" if age > 1 else "no")
+            )
+    assert run("fix", "csv:t.csv?missing=fill", *SHORT, "--seeds", "1", "--save", "model")[0] == 0
+    assert run("predict", "model", "t.csv")[0] == 0
+    with open("predictions.csv", newline="") as file:
+        p = np.array([[float(row["p(no)"]), float(row["p(yes)"])] for row in csv.DictReader(file)])
+    with torch.inference_mode():
+        expected = (
+            cu.restore("model")(torch.from_numpy(cu.load("csv:t.csv?missing=fill").train.inputs)).softmax(1).numpy()
+        )
+    np.testing.assert_allclose(p, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("modle", "new"), "modle.safetensors does not exist (did you mean 'model.safetensors'?):"),
+        (("model", "newer"), "did you mean 'new'?"),
+        (("model", "new", "--out", "new"), "--out is new, which is read: give another name."),
+        (("model", "new", "--out", "model.json"), "--out is model.json, which is read: give another name."),
+        (("model", "new/0, \u00e9.png", "--out", "new/0, \u00e9.png"), "which is read: give another name."),
+        (("model", "new", "--out", "new/1, \u00e9.png"), "is no file of predictions"),
+        (
+            ("model", "new", "--out", "runs.sqlite"),
+            "runs.sqlite is a store of results or another SQLite file: give another name.",
+        ),
+    ],
+)
+def test_refusals(run: Run, pictures: cu.Predicted, args: tuple[str, ...], sentence: str) -> None:
+    before = {file: file.read_bytes() for file in Path().rglob("*") if file.is_file()}
+    code, out, err = run("predict", *args)
+    assert (code, out) == (2, "")
+    assert err.startswith("cu: ")
+    assert err.count("\n") == 1
+    assert sentence in err
+    assert {file: file.read_bytes() for file in Path().rglob("*") if file.is_file()} == before

@@ -1,0 +1,52 @@
+"""`cu report`, from data to a page."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from commands import Run
+from PIL import Image
+
+import class_uncertainty as cu
+
+
+def test_own_data_from_a_folder_with_odd_names_to_the_report(run: Run, tmp_path: Path) -> None:
+    """measure, compare, train and report on a folder of pictures, judged by folds; each output says so."""
+    rng = np.random.default_rng(0)
+    for c, name in enumerate(["one two", "zwölf", "new\nline"]):
+        (tmp_path / "my pictures" / name).mkdir(parents=True)
+        for i in range(9 - 3 * c):
+            pixels = (rng.integers(0, 60, (10, 12, 3)) + 60 * c).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "my pictures" / name / f"{i}.png")
+    Image.fromarray(pixels).save(tmp_path / "my pictures" / "zwölf" / "copy.png")
+    judged = "There is no test split: errors come from 5 stratified folds"
+    code, out, _ = run("measure", "folder:my pictures", "--epochs", "1", "--members", "2")
+    assert code == 0
+    assert "1 of the 19 examples" in out
+    assert all(text in out for text in (judged, "zwölf", "new\\nline"))
+    document = json.loads(
+        run("compare", "folder:my pictures", "--epochs", "1", "--members", "2", "--seeds", "1", "--json")[1]
+    )
+    assert (document["folds"], document["duplicates"]) == (5, 1)
+    assert {row["method"] for row in document["methods"]} == {"naive", "cb-rs", "ubrs"}
+    assert judged in run("train", "folder:my pictures", "--epochs", "1", "--save", "model")[1]
+    assert cu.restore("model")(torch.zeros(1, 3, 10, 12)).shape == (1, 3)
+    assert run("report")[0] == 0
+    page = Path("report.html").read_text()
+    assert all(text in page for text in (judged, "1 of the 19 examples", "Training images of the worst classes"))
+
+
+def test_faults_of_the_machine_are_exit_code_1(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("train", "digits", "--epochs", "1")[0] == 0
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    code, _, err = run("report")
+    assert code == 1
+    assert err.endswith("report.html could not be written: No space left on device.\n")
+    assert err.count("\n") == 1

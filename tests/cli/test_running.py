@@ -1,0 +1,95 @@
+"""What the commands share: budgets, progress on a terminal, and what a stop leaves."""
+
+import os
+import pty
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from commands import Run
+
+
+def test_a_budget_stops_cleanly_and_the_same_command_goes_on(run: Run, tmp_path: Path) -> None:
+    command = ("measure", "digits-lt:20", "--epochs", "300", "--members", "2", "--budget")
+    code, out, err = run(*command, "1s")
+    assert (code, out) == (3, "")
+    assert (
+        "cu: the budget is spent with 0 of 2 lanes trained; runs.sqlite keeps what has finished (0 results, 0 networks)"
+        in err
+    )
+    assert len(list((tmp_path / "runs.sqlite.running").iterdir())) == 2
+    assert run(*command, "1h")[0] == 0
+    assert not (tmp_path / "runs.sqlite.running").exists()
+
+
+def test_what_a_stop_leaves_is_gone_when_all_is_done(run: Run, tmp_path: Path) -> None:
+    """Lanes that had ended before it too; and a trace that nothing was traced for is spoken of."""
+    command = ("compare", "digits-lt:20", "--methods", "naive", "--seeds", "12", "--epochs", "8")
+    assert run(*command, "--budget", "1s")[0] in (0, 3)
+    assert run(*command)[0] == 0
+    assert not (tmp_path / "runs.sqlite.running").exists()
+    code, _, err = run(*command, "--profile", "trace.json")
+    assert (code, err) == (0, "cu: nothing was trained, so trace.json was not written.\n")
+    assert run(*command, "--profile", "runs.sqlite")[0] == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare", "digits-lt:20"),
+        ("measure", "digits-lt:20", "--estimators", "ensemble,snapshot,online"),
+        ("fix", "digits-lt:20"),
+    ],
+)
+def test_a_budget_holds_for_any_number_of_epochs(run: Run, command: tuple[str, ...]) -> None:
+    began = time.monotonic()
+    code, _, err = run(*command, "--epochs", "1000000000", "--budget", "1s")
+    assert code == 3
+    assert "the budget is spent" in err
+    assert time.monotonic() - began < 10  # about 2, where nothing else runs
+
+
+def test_more_epochs_than_anyone_trains(run: Run) -> None:
+    code, _, err = run("compare", "digits-lt:20", "--epochs", str(10**30), "--budget", "1s")
+    assert code == 2
+    assert str(10**30) in err
+
+
+@pytest.mark.parametrize("budget", ["", "0", "soon", "5x", "-3m", "1m1h", "1.5m", "9" * 400])
+def test_a_budget_that_is_no_time(run: Run, budget: str) -> None:
+    code, _, err = run("measure", "digits-lt:20", "--budget", budget)
+    assert code == 2
+    assert f"budget is {budget!r}" in err
+    assert "1h30m" in err
+
+
+def test_a_terminal_sees_progress_and_a_pipe_does_not(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "class_uncertainty.cli.app",
+        "train",
+        "digits-lt:20",
+        "--epochs",
+        "3",
+        "--store",
+        str(tmp_path / "s"),
+    ]
+    leader, follower = pty.openpty()
+    with subprocess.Popen(command, stderr=follower, stdout=subprocess.DEVNULL, env=os.environ | {"TERM": "xterm"}):
+        os.close(follower)
+        assert b"training naive" in screen(leader)
+    quiet = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert quiet.stderr == ""
+
+
+def screen(leader: int) -> bytes:
+    """All that was written to a pseudo-terminal until its other end closed."""
+    seen = b""
+    with os.fdopen(leader, "rb", buffering=0) as terminal, suppress(OSError):  # Linux ends such a file with an error
+        while part := terminal.read(4096):
+            seen += part
+    return seen

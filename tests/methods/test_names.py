@@ -1,0 +1,301 @@
+"""The names of the command line: what they mean, how wrong ones are refused, and that every row of the paper's tables
+has one."""
+
+import numpy as np
+import pytest
+from contracts import LONG_TAIL, free, same_plan
+from refusals import refused
+
+from class_uncertainty import MEASURES, METHODS, plan
+from class_uncertainty.estimation.estimators import EstimateRequest
+from class_uncertainty.measures import normalise
+from class_uncertainty.methods import AUGMENTATIONS, named, parse_name
+from class_uncertainty.methods.names import MethodName
+
+pytestmark = pytest.mark.usefixtures("no_global_random")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_row_is_named_as_it_is(name):
+    assert named(name) is METHODS[name]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_every_measure_drives_a_method(measure):
+    assert named(f"ubrw@{measure}") == METHODS["ubrw"].using(MEASURES[measure])
+    assert named(f"ub-crt@{measure}") == METHODS["ub-crt"].using(MEASURES[measure])
+
+
+@pytest.mark.parametrize("name", [name for name, row in METHODS.items() if any(free(each) for each in row.stages)])
+def test_every_method_with_a_knob_is_driven(name):
+    """In whichever stage the knobs stand."""
+    driven = [knob.measure.name for each in named(f"{name}@uncertainty^0.5").stages for knob in free(each).values()]
+    assert driven
+    assert set(driven) == {"uncertainty^0.5"}
+
+
+@pytest.mark.parametrize(("text", "power"), [("0.5", 0.5), ("2", 2), ("-1", -1), ("0", 0), ("1e-1", 0.1)])
+def test_powers(text, power):
+    """w_c = C u_c ** power / sum u ** power."""
+    raised = [u**power for u in LONG_TAIL.uncertainty]
+    np.testing.assert_allclose(
+        plan(named(f"ubrw@uncertainty^{text}"), LONG_TAIL, 0, 1).weight, [10 * r / sum(raised) for r in raised]
+    )
+
+
+def test_a_power_of_a_combination():
+    product = [u / n for u, n in zip(LONG_TAIL.uncertainty, LONG_TAIL.counts, strict=True)]
+    np.testing.assert_allclose(
+        plan(named("ubrs@product^0.5"), LONG_TAIL, 0, 1).alpha, normalise(np.sqrt(product)), rtol=1e-14
+    )
+
+
+@pytest.mark.parametrize("augmentation", AUGMENTATIONS)
+def test_every_augmentation(augmentation):
+    assert named(f"cb+{augmentation}") == METHODS["cb"].augmented(augmentation)
+
+
+def test_several_augmentations_in_whatever_order_are_the_same():
+    assert named("cb+cutout+mixup+autoaugment").augment == ("autoaugment", "cutout", "mixup")
+
+
+def test_an_augmentation_twice_is_there_once():
+    assert named("mixup+mixup") == named("mixup")
+    assert named("dro+cutout").augment == named("dro").augment
+
+
+def test_a_measure_and_augmentations():
+    method = named("2s-cam-rs@uncertainty+mixup")
+    assert [each.augment for each in method.stages] == [("mixup",)] * 2
+    assert method.then[0].method.alpha.measure is MEASURES["uncertainty"]
+
+
+def test_mixup_is_naive_with_mixup():
+    assert same_plan(plan(named("mixup"), LONG_TAIL, 0, 5), plan(named("naive+mixup"), LONG_TAIL, 0, 5))
+    assert named("mixup").augment == named("naive+mixup").augment
+
+
+PARTS = {
+    "cb": MethodName("cb"),
+    "ubrw@product^0.5": MethodName("ubrw", "product^0.5"),
+    "cb+mixup+cutout": MethodName("cb", None, ("mixup", "cutout")),
+    "ubrw@mix+remix*5": MethodName("ubrw", "mix", ("remix",), 5),
+    "nothing@such+thing": MethodName("nothing", "such", ("thing",)),
+    "ubrw@": MethodName("ubrw", ""),
+    "cb+": MethodName("cb", None, ("",)),
+    "cb*x": MethodName("cb*x"),
+    "": MethodName(""),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_the_parts_of_a_name(name):
+    """Whether they exist or not; together they are the name again."""
+    parts = parse_name(name)
+    assert parts == PARTS[name]
+    assert str(parts) == name
+    assert parts.single == (name.partition("*")[0] if parts.networks else name)
+
+
+def test_several_networks_are_no_method():
+    with refused("method", "'cb*5'"):
+        named("cb*5")
+
+
+def test_an_origin_is_no_part_of_a_method():
+    """Rows say where they come from; equality, repr and keys do not see it."""
+    method = METHODS["cb"]
+    assert "Table I" in method.origin.paper
+    assert method == method.cited("elsewhere")
+    assert repr(method) == repr(method.cited("elsewhere"))
+    assert {name for name, row in METHODS.items() if not any(row.origin)} == {
+        "ub-crt",
+        "remix",
+        "balanced-softmax",
+        "vs",
+        "cyclic",
+        "dropout",
+    }
+
+
+REFUSED = {
+    "ubrz": ("unknown method 'ubrz'", "did you mean 'ubr", "There are naive, cb-rs, "),
+    "UBRW": ("unknown method 'UBRW'", "did you mean 'ubrw'?"),
+    "": ("unknown method ''", "there are naive"),
+    "@uncertainty": ("unknown method ''", "there are naive"),
+    "+mixup": ("unknown method ''", "there are naive"),
+    "ubrw @uncertainty": ("unknown method 'ubrw '", "did you mean 'ubrw'?"),
+    "ubrz@nonsense+nothing": ("unknown method 'ubrz'",),
+    "ubrw@uncertanty": (
+        "unknown measure 'uncertanty'",
+        "did you mean 'uncertainty'?",
+        "There are uniform, cardinality, ",
+    ),
+    "ubrw@uncertanty^2": ("unknown measure 'uncertanty'", "did you mean 'uncertainty'?"),
+    "ubrw@": ("unknown measure ''", "there are uniform"),
+    "ubrw@^2": ("unknown measure ''", "there are uniform"),
+    "ubrw@uncertainty@mix": ("unknown measure 'uncertainty@mix'", "There are uniform"),
+    "ubrw@uncertainty^": ("'uncertainty^'", "the power ''", "a number", "uncertainty^0.5"),
+    "ubrw@product^two": ("'product^two'", "the power 'two'", "a number", "product^0.5"),
+    "ubrw@uncertainty^2^2": ("'uncertainty^2^2'", "the power '2^2'", "a number"),
+    "ubrw@uncertainty^inf": ("power is inf", "finite number"),
+    "ubrw@uncertainty^-1e999": ("power is -inf", "finite number"),
+    "ubrw@uncertainty^nan": ("power is nan", "finite number"),
+    "ubrw+mixip": (
+        "unknown augmentation 'mixip'",
+        "did you mean 'mixup'?",
+        "There are autoaugment, cutout, mixup, remix",
+    ),
+    "ubrw+": ("unknown augmentation ''", "there are autoaugment, cutout, mixup, remix"),
+    "ubrw+cutout@product": ("unknown augmentation 'cutout@product'", "did you mean 'cutout'?"),
+    "naive+mixup+remix": ("mixup and remix are given", "one way"),
+    "mixup+remix": ("mixup and remix are given", "one way"),
+    "remix+mixup": ("mixup and remix are given", "one way"),
+    "naive@uncertainty": ("no knob", "leave out '@"),
+    "focal@uncertainty": ("no knob", "leave out '@"),
+    "mixup@cardinality": ("no knob", "leave out '@"),
+    "duq@uncertainty^2": ("no knob", "leave out '@"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    with refused(*REFUSED[name]):
+        named(name)
+
+
+# The tables of the paper, and what each of their rows is called here. A row with a star is taken from another paper: it
+# is that paper's form of the method, which is a row of its own where Bag-of-Tricks runs it otherwise.
+
+TABLE_1 = {
+    "Naive Classifier": ["naive"],
+    "CB Resampling": ["cb-rs"],
+    "PB Resampling*": ["pb-rs"],
+    "PB Resampling": ["pb-rs"],
+    "UBRs": ["ubrs"],
+    "PB UBRs": ["pb-ubrs"],
+    "Focal Loss": ["focal"],
+    "Class-balanced Loss*": ["cb", "cb-bot", "cb-bot-0.9"],
+    "Class-balanced Focal Loss": ["cb-focal", "cb-focal-bot-g1", "cb-focal-bot-0.99", "cb-focal-bot-0.9"],
+    "UBRw": ["ubrw", "ubrw-bot"],
+    "UBRw Focal Loss": ["ubrw-focal"],
+    "LDAM": ["ldam"],
+    "LDAM+Reweighting*": ["ldam-rw"],
+    "LDAM+Reweighting": ["ldam-rw"],
+    "DRO-LT": ["dro", "dro-learned"],
+    "UBM LDAM": ["ubm-ldam"],
+    "UBM LDAM+Reweighting": ["ubm-ldam-rw", "ubm-ldam-cbrw"],
+    "UBM DRO": ["ubm-dro"],
+    "Two-stage CB Resampling": ["2s-cb-rs"],
+    "Two-stage PB Resampling*": ["2s-pb-rs"],
+    "Two-stage PB Resampling": ["2s-pb-rs"],
+    "CAM-based Resampling*": ["2s-cam-rs", "2s-cam-sqrt-rs", "2s-cam-pb-rs"],
+    "Two-stage UBRs": ["2s-ubrs"],
+    "Cost-sensitive Cross Entropy": ["2s-csce", "2s-csce-bot"],
+    "Two-stage Focal Loss": ["2s-focal", "2s-focal-bot"],
+    "Two-stage Class-balanced Focal Loss*": [f"2s-cb-focal-bot{end}" for end in ("", "-g1", "-0.99", "-0.9")],
+    "Two-stage Class-balanced Focal Loss": ["2s-cb-focal"],
+    "Two-stage UBRw": ["2s-ubrw", "2s-ubrw-bot"],
+    "Two-stage UBRw Focal Loss": ["2s-ubrw-focal", "2s-ubrw-focal-bot"],
+}
+SVCI_20 = {
+    "Naive Classifier": ["naive"],
+    "PB Rs": ["pb-rs"],
+    "Class-balanced Loss": ["cb"],
+    "Two-stage CSCE Rw": ["2s-csce"],
+    "Focal Loss": ["focal"],
+    "PB UBRs": ["pb-ubrs"],
+    "LDAM": ["ldam"],
+    "UBM LDAM": ["ubm-ldam"],
+}
+MIXES = {
+    "gamma 0.0": ["cb-focal", "ubrw-focal@effective"],
+    "gamma 0.3": ["ubrw-focal@mix-0.3", "cb-focal@mix-0.3"],
+    "gamma 0.5": ["ubrw-focal@mix", "cb-focal@mix"],
+    "gamma 0.7": ["ubrw-focal@mix-0.7", "cb-focal@mix-0.7"],
+    "gamma 1.0": ["ubrw-focal", "cb-focal@uncertainty"],
+}
+SWIN = {
+    "Naive Cls.": ["naive"],
+    "CB Resampling": ["cb-rs"],
+    "PB Resampling": ["pb-rs"],
+    "UBRs": ["ubrs"],
+    "PB UBRs": ["pb-ubrs"],
+    "Class-balanced Focal Loss": ["cb-focal"],
+    "UBRw Focal Loss": ["ubrw-focal"],
+}
+PLACES = {
+    "Naive Cls.": ["naive"],
+    "PB UBRs": ["pb-ubrs"],
+    "UBRw": ["ubrw"],
+    "UBRw Focal Loss": ["ubrw-focal"],
+    "Two-stage UBRs": ["2s-ubrs"],
+    "Two-stage UBRw": ["2s-ubrw"],
+}
+TABLES = {"I": TABLE_1, "SVCI-20": SVCI_20, "mixes": MIXES, "Swin": SWIN, "Places-LT": PLACES}
+
+
+@pytest.mark.parametrize(("table", "row"), [(table, row) for table, rows in TABLES.items() for row in rows])
+def test_every_row_of_the_paper_has_a_name(table, row):
+    """And what it names is a plan for every epoch of every stage."""
+    for name in TABLES[table][row]:
+        for method in named(name).stages:
+            assert plan(method, LONG_TAIL, 4, 5).alpha.sum() == pytest.approx(1)
+
+
+def test_no_two_rows_of_table_1_are_one_method_but_for_the_starred():
+    assert len(TABLE_1) == 29
+    plain = [name for row, names in TABLE_1.items() if not row.endswith("*") for name in names]
+    assert len(plain) == len(set(plain))
+
+
+@pytest.mark.parametrize(
+    ("row", "gamma"), [("gamma 0.0", 0), ("gamma 0.3", 0.3), ("gamma 0.5", 0.5), ("gamma 0.7", 0.7), ("gamma 1.0", 1)]
+)
+def test_the_mixes_of_the_supplement(row, gamma):
+    """w = gamma w^U + (1 - gamma) w^C, whichever of the two rows is driven by the mix."""
+    of_uncertainty, of_cardinality = (plan(named(name), LONG_TAIL, 0, 1) for name in ("ubrw-focal", "cb-focal"))
+    for name in MIXES[row]:
+        at = plan(named(name), LONG_TAIL, 0, 1)
+        np.testing.assert_allclose(
+            at.weight, gamma * of_uncertainty.weight + (1 - gamma) * of_cardinality.weight, rtol=1e-12
+        )
+        assert (at.gamma, at.sigmoid) == (2, True)
+
+
+OTHER_ESTIMATES = {  # the supplement's: another estimator or score, and the same methods
+    "UBRw, DE": ("ubrw", "ensemble", "predictive"),
+    "UBRw, DUQ": ("ubrw", "duq", None),
+    "UBRw Focal Loss, DE": ("ubrw-focal", "ensemble", "predictive"),
+    "UBRw Focal Loss, DUQ": ("ubrw-focal", "duq", None),
+    "PB UBRs, epistemic": ("pb-ubrs", "ensemble", "epistemic"),
+    "UBRw, epistemic": ("ubrw", "ensemble", "epistemic"),
+    "UBRw Focal Loss, epistemic": ("ubrw-focal", "ensemble", "epistemic"),
+    "Kwon et al., aleatoric": ("naive", "ensemble", "kwon-aleatoric"),
+    "Kwon et al., epistemic": ("naive", "ensemble", "kwon-epistemic"),
+}
+
+
+@pytest.mark.parametrize("row", OTHER_ESTIMATES)
+def test_other_estimates_of_the_supplement(row):
+    method, estimator, score = OTHER_ESTIMATES[row]
+    assert named(method)
+    asked = EstimateRequest(estimator)
+    assert asked.lanes
+    asked.check_score(score)
+
+
+ASO = {  # the pairs of the significance table
+    "pb-ubrs": ["pb-rs"],
+    "ubrw-focal": ["cb-focal", "focal"],
+    "ubm-dro": ["dro"],
+    "2s-ubrs": ["2s-cb-rs"],
+    "2s-ubrw-focal": ["2s-cb-focal"],
+    "2s-ubrw": ["2s-csce"],
+}
+
+
+@pytest.mark.parametrize("name", ASO)
+def test_pairs_of_the_significance_table_are_counterparts(name):
+    assert named(name).counterpart == ASO[name][0]
+    assert all(other in METHODS for other in ASO[name])

@@ -1,0 +1,403 @@
+"""fit_adjustment() and clearly_best() against closed forms, brute force and scikit-learn."""
+
+import numpy as np
+import pytest
+import torch
+from refusals import refused
+from scipy.optimize import minimize
+from scipy.special import softmax
+from sklearn.metrics import balanced_accuracy_score, log_loss
+
+import class_uncertainty as cu
+from class_uncertainty.data import stratified
+from class_uncertainty.metrics import Scores, evaluate
+from class_uncertainty.posthoc import calibration
+from class_uncertainty.posthoc.adjustment import GRID, Adjustment, best_tau
+from class_uncertainty.posthoc.calibration import clearly_best, fit_adjustment
+
+pytestmark = pytest.mark.usefixtures("no_global_random")
+COUNTS = np.array([400, 120, 40, 12])
+EQUAL = np.full(4, 1 / 4)
+PRIOR = np.array([0.1, 0.2, 0.3, 0.4])
+SIGNAL = 1.5
+
+
+def judge(p: np.ndarray, labels: np.ndarray, prior: np.ndarray | None = None) -> Scores:
+    """Scores under a prior; without one every class is equally frequent."""
+    return evaluate(p, labels, COUNTS, EQUAL if prior is None else prior)
+
+
+def drawn(rng, per_class, sharpness=SIGNAL, counts=COUNTS):
+    """Probabilities (N, C) and labels. The true logits are SIGNAL z + log N; a model has `sharpness` z + log N."""
+    labels = np.repeat(np.arange(len(counts)), per_class)
+    z = rng.normal(0, 1, (len(labels), len(counts))) + SIGNAL * np.eye(len(counts))[labels]
+    return softmax(sharpness * z + np.log(counts), axis=1), labels
+
+
+def reference_weights(labels, prior):
+    share = {c: float(np.mean(labels == c)) for c in set(labels.tolist())}
+    raw = np.array([prior[c] / share[c] for c in labels.tolist()])
+    return raw / raw.sum()
+
+
+@pytest.mark.parametrize("sharpness", [0.5, 1.5, 4.5])
+@pytest.mark.parametrize("prior", [None, PRIOR, COUNTS / COUNTS.sum()])
+def test_the_temperature_undoes_a_sharpening(rng, sharpness, prior):
+    """The true logits are SIGNAL z: a model with `sharpness` z is at the temperature sharpness / SIGNAL."""
+    p, labels = drawn(rng, 3000, sharpness)
+    adjustment = fit_adjustment(p, labels, COUNTS, tau=1, prior=prior)
+    assert adjustment.temperature == pytest.approx(sharpness / SIGNAL, rel=0.05)
+    before, after = (judge(cu.adjust(p, COUNTS, prior=prior), labels, prior), judge(adjustment(p), labels, prior))
+    assert after.ece < 2
+    assert after.nll <= before.nll + 1e-9
+
+
+def test_the_temperature_is_that_of_a_plain_search(rng):
+    """A grid search by scikit-learn's weighted log loss, with a share of wrong labels and the weak prior of log T."""
+    p, labels = drawn(rng, [60, 20, 9, 2], 3)
+    weights = reference_weights(labels, PRIOR)
+    effective = 1 / sum(weights**2)
+    grid = np.exp(np.linspace(-0.5, 1.5, 401))
+    powers = [(p / COUNTS**0.5) ** (1 / t) * PRIOR for t in grid]
+    candidates = [q / q.sum(axis=1, keepdims=True) for q in powers]
+    losses = [
+        min(log_loss(labels, (1 - e) * q + e / 4, sample_weight=weights) for e in calibration.WRONG) for q in candidates
+    ]
+    best = grid[np.argmin(np.array(losses) + np.log(grid) ** 2 / (2 * effective))]
+    assert fit_adjustment(p, labels, COUNTS, tau=0.5, prior=PRIOR).temperature == pytest.approx(best, rel=0.005)
+    assert abs(best - 1) > 0.1
+
+
+def test_the_temperature_changes_no_choice_under_equal_priors(rng):
+    p, labels = drawn(rng, [60, 20, 9, 2], 6)
+    adjustment = fit_adjustment(p, labels, COUNTS)
+    assert abs(adjustment.temperature - 1) > 0.1
+    assert np.array_equal(adjustment(p).argmax(axis=1), cu.adjust(p, COUNTS, adjustment.tau).argmax(axis=1))
+
+
+@pytest.mark.parametrize("per_class", [1, 2, 50, 1000])
+def test_examples_that_are_all_right_do_not_make_it_sure_of_everything(per_class):
+    """The more there are, the surer it may be, within the bounds."""
+    labels = np.repeat(np.arange(3), per_class)
+    p = np.full((len(labels), 3), 0.15) + 0.55 * np.eye(3)[labels]
+    adjustment = fit_adjustment(p, labels, [10, 10, 10])
+    assert calibration.BOUNDS[0] < adjustment.temperature < 1
+    assert adjustment(p).max() < 1
+    sure = fit_adjustment(np.eye(3)[labels], labels, [10, 10, 10])
+    assert calibration.BOUNDS[0] <= sure.temperature <= 1.01
+    wrong = fit_adjustment(np.eye(3)[(labels + 1) % 3], labels, [10, 10, 10])
+    assert (2 if per_class > 2 else 0.99) < wrong.temperature <= calibration.BOUNDS[1]
+
+
+def test_wrong_labels_do_not_make_it_doubt_everything(rng):
+    """2 % of the labels of a sure model are wrong: a temperature fitted to their NLL is several times too high."""
+    labels = np.repeat(np.arange(4), 500)
+    p = softmax(4 * (rng.normal(0, 1, (2000, 4)) + 4 * np.eye(4)[labels]), axis=1)  # calibrated as it is
+    noisy = labels.copy()
+    noisy[::50] = (noisy[::50] + 1) % 4
+    grid = np.exp(np.linspace(-1, 2, 61))
+    by_nll = grid[np.argmin([log_loss(noisy, (q := p ** (1 / t)) / q.sum(axis=1, keepdims=True)) for t in grid])]
+    adjustment = fit_adjustment(p, noisy, COUNTS, tau=0.0)
+    assert by_nll > 2
+    assert adjustment.temperature < 1.1
+    assert judge(adjustment(p), labels).ece < 1
+
+
+def test_what_a_model_gets_wrong_does_not_make_it_surer(rng):
+    """Sure errors on 5 % of the examples look like wrong labels: the model is left as it is, not sharpened."""
+    labels = np.arange(3000) % 10
+    wrong = rng.random(3000) < 0.05
+    guess = np.where(wrong, (labels + 1) % 10, labels)
+    p = softmax(rng.normal(0, 0.5, (3000, 10)) + np.where(wrong, 12, 6)[:, None] * np.eye(10)[guess], axis=1)
+    assert fit_adjustment(p, labels, np.ones(10), tau=0.0).temperature == 1
+
+
+def test_few_examples_move_the_temperature_little(rng):
+    p, labels = drawn(rng, 1, 3)
+    many = drawn(rng, 500, 3)
+    assert abs(np.log(fit_adjustment(p, labels, COUNTS, tau=1).temperature)) < abs(
+        np.log(fit_adjustment(*many, COUNTS, tau=1).temperature)
+    )
+
+
+def test_a_prior_of_0_leaves_its_class_out(rng):
+    """What the class's examples say cannot matter where it does not occur."""
+    p, labels = drawn(rng, 30, 3)
+    prior = np.array([0.5, 0, 0.3, 0.2])
+    adjustment = fit_adjustment(p, labels, COUNTS, tau=1, prior=prior)
+    some = labels != 1
+    assert adjustment.temperature == pytest.approx(
+        fit_adjustment(p[some], labels[some], COUNTS, tau=1, prior=prior).temperature, rel=1e-6
+    )
+    assert np.isfinite(adjustment(p)).all()
+    assert (adjustment(p)[:, 1] == 0).all()
+
+
+def test_auto_is_best_tau_and_a_number_is_itself(rng):
+    p, labels = drawn(rng, [60, 20, 9, 5])
+    adjustment = fit_adjustment(p, labels, COUNTS, temperature=False)
+    assert (adjustment.tau, adjustment.temperature) == (best_tau(p, labels, COUNTS), 1)
+    assert np.array_equal(adjustment(p), cu.adjust(p, COUNTS, adjustment.tau))
+    given = fit_adjustment(p, labels, COUNTS, tau=0.3, prior=PRIOR, temperature=False)
+    assert np.array_equal(given(p), cu.adjust(p, COUNTS, 0.3, PRIOR))
+
+
+def reference_loss(b, p, labels, towards, strength, prior):
+    """The objective of the bias as a loop over the classes; classes without examples are held where they are."""
+    classes = sorted(set(labels.tolist()))
+    q = p * prior * np.exp(-b)
+    q = q / q[:, classes].sum(axis=1, keepdims=True)
+    share = {c: prior[c] / prior[classes].sum() for c in classes}
+    nll = sum(share[c] * np.mean(-np.log(q[labels == c, c])) for c in classes)
+    held = sum((b[c] - towards[c]) ** 2 for c in range(len(b)) if c not in classes)
+    return nll + held + strength * sum(share[c] * (b[c] - towards[c]) ** 2 / (labels == c).sum() for c in classes)
+
+
+def bias_at(place, p, labels, counts, tau, prior, monkeypatch):
+    """The bias that fit_adjustment fits at one strength of SHRINKAGE, whatever a cross-validation would choose."""
+    strengths = calibration.SHRINKAGE[: place + 1]
+    with monkeypatch.context() as patch:
+        patch.setattr(calibration, "SHRINKAGE", strengths)
+        ranks = iter(range(len(strengths), 0, -1))  # the last strength counts as the best
+        patch.setattr(calibration, "weighted_means", lambda losses, weights: (next(ranks), 0.0))
+        return fit_adjustment(p, labels, counts, tau=tau, prior=prior, bias=True, temperature=False).bias
+
+
+@pytest.mark.parametrize("prior", [EQUAL, np.array([0.6, 0.2, 0.1, 0.1])], ids=["equal", "other"])
+@pytest.mark.parametrize("per_class", [[60, 20, 9, 2], [40, 1, 9, 1], [40, 20, 0, 3]])
+def test_the_bias_is_that_of_a_plain_search(rng, per_class, prior, monkeypatch):
+    """Against SciPy's Nelder-Mead, which needs no gradient."""
+    p, labels = drawn(rng, per_class)
+    towards = 0.5 * np.log(COUNTS)
+    assert np.array_equal(bias_at(0, p, labels, COUNTS, 0.5, prior, monkeypatch), towards)
+    options = {"xatol": 1e-7, "fatol": 1e-13, "maxiter": 10_000, "maxfev": 10_000}
+    for place in (1, 3, 5):
+        known = (p, labels, towards, calibration.SHRINKAGE[place], prior)
+        bias = bias_at(place, p, labels, COUNTS, 0.5, prior, monkeypatch)
+        best = minimize(reference_loss, towards, known, method="Nelder-Mead", options=options)
+        assert reference_loss(bias, *known) == pytest.approx(best.fun, abs=1e-7)
+        np.testing.assert_allclose(bias, best.x, atol=0.01)
+
+
+def test_lambda_is_that_of_a_plain_cross_validation(rng):
+    """By scikit-learn's balanced accuracy on held-out examples, then by the class-mean likelihood."""
+    chosen = set()
+    for _ in range(5):
+        p, labels = drawn(rng, [30, 20, 9, 4], counts=np.exp(rng.normal(0, 1, 4)))
+        fold = stratified(labels, 5)
+        held_out = np.empty((len(calibration.SHRINKAGE), *p.shape))
+        for k in range(5):
+            for at_strength, bias in zip(held_out, reference_biases(p[fold != k], labels[fold != k]), strict=True):
+                q = p[fold == k] / np.exp(bias)
+                at_strength[fold == k] = q / q.sum(axis=1, keepdims=True)
+        nll = [np.mean([-np.log(q[labels == c, c]).mean() for c in range(4)]) for q in held_out]
+        accuracy = [round(balanced_accuracy_score(labels, q.argmax(axis=1)), 9) for q in held_out]
+        best = max(range(len(held_out)), key=lambda i: (accuracy[i], -nll[i]))
+        chosen.add(best)
+        bias = fit_adjustment(p, labels, COUNTS, tau=0, bias=True).bias
+        np.testing.assert_allclose(bias, reference_biases(p, labels)[best], atol=1e-3)
+    assert len(chosen) > 2  # or this would not tell them apart
+
+
+def reference_biases(p, labels):
+    """The minimum of reference_loss at every strength, for equally frequent classes and tau 0."""
+    zero = np.zeros(p.shape[1])
+    searches = [
+        minimize(reference_loss, zero, (p, labels, zero, strength, EQUAL), method="BFGS")
+        for strength in calibration.SHRINKAGE[1:]
+    ]
+    return [zero, *(search.x for search in searches)]
+
+
+def test_a_free_bias_gives_every_class_its_share(rng, monkeypatch):
+    """Without shrinkage the class-mean probability of each class is 1 / C: where the likelihood has its maximum."""
+    monkeypatch.setattr(calibration, "SHRINKAGE", (np.inf, 1e-6))
+    p, labels = drawn(rng, [60, 20, 15, 12])
+    q = softmax(np.log(p) - bias_at(1, p, labels, COUNTS, 0, EQUAL, monkeypatch), axis=1)
+    np.testing.assert_allclose(np.mean([q[labels == c].mean(axis=0) for c in range(4)], axis=0), 0.25, atol=1e-3)
+
+
+def test_rare_classes_stay_nearer_to_tau_log_n(rng, monkeypatch):
+    """The same examples, of one class ten times each: what they say of it is believed more."""
+    z = rng.normal(0, 1, (40, 2)) + np.eye(2)[np.arange(40) % 2] + [0, 3]
+    p, labels = softmax(z, axis=1), np.arange(40) % 2
+    repeated = np.repeat(np.arange(40), np.where(labels == 1, 10, 1))
+    for place in range(1, len(calibration.SHRINKAGE)):
+        few = bias_at(place, p, labels, [20, 20], 0, [0.5, 0.5], monkeypatch)
+        many = bias_at(place, p[repeated], labels[repeated], [20, 20], 0, [0.5, 0.5], monkeypatch)
+        assert abs(many[1]) > abs(few[1])
+
+
+def test_what_is_chosen_is_chosen_for_the_prior(rng):
+    """By brute force: tau has the lowest error of p prior / N ** tau under that prior."""
+    counts, differ = np.array([600, 150, 40, 10]), 0
+    prior = counts / counts.sum()
+    for _ in range(5):
+        p, labels = drawn(rng, counts.tolist(), counts=counts)
+        weight = (prior / np.bincount(labels))[labels]
+        errors = [round(weight @ ((p * prior / counts**tau).argmax(axis=1) != labels), 9) for tau in GRID]
+        equal, train, own = (
+            fit_adjustment(p, labels, counts, prior=a, bias=b)
+            for a, b in ((None, False), (prior, False), (prior, True))
+        )
+        assert errors[GRID.index(train.tau)] == min(errors)
+        differ += train.tau != equal.tau
+        for adjustment in (train, own):  # as in training, a model that is right is not made worse
+            assert judge(adjustment(p), labels, prior).top1_error <= judge(p, labels, prior).top1_error + 0.5
+    assert differ
+
+
+def test_lambda_is_chosen_under_the_prior(rng, monkeypatch):
+    """By the error and the NLL on what was held out, where classes are as frequent as the prior says."""
+    given = []
+    monkeypatch.setattr(calibration, "weighted_means", lambda losses, weight: given.append(weight) or (0.0, 0.0))
+    p, labels = drawn(rng, [60, 40, 20, 10])
+    fit_adjustment(p, labels, COUNTS, tau=1, prior=PRIOR, bias=True, temperature=False)
+    assert len(given) == len(calibration.SHRINKAGE)
+    for weight in given:
+        np.testing.assert_allclose(weight, (PRIOR / np.bincount(labels))[labels])
+
+
+def test_a_bias_under_a_prior_gives_every_class_its_share(rng, monkeypatch):
+    """Without shrinkage the weighted mean probability of a class is its prior; a class of prior 0 has no say."""
+    monkeypatch.setattr(calibration, "SHRINKAGE", (np.inf, 1e-6))
+    monkeypatch.setattr(calibration, "weighted_means", lambda losses, weight: (0.0, float(weight @ losses[1])))
+    p, labels = drawn(rng, [200, 150, 100, 80])
+    prior = np.array([0.5, 0.3, 0.2, 0.0])
+    adjustment = fit_adjustment(p, labels, COUNTS, tau=0.3, prior=prior, bias=True, temperature=False)
+    weight = (prior / np.bincount(labels))[labels]
+    np.testing.assert_allclose(weight @ adjustment(p), prior, atol=1e-3)
+    assert adjustment.bias[3] == pytest.approx(0.3 * np.log(COUNTS[3]))
+
+
+def test_a_class_without_unseen_examples_is_not_pushed_off(rng):
+    """It keeps tau log N, and is predicted among later examples as often as without a bias."""
+    p, labels = drawn(rng, [200, 200, 200, 0])
+    test, truth = drawn(rng, [200] * 4)
+    plain, own = (fit_adjustment(p, labels, COUNTS, tau=1, bias=bias) for bias in (False, True))
+    assert own.bias[3] == plain.bias[3]
+    shares = [(adjustment(test)[truth == 3].argmax(axis=1) == 3).mean() for adjustment in (plain, own)]
+    assert shares[1] == pytest.approx(shares[0], abs=0.05)
+
+
+def test_a_bias_corrects_what_tau_cannot(rng):
+    """Equal counts, but the model leans to one class: tau log N is flat, the bias is not."""
+    p, labels = drawn(rng, [200] * 4, counts=np.array([1, 1, 30, 1]))
+    test, truth = drawn(rng, [200] * 4, counts=np.array([1, 1, 30, 1]))
+    plain, own = (fit_adjustment(p, labels, [200] * 4, bias=bias) for bias in (False, True))
+    assert judge(own(test), truth).error < judge(plain(test), truth).error - 5
+    assert own.bias[2] - own.bias[0] == pytest.approx(np.log(30), abs=0.4)
+
+
+def test_without_evidence_the_bias_stays_near_tau_log_n(rng):
+    """One example a class: held out, nothing is known of it, and it stays where it was."""
+    p, labels = drawn(rng, 1)
+    adjustment = fit_adjustment(p, labels, COUNTS, tau=1, bias=True)
+    assert np.isfinite(adjustment.bias).all()
+    assert np.abs(adjustment.bias - np.log(COUNTS)).max() < 1
+
+
+@pytest.mark.parametrize("examples", [1, 2, 3])
+def test_hardly_any_examples(examples):
+    p, labels = np.array([[0.9, 0.1], [0.0, 1.0], [1.0, 0.0]])[:examples], np.array([0, 1, 1])[:examples]
+    adjustment = fit_adjustment(p, labels, [50, 2], bias=True)
+    assert np.isfinite([*adjustment.bias, adjustment.tau, adjustment.temperature]).all()
+    np.testing.assert_allclose(adjustment(p).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, torch.float16, torch.bfloat16, torch.float64])
+def test_any_kind_of_number(rng, kind):
+    p, labels = drawn(rng, [60, 20, 9, 5])
+    given = torch.tensor(p, dtype=kind) if isinstance(kind, torch.dtype) else p.astype(kind)
+    adjustment = fit_adjustment(given, torch.tensor(labels), COUNTS, tau=1)
+    exact = fit_adjustment(p, labels, COUNTS, tau=1)
+    assert adjustment.temperature == pytest.approx(exact.temperature, rel=0.05)
+    assert adjustment(given).dtype == given.dtype
+
+
+def test_what_is_given_is_left_alone_and_fitted_alike_twice(rng):
+    p, labels = drawn(rng, [60, 20, 9, 5])
+    before = p.copy()
+    one, other = (fit_adjustment(p, labels, COUNTS, bias=True, prior=PRIOR) for _ in range(2))
+    assert np.array_equal(p, before)
+    assert np.array_equal(one.bias, other.bias)
+    assert one.temperature == other.temperature
+
+
+def test_permuted_classes_are_fitted_alike(rng):
+    p, labels = drawn(rng, [60, 20, 9, 5])
+    order = np.array([2, 0, 3, 1])
+    one = fit_adjustment(p, labels, COUNTS, prior=PRIOR)
+    other = fit_adjustment(p[:, order], np.argsort(order)[labels], COUNTS[order], prior=PRIOR[order])
+    np.testing.assert_allclose(other(p[:, order]), one(p)[:, order], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        ({"counts": [5, 5]}, ["counts have the shape (2,), and the unseen probabilities are of 4 classes"]),
+        ({"counts": [5, 5, 0, 5]}, ["counts of class 2 is 0"]),
+        ({"counts": "many"}, ["counts is 'many'"]),
+        ({"tau": -1}, ["tau is -1"]),
+        ({"tau": float("nan")}, ["tau is nan"]),
+        ({"tau": "best"}, ["tau is 'best'"]),
+        ({"prior": [0.5, 0.5, 0.5, 0.5]}, ["prior must be 4 probabilities that sum to 1"]),
+        (
+            {"prior": [0, 0, 0, 1], "labels": np.array([0, 1, 2])},
+            ["the prior is 0 for every class that these examples have"],
+        ),
+        ({"labels": np.array([0, 1, 4])}, ["label of example 2 is 4"]),
+        ({"labels": np.array([0, 1])}, ["one for each of 3 examples"]),
+        ({"labels": np.array([0.0, 1.0, np.nan])}, ["labels are float64"]),
+        ({"unseen": np.full((3, 4), 0.5)}, ["sum to 2"]),
+        ({"unseen": np.full((3, 4), np.nan)}, ["are not finite"]),
+        ({"unseen": np.full((2, 3, 4), 0.25)}, ["(2, 3, 4): they need (examples, classes)"]),
+        ({"unseen": np.zeros((0, 4)), "labels": np.zeros(0, int)}, ["there must be a member, an example"]),
+    ],
+)
+def test_refusals(change, parts):
+    given = {"unseen": np.full((3, 4), 0.25), "labels": np.array([0, 1, 3]), "counts": COUNTS} | change
+    with refused(*parts):
+        fit_adjustment(**given)
+
+
+def test_an_adjustment_is_frozen():
+    with pytest.raises(AttributeError):
+        Adjustment.of(COUNTS).tau = 2
+
+
+def test_another_is_clearly_best_by_more_than_its_standard_error() -> None:
+    """Ten examples a class: b beats a on 2 of class 0, and loses on 1 of class 1."""
+    labels = np.repeat([0, 1], 10)
+    right = np.eye(2)[labels]
+
+    def wrong_at(*places: int) -> np.ndarray:
+        p = right.copy()
+        p[list(places)] = p[list(places), ::-1]
+        return p
+
+    a, b, c = wrong_at(0, 1), wrong_at(10), wrong_at(0)
+    # gain of b: (2 - 1) / 20 = 0.05, standard error sqrt(3) / 20 = 0.087
+    # gain of c: 1 / 20, standard error 1 / 20: no more than it
+    assert (
+        clearly_best([a, b], labels)
+        == clearly_best([a, c], labels)
+        == clearly_best([a, a], labels)
+        == clearly_best([right, a], labels)
+        == 0
+    )
+    assert clearly_best([a, c, right], labels) == 2  # 2 / 20 against sqrt(2) / 20
+    rare = np.array([0] * 10 + [1])  # one example of class 1 counts as much as ten of class 0, and is one example
+    many = np.eye(2)[rare]
+    worse, better = many.copy(), many.copy()
+    worse[[0, 1, 2]] = [0.0, 1.0]
+    better[10] = [1.0, 0.0]
+    assert clearly_best([better, worse], rare) == 0
+    hundred = np.array(
+        [0] * 100 + [1] * 4
+    )  # three of four rare ones won, and four of a hundred lost: 0.375 - 0.02 > sqrt(3) / 8
+    first, second = np.eye(2)[hundred], np.eye(2)[hundred]
+    first[100:103], second[:4] = [1.0, 0.0], [0.0, 1.0]
+    assert clearly_best([first, second], hundred) == 1
+    assert clearly_best([second, first], hundred) == 0
+    assert clearly_best([worse, many], rare) == 1

@@ -1,0 +1,105 @@
+"""evaluate_seeds(): networks of several seeds against scikit-learn and plain loops."""
+
+import numpy as np
+import pytest
+from refusals import refused
+from scipy.special import softmax
+from sklearn.metrics import balanced_accuracy_score, confusion_matrix, log_loss
+
+from class_uncertainty.posthoc.evaluation import evaluate_seeds
+
+COUNTS = np.array([60, 20, 5, 2])
+
+
+@pytest.fixture
+def labels(rng: np.random.Generator) -> np.ndarray:
+    labels = rng.choice(4, size=200, p=[0.6, 0.25, 0.1, 0.05])
+    labels[:4] = range(4)
+    return labels
+
+
+@pytest.fixture
+def p(rng: np.random.Generator, labels: np.ndarray) -> np.ndarray:
+    return softmax(rng.normal(0, 1, (3, 200, 4)) + np.eye(4)[labels], axis=-1)
+
+
+def test_errors_and_confusions_are_scikit_learns(p, labels):
+    evaluation = evaluate_seeds(p, labels, COUNTS)
+    guesses = p.argmax(axis=2)
+    np.testing.assert_allclose(
+        evaluation.errors, [100 * (1 - balanced_accuracy_score(labels, guess)) for guess in guesses]
+    )
+    matrices = 100 * np.array([confusion_matrix(labels, guess, normalize="true") for guess in guesses])
+    np.testing.assert_allclose(evaluation.confusion, matrices.mean(axis=0))
+    np.testing.assert_allclose(evaluation.class_errors, 100 - matrices.diagonal(axis1=1, axis2=2))
+    np.testing.assert_allclose(
+        evaluation.worst, np.max(evaluation.class_errors, axis=1)
+    )  # a tenth of four classes is one
+    np.testing.assert_allclose(evaluation.means, 100 - matrices.mean(axis=0).diagonal())
+
+
+@pytest.mark.parametrize("prior", [None, (0.7, 0.1, 0.2, 0.0)])
+def test_calibration_weighs_classes_by_the_prior(p, labels, prior):
+    """scikit-learn's weighted log loss; the calibration error as a plain loop over bins."""
+    evaluation = evaluate_seeds(p, labels, COUNTS, prior)
+    wanted = np.full(4, 0.25) if prior is None else np.array(prior)
+    weights = (wanted / np.bincount(labels))[labels]
+    assert evaluation.nll == pytest.approx(
+        np.mean([log_loss(labels, p_seed, sample_weight=weights, labels=range(4)) for p_seed in p])
+    )
+    pooled, ece, total = p.reshape(-1, 4), 0.0, np.tile(weights, 3) / 3
+    sure, right = pooled.max(axis=1), pooled.argmax(axis=1) == np.tile(labels, 3)
+    for low in np.arange(15) / 15:
+        inside = (sure > low) & (sure <= low + 1 / 15)
+        ece += abs((total * (right - sure.astype(float)))[inside].sum())
+    assert evaluation.ece == pytest.approx(100 * ece)
+    assert sum(bin.share for bin in evaluation.bins) == pytest.approx(1)
+    assert sum(bin.share * bin.accuracy for bin in evaluation.bins) == pytest.approx(total @ right)
+    assert sum(bin.share * bin.confidence for bin in evaluation.bins) == pytest.approx(total @ sure)
+
+
+def test_an_evaluation_does_not_depend_on_how_often_a_class_is_judged(p, labels):
+    again = np.concatenate([np.arange(200), np.flatnonzero(labels == 0)])
+    once, twice = evaluate_seeds(p, labels, COUNTS), evaluate_seeds(p[:, again], labels[again], COUNTS)
+    assert (twice.nll, twice.ece) == pytest.approx((once.nll, once.ece))
+    assert evaluate_seeds(p, labels, COUNTS, (0.7, 0.1, 0.1, 0.1)).nll != pytest.approx(once.nll)
+    assert evaluate_seeds(p, labels, COUNTS, np.full(4, 0.2502)).nll == pytest.approx(
+        once.nll, rel=1e-9
+    )  # rounded, as people write them
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+def test_an_evaluation_of_coarse_probabilities(p, labels, kind):
+    assert evaluate_seeds(p.astype(kind), labels, COUNTS).nll == pytest.approx(
+        evaluate_seeds(p, labels, COUNTS).nll, rel=1e-3
+    )
+
+
+def test_an_evaluation_of_sure_networks_is_finite():
+    evaluation = evaluate_seeds(np.array([[[1.0, 0.0], [1.0, 0.0]]]), [0, 1], [2, 2])
+    assert (evaluation.errors, evaluation.class_errors, evaluation.confusion) == (
+        (50.0,),
+        ((0.0, 100.0),),
+        ((100.0, 0.0), (100.0, 0.0)),
+    )
+    assert [(bin.share, bin.confidence, bin.accuracy) for bin in evaluation.bins] == [(1.0, 1.0, 0.5)]
+    assert evaluation.ece == 50
+    assert 0 < evaluation.nll < 100
+
+
+def test_an_evaluation_is_refused_by_name(p, labels):
+    with refused("class 3", "not defined"):
+        evaluate_seeds(p[:, labels < 3], labels[labels < 3], COUNTS)
+    with refused("(3,)", "4 classes"):
+        evaluate_seeds(p, labels, COUNTS[:3])
+    for prior in ((0.5, 0.5), (0.5, 0.5, 0.5, -0.5), (np.nan, 0.5, 0.25, 0.25), (1, 1, 1, 1)):
+        with refused("prior", "4 probabilities"):
+            evaluate_seeds(p, labels, COUNTS, prior)
+    with refused("not finite"):
+        evaluate_seeds(np.full_like(p, np.nan), labels, COUNTS)
+    with refused("two classes"):
+        evaluate_seeds(np.ones((1, 3, 1)), [0, 0, 0], [3])
+    with refused("shape"):
+        evaluate_seeds(p[0], labels, COUNTS)
+    with refused("shape"):
+        evaluate_seeds(p[:, :0], labels[:0], COUNTS)

@@ -1,0 +1,45 @@
+"""FixReport goes through JSON as a store keeps it."""
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+from scipy.special import softmax
+
+from class_uncertainty import Data
+from class_uncertainty.documents import from_document
+from class_uncertainty.posthoc.diagnosis import findings
+from class_uncertainty.posthoc.evaluation import evaluate_seeds
+from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.label_issues import label_issues
+
+COUNTS = (60, 20, 5, 2)
+NAMES = ("wolf", "dog", "seal", "otter")
+
+
+def test_a_report_with_findings_and_label_issues_goes_through_json(rng):
+    labels = np.concatenate([np.arange(4), rng.choice(4, size=196, p=[0.6, 0.25, 0.1, 0.05])])
+    p = softmax(rng.normal(0, 1, (3, 200, 4)) + np.eye(4)[labels], axis=-1)
+    evaluation = evaluate_seeds(p, labels, COUNTS)
+    issues = label_issues(p, labels, Data(np.zeros((200, 3, 5, 4), np.uint8), labels, NAMES), most=3)
+    sentences = findings(NAMES, COUNTS, evaluation.means, evaluation.confusion, [1, 2, 3, 4])
+    report = FixReport(
+        data="x",
+        method="distil",
+        seeds=3,
+        classes=NAMES,
+        counts=COUNTS,
+        tau=1.0,
+        temperature=2.0,
+        cost=6.0,
+        teachers="two",
+        before=evaluation,
+        after=evaluation,
+        findings=tuple(sentences),
+        label_issues=tuple(issues),
+        witnesses=3,
+        note="A note.",
+    )
+    assert issues
+    assert sentences
+    assert from_document(FixReport, json.loads(json.dumps(asdict(report), allow_nan=False))) == report

@@ -1,0 +1,89 @@
+"""Predictions, counts and priors that another program has saved."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from refusals import refused
+from scipy.special import softmax
+
+from class_uncertainty.posthoc.averaging import combined
+from class_uncertainty.posthoc.prediction_files import read_numbers, read_predictions
+
+
+@pytest.fixture
+def logits(rng: np.random.Generator) -> np.ndarray:
+    return rng.normal(0, 2, (2, 6, 3))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_probabilities_logits_and_a_lone_array_are_the_same(tmp_path: Path, logits: np.ndarray, kind: type) -> None:
+    """Members are averaged geometrically; the kind of number stays."""
+    p = softmax(logits, axis=-1)
+    np.savez(tmp_path / "p.npz", probabilities=p.astype(kind), other=np.zeros(3))
+    np.savez(tmp_path / "z.npz", logits=logits.astype(kind))
+    np.savez(tmp_path / "alone.npz", anything=p.astype(kind))
+    np.save(tmp_path / "p.npy", p.astype(kind))
+    for name in ("p.npz", "z.npz", "alone.npz", "p.npy"):
+        predictions = read_predictions(tmp_path / name)
+        np.testing.assert_allclose(predictions.probabilities, combined(p), atol=1e-5)
+        assert predictions.probabilities.dtype == kind
+        assert (predictions.labels, predictions.counts) == (None, None)
+
+
+def test_one_network_is_read_as_it_is_with_its_labels_and_counts(tmp_path: Path, logits: np.ndarray) -> None:
+    p = softmax(logits[0], axis=-1)
+    np.savez(tmp_path / "p.npz", probabilities=p, labels=np.arange(6) % 3, counts=[5, 3, 1])
+    predictions = read_predictions(tmp_path / "p.npz")
+    np.testing.assert_allclose(predictions.probabilities, p)
+    assert predictions.labels.tolist() == [0, 1, 2, 0, 1, 2]
+    assert predictions.counts.tolist() == [5, 3, 1]
+
+
+def test_half_precision_becomes_single(tmp_path: Path, logits: np.ndarray) -> None:
+    np.save(tmp_path / "half.npy", softmax(logits[0], axis=-1).astype(np.float16))
+    assert read_predictions(tmp_path / "half.npy").probabilities.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("arrays", "parts"),
+    [
+        ({"first": np.ones(2), "second": np.ones(2)}, ["probabilities", "logits"]),
+        ({"probabilities": np.ones(3) / 3}, ["(3,)"]),
+        ({"probabilities": np.ones((2, 3))}, ["sum to 3"]),
+        ({"probabilities": np.zeros((0, 3))}, ["(1, 0, 3)"]),
+        ({"logits": np.full((2, 3), np.inf)}, ["logits", "finite"]),
+        ({"logits": np.ones((2, 3), int)}, ["logits", "floating point"]),
+        ({"probabilities": np.eye(3), "labels": [0, 1, 3]}, ["example 2 is 3"]),
+    ],
+)
+def test_predictions_are_refused_with_the_name_of_the_file(tmp_path: Path, arrays: dict, parts: list[str]) -> None:
+    np.savez(tmp_path / "p.npz", **arrays)
+    with refused("p.npz", *parts):
+        read_predictions(tmp_path / "p.npz")
+
+
+def test_numbers_are_typed_or_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("counts.npy", [500, 60, 7])
+    Path("lines.txt").write_text("500\n60\n7\n")
+    Path("row.csv").write_text("500, 60, 7")
+    Path("list.json").write_text("[500, 60, 7]")
+    Path("5").write_text("500 60 7")  # a file, though its name is a number
+    for given in ("500,60,7", "500 60 7", "counts.npy", "lines.txt", "row.csv", "list.json", "5"):
+        assert read_numbers(given, "--counts").tolist() == [500, 60, 7]
+
+
+@pytest.mark.parametrize("given", ["", "none.txt", "a,b"])
+def test_numbers_that_are_nowhere_are_refused(given: str) -> None:
+    with refused("--prior", repr(given), "train, equal, "):
+        read_numbers(given, "--prior", "train, equal, ")
+
+
+@pytest.mark.parametrize(("name", "content"), [("w.txt", b"many"), ("w.json", b'{"a": 1}'), ("b.txt", b"\xff\xfe\x00")])
+def test_a_file_without_numbers_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with refused(name):
+        read_numbers(str(tmp_path / name), "--counts")
+    with refused("folder"):
+        read_numbers(str(tmp_path), "--counts")

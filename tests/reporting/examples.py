@@ -1,0 +1,105 @@
+"""Sections and fix reports with known numbers; the first class has a name that must be escaped."""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from class_uncertainty.posthoc.diagnosis import Finding
+from class_uncertainty.posthoc.evaluation import evaluate_seeds
+from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.reporting.section import Gallery, GalleryImage, Section
+from class_uncertainty.runs.rows import ClassRow, MethodRow
+
+NASTY = '<script>alert("x")&\'</script> größe 犬'
+
+
+def class_row_examples(number: int, judged: bool = True) -> tuple[ClassRow, ...]:
+    """A long tail in which uncertainty ranks every class one place off."""
+    tail = np.geomspace(500, 5, number)
+    inverse, rank = 1 / tail, number - np.arange(number)
+    hard = np.roll(inverse, 1)
+    return tuple(
+        ClassRow(
+            name=NASTY if c == 0 else f"class {c}",
+            count=int(tail[c]),
+            cardinality=float(inverse[c] / inverse.sum()),
+            effective=float(inverse[c] / inverse.sum()),
+            uncertainty=float(hard[c] / hard.sum()),
+            raw=float(hard[c]),
+            epistemic_share=float("nan") if c == 1 else 0.25,
+            rank_cardinality=float(rank[c]),
+            rank_effective=float(rank[c]),
+            rank_uncertainty=float(np.roll(rank, 1)[c]),
+            error=float(c % 7) if judged else None,
+        )
+        for c in range(number)
+    )
+
+
+def method_row(
+    name: str, error: float | None, deviation: float | None = 0.5, lr: float = 0.1, runs: int = 5, **others: Any
+) -> MethodRow:
+    scores = dict.fromkeys(("top1_error", "many", "medium", "few", "worst", "spread", "nll", "ece"), error)
+    first = {"method": name, "lr": lr, "runs": runs, "error": error, "error_sd": deviation}
+    blank = {"diverged": 0, "gain": None, "counterpart": "", "aso": None, "aso_warning": None}
+    return MethodRow(**(first | scores | blank | others))
+
+
+NAIVE = method_row("naive", 10.0)
+BETTER = method_row("ubrs", 8.0, gain=2.0, counterpart="cb-rs", aso=0.25, aso_warning="2 scores a side are few")
+WORSE = method_row("cb-rs", 10.056, gain=-0.056, medium=None)
+LOST = method_row("dro", None, None, runs=0, diverged=5)
+
+
+def gallery_image(shape: tuple[int, int, int], guess: str = "class 1") -> GalleryImage:
+    return GalleryImage(guess, 0.5, np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8))
+
+
+GALLERY = Gallery(
+    NASTY,
+    most=(gallery_image((1, 8, 8)), gallery_image((3, 32, 32), NASTY)),
+    least=(gallery_image((2, 8, 8)), gallery_image((3, 300, 400))),
+)
+FULL = Section(
+    "digits-lt:20", class_row_examples(10), (NAIVE, WORSE, BETTER, LOST), 5, galleries=(GALLERY,), note="A <note>."
+)
+TWO_RATES = tuple(
+    method_row(row.method, row.error, lr=lr, gain=row.gain) for row in (NAIVE, BETTER) for lr in (0.1, 0.01)
+)
+HUNDRED = Section("cifar100 & more", class_row_examples(100), TWO_RATES, 5)
+
+
+def fix_report(number: int, seeds: int = 3, **others: Any) -> FixReport:
+    """A long tail: the networks before lean towards frequent classes, those after do not."""
+    rng = np.random.default_rng(0)
+    labels, counts = np.repeat(np.arange(number), 20), np.geomspace(500, 5, number).astype(int)
+    lean = np.log(counts / counts.mean())
+    logits = rng.normal(0, 1, (2, seeds, len(labels), number)) + 2 * np.eye(number)[labels]
+    before, after = (
+        evaluate_seeds(softmax(2 * (side + strength * lean), axis=-1), labels, counts)
+        for side, strength in zip(logits, (1, 0), strict=True)
+    )
+    names = (NASTY, *(f"class {c}" for c in range(1, number)))
+    fields = {"findings": (Finding("class 1", "few", "class 1: <b>bad</b>"),), "lr": 0.4} | others
+    return FixReport(
+        "digits",
+        "distil",
+        seeds,
+        names,
+        tuple(map(int, counts)),
+        1.0,
+        2.0,
+        12,
+        "five networks",
+        before,
+        after,
+        **fields,
+    )
+
+
+TEN_CLASSES, HUNDRED_CLASSES = fix_report(10), fix_report(100)
+
+
+def fix_section(report: FixReport) -> Section:
+    return Section("x & y", (), (), 0, fix_report=report)

@@ -1,0 +1,167 @@
+"""Before and after a fix: rows, key figures, sentences, and the block of the page."""
+
+import re
+from dataclasses import replace
+from html import unescape
+
+import numpy as np
+import pytest
+from reporting.examples import HUNDRED_CLASSES, NASTY, TEN_CLASSES, fix_report, fix_section
+
+from class_uncertainty import Data
+from class_uncertainty.posthoc.evaluation import evaluate_seeds
+from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.label_issues import LabelIssue, label_issues
+from class_uncertainty.reporting import before_after, html_page
+from class_uncertainty.reporting.section import Section
+
+SWAPPED = replace(TEN_CLASSES, before=TEN_CLASSES.after, after=TEN_CLASSES.before)
+ISSUES = (LabelIssue(1234, "wolf", "dog", 0.012, 0.98, ""), LabelIssue(7, "cat", "dog", 0.012, 0.98, "", "line 1236"))
+
+
+def render(report: FixReport) -> str:
+    return html_page.render([fix_section(report)])[0]
+
+
+def text(html: str) -> str:
+    """What a reader sees, in one line."""
+    unseen = r"<script.*?</script>|<style.*?</style>|<svg.*?</svg>|<[^>]*>"
+    return re.sub(r"\s+", " ", unescape(re.sub(unseen, " ", html, flags=re.DOTALL)))
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    return render(TEN_CLASSES)
+
+
+def test_changes_are_the_class_means():
+    rows = before_after.changes(TEN_CLASSES)
+    assert [row.before for row in rows] == sorted((row.before for row in rows), reverse=True)
+    for row in rows:
+        c = TEN_CLASSES.classes.index(row.name)
+        sides = (TEN_CLASSES.before, TEN_CLASSES.after)
+        before, after = (np.array(side.class_errors)[:, c].mean() for side in sides)
+        assert row.count == TEN_CLASSES.counts[c]
+        assert (row.before, row.after) == (pytest.approx(before), pytest.approx(after))
+        assert row.change == pytest.approx(after - before)
+
+
+def test_a_mean_summed_in_another_order_is_no_change():
+    errors = ((0.1, 10.0), (0.2, 10.0), (0.3, 10.0))
+    before, after = (replace(TEN_CLASSES.before, class_errors=order) for order in (errors, errors[::-1]))
+    assert before.means[0] != after.means[0]
+    report = replace(TEN_CLASSES, classes=("a", "b"), counts=(1, 1), before=before, after=after)
+    assert [row.change for row in before_after.changes(report)] == [0, 0]
+
+
+def test_confusions_are_the_most_costly_of_either_side():
+    report = HUNDRED_CLASSES
+    rows = before_after.confusions(report)
+    for confusion, side in ((report.before.confusion, "before"), (report.after.confusion, "after")):
+        off_diagonal = np.array(confusion)
+        np.fill_diagonal(off_diagonal, 0)
+        largest = np.sort(off_diagonal.ravel())[::-1][:8]
+        np.testing.assert_allclose(sorted((getattr(row, side) for row in rows), reverse=True)[:8], largest)
+    for row in rows:
+        c, k = report.classes.index(row.name), report.classes.index(row.predicted_as)
+        assert (row.before, row.after) == (report.before.confusion[c][k], report.after.confusion[c][k])
+
+
+def test_key_figures_are_means_with_their_deviation():
+    (_, *errors), (_, *worst), (_, *ece), (_, *nll) = before_after.key_figures(TEN_CLASSES)
+    for i, side in enumerate((TEN_CLASSES.before, TEN_CLASSES.after)):
+        assert errors[i] == f"{np.mean(side.errors):.2f} ± {np.std(side.errors, ddof=1):.2f}"
+        assert worst[i] == f"{np.mean(side.worst):.2f} ± {np.std(side.worst, ddof=1):.2f}"
+        assert (ece[i], nll[i]) == (f"{side.ece:.1f}", f"{side.nll:.3f}")
+    assert before_after.key_figures(fix_report(10, seeds=1))[0][1] == f"{fix_report(10, seeds=1).before.errors[0]:.2f}"
+
+
+@pytest.mark.parametrize(("report", "verb"), [(TEN_CLASSES, "falls"), (SWAPPED, "rises")], ids=["falls", "rises"])
+def test_the_lead_says_how_the_error_changed(report, verb):
+    lead = before_after.view(report)["lead"]
+    rows = before_after.changes(report)
+    fell, rose = sum(row.after < row.before for row in rows), sum(row.after > row.before for row in rows)
+    assert fell != rose
+    assert f"{verb} from {np.mean(report.before.errors):.2f} ±" in lead
+    assert f"falls for {fell} of 10 classes" in lead
+    assert f"rises for {rose}." in lead
+    assert "3 seeds" in lead
+    assert "significan" not in lead
+
+
+def test_settings_and_cost():
+    view = before_after.view(TEN_CLASSES)
+    assert "τ = 1, T = 2." in view["how"]
+    assert {"distil", "five"} <= set(re.findall(r"\w+", view["how"]))
+    assert view["cost"] == ("12", "trainings of one network")
+    assert before_after.view(replace(TEN_CLASSES, cost=1.0))["cost"] == ("1", "training of one network")
+    assert "T = 2, logits divided by 1.46." in before_after.view(replace(TEN_CLASSES, cooling=1.457))["how"]
+
+
+def test_neither_change_nor_error():
+    right = evaluate_seeds(np.eye(3)[None, [0, 1, 2]], [0, 1, 2], [5, 5, 5])
+    classes = {"classes": ("a", "b", "c"), "counts": (5, 5, 5)}
+    report = replace(TEN_CLASSES, **classes, seeds=1, before=right, after=right, findings=())
+    shown = text(render(report))
+    assert "stays at 0.00 % over 1 seed: it falls for 0 of 3 classes and rises for 0." in shown
+    assert "There are none." in shown
+    assert before_after.confusions(report) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "start"),
+    [(1, "a network which"), (5, "5 networks which"), (None, "networks which")],  # None: stored before it was counted
+)
+def test_witnesses_are_counted(number, start):
+    assert before_after.witnesses(replace(TEN_CLASSES, witnesses=number)).startswith(start)
+
+
+def test_the_block_has_its_charts_and_is_escaped(html):
+    assert 'alert("x")' not in html
+    assert "class 1: &lt;b&gt;bad&lt;/b&gt;" in html
+    assert "Nothing is stored" not in html
+    assert "probably wrong" not in html
+    assert html.count('<figure class="chart') == html.count('class="still"') == 2
+    for what, before, after in before_after.key_figures(TEN_CLASSES):
+        assert f"{what} {before} → before, after: {after}" in text(html)
+    assert "Before and after" not in html_page.render([Section("x", (), (), 0)])[0]
+
+
+def test_tables_hold_what_the_charts_show(html):
+    table_rows = re.findall(r"<tr>(.*?)</tr>", html, re.DOTALL)
+    cells = [re.findall(r"<t[hd][ >].*?</t[hd]>", row, re.DOTALL) for row in table_rows]
+    rows = [[unescape(re.sub("<[^>]*>", "", cell)) for cell in row] for row in cells]
+    assert rows[0] == ["Class", "Training examples", "Before, %", "After, %", "Change"]
+    for shown, row in zip(rows[1:11], before_after.changes(TEN_CLASSES), strict=True):
+        change = f"{row.change:+.1f}".replace("-", "−") if round(row.change, 1) else "0.0"
+        assert shown == [row.name, str(row.count), f"{row.before:.1f}", f"{row.after:.1f}", change]
+    first = before_after.confusions(TEN_CLASSES)[0]
+    assert rows[12][:2] == [first.name, first.predicted_as]
+
+
+@pytest.mark.parametrize(("size", "tiny"), [(8, True), (200, False)])
+def test_label_issues_are_shown_as_images(size, tiny):
+    labels = np.repeat(np.arange(2), 20)
+    p = np.eye(2)[labels]
+    p[7] = 0, 1
+    issues = label_issues(p, labels, Data(np.full((40, 1, size, size), 99, np.uint8), labels, [NASTY, "seal"]))
+    html = render(replace(TEN_CLASSES, label_issues=tuple(issues))).replace("&#43;", "+")
+    (image,) = re.findall(r'<img src="data:[^>]*>', html)
+    assert f'src="{issues[0].picture}"' in image
+    assert 'alt="Training image no. 7, labelled &lt;script' in image
+    assert ('class="tiny"' in image) == tiny
+    assert "rather seal 100 % no. 7" in text(html)
+    assert 'alert("x")' not in html
+
+
+def test_label_issues_among_features_are_a_table():
+    html = render(replace(TEN_CLASSES, label_issues=ISSUES))
+    assert "Training image" not in html
+    assert "no. 1234 wolf 1.2 dog 98.0" in text(html)
+    assert "line 1236 cat 1.2 dog 98.0" in text(html)
+
+
+def test_a_name_that_is_not_unicode_is_drawn(tmp_path):
+    odd = replace(TEN_CLASSES, classes=("a\udcff", *TEN_CLASSES.classes[1:]))
+    html_page.write([fix_section(odd)], tmp_path / "report.html")
+    assert "a?" in (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -1,0 +1,41 @@
+"""Labels that cover nothing, and ticks that are few."""
+
+import pytest
+
+from class_uncertainty.reporting.chart_style import MOST_LABELS, free_labels, log_ticks, spread_heights
+
+LABELS = [f"class {i}" for i in range(15)]
+
+
+def test_labels_with_room_are_placed_in_order_up_to_the_limit():
+    column = [(0.5, i / 15) for i in range(15)]
+    assert list(free_labels(LABELS, column, range(15))) == list(range(MOST_LABELS))
+    assert list(free_labels(LABELS, column, reversed(range(15)))) == list(range(14, 4, -1))
+
+
+def test_labels_keep_clear_of_dots_and_of_each_other():
+    assert free_labels(LABELS, [(0.5, 0.5)] * 15, range(15)) == {}
+    near = [(0.5, 0.5), (0.5, 0.55), (0.5, 0.9)]  # the second dot is clear, its label would touch the first
+    assert list(free_labels(LABELS[:3], near, range(3))) == [0, 2]
+
+
+def test_labels_near_the_right_edge_go_to_the_left():
+    assert free_labels(LABELS[:2], [(0.1, 0.2), (0.9, 0.8)], range(2)) == {0: False, 1: True}
+
+
+def test_heights_move_only_where_they_must():
+    assert spread_heights([90.0, 50.0, 49.0, 0.0, 0.0], 3.5) == pytest.approx([90.0, 50.0, 46.5, 3.5, 0.0])
+    assert spread_heights([], 3.5) == []
+
+
+@pytest.mark.parametrize(
+    ("domain", "ticks"),
+    [
+        ((0.015, 0.3), [0.02, 0.05, 0.1, 0.2]),
+        ((0.0015, 0.9), [0.003, 0.01, 0.03, 0.1, 0.3]),
+        ((1e-6, 1.0), [10.0**k for k in range(-6, 1)]),
+    ],
+    ids=["1, 2, 5", "1, 3", "decades"],
+)
+def test_ticks_are_at_most_seven(domain, ticks):
+    assert log_ticks(*domain) == pytest.approx(ticks)

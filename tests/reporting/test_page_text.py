@@ -1,0 +1,87 @@
+"""The sentences at the head of a section."""
+
+from dataclasses import replace
+
+import pytest
+from reporting.examples import BETTER, FULL, LOST, NAIVE, WORSE, class_row_examples, method_row
+
+from class_uncertainty.reporting.page_text import class_lead, key_facts, method_lead
+from class_uncertainty.reporting.section import Section
+
+BEST = "<b>ubrs</b> has the lowest mean error: 8.00 ± 0.50 % over 5 runs, 2.00 points below naive’s 10.00"
+HARDER = (
+    "&lt;/script&gt; größe 犬</b>: rank 10 of 10 by its 500 training examples, rank 1 by uncertainty, so it is harder"
+)
+
+
+@pytest.mark.parametrize(
+    ("methods", "present", "absent"),
+    [
+        ((NAIVE, BETTER, LOST), BEST, "few"),
+        ((NAIVE, BETTER, LOST), "5 runs diverged and are left out", "5 runs are few"),
+        ((NAIVE, BETTER), "ranges do not overlap", "diverged"),
+        ((NAIVE, method_row("cb", 9.5)), "ranges overlap", "do not overlap"),
+        ((NAIVE, method_row("cb", 9.5, None, runs=1)), "1 run is few", "overlap"),
+        ((NAIVE, WORSE), "No method here has a lower mean error than <b>naive</b>: 10.00", "points"),
+        ((method_row("cb", 10.0), NAIVE), "lower mean error than <b>naive</b>", "<b>cb</b>"),
+        ((NAIVE,), "<b>naive</b> has a mean error of 10.00 ± 0.50 % over 5 runs.", "lowest"),
+        ((BETTER, method_row("cb", 9.0)), "naive has no result at that learning rate", "below"),
+        ((replace(NAIVE, lr=1.0), NAIVE, replace(BETTER, lr=1.0)), "Of 3 pairs of method and learning rate", "few"),
+        ((LOST,), "No run of any method finished", "lowest"),
+    ],
+)
+def test_the_lead_about_methods(methods, present, absent):
+    (lead,) = method_lead(methods)
+    assert present in str(lead).replace("\N{NO-BREAK SPACE}", " ")
+    assert absent not in lead
+    assert "significan" not in lead
+
+
+def every(**fields):
+    return [replace(row, **fields) for row in FULL.classes]
+
+
+@pytest.mark.parametrize(
+    ("rows", "present"),
+    [
+        (FULL.classes, HARDER),
+        (
+            [replace(row, rank_uncertainty=row.rank_cardinality) for row in FULL.classes],
+            "Cardinality ranks all classes",
+        ),
+        (every(count=7), "equally many training examples"),
+        (every(uncertainty=0.1), "All classes are equally uncertain."),
+    ],
+    ids=["disagreement", "agreement", "equal counts", "equal uncertainty"],
+)
+def test_the_lead_about_classes(rows, present):
+    (lead,) = class_lead(rows)
+    assert present in lead
+
+
+def test_the_lead_about_classes_that_disagree_alike():
+    """Neighbours in rank change places, so that every class is one rank off."""
+    rows = []
+    for row in class_row_examples(10):
+        swapped = (row.rank_cardinality - 1) // 2 * 4 + 3 - row.rank_cardinality
+        rows.append(replace(row, name=f"n{row.rank_cardinality:g}", rank_uncertainty=swapped))
+    (lead,) = class_lead(rows)
+    assert "disagree most about <b>n2</b>, <b>n1</b>, <b>n4</b> and 7 more, by 1 rank each." in lead
+
+
+def test_nothing_leads_to_nothing():
+    assert (class_lead(()), method_lead(()), key_facts(Section("nothing", (), (), 0))) == ([], [], [])
+
+
+def test_key_facts_count_what_is_there():
+    facts = dict(key_facts(FULL))
+    assert facts == {
+        "10": "classes",
+        f"{sum(row.count for row in FULL.classes):,}": "training examples",
+        "5": "ensemble members",
+        "4": "methods",
+        "15": "runs",
+    }
+    online = key_facts(replace(FULL, estimator="online", score="aleatoric"))
+    assert ("online", "measured by") in online
+    assert ("aleatoric", "score") in online

@@ -1,0 +1,231 @@
+"""From the store to sections: what is shown together belongs together."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import class_uncertainty as cu
+import class_uncertainty.runs.store
+from class_uncertainty.estimation import EstimateRequest
+from class_uncertainty.reporting import html_page
+from class_uncertainty.reporting.report_data import sections
+from class_uncertainty.runs import Store
+from class_uncertainty.runs.context import open_context
+from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate
+from class_uncertainty.workflows.fix import fix
+
+SHORT, SHORTER = (cu.Recipe("small-conv", epochs=epochs, batch=32) for epochs in (2, 1))
+
+
+@pytest.fixture
+def store(tmp_path: Path, digits: cu.Dataset) -> Iterator[Store]:
+    with Store(tmp_path / "runs.sqlite") as store:
+        store.add_data(digits)
+        yield store
+
+
+Estimator = Callable[..., cu.Estimate]
+Trainer = Callable[..., None]
+
+
+@pytest.fixture
+def measure(store: Store, digits: cu.Dataset) -> Estimator:
+    """(estimator, members, lr) -> an estimate of the digits, through the store."""
+
+    def call(estimator: str = "ensemble", members: int = 2, lr: float | None = None) -> cu.Estimate:
+        with open_context(digits, SHORT, store) as context:
+            (estimate,) = load_or_estimate(context, [EstimateRequest(estimator, members, lr=lr)])
+        return estimate
+
+    return call
+
+
+@pytest.fixture
+def train(store: Store, digits: cu.Dataset) -> Trainer:
+    """Train lanes, or methods by name, through the store."""
+
+    def call(
+        *lanes: cu.Lane | str,
+        estimate: cu.Estimate | None = None,
+        recipe: cu.Recipe = SHORT,
+        dataset: cu.Dataset = digits,
+    ) -> None:
+        named = [cu.Lane(lane) if isinstance(lane, str) else lane for lane in lanes]
+        with open_context(dataset, recipe, store) as context:
+            load_or_evaluate(context, named, estimate.stats if estimate else None)
+
+    return call
+
+
+def test_naive_keeps_the_seeds_of_the_comparison(
+    store: Store, digits: cu.Dataset, measure: Estimator, train: Trainer
+) -> None:
+    """Three members, two seeds compared: the third naive lane only served to measure."""
+    estimate = measure("ensemble", 3)
+    assert [(row.method, row.runs) for row in sections(store)[0].methods] == [("naive", 3)]
+    train(*(cu.Lane(method, seed) for method in ("naive", "ubrs") for seed in (0, 1)), estimate=estimate)
+    (section,) = sections(store)
+    assert [(row.method, row.runs) for row in section.methods] == [("naive", 2), ("ubrs", 2)]
+    assert (section.name, section.members, section.note) == ("digits-lt:20", 3, "")
+
+
+def test_results_of_another_estimate_are_not_mixed_in(store: Store, measure: Estimator, train: Trainer) -> None:
+    for members in (2, 3):
+        train("ubrs", estimate=measure("ensemble", members))
+    (section,) = sections(store)
+    assert section.members == 3
+    assert [(row.method, row.runs) for row in section.methods] == [("naive", 1), ("ubrs", 1)]
+    assert section.note.endswith("used another estimate: 1.")
+
+
+def test_recipes_are_told_apart(store: Store, digits: cu.Dataset, train: Trainer) -> None:
+    for recipe in (SHORT, SHORTER):
+        train("cb", recipe=recipe)
+    assert [section.name for section in sections(store)] == ["digits-lt:20, epochs 2", "digits-lt:20, epochs 1"]
+    assert [section.members for section in sections(store)] == [0, 0]
+
+
+def test_galleries_show_the_most_and_least_uncertain_of_the_worst_classes(
+    store: Store, digits: cu.Dataset, measure: Estimator
+) -> None:
+    estimate = measure()
+    (section,) = sections(store)
+    errors = np.mean([result.class_errors for result in estimate.results], axis=0)
+    assert len(section.galleries) == 3
+    for gallery in section.galleries:
+        assert errors[int(gallery.label)] >= np.sort(errors)[-3]
+        of_class = np.sort(estimate.uncertainty[digits.train.labels == int(gallery.label)])
+        assert [image.uncertainty for image in gallery.least] == pytest.approx(of_class[: len(gallery.least)])
+        assert [image.uncertainty for image in gallery.most] == pytest.approx(of_class[::-1][: len(gallery.most)])
+        assert len(gallery.most) == len(gallery.least) == min(8, len(of_class) // 2)
+
+
+def test_data_that_changed_or_went_away_show_no_images(store: Store, digits: cu.Dataset, measure: Estimator) -> None:
+    measure()
+    (changed,) = sections(store, read=lambda name: cu.load("digits-lt:10"))
+    assert (changed.galleries, "have changed" in changed.note) == ((), True)
+
+    def gone(name: str) -> cu.Dataset:
+        raise cu.InputError("it is gone")
+
+    (lost,) = sections(store, read=gone)
+    assert (lost.galleries, "it is gone" in lost.note) == ((), True)
+
+
+def test_nothing_to_show(store: Store) -> None:
+    with pytest.raises(cu.InputError, match="has no finished results; it knows of digits-lt:20"):
+        sections(store)
+    with pytest.raises(cu.InputError, match="has no finished results of 'cifar'"):
+        sections(store, "cifar")
+
+
+def test_data_by_another_name(store: Store, digits: cu.Dataset, train: Trainer) -> None:
+    train("naive", recipe=SHORTER)
+    assert [section.name for section in sections(store, "digits-lt:20?copy", lambda name: digits)] == ["digits-lt:20"]
+
+
+def test_what_was_trained_otherwise_is_not_averaged(
+    store: Store, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch, train: Trainer
+) -> None:
+    """Results of another engine, of a redefined row, of methods without a name and of another device stand apart."""
+    lanes = [cu.Lane("cb", seed) for seed in (0, 1)] + [cu.Lane(cu.Method(scale=scale)) for scale in (2.0, 3.0)]
+    with monkeypatch.context() as older:
+        older.setattr(class_uncertainty.runs.store, "ENGINE", 0)
+        older.setattr(class_uncertainty.training.keys, "ENGINE", 0)
+        train(lanes[0])
+    train(*lanes)
+    monkeypatch.setitem(cu.METHODS, "cb", replace(cu.METHODS["cb"], reduction="weights"))
+    train("cb")
+    (section,) = sections(store)
+    assert [row.runs for row in section.methods] == [2, 1, 1, 1]
+    assert [row.method[:7] for row in section.methods] == ["cb", "custom-", "custom-", "cb"]
+    elsewhere = replace(store.results(digits.fingerprint)[0], device="cuda")
+    store.add("elsewhere", digits.fingerprint, elsewhere)
+    assert [section.name for section in sections(store)] == ["digits-lt:20, device cpu", "digits-lt:20, device cuda"]
+
+
+def test_the_estimate_shown_is_the_one_that_the_fix_was_chosen_on(
+    store: Store, digits: cu.Dataset, measure: Estimator
+) -> None:
+    """The estimate of the learning rate that was not chosen is never shown, even if it was stored last."""
+    for lrs in ((0.4, 0.1), (0.1, 0.4)):
+        fixed = fix(digits, 2, SHORT, lrs=lrs, seeds=1, store=store)
+        (section,) = sections(store)
+        assert section.fix_report == fixed.report
+        assert [row.uncertainty for row in section.classes] == pytest.approx(fixed.estimate.mu)
+    assert not np.allclose(measure("out-of-fold", lr=0.1).mu, measure("out-of-fold", lr=0.4).mu)
+
+
+def test_data_that_changed_come_first_as_they_are_now(store: Store, digits: cu.Dataset, train: Trainer) -> None:
+    labels = digits.train.labels.copy()
+    labels[0] = 1
+    now = cu.Dataset(digits.name, cu.Data(digits.train.inputs, labels, digits.classes), digits.test)
+    for dataset in (digits, now):
+        train("naive", dataset=dataset)
+    new, old = sections(store)
+    assert (new.name, old.name) == (digits.name, f"{digits.name}, before the data changed")
+    fits = (cu.fit(data.train, [cu.Lane("naive")], recipe=SHORT, test=data.test) for data in (now, digits))
+    errors = [networks.results[0].error for networks in fits]
+    assert [section.methods[0].error for section in (new, old)] == pytest.approx(errors)
+
+
+def test_the_estimate_shown_is_the_one_compared_with(store: Store, measure: Estimator, train: Trainer) -> None:
+    train("ubrs", estimate=measure())
+    measure("ensemble", 3)
+    (section,) = sections(store)
+    assert (section.members, section.note) == (2, "")
+    assert [row.method for row in section.methods] == ["naive", "ubrs"]
+
+
+@pytest.mark.parametrize("name", [name for name in cu.ESTIMATORS if name != "probabilities"])
+def test_every_estimate_can_be_reported(
+    name: str, store: Store, digits: cu.Dataset, measure: Estimator, train: Trainer
+) -> None:
+    """One member or several, with what was trained by it; naive's row is never of folds, bootstraps or cycles."""
+    estimate = measure(name)
+    train("naive", "ubrw", estimate=estimate)
+    (section,) = sections(store)
+    assert (section.members, section.note, len(section.galleries)) == (len(estimate.probabilities), "", 3)
+    assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
+    rows = {row.method: row for row in section.methods}
+    assert {"naive", "ubrw"} <= set(rows) <= {"naive", "ubrw", "dropout", "duq"}
+    plain = cu.fit(digits.train, [cu.Lane("naive")], recipe=SHORT, test=digits.test).results[0]
+    assert (rows["naive"].runs, rows["naive"].error) == (1, pytest.approx(plain.error))
+    if name == "online":  # one member, with a score of its own
+        assert html_page.render([section])[0].startswith("<!doctype html>")
+
+
+def test_an_estimate_from_a_file_can_be_reported(
+    store: Store, digits: cu.Dataset, tmp_path: Path, rng: np.random.Generator, measure: Estimator, train: Trainer
+) -> None:
+    np.save(tmp_path / "p.npy", rng.dirichlet(np.ones(10), len(digits.train)))
+    estimate = measure(f"probabilities:{tmp_path / 'p.npy'}", 5)
+    train("ubrw", estimate=estimate)
+    (section,) = sections(store)
+    assert [row.method for row in section.methods] == ["ubrw"]
+    assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
+    assert {row.error for row in section.classes} == {None}
+    assert html_page.render([section])[0].startswith("<!doctype html>")
+
+
+def test_what_was_trained_by_another_score_is_shown_by_it(store: Store, measure: Estimator, train: Trainer) -> None:
+    """The store keeps probabilities, not scores: the report scores them as the last result did."""
+    estimate = measure().using("epistemic")
+    train("ubrw", estimate=estimate)
+    (section,) = sections(store)
+    assert ("ubrw", section.note) == (section.methods[-1].method, "")
+    assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
+
+
+def test_methods_by_another_measure_or_with_augmentation_have_rows_of_their_own(
+    store: Store, measure: Estimator, train: Trainer
+) -> None:
+    names = ["ubrw", "ubrw@product", "ubrw@product^0.5", "naive+mixup"]
+    train(*names, estimate=measure())
+    (section,) = sections(store)
+    assert sorted((row.method, row.runs) for row in section.methods) == sorted((name, 1) for name in ["naive", *names])
+    page = html_page.render([section])[0]
+    assert all(name in page for name in names)

@@ -1,0 +1,36 @@
+"""Notes on folds and duplicates, and the unit of a section's uncertainties."""
+
+import numpy as np
+import pytest
+
+import class_uncertainty as cu
+from class_uncertainty.reporting.section import Section, describe_duplicates, describe_folds
+
+
+def features(values: list[float]) -> cu.Data:
+    return cu.Data(np.array(values, np.float32)[:, None], np.arange(len(values)) % 2, ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "facts"),
+    [
+        ([1, 2, 3, 4], None, ()),
+        ([1, 2, 3, 1], None, ("1 of the 4 examples is",)),
+        ([1, 1, 1, 4], None, ("2 of the 4 examples are",)),
+        ([1, 2, 3, 4], [5, 6], ()),
+        ([1, 2, 3, 4], [1, 6], ("1 of the 2 test examples is",)),
+    ],
+)
+def test_duplicates_are_counted(train: list[float], test: list[float] | None, facts: tuple[str, ...]) -> None:
+    note = describe_duplicates(cu.Dataset("x", features(train), features(test) if test else None))
+    assert bool(note) == bool(facts)
+    assert all(fact in note for fact in facts)
+
+
+def test_folds_are_counted() -> None:
+    assert "5 stratified folds" in describe_folds(5)
+
+
+@pytest.mark.parametrize(("score", "unit"), [("predictive", " nats"), ("epistemic", " nats"), ("true-class", "")])
+def test_entropies_are_in_nats(score: str, unit: str) -> None:
+    assert Section("x", (), (), 5, score=score).unit == unit

@@ -1,0 +1,34 @@
+"""Tables that fit, names that are not markup, JSON that any program reads."""
+
+import json
+
+import pytest
+
+from class_uncertainty.reporting import terminal
+
+
+def test_class_names_are_not_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.console().print(terminal.plain_table(["class"], [["[red]"], ["[/b]"]]))
+    out = capsys.readouterr().out
+    assert "[red]" in out
+    assert "[/b]" in out
+
+
+@pytest.mark.parametrize(("width", "dropped"), [(40, ""), (20, "second"), (12, "second, third")])
+def test_columns_are_dropped_in_order_until_the_table_fits(
+    width: int, dropped: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "PIPE_WIDTH", width)
+    terminal.print_fitting(("first", "second", "third"), [("one", "two", "three")], drop=("second", "third"))
+    out = " ".join(capsys.readouterr().out.split())
+    assert ("No room" in out) == bool(dropped)
+    assert not dropped or f"No room for {dropped}:" in out
+
+
+def test_json_has_no_infinity_and_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    document = {"a": [float("inf"), float("nan"), 1.5], "b": ("x\x1b[2J", "größe 犬"), "c": None}
+    terminal.print_json(document)
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "größe 犬" in out
+    assert json.loads(out) == {"a": [None, None, 1.5], "b": ["x\x1b[2J", "größe 犬"], "c": None}

@@ -1,0 +1,184 @@
+"""Tables and sentences for a terminal: what they hold, and what a narrow one drops."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from reporting.examples import FULL, HUNDRED_CLASSES, LOST, NAIVE, TEN_CLASSES, class_row_examples
+
+from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.label_issues import LabelIssue
+from class_uncertainty.reporting import before_after, terminal_tables
+from class_uncertainty.workflows.compare_estimators import EstimatorComparison, EstimatorRow
+
+LONGEST = EstimatorRow("out-of-fold", "least-confidence", 0.1, 5.0, 0.123456, -0.5, None, 0.75)
+Printed = Callable[..., str]
+
+
+@pytest.fixture
+def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Printed:
+    """What a function prints to a terminal of some width."""
+
+    def call(function: Callable[..., None], *args: Any, width: int = 160) -> str:
+        monkeypatch.setattr("class_uncertainty.reporting.terminal.PIPE_WIDTH", width)
+        function(*args)
+        return capsys.readouterr().out
+
+    return call
+
+
+def in_one_line(out: str) -> str:
+    return " ".join(out.split())
+
+
+def line_of(out: str, name: str) -> list[str]:
+    return next(line.split() for line in out.splitlines() if line.strip().startswith(name))
+
+
+# Classes
+
+
+def measured(rows: Any, folds: int = 0) -> Any:
+    return SimpleNamespace(rows=rows, estimate=SimpleNamespace(judged="naive "), folds=folds)
+
+
+def test_classes_by_every_measure(printed: Printed) -> None:
+    out = printed(terminal_tables.print_measured, measured(FULL.classes, folds=5))
+    row = FULL.classes[2]
+    shares = [f"{share:.4f}" for share in (row.cardinality, row.effective, row.uncertainty)]
+    assert line_of(out, "class 2") == ["class", "2", "179", *shares, "25%", "8", "8", "9", "2.0"]
+    assert "5 stratified folds" in out
+    assert "class 1: easier than its 299 examples" in out
+    assert out.count("by cardinality") == 5
+
+
+def test_few_classes_and_no_errors(printed: Printed) -> None:
+    assert "4 classes are few" in printed(terminal_tables.print_measured, measured(class_row_examples(4)))
+    assert "Spearman" not in printed(terminal_tables.print_measured, measured(class_row_examples(4, judged=False)))
+
+
+def test_classes_that_no_measure_disputes(printed: Printed) -> None:
+    alike = [replace(row, rank_uncertainty=row.rank_cardinality) for row in FULL.classes]
+    assert "rank the classes alike" in printed(terminal_tables.print_measured, measured(alike))
+    equal = [replace(row, count=7) for row in FULL.classes]
+    assert "equally many examples" in printed(terminal_tables.print_measured, measured(equal))
+
+
+# Methods
+
+
+def test_methods_and_footnotes(printed: Printed) -> None:
+    out = printed(terminal_tables.print_methods, FULL.methods)
+    assert line_of(out, "cb-rs")[:8] == ["cb-rs", "0.1", "5", "10.06", "±", "0.50", "-0.06", "10.1"]
+    assert line_of(out, "ubrs")[-4:] == ["1", "0.25", "vs", "cb-rs"]
+    assert line_of(out, "dro")[:6] == ["dro", "0.1", "0", "(5", "diverged)", "–"]
+    notes = terminal_tables.footnotes(FULL.methods, folds=5)
+    for fact in ("gain: naive's error less", "± standard deviation", "5 stratified folds", "ε_min", "2 scores a side"):
+        assert len([note for note in notes if fact in note]) == 1
+    plain = " ".join(terminal_tables.footnotes([replace(NAIVE, error_sd=None)], folds=0))
+    assert not [fact for fact in ("gain", "±", "folds", "ASO") if fact in plain]
+
+
+def test_a_narrow_terminal_keeps_the_learning_rate_longer_than_the_cost(printed: Printed) -> None:
+    dropped = {}
+    for width in range(30, 161, 5):
+        out = in_one_line(printed(terminal_tables.print_methods, (NAIVE, LOST), width=width))
+        dropped[width] = out.partition("No room for ")[2].partition(":")[0].split(", ")
+    assert dropped[160] == [""]
+    assert any("cost" in columns and "lr" not in columns for columns in dropped.values())
+    assert not [columns for columns in dropped.values() if "lr" in columns and "cost" not in columns]
+
+
+# Estimators
+
+
+def estimators(*rows: EstimatorRow) -> EstimatorComparison:
+    return EstimatorComparison(SimpleNamespace(), 5, rows, ("wild diverged",), 0)  # type: ignore[arg-type]
+
+
+COMPARISON = estimators(LONGEST, replace(LONGEST, estimator="cardinality", lr=None, cost=0.0))
+
+
+def test_a_wide_terminal_shows_every_column_of_estimators(printed: Printed) -> None:
+    out = printed(terminal_tables.print_estimator_comparison, COMPARISON, width=120)
+    head = "estimator score lr cost ρ ensemble ens. beyond N ρ error err. beyond N"
+    assert in_one_line(out.splitlines()[1]) == head
+    row = ["out-of-fold", "least-confidence", "0.1", "5", "0.123", "-0.500", "–", "0.750"]
+    assert line_of(out, "out-of-fold") == row
+    assert "No room" not in out
+    assert "Not shown: wild diverged." in out
+
+
+@pytest.mark.parametrize(
+    ("width", "dropped", "cells"),
+    [
+        (88, "ens. beyond N", ["out-of-fold", "least-confidence", "0.1", "5", "0.123", "–", "0.750"]),
+        (60, "ens. beyond N, lr, score", ["out-of-fold", "5", "0.123", "–", "0.750"]),
+        (47, "ens. beyond N, lr, score, ρ ensemble", ["out-of-fold", "5", "–", "0.750"]),
+        (30, "ens. beyond N, lr, score, ρ ensemble, err. beyond N", ["out-of-fold", "5", "–"]),
+        (24, "ens. beyond N, lr, score, ρ ensemble, err. beyond N, cost", ["out-of-fold", "–"]),
+    ],
+)
+def test_a_narrow_terminal_drops_columns_of_estimators(
+    printed: Printed, width: int, dropped: str, cells: list[str]
+) -> None:
+    out = printed(terminal_tables.print_estimator_comparison, COMPARISON, width=width)
+    assert line_of(out, "out-of-fold") == cells
+    assert f"No room for {dropped}:" in in_one_line(out)
+    assert "…" not in out
+
+
+# Before and after
+
+
+def fixed(report: FixReport) -> Any:
+    return SimpleNamespace(report=report)
+
+
+def test_a_fix_shows_findings_then_the_classes_that_changed_most(printed: Printed) -> None:
+    out = printed(terminal_tables.print_fix, fixed(HUNDRED_CLASSES))
+    lines = [line for line in out.splitlines() if line.strip()]
+    assert lines[0] == "class 1: <b>bad</b>"
+    ordered = [row.name for row in sorted(before_after.changes(HUNDRED_CLASSES), key=lambda row: row.change)]
+    changed = [name[:13] for name in (*ordered[:5], *ordered[-5:])]
+    assert [line[1:15].strip()[:13] for line in lines[3:13]] == changed
+    assert [line.split()[0] for line in lines[13:17]] == ["class-mean", "worst", "balanced", "balanced"]
+    errors = HUNDRED_CLASSES.before.errors
+    assert f"{np.mean(errors):.2f} ± {np.std(errors, ddof=1):.2f}" in lines[13]
+    assert "Cost: 12 naive trainings" in lines[17]
+
+
+def test_names_are_shown_as_they_are_and_columns_without_room_dropped(printed: Printed) -> None:
+    odd = replace(TEN_CLASSES, classes=("[red]", *TEN_CLASSES.classes[1:]), findings=())
+    out = printed(terminal_tables.print_changes, odd, width=45)
+    assert "[red]" in out
+    assert all(len(line) <= 45 for line in out.splitlines())
+    assert "No room for examples, change:" in in_one_line(out)
+    assert "examples" not in out.splitlines()[1]
+
+
+def test_of_the_classes_that_did_not_change_those_with_findings_are_shown(printed: Printed) -> None:
+    out = printed(terminal_tables.print_changes, replace(TEN_CLASSES, after=TEN_CLASSES.before))
+    (shown,) = [line for line in out.splitlines() if re.match(r"\s*class \d+ ", line)]
+    assert shown.split()[:3] == ["class", "1", str(TEN_CLASSES.counts[1])]
+
+
+def test_a_fix_that_gains_nothing_says_how_to_keep_a_naive_network(printed: Printed) -> None:
+    swapped = replace(TEN_CLASSES, before=TEN_CLASSES.after, after=TEN_CLASSES.before)
+    worse = replace(swapped, data="csv:a.csv?label=b&test=0.2", lr=0.4)
+    command = "cu train 'csv:a.csv?label=b&test=0.2' --lr 0.4 --save MODEL"
+    assert command in in_one_line(printed(terminal_tables.print_fix, fixed(worse)))
+    assert "cu train" not in printed(terminal_tables.print_fix, fixed(TEN_CLASSES))
+
+
+def test_five_label_issues_are_listed_and_the_rest_counted(printed: Printed) -> None:
+    issues = tuple(LabelIssue(i, "wolf", "dog", 0.1, 0.9, "") for i in range(7))
+    report = replace(TEN_CLASSES, label_issues=issues, witnesses=2)
+    out = in_one_line(printed(terminal_tables.print_fix, fixed(report)))
+    assert "no. 4 (wolf: dog?), and 2 more" in out
+    assert "2 networks" in out
+    assert "no. 5" not in out

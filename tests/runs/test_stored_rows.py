@@ -1,0 +1,113 @@
+"""Rows of a store as values: those of this version, and those of older ones."""
+
+import dataclasses
+import io
+import json
+
+import numpy as np
+import pytest
+
+import class_uncertainty as cu
+from class_uncertainty.data.readers.npz import arrays_in
+from class_uncertainty.metrics import Scores
+from class_uncertainty.posthoc.evaluation import evaluate_seeds
+from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.label_issues import LabelIssue
+from class_uncertainty.runs.stored_rows import (
+    StoredDataset,
+    npy,
+    parse_dataset,
+    parse_fix_report,
+    parse_network,
+    parse_result,
+)
+
+GROUPS = {"many": 10.0, "medium": None, "few": 40.0}
+OTHERS = {"worst": 40.0, "spread": 15.0, "nll": 0.5, "ece": 3.0}
+SCORES = Scores(error=25.0, top1_error=12.5, class_errors=(10.0, 40.0), **GROUPS, **OTHERS)
+
+
+@pytest.fixture
+def result() -> cu.Result:
+    place = {"fold": (1, 5), "data": "fingerprint", "uncertainty": "", "device": "cpu"}
+    course = {"diverged": None, "loss": 0.3, "seconds": 1.5, "plan": {"beta": 0.0}}
+    recipe = cu.Recipe("mlp", epochs=2, batch=32)
+    return cu.Result(method="naive", seed=3, lr=0.1, scores=SCORES, recipe=recipe, **place, **course)
+
+
+@pytest.fixture
+def report(rng: np.random.Generator) -> FixReport:
+    evaluation = evaluate_seeds(rng.dirichlet(np.ones(2), (1, 8)), np.arange(8) % 2, [6, 2])
+    issues = (LabelIssue(3, "a", "b", 0.1, 0.9, "", "3.png"), LabelIssue(5, "b", "a", 0.2, 0.8, ""))
+    return FixReport("x", "distil", 1, ("a", "b"), (6, 2), 1.0, 2.0, 6.0, "two", evaluation, evaluation, (), issues)
+
+
+def row(**columns: object) -> dict[str, object]:
+    return {name: value if isinstance(value, str | bytes) else json.dumps(value) for name, value in columns.items()}
+
+
+def test_a_result_is_read_back_from_its_document(result: cu.Result) -> None:
+    document = dataclasses.asdict(result)
+    assert parse_result(json.loads(json.dumps(document))) == result
+    assert parse_result(json.loads(json.dumps(document | {"scores": None}))) == dataclasses.replace(result, scores=None)
+
+
+def test_an_older_result_is_converted(result: cu.Result) -> None:
+    """There `error` was the top-1 error, `class_mean_error` the mean of the class errors, and no prior had an error."""
+    document = dataclasses.asdict(result)
+    scores = document["scores"]
+    del scores["top1_error"], scores["prior_error"]
+    scores |= {"error": 12.5, "class_mean_error": 25.0}
+    assert parse_result(json.loads(json.dumps(document))) == result
+    assert parse_result(document | {"scores": None}).scores is None
+
+
+def test_a_fix_report_is_read_back_and_an_older_one_converted(report: FixReport) -> None:
+    """There label issues were called suspects, and some fields were not known."""
+    document = dataclasses.asdict(report)
+    assert parse_fix_report(json.loads(json.dumps(document))) == report
+    older = {name: value for name, value in document.items() if name not in ("label_issues", "cooling", "kind", "lr")}
+    for issue in (suspects := [dict(issue) for issue in document["label_issues"]])[1:]:
+        del issue["name"]
+    assert parse_fix_report(json.loads(json.dumps(older | {"suspects": suspects}))) == report
+
+
+def test_a_data_set_is_read_back() -> None:
+    columns = {"fingerprint": "f", "name": "n", "classes": ["a", "b"], "counts": [3, 1]}
+    assert parse_dataset(row(**columns)) == StoredDataset("f", "n", ("a", "b"), (3, 1))
+
+
+def test_a_network_is_read_back_and_damaged_weights_are_an_error_of_value(result: cu.Result) -> None:
+    import torch
+    from safetensors.torch import save
+
+    state = {"w": torch.arange(6.0).reshape(2, 3)}
+    document = dataclasses.asdict(result)
+    back, weights = parse_network(row(result=document, state=save(state)))
+    assert back == result
+    assert torch.equal(weights["w"], state["w"])
+    with pytest.raises(ValueError):  # noqa: PT011  # of any wording
+        parse_network(row(result=document, state=save(state)[:-1]))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 2), (2, 5, 3), (3, 0, 4)])
+def test_probabilities_are_written_as_numpy_would(
+    shape: tuple[int, ...], rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In pieces of any size, of any layout in memory."""
+    p = rng.random(shape[::-1], dtype=np.float32).T
+    np.save(buffer := io.BytesIO(), np.ascontiguousarray(p))
+    for size in (1, 24, 2**22):
+        monkeypatch.setattr("class_uncertainty.runs.stored_rows.WRITTEN", size)
+        content = b"".join(map(bytes, npy(p)))
+        assert np.array_equal(np.load(io.BytesIO(content)), p)
+        assert content[-p.nbytes :] == buffer.getvalue()[-p.nbytes :]
+
+
+def test_arrays_of_a_blob_and_of_a_damaged_one() -> None:
+    np.savez_compressed(buffer := io.BytesIO(), labels=np.arange(3), **{"own.kernel": np.ones(2)})
+    loaded = arrays_in(buffer.getvalue())
+    assert {name: values.tolist() for name, values in loaded.items()} == {"labels": [0, 1, 2], "own.kernel": [1, 1]}
+    for blob in (b"", b"PK\x03\x04", buffer.getvalue()[:-30]):
+        with pytest.raises(ValueError):  # noqa: PT011  # of any wording
+            arrays_in(blob)

@@ -1,0 +1,71 @@
+"""Public names explain themselves: NumPy-style sections, and examples that run."""
+
+import doctest
+import inspect
+import pkgutil
+import re
+from importlib import import_module
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import class_uncertainty as cu
+
+CALLABLES = [name for name in cu.__all__ if callable(getattr(cu, name))]
+MODULES = [module.name for module in pkgutil.walk_packages(cu.__path__, prefix="class_uncertainty.")]
+NEEDS_TRITON = "class_uncertainty.training.kernels.programs"
+
+
+def sections(name: str) -> set[str]:
+    """The underlined headings of the docstring of a public name."""
+    return set(re.findall(r"^(\w+)\n-{3,}$", inspect.getdoc(getattr(cu, name)) or "", flags=re.MULTILINE))
+
+
+def missing_sections(name: str) -> list[str]:
+    value, present = getattr(cu, name), sections(name)
+    wanted = ["Examples"]
+    if not inspect.isclass(value):
+        wanted = [*(["Parameters"] if inspect.signature(value).parameters else []), "Returns", "Examples"]
+    elif not issubclass(value, Exception) and not present & {"Attributes", "Parameters"}:
+        wanted = ["Attributes", "Examples"]
+    return [section for section in wanted if section not in present]
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_public_names_are_documented(name: str) -> None:
+    assert missing_sections(name) == [], f"the docstring of cu.{name} lacks sections"
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_the_first_line_is_a_summary(name: str) -> None:
+    first, *rest = (inspect.getdoc(getattr(cu, name)) or "").splitlines() or [""]
+    assert first.endswith(".")
+    assert not rest or rest[0] == "", f"the summary of cu.{name} is longer than its first line"
+
+
+def doctests(module: ModuleType) -> list[doctest.DocTest]:
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    found = finder.find(module, module.__name__, extraglobs={"cu": cu, "np": np})
+    return [test for test in found if test.examples]
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name != NEEDS_TRITON])
+def test_examples_run(name: str, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    report: list[str] = []
+    for test in doctests(import_module(name)):
+        runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+        runner.run(test, out=report.append)
+    assert report == [], "".join(report)
+
+
+def test_examples_of_public_names_are_found() -> None:
+    """A decorator may hide where a function is defined, and with it its examples."""
+    tests = {test.name for module in MODULES if module != NEEDS_TRITON for test in doctests(import_module(module))}
+    hidden = [
+        name
+        for name in CALLABLES
+        if "Examples" in sections(name) and f"{getattr(cu, name).__module__}.{name}" not in tests
+    ]
+    assert hidden == []

@@ -1,0 +1,86 @@
+"""Our own kernels against torch in float64: interpreted where there is no GPU, in bfloat16 where there is one."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+CASES = {  # lanes, images, side, channels, those with something in them, output channels, stride, residual
+    "stem": (2, 2, 8, 16, 3, 16, 1, False),
+    "first of a block": (2, 3, 8, 16, 16, 16, 1, False),
+    "second of a block": (2, 2, 8, 32, 32, 32, 1, True),
+    "half the size": (2, 3, 8, 16, 16, 32, 2, False),
+    "half an odd size": (2, 2, 7, 32, 32, 64, 2, False),
+    "a width that is no power of two": (1, 3, 6, 16, 16, 16, 1, True),
+    "more images than a program takes": (1, 9, 4, 64, 64, 64, 1, True),
+}
+
+
+def errors(case: str, device: str, dtype: torch.dtype) -> dict[str, float]:
+    """‖ours − float64‖ / ‖float64‖ of the output, of every gradient and of the running statistics."""
+    from class_uncertainty.training.kernels.fused_convolution import ConvolveNormalise
+
+    lanes, images, side, channels, inputs, outputs, stride, residual = CASES[case]
+    torch.manual_seed(0)
+    out_side = -(-side // stride)
+
+    def random(*shape: int) -> Tensor:
+        return torch.randn(shape, device=device).to(dtype)
+
+    x = random(lanes, images, side, side, channels)
+    x[..., inputs:] = 0
+    beside = random(lanes, images, out_side, out_side, outputs) if residual else None
+    weight = (torch.randn(lanes * outputs, inputs, 3, 3, device=device) / (3 * inputs**0.5)).to(dtype).float()
+    gamma, beta = torch.rand(lanes * outputs, device=device) + 0.5, torch.randn(lanes * outputs, device=device) / 5
+    given = random(lanes, images, out_side, out_side, outputs), random(*x.shape)  # gradients of both outputs
+    running = torch.zeros(lanes * outputs, device=device), torch.ones(lanes * outputs, device=device)
+
+    mine = [tensor.clone().requires_grad_() for tensor in (x, weight, gamma, beta, *([beside] if residual else []))]
+    z, again = ConvolveNormalise.apply(*(mine if residual else [*mine, None]), running, stride, True)
+    torch.autograd.backward([z, again], list(given))
+
+    theirs = [tensor.double().requires_grad_() for tensor in (x, weight, gamma, beta, *([beside] if residual else []))]
+    kept = torch.zeros(lanes * outputs, device=device).double(), torch.ones(lanes * outputs, device=device).double()
+    stacked = theirs[0].permute(1, 0, 4, 2, 3)[:, :, :inputs].flatten(1, 2)  # (B, lanes * inputs, H, W)
+    y = F.batch_norm(
+        F.conv2d(stacked, theirs[1], stride=stride, padding=1, groups=lanes), *kept, *theirs[2:4], training=True
+    )
+    y = y.unflatten(1, (lanes, outputs)).permute(1, 0, 3, 4, 2)
+    reference = F.relu(y + theirs[4] if residual else y)
+    torch.autograd.backward([reference, theirs[0] * 1], [tensor.double() for tensor in given])
+
+    pairs = {"output": (z, reference), "running mean": (running[0], kept[0]), "running variance": (running[1], kept[1])}
+    pairs |= {
+        name: (a.grad, b.grad)
+        for name, a, b in zip(("x", "weight", "gamma", "beta", "residual"), mine, theirs, strict=False)
+    }
+    return {
+        name: float((a.detach().double() - b.detach()).norm() / b.detach().norm()) for name, (a, b) in pairs.items()
+    }
+
+
+def test_kernels_interpreted() -> None:
+    """In a process of its own: Triton must be told before it is imported."""
+    pytest.importorskip("triton")
+    errors = "{case: t.errors(case, 'cpu', torch.float32) for case in t.CASES}"
+    code = f"import json, torch, test_fused_convolution as t; print(json.dumps({errors}))"
+    environment = os.environ | {
+        "TRITON_INTERPRET": "1",
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
+    }
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert found.keys() == CASES.keys()
+    assert {(case, name): error for case, each in found.items() for name, error in each.items() if error > 2e-6} == {}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", CASES)
+def test_kernels_on_a_gpu(case: str) -> None:
+    assert {name: error for name, error in errors(case, "cuda", torch.bfloat16).items() if error > 0.03} == {}

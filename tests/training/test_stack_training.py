@@ -1,0 +1,356 @@
+"""Long trainings: checkpoints, budgets, faults and traces."""
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from refusals import refused
+
+import class_uncertainty as cu
+from class_uncertainty.training import fit, train_step
+from class_uncertainty.training.checkpoints import Checkpoints
+from class_uncertainty.training.networks.classifier import Standardise
+from class_uncertainty.training.networks.stack import FAILED, SGD, Stack
+from class_uncertainty.training.sampling import Examples, LaneSampler, draw_epoch
+from class_uncertainty.training.stage_runner import StageRunner
+from class_uncertainty.training.stages import ResolvedStage
+from class_uncertainty.training.train_step import StepProgram
+
+RECIPE = cu.Recipe("small-conv", epochs=6, batch=32, crop=1, flip=True)
+LANES = [
+    cu.Lane("naive", 0),
+    cu.Lane("ubrs", 1),
+    cu.Lane("ldam-rw", 2, lr=0.3),
+    cu.Lane("cb", 3, fold=(1, 5)),
+    *map(cu.Lane, ("pb-rs", "focal")),
+]
+
+
+@pytest.fixture(scope="module")
+def stats(digits: cu.Dataset) -> cu.Stats:
+    return cu.Stats(digits.train.counts, np.linspace(1, 3, 10))
+
+
+@pytest.fixture(scope="module")
+def whole(digits: cu.Dataset, stats: cu.Stats) -> cu.Fit:
+    return cu.fit(digits.train, LANES, recipe=RECIPE, stats=stats, test=digits.test, device="cpu")
+
+
+def same(one: cu.Fit, other: cu.Fit) -> None:
+    """To the last bit, but for the clock."""
+    for a, b in zip(one.results, other.results, strict=True):
+        assert dataclasses.replace(a, seconds=0) == dataclasses.replace(b, seconds=0)
+    for a, b in zip(one.states, other.states, strict=True):
+        assert a.keys() == b.keys()
+        assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+# Stopping and going on.
+
+
+@pytest.mark.parametrize("budget", [3, 4, 9, 10])
+def test_a_budget_stops_at_an_epochs_end_and_the_same_call_goes_on(digits, stats, whole, tmp_path, monkeypatch, budget):
+    clock = iter(range(10**6))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))  # a second is a look at the clock
+    told, kept = [], []
+    options = {
+        "recipe": RECIPE,
+        "stats": stats,
+        "test": digits.test,
+        "device": "cpu",
+        "checkpoints": tmp_path / "running",
+    }
+    while True:
+        try:
+            fitted = cu.fit(digits.train, LANES, **options, budget=budget, progress=told.append)
+            break
+        except cu.Unfinished:
+            kept.append(len(list((tmp_path / "running").glob("*.safetensors"))))
+    assert kept[0] >= 1
+    same(fitted, whole)
+    assert not (tmp_path / "running").exists()
+    done = [(lane, news.epoch) for news in told for lane in news.lanes]
+    assert len(done) == len(set(done)) == len(LANES) * RECIPE.epochs  # nothing was trained twice
+
+
+def test_lanes_that_another_process_went_on_with(digits, stats, whole, tmp_path, monkeypatch):
+    """Between grouping and training, some are further than they were, and one has lost its file."""
+    options = {"recipe": RECIPE, "stats": stats, "test": digits.test, "device": "cpu"}
+    for folder, epoch in (("running", 1), ("further", 3)):
+        with pytest.raises(KeyboardInterrupt):
+            cu.fit(digits.train, LANES, **options, checkpoints=tmp_path / folder, every=1, progress=interrupt_in(epoch))
+    fitting = fit._run_group
+    files = sorted(file.name for file in (tmp_path / "further").iterdir())
+
+    def meanwhile(job, places):
+        for name in files[:2]:
+            shutil.copy(tmp_path / "further" / name, tmp_path / "running" / name)
+        (tmp_path / "running" / files[2]).unlink(missing_ok=True)
+        return fitting(job, places)
+
+    monkeypatch.setattr(fit, "_run_group", meanwhile)
+    same(cu.fit(digits.train, LANES, **options, checkpoints=tmp_path / "running"), whole)
+
+
+def test_two_processes_train_the_same_at_once(digits, stats, whole, tmp_path):
+    here, environment = str(Path(__file__).parent), os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", KILLED, here, str(tmp_path / "running")]
+    both = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    assert [(child.communicate()[1], child.returncode) for child in both] == [("", 0)] * 2
+    assert not (tmp_path / "running").exists()
+
+
+def test_a_caller_may_keep_the_checkpoints_of_lanes_that_have_ended(digits, tmp_path):
+    """Then the same call trains nothing."""
+    kept, told = Checkpoints(tmp_path / "running"), []
+    first = cu.fit(digits.train, LANES[:1], recipe=RECIPE, test=digits.test, device="cpu", checkpoints=kept)
+    again = cu.fit(
+        digits.train, LANES[:1], recipe=RECIPE, test=digits.test, device="cpu", checkpoints=kept, progress=told.append
+    )
+    same(again, first)
+    assert told == []
+
+
+def test_a_damaged_checkpoint_costs_time_and_nothing_else(digits, stats, whole, tmp_path, notices):
+    """A bit in the middle of every file, where the weights are: told of, trained again, and the same bits as
+    without."""
+    kept = Checkpoints(tmp_path / "running")
+    options = {"recipe": RECIPE, "stats": stats, "test": digits.test, "device": "cpu", "checkpoints": kept, "every": 1}
+    with pytest.raises(cu.Unfinished):
+        cu.fit(digits.train, LANES, **options, budget=1e-9)
+    files = list(kept.folder.iterdir())
+    for file in files:
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 16
+        file.write_bytes(content)
+    same(cu.fit(digits.train, LANES, **options), whole)
+    assert files
+    assert len(notices) == len(files)
+
+
+def test_a_budget_without_checkpoints_loses_only_what_runs(digits):
+    told = []
+    with pytest.raises(cu.Unfinished, match="with 0 of 1 lanes trained"):
+        cu.fit(digits.train, [cu.Lane("naive")], recipe=RECIPE, device="cpu", budget=1e-9, progress=told.append)
+    assert len(told) == 1  # an epoch at least, so that short budgets come to an end too
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"every": 0},
+        {"every": "3"},
+        {"every": 1.5},
+        {"budget": 0},
+        {"budget": -1},
+        {"budget": float("nan")},
+        {"budget": "1m"},
+    ],
+)
+def test_wrong_options_are_refused(digits, options):
+    ((name, value),) = options.items()
+    with pytest.raises(cu.InputError, match=f"{name} (is )?{value!r}.* must be .*number"):
+        cu.fit(digits.train, [cu.Lane("naive")], recipe=RECIPE, **options)
+
+
+KILLED = """
+import sys, time
+import numpy as np
+import class_uncertainty as cu
+sys.path.insert(0, sys.argv[1])
+from test_stack_training import LANES, RECIPE
+
+digits = cu.load("digits-lt:20")
+stats = cu.Stats(digits.train.counts, np.linspace(1, 3, 10))
+slow = lambda news: (print(f"{news.epoch}\\n", end="", flush=True), time.sleep(0.3))
+options = {"device": "cpu", "checkpoints": sys.argv[2], "every": 1, "progress": slow}
+cu.fit(digits.train, LANES, recipe=RECIPE, stats=stats, test=digits.test, **options)
+"""
+
+
+def test_kill_9_and_the_same_call_goes_on_with_the_same_bits(digits, stats, whole, tmp_path):
+    here, running = str(Path(__file__).parent), tmp_path / "running"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, here, str(running)], env=environment, stdout=subprocess.PIPE, text=True
+    ) as child:
+        while int(child.stdout.readline()) < 2:
+            pass
+        child.send_signal(signal.SIGKILL)
+    assert child.returncode == -signal.SIGKILL
+    assert list(running.glob("*.safetensors"))
+    told = []
+    fitted = cu.fit(
+        digits.train,
+        LANES,
+        recipe=RECIPE,
+        stats=stats,
+        test=digits.test,
+        device="cpu",
+        checkpoints=running,
+        progress=told.append,
+    )
+    same(fitted, whole)
+    assert sum(len(news.lanes) for news in told) < len(LANES) * RECIPE.epochs
+    assert not running.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"not safetensors", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])
+def test_a_damaged_checkpoint_is_begun_anew(digits, stats, whole, tmp_path, content):
+    options = {
+        "recipe": RECIPE,
+        "stats": stats,
+        "test": digits.test,
+        "device": "cpu",
+        "checkpoints": tmp_path / "running",
+    }
+    with pytest.raises(KeyboardInterrupt):
+        cu.fit(digits.train, LANES, **options, every=1, progress=interrupt_in(3))
+    files = sorted((tmp_path / "running").glob("*.safetensors"))
+    files[0].write_bytes(content)
+    same(cu.fit(digits.train, LANES, **options), whole)
+
+
+def interrupt_in(epoch):
+    def progress(news):
+        if news.epoch == epoch:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def test_a_checkpoint_belongs_to_its_lane_recipe_and_data(digits, stats, tmp_path):
+    options = {"stats": stats, "device": "cpu", "checkpoints": tmp_path / "running"}
+    with pytest.raises(KeyboardInterrupt):
+        cu.fit(digits.train, LANES[:1], recipe=RECIPE, **options, every=1, progress=interrupt_in(3))
+    (file,) = (tmp_path / "running").iterdir()
+    for lane, recipe, train in (
+        (cu.Lane("naive", 1), RECIPE, digits.train),
+        (LANES[0], dataclasses.replace(RECIPE, lr=0.2), digits.train),
+        (LANES[0], RECIPE, cu.long_tail(cu.load("digits").train, 10)),
+    ):
+        told = []
+        cu.fit(train, [lane], recipe=recipe, **options, progress=told.append)
+        assert [news.epoch for news in told] == list(range(RECIPE.epochs))
+        assert file.exists()  # another's
+
+
+def test_a_checkpoint_folder_that_cannot_be_made(digits, tmp_path):
+    (tmp_path / "running").write_text("a file")
+    with pytest.raises(cu.InputError, match="running is not a folder"):
+        cu.fit(digits.train, LANES[:1], recipe=RECIPE, device="cpu", checkpoints=tmp_path / "running", every=1)
+
+
+# Faults.
+
+
+def test_a_lane_that_diverges_is_frozen_and_leaves_the_others_as_they_are(digits, stats, whole):
+    lanes = [*LANES[:2], cu.Lane("naive", 9, lr=1e12), *LANES[2:]]
+    told = []
+    fitted = cu.fit(
+        digits.train, lanes, recipe=RECIPE, stats=stats, test=digits.test, device="cpu", progress=told.append
+    )
+    assert fitted.results[2].diverged == 0
+    assert fitted.results[2].scores is None
+    rates = [
+        news.lr[news.lanes.index(lanes[2])]
+        for news in sorted(told, key=lambda news: news.epoch)
+        if lanes[2] in news.lanes
+    ]
+    assert rates[0] > 0
+    assert rates[1:] == [0] * (RECIPE.epochs - 1)
+    for i, before in zip((0, 1, 3, 4, 5, 6), whole.results, strict=True):
+        assert dataclasses.replace(fitted.results[i], seconds=0) == dataclasses.replace(before, seconds=0)
+
+
+def test_a_gpu_with_little_memory_gets_smaller_stacks(digits, stats, whole, monkeypatch):
+    """As if two lanes were all that fit."""
+    run, tried = StageRunner.run, []
+
+    def with_little_memory(job, places, started):
+        tried.append(len(places))
+        if len(places) > 2:
+            raise torch.OutOfMemoryError
+        return run(job, places, started)
+
+    monkeypatch.setattr(StageRunner, "run", with_little_memory)
+    same(cu.fit(digits.train, LANES, recipe=RECIPE, stats=stats, test=digits.test, device="cpu"), whole)
+    assert sorted(tried) == [1, 1, 2, 2, 3, 5]
+
+
+def test_a_gpu_too_small_for_one_lane_says_so(digits, monkeypatch):
+    def nothing_fits(job, places, started):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(StageRunner, "run", nothing_fits)
+    with pytest.raises(cu.MachineFault, match="too little memory for one lane of network 'small-conv' with batch 32"):
+        cu.fit(digits.train, LANES[:1], recipe=RECIPE, device="cpu")
+
+
+def test_a_trace_of_one_epoch(digits, tmp_path):
+    cu.fit(digits.train, LANES[:1], recipe=RECIPE, device="cpu", profile=tmp_path / "trace.json")
+    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+@pytest.mark.parametrize(("asked", "taken"), [("cpu", "cpu"), ("cpu:0", "cpu"), (torch.device("cpu"), "cpu")])
+def test_a_device_may_be_said_in_many_ways(digits, asked, taken):
+    fitted = cu.fit(digits.train, LANES[:1], recipe=dataclasses.replace(RECIPE, epochs=1), device=asked)
+    assert fitted.device == fitted.results[0].device == taken
+
+
+@pytest.mark.parametrize("asked", ["gpu", "cpu:1", "cuda:1", "meta"])
+def test_a_device_that_is_not_there(digits, asked):
+    with refused("device", asked, "'c"):  # 'cpu' or 'cuda' is offered
+        cu.fit(digits.train, LANES[:1], recipe=RECIPE, device=asked)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, when it imports its compiler
+def test_a_compiler_that_does_not_work_is_done_without(tmp_path, monkeypatch):
+    """It is there and fails: training goes on, says so once, and comes to what it comes to without."""
+    compiler = tmp_path / "g++"
+    compiler.write_text("#!/bin/sh\nexit 1\n")
+    compiler.chmod(0o755)
+    data = cu.Data(np.random.default_rng(0).integers(0, 256, (32, 3, 8, 8)).astype(np.uint8), np.arange(32) % 2)
+    recipe = cu.Recipe("resnet32", epochs=2, batch=16)
+    plain = cu.fit(data, [cu.Lane("naive")], recipe=recipe, device="cpu")
+    for name in ("PATH", "CXX"):
+        monkeypatch.setenv(name, str(tmp_path) if name == "PATH" else str(compiler))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(train_step, "COMPILED", 0)
+    monkeypatch.setitem(FAILED, "compile", False)
+    with pytest.warns(RuntimeWarning, match="torch.compile does not work here"):
+        again = cu.fit(data, [cu.Lane("naive")], recipe=recipe, device="cpu")
+    cu.fit(data, [cu.Lane("naive", 1)], recipe=recipe, device="cpu")  # says nothing: here a warning is an error
+    assert all(torch.equal(value, again.states[0][name]) for name, value in plain.states[0].items())
+
+
+@pytest.mark.parametrize(("drop_last", "steps", "examples"), [(True, 3, 96), (False, 4, 110)])
+def test_the_last_batch(drop_last, steps, examples):
+    recipe = cu.Recipe("linear", epochs=1, batch=32, drop_last=drop_last)
+    lanes = [cu.Lane("naive")] * 2
+    stack = Stack(recipe, (4,), ("a", "b"), lanes)
+    counts = torch.tensor([[55, 55]])
+    data = Examples(torch.randn(110, 4), torch.arange(110) % 2, Standardise(torch.zeros(4), torch.ones(4)), counts)
+    train, leg = cu.Data(np.asarray(data.inputs), np.arange(110) % 2), ResolvedStage(recipe)
+    assert leg.length(train) == examples
+    plans, draws = draw_epoch([LaneSampler(lane, train, None, 4) for lane in lanes], leg, 0, examples)
+    program = StepProgram(stack, SGD(stack, recipe), leg, data, lanes, draws)
+    seen = []
+    program._step, step = lambda size: (seen.append(size), step(size)), program._step
+    assert program.length == examples
+    losses, errors = program.epoch(plans, draws, torch.full((2,), 0.1), lambda: None).numpy()
+    assert (len(seen), sum(seen)) == (steps, examples)
+    assert np.isfinite(losses).all()
+    assert (errors >= 0).all()

@@ -1,0 +1,265 @@
+"""A saved network reads examples without labels as it read its training examples, whatever they come in."""
+
+import csv
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from refusals import refused
+
+import class_uncertainty as cu
+from class_uncertainty.training.model_files import save
+
+ROWS = [
+    ("31.5", "Oslo", "yes"),
+    ("", "Rome", "no"),
+    ("44", "", "no"),
+    ("28", "Rome", "yes"),
+    ("52", "Bern", "no"),
+    ("39", "Bern", "yes"),
+] * 4
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
+def model():
+    """A function that trains on the data for an epoch, saves the network as 'model' and returns it."""
+
+    def make(data: cu.Data):
+        network = cu.fit(
+            data, [cu.Lane()], recipe=cu.Recipe("small-conv" if data.is_images else "mlp", epochs=1, batch=8)
+        ).module(0)
+        save(network, "model", {})
+        return network
+
+    return make
+
+
+def said(network, inputs) -> np.ndarray:
+    with torch.inference_mode():
+        return network(torch.from_numpy(np.array(inputs))).softmax(1).numpy()
+
+
+def write(file: str, header: list[str], rows) -> None:
+    with open(file, "w", newline="") as stream:
+        csv.writer(stream).writerows([header, *rows])
+
+
+@pytest.fixture
+def photos(here) -> cu.Data:
+    """Pictures of other sizes than 12 x 12, which they are made to be."""
+    rng = np.random.default_rng(0)
+    for i in range(16):
+        place = here / "photos" / "ab"[i % 2] / ("deep" if i % 4 == 0 else "") / f"{i}.png"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (10 + i, 14, 3), dtype=np.uint8)).save(place)
+    return cu.load("folder:photos?size=12").train
+
+
+def test_a_folder_of_pictures(photos, model):
+    network = model(photos)
+    found = cu.predict("model", "photos")
+    assert list(found.names) == list(photos.names)
+    assert found.classes == photos.classes
+    np.testing.assert_allclose(found.probabilities, said(network, photos.inputs), atol=1e-6)
+
+
+def test_one_picture(photos, model):
+    network, told = model(photos), []
+    found = cu.predict("model.json", Path("photos/b/5.png"), progress=lambda *news: told.append(news))
+    (place,) = np.flatnonzero(photos.names == str(Path("b/5.png")))
+    assert list(found.names) == ["5.png"]
+    np.testing.assert_allclose(found.probabilities, said(network, photos.inputs[[place]]), atol=1e-6)
+    assert told == [("photos/b/5.png", 1, 1)]
+
+
+def test_pictures_in_parquet(photos, model, here):
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    network = model(photos)
+    files = [here / "photos" / name for name in photos.names]
+    for i, some in enumerate((files[:10], files[10:])):
+        pyarrow.parquet.write_table(pa.table({"image": [file.read_bytes() for file in some]}), f"part-{i}.parquet")
+    found = cu.predict("model", "part-0.parquet")
+    assert list(found.names) == [f"row {i}" for i in range(10)]
+    np.testing.assert_allclose(found.probabilities, said(network, photos.inputs[:10]), atol=1e-6)
+    (here / "parts").mkdir()
+    for i in range(2):
+        (here / f"part-{i}.parquet").rename(here / "parts" / f"part-{i}.parquet")
+    found = cu.predict("model", "parts")
+    assert list(found.names[9:11]) == ["part-0.parquet, row 9", "part-1.parquet, row 0"]
+    np.testing.assert_allclose(found.probabilities, said(network, photos.inputs), atol=1e-6)
+
+
+def test_arrays_of_pictures_and_of_features(photos, model):
+    network = model(photos)
+    np.save("x.npy", photos.inputs.transpose(0, 2, 3, 1))  # channels last are fine
+    np.savez("x.npz", X=photos.inputs, other=[1])
+    for file in ("x.npy", "x.npz"):
+        np.testing.assert_allclose(cu.predict("model", file).probabilities, said(network, photos.inputs), atol=1e-6)
+    features = np.random.default_rng(0).normal(0, 1, (3000, 5))  # more than a batch
+    network = model(cu.Data(features, np.arange(3000) % 3))
+    np.savez("f.npz", features)
+    found = cu.predict("model", "f.npz")
+    assert (found.names[0], found.names[-1]) == ("row 0", "row 2999")
+    np.testing.assert_allclose(found.probabilities, said(network, features.astype(np.float32)), atol=1e-6)
+
+
+def test_the_rows_of_a_table(here, model):
+    """Columns may come in another order, with others between them; medians and categories are those of training."""
+    write("train.csv", ["age", "city", "label"], ROWS)
+    data = cu.load("csv:train.csv?missing=fill").train
+    network = model(data)
+    write(
+        "new.csv",
+        ["id", "city", "age"],
+        [(i, city, age) for i, (age, city, _) in enumerate(ROWS[:4])] + [(9, "Paris", "39")],
+    )
+    found = cu.predict("model", "new.csv")
+    assert list(found.names) == [f"line {i}" for i in range(2, 7)]
+    assert data.columns == ("age", "city=Bern", "city=Oslo", "city=Rome", "city=missing")
+    expected = [
+        [31.5, 0, 1, 0, 0],
+        [39, 0, 0, 1, 0],
+        [44, 0, 0, 0, 1],
+        [28, 0, 0, 1, 0],
+        [39, 0, 0, 0, 0],
+    ]  # 39: the training median
+    np.testing.assert_allclose(found.probabilities, said(network, np.float32(expected)), atol=1e-6)
+    (note,) = found.notes
+    assert all(fact in note for fact in ("city", "1 of 5 rows", "'Paris'", "line 6"))
+    assert found.guesses == [data.classes[c] for c in found.probabilities.argmax(axis=1)]
+
+
+def test_a_whole_table_is_read_as_in_training(here, model):
+    """Numbers that are names, dropped columns and a Parquet file: every option of training is in the saved network."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    rows = [(str(1000 + i % 3), i, i / 7, "no" if i % 5 else "yes") for i in range(60)]
+    random.Random(0).shuffle(rows)
+    write("train.csv", ["zip", "id", "size", "label"], rows)
+    data = cu.load("csv:train.csv?categorical=zip&drop=id").train
+    network = model(data)
+    columns = dict(zip(("zip", "id", "size"), zip(*rows, strict=True), strict=False))
+    pyarrow.parquet.write_table(
+        pa.table({"size": columns["size"], "zip": [float(z) for z in columns["zip"]]}), "new.parquet"
+    )
+    for file in ("train.csv", "new.parquet"):
+        np.testing.assert_allclose(cu.predict("model", file).probabilities, said(network, data.inputs), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("place", "facts"),
+    [
+        ("gone", ("gone", ".csv", ".npy")),
+        ("folder:photos", ("folder:photos", "'photos'")),
+        ("empty", ("empty", "no images")),
+        ("text.png", ("text.png", "PNG")),
+        ("wide.npy", ("wide.npy", "(2, 3, 12, 13)", "uint8", "(N, 3, 12, 12)")),
+        ("none.npy", ("none.npy", "no examples")),
+        ("float.npy", ("float.npy", "float64", "uint8")),
+        ("new.csv", ("new.csv", "table", "images")),
+        ("two.npz", ("two.npz", "a, b", "x")),
+    ],
+)
+def test_what_is_no_image_is_refused(photos, model, here, place, facts):
+    model(photos)
+    (here / "empty").mkdir()
+    (here / "text.png").write_text("no image")
+    (here / "new.csv").write_text("a,b\n1,2\n")
+    np.save("wide.npy", np.zeros((2, 3, 12, 13), np.uint8))
+    np.save("none.npy", np.zeros((0, 3, 12, 12), np.uint8))
+    np.save("float.npy", np.zeros((2, 3, 12, 12)))
+    np.savez("two.npz", a=[1], b=[2])
+    with refused(*facts):
+        cu.predict("model", place)
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "facts"),
+    [
+        (["Age", "city"], [(3, "Rome")], ("'age'", "did you mean 'Age'?", "city")),
+        (["age", "city"], [(3, "Rome"), ("old", "Bern")], ("'age'", "'old'", "line 3", "numbers")),
+        (["age", "city"], [("1e39", "Rome")], ("'age'", "'1e39'", "line 2", "numbers")),
+        (
+            ["age", "city"],
+            [("", "Rome"), ("NA", "Bern")],
+            ("'age'", "''", "line 2", "missing values (2 in this column)"),
+        ),
+        (["age", "city"], [(4, "?")], ("'city'", "'?'", "line 2", "missing values (1 in this column)")),
+    ],
+)
+def test_rows_that_the_network_cannot_read_are_refused(here, model, header, rows, facts):
+    write("train.csv", ["age", "city", "label"], [row for row in ROWS if all(row)])
+    model(cu.load("csv:train.csv").train)
+    write("new.csv", header, rows)
+    with refused("new.csv", *facts):
+        cu.predict("model", "new.csv")
+
+
+def test_a_folder_for_a_network_of_a_table(here, model):
+    """Parquet files are its rows, other files are left out, and pictures are none."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    write("train.csv", ["age", "city", "label"], [row for row in ROWS if all(row)])
+    data = cu.load("csv:train.csv").train
+    network = model(data)
+    (here / "new").mkdir()
+    (here / "new" / "README.md").write_text("rows")
+    with refused("rows of a table", "new", ".csv or .parquet"):
+        cu.predict("model", "new")
+    (here / "a.png").write_bytes(b"\x89PNG")
+    with refused("rows of a table", "a.png"):
+        cu.predict("model", "a.png")
+    rows = [row for row in ROWS if all(row)]
+    pyarrow.parquet.write_table(
+        pa.table({"age": [float(row[0]) for row in rows], "city": [row[1] for row in rows]}), "new/a.parquet"
+    )
+    found = cu.predict("model", "new")
+    np.testing.assert_allclose(found.probabilities, said(network, data.inputs), atol=1e-6)
+    (note,) = found.notes
+    assert "1 of 2 files" in note
+    assert str(Path("new/README.md")) in note
+    (here / "new" / "more").mkdir()
+    (here / "new" / "more" / "a.parquet").write_bytes((here / "new" / "a.parquet").read_bytes())
+    names = cu.predict("model", "new").names
+    assert (names[0], names[-1]) == ("a.parquet, row 0", f"{Path('more/a.parquet')}, row {len(rows) - 1}")
+    assert len(set(names)) == 2 * len(rows)
+
+
+def test_arrays_have_no_columns_and_numbers_are_finite(here, model):
+    model(cu.Data(np.random.default_rng(0).normal(0, 1, (20, 2)), np.arange(20) % 2))
+    write("new.csv", ["a", "b"], [(1, 2)])
+    with refused("columns", ".npz or .npy", "new.csv"):
+        cu.predict("model", "new.csv")
+    np.save("x.npy", np.zeros((2, 2, 2)))
+    with refused("x.npy", "(2, 2, 2)", "float64", "(N, 2)"):
+        cu.predict("model", "x.npy")
+    np.save("x.npy", [[0, 1], [2, 1e39]])
+    with refused("x.npy", "feature 1 of example 1", "finite"):
+        cu.predict("model", "x.npy")
+
+
+def test_an_answer_that_is_not_finite(here, model):
+    """Features that float32 holds, and the network's first product does not."""
+    rng = np.random.default_rng(0)
+    model(cu.Data(rng.normal(size=(40, 3)) / 1e3, np.arange(40) % 2))
+    examples = np.zeros((1500, 3), np.float32)
+    examples[1207] = 3e38
+    np.save("e.npy", examples)
+    with refused("e.npy", "row 1207", "not finite"):
+        cu.predict("model", "e.npy")
+    np.save("e.npy", examples[:1207])
+    assert np.isfinite(cu.predict("model", "e.npy").probabilities).all()

@@ -1,0 +1,27 @@
+"""Workflows return values and never print."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import class_uncertainty as cu
+
+RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
+
+
+def test_no_workflow_prints(
+    digits: cu.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    known = {"recipe": RECIPE, "store": tmp_path / "runs.sqlite"}
+    np.save("new.npy", digits.test.inputs[:5])
+    np.savez("predictions.npz", probabilities=np.full((4, 2), 0.5), labels=[0, 1, 0, 1])
+    cu.measure(digits, members=2, **known)
+    cu.compare_estimators(digits, ["single"], 2, **known)
+    cu.compare(digits, ["naive", "ubrs", "adjusted"], 1, members=2, **known)
+    cu.train(digits, save="model", **known)
+    cu.fix(digits, 2, RECIPE, lrs=[0.1], seeds=1, save="fixed", store=known["store"])
+    cu.predict("fixed", "new.npy")
+    cu.adjust_predictions("predictions.npz", [3, 1], out="adjusted.npz")
+    assert capfd.readouterr() == ("", "")
