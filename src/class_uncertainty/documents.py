@@ -7,17 +7,13 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 
 def from_document(kind: Any, document: Any) -> Any:
-    """The value of that type: a dataclass, a tuple of them, or what JSON holds as it is; None for an optional."""
-    if get_origin(kind) is UnionType and NoneType in get_args(kind):
-        kind = get_args(kind)[0]
+    """The value of a dataclass, or of a tuple; None, for an optional one, stays None."""
     if document is None:
         return None
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
         has_structure = dataclasses.is_dataclass(item) or get_origin(item) is tuple
         return tuple([from_document(item, part) for part in document] if has_structure else document)
-    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
-        return document
     kinds = _structured_fields(kind)
     values = {name: from_document(kinds[name], value) for name, value in document.items() if name in kinds}
     return kind(**(document | values))

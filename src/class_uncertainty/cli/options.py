@@ -60,14 +60,12 @@ def check_method(name: str) -> str:
     return name
 
 
-def read_seeds(seeds: str) -> int | list[int]:
+def read_seeds(seeds: str) -> list[int]:
     """How many, or which."""
-    numbers = split("seed", seeds, int)
-    if "," in seeds:
-        return numbers
     from class_uncertainty.workflows.compare import check_seeds
 
-    return len(check_seeds(numbers[0]))
+    numbers = split("seed", seeds, int)
+    return numbers if "," in seeds else check_seeds(numbers[0])
 
 
 def read_rates(lrs: str | None) -> list[float] | None:

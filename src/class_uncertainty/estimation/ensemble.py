@@ -32,10 +32,18 @@ def _by_folds(members: int, seed: int) -> list[Lane]:
     return [Lane("naive", seed, fold=(k, members)) for k in range(members)]
 
 
-about = "deep ensemble: naive networks that differ by their seed (the paper's)"
-ensemble = Estimator(about, _naive, all_probabilities)
-about = "the same, each on a bootstrap: every class resampled with replacement to its own size"
-bootstrap = Estimator(about, _bootstrapped, all_probabilities)
+ensemble = Estimator("deep ensemble: naive networks that differ by their seed (the paper's)", _naive, all_probabilities)
+bootstrap = Estimator(
+    "the same, each on a bootstrap: every class resampled with replacement to its own size",
+    _bootstrapped,
+    all_probabilities,
+)
 single = Estimator("one naive network", lambda members, seed: [Lane("naive", seed)], all_probabilities, votes=1)
-about = "as many networks as folds, each without one: an example is judged by the one that never saw it"
-out_of_fold = Estimator(about, _by_folds, unseen_probabilities, natural="true-class", fewest=2, votes=1)
+out_of_fold = Estimator(
+    "as many networks as folds, each without one: an example is judged by the one that never saw it",
+    _by_folds,
+    unseen_probabilities,
+    natural="true-class",
+    fewest=2,
+    votes=1,
+)

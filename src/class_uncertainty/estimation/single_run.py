@@ -70,12 +70,18 @@ online = Estimator(
     votes=1,
     views=False,
 )
-falls = "one training whose learning rate falls once for each member, once an epoch at most"
-about = f"{falls}: the network after each fall"
-snapshot = Estimator(about, _cyclic, cycle_snapshots, views=False)
-about = f"one network with dropout before its last layer, asked {PASSES} times"
+snapshot = Estimator(
+    "one training whose learning rate falls once for each member, once an epoch at most: the network after each fall",
+    _cyclic,
+    cycle_snapshots,
+    views=False,
+)
 mc_dropout = Estimator(
-    about, lambda members, seed: [Lane("dropout", seed)], dropout_probabilities, votes=PASSES, views=False
+    f"one network with dropout before its last layer, asked {PASSES} times",
+    lambda members, seed: [Lane("dropout", seed)],
+    dropout_probabilities,
+    votes=PASSES,
+    views=False,
 )
 duq = Estimator(
     "DUQ: one network with a centroid for each class and a gradient penalty; 1 - the kernel of the nearest",

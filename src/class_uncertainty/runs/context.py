@@ -15,14 +15,11 @@ from class_uncertainty.training import Lane, Recipe, default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import LaneOutcome, Progress, resolve_device, train_lanes
-from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.keys import checkpoint_keys, key_of, lane_key
 from class_uncertainty.training.stack_training import FitOptions
 
 Watch = Callable[[str, int, int], AbstractContextManager[Progress | None]]  # (what trains, networks, epochs of each)
-
-
 EVERY = 10  # epochs between checkpoints
 
 
@@ -55,7 +52,6 @@ class Context:
         self, fitted: Fit, progress: Progress | None, stats: Stats | None = None, teachers: Fit | None = None
     ) -> Generator[LaneOutcome, None, None]:
         """Train the lanes of an untrained Fit; each is yielded when it has ended."""
-        check_fit(self.train, fitted.lanes, self.recipe, stats, self.dataset.test)
         how = (self.checkpoints, EVERY, self.deadline, self.profile, teachers)
         return train_lanes(fitted, self.train, FitOptions(stats, self.dataset.test, progress, *how))
 

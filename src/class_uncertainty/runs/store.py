@@ -75,9 +75,8 @@ class Store:
 
     def __init__(self, path: str | Path = "runs.sqlite", create: bool = True) -> None:
         self.path = Path(path)
-        self.unverified = set[
-            tuple[str, str]
-        ]()  # rows that were read and have no checksum: an older version wrote them
+        # rows that were read and have no checksum: an older version wrote them
+        self.unverified = set[tuple[str, str]]()
         self.sealed = True  # whether rows have checksums: not in an old store that cannot be written to
         self.sound = set[str]()  # files of probabilities that match their checksum
         if not self.path.exists() and not create:
@@ -150,9 +149,8 @@ class Store:
             intact = "; what it held before is intact" if self._is_intact() else ""
             raise MachineFault(f"store {self.path}: {error}{intact}.") from error
         except sqlite3.DatabaseError as error:
-            if (
-                getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_CORRUPT
-            ):  # SQLite's word for a read that the disk refused, too
+            # SQLite's word for a read that the disk refused, too
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_CORRUPT:
                 told = f"store {self.path} could not be read: the disk has failed, or the file is damaged"
                 raise MachineFault(f"{told} ({error}).") from error
             raise InputError(f"{self.path} is not a store, or it is damaged: {error}.") from error

@@ -120,7 +120,6 @@ def fit(
     [('naive', 0), ('cb-rs', 1)]
     """
     recipe, device, deadline = recipe or default_recipe(train), resolve_device(device), Deadline.after(budget)
-    check_fit(train, lanes, recipe, stats, test)
     check_least("every", every, 1)
     folder = Checkpoints(checkpoints) if isinstance(checkpoints, str | Path) else checkpoints
     trace, scratch = Path(profile) if profile else None, folder.folder.parent if folder else None
@@ -138,6 +137,7 @@ def fit(
 
 def train_lanes(fitted: Fit, train: Data, options: FitOptions) -> Generator[LaneOutcome, None, None]:
     """Train the lanes of an untrained Fit; yield each when its last stage has ended. Like stages run together."""
+    check_fit(train, fitted.lanes, fitted.recipe, options.stats, options.test)
     check_teachers(train, fitted.lanes, options.teachers)
     arrays = (train.inputs, train.labels, train.counts[None])
     inputs, labels, counts = (as_tensor(array).to(fitted.device) for array in arrays)

@@ -219,7 +219,7 @@ class Fit:
         logits = [self._logits(stack, group, inputs, view) for view in drawn or [None]]
         for batches in zip(*logits, strict=True):
             p = [torch.from_numpy(z).softmax(dim=-1).numpy() for _, z in batches]
-            yield batches[0][0], sum(p) / np.float32(len(p))  # type: ignore[misc]
+            yield batches[0][0], sum(p) / np.float32(views) if views else p[0]  # type: ignore[misc]
 
     @torch.no_grad()
     def _logits(self, stack: Stack, group: Sequence[Lane], inputs: Tensor, drawn: Drawn | None = None) -> Batches:

@@ -79,7 +79,10 @@ def judged_examples(dataset: Dataset, fold: Fold) -> Data:
 
 def judged_labels(dataset: Dataset) -> NDArray[np.int64]:
     """Fold after fold."""
-    return np.concatenate([judged_examples(dataset, fold).labels for fold in judged_folds(dataset)])
+    if dataset.test:
+        return dataset.test.labels
+    folds = [fold_indices(dataset.train, fold) for fold in judged_folds(dataset) if fold]
+    return dataset.train.labels[np.concatenate(folds)]
 
 
 def choose_adjustments(context: Context, lr: float | None, estimate: Estimate | None, folds: Iterable[Fold]) -> Choices:

@@ -11,7 +11,7 @@ from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.methods import named
-from class_uncertainty.posthoc.remedies import find_remedy
+from class_uncertainty.posthoc.remedies import Remedy, find_remedy
 from class_uncertainty.runs.context import Watch, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate
 from class_uncertainty.runs.rows import MethodRow, method_rows
@@ -127,9 +127,9 @@ def compare(
     """
     numbers = check_seeds(seeds)
     check_distinct("method", methods)
-    check_distinct("learning rate", [None] if lrs is None else lrs)
-    remedies = {name: remedy for name in methods if (remedy := find_remedy(name))}
     rates: list[float | None] = [None] if lrs is None else list(lrs)
+    check_distinct("learning rate", rates)
+    remedies = {name: remedy for name in methods if (remedy := find_remedy(name))}
     lanes = [Lane(name, seed, lr) for name in methods if name not in remedies for lr in rates for seed in numbers]
     request = EstimateRequest(estimator, members)
     request.check_score(score)
@@ -139,15 +139,15 @@ def compare(
         estimate = read_by(load_or_estimate(context, [request])[0], score) if uses_uncertainty else None
         stats = estimate.stats if estimate else None
         results = load_or_evaluate(context, lanes, stats) if lanes else []
-        for kind in ("named", "equal cost") if equal_cost else ("named",):
-            if kind == "equal cost":
-                remedies = {name: remedy for name in _equal_cost(results, estimate) if (remedy := find_remedy(name))}
-            chooses = estimator == "out-of-fold" and any(remedy.adjusts for remedy in remedies.values())
-            for lr in rates if remedies else ():
-                unseen = read_by(load_or_estimate(context, [replace(request, lr=lr)])[0], None) if chooses else None
-                results += evaluate_remedies(context, remedies, numbers, members, lr, unseen, stats)
-            if kind == "named":
-                results.sort(key=lambda result: methods.index(result.method))
+        unseen: dict[float | None, Estimate] = {}
+        for lr in rates if remedies else ():
+            if estimator == "out-of-fold" and any(remedy.adjusts for remedy in remedies.values()):
+                unseen[lr] = read_by(load_or_estimate(context, [replace(request, lr=lr)])[0], None)
+            results += evaluate_remedies(context, remedies, numbers, members, lr, unseen.get(lr), stats)
+        results.sort(key=lambda result: methods.index(result.method))
+        ensembles = _equal_cost(results, estimate) if equal_cost else {}
+        for lr in rates if ensembles else ():
+            results += evaluate_remedies(context, ensembles, numbers, members, lr, unseen.get(lr), stats)
         return Comparison(context.dataset, tuple(results), estimate)
 
 
@@ -161,10 +161,10 @@ def check_seeds(seeds: int | Sequence[int], alternative: str = ", or a list of s
     return list(range(seeds))
 
 
-def _equal_cost(results: Sequence[Result], estimate: Estimate | None) -> list[str]:
+def _equal_cost(results: Sequence[Result], estimate: Estimate | None) -> dict[str, Remedy]:
     """Ensembles of as many networks of each cheap row as the dearest costs, by their names."""
     rows = method_rows(results, estimate.cost if estimate else 0.0)
-    dearest, present, names = max(row.cost for row in rows), {row.method for row in rows}, dict[str, None]()
+    dearest, present, ensembles = max(row.cost for row in rows), {row.method for row in rows}, dict[str, Remedy]()
     for row in rows:
         remedy = find_remedy(row.method)
         if remedy and remedy.together != 1:  # several networks already
@@ -172,6 +172,6 @@ def _equal_cost(results: Sequence[Result], estimate: Estimate | None) -> list[st
         one_more = next(result.cost for result in results if result.method == row.method)
         one_more = remedy.trainings(0) if remedy else one_more
         number = int((dearest - (row.cost - one_more)) / one_more + 1e-9)
-        if number > 1 and (name := f"{row.method}*{number}") not in present:
-            names[name] = None
-    return list(names)
+        if number > 1 and (name := f"{row.method}*{number}") not in present and (ensemble := find_remedy(name)):
+            ensembles[name] = ensemble
+    return ensembles

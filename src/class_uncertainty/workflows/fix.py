@@ -153,7 +153,8 @@ def fix(
     (0.1, 1)
     """
     check_seeds(seeds, alternative="")
-    check_distinct("learning rate", [None] if lrs is None else lrs)
+    if lrs is not None:
+        check_distinct("learning rate", lrs)
     with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
         rates = lrs or [factor * context.recipe.lr for factor in RATES]
         requests = [EstimateRequest("out-of-fold", members, lr=lr) for lr in rates]
@@ -168,13 +169,8 @@ def fix(
         report = evaluate_fix(context, candidates, choices, naive, students, members, seeds)
         kept = students[None].take([_best_student(students[None])])
         module = kept.plain(Lane(Method(scale=1 / choices[None].cooling)), kept.states[0])
-        about: dict[str, Any] = {
-            "data": report.data,
-            "columns": context.train.columns,
-            "lr": report.lr,
-            "tau": report.tau,
-        }
-        about |= {"T": report.temperature, "errors": report.after.errors}
+        about: dict[str, Any] = {"data": report.data, "columns": context.train.columns, "lr": report.lr}
+        about |= {"tau": report.tau, "T": report.temperature, "errors": report.after.errors}
         files = save_model(module, save, about) if save else ()
         return Fix(module, report, best.estimate, choices[None], tuple(files))
 
@@ -243,7 +239,8 @@ def evaluate_fix(
     if dataset.test is None:  # with a test split, networks are judged as they end
         add_fold_results(context, naive_lanes(range(seeds), best.lr), naive)
     p_before, p_after = (np.stack(list(map(_sound, side))) for side in (before_answers, after_answers))
-    before, after = (evaluate_seeds(p, choose.judged_labels(dataset), counts) for p in (p_before[:seeds], p_after))
+    labels = choose.judged_labels(dataset)
+    before, after = (evaluate_seeds(p, labels, counts) for p in (p_before[:seeds], p_after))
     witnesses = _near(candidates) if dataset.test else _in_order(context, p_before[:members])
     unsure = best.estimate.using("predictive").raw
     report = FixReport(
