@@ -44,26 +44,12 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("uniform", "check_measure_falls_as_counts_grow"): "the same for every class by definition",
     ("uniform", "check_measure_moves_with_duplicates"): "it does not look at the data",
     ("mix", "check_measure_unmoved_by_duplicates"): "half of it is the effective number, which counts duplicates",
-    (
-        "mix-0.3",
-        "check_measure_unmoved_by_duplicates",
-    ): "seven tenths of it are the effective number, which counts duplicates",
-    (
-        "mix-0.7",
-        "check_measure_unmoved_by_duplicates",
-    ): "three tenths of it are the effective number, which counts duplicates",
     ("product", "check_measure_unmoved_by_duplicates"): "one of its factors is 1 / N_c, which counts duplicates",
     ("geometric", "check_measure_unmoved_by_duplicates"): "one of its factors is 1 / N_c, which counts duplicates",
-    ("2s-focal-bot", "check_weights_sum_to_the_classes"): "Bag-of-Tricks weighs by N_min / N_c, which is 1 at most",
-    ("2s-focal-bot", "check_first_stage_is_naive"): "Bag-of-Tricks has the focal loss in both stages",
-    **{
-        (f"2s-cb-focal-bot{end}", "check_first_stage_is_naive"): "Bag-of-Tricks has the focal loss in both stages"
-        for end in ("", "-g1", "-0.99", "-0.9")
-    },
-    (
-        "2s-ubrw-focal-bot",
-        "check_first_stage_is_naive",
-    ): "the counterpart of 2s-cb-focal-bot: the focal loss in both stages",
+    ("2s-focal", "check_weights_sum_to_the_classes"): "Bag-of-Tricks weighs by N_min / N_c, which is 1 at most",
+    ("2s-focal", "check_first_stage_is_naive"): "Bag-of-Tricks has the focal loss in both stages",
+    ("2s-cb-focal", "check_first_stage_is_naive"): "Bag-of-Tricks has the focal loss in both stages",
+    ("2s-ubrw-focal", "check_first_stage_is_naive"): "as its counterpart 2s-cb-focal: the focal loss in both stages",
     ("balanced-softmax", "check_margin_within_tau"): "its margin is -log prior as it is, for all logits",
     ("logit-adjust", "check_margin_within_tau"): "its margin is -log prior as it is, for all logits",
     ("vs", "check_margin_within_tau"): "its margin is -log prior as it is, for all logits",

@@ -83,7 +83,8 @@ def unknown(kind: str, given: str, allowed: Iterable[str]) -> InputError:
     """'unknown method 'ubrz': did you mean 'ubrs'? There are naive, cb-rs, ...'"""
     names = list(allowed)
     hint = f"did you mean {near!r}? There" if (near := nearest(given, names)) else "there"
-    return InputError(f"unknown {kind} {given!r}: {hint} are {', '.join(names)}.")
+    verb = "is only" if len(names) == 1 else "are"
+    return InputError(f"unknown {kind} {given!r}: {hint} {verb} {', '.join(names) or 'none'}.")
 
 
 # log that something was redone or left out, and go on: `cu` prints it, elsewhere Python's logging handles it

@@ -25,6 +25,11 @@ def reason(error: BaseException) -> str:
     return printable(lines[0] if lines else type(error).__name__).rstrip(".: ")
 
 
+def short(number: float) -> str:
+    """A number in few digits, but enough to tell 0.9999999 from 1."""
+    return f"{number:.12g}"
+
+
 @contextmanager
 def read_faults(path: object, failure: str, kinds: tuple[type[Exception], ...] = (Exception,)) -> Iterator[None]:
     """Turn an error of those kinds into an InputError, 'PATH FAILURE: reason.', unless the machine is at fault.

@@ -27,6 +27,18 @@ def test_lists(command: str, table: dict, run: Run) -> None:
     assert {row["name"] for row in json.loads(run(command, "--json")[1])} == set(table)
 
 
+def test_constants_are_listed_with_their_defaults(run: Run) -> None:
+    methods = {row["name"]: row["constants"] for row in json.loads(run("methods", "--json")[1])}
+    assert methods["cb-focal"] == {"beta": 0.9999, "gamma": 2}
+    assert methods["vs"] == {"gamma": 0.3, "kappa": 1}
+    assert methods["naive"] == {}
+    measures = {row["name"]: row["constants"] for row in json.loads(run("measures", "--json")[1])}
+    assert measures["mix"] == {"gamma": 0.5, "beta": 0.9999}
+    assert measures["uncertainty"] == {}
+    assert "power=1" in run("measures")[1]
+    assert all(text in run("methods")[1] for text in ("beta=0.9999", "kappa=1", "rate=0.5"))
+
+
 def test_scores_are_listed_with_the_estimators(run: Run) -> None:
     out = run("estimators")[1]
     assert all(score in out for score in (*SCORES, "kernel"))

@@ -64,6 +64,10 @@ FORMULAS = {
     "cardinality-root": lambda n: 1 / math.sqrt(n),
     "cardinality-quarter": lambda n: 1 / math.sqrt(math.sqrt(n)),
     "effective": lambda n: (1 - 0.9999) / (1 - 0.9999**n),
+    "effective:beta=0.99": lambda n: (1 - 0.99) / (1 - 0.99**n),
+    "effective:beta=.9^2": lambda n: ((1 - 0.9) / (1 - 0.9**n)) ** 2,
+    "cardinality:power=0.25": lambda n: 1 / n**0.25,
+    "cardinality:power=-5e-1": lambda n: math.sqrt(n),
 }
 
 
@@ -71,7 +75,7 @@ FORMULAS = {
 def test_formula(name):
     for stats in EXAMPLES:
         np.testing.assert_allclose(
-            MEASURES[name](stats), [FORMULAS[name](int(count)) for count in stats.counts], rtol=1e-10
+            measure_named(name)(stats), [FORMULAS[name](int(count)) for count in stats.counts], rtol=1e-10
         )
 
 
@@ -109,7 +113,7 @@ def test_effective_number_of_one_example_is_one():
 
 @pytest.mark.parametrize("beta", [0, 1, -0.5, 1.5, math.nan])
 def test_effective_refuses(beta):
-    with pytest.raises(InputError, match=r"^beta is .*: the effective number needs a value between 0 and 1\.$"):
+    with pytest.raises(InputError, match=r"^beta is .*: the effective number needs a value above 0 and below 1\.$"):
         effective(beta)
 
 
@@ -135,14 +139,22 @@ def test_mix_needs_uncertainty_if_a_part_does():
     assert not mix(uniform, cardinality(), 0.5).uses_uncertainty
 
 
-@pytest.mark.parametrize(("name", "gamma"), [("mix", 0.5), ("mix-0.3", 0.3), ("mix-0.7", 0.7)])
-def test_mixes_of_the_table(name, gamma):
+@pytest.mark.parametrize(
+    ("name", "gamma", "beta"),
+    [
+        ("mix", 0.5, 0.9999),
+        ("mix:gamma=0.3", 0.3, 0.9999),
+        ("mix:beta=0.99", 0.5, 0.99),
+        ("mix:beta=0.9:gamma=0.2", 0.2, 0.9),
+    ],
+)
+def test_mixes_of_the_table(name, gamma, beta):
     """gamma of uncertainty, the rest of the effective number, as in the supplement."""
     for stats in EXAMPLES:
-        inverse = [(1 - 0.9999) / (1 - 0.9999 ** int(n)) for n in stats.counts]
+        inverse = [(1 - beta) / (1 - beta ** int(n)) for n in stats.counts]
         pairs = zip(stats.uncertainty, inverse, strict=True)
         expected = [gamma * u / sum(stats.uncertainty) + (1 - gamma) * e / sum(inverse) for u, e in pairs]
-        np.testing.assert_allclose(MEASURES[name](stats), expected, rtol=1e-10)
+        np.testing.assert_allclose(measure_named(name)(stats), expected, rtol=1e-10)
 
 
 def test_product_and_geometric_mean():
@@ -216,6 +228,10 @@ def test_measure_by_name(name):
         ("uncertanty^2", ("unknown measure 'uncertanty'", "There are uniform, ")),
         ("", ("unknown measure ''", "there are uniform, ")),
         ("^2", ("unknown measure ''", "there are uniform, ")),
+        ("effective:beta=1", ("measure 'effective:beta=1'", "beta is 1", "above 0 and below 1")),
+        ("cardinality:power=x", ("measure 'cardinality:power=x'", "power is 'x'", "no finite number", "power=1")),
+        ("cardinality:beta=1", ("unknown constant 'beta'", "power")),
+        ("product:gamma=1", ("'product' takes no constants", "leave out ':gamma=1'")),
         ("mix^", ("'mix^'", "the power ''", "a number", "mix^0.5")),
         ("mix^half", ("'mix^half'", "the power 'half'", "a number", "mix^0.5")),
         ("mix^1,5", ("the power '1,5'", "a number")),

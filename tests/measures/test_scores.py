@@ -11,7 +11,7 @@ from scipy.stats import entropy
 
 from class_uncertainty import InputError, aleatoric, class_uncertainty, epistemic, kwon, predictive
 from class_uncertainty.measures import SCORES, scores
-from class_uncertainty.measures.scores import class_means, least_confidence, true_class
+from class_uncertainty.measures.scores import class_means, kwon_predictive, least_confidence, true_class
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 LABELS = np.random.default_rng(1).permutation(np.arange(40) % 7)
@@ -78,6 +78,7 @@ BY_NAME = {  # what each row of SCORES is, from SciPy and NumPy alone
     "epistemic": lambda p, y: np.mean([entropy(member, p.mean(axis=0), axis=-1) for member in p], axis=0),
     "kwon-aleatoric": lambda p, y: [np.trace(kwon_matrices(p[:, n])[0]) for n in range(p.shape[1])],
     "kwon-epistemic": lambda p, y: [np.trace(kwon_matrices(p[:, n])[1]) for n in range(p.shape[1])],
+    "kwon-predictive": lambda p, y: [np.trace(np.sum(kwon_matrices(p[:, n]), axis=0)) for n in range(p.shape[1])],
     "least-confidence": lambda p, y: 1 - np.max(np.average(p, axis=0), axis=1),
     "true-class": lambda p, y: [1 - np.average(p[:, n, y[n]]) for n in range(p.shape[1])],
 }
@@ -113,6 +114,16 @@ def test_kwon_is_the_trace_of_the_matrices():
     a, e = kwon(p)
     np.testing.assert_allclose(a, [np.trace(m[0]) for m in matrices], rtol=1e-12)
     np.testing.assert_allclose(e, [np.trace(m[1]) for m in matrices], rtol=1e-12)
+
+
+def test_kwon_predictive_is_the_variance_of_the_mean_prediction():
+    """1 - ||mean p||^2: that of one draw from the mean prediction, 1 - 1 / C at most, 0 where members are sure."""
+    assert kwon_predictive(np.array([[[0.8, 0.2], [1.0, 0.0]], [[0.4, 0.6], [1.0, 0.0]]])).tolist() == [
+        pytest.approx(2 * 0.6 * 0.4),
+        0.0,
+    ]
+    np.testing.assert_allclose(kwon_predictive(np.full((3, 2, 5), 0.2)), 1 - 1 / 5, rtol=1e-12)
+    np.testing.assert_allclose(kwon_predictive(members()), sum(kwon(members())), rtol=1e-10)
 
 
 def test_kwon_matrices_add_up():

@@ -42,6 +42,9 @@ def test_counterpart_names_a_row(name):
     assert counterpart != name
 
 
+BETA_ROWS = ("cb", "cb-literal", "cb-focal", "2s-cb-focal", "2s-cb-focal-literal", "ldam-rw", "ubm-ldam-cbrw")
+
+
 def share(stats):
     return [n / sum(stats.counts) for n in stats.counts]
 
@@ -119,7 +122,7 @@ class TestPublished:
             "ubm-ldam-rw",
             "ubrw-bot",
             "2s-ubrw-bot",
-            "2s-ubrw-focal-bot",
+            "2s-ubrw-focal-literal",
         ],
     )
     def test_uncertainty_weights(self, stats, name):
@@ -131,17 +134,16 @@ class TestPublished:
     @pytest.mark.parametrize(
         ("name", "beta"),
         [
-            *((name, 0.9999) for name in ("cb", "cb-focal", "2s-cb-focal", "ldam-rw", "ubm-ldam-cbrw")),
-            *((name, 0.9999) for name in ("cb-bot", "cb-focal-bot-g1", "2s-cb-focal-bot", "2s-cb-focal-bot-g1")),
-            *((name, 0.99) for name in ("cb-focal-bot-0.99", "2s-cb-focal-bot-0.99")),
-            *((name, 0.9) for name in ("cb-focal-bot-0.9", "2s-cb-focal-bot-0.9")),
-            ("cb-bot-0.9", 0.9),
+            *((name, 0.9999) for name in BETA_ROWS),
+            *((f"{name}:beta={beta}", beta) for name in BETA_ROWS for beta in (0.99, 0.9)),
+            ("cb-focal:gamma=1", 0.9999),
+            ("2s-cb-focal:gamma=1", 0.9999),
         ],
     )
     def test_class_balanced_weights(self, stats, name, beta):
-        np.testing.assert_allclose(plan(METHODS[name], stats, 199, 200).weight, class_balanced(stats, beta), rtol=1e-10)
+        np.testing.assert_allclose(plan(named(name), stats, 199, 200).weight, class_balanced(stats, beta), rtol=1e-10)
 
-    @pytest.mark.parametrize("name", ["2s-csce", "2s-csce-bot"])
+    @pytest.mark.parametrize("name", ["2s-csce", "2s-csce-literal"])
     def test_cost_sensitive_weights(self, stats, name):
         """N_min / N_c up to the factor that brings the sum to C."""
         w = plan(METHODS[name], stats, 199, 200).weight
@@ -149,7 +151,7 @@ class TestPublished:
 
     def test_cost_sensitive_weights_of_focal_as_they_are(self, stats):
         """Bag-of-Tricks' two-stage focal loss divides by the batch's size, so that the scale of N_min / N_c counts."""
-        w = plan(METHODS["2s-focal-bot"], stats, 199, 200).weight
+        w = plan(METHODS["2s-focal"], stats, 199, 200).weight
         np.testing.assert_allclose(w, [min(stats.counts) / n for n in stats.counts], rtol=1e-12)
 
     def test_robust_margins(self, stats):
@@ -209,10 +211,12 @@ def test_hand_computed_class_balanced_weights():
     [
         ("2s-cb-rs", "cb-rs"),
         ("2s-ubrs", "ubrs"),
-        ("2s-focal", "focal"),
+        ("2s-focal-literal", "focal"),
         ("2s-cb-focal", "cb-focal"),
+        ("2s-cb-focal-literal", "cb-focal"),
         ("2s-ubrw", "ubrw"),
         ("2s-ubrw-focal", "ubrw-focal"),
+        ("2s-ubrw-focal-literal", "ubrw-focal"),
     ],
 )
 def test_second_stage_is_the_one_stage_row(second, first):
@@ -232,29 +236,26 @@ def test_ldam_weights_come_in_the_second_stage(name):
 FORMS = {
     "naive": (0, False, "linear", 1, 0, "mean"),
     "focal": (2, True, "linear", 1, 0, "mean"),
-    "cb": (0, False, "linear", 1, 0, "mean"),
+    "cb": (0, False, "linear", 1, 0, "weights"),
+    "cb-literal": (0, False, "linear", 1, 0, "mean"),
     "cb-focal": (2, True, "linear", 1, 0, "mean"),
     "ubrw": (0, False, "linear", 1, 0, "mean"),
     "ubrw-focal": (2, True, "linear", 1, 0, "mean"),
     "ldam": (0, False, "cosine", 30, 0, "mean"),
     "ldam-rw": (0, False, "cosine", 30, 0, "weights"),
     "ubm-ldam": (0, False, "cosine", 30, 0, "mean"),
-    "2s-csce": (0, False, "linear", 1, 0, "mean"),
-    "2s-cb-focal": (2, True, "linear", 1, 0, "mean"),
+    "2s-csce": (0, False, "linear", 1, 0, "weights"),
+    "2s-csce-literal": (0, False, "linear", 1, 0, "mean"),
+    **{
+        f"2s-{name}{end}": (2, True, "linear", 1, 0, "mean")
+        for name in ("focal", "cb-focal", "ubrw-focal")
+        for end in ("", "-literal")
+    },
+    "2s-ubrw": (0, False, "linear", 1, 0, "mean"),
     "logit-adjust": (0, False, "linear", 1, 1, "mean"),
     "vs": (0, False, "linear", 1, 1, "mean"),
-    "cb-bot": (0, False, "linear", 1, 0, "weights"),
-    "cb-bot-0.9": (0, False, "linear", 1, 0, "weights"),
     "ubrw-bot": (0, False, "linear", 1, 0, "weights"),
-    "2s-csce-bot": (0, False, "linear", 1, 0, "weights"),
     "2s-ubrw-bot": (0, False, "linear", 1, 0, "weights"),
-    "cb-focal-bot-g1": (1, True, "linear", 1, 0, "mean"),
-    "cb-focal-bot-0.99": (1, True, "linear", 1, 0, "mean"),
-    "cb-focal-bot-0.9": (1, True, "linear", 1, 0, "mean"),
-    "2s-focal-bot": (2, True, "linear", 1, 0, "mean"),
-    "2s-cb-focal-bot": (2, True, "linear", 1, 0, "mean"),
-    **{f"2s-cb-focal-bot{end}": (1, True, "linear", 1, 0, "mean") for end in ("-g1", "-0.99", "-0.9")},
-    "2s-ubrw-focal-bot": (2, True, "linear", 1, 0, "mean"),
     "dro/1": (0, False, "linear", 1, 0, "weights"),
     "dro/2": (0, False, "linear", 1, 0, "mean"),
     "crt/1": (0, False, "linear", 1, 0, "mean"),
@@ -269,7 +270,7 @@ def test_form_of_the_loss(name):
     assert (at.gamma, at.sigmoid, method.head, at.scale, at.beta, method.reduction) == FORMS[name]
 
 
-@pytest.mark.parametrize("name", ["2s-focal-bot", "2s-cb-focal-bot", "2s-ubrw-focal-bot"])
+@pytest.mark.parametrize("name", ["2s-focal", "2s-cb-focal", "2s-ubrw-focal"])
 def test_focal_throughout_has_naive_knobs_before_the_switch(name):
     """Their first stage is that of the focal loss, whose plan it is; only the weights wait."""
     for epoch in (0, 80, 159):
@@ -301,7 +302,7 @@ def test_stages(name):
 def test_robust_margins_act_on_the_features_of_one_stage(name):
     assert [row.level for row in METHODS[name].stages] == ["logits", "features", "logits"]
     assert [row.learned for row in METHODS[name].stages] == [False, name == "dro-learned", False]
-    assert [row.augment for row in METHODS[name].stages] == [("autoaugment", "cutout")] * 3
+    assert [row.augment for row in METHODS[name].stages] == [()] * 3  # crop and flip, as Sec. IV-A says
 
 
 @pytest.mark.parametrize(
@@ -364,7 +365,7 @@ def test_using_is_refused_where_all_knobs_are_fixed():
 
 
 def test_augmented_reaches_every_stage_and_keeps_what_there_was():
-    row = METHODS["dro"].augmented("mixup", "cutout")
+    row = METHODS["dro"].augmented("autoaugment").augmented("mixup", "cutout")
     assert [each.augment for each in row.stages] == [("autoaugment", "cutout", "mixup")] * 3
     assert [each.augment for each in METHODS["crt"].augmented("remix").stages] == [("remix",)] * 2
     assert METHODS["crt"].augmented("remix").augmented("remix") == METHODS["crt"].augmented("remix")

@@ -7,7 +7,7 @@ import typer
 
 from class_uncertainty.cli.options import JSON
 
-METHODS = ["naive", "cb-rs", "ubrs", "pb-rs", "pb-ubrs", "cb", "ubrw", "ldam-rw", "ubm-ldam-rw", "balanced-softmax"]
+METHODS = ["naive", "cb-rs", "ubrs", "pb-rs", "pb-ubrs", "cb", "ubrw-bot", "ldam-rw", "ubm-ldam-rw", "balanced-softmax"]
 
 
 def demo(

@@ -9,18 +9,22 @@ from class_uncertainty.cli.options import JSON, argument
 def methods(as_json: JSON = False) -> None:
     """List the methods: what each does to the knobs (which class is drawn, its weight, its margin).
 
-    A name can say more than a row: **cb@product** is driven by another measure, **cb+mixup** has more augmentation
-    (autoaugment, cutout, mixup, remix).
+    A name is row:constant=value@measure:constant=value^power+augmentation\\*N, of which all but the row may be left
+    out. So **cb-focal:beta=0.99:gamma=1** sets two constants, **cb@mix:gamma=0.3** is driven by another measure, and
+    **cb+mixup** has more augmentation (autoaugment, cutout, mixup, remix).
     """
-    from class_uncertainty.methods import METHODS
+    from class_uncertainty.measures import constants_of
+    from class_uncertainty.methods import MAKERS, METHODS
     from class_uncertainty.training import describe
 
     rows, documents = [], []
     for name, row in METHODS.items():
         knobs = dict.fromkeys(knob for stage in row.stages for knob in (*stage.knobs, *("focal",) * bool(stage.focal)))
-        rows.append((name, ", ".join(knobs) or "–", row.about, row.counterpart or "–"))
-        documents.append({"name": name, "about": row.about, "counterpart": row.counterpart, **describe(row)})
-    _list(("method", "acts on", "what it does", "its cardinality counterpart"), rows, documents, as_json)
+        constants = constants_of(name, MAKERS)
+        rows.append((name, _in_words(constants), ", ".join(knobs) or "–", row.about, row.counterpart or "–"))
+        fields = {"name": name, "about": row.about, "counterpart": row.counterpart, "constants": constants}
+        documents.append({**fields, **describe(row)})
+    _list(("method", "constants", "acts on", "what it does", "its cardinality counterpart"), rows, documents, as_json)
 
 
 def remedies(as_json: JSON = False) -> None:
@@ -42,14 +46,21 @@ def remedies(as_json: JSON = False) -> None:
 
 
 def measures(as_json: JSON = False) -> None:
-    """List the imbalance measures: larger means more under-represented."""
-    from class_uncertainty.measures import MEASURES
+    """List the imbalance measures: larger means more under-represented.
+
+    A measure stands behind @ in the name of a method, with its constants and a power where it has any:
+    **ubrw@mix:gamma=0.3**, **ubrw@uncertainty^0.5**.
+    """
+    from class_uncertainty.measures import MEASURE_MAKERS, MEASURES, constants_of
 
     rows, documents = [], []
     for name, row in MEASURES.items():
-        rows.append((name, row.about, "after an estimate" if row.uses_uncertainty else "from the counts"))
-        documents.append({"name": name, "about": row.about, "uses_uncertainty": row.uses_uncertainty})
-    _list(("measure", "formula", "known"), rows, documents, as_json)
+        constants = constants_of(name, MEASURE_MAKERS)
+        known = "after an estimate" if row.uses_uncertainty else "from the counts"
+        rows.append((name, _in_words(constants), row.about, known))
+        fields = {"name": name, "about": row.about, "uses_uncertainty": row.uses_uncertainty}
+        documents.append({**fields, "constants": constants})
+    _list(("measure", "constants", "formula", "known"), rows, documents, as_json)
 
 
 def estimators(as_json: JSON = False) -> None:
@@ -90,6 +101,13 @@ def datasets(
         row = chosen[source]
         terminal.say(f"{source}: {row.about}", f"example: {row.example}", f"expects: {row.expects}")
         _list(("option", "what it does"), list(row.options.items()), [], False)
+
+
+def _in_words(constants: dict[str, float]) -> str:
+    """Constants with their defaults, as a name gives them."""
+    from class_uncertainty.text import short
+
+    return " ".join(f"{name}={short(value)}" for name, value in constants.items()) or "–"
 
 
 def _list(columns: Sequence[str], rows: Sequence[Sequence[str]], documents: Sequence[Any], as_json: bool) -> None:

@@ -1,6 +1,19 @@
 """Stats and the measures over them; scores of member probabilities."""
 
-from class_uncertainty.measures.measures import MEASURES, Measure, Stats, Vector, digest, measure_named, normalise
+from class_uncertainty.measures.constants import constants_of, row_with, split_constants
+from class_uncertainty.measures.measures import (
+    MEASURE_MAKERS,
+    MEASURES,
+    Measure,
+    Stats,
+    Vector,
+    digest,
+    measure_named,
+    normalise,
+)
 from class_uncertainty.measures.scores import SCORES, class_means
 
-__all__ = ["MEASURES", "SCORES", "Measure", "Stats", "Vector", "class_means", "digest", "measure_named", "normalise"]
+__all__ = [
+    "MEASURES", "MEASURE_MAKERS", "SCORES", "Measure", "Stats", "Vector", "class_means", "constants_of", "digest",
+    "measure_named", "normalise", "row_with", "split_constants",
+]  # fmt: skip

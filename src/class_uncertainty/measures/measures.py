@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.boundary import checked
-from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.errors import InputError
+from class_uncertainty.measures.constants import row_with, split_constants
+from class_uncertainty.text import short
 
 Vector = NDArray[np.float64]  # (C,)
 
@@ -89,28 +91,28 @@ class Measure:
 
 def cardinality(power: float = 1.0) -> Measure:
     """1 / N_c ** power (Eq. 6; LDAM's margins are the power 1/4)."""
-    name = "cardinality" if power == 1 else f"cardinality^{power:g}"
-    return Measure(name, f"1 / N_c{'' if power == 1 else f' ** {power:g}'}", lambda stats: stats.counts**-power)
+    name = "cardinality" if power == 1 else f"cardinality^{short(power)}"
+    return Measure(name, f"1 / N_c{'' if power == 1 else f' ** {short(power)}'}", lambda stats: stats.counts**-power)
 
 
 def effective(beta: float = 0.9999) -> Measure:
     """(1 - beta) / (1 - beta ** N_c): one over the effective number of examples (Cui et al. 2019)."""
     if not 0 < beta < 1:
-        raise InputError(f"beta is {beta:g}: the effective number needs a value between 0 and 1.")
+        raise InputError(f"beta is {short(beta)}: the effective number needs a value above 0 and below 1.")
     formula = lambda stats: (1 - beta) / -np.expm1(stats.counts * np.log(beta))  # noqa: E731
-    return Measure(f"effective({beta:g})", f"(1 - beta) / (1 - beta ** N_c), beta = {beta:g}", formula)
+    return Measure(f"effective({short(beta)})", f"(1 - beta) / (1 - beta ** N_c), beta = {short(beta)}", formula)
 
 
 def mix(a: Measure, b: Measure, gamma: float) -> Measure:
     """gamma a + (1 - gamma) b, both normalised first (the supplement's combination of weights)."""
     if not 0 <= gamma <= 1:
-        raise InputError(f"gamma is {gamma:g}: a mix needs a value from 0 to 1.")
+        raise InputError(f"gamma is {short(gamma)}: a mix needs a value from 0 to 1.")
 
     def formula(stats: Stats) -> Vector:
         return gamma * normalise(a(stats)) + (1 - gamma) * normalise(b(stats))
 
-    name, about = f"mix({a.name}, {b.name}, {gamma:g})", f"{gamma:g} {a.name} + {1 - gamma:g} {b.name}, each normalised"
-    return Measure(name, about, formula, a.uses_uncertainty or b.uses_uncertainty)
+    about = f"{short(gamma)} {a.name} + {short(1 - gamma)} {b.name}, each normalised"
+    return Measure(f"mix({a.name}, {b.name}, {short(gamma)})", about, formula, a.uses_uncertainty or b.uses_uncertainty)
 
 
 def product(a: Measure, b: Measure) -> Measure:
@@ -123,8 +125,8 @@ def power(measure: Measure, exponent: float) -> Measure:
     """measure ** exponent: 0 is uniform, under 1 flatter, over 1 steeper."""
     if not np.isfinite(exponent):
         raise InputError(f"power is {exponent}: it must be a finite number.")
-    name, uses = f"{measure.name}^{exponent:g}", measure.uses_uncertainty
-    return Measure(name, f"({measure.about}) ** {exponent:g}", lambda stats: measure(stats) ** exponent, uses)
+    name, uses = f"{measure.name}^{short(exponent)}", measure.uses_uncertainty
+    return Measure(name, f"({measure.about}) ** {short(exponent)}", lambda stats: measure(stats) ** exponent, uses)
 
 
 def geometric(a: Measure, b: Measure) -> Measure:
@@ -179,33 +181,35 @@ surprisal = Measure("surprisal", "-log of the class's share of the examples", _s
 about_uncertainty = "mean predictive uncertainty of the class's examples (Eq. 9)"
 uncertainty = Measure("uncertainty", about_uncertainty, _uncertainty, uses_uncertainty=True)
 
-# Every measure by its name, as `cu methods` lists them and `row@measure` names them.
-# MEASURES["cardinality"](cu.Stats([100, 10])) is a vector (C,), larger where a class is more under-represented.
-MEASURES: dict[str, Measure] = {
+# Measures, and functions of their constants.
+MEASURE_ROWS: dict[str, Measure | Callable[..., Measure]] = {
     "uniform": uniform,
-    "cardinality": cardinality(),
+    "cardinality": cardinality,
     "cardinality-root": cardinality(1 / 2),
     "cardinality-quarter": cardinality(1 / 4),
     "surprisal": surprisal,
-    "effective": effective(),
+    "effective": effective,
     "uncertainty": uncertainty,
-    "mix": mix(uncertainty, effective(), 0.5),
-    "mix-0.3": mix(uncertainty, effective(), 0.3),
-    "mix-0.7": mix(uncertainty, effective(), 0.7),
+    "mix": lambda gamma=0.5, beta=0.9999: mix(uncertainty, effective(beta), gamma),
     "product": product(uncertainty, cardinality()),
     "geometric": geometric(uncertainty, cardinality()),
 }
+MEASURE_MAKERS = {name: row for name, row in MEASURE_ROWS.items() if not isinstance(row, Measure)}
+
+# Every measure by its name, as `cu measures` lists them and `row@measure` names them.
+# MEASURES["cardinality"](cu.Stats([100, 10])) is a vector (C,), larger where a class is more under-represented.
+MEASURES: dict[str, Measure] = {name: row if isinstance(row, Measure) else row() for name, row in MEASURE_ROWS.items()}
 
 
 def measure_named(name: str) -> Measure:
-    """A row of MEASURES, or 'row^power'."""
-    row, hat, exponent = name.partition("^")
-    if row not in MEASURES:
-        raise unknown("measure", row, MEASURES)
+    """A row of MEASURES: 'row', with constants 'row:constant=value', and with a power 'row^power'."""
+    base, hat, exponent = name.partition("^")
+    row, constants = split_constants(base)
+    measure = row_with("measure", row, constants, MEASURES, MEASURE_MAKERS)
     if not hat:
-        return MEASURES[row]
+        return measure
     try:
         number = float(exponent)
     except ValueError:
-        raise InputError(f"measure {name!r} has the power {exponent!r}: give a number, as in {row}^0.5.") from None
-    return power(MEASURES[row], number)
+        raise InputError(f"measure {name!r} has the power {exponent!r}: give a number, as in {base}^0.5.") from None
+    return power(measure, number)

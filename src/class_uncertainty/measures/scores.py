@@ -117,6 +117,11 @@ def kwon(p: Probabilities) -> tuple[ExampleScores, ExampleScores]:
     return within, _in_blocks(lambda p: ((p - p.mean(axis=0)) ** 2).sum(axis=-1).mean(axis=0), p)
 
 
+def kwon_predictive(p: Probabilities) -> ExampleScores:
+    """1 - ||mean_t p_t||^2: the sum of Kwon et al.'s aleatoric and epistemic traces."""
+    return _in_blocks(lambda p: np.maximum(1.0 - (p.mean(axis=0) ** 2).sum(axis=-1), 0.0), p)
+
+
 def least_confidence(p: Probabilities) -> ExampleScores:
     """1 - max_c of mean_t p_t."""
     return _in_blocks(lambda p: np.maximum(1.0 - p.mean(axis=0).max(axis=-1), 0.0), p)
@@ -269,6 +274,7 @@ SCORES: dict[str, Callable[[Probabilities, Any], ExampleScores]] = {  # (T, N, C
     "epistemic": lambda p, labels: epistemic(p),
     "kwon-aleatoric": lambda p, labels: kwon(p)[0],
     "kwon-epistemic": lambda p, labels: kwon(p)[1],
+    "kwon-predictive": lambda p, labels: kwon_predictive(p),
     "least-confidence": lambda p, labels: least_confidence(p),
     "true-class": true_class,
 }

@@ -2,6 +2,8 @@
 
 from class_uncertainty.methods.method import AUGMENTATIONS, Focal, Knob, Method, Plan, Stage, plan
 from class_uncertainty.methods.names import named, parse_name
-from class_uncertainty.methods.registry import METHODS
+from class_uncertainty.methods.registry import MAKERS, METHODS
 
-__all__ = ["AUGMENTATIONS", "METHODS", "Focal", "Knob", "Method", "Plan", "Stage", "named", "parse_name", "plan"]
+__all__ = [
+    "AUGMENTATIONS", "MAKERS", "METHODS", "Focal", "Knob", "Method", "Plan", "Stage", "named", "parse_name", "plan",
+]  # fmt: skip

@@ -1,12 +1,15 @@
-"""The grammar of method names: `row@measure^power+augmentation`, and `*N` behind it for N networks together."""
+"""The grammar of method names: `row:constant=value@measure:constant=value^power+augmentation*N`.
+
+Everything behind the row may be left out; `*N` stands for N networks together.
+"""
 
 import re
 from dataclasses import dataclass, replace
 
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.measures import measure_named
+from class_uncertainty.measures import measure_named, row_with, split_constants
 from class_uncertainty.methods.method import Method
-from class_uncertainty.methods.registry import METHODS
+from class_uncertainty.methods.registry import MAKERS, METHODS
 
 
 @dataclass(frozen=True)
@@ -14,14 +17,16 @@ class MethodName:
     """A name in its parts, which need not exist; `str` puts them together again."""
 
     row: str  # of METHODS or of REMEDIES
-    measure: str | None = None  # behind "@", with its power
+    measure: str | None = None  # behind "@", with its constants and its power
     augmentations: tuple[str, ...] = ()  # behind each "+"
     networks: int | None = None  # behind "*"
+    constants: tuple[str, ...] = ()  # of the row, "name=value" behind each ":"
 
     def __str__(self) -> str:
         measure = "" if self.measure is None else f"@{self.measure}"
         networks = "" if self.networks is None else f"*{self.networks}"
-        return self.row + measure + "".join(f"+{name}" for name in self.augmentations) + networks
+        row = ":".join([self.row, *self.constants])
+        return row + measure + "".join(f"+{name}" for name in self.augmentations) + networks
 
     @property
     def single(self) -> str:
@@ -30,19 +35,21 @@ class MethodName:
 
 
 def parse_name(name: str) -> MethodName:
-    """The parts of a name. Only the grammar counts: whether row, measure and augmentations exist is not checked."""
+    """The parts of a name. Only the grammar counts: whether they exist is not checked."""
     ensemble = re.fullmatch(r"(.+)\*(\d{1,99})", name)
     driven, *augmentations = (ensemble[1] if ensemble else name).split("+")
-    row, at, measure = driven.partition("@")
-    return MethodName(row, measure if at else None, tuple(augmentations), int(ensemble[2]) if ensemble else None)
+    named_row, at, measure = driven.partition("@")
+    row, constants = split_constants(named_row)
+    networks = int(ensemble[2]) if ensemble else None
+    return MethodName(row, measure if at else None, tuple(augmentations), networks, constants)
 
 
 def named(name: str) -> Method:
-    """The method of one network by its name: a row of METHODS, driven by a measure and augmented where it says so."""
+    """The method of one network by its name: a row of METHODS with its constants, its measure and augmentations."""
     parts = parse_name(name)
-    if parts.networks is not None or parts.row not in METHODS:
-        raise unknown("method", parts.row if parts.networks is None else name, METHODS)
-    method = METHODS[parts.row]
+    if parts.networks is not None:
+        raise unknown("method", name, METHODS)
+    method = row_with("method", parts.row, parts.constants, METHODS, MAKERS)
     if parts.measure is not None:
         if not method.can_be_driven:
             raise InputError(f"method {parts.row!r} has no knob for a measure to drive: leave out '@{parts.measure}'.")

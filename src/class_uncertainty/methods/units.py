@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from class_uncertainty.measures import Vector, normalise
+from class_uncertainty.text import short
 
 Unit = Callable[[Vector], Vector]  # raw measure (C,) -> the knob's scale (C,)
 
@@ -20,7 +21,7 @@ def to_max(tau: float) -> Unit:
     def unit(raw: Vector) -> Vector:
         return tau * raw / np.max(raw)
 
-    unit.__name__ = f"to_max({tau:g})"
+    unit.__name__ = f"to_max({short(tau)})"
     return unit
 
 
@@ -32,3 +33,15 @@ def to_min(raw: Vector) -> Vector:
 def as_is(raw: Vector) -> Vector:
     """The measure itself."""
     return raw
+
+
+def times(factor: float, unit: Unit = as_is) -> Unit:
+    """A unit times a factor; times 1 it is the unit itself."""
+    if factor == 1:
+        return unit
+
+    def scaled(raw: Vector) -> Vector:
+        return factor * unit(raw)
+
+    scaled.__name__ = f"{short(factor)}*{unit.__name__}"
+    return scaled

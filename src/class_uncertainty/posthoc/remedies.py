@@ -44,7 +44,7 @@ def find_remedy(name: str) -> Remedy | None:
     number, method = parts.networks, parts.single
     if number is None:
         if parts.row in REMEDIES:
-            reason = "is a remedy, made of naive networks, and takes no measure or augmentation"
+            reason = "is a remedy, made of naive networks, and takes no constant, measure or augmentation"
             raise InputError(f"{name!r}: {parts.row!r} {reason}.")
         return None
     if not 2 <= number <= MAX_NETWORKS:
