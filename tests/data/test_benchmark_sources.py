@@ -290,6 +290,8 @@ OPTIONS_REFUSED = {
     "cifar10-lt:2?validation=9": "9 examples per class .* class 'airplane' has 10: .* 1 to 8",
     "svci20:2.5": "needs a whole number of examples per class",
     "svci20:-3": "-3 examples per class",
+    "svci20:1?validation=0": "option 'validation' is '0'",
+    "svci20:1?validation=1": "1 examples per class .* class '0' has 2: give 1 to 0",
 }
 
 
@@ -334,11 +336,28 @@ def test_svci20_is_standardised_as_asked_for(batches, rng, tmp_path):
     assert load("svci20:2?normalise=imagenet", root=root).train.statistics == wanted
 
 
-@pytest.mark.parametrize("name", ["svci20:2", "cifar10-lt:2?validation=2"])
+def test_svci20_sets_validation_images_aside_first(batches, rng, tmp_path):
+    root = small_svci(tmp_path, batches, rng)
+    originals = [load(name, root=root) for name in ("cifar10", "svhn")]
+    mixed = load("svci20:3?validation=2", root=root)
+    assert mixed.train.counts.tolist() == [3] * 20
+    assert mixed.test.counts.tolist() == [2] * 20
+    assert mixed.duplicates == 0
+    for original, classes in zip(originals, (slice(0, 10), slice(10, 20)), strict=True):
+        assert mixed.classes[classes] == original.classes
+        for split in (mixed.train, mixed.test):
+            digests = split.digests[np.isin(split.labels, np.arange(20)[classes])]
+            assert np.isin(digests, original.train.digests).all()
+            assert not np.isin(digests, original.test.digests).any()
+
+
+@pytest.mark.parametrize("name", ["svci20:2", "svci20:2?validation=2", "cifar10-lt:2", "cifar10-lt:2?validation=2"])
 def test_a_seed_draws_other_examples(name, batches, rng, tmp_path):
     root = small_svci(tmp_path, batches, rng)
-    assert load(name, root=root, seed=1).train.fingerprint != load(name, root=root).train.fingerprint
-    assert load(name, root=root, seed=1).train.fingerprint == load(name, root=root, seed=1).train.fingerprint
+    first, again, other = (load(name, root=root, seed=seed) for seed in (1, 1, 0))
+    assert first.fingerprint == again.fingerprint
+    assert first.train.fingerprint != other.train.fingerprint
+    assert (first.test.fingerprint != other.test.fingerprint) == ("validation" in name)
 
 
 # Places-LT.

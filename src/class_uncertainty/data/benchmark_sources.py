@@ -28,22 +28,26 @@ def original(name: str) -> Callable[[Spec], Splits]:
 
 
 def tailed(read: Callable[[Spec], Splits]) -> Callable[[Spec], Splits]:
-    """A reader of the same data with a long tail; ?validation=N splits off validation images first, to judge on."""
+    """A reader of the same data with a long tail, cut after the validation images are set aside."""
 
     def read_tailed(spec: Spec) -> Splits:
-        train, test = read(spec)
-        if (per_class := spec.whole("validation", 1, len(train))) is not None:
-            train, test = validation_split(train, per_class, spec.seed)
+        train, test = _validated(spec, *read(spec))
         return long_tail(train, float(spec.argument), spec.seed), test
 
     return read_tailed
 
 
 def svci(spec: Spec) -> Splits:
-    """SVCI-20, from CIFAR-10 and SVHN."""
-    objects, numbers = (Dataset(name, *_splits(name, spec)) for name in ("cifar10", "svhn"))
+    """SVCI-20, from CIFAR-10 and SVHN, drawn after the validation images of both are set aside."""
+    objects, numbers = (Dataset(name, *_validated(spec, *_splits(name, spec))) for name in ("cifar10", "svhn"))
     mixed = svci20(objects, numbers, int(spec.argument), spec.seed)
     return mixed.train, mixed.test
+
+
+def _validated(spec: Spec, train: Data, test: Data | None) -> Splits:
+    """With ?validation=N, N training images of each class take the place of the test split."""
+    per_class = spec.whole("validation", 1, len(train))
+    return (train, test) if per_class is None else validation_split(train, per_class, spec.seed)
 
 
 def places_lt(spec: Spec) -> Splits:

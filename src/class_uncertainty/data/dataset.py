@@ -272,7 +272,8 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        return f"{self.train.fingerprint}-{self.test.fingerprint if self.test else 'folds'}"
+        train = self.train.fingerprint
+        return f"{train}-{self.test.fingerprint}" if self.test else folds_fingerprint(train)
 
     @cached_property
     def duplicates(self) -> int:
@@ -280,6 +281,11 @@ class Dataset:
         if self.test is not None:
             return int(np.isin(self.test.digests, self.train.digests).sum())
         return len(self.train) - len(np.unique(self.train.digests))
+
+
+def folds_fingerprint(train: str) -> str:
+    """The fingerprint of a Dataset without a test split, from that of its training split."""
+    return f"{train}-folds"
 
 
 def check_judge(train: Data, test: Data) -> None:

@@ -1,5 +1,6 @@
 """SOURCES, the table of data that have names, and load()."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from class_uncertainty.boundary import checked
@@ -8,7 +9,9 @@ from class_uncertainty.data.cache import Progress
 from class_uncertainty.data.dataset import Dataset
 from class_uncertainty.data.readers.digits import digits
 from class_uncertainty.data.specs import COUNT, RATIO, Source, parse
+from class_uncertainty.data.subsets import duplicate
 from class_uncertainty.data.user_sources import from_csv, from_folder, from_npz, from_parquet
+from class_uncertainty.errors import InputError
 
 
 @checked
@@ -24,7 +27,7 @@ def load(spec: str, *, root: str | Path | None = None, seed: int = 0, progress: 
         The data folder, where relative paths and downloaded files are looked up; by default the environment variable
         CLASS_UNCERTAINTY_DATA, or a folder in the user's cache.
     seed : int
-        Draws the subset of a long tail, and the share that ?test splits off.
+        Draws the subset of a long tail, the share that ?test splits off, and the examples that ?duplicate repeats.
     progress : callable, optional
         Called with (what, done, total) while images are decoded.
 
@@ -42,10 +45,19 @@ def load(spec: str, *, root: str | Path | None = None, seed: int = 0, progress: 
     [120, 86, 61, 44, 31, 22, 16, 11, 8, 6]
     """
     parsed = parse(spec, SOURCES, root, seed, progress)
-    return Dataset(parsed.name, *SOURCES[parsed.source].read(parsed))
+    strength = parsed.share("duplicate")
+    dataset = Dataset(parsed.name, *SOURCES[parsed.source].read(parsed))
+    if not strength:
+        return dataset
+    if dataset.test is None:
+        leak = "there is no test split, and folds would share copies of an example"
+        raise InputError(f"?duplicate={parsed.options['duplicate']} cannot be judged, since {leak}: add test=0.2.")
+    return replace(dataset, train=duplicate(dataset.train, strength, seed))
 
 
-TAIL = {"validation": "first set aside this many training images per class, to judge on instead of the test split"}
+VALIDATION = {
+    "validation": "first set aside this many training images per class, to judge on instead of the test split"
+}
 PIXELS = {
     "jpeg": "encode every image as a JPEG file of this quality, 1 to 100, and decode it again",
     "normalise": "mean and deviation: cifar (the usual constants), imagenet, or train (of the training images)",
@@ -72,23 +84,27 @@ PLACES_FILES = "Places_LT_train.txt, _val.txt and _test.txt (or .txt.gz), and th
 FOLDER_FILES = "PATH/CLASS/*.jpg, or PATH/train/CLASS/*.jpg and PATH/test/CLASS/*.jpg"
 PARQUET_FILES = "a column of encoded images (bytes, or a struct with bytes) and label; or columns of numbers and text"
 
-TAILED = PIXELS | TAIL
+SUBSET = PIXELS | VALIDATION
+EVERY_SOURCE = {
+    "duplicate": "repeat training examples of smaller classes: 0 (none) to 1 (until all are as large as the largest)"
+}
 
-SOURCES: dict[str, Source] = {
+ROWS = {
     "digits": Source("8×8 handwritten digits from scikit-learn, 120 per class", "digits", digits, expects="nothing"),
     "digits-lt": Source(
-        "the same with a long tail, largest class to smallest", "digits-lt:20", tailed(digits), RATIO, TAIL, "nothing"),
+        "the same with a long tail, largest class to smallest", "digits-lt:20", tailed(digits), RATIO, VALIDATION,
+        "nothing"),
     "cifar10": Source(
         "CIFAR-10: 50,000 and 10,000 images, 32×32", "cifar10", original("cifar10"), "", PIXELS, CIFAR10_FILES),
     "cifar10-lt": Source(
-        "CIFAR-10 with a long tail", "cifar10-lt:100", tailed(original("cifar10")), RATIO, TAILED, "as cifar10"),
+        "CIFAR-10 with a long tail", "cifar10-lt:100", tailed(original("cifar10")), RATIO, SUBSET, "as cifar10"),
     "cifar100": Source(
         "CIFAR-100: as many images of 100 classes", "cifar100", original("cifar100"), "", PIXELS, CIFAR100_FILES),
     "cifar100-lt": Source(
-        "CIFAR-100 with a long tail", "cifar100-lt:50", tailed(original("cifar100")), RATIO, TAILED, "as cifar100"),
+        "CIFAR-100 with a long tail", "cifar100-lt:50", tailed(original("cifar100")), RATIO, SUBSET, "as cifar100"),
     "svhn": Source("SVHN: cropped house numbers, 32×32", "svhn", original("svhn"), "", PIXELS, SVHN_FILES),
     "svci20": Source(
-        "SVCI-20: CIFAR-10 and SVHN, equal counts, unequal hardness", "svci20:250", svci, COUNT, PIXELS, "as both"),
+        "SVCI-20: CIFAR-10 and SVHN, equal counts, unequal hardness", "svci20:250", svci, COUNT, SUBSET, "as both"),
     "places-lt": Source(
         "Places-LT: 62,500 photographs of 365 places", "places-lt", places_lt, "", PLACES, PLACES_FILES),
     "folder": Source(
@@ -104,3 +120,4 @@ SOURCES: dict[str, Source] = {
         "a table with a label column", "csv:PATH?label=COLUMN", from_csv, "a path", COLUMNS | FILE,
         "a .csv or .csv.gz file with a header line"),
 }  # fmt: skip
+SOURCES: dict[str, Source] = {name: replace(row, options={**row.options, **EVERY_SOURCE}) for name, row in ROWS.items()}

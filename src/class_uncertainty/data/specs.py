@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote
@@ -56,6 +57,16 @@ class Spec:
             raise InputError(f"option {option!r} is {text!r}: it must be a whole number from {lowest} to {highest}.")
         return int(text)
 
+    def share(self, option: str) -> float | None:
+        """A number from 0 to 1, or None if the option is not given."""
+        if option not in self.options:
+            return None
+        text = self.options[option]
+        with suppress(ValueError):
+            if 0 <= (share := float(text)) <= 1:
+                return share
+        raise InputError(f"option {option!r} is {text!r}: it must be a number from 0 to 1.")
+
     def one_of(self, option: str, words: Collection[str], default: str | None = None) -> str:
         """One of the words; the default, or else the first, if the option is not given."""
         given = self.options.get(option, default or next(iter(words)))
@@ -102,8 +113,6 @@ def parse(
         raise _unknown_source(spec, sources)
     source = sources[name]
     for option in options:
-        if not source.options:
-            raise InputError(f"data {spec!r} has the option {option!r}: {name!r} takes none.")
         if option not in source.options:
             raise unknown(f"option of {name!r}", option, source.options)
     if argument and not source.argument:
