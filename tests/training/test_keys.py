@@ -12,7 +12,7 @@ from class_uncertainty.training.keys import SAMPLED, WALKED, _hashed_epochs, lan
 from class_uncertainty.training.recipe import MAX_EPOCHS, RECIPES
 
 STATS = Stats(np.array([120.0, 60, 30, 6]), np.array([0.1, 0.2, 0.3, 0.4]))
-STORED = {  # epochs -> key, as commit 2e4f029 had them, which hashed the plan of every epoch
+STORED = {  # epochs -> key, as commits 2e4f029 and 9dfa4a1 had them, which hash the plan of every epoch
     "naive": {
         1: "acc5252b91935a7e8e253b0db957a22f",
         2: "654a502771ad0e983511b3afcb8960de",
@@ -37,13 +37,21 @@ STORED = {  # epochs -> key, as commit 2e4f029 had them, which hashed the plan o
         400: "0500f9404a5504bb0e91950c5fadf37b",
         4000: "59c2e7af946276f09ad93bc874fe364a",
     },
-    "2s-cb-focal": {
-        1: "234945173e297fe9e3a1e28bb09ad493",
-        2: "96bc86333ff9d7b3b2556af6f6354eb6",
-        40: "d70e1d28ed9b54ba052086efa02e1540",
-        200: "93a027d032b096adf7abee786c6240cd",
-        400: "a5a0288cea7356941a31fa0ac6c710f3",
-        4000: "1fd14fbfdcb267807acfd1ad72fcbdec",
+    "cb-focal": {
+        1: "19003f7b7b1360b5ad150f23ab4b2db8",
+        2: "85d12e3acd87f80b6d0ffbc3bbf602f4",
+        40: "ee7e0fefaa0375779bdc2e56f327d07e",
+        200: "d558af60d838e86295b950d5b97e93c0",
+        400: "9b01ecbf6641cb83873bf1ebd2b8f403",
+        4000: "e5720d0c87c407ac5a34a31bc58b21da",
+    },
+    "2s-ubrs": {
+        1: "7c8e820e93174b6620ac5b6b95f7c826",
+        2: "da961c507e836ef9105c99bbca8d9bd8",
+        40: "b58133278ba420358a563a51422147b2",
+        200: "183f3da06f1df94bfddbb2ac60ee70d9",
+        400: "b9117e71b63114430d868b2bc60b9a6b",
+        4000: "48691f173fd5b5fe6428062400884164",
     },
     "crt": {
         1: "9d45ff7131145f9dc1782721196b2311",

@@ -354,3 +354,27 @@ def test_the_last_batch(drop_last, steps, examples):
     assert (len(seen), sum(seen)) == (steps, examples)
     assert np.isfinite(losses).all()
     assert (errors >= 0).all()
+
+
+def test_a_long_epoch_ends_in_a_checkpoint(digits, tmp_path, monkeypatch):
+    """However many epochs lie between checkpoints: on a CPU ten of a large network may take an hour."""
+    monkeypatch.setattr("class_uncertainty.training.stack_training.UNSAVED", 0.0)
+    kept = Checkpoints(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        cu.fit(
+            digits.train, LANES[:1], recipe=RECIPE, device="cpu", checkpoints=kept, every=1000, progress=interrupt_in(2)
+        )
+    assert list(tmp_path.iterdir())
+
+
+def test_a_short_budget_goes_on_with_what_an_earlier_one_began(digits, tmp_path, monkeypatch):
+    """Every call has time for one epoch: the lane that is furthest comes first."""
+    monkeypatch.setattr("class_uncertainty.training.fit.width_of", lambda *_: 1)
+    monkeypatch.setattr("class_uncertainty.training.fit_result.width_of", lambda *_: 1)
+    monkeypatch.setattr("class_uncertainty.training.fit.SMALL", 0)  # one stack at a time
+    seen = []
+    for _ in range(2):
+        options = {"checkpoints": Checkpoints(tmp_path), "budget": 1e-6, "progress": seen.append, "device": "cpu"}
+        with pytest.raises(cu.Unfinished):
+            cu.fit(digits.train, [cu.Lane("naive", 0), cu.Lane("naive", 1)], recipe=RECIPE, **options)
+    assert [(news.lanes[0].seed, news.epoch) for news in seen] == [(0, 0), (0, 1)]

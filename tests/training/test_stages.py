@@ -140,14 +140,25 @@ def test_a_lane_in_a_stage(name):
 
 
 def test_lanes_train_together_that_have_the_same_steps():
-    """Knobs differ between lanes of a stack; heads of another kind, margins at the features and augmentations do
+    """Knobs and augmentations differ between lanes of a stack; heads of another kind and margins at the features do
     not."""
     alike = [Lane(name) for name in ("naive", "cb-rs", "ldam", "focal", "cyclic", "dropout", "vs")]
+    alike += [Lane(name) for name in ("mixup", "remix", "naive+cutout", "cb+autoaugment+cutout")]
     assert len({stack_key(lane) for lane in alike}) == 1
     features = [Lane(METHODS[name].then[0].method) for name in ("dro", "dro-learned", "ubm-dro")]
     assert stack_key(features[0]) == stack_key(features[2])
-    apart = [alike[0], *features[:2], Lane("duq"), Lane("mixup"), Lane("remix"), Lane("naive+cutout")]
+    apart = [alike[0], *features[:2], Lane("duq")]
     assert len({stack_key(lane) for lane in apart}) == len(apart)
+
+
+@pytest.mark.parametrize("epochs", [200, 40, 7, 2, 1])
+def test_a_whole_first_stage_is_that_of_methods_without_stages(epochs):
+    """However many stages follow: lanes of both train in one stack."""
+    naive, crt, dro = (resolve_stages(named(name), of(epochs)) for name in ("naive", "crt", "dro"))
+    assert naive[0] == crt[0] == dro[0]
+    assert len({naive[0], crt[0], dro[0], *dro[1:], crt[1]}) == 4
+    assert naive[0].total < crt[0].total < dro[0].total or epochs < 3
+    assert epochs < 3 or resolve_stages(named("2s-cam-rs"), of(epochs))[0] != naive[0]
 
 
 # Lengths of epochs.

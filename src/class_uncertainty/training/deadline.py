@@ -23,6 +23,11 @@ class Deadline:
         return cls(time.monotonic() + budget)
 
     @property
+    def left(self) -> float:
+        """Seconds until then."""
+        return self.at - time.monotonic()
+
+    @property
     def passed(self) -> bool:
         """Whether the moment has come."""
-        return time.monotonic() >= self.at
+        return self.left <= 0

@@ -86,7 +86,7 @@ def fit(
     device : str, optional
         "cpu", "cuda" or "mps"; the fastest one if not given.
     progress : callable, optional
-        Called with an Epoch whenever a stack has ended one.
+        Called with an Epoch whenever a stack has ended one, and once for each number of epochs that its lanes have.
     done : callable, optional
         Called with a LaneOutcome whenever a lane has ended.
     checkpoints : path, optional
@@ -197,7 +197,9 @@ def _groups(runner: StageRunner, places: list[int]) -> list[list[int]]:
         epoch = runner.options.checkpoints.epoch(runner.key(place)) if runner.options.checkpoints else 0
         alike.setdefault((epoch, *stack_key(runner.lane(place))), []).append(place)
     groups, width = list[list[int]](), width_of(runner.fitted.recipe.network, runner.fitted.device)
-    for (_, rbf, *_), group in sorted(alike.items(), key=lambda item: repr(item[0])):
+    # lanes that are furthest come first: a short budget finishes what an earlier one began
+    for (_, rbf, *_), group in sorted(alike.items(), key=lambda item: (-item[0][0], repr(item[0][1:]))):
+        group.sort(key=lambda place: runner.lane(place).value.augment)  # lanes of one augmentation are neighbours
         # second derivatives at the end of a tensor have other last bits: no lane goes there
         groups += [group[rows] for rows in row_blocks(len(group), max(1, width - 1) if rbf else width)]
     return groups

@@ -8,6 +8,7 @@ from class_uncertainty.measures import Stats
 from class_uncertainty.methods import Method
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.networks.classifier import NETWORKS
+from class_uncertainty.training.networks.small import identity
 
 
 def check_fit(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, test: Data | None) -> None:
@@ -25,6 +26,10 @@ def check_fit(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats |
             _check_method(train, lane.name, method, stats)
         if any(stage.pasted for stage in lane.value.then) and not train.is_images:
             raise InputError(f"method {lane.name!r} pastes parts of images, and the data are features.")
+        if any(stage.trains == "body" for stage in lane.value.then) and NETWORKS[recipe.network].body is identity:
+            raise InputError(
+                f"method {lane.name!r} trains features, and network {recipe.network!r} has none: choose another recipe."
+            )
 
 
 def _check_recipe(train: Data, recipe: Recipe) -> None:

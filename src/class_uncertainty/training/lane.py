@@ -116,9 +116,10 @@ class Lane:
             raise unknown("gather", self.gather, filter(None, GATHERS))
         if self.fold is not None and not 0 <= self.fold[0] < self.fold[1] >= 2:
             raise InputError(f"fold is {self.fold}: (k, K) needs two folds at least and a whole k from 0 to K - 1.")
-        naive = dataclasses.replace(self.value, about="", augment=()) == Method()
-        if self.teaching and (not naive or self.bootstrap or self.gather):
-            raise InputError("a lane with teachers must be naive, with augmentations at most.")
+        if self.teaching:
+            naive = dataclasses.replace(self.value, about="", augment=()) == Method()
+            if not naive or self.bootstrap or self.gather:
+                raise InputError("a lane with teachers must be naive, with augmentations at most.")
 
     def __reduce__(self) -> tuple[type, tuple]:
         """Pickled without `value`, whose measures are functions that cannot be pickled."""

@@ -37,11 +37,19 @@ class LossTensors:
         """Logits (lanes, B, C), labels (lanes, B) -> (lanes,)."""
         return losses.reduce(self.per_example(z, labels), self.weight.gather(1, labels), self.by_weights)
 
-    def mixed(self, z: Tensor, labels: Tensor, others: Tensor, share: Tensor) -> Tensor:
-        """The loss of two labels an example, `share` (lanes, B) of the first and the rest of the second -> (lanes,)."""
+    def mixed(self, z: Tensor, labels: Tensor, others: Tensor, share: Tensor, plain: Tensor | None = None) -> Tensor:
+        """The loss of two labels an example, `share` (lanes, B) of the first and the rest of the second -> (lanes,).
+
+        Where `plain` (lanes, 1) is true it is the loss of the first label, to the last bit; there `share` must be 1.
+        """
         first, second = share * self.weight.gather(1, labels), (1 - share) * self.weight.gather(1, others)
-        both = first * self.per_example(z, labels) + second * self.per_example(z, others)
-        return losses.reduce(both / (first + second), first + second, self.by_weights)
+        by_first, weights = self.per_example(z, labels), first + second
+        both = first * by_first + second * self.per_example(z, others)
+        if plain is None:
+            return losses.reduce(both / weights, weights, self.by_weights)
+        # the quotient of a plain lane is not used, and must not be 0 / 0: its gradient would be used
+        loss = torch.where(plain, by_first, both / weights.where(~plain, 1))
+        return losses.reduce(loss, weights, self.by_weights)
 
     def kernels(self, z: Tensor, labels: Tensor) -> Tensor:
         """DUQ's loss of every example, of log K (lanes, B, C): (lanes, B)."""

@@ -2,25 +2,19 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from class_uncertainty.boundary import check_field, check_least, checked
+from class_uncertainty.boundary import check_field, check_least, check_number, checked
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, unknown
 
 MAX_EPOCHS = 10**9
-
-
-def check_lr(lr: float) -> None:
-    """Refuse a learning rate that is not a finite number above 0."""
-    if not 0 < lr < math.inf:
-        raise InputError(f"learning rate is {lr:g}: it must be a finite number above 0.")
-
-
-def from_zero(value: float) -> bool:
-    """Whether a number is finite and not negative."""
-    return 0 <= value < math.inf
+# refuses a learning rate
+check_lr = partial(check_number, "learning rate", allowed="a finite number above 0", fine=lambda lr: 0 < lr < math.inf)
+from_zero: Callable[[float], bool] = lambda value: 0 <= value < math.inf  # noqa: E731
 
 
 @checked

@@ -65,11 +65,15 @@ class LaneSampler:
 def draw_epoch(
     samplers: Sequence[LaneSampler], stage: ResolvedStage, epoch: int, length: int
 ) -> tuple[list[Plan], Drawn]:
-    """The plans of the lanes in an epoch, and their draws stacked: (lanes, length, ...)."""
+    """The plans of the lanes in an epoch, and their draws stacked: (lanes, length, ...).
+
+    Those of an augmentation are of the lanes that have it.
+    """
     recipe, number = stage.recipe, stage.number * STAGE_STREAMS + epoch
     plans = [plan(sampler.lane.value, sampler.stats, epoch, recipe.epochs) for sampler in samplers]
     drawn = [sampler.draw(number, knobs, length, recipe) for sampler, knobs in zip(samplers, plans, strict=True)]
     if any("dropout" in draws for draws in drawn):  # lanes without dropout draw no numbers for it
         width = max(sampler.features for sampler in samplers)
         drawn = [{"dropout": np.zeros((length, width), np.float32), **draws} for draws in drawn]
-    return plans, {name: np.stack([draws[name] for draws in drawn]) for name in drawn[0]}
+    names = dict.fromkeys(name for draws in drawn for name in draws)
+    return plans, {name: np.stack([draws[name] for draws in drawn if name in draws]) for name in names}

@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,8 +26,10 @@ from class_uncertainty.training.lane import Epoch, Lane, Progress
 from class_uncertainty.training.networks.classifier import NETWORKS
 from class_uncertainty.training.networks.stack import SGD, Stack, State, initial, to_device
 from class_uncertainty.training.sampling import Examples, LaneSampler, draw_epoch
-from class_uncertainty.training.stages import ResolvedStage, staged
+from class_uncertainty.training.stages import ResolvedStage, resolve_stages, staged
 from class_uncertainty.training.train_step import StepProgram
+
+UNSAVED = 60  # seconds of training after which an epoch's end is a checkpoint, however few epochs they were
 
 
 class Stopped(Exception):
@@ -75,6 +77,10 @@ class StageContext:
         """Whether this is the last stage of a lane."""
         return self.stage.number == len(self.fitted.lanes[place].value.then)
 
+    def epochs(self, place: int) -> int:
+        """Epochs of all stages of a lane."""
+        return resolve_stages(self.fitted.lanes[place].value, self.fitted.recipe)[-1].total
+
     def check_stop(self) -> None:
         """Raise Stopped if the stack is to end."""
         if self.stop.is_set():
@@ -109,15 +115,17 @@ class StackTraining:
         if context.begun.is_set() and context.options.deadline.passed:  # a short budget still trains one epoch
             raise Unfinished
         context.begun.set()
+        saved = time.perf_counter()
         for epoch in range(self.first, epochs):
             losses = self._train_epoch(epoch)
             self._take_snapshots(epoch)
             self.program.set_training()
             late, last = context.options.deadline.passed, epoch + 1 == epochs
-            if context.options.checkpoints and (late or last or (epoch + 1) % context.options.every == 0):
-                states = self._states(epoch + 1, losses)
+            due = (epoch + 1) % context.options.every == 0 or time.perf_counter() - saved > UNSAVED
+            if context.options.checkpoints and (late or last or due):
+                states, saved = self._states(epoch + 1, losses), time.perf_counter()
                 context.options.checkpoints.save(dict(zip(map(context.key, self.places), states, strict=True)))
-            if late and not (last and all(map(context.is_last, self.places))):
+            if late and not (last and any(map(context.is_last, self.places))):
                 raise Unfinished
         return self._states(epochs, losses)
 
@@ -196,11 +204,19 @@ class StackTraining:
         for i in np.flatnonzero(~np.isfinite(losses) & fine):
             self.diverged[i] = stage.before + epoch
         if context.options.progress:
-            seconds = time.perf_counter() - since
-            means, wrong, lrs = (tuple(values[: self.count].tolist()) for values in (losses, errors, lr.cpu()))
-            lanes, speed = tuple(context.fitted.lanes[i] for i in self.places), self.count * self.length / seconds
-            context.options.progress(Epoch(lanes, stage.before + epoch, stage.total, means, wrong, lrs, seconds, speed))
+            numbers = (losses.tolist(), errors.tolist(), lr.tolist())
+            self._report(context.options.progress, stage.before + epoch, numbers, time.perf_counter() - since)
         return losses
+
+    def _report(self, progress: Progress, epoch: int, numbers: Sequence[list[float]], seconds: float) -> None:
+        """Tell of an epoch, of lanes with more stages to come apart: theirs are more in all."""
+        by_total: dict[int, list[int]] = {}
+        for i, place in enumerate(self.places):
+            by_total.setdefault(self.context.epochs(place), []).append(i)
+        for total, rows in by_total.items():
+            lanes, speed = tuple(self.context.fitted.lanes[self.places[i]] for i in rows), len(rows) * self.length
+            means, wrong, lrs = (tuple(values[i] for i in rows) for values in numbers)
+            progress(Epoch(lanes, epoch, total, means, wrong, lrs, seconds, speed / seconds))
 
     def _take_snapshots(self, epoch: int) -> None:
         """Keep the probabilities of the training examples, for lanes that want them and are at the end of a cycle."""

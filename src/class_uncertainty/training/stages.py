@@ -1,6 +1,6 @@
 """ResolvedStage: one stage of a training, with its own recipe. What trainings cost, in naive ones."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from class_uncertainty.data import Data
 from class_uncertainty.methods import Method
@@ -11,12 +11,15 @@ FORWARD = 3  # forward passes that one step costs
 
 @dataclass(frozen=True)
 class ResolvedStage:
-    """What all lanes of a stage share. Random streams continue by `number`, reports by `before`."""
+    """What all lanes of a stage share. Random streams continue by `number`, reports by `before`.
+
+    Lanes of fewer stages train beside lanes of more: `total` is not compared.
+    """
 
     recipe: Recipe
     number: int = 0
     before: int = 0  # epochs of the stages before
-    total: int = 0  # epochs of all stages
+    total: int = field(default=0, compare=False)  # epochs of all stages of one of the lanes
     trains: str = "all"
     fresh: bool = False
     pasted: bool = False
@@ -34,7 +37,8 @@ def resolve_stages(method: Method, recipe: Recipe) -> list[ResolvedStage]:
     """A method's stages under a recipe, in order."""
     if not method.then:
         return [ResolvedStage(recipe, total=recipe.epochs)]
-    first = recipe.cut(_epochs(method.share, recipe))
+    epochs = _epochs(method.share, recipe)
+    first = recipe if epochs == recipe.epochs else recipe.cut(epochs)  # the whole of it may train beside other lanes
     recipes = [replace(recipe, epochs=_epochs(stage.epochs, recipe), **dict(stage.recipe)) for stage in method.then]
     total, before = first.epochs + sum(later.epochs for later in recipes), first.epochs
     stages = [ResolvedStage(first, total=total)]
@@ -62,13 +66,18 @@ def staged(lane: Lane, recipe: Recipe, number: int) -> Lane:
 def stack_key(lane: Lane) -> tuple:
     """What determines the steps of a stack: lanes with different keys train in different stacks."""
     method = lane.value
-    taught = (lane.fold or "all") if lane.teaching else ""  # students of a stack see the same images
-    return method.head == "rbf", method.level, method.learned, method.augment, taught
+    taught = (lane.fold or "all", method.augment) if lane.teaching else ()  # students of a stack see the same images
+    return method.head == "rbf", method.level, method.learned, taught
+
+
+def naive_passes(recipe: Recipe, train: Data) -> int:
+    """The examples that a naive training sees."""
+    return recipe.epochs * ResolvedStage(recipe).length(train)
 
 
 def lane_cost(lane: Lane, recipe: Recipe, train: Data, teachers: int = 0) -> float:
     """By the examples that a lane sees in all stages, and by its teachers' forward passes."""
-    naive, seen = recipe.epochs * ResolvedStage(recipe).length(train), 0.0
+    naive, seen = naive_passes(recipe, train), 0.0
     for stage in resolve_stages(lane.value, recipe):
         seen += stage.recipe.epochs * stage.length(train) * (1 / FORWARD if stage.trains == "head" else 1)
     taught = teachers / FORWARD if lane.teaching else 0

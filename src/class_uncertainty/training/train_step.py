@@ -11,7 +11,8 @@ from torch.nn import functional as F
 
 from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.methods import Plan, losses
-from class_uncertainty.training.augment.crop_flip_mixup import Drawn, augmented, mixed, remixed
+from class_uncertainty.training.augment.crop_flip_mixup import Drawn
+from class_uncertainty.training.augment.stack_augmentation import StackAugmentation
 from class_uncertainty.training.distillation import Teachers
 from class_uncertainty.training.lane import Lane
 from class_uncertainty.training.networks.classifier import NETWORKS
@@ -26,7 +27,10 @@ COMPILED = 200_000  # images of one training from which compiling pays on a CPU
 
 
 class StepProgram:
-    """The steps of one stack in one stage. `draws` are those of an epoch, (lanes, length, ...): their shapes count."""
+    """The steps of one stack in one stage. `draws` are those of an epoch, (lanes, length, ...): their shapes count.
+
+    Those of an augmentation are of the lanes that have it.
+    """
 
     def __init__(
         self,
@@ -53,7 +57,7 @@ class StepProgram:
         self.body: Callable[[Tensor], Tensor] = stack.body
         self.graph: torch.cuda.CUDAGraph | None = None
         self.dropout = torch.tensor([lane.value.dropout for lane in lanes], device=device).view(1, -1, 1)
-        self.remixes = "remix" in lanes[0].value.augment
+        self.augmentation = StackAugmentation(lanes, self.recipe, device)
         self.centroids = torch.zeros(stack.lanes, classes, stack.head.weight.shape[-1], device=device)
         self.set_training()
         large = NETWORKS[self.recipe.network].large and self.length * self.recipe.epochs >= COMPILED
@@ -116,20 +120,18 @@ class StepProgram:
         """A batch (B, lanes * channels, ...), its labels (lanes, B), and what was drawn for it, (lanes, B, ...)."""
         now = self.at + self.offsets[:size]
         drawn = {name: numbers.index_select(1, now) for name, numbers in self.draws.items()}
-        x = self.examples.inputs[drawn["order"].flatten()]  # (lanes * B, ...)
-        x = augmented(x, {name: numbers.flatten(0, 1) for name, numbers in drawn.items()}, self.recipe)
-        x = self.examples.standardise(x).unflatten(0, (self.stack.lanes, size))
-        if "mixed" in drawn:
-            x = mixed(x, drawn)
+        x = self.examples.inputs[drawn["order"]]  # (lanes, B, ...)
+        x = self.examples.standardise(self.augmentation.images(x, drawn).flatten(0, 1))
+        x = self.augmentation.mixed(x.unflatten(0, (self.stack.lanes, size)), drawn)
         return x.transpose(0, 1).flatten(1, 2), self.examples.labels[drawn["order"]], drawn
 
     def _loss(self, x: Tensor, features: Tensor, z: Tensor, labels: Tensor, drawn: Mapping[str, Tensor]) -> Tensor:
         """The loss of each lane, (lanes,)."""
-        partners, share = self._mixture(labels, drawn) if "mixed" in drawn else (labels, None)
+        mixture = self.augmentation.mixture(labels, drawn, self.examples.counts)
 
         def mix(loss: Callable[[Tensor], Tensor]) -> Tensor:
             """A loss of every example, by its label or by both labels of a mixture."""
-            return loss(labels) if share is None else share * loss(labels) + (1 - share) * loss(partners)
+            return mixture.of(labels, loss) if mixture else loss(labels)
 
         if teachers := self.teachers:
             first = self._by_lane(x)[:, 0]  # all students see what the first sees
@@ -138,7 +140,10 @@ class StepProgram:
         objective = self.objective
         if self.stack.rbf:
             return (mix(lambda y: objective.kernels(z, y)) + PENALTY * gradient_penalty(x, z)).mean(dim=1)
-        loss = objective.loss(z, labels) if share is None else objective.mixed(z, labels, partners, share)
+        if mixture:
+            loss = objective.mixed(z, labels, mixture.partners, mixture.share, mixture.plain)
+        else:
+            loss = objective.loss(z, labels)
         if objective.at_logits:
             return loss
         learned = self.stack.margins
@@ -149,14 +154,6 @@ class StepProgram:
     def _by_lane(self, values: Tensor) -> Tensor:
         """(B, lanes * D, ...) -> (B, lanes, D, ...)."""
         return values.unflatten(1, (self.stack.lanes, -1))
-
-    def _mixture(self, labels: Tensor, drawn: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """The labels of the partners in a mixed batch, and the share of the first label: (lanes, B)."""
-        partners, share = labels.gather(1, drawn["partner"]), drawn["mixed"]
-        if self.remixes:
-            counts = self.examples.counts.expand(len(labels), -1)
-            share = remixed(share, counts.gather(1, labels), counts.gather(1, partners))
-        return partners, share
 
     @torch.no_grad()
     def _centre(self) -> None:

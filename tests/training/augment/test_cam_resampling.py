@@ -189,7 +189,10 @@ def test_the_first_stage_is_the_cut_recipe(digits: cu.Dataset, tmp_path: Path) -
             r"method 'naive\+autoaugment' has autoaugment, which is for images, and the data are features.",
         ),
         ("cb+cutout", r"method 'cb\+cutout' has cutout, which is for images, and the data are features."),
-        ("dro", "method 'dro' has autoaugment, which is for images, and the data are features."),
+        (
+            "dro+autoaugment",
+            r"method 'dro\+autoaugment' has autoaugment, which is for images, and the data are features.",
+        ),
         ("crt+cutout", r"method 'crt\+cutout' has cutout, which is for images"),
     ],
 )

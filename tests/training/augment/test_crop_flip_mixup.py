@@ -210,10 +210,10 @@ ROWS = [
     "ldam",
     "balanced-softmax",
     "vs",
-    "cb-bot",
+    "cb-literal",
     "ubrw-bot",
     "ldam-rw",
-    "2s-csce-bot",
+    "2s-csce",
 ]
 
 
@@ -229,7 +229,7 @@ def test_two_labels_are_the_losses_of_both(name):
     torch.testing.assert_close(own.mixed(z, labels, others, share), expected)
 
 
-@pytest.mark.parametrize("name", ["cb", "cb-bot"])
+@pytest.mark.parametrize("name", ["cb", "cb-literal"])
 def test_two_labels_of_uneven_shares_by_a_loop(name):
     """Remix: sum_i (s w_a l_a + (1 - s) w_b l_b), over m or over the weights as they are shared."""
     z, labels, others, _ = pairs(1)
@@ -252,13 +252,34 @@ def test_a_share_of_one_is_the_loss_of_one_label(name):
 
 
 def test_two_labels_stacked_are_the_loop():
-    names = ["naive", "cb-bot", "ldam", "focal"]
+    names = ["naive", "cb", "ldam", "focal"]
     z, labels, others, share = pairs(4)
     stacked = knobs(*names).mixed(z, labels, others, share)
     alone = [
         knobs(name).mixed(*(part[i : i + 1] for part in (z, labels, others, share))) for i, name in enumerate(names)
     ]
     assert torch.equal(stacked, torch.cat(alone))
+
+
+@pytest.mark.parametrize("zero", [False, True])
+def test_plain_lanes_among_mixed_ones_keep_every_bit(zero):
+    """Loss and gradient are those of one label, and in the other lanes those of two; weights may be zero."""
+    names = ["cb-literal", "mixup", "cb", "focal", "ldam-rw", "cb"]
+    z, labels, others, share = pairs(len(names), size=2000)
+    own, plain = knobs(*names), torch.tensor([True, False, True, True, True, False])[:, None]
+    own.weight.uniform_(0.1, 3, generator=torch.Generator().manual_seed(0))
+    if zero:
+        own.weight[0, :5] = 0
+    others, share = torch.where(plain, labels, others), torch.where(plain, 1.0, share)
+    values, gradients = [], []
+    for loss in (own.loss, lambda *args: own.mixed(*args, others, share), None):
+        logits = z.clone().requires_grad_()
+        value = own.mixed(logits, labels, others, share, plain) if loss is None else loss(logits, labels)
+        values.append(value.detach())
+        gradients.append(torch.autograd.grad(value.sum(), logits)[0])
+    assert torch.equal(values[2], torch.where(plain[:, 0], values[0], values[1]))
+    assert torch.equal(gradients[2], torch.where(plain[..., None], gradients[0], gradients[1]))
+    assert gradients[2].isfinite().all()
 
 
 def test_two_labels_have_a_gradient_of_both():

@@ -102,7 +102,16 @@ def test_a_lane_alone_is_the_lane_among_others(data: cu.Data) -> None:
         assert {name: most for name, most in apart.items() if most > 0} == {}
 
 
-NAMES = ("naive+mixup", "cb+remix", "naive+autoaugment+cutout", "dropout", "crt", "dro-learned", "2s-cam-rs", "duq")
+NAMES = (
+    "naive+mixup",
+    "cb+remix",
+    "naive+autoaugment+cutout",
+    "dropout",
+    "crt",
+    "dro-learned+autoaugment+cutout",
+    "2s-cam-rs",
+    "duq",
+)
 FORMS = [
     cu.Lane(name, 5, lr=0.01 if name == "duq" else None) for name in NAMES
 ] + [  # at 0.1 three classes' kernels diverge
@@ -127,6 +136,44 @@ def test_every_form_of_step_alone_and_among_others(data: cu.Data) -> None:
         for mine, theirs in ((alone.states[0], together.states[i]), (alone.gathered[0], together.gathered[i])):
             apart = {name: float((value - theirs[name]).abs().max()) for name, value in mine.items()}
             assert {name: most for name, most in apart.items() if most > 0} == {}, lane.name
+
+
+AUGMENTED = [
+    cu.Lane(name, seed)
+    for seed, name in enumerate(
+        ("naive", "cb+autoaugment", "naive+cutout", "cb+mixup", "naive+remix", "focal+autoaugment+cutout", "cb-literal")
+    )
+]
+
+
+def test_lanes_of_different_augmentations_are_one_stack(data: cu.Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each as it is alone, to the last bit; as one graph, without a word of fallbacks, and as without a graph."""
+    run, widths = StageRunner.run, []
+    monkeypatch.setattr(
+        StageRunner, "run", lambda job, places, started: (widths.append(len(places)), run(job, places, started))[1]
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        together = fit(data, AUGMENTED)
+    assert widths == [len(AUGMENTED)]
+    assert [result.diverged for result in together.results] == [None] * len(AUGMENTED)
+    for lane, state in zip(AUGMENTED, together.states, strict=True):
+        (alone,) = fit(data, [lane]).states
+        apart = {name: float((value - state[name]).abs().max()) for name, value in alone.items()}
+        assert {name: most for name, most in apart.items() if most > 0} == {}, lane.name
+    monkeypatch.setattr(StepProgram, "_capture", lambda self: None)
+    same(fit(data, AUGMENTED), together)
+
+
+def test_lanes_of_different_augmentations_are_those_of_the_cpu(digits: cu.Dataset) -> None:
+    """Not the same bits, but the same training: two epochs stay close."""
+    recipe = cu.Recipe("small-conv", epochs=2, batch=32, crop=1)
+    cpu, gpu = (
+        cu.fit(digits.train, AUGMENTED, recipe=recipe, device=device).probabilities(digits.test)
+        for device in ("cpu", "cuda")
+    )
+    for lane, p, q in zip(AUGMENTED, cpu, gpu, strict=True):
+        assert np.abs(p - q).mean() < 0.01, lane.name
 
 
 def test_students_alone_and_among_others_with_and_without_a_graph(

@@ -1,0 +1,20 @@
+"""The speed of a device, from a few steps."""
+
+import pytest
+
+import class_uncertainty as cu
+from class_uncertainty.training import speed
+from class_uncertainty.training.fit import fit
+
+
+def test_a_few_steps_of_a_full_stack_are_timed(digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def watched(train: cu.Data, lanes: list[cu.Lane], **options):
+        calls.append((len(train), len(lanes), options["recipe"].epochs))
+        return fit(train, lanes, **options)
+
+    monkeypatch.setattr(speed, "fit", watched)
+    recipe = cu.Recipe("small-conv", epochs=40, batch=32, crop=1)
+    assert speed.images_per_second(digits.train, recipe, "cpu") > 0
+    assert calls == [(4 * 32, 5, 2)]  # on a CPU stacks of this network have five lanes
