@@ -303,9 +303,14 @@ def checked(function: Any = None, *, passes_on: str = "", without: Sequence[str]
 
 
 def check_field(record: object, field: str, allowed: str, fine: Callable[[Any], bool]) -> None:
+    """Refuse a field whose number is outside its range; NaN is in none."""
+    check_number(field, getattr(record, field), allowed, fine)
+
+
+def check_number(name: str, value: Any, allowed: str, fine: Callable[[Any], bool]) -> None:
     """Refuse a number outside its range; NaN is in none."""
-    if not fine(value := getattr(record, field)):
-        raise InputError(f"{field} is {shortly(value)}: it must be {allowed}.")
+    if not fine(value):
+        raise InputError(f"{name} is {shortly(value)}: it must be {allowed}.")
 
 
 def check_least(name: str, value: int, least: int) -> None:

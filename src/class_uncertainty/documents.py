@@ -11,6 +11,8 @@ def from_document(kind: Any, document: Any) -> Any:
     if document is None:
         return None
     if get_origin(kind) is tuple:
+        if not isinstance(document, list | tuple):
+            raise TypeError(f"{type(document).__name__} stands in place of a list")
         item = get_args(kind)[0]
         has_structure = dataclasses.is_dataclass(item) or get_origin(item) is tuple
         return tuple([from_document(item, part) for part in document] if has_structure else document)

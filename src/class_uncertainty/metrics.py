@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError
 
 MANY, FEW = 100, 20  # training examples: many-shot is over MANY, few-shot under FEW, medium-shot between them
@@ -13,6 +14,7 @@ BINS = 15  # of the expected calibration error
 TINY = 1e-30  # the floor of a probability: 0 has no logarithm
 
 
+@checked
 @dataclass(frozen=True, kw_only=True)
 class Scores:
     """How well one network does: errors and ECE in percent, NLL in nats. A group without classes is None."""

@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from example_results import export_text
 from PIL import Image
 
 HERE = Path(__file__).parent
@@ -51,6 +52,8 @@ SCENES = {
     "report": Scene(("report", "--json"), COMPARE),
     "report, pictures": Scene(("report", "--figures", "charts", "--json"), MEASURE),
     "fix": Scene(FIX),
+    "results export": Scene(("results", "export", "a.jsonl", "--json"), COMPARE),
+    "results import": Scene(("results", "import", "../results.jsonl", "--json")),
 }
 
 
@@ -132,6 +135,7 @@ class Stage:
             path = self.played / "pictures" / ("test" if number > 11 else "train") / "ab"[number % 2] / f"{number}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.effect_noise((8, 8), 10 + 5 * number).save(path)
+        (self.played / "results.jsonl").write_bytes(export_text())
 
     def close(self) -> None:
         self.server.communicate()
@@ -239,7 +243,7 @@ def _given(ended: Ended, where: Path) -> Any:
         files: dict[str, Any] = {path.name: path.read_bytes() for path in sorted(where.glob("model.*"))}
         files |= {
             path.name: path.read_bytes()
-            for form in ("*.html", "*.csv", "charts/*.svg", "charts/*.png")
+            for form in ("*.html", "*.csv", "*.jsonl", "charts/*.svg", "charts/*.png")
             for path in sorted(where.glob(form))
         }
         files |= {name: _timeless(json.loads(content)) for name, content in files.items() if name.endswith(".json")}
@@ -250,6 +254,7 @@ def _given(ended: Ended, where: Path) -> Any:
 
 def _timeless(document: Any) -> Any:
     if isinstance(document, dict):
-        timed = ("seconds", "checksum")  # that of a saved network is of its seconds too
+        # the checksum of a saved network is of its seconds too; a try that was killed may have added results
+        timed = ("seconds", "checksum", "added")
         return {name: _timeless(value) for name, value in document.items() if name not in timed}
     return [_timeless(value) for value in document] if isinstance(document, list) else document

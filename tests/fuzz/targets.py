@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow
 import pyarrow.parquet
+from example_results import export_text
 from pictures import encoded, pixels
 from PIL import Image
 from scipy.io import savemat
@@ -24,6 +25,8 @@ from class_uncertainty.data.readers.unlabelled import read_unlabelled
 from class_uncertainty.data.table import Column
 from class_uncertainty.estimation import from_file
 from class_uncertainty.posthoc.prediction_files import read_numbers, read_predictions
+from class_uncertainty.runs import Store
+from class_uncertainty.runs.result_lines import export_lines, import_lines, read_lines
 from class_uncertainty.training.model_files import save
 from class_uncertainty.training.networks.classifier import Classifier
 
@@ -218,6 +221,17 @@ def restored(place: Path) -> None:
     assert network(torch.zeros(2, *network.rebuild["shape"])).shape == (2, len(network.classes))
 
 
+def exchanged(place: Path) -> None:
+    """What is read can be stored, and comes out of the store as often as it is asked for."""
+    lines = read_lines(place / "r.jsonl")
+    with Store(place / "runs.sqlite") as store:
+        added = import_lines(store, lines, "r.jsonl")
+        text = "".join(export_lines(store))
+        assert text.isascii()
+        assert text.count('"document"') == added
+        assert import_lines(store, lines, "r.jsonl") == 0
+
+
 DEFLATED = zipfile.ZIP_DEFLATED
 INDEX = b"".join(b"data/place_%d/%d.jpg %d\n" % (i % 3, i, i % 3) for i in range(9))
 
@@ -270,6 +284,13 @@ TARGETS: dict[str, Target] = {
     "counts.txt": Target(lambda: {"c.txt": b"500\n60\n7\n"}, numbers("c.txt")),
     "model": Target(lambda: model(checksum=False), restored),
     "model, with a checksum": Target(lambda: model(checksum=True), restored),
+    "results": Target(lambda: {"r.jsonl": export_text()}, exchanged),
+    "one result": Target(
+        lambda: {"r.jsonl": export_text().splitlines()[-1]}, lambda place: read_lines(place / "r.jsonl")
+    ),
+    "one measurement": Target(
+        lambda: {"r.jsonl": export_text().splitlines()[1]}, lambda place: read_lines(place / "r.jsonl")
+    ),
     "unlabelled csv": Target(lambda: {"t.csv": TABLE}, asked("t.csv", (3,), COLUMNS)),
     "unlabelled npy": Target(lambda: {"x.npy": npy(X)}, asked("x.npy", (3,))),
     "unlabelled parquet": Target(

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from example_results import DATA, RECIPE, add_data, fill, make_measurement, make_result
 from refusals import refused
 
 import class_uncertainty as cu
@@ -28,8 +29,8 @@ from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate
 from class_uncertainty.runs.store import VERSION
-
-RECIPE = cu.Recipe("small-conv", epochs=2, batch=32)
+from class_uncertainty.runs.stored_rows import dataset_row, document_row, result_row
+from class_uncertainty.training.keys import ENGINE
 
 
 def evaluated(
@@ -327,6 +328,7 @@ def make_older(path: Path, layout: int) -> None:
         if layout == 2:
             for table in ("data", "results", "estimates", "networks", "mended"):
                 connection.execute(f"ALTER TABLE {table} DROP COLUMN checksum")
+        connection.execute("DROP TABLE measurements")
         connection.execute(f"PRAGMA user_version = {layout}")
 
 
@@ -375,6 +377,24 @@ def test_an_older_store_is_converted(layout: int, store: Store, digits: cu.Datas
     assert good.error != pytest.approx(good.top1_error)  # or this would not tell them apart
 
 
+def test_a_store_of_layout_4_is_converted_and_keeps_everything(store: Store, digits: cu.Dataset) -> None:
+    """All that is new is a table of measurements."""
+    estimated(store, digits, EstimateRequest("ensemble", 2))
+    before = everything(store, digits)
+    with closing(sqlite3.connect(store.path)) as connection, connection:
+        connection.execute("DROP TABLE measurements")
+        connection.execute("PRAGMA user_version = 4")
+        rows = {table: connection.execute(f"SELECT * FROM {table}").fetchall() for table in before}
+    with Store(store.path) as converted:
+        assert everything(converted, digits) == before
+        assert {table: converted.connection.execute(f"SELECT * FROM {table}").fetchall() for table in before} == rows
+        assert converted.connection.execute("PRAGMA user_version").fetchone() == (5,)
+        assert converted.measurements(DATA.fingerprint) == []
+        converted.add_measurement("m", DATA.fingerprint, make_measurement())
+    with Store(store.path) as again:
+        assert again.measurements(DATA.fingerprint) == [make_measurement()]
+
+
 def test_a_damaged_row_of_an_older_store_does_not_keep_it_from_opening(
     store: Store, digits: cu.Dataset, notices: list[str]
 ) -> None:
@@ -405,6 +425,7 @@ def test_an_older_store_that_cannot_be_written_to_is_read(
     monkeypatch.setattr(sqlite3, "connect", read_only)
     with Store(path) as store:
         assert store.results(digits.fingerprint) == [result]
+        assert store.measurements(digits.fingerprint) == []
     assert path.read_bytes() == content
 
 
@@ -463,3 +484,70 @@ def test_random_bits_of_the_file(tmp_path: Path, digits: cu.Dataset, notices: li
             refused += 1
     assert refused < 100
     assert notices
+
+
+# what is exchanged
+
+
+def test_measurements_come_back_as_they_were(store: Store) -> None:
+    measured = [make_measurement(), make_measurement(lr=0.3, class_errors=None)]
+    for i, one in enumerate(measured):
+        store.add_measurement(str(i), DATA.fingerprint, one)
+    assert store.measurements(DATA.fingerprint) == measured
+    assert store.by_key("measurements", DATA.fingerprint) == dict(zip("01", measured, strict=True))
+    assert store.measurements("other") == []
+
+
+def test_keys_are_those_of_sound_rows_of_every_data_set(store: Store, notices: list[str]) -> None:
+    fill(store)
+    add_data(store, fingerprint="0" * 32)
+    store.add("elsewhere", "0" * 32, make_result(cu.Lane()))
+    assert store.keys("data") == {DATA.fingerprint, "0" * 32}
+    assert (store.keys("estimates"), store.keys("measurements")) == ({f"e{DATA.name}"}, {f"m{DATA.name}"})
+    assert len(keys := store.keys("results")) == 10
+    store.connection.execute("UPDATE results SET document = '{}' WHERE key = 'elsewhere'")
+    assert store.keys("results") == keys - {"elsewhere"}
+    assert len(notices) == 1
+
+
+def test_values_by_key_are_of_one_data_set_and_of_this_engine(store: Store) -> None:
+    result = make_result(cu.Lane())
+    for key, data in (("a", "x"), ("b", "y"), ("c", "x")):
+        store.add(key, data, result)
+    store.add_rows([("results", result_row("old", "x", result) | {"engine": ENGINE - 1})])
+    assert store.by_key("results", "x") == {"a": result, "c": result}
+
+
+def test_rows_are_added_together_or_not_at_all(store: Store) -> None:
+    good = [
+        ("data", dataset_row(DATA)),
+        ("results", result_row("r", DATA.fingerprint, make_result(cu.Lane()))),
+        ("measurements", document_row("m", DATA.fingerprint, make_measurement())),
+    ]
+    too_large = ("results", result_row("s", DATA.fingerprint, make_result(cu.Lane())) | {"seed": 2**70})
+    with pytest.raises(OverflowError):
+        store.add_rows([*good, too_large])
+    with Store(store.path) as other:
+        assert [other.keys(table) for table, _ in good] == [set()] * 3
+    store.add_rows(good)
+    with Store(store.path) as other:
+        assert (other.data(), other.get("r")) == ([DATA], make_result(cu.Lane()))
+        assert other.measurements(DATA.fingerprint) == [make_measurement()]
+
+
+def test_a_full_disk_leaves_no_part_of_many_rows(store: Store) -> None:
+    pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
+    store.connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+    rows = [("results", result_row(str(i), "x", make_result(cu.Lane()))) for i in range(100)]
+    with pytest.raises(cu.MachineFault, match=r"full.*intact"):
+        store.add_rows(rows)
+    assert store.keys("results") == set()
+
+
+def test_a_store_with_results_of_another_engine_is_told(store: Store) -> None:
+    store.check_engine()
+    store.add("a", "x", make_result(cu.Lane()))
+    store.check_engine()
+    store.add_rows([("results", result_row("b", "x", make_result(cu.Lane())) | {"engine": ENGINE - 1})])
+    with refused(store.path, f"engine {ENGINE - 1}", ENGINE):
+        store.check_engine()

@@ -35,7 +35,7 @@ def load_or_estimate(
     todo = [request for request, estimate in estimates.items() if estimate is None]
     lanes = [lane for request in todo for lane in request.lanes]
     judges = list({_fold_judge(request) for request in todo if request.lanes}) if context.dataset.test is None else []
-    networks = len(lanes) + FOLDS * len(_without_result(context, judges, None))
+    networks = len(lanes) + FOLDS * len(_without_result(context, judges))
     with context.watch(what, networks, context.recipe.epochs) if networks else nullcontext() as progress:
         fitted = _train_members(context, lanes, progress) if lanes else None
         for request, estimate in zip(todo, estimates_from(context.train, todo, fitted), strict=True):
@@ -81,7 +81,8 @@ def load_or_evaluate(
 ) -> list[Result]:
     """The lanes' results in order, from the store or trained now: on the test split, or without one by folds."""
     by_folds = context.dataset.test is None
-    todo = _without_result(context, lanes, stats)
+    keys = [context.result_key(lane, stats) for lane in lanes]
+    todo = [lane for lane, key in zip(lanes, keys, strict=True) if context.store.get(key) is None]
     parts = [part for lane in todo for part in folded(lane)] if by_folds else todo
     folds: dict[int, dict[int, tuple[Result, Outcomes]]] = {i: {} for i in range(len(todo))}
     if parts:
@@ -98,13 +99,13 @@ def load_or_evaluate(
                     ended_folds = folds.pop(i)
                     results, unseen = zip(*(ended_folds[k] for k in range(FOLDS)), strict=True)
                     _add_result(context, todo[i], stats, pooled(context.train, results, unseen))
-    stored = [context.store.get(context.result_key(lane, stats)) for lane in lanes]
+    stored = [context.store.get(key) for key in keys]
     context.drop_checkpoints([part for lane in lanes for part in folded(lane)] if by_folds else lanes, stats)
     return read_back(context.store, stored)
 
 
-def _without_result(context: Context, lanes: Sequence[Lane], stats: Stats | None) -> list[Lane]:
-    return [lane for lane in lanes if context.store.get(context.result_key(lane, stats)) is None]
+def _without_result(context: Context, lanes: Sequence[Lane]) -> list[Lane]:
+    return [lane for lane in lanes if context.store.get(context.result_key(lane)) is None]
 
 
 def fit_and_store(context: Context, lane: Lane, stats: Stats | None = None) -> Fit:

@@ -1,17 +1,19 @@
 """What is measured and what has been trained, as rows of plain numbers: one a class, one a method."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.estimation import Estimate
-from class_uncertainty.measures import MEASURES, Stats, normalise
-from class_uncertainty.methods import METHODS, parse_name
+from class_uncertainty.measures import MEASURES, Stats, constants_of, normalise
+from class_uncertainty.methods import MAKERS, METHODS, parse_name
 from class_uncertainty.metrics import rank_correlation
-from class_uncertainty.runs.significance import aso
+from class_uncertainty.runs.significance import aso, corrected_confidence
 from class_uncertainty.training import Result
+
+COUNTERPART = "counterpart"  # to test each uncertainty row against its row with cardinality
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ class MethodRow:
     diverged: int
     error: float | None  # mean of the class errors
     error_sd: float | None  # sample standard deviation, None under two runs
-    gain: float | None  # naive's error less this one's, at the same learning rate
+    gain: float | None  # naive's error less this one's
+    naive_lr: float | None  # learning rate of the naive runs behind `gain`
     top1_error: float | None  # over all test examples
     many: float | None
     medium: float | None
@@ -88,31 +91,90 @@ class MethodRow:
     nll: float | None
     ece: float | None
     counterpart: str  # its row with cardinality in the place of uncertainty, "" if none
-    aso: float | None  # epsilon_min against the counterpart: better when under 0.5
+    aso: float | None  # epsilon_min against the row `aso_against`: better when under 0.5
+    aso_against: str | None
     aso_warning: str | None
     cost: float = 1.0  # of one network in naive trainings, with those that measured the uncertainty it uses
 
 
-def method_rows(results: Sequence[Result], measuring_cost: float = 0.0) -> list[MethodRow]:
-    """In the order in which methods first appear; `measuring_cost` is that of the uncertainties some of them use."""
-    groups: dict[tuple[str, str, float], list[Result]] = {}
+@dataclass(frozen=True)
+class _Errors:
+    """The errors of the runs by method and learning rate."""
+
+    runs: dict[str, dict[float, list[float]]]
+    chosen: Mapping[str, float]  # the learning rate that was chosen for a method
+
+    def rate(self, other: str, method: str, lr: float) -> float | None:
+        """The learning rate of another method that a row is compared with; None where there is no such one.
+
+        The rate chosen for the other, if the row is at the one chosen for it; else the row's; else the other's only.
+        """
+        rates = self.runs.get(other, {})
+        if self.chosen.get(method) == lr and self.chosen.get(other) in rates:
+            return self.chosen[other]
+        return lr if lr in rates else next(iter(rates)) if len(rates) == 1 else None
+
+    def beside(self, other: str, method: str, lr: float) -> list[float]:
+        rate = self.rate(other, method, lr)
+        return [] if rate is None else self.runs[other][rate]
+
+
+GroupKey = tuple[str, str, float]  # method, plan, learning rate
+
+
+def method_rows(
+    results: Sequence[Result],
+    measuring_cost: float = 0.0,
+    against: str = COUNTERPART,
+    chosen: Mapping[str, float] | None = None,
+) -> list[MethodRow]:
+    """In the order in which methods first appear; `measuring_cost` is that of the uncertainties some of them use.
+
+    Rows are tested `against` their counterparts or one row, with the confidence corrected for the number of tests.
+    `chosen` holds learning rates that were chosen for methods: rows at these are compared with each other.
+    """
+    groups: dict[GroupKey, list[Result]] = {}
     for result in results:  # a row that was redefined differs in its plan
         groups.setdefault((result.method, repr(sorted(result.plan.items())), result.lr), []).append(result)
-    errors = {  # of a redefined row, what was stored last
-        (method, lr): [result.error for result in group if result.error is not None]
-        for (method, _, lr), group in groups.items()
-    }
-    return [_method_row(method, lr, group, errors, measuring_cost) for (method, _, lr), group in groups.items()]
+    runs: dict[str, dict[float, list[float]]] = {}
+    for (method, _, lr), group in groups.items():  # of a redefined row, what was stored last
+        runs.setdefault(method, {})[lr] = _group_errors(group)
+    errors, pairs = _Errors(runs, chosen or {}), dict[GroupKey, tuple[str, list[float]]]()
+    for (method, plan, lr), group in groups.items():
+        other = _present(counterpart_of(method), runs) if against == COUNTERPART else against
+        if other != method and _group_errors(group) and (other_errors := errors.beside(other, method, lr)):
+            pairs[method, plan, lr] = other, other_errors
+    confidence = corrected_confidence(len(pairs))
+    return [
+        _method_row(key, group, errors, pairs.get(key), confidence, measuring_cost) for key, group in groups.items()
+    ]
+
+
+def _present(counterpart: str, methods: Collection[str]) -> str:
+    """The counterpart among the methods; where it is not there, the only one that differs in its constants alone."""
+    if counterpart in methods:
+        return counterpart
+    plain = replace(parse_name(counterpart), constants=())
+    alike = [name for name in methods if replace(parse_name(name), constants=()) == plain]
+    return alike[0] if len(alike) == 1 else counterpart
+
+
+def _group_errors(group: Sequence[Result]) -> list[float]:
+    return [result.error for result in group if result.error is not None]
 
 
 def _method_row(
-    method: str, lr: float, group: list[Result], errors: dict[tuple[str, float], list[float]], measuring_cost: float
+    key: GroupKey,
+    group: list[Result],
+    errors: _Errors,
+    pair: tuple[str, list[float]] | None,
+    confidence: float,
+    measuring_cost: float,
 ) -> MethodRow:
+    method, _, lr = key
     scores = [result.scores for result in group if result.scores]
-    group_errors, naive = [score.error for score in scores], errors.get(("naive", lr), [])
-    counterpart = counterpart_of(method)
-    counterpart_errors = errors.get((counterpart, lr), [])
-    order = aso(group_errors, counterpart_errors) if group_errors and counterpart_errors else None
+    group_errors, naive = _group_errors(group), errors.beside("naive", method, lr)
+    order = aso(group_errors, pair[1], confidence) if pair else None
 
     def mean(name: str) -> float | None:
         values = [value for score in scores if (value := getattr(score, name)) is not None]
@@ -127,17 +189,27 @@ def _method_row(
         diverged=sum(result.diverged is not None for result in group),
         error_sd=float(np.std(group_errors, ddof=1)) if len(group_errors) > 1 else None,
         gain=float(np.mean(naive) - np.mean(group_errors)) if gains else None,
+        naive_lr=errors.rate("naive", method, lr) if naive else None,
         **{name: mean(name) for name in means},
-        counterpart=counterpart,
+        counterpart=counterpart_of(method),
         aso=None if order is None else float(order),
+        aso_against=pair[0] if pair else None,
         aso_warning=None if order is None else order.warning,
         cost=group[-1].cost + (measuring_cost if group[-1].uncertainty else 0.0),
     )
 
 
 def counterpart_of(method: str) -> str:
-    """The row with cardinality in the place of uncertainty, with the same augmentations; "" if there is none."""
+    """The row without uncertainty that a row of METHODS is compared with, augmented alike; "" if there is none.
+
+    For a row driven by a measure it is the row as it stands, unless that uses uncertainty itself. It keeps the
+    constants that it takes.
+    """
     name = parse_name(method)
-    is_row = name.row in METHODS and name.measure is None and name.networks is None
-    counterpart = METHODS[name.row].counterpart if is_row else ""
-    return str(replace(name, row=counterpart)) if counterpart else ""
+    if name.row not in METHODS or name.networks is not None:
+        return ""
+    row = METHODS[name.row]
+    counterpart = name.row if name.measure is not None and not row.uses_uncertainty else row.counterpart
+    allowed = constants_of(counterpart, MAKERS)
+    constants = tuple(constant for constant in name.constants if constant.partition("=")[0] in allowed)
+    return str(replace(name, row=counterpart, measure=None, constants=constants)) if counterpart else ""

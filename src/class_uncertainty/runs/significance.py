@@ -10,6 +10,7 @@ from class_uncertainty.errors import InputError
 
 ENOUGH = 5  # scores a side below which the bootstrap knows little
 DRAWS = 1000
+SIGNIFICANCE = 0.05  # probability that any test of a table errs
 LARGEST = 1e150  # of scores: their squares are finite too
 
 
@@ -22,6 +23,11 @@ class Epsilon(float):
         number = super().__new__(cls, value)
         number.warning = warning
         return number
+
+
+def corrected_confidence(tests: int) -> float:
+    """Of each of so many tests in one table (Bonferroni): 1 - 0.05 / tests."""
+    return 1 - SIGNIFICANCE / max(tests, 1)
 
 
 @checked

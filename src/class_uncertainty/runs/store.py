@@ -8,7 +8,7 @@ import dataclasses
 import io
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,13 +22,19 @@ from class_uncertainty.errors import InputError, MachineFault, notice
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.files import abandoned, checksum, file_crcs, make_folder, parse_json, write_together
 from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.runs.measurement import Measurement
+from class_uncertainty.runs.store_layout import FIRST, FIXES, SEALED, UNREADABLE, VERSION, upgrades
 from class_uncertainty.runs.stored_rows import (
     StoredDataset,
+    dataset_row,
+    document_row,
     npy,
     parse_dataset,
     parse_fix_report,
+    parse_measurement,
     parse_network,
     parse_result,
+    result_row,
 )
 from class_uncertainty.text import reason
 from class_uncertainty.training import Result
@@ -37,37 +43,7 @@ from class_uncertainty.training.keys import ENGINE
 if TYPE_CHECKING:
     from class_uncertainty.training.networks.stack import State
 
-VERSION, FIRST_SEALED = 4, 3  # of the file's layout, and the first one with checksums
-FIXES = "mended"  # what the table of fix reports was called first; its rows' checksums cover the name
-
-LAYOUT = """
-CREATE TABLE data (fingerprint TEXT PRIMARY KEY, name TEXT, classes TEXT, counts TEXT);
-CREATE TABLE results (
-    key TEXT PRIMARY KEY, engine INTEGER, data TEXT, method TEXT, lr REAL, seed INTEGER, error REAL, document TEXT
-);
-CREATE TABLE estimates (
-    key TEXT PRIMARY KEY, engine INTEGER, data TEXT, estimator TEXT, members INTEGER,
-    labels_and_probabilities BLOB, results TEXT
-);
-"""  # since layout 3 probabilities are files, and the blob holds labels and the estimator's extra scores
-SINCE_2 = f"""
-CREATE TABLE networks (key TEXT PRIMARY KEY, result TEXT, state BLOB);
-CREATE TABLE {FIXES} (key TEXT PRIMARY KEY, engine INTEGER, data TEXT, document TEXT);
-"""
-SEALED = {  # what the checksum of a row covers
-    "data": ("fingerprint", "name", "classes", "counts"),
-    "results": ("key", "engine", "data", "document"),
-    "estimates": ("key", "engine", "data", "estimator", "labels_and_probabilities", "results"),
-    "networks": ("key", "result", "state"),
-    FIXES: ("key", "engine", "data", "document"),
-}
-SINCE_3 = "".join(f"ALTER TABLE {table} ADD COLUMN checksum TEXT;" for table in SEALED)
-# the column was the top-1 error, and is now the mean of the class errors
-SINCE_4 = """
-UPDATE results SET error = (SELECT avg(value) FROM json_each(document, '$.scores.class_errors'))
-WHERE json_valid(document)
-"""  # a damaged document is found later, by its checksum
-UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)  # what a document that is none of ours may raise
+OF_DATA = f"engine = {ENGINE} AND data = ?"  # rows of this engine on the data set of a fingerprint
 
 
 class Store:
@@ -77,7 +53,7 @@ class Store:
         self.path = Path(path)
         # rows that were read and have no checksum: an older version wrote them
         self.unverified = set[tuple[str, str]]()
-        self.sealed = True  # whether rows have checksums: not in an old store that cannot be written to
+        self.layout = VERSION  # an older one where the file cannot be written to
         self.sound = set[str]()  # files of probabilities that match their checksum
         if not self.path.exists() and not create:
             writers = "'cu measure', 'cu compare', 'cu fix' and 'cu demo' write one"
@@ -105,10 +81,9 @@ class Store:
         try:
             self._prepare()
         except sqlite3.OperationalError as error:
-            version = self._version()
-            if "readonly" not in str(error) or version < FIRST_SEALED - 1:
+            self.layout = self._version()
+            if "readonly" not in str(error) or self.layout < FIRST["checksums"] - 1:
                 raise
-            self.sealed = version >= FIRST_SEALED
 
     def _prepare(self) -> None:
         """Lay out a new file; refuse one that is not ours."""
@@ -122,7 +97,7 @@ class Store:
         if version == 0 and tables:
             raise InputError(f"{self.path} is another program's SQLite file: choose another --store.")
         if version < VERSION:
-            for statement in filter(str.strip, "".join((LAYOUT, SINCE_2, SINCE_3, SINCE_4)[version:]).split(";")):
+            for statement in upgrades(version):
                 self.connection.execute(statement)
             self.connection.execute(f"PRAGMA user_version = {VERSION}")
         self.connection.commit()
@@ -165,17 +140,22 @@ class Store:
 
     def _write(self, table: str, row: dict[str, Any], last: bool = False) -> None:
         """One row with its checksum, in the place of any of its key, which may be damaged; or as the last of all."""
+        with self._faults(), self.connection:
+            self._insert(table, row, last)
+
+    def _insert(self, table: str, row: dict[str, Any], last: bool) -> None:
         row = row | {"checksum": _seal(table, row)}
         insert = f"INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
         assignments = ", ".join(f"{name} = excluded.{name}" for name in row)
         update = f" ON CONFLICT ({SEALED[table][0]}) DO UPDATE SET {assignments}"
         statement = f"INSERT OR REPLACE {insert}" if last else f"INSERT {insert}{update}"
-        with self._faults(), self.connection:
-            self.connection.execute(statement, list(row.values()))
+        self.connection.execute(statement, list(row.values()))
 
     def _rows(self, table: str, where: str = "TRUE", *values: Any) -> list[dict[str, Any]]:
         """The rows that match their checksums, each key once; others are dropped."""
-        names = ("rowid", *SEALED[table], "checksum" if self.sealed else "NULL")
+        if self.layout < FIRST.get(table, 0):
+            return []
+        names = ("rowid", *SEALED[table], "checksum" if self.layout >= FIRST["checksums"] else "NULL")
         query = f"SELECT {', '.join(names)} FROM {table} WHERE {where} ORDER BY rowid"
         with self._faults():
             cursor = self.connection.execute(query, values)
@@ -197,12 +177,12 @@ class Store:
         with suppress(sqlite3.Error), self.connection:  # the store may be read-only
             self.connection.execute(delete, (row["rowid"], row["checksum"]))
 
-    def _read(self, table: str, parse: Any, where: str = "TRUE", *values: Any) -> list[Any]:
-        """What `parse` makes of rows, or of their documents. One that it cannot read counts as missing."""
-        parsed = []
+    def _read(self, table: str, parse: Any, where: str = "TRUE", *values: Any) -> dict[str, Any]:
+        """What `parse` makes of rows, or of their documents, by key. One that it cannot read counts as missing."""
+        parsed = {}
         for row in self._rows(table, where, *values):
             try:
-                parsed.append(parse(parse_json(row["document"]) if "document" in row else row))
+                parsed[row[SEALED[table][0]]] = parse(parse_json(row["document"]) if "document" in row else row)
             except UNREADABLE as error:
                 if row["checksum"] is not None:  # it is as it was written: another version may read it
                     notice(f"{self.path}: row {row['rowid']} of {table!r} counts as missing: {reason(error)}.")
@@ -211,34 +191,70 @@ class Store:
         return parsed
 
     def add_data(self, dataset: Dataset) -> None:
-        row = {"fingerprint": dataset.fingerprint, "name": dataset.name, "classes": json.dumps(dataset.classes)}
         try:
-            self._write("data", row | {"counts": json.dumps(dataset.train.counts.tolist())}, last=True)
+            self._write("data", dataset_row(StoredDataset.of(dataset)), last=True)
         except MachineFault:  # a store that can only be read may know it already
             if all(known.fingerprint != dataset.fingerprint for known in self.data()):
                 raise
 
     def data(self) -> list[StoredDataset]:
         """Every data set, the one written last at the end."""
-        return self._read("data", parse_dataset)
+        return list(self._read("data", parse_dataset).values())
+
+    def by_key(self, table: str, data: str) -> dict[str, Any]:
+        """The values of a table on the data set of that fingerprint, by key, in the order they were first stored."""
+        parse = {"results": parse_result, "measurements": parse_measurement, "estimates": self._estimate}
+        return self._read(table, parse[table], OF_DATA, data)
 
     def add(self, key: str, data: str, result: Result) -> None:
-        row = {"key": key, "engine": ENGINE, "data": data, "document": json.dumps(dataclasses.asdict(result))}
-        columns = {"method": result.method, "lr": result.lr, "seed": result.seed, "error": result.error}
-        self._write("results", row | columns)
+        self._write("results", result_row(key, data, result))
 
     def get(self, key: str) -> Result | None:
-        return next(iter(self._read("results", parse_result, "key = ?", key)), None)
+        return self._read("results", parse_result, "key = ?", key).get(key)
 
     def results(self, data: str) -> list[Result]:
         """Every result of the data set of that fingerprint, in the order they were first stored."""
-        return self._read("results", parse_result, f"engine = {ENGINE} AND data = ?", data)
+        return list(self._read("results", parse_result, OF_DATA, data).values())
+
+    @property
+    def finished(self) -> int:
+        """How many results there are, of the data sets that `data` lists and of others that judged a choice."""
+        with self._faults():
+            count = f"SELECT count(*) FROM results WHERE engine = {ENGINE}"
+            return int(self.connection.execute(count).fetchone()[0])
 
     def add_network(self, key: str, result: Result, state: "State") -> None:
         """A trained lane with its weights: what teaches, or is averaged, later."""
         from safetensors.torch import save
 
         self._write("networks", {"key": key, "result": json.dumps(dataclasses.asdict(result)), "state": save(state)})
+
+    def add_measurement(self, key: str, data: str, measurement: Measurement) -> None:
+        """The class vectors of an estimate, whose probabilities need not be stored."""
+        self._write("measurements", document_row(key, data, measurement))
+
+    def measurements(self, data: str) -> list[Measurement]:
+        """Every measurement of the data set of that fingerprint, in the order they were first stored."""
+        return list(self._read("measurements", parse_measurement, OF_DATA, data).values())
+
+    def keys(self, table: str) -> set[str]:
+        """The keys of all rows that match their checksums."""
+        return {str(row[SEALED[table][0]]) for row in self._rows(table)}
+
+    def add_rows(self, rows: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        """Rows with their tables, all of them or none."""
+        with self._faults(), self.connection:
+            for table, row in rows:
+                self._insert(table, row, last=False)
+
+    def check_engine(self) -> None:
+        """Refuse a store with results of another training engine, which cannot be compared with this one's."""
+        with self._faults():
+            query = f"SELECT engine FROM results WHERE engine != {ENGINE} LIMIT 1"
+            other = self.connection.execute(query).fetchone()
+        if other:
+            engines = f"training engine {other[0]}, and this version has {ENGINE}"
+            raise InputError(f"store {self.path} has results of {engines}: choose another --store.")
 
     @property
     def networks(self) -> int:
@@ -247,7 +263,7 @@ class Store:
             return int(self.connection.execute("SELECT count(*) FROM networks").fetchone()[0])
 
     def get_network(self, key: str) -> "tuple[Result, State] | None":
-        return next(iter(self._read("networks", parse_network, "key = ?", key)), None)
+        return self._read("networks", parse_network, "key = ?", key).get(key)
 
     def diverged_network(self, key: str) -> Result | None:
         """The result of a network, if it is stored and diverged; its weights are read only then."""
@@ -259,12 +275,11 @@ class Store:
         return network[0] if network and network[0].diverged is not None else None
 
     def add_fix_report(self, key: str, data: str, fix_report: FixReport) -> None:
-        row = {"key": key, "engine": ENGINE, "data": data, "document": json.dumps(dataclasses.asdict(fix_report))}
-        self._write(FIXES, row, last=True)
+        self._write(FIXES, document_row(key, data, fix_report), last=True)
 
     def fix_reports(self, data: str) -> list[FixReport]:
         """Reports of `cu fix` on the data set of that fingerprint, the last one at the end."""
-        return self._read(FIXES, parse_fix_report, f"engine = {ENGINE} AND data = ?", data)
+        return list(self._read(FIXES, parse_fix_report, OF_DATA, data).values())
 
     def add_estimate(self, key: str, data: str, estimate: Estimate) -> None:
         """Probabilities first: a row without its file would be no estimate."""
@@ -287,11 +302,11 @@ class Store:
         self._write("estimates", row | {"results": json.dumps(document)}, last=True)
 
     def get_estimate(self, key: str) -> Estimate | None:
-        return next(iter(self._read("estimates", self._estimate, "key = ?", key)), None)
+        return self._read("estimates", self._estimate, "key = ?", key).get(key)
 
     def estimates(self, data: str) -> list[Estimate]:
         """Every estimate of the data set of that fingerprint, the one stored last at the end."""
-        return self._read("estimates", self._estimate, f"engine = {ENGINE} AND data = ?", data)
+        return list(self._read("estimates", self._estimate, OF_DATA, data).values())
 
     def _estimate(self, row: dict[str, Any]) -> Estimate:
         document = parse_json(row["results"])

@@ -1,24 +1,32 @@
 """The rows of a store as values."""
 
 import io
+import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from class_uncertainty.boundary import checked
+from class_uncertainty.data import Dataset
 from class_uncertainty.documents import from_document
 from class_uncertainty.files import Bytes, parse_json
 from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.training import Result
+from class_uncertainty.training.keys import ENGINE
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from class_uncertainty.training.networks.stack import State
 
 WRITTEN = 2**22  # bytes of probabilities that are written at once
 
 
+@checked
 @dataclass(frozen=True)
 class StoredDataset:
     """A data set with stored results."""
@@ -27,6 +35,24 @@ class StoredDataset:
     name: str
     classes: tuple[str, ...]
     counts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> "StoredDataset":
+        return cls(dataset.fingerprint, dataset.name, dataset.classes, tuple(dataset.train.counts.tolist()))
+
+
+def dataset_row(stored: StoredDataset) -> dict[str, Any]:
+    return {name: json.dumps(value) if isinstance(value, tuple) else value for name, value in asdict(stored).items()}
+
+
+def document_row(key: str, data: str, value: "DataclassInstance") -> dict[str, Any]:
+    """A row whose document holds a value; `data` is the fingerprint of its data set."""
+    return {"key": key, "engine": ENGINE, "data": data, "document": json.dumps(asdict(value))}
+
+
+def result_row(key: str, data: str, result: Result) -> dict[str, Any]:
+    columns = {"method": result.method, "lr": result.lr, "seed": result.seed, "error": result.error}
+    return document_row(key, data, result) | columns
 
 
 def npy(p: NDArray[np.float32]) -> Iterator[Bytes]:
@@ -59,6 +85,11 @@ def parse_fix_report(document: dict[str, Any]) -> FixReport:
     if "suspects" in document:
         document["label_issues"] = document.pop("suspects")
     return from_document(FixReport, document)
+
+
+def parse_measurement(document: dict[str, Any]) -> Measurement:
+    vectors = {score: tuple(values) for score, values in document["raw"].items()}
+    return from_document(Measurement, document | {"raw": vectors})
 
 
 def parse_result(document: dict[str, Any]) -> Result:

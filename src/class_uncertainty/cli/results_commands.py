@@ -1,0 +1,50 @@
+"""`cu results export` and `cu results import`: results as JSON lines, to exchange between stores."""
+
+from pathlib import Path
+from typing import Annotated
+
+from class_uncertainty.cli import options
+
+
+def export(
+    file: Annotated[Path, options.argument("The file to write.", "FILE.jsonl")],
+    data: Annotated[
+        list[str] | None, options.optional("Only this data set, with all its options; may be given again.")
+    ] = None,
+    store: options.STORE = options.RUNS,
+    as_json: options.JSON = False,
+) -> None:
+    """Write what a store has as JSON lines: errors by class, and the class uncertainties of every estimate.
+
+    Weights and probabilities stay behind.
+    """
+    from class_uncertainty.cli.running import running
+    from class_uncertainty.files import check_writable, write_whole
+    from class_uncertainty.runs.result_lines import EXPORTED, export_lines
+
+    with running(store, as_json, create=False) as now:
+        check_writable(file, EXPORTED, "export")
+        lines = list(export_lines(now.store, data or ()))
+        write_whole(file, "".join(lines).encode())
+        now.say(f"wrote {len(lines):,} lines to {file}")
+        now.answer({"file": str(file), "lines": len(lines)})
+
+
+def import_(
+    files: Annotated[list[Path], options.argument("What 'cu results export' wrote.", "FILE.jsonl...")],
+    store: options.STORE = options.RUNS,
+    as_json: options.JSON = False,
+) -> None:
+    """Add results that another store has exported; what is here already is not added twice.
+
+    All lines of all files are read before anything is written.
+    """
+    from class_uncertainty.cli.running import running
+    from class_uncertainty.runs.result_lines import count_values, import_lines, read_lines
+
+    lines = [line for file in files for line in read_lines(file)]
+    with running(store, as_json) as now:
+        added = import_lines(now.store, lines, " and ".join(map(str, files)))
+        values = count_values(lines)
+        now.say(f"added {added:,} of {values:,} results and measurements to {now.store.path}; the others were there")
+        now.answer({"store": str(now.store.path), "values": values, "added": added})

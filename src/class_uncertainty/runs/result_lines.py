@@ -1,0 +1,210 @@
+"""Results as JSON lines, to exchange between stores and to keep under version control: no weights, no probabilities."""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from class_uncertainty.boundary import shortly
+from class_uncertainty.documents import from_document
+from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.files import near, parse_json, read_regular
+from class_uncertainty.runs.ledger import Ledger, check_same_data
+from class_uncertainty.runs.measurement import Measurement
+from class_uncertainty.runs.store import Store
+from class_uncertainty.runs.store_layout import UNREADABLE
+from class_uncertainty.runs.stored_rows import (
+    StoredDataset,
+    dataset_row,
+    document_row,
+    parse_measurement,
+    parse_result,
+    result_row,
+)
+from class_uncertainty.text import reason
+from class_uncertainty.training import Result
+from class_uncertainty.training.keys import ENGINE
+
+KINDS = ("data", "result", "measurement")
+EXPORTED = re.compile(rb'\{"kind": ')  # how an export begins
+
+
+class ResultLine(NamedTuple):
+    """One line of a file: a data set, or a value with its key and the fingerprint of its data set."""
+
+    value: StoredDataset | Result | Measurement
+    key: str
+    data: str
+
+    @property
+    def row(self) -> tuple[str, dict[str, Any]]:
+        """A row of a store, with its table."""
+        match self.value:
+            case StoredDataset():
+                return "data", dataset_row(self.value)
+            case Result():
+                return "results", result_row(self.key, self.data, self.value)
+            case _:
+                return "measurements", document_row(self.key, self.data, self.value)
+
+
+def export_lines(store: Store, names: Sequence[str] = ()) -> Iterator[str]:
+    """What a store has, in an order that does not depend on when it was trained.
+
+    `names` are of data sets; one without options stands for all data sets that differ from it in options alone.
+    """
+    stored = sorted(store.data(), key=lambda data: (data.name, data.fingerprint))
+    for name in names:
+        if not any(_is_called(data.name, name) for data in stored):
+            raise unknown("data", name, dict.fromkeys(data.name for data in stored))
+    for data in stored:
+        if names and not any(_is_called(data.name, name) for name in names):
+            continue
+        measured = _measurements(store, data.fingerprint)
+        results = store.by_key("results", data.fingerprint)
+        if not results and not measured:
+            continue
+        yield _line("data", asdict(data))
+        for key in sorted(measured, key=lambda key: (measured[key].estimator, measured[key].lr, key)):
+            yield _line("measurement", _document(key, data, measured[key]))
+        for key in sorted(results, key=lambda key: _order(key, results[key])):
+            yield _line("result", _document(key, data, results[key]))
+
+
+def _is_called(name: str, given: str) -> bool:
+    return given in (name, name.partition("?")[0])
+
+
+def _measurements(store: Store, data: str) -> dict[str, Measurement]:
+    """Those of estimates, whose keys they have, and those that came without one."""
+    estimates = {key: Measurement.of(one) for key, one in store.by_key("estimates", data).items() if one.results}
+    return estimates | store.by_key("measurements", data)
+
+
+def _order(key: str, result: Result) -> tuple[Any, ...]:
+    return result.method, result.lr, result.seed, result.fold or (), key
+
+
+def _document(key: str, data: StoredDataset, value: Result | Measurement) -> dict[str, Any]:
+    return {"key": key, "engine": ENGINE, "data": data.fingerprint, "document": asdict(value)}
+
+
+def _line(kind: str, fields: dict[str, Any]) -> str:
+    """In ASCII: a name may have characters that no encoding has."""
+    return json.dumps({"kind": kind, **fields}) + "\n"
+
+
+def read_lines(path: Path) -> list[ResultLine]:
+    """The lines of a file; one that cannot be read is refused with its number."""
+    if not os.path.exists(path):
+        raise InputError(f"{path} does not exist{near(path)}: give a file that 'cu results export' wrote.")
+    lines = []
+    for number, text in enumerate(read_regular(path).splitlines(), 1):
+        if text.strip():
+            try:
+                lines.append(_parse(parse_json(text)))
+            except UNREADABLE as error:
+                why = f"it lacks the field {error}" if isinstance(error, KeyError) else reason(error)
+                raise InputError(f"{path}, line {number}, is no result of this package: {why}.") from None
+    return lines
+
+
+def _parse(line: Any) -> ResultLine:
+    if not isinstance(line, dict):
+        raise ValueError(f"it is {type(line).__name__}, not an object")
+    if (kind := line["kind"]) not in KINDS:
+        raise ValueError(f"its kind is {shortly(kind)}, not one of {', '.join(KINDS)}")
+    if kind == "data":
+        stored = from_document(StoredDataset, {name: value for name, value in line.items() if name != "kind"})
+        _check_texts(fingerprint=stored.fingerprint, name=stored.name)
+        return ResultLine(stored, stored.fingerprint, stored.fingerprint)
+    if (engine := line["engine"]) != ENGINE:
+        raise ValueError(f"it is of training engine {shortly(engine)}, and this version has {ENGINE}")
+    parse = parse_result if kind == "result" else parse_measurement
+    value = parse(line["document"])
+    _check_texts(key=line["key"], data=line["data"], method=value.method if isinstance(value, Result) else "")
+    return ResultLine(value, line["key"], line["data"])
+
+
+def _check_texts(**texts: Any) -> None:
+    """Refuse what a column of a store cannot hold."""
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise ValueError(f"{name} is {shortly(text)}: it must be text")
+        text.encode()
+
+
+def import_lines(store: Store, lines: Sequence[ResultLine], place: str) -> int:
+    """Add to a store what it lacks, all of it or nothing; returns how many results and measurements were new."""
+    stored = store.data()
+    by_name, by_fingerprint = ({getattr(data, field): data for data in stored} for field in ("name", "fingerprint"))
+    for line in lines:
+        if isinstance(line.value, StoredDataset) and line.data not in by_fingerprint:
+            check_same_data(by_name.get(line.value.name), line.value, f"{place} with {store.path}")
+            by_name[line.value.name] = by_fingerprint[line.data] = line.value
+    for line in lines:
+        if line.data not in by_fingerprint:
+            raise InputError(f"{place} has results of the data {line.data}, and no line that names them.")
+        _check_classes(line, by_fingerprint[line.data], place)
+    present = {table: store.keys(table) for table in ("data", "results", "measurements")}
+    present["measurements"] |= _estimated(store, lines)
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for line in lines:
+        try:
+            table, row = line.row
+        except RecursionError:
+            raise InputError(f"{place} has a line that is nested too deeply.") from None
+        if line.key not in present[table]:
+            rows.setdefault((table, line.key), row)
+    store.add_rows((table, row) for (table, _), row in rows.items())
+    return sum(table != "data" for table, _ in rows)
+
+
+def count_values(lines: Sequence[ResultLine]) -> int:
+    """How many lines are results or measurements."""
+    return sum(not isinstance(line.value, StoredDataset) for line in lines)
+
+
+def _estimated(store: Store, lines: Sequence[ResultLine]) -> set[str]:
+    """The keys of measurements that estimates of the store give to the last bit.
+
+    Another one is added: on some devices a training cannot be repeated exactly, and the results that come with it used
+    its numbers.
+    """
+    measured = {line.key: line for line in lines if isinstance(line.value, Measurement)}
+    estimates = {key: store.get_estimate(key) for key in measured.keys() & store.keys("estimates")}
+    return {key for key, estimate in estimates.items() if estimate and Measurement.of(estimate) == measured[key].value}
+
+
+def _check_classes(line: ResultLine, data: StoredDataset, place: str) -> None:
+    """Refuse vectors over other classes than those of their data."""
+    match line.value:
+        case StoredDataset():
+            vectors: list[Any] = [line.value.classes, line.value.counts]
+        case Result():
+            vectors = [line.value.class_errors]
+        case _:
+            vectors = [*line.value.raw.values(), line.value.class_errors]
+    for vector in vectors:
+        if vector is not None and len(vector) != len(data.classes):
+            classes = f"{len(vector):,} classes on {data.name!r}, which has {len(data.classes):,}"
+            raise InputError(f"{place} has a line with numbers of {classes}.")
+
+
+def read_ledger(paths: Iterable[Path]) -> Ledger:
+    """A ledger of files of results."""
+    ledger = Ledger()
+    for path in paths:
+        for value, _, data in read_lines(path):
+            match value:
+                case StoredDataset():
+                    check_same_data(ledger.data.get(value.name), value, str(path))
+                    ledger.data[value.name] = value
+                case Result():
+                    ledger.add(data, [value])
+                case _:
+                    ledger.add(data, [], [value])
+    return ledger

@@ -1,0 +1,155 @@
+"""The ledger: what was trained is found by what it is, wherever it was trained."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from example_results import DATA, RECIPE, STATS, add_data, make_measurement, make_result
+from refusals import refused
+
+import class_uncertainty as cu
+from class_uncertainty.estimation import EstimateRequest
+from class_uncertainty.runs import Store
+from class_uncertainty.runs.ledger import Ledger
+from class_uncertainty.runs.stored_rows import StoredDataset
+
+LANE = cu.Lane("ubrw", 1, 0.2)
+OTHER = replace(DATA, fingerprint="0" * 32, name="other")
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    ledger = Ledger(data={DATA.name: DATA, OTHER.name: OTHER})
+    ledger.add(DATA.fingerprint, [make_result(LANE, STATS)], [make_measurement()])
+    return ledger
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda", "mps"])
+def test_a_lane_is_found_whatever_its_device(device: str) -> None:
+    ledger, result = Ledger(data={DATA.name: DATA}), make_result(LANE, STATS, device=device)
+    ledger.add(DATA.fingerprint, [result])
+    assert ledger.results(DATA.name, LANE, RECIPE, STATS).get(LANE.seed) == result
+
+
+@pytest.mark.parametrize(
+    ("lane", "recipe", "stats", "data"),
+    [
+        (replace(LANE, lr=0.1), RECIPE, STATS, DATA.name),
+        (replace(LANE, lr=None), RECIPE, STATS, DATA.name),
+        (replace(LANE, seed=0), RECIPE, STATS, DATA.name),
+        (replace(LANE, fold=(0, 5)), RECIPE, STATS, DATA.name),
+        (replace(LANE, method="naive"), RECIPE, STATS, DATA.name),
+        (replace(LANE, method="ubrw@uncertainty^0.5"), RECIPE, STATS, DATA.name),
+        (LANE, replace(RECIPE, epochs=3), STATS, DATA.name),
+        (LANE, RECIPE, cu.Stats(DATA.counts, np.nextafter(STATS.uncertainty, 1)), DATA.name),
+        (LANE, RECIPE, None, DATA.name),
+        (LANE, RECIPE, STATS, OTHER.name),
+        (LANE, RECIPE, STATS, "unknown"),
+    ],
+)
+def test_another_lane_is_not_found(
+    ledger: Ledger, lane: cu.Lane, recipe: cu.Recipe, stats: cu.Stats | None, data: str
+) -> None:
+    assert ledger.results(DATA.name, LANE, RECIPE, STATS).get(LANE.seed)
+    assert ledger.results(data, lane, recipe, stats).get(lane.seed) is None
+
+
+def test_a_method_that_has_changed_since_is_not_found(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cu.METHODS, "ubrw", replace(cu.METHODS["ubrw"], scale=2.0))
+    assert ledger.results(DATA.name, cu.Lane("ubrw", 1, 0.2), RECIPE, STATS).get(cu.Lane("ubrw", 1, 0.2).seed) is None
+
+
+def test_uncertainties_that_a_method_does_not_use_do_not_matter() -> None:
+    ledger, lane = Ledger(data={DATA.name: DATA}), cu.Lane("cb")
+    ledger.add(DATA.fingerprint, [make_result(lane)])
+    assert (
+        ledger.results(DATA.name, lane, RECIPE).get(lane.seed)
+        == ledger.results(DATA.name, lane, RECIPE, STATS).get(lane.seed)
+        == make_result(lane)
+    )
+
+
+def test_results_of_all_seeds_and_the_first_of_two_devices(ledger: Ledger) -> None:
+    here = make_result(LANE, STATS, device="cpu")
+    ledger.add(DATA.fingerprint, [here, make_result(replace(LANE, seed=7), STATS, device="cpu")])
+    results = ledger.results(DATA.name, LANE, RECIPE, STATS)
+    assert {seed: result.device for seed, result in results.items()} == {1: "cuda", 7: "cpu"}
+
+
+def test_results_by_name_alone(ledger: Ledger) -> None:
+    """Remedies have no lane."""
+    remedy = replace(make_result(cu.Lane("naive")), method="adjusted*6")
+    ledger.add(DATA.fingerprint, [remedy])
+    assert remedy in ledger.of_data(DATA.name)
+    assert remedy not in [*ledger.of_data(OTHER.name), *ledger.of_data("unknown")]
+    assert ledger.remedy(DATA.name, "adjusted*6", RECIPE) == remedy
+    assert [ledger.remedy(name, "adjusted*6", RECIPE) for name in (OTHER.name, "unknown")] == [None, None]
+
+
+def test_what_was_trained_is_found_by_the_lane_that_was_trained() -> None:
+    """For real, with the uncertainties that a measurement has."""
+    random = np.random.default_rng(0)
+    data = cu.Data(random.normal(size=(24, 2)).astype(np.float32), np.arange(24) % 3)
+    recipe = cu.Recipe("linear", epochs=1, batch=8)
+    stats = make_measurement().stats(tuple(data.counts.tolist()))
+    lanes = [cu.Lane("ubrw", 1, 0.2), cu.Lane("2s-ubrs"), cu.Lane(cu.Method(scale=2.0)), cu.Lane(fold=(0, 2))]
+    stored = StoredDataset.of(cu.Dataset("table", data, data))
+    ledger = Ledger(data={"table": stored})
+    results = cu.fit(data, lanes, recipe=recipe, stats=stats, test=data, device="cpu").results
+    ledger.add(stored.fingerprint, results)
+    assert [ledger.results("table", lane, recipe, stats).get(lane.seed) for lane in lanes] == results
+
+
+@pytest.mark.parametrize(
+    ("request_", "recipe", "data"),
+    [
+        (EstimateRequest("duq"), RECIPE, DATA.name),
+        (EstimateRequest(members=4), RECIPE, DATA.name),
+        (EstimateRequest(seed=5), RECIPE, DATA.name),
+        (EstimateRequest(lr=0.3), RECIPE, DATA.name),
+        (EstimateRequest(), replace(RECIPE, epochs=9), DATA.name),
+        (EstimateRequest(), RECIPE, OTHER.name),
+        (EstimateRequest(), RECIPE, "unknown"),
+    ],
+)
+def test_a_measurement_is_found_by_its_request(
+    ledger: Ledger, request_: EstimateRequest, recipe: cu.Recipe, data: str
+) -> None:
+    for right in (EstimateRequest(), EstimateRequest(lr=RECIPE.lr)):
+        assert ledger.measurement(DATA.name, RECIPE, right) == make_measurement()
+    assert ledger.measurement(data, recipe, request_) is None
+
+
+def test_measurements_of_two_seeds_are_told_apart(ledger: Ledger) -> None:
+    other = make_measurement(seed=5, device="cpu")
+    ledger.add(DATA.fingerprint, [], [other])
+    assert ledger.measurement(DATA.name, RECIPE, EstimateRequest(seed=5)) == other
+    assert ledger.measurement(DATA.name, RECIPE, EstimateRequest()) == make_measurement()
+
+
+def test_a_store_is_read_by_the_names_of_data(store: Store) -> None:
+    for data in (DATA, OTHER):
+        add_data(store, data)
+        store.add(data.name, data.fingerprint, make_result(LANE, STATS))
+        store.add_measurement(data.name, data.fingerprint, make_measurement())
+    ledger = Ledger.read(store, [DATA.name, "unknown"])
+    assert ledger.data == {DATA.name: DATA}
+    assert ledger.results(DATA.name, LANE, RECIPE, STATS).get(LANE.seed) == make_result(LANE, STATS)
+    assert ledger.measurement(DATA.name, RECIPE, EstimateRequest()) == make_measurement()
+    assert ledger.results(OTHER.name, LANE, RECIPE, STATS).get(LANE.seed) is None
+
+
+def test_two_data_sets_of_one_name_are_refused(store: Store) -> None:
+    add_data(store)
+    add_data(store, OTHER, name=DATA.name)
+    with refused(DATA.name, DATA.fingerprint, OTHER.fingerprint, store.path):
+        Ledger.read(store, [DATA.name])
+    assert Ledger.read(store, ["unknown"]).data == {}
+
+
+def test_results_of_another_engine_are_refused(store: Store) -> None:
+    store.add("a", DATA.fingerprint, make_result(LANE))
+    assert Ledger.read(store, []).data == {}
+    store.connection.execute("UPDATE results SET engine = 1")
+    with refused(store.path, "engine 1"):
+        Ledger.read(store, [])
