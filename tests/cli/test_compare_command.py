@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import SHORT, Run
+from commands import SHORT, Forbid, Run
 
 import class_uncertainty as cu
 from class_uncertainty.posthoc import REMEDIES
@@ -41,6 +41,60 @@ def test_compare(run: Run) -> None:
     assert ubrs["counterpart"] == "cb-rs"
     assert 0 <= ubrs["aso"] <= 1
     assert naive["gain"] is None
+
+
+def test_rows_at_chosen_rates(run: Run, forbid_training: Forbid) -> None:
+    """The table names each row's rate, whom it is tested against, how many tests there are and what choosing cost."""
+    options = ("--epochs", "1", "--methods", "naive,ldam", "--seeds", "2", "--lrs", "0.4,0.1")
+    command = ("compare", "digits-lt:20", *options, "--choose-lr", "--against", "naive")
+    code, out, err = run(*command)
+    assert (code, err) == (0, "")
+    forbid_training()
+    document = json.loads(run(*command, "--json")[1])
+    rows = {row["method"]: row for row in document["methods"]}
+    for name, row in rows.items():
+        assert document["chosen"][name]["lr"] == row["lr"]
+        line = next(line.split() for line in out.splitlines() if line.split()[:1] == [name])
+        assert line[:3] == [name, f"{row['lr']:g}", "2"]
+        assert (line[-2:] == ["vs", "naive"]) == (name != "naive")
+    assert len({row["lr"] for row in rows.values()}) == 2
+    assert rows["ldam"]["gain"] == pytest.approx(rows["naive"]["error"] - rows["ldam"]["error"])
+    for fact in (
+        "1 test at confidence",
+        "0.95",
+        "2 rates × 5 folds = 10 trainings",
+        "each at its own learning rate",
+        "edge of the rates that were tried: naive, ldam",
+    ):
+        assert fact in " ".join(out.split())
+    assert run("report")[0] == 0
+    assert f"{rows['ldam']['aso']:.2f} vs naive" not in Path("report.html").read_text()  # it tests counterparts
+
+
+@pytest.mark.parametrize(
+    ("options", "facts"),
+    [
+        (("--choose-lr",), ("learning rates",)),
+        (("--choose-lr", "--lrs", "0.1"), ("one learning rate",)),
+        (("--choose-lr", "--lrs", "0.1,0.2", "--seeds", "5,1000"), ("seed 1000",)),
+        (("--methods", "naive,cb-rs", "--against", "cbrs"), ("'cbrs'", "'cb-rs'")),
+        (("--methods", "cb-rs,ubrs", "--against", "naive"), ("'naive'", "cb-rs, ubrs")),
+    ],
+)
+def test_what_cannot_be_chosen_or_tested_is_refused(run: Run, options: tuple, facts: tuple, tmp_path: Path) -> None:
+    code, out, err = run("compare", "digits-lt:20", *options)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert [fact for fact in facts if fact not in err] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_choosing_needs_a_test_split(run: Run) -> None:
+    np.savez("all.npz", x=np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32), y=np.arange(60) % 3)
+    command = ("--epochs", "1", "--methods", "naive", "--seeds", "1", "--lrs", "0.1,0.2", "--choose-lr")
+    code, out, err = run("compare", "npz:all.npz", *command)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "?test=0.2" in err
+    assert run("compare", "npz:all.npz?test=0.2", *command)[0] == 0
 
 
 def test_compare_and_train_by_an_estimator_and_a_score(run: Run) -> None:

@@ -79,6 +79,27 @@ def test_without_a_test_split_folds_judge_methods_and_remedies(digits: cu.Datase
     assert adjusted.error != naive.error
 
 
+def test_rows_are_tested_against_one_of_them(digits: cu.Dataset) -> None:
+    names = ["cb-rs", "naive", "cb-rs@uncertainty"]
+    comparison = cu.compare(digits, names, 2, members=2, against="naive", recipe=RECIPE)
+    assert [row.aso_against for row in comparison.rows] == ["naive", None, "naive"]
+    document = comparison.document()
+    assert document["aso"] == {"against": "naive", "tests": 2, "confidence": 1 - 0.05 / 2}
+    assert [row["aso_against"] for row in document["methods"]] == ["naive", None, "naive"]
+    counterparts = cu.Comparison(comparison.dataset, comparison.results, comparison.estimate)
+    assert [row.aso_against for row in counterparts.rows] == [None, None, "cb-rs"]
+    alone = cu.compare(digits, ["naive"], 1, recipe=RECIPE).document()["aso"]
+    assert alone == {"against": "counterpart", "tests": 0, "confidence": None}
+
+
+def test_a_test_against_a_row_that_is_not_compared_is_refused(digits: cu.Dataset, tmp_path: Path) -> None:
+    with refused("'cb-r'", "'cb-rs'", "counterpart", "naive"):
+        cu.compare(digits, ["naive", "cb-rs"], against="cb-r", store=tmp_path / "runs.sqlite")
+    with refused("'naive'", "cb-rs"):
+        cu.compare(digits, ["cb-rs", "ubrs"], against="naive", store=tmp_path / "runs.sqlite")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_seeds_are_how_many_or_which() -> None:
     assert check_seeds(3) == [0, 1, 2]
     assert check_seeds((7, 5)) == [7, 5]

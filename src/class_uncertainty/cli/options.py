@@ -1,6 +1,6 @@
 """The options that commands share, and how what is typed into them is read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,7 +32,7 @@ SCORE = Annotated[
 ]
 LRS = Annotated[str | None, optional("Learning rates, the same for every method or estimator.")]
 RECIPE = Annotated[str | None, optional("images, features, bag-of-tricks or ldam-drw; by default chosen by the data.")]
-BUDGET = Annotated[str | None, optional("Stop after this time, as 90s, 25m or 1h30m; the same command goes on.")]
+BUDGET = Annotated[str | None, optional("Stop at an epoch's end after 90s, 25m or 1h30m; the same command goes on.")]
 PROFILE = Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.")]
 SAVE = Annotated[Path | None, optional("Where to write PATH.safetensors and PATH.json.")]
 ROOT = Annotated[Path | None, optional("The data folder; by default CLASS_UNCERTAINTY_DATA.", "FOLDER")]
@@ -58,6 +58,18 @@ def check_method(name: str) -> str:
     if not find_remedy(name):
         named(name)
     return name
+
+
+def check_comparison(
+    methods: Sequence[str], seeds: Sequence[int], lrs: Sequence[float] | None, choose_lr: bool, against: str
+) -> None:
+    """Refuse, before any data are read, what --choose-lr and --against cannot do."""
+    from class_uncertainty.workflows.choose_rates import check_choosing
+    from class_uncertainty.workflows.compare import check_against
+
+    check_against(against, methods)
+    if choose_lr:
+        check_choosing(lrs, seeds)
 
 
 def read_seeds(seeds: str) -> list[int]:

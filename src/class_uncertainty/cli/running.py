@@ -115,8 +115,7 @@ def running(
 
 
 def _kept(store: Store) -> str:
-    results = sum(len(store.results(data.fingerprint)) for data in store.data())
-    counts = ((results, "result"), (store.networks, "network"))
+    counts = ((store.finished, "result"), (store.networks, "network"))
     finished = ", ".join(f"{number} {what}{'' if number == 1 else 's'}" for number, what in counts)
     return f"; {store.path} keeps what has finished ({finished}), and the same command goes on from there"
 

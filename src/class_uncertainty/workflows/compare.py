@@ -1,4 +1,4 @@
-"""cu.compare(): methods and remedies side by side, every one with the same seeds and learning rates."""
+"""cu.compare(): methods and remedies side by side, with the same seeds, at the same or at chosen learning rates."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -8,16 +8,20 @@ from typing import Any
 
 from class_uncertainty.boundary import check_distinct, checked
 from class_uncertainty.data import Data, Dataset
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.methods import named
 from class_uncertainty.posthoc.remedies import Remedy, find_remedy
 from class_uncertainty.runs.context import Watch, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate
-from class_uncertainty.runs.rows import MethodRow, method_rows
+from class_uncertainty.runs.rate_choice import RateChoice
+from class_uncertainty.runs.rows import COUNTERPART, MethodRow, method_rows
+from class_uncertainty.runs.significance import corrected_confidence
 from class_uncertainty.runs.store import Store
 from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.folds import FOLDS
+from class_uncertainty.workflows.choose_rates import check_choosing, choose_rates, judged_by_folds
 from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies
 from class_uncertainty.workflows.measure import describe_dataset
 
@@ -36,6 +40,10 @@ class Comparison:
         One for each method, learning rate and seed.
     estimate : Estimate or None
         The class uncertainties that methods used.
+    against : str
+        What the rows are tested against: "counterpart", or a row.
+    chosen : tuple of RateChoice
+        The learning rate of each method, and the errors it was chosen by; empty where none was chosen.
     rows : tuple of MethodRow
         Means and standard deviations over the seeds, gains, significance and costs.
 
@@ -50,10 +58,22 @@ class Comparison:
     dataset: Dataset
     results: tuple[Result, ...]
     estimate: Estimate | None
+    against: str = COUNTERPART
+    chosen: tuple[RateChoice, ...] = ()
 
     @cached_property
     def rows(self) -> tuple[MethodRow, ...]:
-        return tuple(method_rows(self.results, self.estimate.cost if self.estimate else 0.0))
+        return tuple(method_rows(self.results, self.estimate.cost if self.estimate else 0.0, self.against))
+
+    @property
+    def tests(self) -> int:
+        """How many rows are tested against another."""
+        return sum(row.aso is not None for row in self.rows)
+
+    @property
+    def choosing_trainings(self) -> int:
+        """Trainings that chose the learning rate of each method, one for each rate and fold; 0 if none was chosen."""
+        return FOLDS * len(self.chosen[0].errors) if self.chosen else 0
 
     @property
     def folds(self) -> int:
@@ -72,6 +92,12 @@ class Comparison:
             **describe_dataset(self.dataset, self.folds),
             "estimator": self.estimate.estimator if self.estimate else None,
             "score": self.estimate.score if self.estimate else None,
+            "chosen": {choice.method: {"lr": choice.lr, "errors": choice.errors} for choice in self.chosen},
+            "aso": {
+                "against": self.against,
+                "tests": self.tests,
+                "confidence": corrected_confidence(self.tests) if self.tests else None,
+            },
             "methods": [asdict(row) for row in self.rows],
         }
 
@@ -87,6 +113,8 @@ def compare(
     members: int = 5,
     score: str | None = None,
     equal_cost: bool = False,
+    choose_lr: bool = False,
+    against: str = COUNTERPART,
     recipe: Recipe | None = None,
     store: Store | str | Path | None = None,
     device: str | None = None,
@@ -94,23 +122,29 @@ def compare(
     progress: Watch | None = None,
     profile: str | Path | None = None,
 ) -> Comparison:
-    """Train methods side by side, every one with the same seeds and learning rates.
+    """Train methods side by side, with the same seeds, at the same learning rates or each at the one that suits it.
 
     Parameters
     ----------
     dataset : Dataset or Data
         What to train on. Without a test split, errors come from five folds.
     methods : list of str
-        Names of METHODS or REMEDIES, or longer ones: "cb@product+mixup", "cb*5".
+        Names of METHODS or REMEDIES, or longer ones: "cb:beta=0.9", "cb@product+mixup", "cb*5".
     seeds : int or list of int
         How many, or which.
     lrs : list of float, optional
-        Learning rates, the same for every method; by default the recipe's.
+        Learning rates, the same for every method; by default the recipe's. With `choose_lr`, what to choose from.
     estimator, members, score
         How uncertainty is measured, as for `cu.measure`. With "out-of-fold" the tau of remedies is chosen on examples
         that the members never saw; otherwise it is 1.
     equal_cost : bool
         Whether to add ensembles of as many networks of each cheap row as the dearest row costs.
+    choose_lr : bool
+        Whether to train each method only at the learning rate with the lowest class-mean error on five folds of the
+        training split. It needs a test split. Remedies take the rate of the method they are made of.
+    against : str
+        What the rows are tested against by ASO: "counterpart" tests uncertainty rows against the same rows by
+        cardinality; the name of one of the methods tests every other row against it.
     recipe, store, device, budget, progress, profile
         As for `cu.measure`.
 
@@ -129,26 +163,60 @@ def compare(
     check_distinct("method", methods)
     rates: list[float | None] = [None] if lrs is None else list(lrs)
     check_distinct("learning rate", rates)
+    check_against(against, methods)
+    if choose_lr:
+        check_choosing(lrs, numbers)
+        _check_test_split(dataset)
     remedies = {name: remedy for name in methods if (remedy := find_remedy(name))}
     lanes = [Lane(name, seed, lr) for name in methods if name not in remedies for lr in rates for seed in numbers]
     request = EstimateRequest(estimator, members)
     request.check_score(score)
-    trained = [lane.value for lane in lanes] + [named(remedy.method) for remedy in remedies.values()]
+    trained = dict.fromkeys(remedies[name].method if name in remedies else name for name in methods)
     with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
-        uses_uncertainty = any(method.uses_uncertainty for method in trained)
+        uses_uncertainty = any(named(name).uses_uncertainty for name in trained)
         estimate = read_by(load_or_estimate(context, [request])[0], score) if uses_uncertainty else None
         stats = estimate.stats if estimate else None
+        chosen = choose_rates(judged_by_folds(context), list(trained), lrs or (), stats) if choose_lr else {}
+        lanes = [lane for lane in lanes if _trains_at(lane.name, lane.lr, chosen)]
         results = load_or_evaluate(context, lanes, stats) if lanes else []
         unseen: dict[float | None, Estimate] = {}
-        for lr in rates if remedies else ():
-            if estimator == "out-of-fold" and any(remedy.adjusts for remedy in remedies.values()):
+        for lr, at_rate in _by_rate(remedies, rates, chosen).items():
+            if estimator == "out-of-fold" and any(remedy.adjusts for remedy in at_rate.values()):
                 unseen[lr] = read_by(load_or_estimate(context, [replace(request, lr=lr)])[0], None)
-            results += evaluate_remedies(context, remedies, numbers, members, lr, unseen.get(lr), stats)
+            results += evaluate_remedies(context, at_rate, numbers, members, lr, unseen.get(lr), stats)
         results.sort(key=lambda result: methods.index(result.method))
         ensembles = _equal_cost(results, estimate) if equal_cost else {}
-        for lr in rates if ensembles else ():
-            results += evaluate_remedies(context, ensembles, numbers, members, lr, unseen.get(lr), stats)
-        return Comparison(context.dataset, tuple(results), estimate)
+        for lr, at_rate in _by_rate(ensembles, rates, chosen).items():
+            results += evaluate_remedies(context, at_rate, numbers, members, lr, unseen.get(lr), stats)
+        return Comparison(context.dataset, tuple(results), estimate, against, tuple(chosen.values()))
+
+
+def check_against(against: str, methods: Sequence[str]) -> None:
+    """Refuse to test against a row that is not compared."""
+    if against not in (COUNTERPART, *methods):
+        raise unknown("row to test against", against, [COUNTERPART, *methods])
+
+
+def _check_test_split(dataset: Dataset | Data) -> None:
+    if isinstance(dataset, Data) or dataset.test is None:
+        reason = "folds would choose learning rates by the examples that judge them"
+        raise InputError(f"there is no test split, and {reason}: add one, as '?test=0.2' does.")
+
+
+def _trains_at(method: str, lr: float | None, chosen: dict[str, RateChoice]) -> bool:
+    """Whether a method is compared at this learning rate: at all of them, or only at the one chosen for it."""
+    return not chosen or chosen[method].lr == lr
+
+
+def _by_rate(
+    remedies: dict[str, Remedy], rates: Sequence[float | None], chosen: dict[str, RateChoice]
+) -> dict[float | None, dict[str, Remedy]]:
+    """The remedies at each learning rate that has any: that of the method they are made of."""
+    by_rate = dict[float | None, dict[str, Remedy]]()
+    for lr in rates:
+        if at_rate := {name: remedy for name, remedy in remedies.items() if _trains_at(remedy.method, lr, chosen)}:
+            by_rate[lr] = at_rate
+    return by_rate
 
 
 def check_seeds(seeds: int | Sequence[int], alternative: str = ", or a list of seeds") -> list[int]:

@@ -1,0 +1,38 @@
+"""Choose the learning rate of each method on examples that judge nothing else."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from class_uncertainty.data import Dataset
+from class_uncertainty.errors import InputError
+from class_uncertainty.measures import Stats
+from class_uncertainty.runs.context import Context
+from class_uncertainty.runs.load_or_train import load_or_evaluate
+from class_uncertainty.runs.rate_choice import CHOOSING_SEED, RateChoice
+from class_uncertainty.training import Lane
+
+
+def choose_rates(
+    context: Context, methods: Sequence[str], rates: Sequence[float], stats: Stats | None, seed: int = CHOOSING_SEED
+) -> dict[str, RateChoice]:
+    """The best learning rate of each method, by its class-mean error on what judges in this context."""
+    lanes = [Lane(method, seed, lr) for method in methods for lr in rates]
+    results = iter(load_or_evaluate(context, lanes, stats))
+    return {method: RateChoice.of(method, {lr: next(results).error for lr in rates}) for method in methods}
+
+
+def judged_by_folds(context: Context) -> Context:
+    """The same context, judged by folds of the training split in place of the test split.
+
+    The store does not list its data set, so that no report shows the choosing networks as results.
+    """
+    return replace(context, dataset=Dataset(context.dataset.name, context.train))
+
+
+def check_choosing(lrs: Sequence[float] | None, seeds: Sequence[int]) -> None:
+    """Refuse a choice between fewer than two learning rates, and to judge the networks that choose."""
+    if lrs is None or len(lrs) < 2:
+        given = "no learning rates are" if not lrs else "one learning rate is"
+        raise InputError(f"{given} given to choose from: lrs needs two at least, as 0.1,0.4.")
+    if CHOOSING_SEED in seeds:
+        raise InputError(f"seed {CHOOSING_SEED} is that of the networks that choose the learning rates: give others.")

@@ -1,0 +1,162 @@
+"""Learning rates that suit each method, chosen on examples that judge nothing else."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from refusals import refused
+from watching import Watched, no_training
+
+import class_uncertainty as cu
+from class_uncertainty.reporting.report_data import sections
+from class_uncertainty.runs import Store
+from class_uncertainty.runs.context import Context, open_context
+from class_uncertainty.runs.load_or_train import load_or_evaluate
+from class_uncertainty.runs.rate_choice import CHOOSING_SEED, RateChoice
+from class_uncertainty.workflows.choose_rates import check_choosing, choose_rates, judged_by_folds
+
+RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
+RATES = [0.4, 0.1]  # in one epoch naive is better at the first by 18 points, and ldam at the second by 19
+WILD = 1e6  # diverges
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+@pytest.fixture
+def context(digits: cu.Dataset, watched: Watched) -> Iterator[Context]:
+    with open_context(digits, RECIPE, progress=watched) as context:
+        yield context
+
+
+def test_the_rate_with_the_lowest_error_is_chosen_for_each_method(context: Context, watched: Watched) -> None:
+    """By what judges in the context, here the test split; all networks train in one step."""
+    choices = choose_rates(context, ["naive", "ldam"], RATES, None)
+    assert watched.announced == [4]
+    assert {(lane.seed, lane.fold) for lane in watched.lanes} == {(CHOOSING_SEED, None)}
+    for method, lr in (("naive", 0.4), ("ldam", 0.1)):
+        lanes = [cu.Lane(method, CHOOSING_SEED, rate) for rate in RATES]
+        results = cu.fit(context.train, lanes, recipe=RECIPE, test=context.dataset.test).results
+        assert choices[method] == RateChoice(method, lr, {result.lr: pytest.approx(result.error) for result in results})
+
+
+def test_folds_of_the_training_split_judge_without_a_look_at_the_test_split(
+    context: Context, digits: cu.Dataset, watched: Watched
+) -> None:
+    choices = choose_rates(judged_by_folds(context), ["naive", "ldam"], RATES, None)
+    assert watched.announced == [4 * 5]
+    assert {lane.fold for lane in watched.lanes} == {(k, 5) for k in range(5)}
+    other_labels = cu.Data(digits.test.inputs, (digits.test.labels + 1) % 10, digits.classes)
+    with open_context(cu.Dataset("other", digits.train, other_labels), RECIPE) as other:
+        assert choose_rates(judged_by_folds(other), ["naive", "ldam"], RATES, None) == choices
+
+
+def test_a_rate_at_which_training_diverges_is_never_chosen(context: Context) -> None:
+    choices = choose_rates(context, ["naive"], [WILD, 0.1], None)
+    assert choices["naive"].lr == 0.1
+    assert choices["naive"].errors[WILD] is None
+
+
+def test_a_method_that_always_diverges_keeps_its_row(digits: cu.Dataset) -> None:
+    comparison = cu.compare(digits, ["naive"], 1, [2 * WILD, WILD], choose_lr=True, recipe=RECIPE)
+    (row,) = comparison.rows
+    assert (row.lr, row.runs, row.diverged, row.error) == (WILD, 0, 1, None)
+    assert comparison.document()["chosen"] == {"naive": {"lr": WILD, "errors": {2 * WILD: None, WILD: None}}}
+
+
+# in a comparison
+
+
+def test_every_row_trains_at_its_rate_and_gains_over_naive_at_its_own(digits: cu.Dataset) -> None:
+    """Remedies take the rate of the method that they are made of."""
+    names = ["ldam", "naive", "adjusted", "ldam*2"]
+    comparison = cu.compare(digits, names, 2, RATES, choose_lr=True, recipe=RECIPE)
+    assert [(row.method, row.lr, row.runs) for row in comparison.rows] == [
+        ("ldam", 0.1, 2), ("naive", 0.4, 2), ("adjusted", 0.4, 2), ("ldam*2", 0.1, 2)
+    ]  # fmt: skip
+    plain = cu.compare(digits, ["ldam", "naive"], 2, RATES, recipe=RECIPE).results
+    expected = [result for result in plain if (result.method, result.lr) in {("ldam", 0.1), ("naive", 0.4)}]
+    chosen = [result for result in comparison.results if result.method in ("ldam", "naive")]
+    assert [(result.method, result.seed, result.scores) for result in chosen] == [
+        (result.method, result.seed, result.scores) for result in expected
+    ]
+    ldam, naive = comparison.rows[:2]
+    assert ldam.gain == pytest.approx(naive.error - ldam.error)
+    assert (ldam.naive_lr, ldam.cost, naive.cost) == (0.4, 1, 1)
+    assert comparison.choosing_trainings == 2 * 5
+
+
+def test_naive_chooses_for_remedies_even_if_it_is_not_compared(digits: cu.Dataset) -> None:
+    measuring = {"estimator": "out-of-fold", "members": 2}
+    comparison = cu.compare(
+        digits, ["adjusted", "ldam"], 1, RATES, **measuring, choose_lr=True, equal_cost=True, recipe=RECIPE
+    )
+    assert [choice.method for choice in comparison.chosen] == ["naive", "ldam"]
+    assert [(row.method, row.lr) for row in comparison.rows] == [("adjusted", 0.4), ("ldam", 0.1), ("ldam*3", 0.1)]
+    assert list(comparison.strengths) == [0.4]
+
+
+def test_uncertainty_rows_choose_with_the_uncertainties_that_they_use(digits: cu.Dataset, tmp_path: Path) -> None:
+    options = {"members": 2, "recipe": RECIPE, "store": tmp_path / "runs.sqlite"}
+    comparison = cu.compare(digits, ["ubrw"], 1, RATES, choose_lr=True, **options)
+    with open_context(digits, RECIPE, tmp_path / "runs.sqlite", progress=no_training) as context:
+        lanes = [cu.Lane("ubrw", CHOOSING_SEED, lr) for lr in RATES]
+        results = load_or_evaluate(judged_by_folds(context), lanes, comparison.estimate.stats)
+    assert comparison.chosen[0].errors == {result.lr: result.error for result in results}
+    again = cu.compare(digits, ["ubrw"], 1, RATES, choose_lr=True, **options, progress=no_training)
+    assert (again.results, again.chosen) == (comparison.results, comparison.chosen)
+
+
+def test_the_document_has_every_error(digits: cu.Dataset) -> None:
+    comparison = cu.compare(digits, ["naive"], 1, RATES, choose_lr=True, recipe=RECIPE)
+    chosen = json.loads(json.dumps(comparison.document()))["chosen"]
+    errors = comparison.chosen[0].errors
+    assert chosen == {"naive": {"lr": 0.4, "errors": {"0.4": errors[0.4], "0.1": errors[0.1]}}}
+    assert cu.compare(digits, ["naive"], 1, recipe=RECIPE).document()["chosen"] == {}
+
+
+def test_the_report_shows_no_choosing_network_and_the_same_gains(digits: cu.Dataset, tmp_path: Path) -> None:
+    """Naive has measured at 0.1, where ldam is compared; ldam gains over the naive that is compared, at 0.4."""
+    with Store(tmp_path / "runs.sqlite") as store:
+        options = {"members": 2, "choose_lr": True, "recipe": RECIPE, "store": store}
+        comparison = cu.compare(digits, ["naive", "ldam", "ubm-ldam"], 2, RATES, **options)
+        (section,) = sections(store)
+        assert (section.name, len(store.data())) == (digits.name, 1)
+        assert {result.seed for result in store.results(digits.fingerprint)} == {0, 1}
+        assert store.finished == len(store.results(digits.fingerprint)) + 3 * len(RATES)
+        cu.compare(digits, ["ldam*2"], 2, RATES, **options)
+        (ensemble,) = (row for row in sections(store)[0].methods if row.method == "ldam*2")
+        assert (ensemble.lr, ensemble.naive_lr) == (0.1, 0.4)
+    rows = {(row.method, row.lr): row for row in section.methods}
+    assert set(rows) == {("naive", 0.1), *((row.method, row.lr) for row in comparison.rows)}
+    for row in comparison.rows:
+        shown = rows[row.method, row.lr]
+        assert (shown.gain, shown.naive_lr, shown.runs, shown.aso, shown.aso_against) == (
+            row.gain, row.naive_lr, row.runs, row.aso, row.aso_against
+        )  # fmt: skip
+    assert rows["ldam", 0.1].naive_lr == 0.4
+
+
+@pytest.mark.parametrize(
+    ("lrs", "seeds", "facts"),
+    [(None, [0], ("no learning rate",)), ([0.1], [0], ("one learning rate",)), (RATES, [3, 1000], ("seed 1000",))],
+)
+def test_what_cannot_be_chosen_is_refused(
+    digits: cu.Dataset, lrs: list | None, seeds: list, facts: tuple, tmp_path: Path
+) -> None:
+    with refused(*facts):
+        check_choosing(lrs, seeds)
+    with refused(*facts):
+        cu.compare(digits, ["naive"], seeds, lrs, choose_lr=True, store=tmp_path / "runs.sqlite")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_choice_by_the_examples_that_judge_is_refused(digits: cu.Dataset, tmp_path: Path) -> None:
+    for data in (digits.train, replace(digits, test=None)):
+        with refused("no test split", "?test=0.2"):
+            cu.compare(data, ["naive"], 1, RATES, choose_lr=True, store=tmp_path / "runs.sqlite")
+    assert list(tmp_path.iterdir()) == []
