@@ -77,7 +77,7 @@ def test_a_budget_stops_a_fix_and_the_same_command_goes_on(run: Run, tmp_path: P
         (("compare", "digits-lt:20", "--methods", "distill"), "unknown method 'distill': did you mean 'distil'?"),
         (("compare", "digits-lt:20", "--methods", "distil*2"), "--members says how many"),
         (("compare", "digits-lt:20", "--methods", "distil+mixup"), "'distil' is a remedy, made of naive networks"),
-        (("compare", "digits-lt:20", "--methods", "adjusted@product"), "takes no measure or augmentation"),
+        (("compare", "digits-lt:20", "--methods", "adjusted@product"), "takes no constant, measure or augmentation"),
         (("train", "digits-lt:20", "--method", "distil"), "'cu fix' saves a network"),
         (("train", "digits-lt:20", "--method", "cb*3"), "made of trained networks"),
         (("compare", "digits-lt:20", "--methods", "cb*1"), "it takes from 2 to 1,000"),

@@ -1,5 +1,6 @@
 """Sections and fix reports with known numbers; the first class has a name that must be escaped."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,12 +43,14 @@ def method_row(
 ) -> MethodRow:
     scores = dict.fromkeys(("top1_error", "many", "medium", "few", "worst", "spread", "nll", "ece"), error)
     first = {"method": name, "lr": lr, "runs": runs, "error": error, "error_sd": deviation}
-    blank = {"diverged": 0, "gain": None, "counterpart": "", "aso": None, "aso_warning": None}
+    blank = {"diverged": 0, "gain": None, "naive_lr": lr, "counterpart": ""}
+    blank |= {"aso": None, "aso_against": None, "aso_warning": None}
     return MethodRow(**(first | scores | blank | others))
 
 
 NAIVE = method_row("naive", 10.0)
-BETTER = method_row("ubrs", 8.0, gain=2.0, counterpart="cb-rs", aso=0.25, aso_warning="2 scores a side are few")
+TESTED = {"counterpart": "cb-rs", "aso": 0.25, "aso_against": "cb-rs", "aso_warning": "2 scores a side are few"}
+BETTER = method_row("ubrs", 8.0, gain=2.0, **TESTED)
 WORSE = method_row("cb-rs", 10.056, gain=-0.056, medium=None)
 LOST = method_row("dro", None, None, runs=0, diverged=5)
 
@@ -66,6 +69,16 @@ FULL = Section(
 )
 TWO_RATES = tuple(
     method_row(row.method, row.error, lr=lr, gain=row.gain) for row in (NAIVE, BETTER) for lr in (0.1, 0.01)
+)
+TWENTY = ["airplane", "automobile", *(f"object {c}" for c in range(8)), *map(str, range(10))]  # as those of SVCI-20
+EQUAL = Section(
+    "svci20:100",
+    tuple(
+        replace(row, name=name, count=100, cardinality=0.05, effective=0.05, rank_cardinality=10.5)
+        for row, name in zip(class_row_examples(20), TWENTY, strict=True)
+    ),
+    (),
+    5,
 )
 HUNDRED = Section("cifar100 & more", class_row_examples(100), TWO_RATES, 5)
 

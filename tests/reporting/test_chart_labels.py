@@ -2,7 +2,7 @@
 
 import pytest
 
-from class_uncertainty.reporting.chart_style import MOST_LABELS, free_labels, log_ticks, spread_heights
+from class_uncertainty.reporting.chart_style import MOST_LABELS, centred_heights, free_labels, log_ticks, spread_heights
 
 LABELS = [f"class {i}" for i in range(15)]
 
@@ -26,6 +26,13 @@ def test_labels_near_the_right_edge_go_to_the_left():
 def test_heights_move_only_where_they_must():
     assert spread_heights([90.0, 50.0, 49.0, 0.0, 0.0], 3.5) == pytest.approx([90.0, 50.0, 46.5, 3.5, 0.0])
     assert spread_heights([], 3.5) == []
+
+
+def test_heights_that_are_too_close_stay_around_their_middle():
+    assert centred_heights([0.5] * 3, 0.1) == pytest.approx([0.6, 0.5, 0.4])
+    assert centred_heights([0.9, 0.5, 0.5, 0.1], 0.1) == pytest.approx([0.9, 0.55, 0.45, 0.1])
+    assert centred_heights([1.0, 1.0, 0.0, 0.0], 0.1) == pytest.approx([1.0, 0.9, 0.1, 0.0])
+    assert centred_heights([], 0.1) == []
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from reporting.examples import FULL, HUNDRED, LOST, NAIVE
+from reporting.examples import BETTER, FULL, HUNDRED, LOST, NAIVE, WORSE
 
 from class_uncertainty.reporting.chart_style import LABEL_LENGTH, MOST_LABELS
 from class_uncertainty.reporting.charts import MEASURES, charts, files
@@ -40,6 +40,19 @@ def test_comparison_keeps_the_order_and_tells_learning_rates_apart():
     assert (first["low"], first["error"], first["high"]) == (9.5, 10.0, 10.5)
     alone = charts(FULL)["comparison"].to_dict()["layer"]
     assert all("color" not in layer["encoding"] for layer in alone)
+
+
+def test_methods_at_one_rate_each_have_one_line_and_one_naive():
+    chosen = (replace(NAIVE, lr=0.4), replace(BETTER, naive_lr=0.4), replace(WORSE, lr=0.2, naive_lr=0.4))
+    spec, alike = (
+        charts(Section("", (), rows, 0))["comparison"].to_dict() for rows in (chosen, (NAIVE, BETTER, WORSE))
+    )
+    assert not [layer for layer in spec["layer"] if "yOffset" in layer["encoding"]]
+    assert spec["height"] == alike["height"]
+    (rule,) = [layer for layer in spec["layer"] if layer["mark"].get("style") == "reference"]
+    assert "color" not in rule["encoding"]
+    (dots,) = [layer for layer in spec["layer"] if layer["mark"]["type"] == "point"]
+    assert dots["encoding"]["color"]["scale"]["domain"] == ["0.1", "0.2", "0.4"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from PIL import Image
-from reporting.examples import FULL, GALLERY, HUNDRED, LOST, NAIVE, class_row_examples
+from reporting.examples import EQUAL, FULL, GALLERY, HUNDRED, LOST, NAIVE, class_row_examples
 
 from class_uncertainty import InputError, MachineFault
 from class_uncertainty.posthoc.label_issues import THUMBNAIL
@@ -120,7 +120,7 @@ def test_every_chart_compiles_alone_and_has_no_colour_of_its_own(page):
     for text in page.scripts("application/json"):
         document = strict_json(text)
         specs.append(document) if "$schema" in document else (theme := document)
-    assert len(specs) == 6
+    assert len(specs) == 8
     images = draw([("svg", spec | {"config": theme}) for spec in specs])
     for spec, drawn in zip(specs, map(bytes.decode, images), strict=True):
         assert drawn.startswith("<svg")
@@ -129,8 +129,8 @@ def test_every_chart_compiles_alone_and_has_no_colour_of_its_own(page):
 
 
 def test_still_charts_are_there_without_script(page):
-    assert sum(attributes.get("class") == "still" for _, attributes in page.tags) == 6
-    assert sum(tag == "svg" for tag, _ in page.tags) == 6
+    assert sum(attributes.get("class") == "still" for _, attributes in page.tags) == 8
+    assert sum(tag == "svg" for tag, _ in page.tags) == 8
 
 
 def test_page_has_both_palettes(page):
@@ -169,6 +169,7 @@ def test_cells_carry_what_they_sort_by(page):
 
 
 def test_footnotes_and_note(html):
+    assert html.count("ASO: 1 test at confidence 1 - 0.05 / 1 = 0.95") == 1  # FULL has a test, HUNDRED none
     assert "<li>2 scores a side are few</li>" in html
     assert "A &lt;note&gt;." in html
 
@@ -190,8 +191,9 @@ def test_the_gallery_shows_the_training_images(page):
 @pytest.mark.parametrize(
     ("section", "drawn"),
     [
-        (FULL, ["measures", "errors", "comparison"]),
-        (Section("unjudged", class_row_examples(10, judged=False), (), 5), ["measures"]),
+        (FULL, ["profile", "measures", "errors", "comparison"]),
+        (EQUAL, ["profile", "errors"]),
+        (Section("unjudged", class_row_examples(10, judged=False), (), 5), ["profile", "measures"]),
         (Section("unmeasured", (), (NAIVE,), 0), ["comparison"]),
         (Section("diverged", (), (LOST,), 0), []),
         (Section("nothing", (), (), 0, note="Nothing."), []),
@@ -208,7 +210,7 @@ def test_charts_are_those_with_data(section, drawn):
 def test_figures_are_files_of_their_kind(tmp_path):
     _, *files = html_page.write([FULL], tmp_path / "report.html", tmp_path / "new")
     assert sorted(file.name for file in files) == sorted(file.name for file in (tmp_path / "new").iterdir())
-    assert [file.name for file in files[:2]] == ["digits-lt-20-measures.svg", "digits-lt-20-measures.png"]
+    assert [file.name for file in files[:2]] == ["digits-lt-20-profile.svg", "digits-lt-20-profile.png"]
     for drawing, image in zip(files[::2], files[1::2], strict=True):
         size = re.search(r'<svg[^>]* width="([\d.]+)" height="([\d.]+)"', drawing.read_text()).groups()
         assert image.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")

@@ -27,6 +27,8 @@ HARDER = (
         ((NAIVE,), "<b>naive</b> has a mean error of 10.00 ± 0.50 % over 5 runs.", "lowest"),
         ((BETTER, method_row("cb", 9.0)), "naive has no result at that learning rate", "below"),
         ((replace(NAIVE, lr=1.0), NAIVE, replace(BETTER, lr=1.0)), "Of 3 pairs of method and learning rate", "few"),
+        ((replace(NAIVE, lr=1.0), replace(BETTER, naive_lr=1.0)), "naive’s 10.00 ± 0.50 % at learning rate 1;", "few"),
+        ((replace(NAIVE, lr=1.0), replace(BETTER, naive_lr=None)), "naive has no result", "below"),
         ((LOST,), "No run of any method finished", "lowest"),
     ],
 )

@@ -1,8 +1,10 @@
 """Tables that fit, names that are not markup, JSON that any program reads."""
 
+import io
 import json
 
 import pytest
+from rich.console import Console
 
 from class_uncertainty.reporting import terminal
 
@@ -32,3 +34,14 @@ def test_json_has_no_infinity_and_no_control_characters(capsys: pytest.CaptureFi
     assert "\x1b" not in out
     assert "größe 犬" in out
     assert json.loads(out) == {"a": [None, None, 1.5], "b": ["x\x1b[2J", "größe 犬"], "c": None}
+
+
+def test_the_first_column_wraps_where_nothing_more_can_be_dropped() -> None:
+    """Numbers are never cut."""
+    out = Console(width=40, file=io.StringIO())
+    rows = [("A very long name of a row in a table", "57.10 ± 0.41", "agrees")]
+    table, dropped = terminal.fitting_table(out, ("row", "ours", "verdict"), rows, [])
+    out.print(table)
+    assert dropped == []
+    assert "57.10 ± 0.41" in out.file.getvalue()
+    assert max(map(len, out.file.getvalue().splitlines())) <= 40

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reporting.examples import FULL, HUNDRED_CLASSES, LOST, NAIVE, TEN_CLASSES, class_row_examples
+from reporting.examples import BETTER, FULL, HUNDRED_CLASSES, LOST, NAIVE, TEN_CLASSES, class_row_examples
 
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import LabelIssue
@@ -81,6 +81,17 @@ def test_methods_and_footnotes(printed: Printed) -> None:
         assert len([note for note in notes if fact in note]) == 1
     plain = " ".join(terminal_tables.footnotes([replace(NAIVE, error_sd=None)], folds=0))
     assert not [fact for fact in ("gain", "±", "folds", "ASO") if fact in plain]
+
+
+def test_footnotes_count_the_tests_and_say_which_naive_the_gains_are_over() -> None:
+    """1 - 0.05 / 2 = 0.975."""
+    tested = replace(BETTER, method="ubrw", aso_against="naive")
+    notes = " ".join(terminal_tables.footnotes([NAIVE, BETTER, tested], folds=0))
+    assert "2 tests at confidence 1 - 0.05 / 2 = 0.975" in notes
+    assert "at the same learning rate" in notes
+    own = " ".join(terminal_tables.footnotes([replace(NAIVE, lr=0.4), replace(BETTER, naive_lr=0.4)], folds=0))
+    assert "each at its own learning rate" in own
+    assert "1 test at confidence 1 - 0.05 / 1 = 0.95" in own
 
 
 def test_a_narrow_terminal_keeps_the_learning_rate_longer_than_the_cost(printed: Printed) -> None:

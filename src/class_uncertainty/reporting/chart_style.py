@@ -7,6 +7,7 @@ the page into dark mode. Altair is imported late, so that training works where i
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
+from statistics import fmean
 from typing import Any
 
 from class_uncertainty.errors import InputError
@@ -15,10 +16,12 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, s
 LIGHT = {
     "ink": "#1c2126", "muted": "#58626d", "line": "#dfe3e8", "surface": "#ffffff", "soft": "#f4f6f8", "c1": "#0b62a8",
     "c2": "#b8470a", "c3": "#00755a", "c4": "#8a3f8f", "c5": "#7d5a00", "c6": "#55606b", "c7": "#b02a63",
+    "red": "#b3121d",
 }  # fmt: skip
 DARK = {
     "ink": "#e7eaed", "muted": "#a4adb6", "line": "#333a42", "surface": "#15191d", "soft": "#1e242a", "c1": "#6fb4f3",
     "c2": "#f0965e", "c3": "#4fc4a2", "c4": "#d595d9", "c5": "#d7b24f", "c6": "#a9b2bb", "c7": "#f184b1",
+    "red": "#ff8f8a",
 }  # fmt: skip
 # shapes repeat what colours say, for readers who do not tell the colours apart
 SHAPES = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right"]
@@ -63,10 +66,13 @@ def config(colours: Mapping[str, str]) -> dict[str, Any]:
         "diagonal": dashed,
     }
     styles |= {"deviation": {"color": colours["c1"], "strokeWidth": 2}, "reference": dashed}
-    styles |= {"remark": {"color": muted, "fontSize": 11}}
+    styles |= {"remark": {"color": muted, "fontSize": 11}, "errors": {"color": colours["c6"]}}
+    styles |= {"inside": {"color": colours["surface"], "fontSize": 11}}
     # not aria: the tables hold the same numbers and are easier to have read aloud
     page = {"background": colours["surface"], "font": FONT, "view": {"stroke": None}, "mark": {"aria": False}}
-    scales = {"range": {"category": [colours[f"c{i}"] for i in range(1, 8)]}}
+    # from the first class to the last; no chart of the page has it, since CSS variables cannot be interpolated
+    ramp = [colours["c1"], colours["c4"], colours["red"]]
+    scales = {"range": {"category": [colours[f"c{i}"] for i in range(1, 8)], "ramp": ramp}}
     return page | {"axis": axis | text, "legend": legend | text, "title": title} | scales | {"style": styles}
 
 
@@ -120,6 +126,20 @@ def free_labels(labels: Sequence[str], dots: Sequence[tuple[float, float]], orde
         if len(placed) == MOST_LABELS:
             break
     return placed
+
+
+def centred_heights(heights: Sequence[float], gap: float) -> list[float]:
+    """Falling heights from 0 to 1, with a gap between neighbours: those too close stay around their middle.
+
+    With i gaps added to the i-th, heights that keep their distance fall: this is isotonic regression.
+    """
+    blocks: list[list[float]] = []
+    for i, height in enumerate(heights):
+        blocks.append([height + i * gap])
+        while len(blocks) > 1 and fmean(blocks[-2]) < fmean(blocks[-1]):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    places = [fmean(block) for block in blocks for _ in block]
+    return spread_heights([min(place, 1) - i * gap for i, place in enumerate(places)], gap)
 
 
 def spread_heights(heights: Sequence[float], gap: float) -> list[float]:

@@ -1,8 +1,8 @@
-"""The charts of a section: the two measures against each other, errors against each measure, the methods' errors."""
+"""The charts of a section: the measures of each class and against each other, errors against them, the methods."""
 
 import hashlib
-import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 from class_uncertainty.reporting import chart_style as style
 from class_uncertainty.reporting.before_after_charts import before_after_charts
 from class_uncertainty.reporting.chart_images import ChartRequest
+from class_uncertainty.reporting.class_curves import profile
+from class_uncertainty.reporting.class_scatter import ShareAxis, class_layers, error_panel, side_by_side
 from class_uncertainty.reporting.section import Section
 from class_uncertainty.runs.rows import ClassRow, MethodRow, spearman
 
@@ -23,14 +25,14 @@ METHOD_TOOLTIP |= {"deviation_text": "standard deviation", "gain_text": "gain ov
 METHOD_TOOLTIP |= {"runs": "runs", "diverged": "diverged runs"}
 PREFIX_LENGTH = 40  # characters of a section's name in a file name: a file system allows 255 bytes
 
-Dots = Sequence[tuple[float, float]]  # (x, y) from 0 to 1
-
 
 def charts(section: Section) -> dict[str, Any]:
     """Name -> chart, for those that the section has data for."""
     alt = style.altair()
     drawn: dict[str, Any] = {}
     if section.classes:
+        drawn["profile"] = profile(alt, section.classes)
+    if len({row.count for row in section.classes}) > 1:  # where all are equal, the dots would stand in one column
         drawn["measures"] = _measures(alt, section.classes)
     if any(row.error is not None for row in section.classes):
         drawn["errors"] = _errors(alt, section.classes)
@@ -56,7 +58,7 @@ def files(section: Section, specs: Mapping[str, Any], folder: Path) -> dict[Path
 
 def _measures(alt: Any, rows: Sequence[ClassRow]) -> Any:
     """μ^C across, μ^U up, one dot a class. On the dashed diagonal both measures agree."""
-    axis = _ShareAxis(alt, [value for row in rows for value in (row.cardinality, row.uncertainty)])
+    axis = ShareAxis(alt, [value for row in rows for value in (row.cardinality, row.uncertainty)])
     above, below = "larger share by uncertainty", "larger share by cardinality"
     values = [_class_values(row) | {"side": above if row.uncertainty > row.cardinality else below} for row in rows]
     dots = [(axis.position(row.cardinality), axis.position(row.uncertainty)) for row in rows]
@@ -64,7 +66,8 @@ def _measures(alt: Any, rows: Sequence[ClassRow]) -> Any:
     x = alt.X("cardinality:Q", title="share by cardinality", **axis.options)
     y = alt.Y("uncertainty:Q", title="share by uncertainty", **axis.options)
     colour = alt.Color("side:N", title=None, scale=alt.Scale(domain=[below, above]), legend=alt.Legend(columns=1))
-    layers = _class_layers(alt, style.chart_of(alt, values).encode(x, y, colour), x, y, rows, dots, farthest_first)
+    chart = style.chart_of(alt, values).encode(x, y, colour)
+    layers = class_layers(alt, chart, x, y, values, dots, farthest_first, CLASS_TOOLTIP)
     chart = alt.layer(style.diagonal(alt, *axis.domain, axis.options), *layers)
     description = "Each class by its share of cardinality and of uncertainty."
     return chart.properties(width=440, height=380, description=description)
@@ -73,19 +76,14 @@ def _measures(alt: Any, rows: Sequence[ClassRow]) -> Any:
 def _errors(alt: Any, rows: Sequence[ClassRow]) -> Any:
     """Test error up, one measure across in each panel, with Spearman's rho above it."""
     judged = [row for row in rows if row.error is not None]
-    highest = max(row.error or 0 for row in judged) or 1
-    worst_first = sorted(range(len(judged)), key=lambda i: -(judged[i].error or 0))
-    y = alt.Y("error:Q", title="test error, %", scale=alt.Scale(domain=[0, 1.06 * highest]), axis=alt.Axis(tickCount=5))
-    panels = []
-    for measure, title in MEASURES.items():
-        axis, rho = _ShareAxis(alt, [getattr(row, measure) for row in judged]), spearman(rows, measure)
-        x = alt.X(f"{measure}:Q", title=f"share by {title.lower()}", **axis.options)
-        dots = [(axis.position(getattr(row, measure)), (row.error or 0) / highest) for row in judged]
-        panel = alt.layer(*_class_layers(alt, alt.Chart().encode(x, y), x, y, judged, dots, worst_first))
-        subtitle = "rho not defined" if rho is None else f"Spearman’s rho {style.number_text(rho)}"
-        heading, description = alt.TitleParams(title, subtitle=subtitle), f"Test error of each class by {measure}."
-        panels.append(panel.properties(width=250, height=230, title=heading, description=description))
-    return alt.concat(*panels, data=alt.Data(values=list(map(_class_values, judged))), columns=3, spacing=28)
+    values = list(map(_class_values, judged))
+    panels = [
+        error_panel(
+            alt, values, [getattr(row, measure) for row in judged], title, spearman(rows, measure), CLASS_TOOLTIP
+        )
+        for measure, title in MEASURES.items()
+    ]
+    return side_by_side(alt, panels)
 
 
 def _comparison(alt: Any, rows: Sequence[MethodRow]) -> Any:
@@ -97,6 +95,9 @@ def _comparison(alt: Any, rows: Sequence[MethodRow]) -> Any:
     methods = list(dict.fromkeys(row.method for row in rows))
     rates = [f"{lr:g}" for lr in sorted({row.lr for row in rows})]
     colour, offset, legend = _by_rate(alt, rates) if len(rates) > 1 else ({}, {}, {})
+    lines = max(Counter(row.method for row in rows).values())
+    if lines == 1:  # each method at one learning rate, which the dots tell: one line each, and one naive for all
+        colour, offset = {}, {}
     title = ["class-mean error, %", "mean ± standard deviation"]
     x_options = {"title": title, "scale": alt.Scale(zero=False), "axis": alt.Axis(tickCount=6)}
     mean, low = alt.X("error:Q", **x_options), alt.X("low:Q", **x_options)
@@ -113,7 +114,7 @@ def _comparison(alt: Any, rows: Sequence[MethodRow]) -> Any:
         layers.append(remark.encode(y, x=alt.value(6)))
     # the legend shows the dots alone: merged with that of the bars it would be a blot
     chart = alt.layer(*layers).resolve_legend(color="independent", shape="independent")
-    height, description = len(methods) * (12 + 12 * len(rates)), "Mean class-mean error of each method."
+    height, description = len(methods) * (12 + 12 * lines), "Mean class-mean error of each method."
     return chart.properties(width=640, height=height, description=description)
 
 
@@ -124,39 +125,6 @@ def _by_rate(alt: Any, rates: list[str]) -> tuple[dict[str, Any], dict[str, Any]
     offset = alt.YOffset("lr:N", scale=alt.Scale(domain=rates, paddingOuter=0.4))
     legend = {"color": alt.Color("lr:N", scale=scale, **titled), "shape": alt.Shape("lr:N", scale=shapes, **titled)}
     return {"color": alt.Color("lr:N", scale=scale, legend=None)}, {"yOffset": offset}, legend
-
-
-class _ShareAxis:
-    """An axis of shares: logarithmic where they lie far apart, as counts of a long tail do, and none is 0."""
-
-    def __init__(self, alt: Any, values: Sequence[float]) -> None:
-        low, high = min(values), max(values)
-        self.log = low > 0 and high / low > 4
-        self.domain = (low / 1.2, high * 1.2) if self.log else (0.0, high * 1.08 or 1.0)
-        scale = alt.Scale(type="log" if self.log else "linear", domain=list(self.domain), nice=False)
-        ticks = {"values": style.log_ticks(*self.domain)} if self.log else {"tickCount": 5}
-        self.options = {"scale": scale, "axis": alt.Axis(format="~%", labelOverlap="greedy", **ticks)}
-
-    def position(self, value: float) -> float:
-        """Where a value stands on the axis, from 0 to 1."""
-        low, high = self.domain
-        return math.log(value / low) / math.log(high / low) if self.log else (value - low) / (high - low)
-
-
-def _class_layers(
-    alt: Any, chart: Any, x: Any, y: Any, rows: Sequence[ClassRow], dots: Dots, order: list[int]
-) -> list[Any]:
-    """A dot for each class, and names beside those dots that have room for one; the others are named on hover."""
-    values = [_class_values(row) for row in rows]
-    labels = [style.short_label(value["name"]) for value in values]
-    placed = style.free_labels(labels, dots, order)
-    layers = [chart.encode(tooltip=style.tooltips(alt, CLASS_TOOLTIP)).mark_point(style="dot", filled=True)]
-    for to_left, align, dx in ((True, "right", -7), (False, "left", 7)):
-        named = [values[i] | {"label": labels[i], "left": left} for i, left in placed.items() if left == to_left]
-        if named:
-            names = style.chart_of(alt, named).encode(x, y, text="label:N")
-            layers.append(names.mark_text(style="name", align=align, dx=dx, baseline="middle", tooltip=None))
-    return layers
 
 
 def _class_values(row: ClassRow) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from class_uncertainty.posthoc.label_issues import thumbnail
 from class_uncertainty.reporting import before_after, chart_style, charts, page_columns
 from class_uncertainty.reporting.chart_images import ChartRequest, DrawingFailed, draw
 from class_uncertainty.reporting.page_text import class_lead, key_facts, method_lead
-from class_uncertainty.reporting.section import Section
+from class_uncertainty.reporting.section import Section, describe_rates, describe_tests
 from class_uncertainty.runs.rows import ClassRow
 
 PAGE_START = re.compile(rb"\s*<!doctype html><!-- class-uncertainty")
@@ -97,7 +97,9 @@ def _view(section: Section, charts: dict[str, Any]) -> dict[str, Any]:
         "method_columns": [column for column in page_columns.METHOD_COLUMNS if several_rates or column.key != "lr"],
         "warnings": {warning: number for number, warning in enumerate(warnings, start=1)},
         "lowest": min(errors, default=None),
-        "has_naive": any(row.method == "naive" and row.error is not None for row in methods),
+        "naive_rates": len({row.lr for row in methods if row.method == "naive" and row.error is not None}),
+        "gain_rates": describe_rates(methods),
+        "tests": describe_tests(methods),
         "before_after": before_after.view(section.fix_report) if section.fix_report else None,
     }
 

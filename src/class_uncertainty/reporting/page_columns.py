@@ -61,7 +61,7 @@ def _disagreement(row: Any) -> str:
 
 
 def _aso(row: MethodRow) -> str:
-    return MISSING if row.aso is None else f"{row.aso:.2f} vs {row.counterpart}"
+    return MISSING if row.aso is None else f"{row.aso:.2f} vs {row.aso_against}"
 
 
 _CLASS, _COUNT = _text("Class", "name"), _number("Training examples", "count", 0)

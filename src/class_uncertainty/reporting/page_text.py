@@ -23,7 +23,7 @@ def key_facts(section: Section) -> list[tuple[str, str]]:
         facts += [(section.estimator, "measured by"), (section.score, "score")]
     if section.methods:
         methods, runs = len({row.method for row in section.methods}), sum(row.runs for row in section.methods)
-        facts += [(str(methods), "methods"), (str(runs), "runs")]
+        facts += [(str(methods), "method" if methods == 1 else "methods"), (str(runs), "run" if runs == 1 else "runs")]
     return facts
 
 
@@ -64,7 +64,7 @@ def method_lead(rows: Sequence[MethodRow]) -> list[str]:
     if not scored:
         return ["No run of any method finished with a test error."] if rows else []
     best = min(scored, key=lambda row: (row.error, row.method != "naive"))
-    naive = next((row for row in scored if row.method == "naive" and row.lr == best.lr), None)
+    naive = next((row for row in scored if row.method == "naive" and row.lr == best.naive_lr), None)
     few = min(row.runs for row in (best, naive or best))
     diverged = sum(row.diverged for row in rows)
     text = _best_method(scored, best, naive, several_rates=len({row.lr for row in rows}) > 1)
@@ -91,7 +91,8 @@ def _against(best: MethodRow, naive: MethodRow) -> str:
     gap, ranges = (naive.error or 0) - (best.error or 0), ""
     if best.error_sd is not None and naive.error_sd is not None:
         ranges = f"; the two ± ranges {'overlap' if gap <= best.error_sd + naive.error_sd else 'do not overlap'}"
-    return f", {gap:.2f} points below naive’s {mean_with_deviation(naive)}{PERCENT}{ranges}."
+    rate = f" at learning rate {naive.lr:g}" if naive.lr != best.lr else ""
+    return f", {gap:.2f} points below naive’s {mean_with_deviation(naive)}{PERCENT}{rate}{ranges}."
 
 
 def _names(rows: Sequence[ClassRow], others: int = 0) -> Any:

@@ -8,13 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data import Data, Dataset, load
+from class_uncertainty.data.dataset import folds_fingerprint
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.measures import SCORES, digest
 from class_uncertainty.measures.scores import mean_guess
+from class_uncertainty.methods import parse_name
 from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.remedies import REMEDIES
 from class_uncertainty.reporting.section import Gallery, GalleryImage, Section, describe_duplicates, describe_folds
 from class_uncertainty.runs import Store, StoredDataset
+from class_uncertainty.runs.rate_choice import CHOOSING_SEED, best_rate
 from class_uncertainty.runs.rows import ClassRow, class_rows, method_rows
 from class_uncertainty.training import Recipe, Result
 from class_uncertainty.training.keys import kind_of
@@ -50,7 +54,7 @@ def sections(store: Store, only: str | None = None, read: Read = load) -> list[S
         newer = versions.count(data.name)
         age = "" if not newer else ", before the data changed" if newer == 1 else f", {newer} changes ago"
         for group in groups:
-            section = _section(data, group, dataset, problem)
+            section = _section(store, data, group, dataset, problem)
             shown.append(replace(section, name=section.name + age))
         versions += [data.name] * bool(groups)
     if not shown:
@@ -83,7 +87,7 @@ def _kind(result: Result) -> tuple[Recipe, str]:
     return result.recipe, result.device
 
 
-def _section(data: StoredDataset, group: Group, dataset: Dataset | None, problem: str) -> Section:
+def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset | None, problem: str) -> Section:
     """With the images of `dataset`; None where the data could not be read again, for that `problem`."""
     name, results, estimates, fix_report = group
     estimate = _shown_estimate(results, estimates, fix_report)
@@ -93,18 +97,19 @@ def _section(data: StoredDataset, group: Group, dataset: Dataset | None, problem
     notes = [describe_folds(folds)] if folds else []
     if hidden:
         notes.append(f"Results not shown, since they used another estimate: {hidden}.")
-    section = Section(name, (), tuple(method_rows(_compared(shown), cost)), 0, fix_report=fix_report)
+    rows = method_rows(_compared(shown), cost, chosen=_chosen_rates(store, shown, measured_by))
+    section = Section(name, (), tuple(rows), 0, fix_report=fix_report)
     if estimate:
-        rows = tuple(class_rows(data.classes, data.counts, estimate))
+        classes = tuple(class_rows(data.classes, data.counts, estimate))
         galleries: tuple[Gallery, ...] = ()
         if dataset is None:
             notes.append(f"The data could not be read again, so no images are shown ({problem}).")
         elif dataset.fingerprint != data.fingerprint:
             notes.append("The data have changed since they were measured, so no images are shown.")
         else:
-            galleries = tuple(_galleries(dataset.train, estimate, rows)) if dataset.train.is_images else ()
+            galleries = tuple(_galleries(dataset.train, estimate, classes)) if dataset.train.is_images else ()
             notes += filter(None, [describe_duplicates(dataset)])
-        section = replace(section, classes=rows, galleries=galleries, members=len(estimate.probabilities))
+        section = replace(section, classes=classes, galleries=galleries, members=len(estimate.probabilities))
         section = replace(section, estimator=estimate.estimator, score=estimate.score)
     return replace(section, note=" ".join(notes))
 
@@ -130,6 +135,27 @@ def _compared(results: list[Result]) -> list[Result]:
     """Without the naive lanes that only measured: beside other methods, naive keeps the seeds that they have."""
     seeds = {result.seed for result in results if result.method != "naive"}
     return [result for result in results if result.method != "naive" or not seeds or result.seed in seeds]
+
+
+def _chosen_rates(store: Store, results: list[Result], measured_by: str) -> dict[str, float]:
+    """The learning rate that `cu compare --choose-lr` chose for each method, from the networks that chose.
+
+    They are stored as results by folds of the same training split, trained alike and by the same uncertainties.
+    """
+    if not results:
+        return {}
+    errors = dict[str, dict[float, float | None]]()
+    for result in store.results(folds_fingerprint(results[0].data)):
+        alike = _kind(result) == _kind(results[0]) and result.uncertainty in ("", measured_by)
+        if result.seed == CHOOSING_SEED and alike:
+            errors.setdefault(result.method, {})[result.lr] = result.error
+    chosen = dict[str, float]()
+    for method in dict.fromkeys(result.method for result in results):
+        network = parse_name(method).single
+        network = REMEDIES[network].method if network in REMEDIES else network
+        if len(errors.get(network, ())) > 1:
+            chosen[method] = best_rate(errors[network])
+    return chosen
 
 
 def _galleries(train: Data, estimate: Estimate, rows: Sequence[ClassRow]) -> list[Gallery]:

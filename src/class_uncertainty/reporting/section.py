@@ -1,5 +1,6 @@
 """What the page and the charts show of one data set."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from class_uncertainty.data import Dataset
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.runs.rows import ClassRow, MethodRow
+from class_uncertainty.runs.significance import corrected_confidence
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,21 @@ class Section:
     def unit(self) -> str:
         """The unit of the uncertainties."""
         return " nats" if self.score in ("predictive", "aleatoric", "epistemic") else ""
+
+
+def describe_rates(rows: Sequence[MethodRow]) -> str:
+    """Which naive runs the gains are against."""
+    alike = all(row.naive_lr in (row.lr, None) for row in rows)
+    return "at the same learning rate" if alike else "each at its own learning rate"
+
+
+def describe_tests(rows: Sequence[MethodRow]) -> str:
+    """How many rows are tested, and how the confidence is corrected for that; "" where none is."""
+    tests = sum(row.aso is not None for row in rows)
+    if not tests:
+        return ""
+    number = "1 test" if tests == 1 else f"{tests} tests"
+    return f"{number} at confidence 1 - 0.05 / {tests} = {corrected_confidence(tests):.4g} (Bonferroni)"
 
 
 def describe_folds(folds: int) -> str:

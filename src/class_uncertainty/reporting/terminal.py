@@ -15,6 +15,7 @@ from rich.text import Text
 
 from class_uncertainty.text import printable, shown
 
+NARROWEST = 12  # characters of a first column that is wrapped
 PIPE_WIDTH = 160  # of a table that goes to a file or another program
 
 Rows = Sequence[Sequence[str]]
@@ -47,11 +48,17 @@ def progress_bars(unit: str) -> Iterator[Callable[[str, int, int], None]]:
         yield update
 
 
-def plain_table(columns: Sequence[str], rows: Rows, left: int = 1) -> Table:
-    """A table whose first `left` columns are aligned left, the others right, as numbers are."""
+def plain_table(columns: Sequence[str], rows: Rows, left: int = 1, wrapped: int | None = None) -> Table:
+    """A table whose first `left` columns are aligned left, the others right, as numbers are.
+
+    The first column is on one line, or else wrapped to `wrapped` characters, so that the others keep theirs.
+    """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
-        table.add_column(shown(column), justify="left" if i < left else "right", no_wrap=i == 0)
+        width = wrapped if i == 0 else None
+        table.add_column(
+            shown(column), justify="left" if i < left else "right", no_wrap=i == 0 and not width, width=width
+        )
     for row in rows:
         table.add_row(*(Text(shown(printable(cell))) for cell in row))  # Text: a class may be called [red]
     return table
@@ -63,9 +70,12 @@ def fitting_table(console: Console, columns: Sequence[str], rows: Rows, drop: Ro
         dropped = [column for group in drop[:groups] for column in group]
         places = [i for i, column in enumerate(columns) if column not in dropped]
         table = plain_table([columns[i] for i in places], [[row[i] for i in places] for row in rows])
-        if console.measure(table, options=console.options.update(width=1000)).maximum <= console.width:
-            break
-    return table, dropped
+        wide = console.measure(table, options=console.options.update(width=1000)).maximum
+        if wide <= console.width:
+            return table, dropped
+    kept = [[row[i] for i in places] for row in rows]
+    first = max((len(row[0]) for row in kept), default=0) - (wide - console.width)
+    return plain_table([columns[i] for i in places], kept, wrapped=max(first, NARROWEST)), dropped
 
 
 def print_fitting(columns: Sequence[str], rows: Rows, drop: Sequence[str]) -> None:

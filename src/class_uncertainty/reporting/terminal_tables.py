@@ -8,9 +8,10 @@ import numpy as np
 from class_uncertainty.metrics import FEW, MANY
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.reporting.before_after import changes, key_figures, witnesses
-from class_uncertainty.reporting.section import describe_folds
+from class_uncertainty.reporting.section import describe_folds, describe_rates, describe_tests
 from class_uncertainty.reporting.terminal import print_fitting, say
 from class_uncertainty.runs.rows import ClassRow, MethodRow, spearman
+from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.workflows.compare import Comparison
 from class_uncertainty.workflows.compare_estimators import EstimatorComparison
 from class_uncertainty.workflows.fix import Fix
@@ -34,6 +35,13 @@ def print_comparison(comparison: Comparison) -> None:
     folds, estimate, strengths = comparison.folds, comparison.estimate, comparison.strengths
     print_methods(comparison.rows)
     say(*footnotes(comparison.rows, folds))
+    if chosen := comparison.chosen:
+        number = f"{len(chosen[0].errors)} rates × {FOLDS} folds = {comparison.choosing_trainings} trainings"
+        names = ", ".join(choice.method for choice in chosen)
+        say(f"Learning rates: chosen by folds of the training split, {number} each of {names}; cost leaves them out.")
+        at_edge = [choice.method for choice in chosen if choice.lr in (min(choice.errors), max(choice.errors))]
+        if at_edge:
+            say(f"At the edge of the rates that were tried: {', '.join(at_edge)}. Rates beyond it may be better.")
     if estimate:
         say(f"Uncertainty: {estimate.estimator}, by {estimate.score}.")
     if strengths:
@@ -140,7 +148,7 @@ def print_methods(rows: Sequence[MethodRow]) -> None:
         deviation = "" if row.error_sd is None else f" ± {row.error_sd:.2f}"
         gain = "" if row.gain is None else f"{row.gain:+.2f}"
         errors = (_number(value, 1) for value in (row.top1_error, row.many, row.medium, row.few, row.worst))
-        aso = "" if row.aso is None else f"{row.aso:.2f} vs {row.counterpart}"
+        aso = "" if row.aso is None else f"{row.aso:.2f} vs {row.aso_against}"
         first = (row.method, f"{row.lr:g}", runs, _number(row.error, 2) + deviation, gain)
         lines.append((*first, *errors, _number(row.nll, 3), _number(row.ece, 1), f"{row.cost:.3g}", aso))
     columns = ("method", "lr", "runs", "error %", "gain", *groups, *calibration, "cost", "ASO")
@@ -152,13 +160,13 @@ def footnotes(rows: Sequence[MethodRow], folds: int) -> list[str]:
     """What the columns of `print_methods` mean."""
     deviation = ", ± standard deviation over the seeds" if any(row.error_sd is not None for row in rows) else ""
     has_gain = any(row.gain is not None for row in rows)
-    gain = "; gain: naive's error less the method's, at the same learning rate" if has_gain else ""
+    gain = f"; gain: naive's error less the method's, {describe_rates(rows)}" if has_gain else ""
     groups = f"classes with more than {MANY}, {FEW} to {MANY}, and fewer than {FEW} training examples"
     cost = "Cost: total trainings per deployed network, in units of one naive training."
     notes = [f"Error: mean of the class errors in percent{deviation}{gain}.", cost]
     notes += [f"Many, medium, few: {groups}; worst 10th: of the classes.", *([describe_folds(folds)] if folds else [])]
-    if any(row.aso is not None for row in rows):
-        notes.append("ASO: ε_min against the same method by cardinality; below 0.5, uncertainty is better.")
+    if tests := describe_tests(rows):
+        notes.append(f"ASO: ε_min against the row that is named; below 0.5, the method is better; {tests}.")
     warnings = {row.aso_warning for row in rows if row.aso_warning}
     return notes + [f"ASO: {warning}." for warning in sorted(warnings)]
 

@@ -74,7 +74,7 @@ def train(
     dataset : Dataset or Data
         What to train on.
     method : str or Method
-        A key of METHODS, a longer name such as "cb@product+mixup", or a Method.
+        A key of METHODS, a longer name such as "cb:beta=0.9@product+mixup", or a Method.
     seed : int
         Of initialisation, order and augmentation.
     lr : float, optional
