@@ -1,18 +1,31 @@
-"""Renders the parts of the documentation that come from the package's registries: `make tables`."""
+"""Renders the parts of the documentation that come from the package's registries and results: `make tables`."""
 
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 
 import class_uncertainty
 from class_uncertainty.data import SOURCES
 from class_uncertainty.estimation import ESTIMATORS
-from class_uncertainty.measures import MEASURES
-from class_uncertainty.methods import AUGMENTATIONS, METHODS, Method
+from class_uncertainty.experiments.catalogue import EXPERIMENTS
+from class_uncertainty.experiments.needs import PROTOCOLS, Lookup
+from class_uncertainty.experiments.reproduction import Reproduction, summarise
+from class_uncertainty.measures import MEASURE_MAKERS, MEASURES, constants_of
+from class_uncertainty.methods import AUGMENTATIONS, MAKERS, METHODS, Method
+from class_uncertainty.reporting.chart_images import draw
+from class_uncertainty.reporting.reproduction_figures import Figure, figures
+from class_uncertainty.reporting.reproduction_tables import TextTable, text_tables, verdicts
+from class_uncertainty.runs.ledger import Ledger
+from class_uncertainty.runs.result_lines import read_ledger
+from class_uncertainty.text import short
 from class_uncertainty.training import describe
+from class_uncertainty.workflows.reproduce import RECIPE
 
 HERE = Path(__file__).parent
+RESULTS, FIGURES = HERE.parent / "results", HERE / "figures"
+REPRODUCED = [name for name, experiment in EXPERIMENTS.items() if not experiment.missing]
 WIDTH = 120
 KNOBS = ("alpha", "weight", "margin", "divisor", "focal", "augment", "dropout", "cycles")
 # The API page, in the order of the stages. A public name that no row lists goes under the last heading.
@@ -58,18 +71,24 @@ def knobs(method: Method) -> str:
 
 
 def methods() -> str:
-    """What each method does, the knobs it turns, its place in the paper, and where public code differs."""
+    """What each method does, its constants and knobs, its place in the paper, and where public code differs."""
     rows = []
     for name, method in METHODS.items():
         turned, origin = knobs(method), method.origin
-        details = {"Knobs": turned and f"`{turned}`", "Paper": origin.paper, "Public code": origin.released}
+        details = {"Constants": constants(constants_of(name, MAKERS)), "Knobs": turned and f"`{turned}`"}
+        details |= {"Paper": origin.paper, "Public code": origin.released}
         rows.append(f"`{name}` – {method.about}.")
         rows[-1] += "".join(f" {label}: {text}." for label, text in details.items() if text)
     return bullets(rows)
 
 
+def constants(defaults: dict[str, float]) -> str:
+    return ", ".join(f"`{name}={short(value)}`" for name, value in defaults.items())
+
+
 def measures() -> str:
-    return table(("name", "formula"), ((f"`{name}`", row.about) for name, row in MEASURES.items()))
+    rows = ((f"`{name}`", row.about, constants(constants_of(name, MEASURE_MAKERS))) for name, row in MEASURES.items())
+    return table(("name", "formula", "constants"), rows)
 
 
 def augmentations() -> str:
@@ -89,12 +108,15 @@ def sources() -> str:
 
 
 def options() -> str:
-    """Each option with what it does; sources that give an option another meaning are named."""
+    """Each option with what it does; sources that give an option another meaning have a line of their own."""
     meanings: dict[tuple[str, str], list[str]] = {}
     for name, source in SOURCES.items():
         for option, about in source.options.items():
             meanings.setdefault((option, about), []).append(f"`{name}`")
-    return bullets(f"`{option}` ({', '.join(names)}): {about}." for (option, about), names in sorted(meanings.items()))
+    return bullets(
+        f"`{option}` ({'every source' if len(names) == len(SOURCES) else ', '.join(names)}): {about}."
+        for (option, about), names in sorted(meanings.items())
+    )
 
 
 def path_of(name: str) -> str:
@@ -115,8 +137,74 @@ def api() -> str:
     return "\n\n".join(sections)
 
 
-RENDERERS = (methods, measures, augmentations, estimators, sources, options, api)
+@lru_cache
+def ledger() -> Ledger:
+    """The project's own results."""
+    return read_ledger(sorted(RESULTS.glob("*.jsonl")))
+
+
+@lru_cache
+def reproduced(name: str) -> Reproduction:
+    """An experiment of the paper, as far as the project has run it."""
+    return summarise(name, EXPERIMENTS[name], PROTOCOLS, Lookup(ledger(), RECIPE))
+
+
+def markdown(text_table: TextTable, hidden: Sequence[str] = ()) -> str:
+    """A table of a reproduction with its notes, under its title."""
+    places = [i for i, column in enumerate(text_table.columns) if column not in hidden]
+    rows = [[row[i] for i in places] for row in text_table.rows]
+    notes = bullets(text_table.notes) if text_table.notes else ""
+    lines = table([text_table.columns[i] for i in places], rows)
+    return "\n\n".join(filter(None, [f"**{text_table.title}**", lines, notes]))
+
+
+def experiment(name: str) -> str:
+    """The tables and figures of an experiment, or that none of it has been run."""
+    parts = [markdown(one, hidden=["method"]) for one in text_tables(reproduced(name))]
+    for file, figure in figures(reproduced(name)).items():
+        parts.append(f"![{figure.title}](figures/{file}.svg)\n<!-- drawn from {figure.digest} -->")
+    return "\n\n".join(parts) or "Nothing of it has been run yet."
+
+
+def draw_figures() -> None:
+    """Bring docs/figures up to date. A file ends in a hash of what it was drawn from: the same is not drawn again."""
+    wanted = {name: figure for one in REPRODUCED for name, figure in figures(reproduced(one)).items()}
+    FIGURES.mkdir(exist_ok=True)
+    for file in FIGURES.glob("*.svg"):
+        if file.stem not in wanted:
+            file.unlink()
+    files = {FIGURES / f"{name}.svg": figure for name, figure in wanted.items()}
+    stale = {file: figure for file, figure in files.items() if not is_drawn(file, figure)}
+    for (file, figure), svg in zip(stale.items(), draw([("svg", one.spec()) for one in stale.values()]), strict=True):
+        file.write_text(f"{svg.decode()}\n<!-- drawn from {figure.digest} -->\n")
+
+
+def is_drawn(file: Path, figure: Figure) -> bool:
+    return file.is_file() and f"<!-- drawn from {figure.digest} -->" in file.read_text()
+
+
+def summary() -> str:
+    """The verdicts on Table I and on SVCI-20, whose cells the other tables repeat."""
+    both = [reproduced(name) for name in ("table1", "svci20")]
+    outcomes, gains = [one for part in both for one in part.outcomes], [gain for part in both for gain in part.gains]
+    return markdown(verdicts(outcomes, gains))
+
+
+def speed() -> str:
+    """Model-images a second of the lanes behind docs/reproduction.md that see as many images as a naive one."""
+    rows = []
+    for name, data in sorted(ledger().data.items()):
+        results = [result for result in ledger().of_data(name) if result.cost == 1 and "networks" not in result.plan]
+        for device in sorted({result.device for result in results}):
+            lanes = [result for result in results if result.device == device]
+            images = sum(one.recipe.epochs * (sum(data.counts) // one.recipe.batch * one.recipe.batch) for one in lanes)
+            rows.append((f"`{name}`", device, f"{len(lanes):,}", f"{images / sum(one.seconds for one in lanes):,.0f}"))
+    return table(("data", "device", "lanes", "model-images/s"), rows)
+
+
+RENDERERS = (methods, measures, augmentations, estimators, sources, options, api, summary, speed)
 TABLES = {renderer.__name__: renderer for renderer in RENDERERS}
+TABLES |= {f"reproduce {name}": partial(experiment, name) for name in REPRODUCED}
 
 
 def filled(text: str) -> str:
@@ -130,5 +218,6 @@ def filled(text: str) -> str:
 
 
 if __name__ == "__main__":
+    draw_figures()
     for page in sorted(HERE.glob("*.md")):
         page.write_text(filled(page.read_text()))

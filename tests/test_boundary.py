@@ -152,6 +152,7 @@ STATS = cu.Stats([30, 20, 10], [1.0, 2.0, 3.0])
 RUNS = {"device": "cpu", "budget": None, "progress": None, "profile": None}  # what every call that trains takes
 FITS = RUNS | {"checkpoints": None, "every": 1, "done": None, "stats": None, "teachers": None}
 WORKFLOW = RUNS | {"recipe": RECIPE, "store": None}
+CHOICES = {"against": "counterpart", "chosen": ()}
 MEASURES_BY = {"estimator": "single", "members": 1, "score": None}
 
 # what each public call can be given: every argument, by its name
@@ -161,7 +162,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "Adjustment.__call__": lambda: (cu.Adjustment.of([3, 2, 1]), {"probabilities": P}),
     "Adjustment.of": lambda: (cu.Adjustment.of, {"counts": [3, 2, 1], "tau": 1.0, "prior": None}),
     "Choice": lambda: (cu.Choice, fields(fixed().choice)),
-    "Comparison": lambda: (cu.Comparison, {"dataset": dataset(), "results": (), "estimate": None}),
+    "Comparison": lambda: (cu.Comparison, {"dataset": dataset(), "results": (), "estimate": None} | CHOICES),
     "Data": lambda: (
         cu.Data,
         {"inputs": table().inputs, "labels": table().labels, "classes": ["a", "b", "c"], "columns": ["x", "y"]}
@@ -214,7 +215,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "compare": lambda: (
         cu.compare,
         {"dataset": dataset(), "methods": ["naive"], "seeds": 1, "lrs": [0.1], "equal_cost": False}
-        | MEASURES_BY | WORKFLOW,
+        | {"choose_lr": False, "against": "naive"} | MEASURES_BY | WORKFLOW,
     ),
     "compare_estimators": lambda: (
         cu.compare_estimators,

@@ -8,6 +8,8 @@ from types import CodeType, FrameType
 import numpy as np
 import pytest
 from commands import SHORT, Run
+from example_results import export_text
+from ledgers import use_toys
 
 import class_uncertainty as cu
 
@@ -27,6 +29,17 @@ COMMANDS = {
     "measure": ("measure", *DATA),
     "measure, estimators": ("measure", *DATA, "--estimators", "single,out-of-fold,duq"),
     "compare": ("compare", *DATA, "--methods", "naive,ubrs,crt,distil", "--seeds", "1", "--estimator", "out-of-fold"),
+    "compare, chosen rates": (
+        "compare",
+        *DATA,
+        "--methods",
+        "ubrs,crt,distil",
+        "--seeds",
+        "1",
+        "--lrs",
+        "0.1,0.2",
+        "--choose-lr",
+    ),
     "train": ("train", *DATA, "--method", "ubrw", "--save", "other"),
     "train, no test split": ("train", "csv:t.csv", "--epochs", "2"),
     "fix": ("fix", *DATA, "--seeds", "1", "--lrs", "0.1", "--save", "fixed"),
@@ -34,6 +47,9 @@ COMMANDS = {
     "predict": ("predict", "model", "new.npy"),
     "adjust": ("adjust", "p.npz", "--counts", "9,3", "--unseen", "unseen.npz", "--bias"),
     "report": ("report",),
+    "reproduce": ("reproduce", "table1", "--protocol", "paper"),
+    "results export": ("results", "export", "r.jsonl"),
+    "results import": ("results", "import", "a.jsonl", "--store", "other.sqlite"),
 }
 
 
@@ -70,6 +86,7 @@ class Depth:
 def files(run: Run, rng: np.random.Generator, digits: cu.Dataset) -> Run:
     """What the commands read."""
     Path("t.csv").write_text("a,label\n" + "".join(f"{rng.normal():.3f},{'uv'[i % 4 == 0]}\n" for i in range(40)))
+    Path("a.jsonl").write_bytes(export_text())
     np.save("new.npy", digits.test.inputs[:9])
     for name in ("p", "unseen"):
         np.savez(f"{name}.npz", probabilities=rng.dirichlet(np.ones(2), 12), labels=np.arange(12) % 2)
@@ -77,8 +94,9 @@ def files(run: Run, rng: np.random.Generator, digits: cu.Dataset) -> Run:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_goes_through_few_functions(command: str, files: Run) -> None:
-    if command in ("predict", "report"):
+def test_a_command_goes_through_few_functions(command: str, files: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_toys(monkeypatch)
+    if command in ("predict", "report", "results export"):
         files("train", "digits-lt:20", "--epochs", "1", "--save", "model")
     with Depth() as depth:
         code, _, err = files(*COMMANDS[command])

@@ -11,11 +11,18 @@ from commands import SHORT, Run
 
 WRONG = {
     "method": (("compare", "digits-lt:20", "--methods", "naive,ubr"), "unknown method 'ubr': did you mean 'ubrw'?"),
+    "constant": (
+        ("compare", "digits-lt:20", "--methods", "naive,cb:bet=0.9"),
+        "unknown constant 'bet': did you mean 'beta'?",
+    ),
+    "constant of train": (("train", "digits", "--method", "cb:beta=2"), "method 'cb:beta=2': beta is 2: "),
+    "no constants": (("train", "digits", "--method", "naive:beta=2"), "'naive' takes no constants"),
+    "constant of a remedy": (("compare", "digits", "--methods", "ensemble:tau=2"), "takes no constant"),
     "method of train": (("train", "digits", "--method", "nave"), "did you mean 'naive'?"),
     "data": (("measure", "digit-lt:20"), "unknown data 'digit-lt:20': did you mean 'digits-lt:20'?"),
     "ratio": (("measure", "digits-lt:x"), "needs an imbalance ratio"),
     "too steep": (("measure", "digits-lt:500"), "leaves class '9' 0 of 120 examples"),
-    "option of data": (("measure", "digits?size=3"), "has the option 'size': 'digits' takes none"),
+    "option of data": (("measure", "digits?size=3"), "unknown option of 'digits' 'size': there is only duplicate"),
     "estimator": (("measure", "digits", "--estimator", "ensembel"), "did you mean 'ensemble'?"),
     "members": (("measure", "digits", "--members", "0"), "members is 0"),
     "folds": (("measure", "digits", "--estimator", "out-of-fold", "--members", "1"), "members is 1: for out-of-fold"),
@@ -95,6 +102,9 @@ WRONG = {
         "cifar10 is not in the data folder .: 'cu data fetch cifar10' gets it",
     ),
     "no store": (("report",), "store runs.sqlite does not exist"),
+    "no store to export": (("results", "export", "a.jsonl"), "store runs.sqlite does not exist"),
+    "no file to import": (("results", "import", "a.jsonl"), "a.jsonl does not exist"),
+    "command of results": (("results", "exprt", "a.jsonl"), "No such command 'exprt'"),
     "option": (("measure", "digits", "--memebrs", "3"), "No such option"),
     "command": (("mesure", "digits"), "No such command 'mesure'"),
 }
@@ -124,6 +134,8 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(case: str, run: Run, tmp_pa
             "good.sqlite is a store of results or another SQLite file",
         ),
         (("report", "--out", "t.csv", "--store", "good.sqlite"), "t.csv exists and is no report"),
+        (("results", "export", "t.csv", "--store", "good.sqlite"), "t.csv exists and is no export"),
+        (("results", "export", "file/a.jsonl", "--store", "good.sqlite"), "file is not a folder"),
         (("fix", "csv:t.csv", "--epochs", "1", "--report", "t.csv"), "t.csv exists and is no report"),
         (("measure", "csv:t.csv", "--epochs", "1", "--profile", "t.csv"), "t.csv exists and is no trace"),
         (
@@ -177,7 +189,16 @@ def test_a_full_disk_behind_stdout() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["--help"], ["--version"], ["methods"], ["measures"], ["estimators"], ["datasets"], ["compare", "--help"]],
+    [
+        ["--help"],
+        ["--version"],
+        ["methods"],
+        ["measures"],
+        ["estimators"],
+        ["datasets"],
+        ["compare", "--help"],
+        ["results", "export", "--help"],
+    ],
 )
 def test_light_commands_import_nothing_heavy(command: list[str]) -> None:
     heavy = "{'torch', 'scipy', 'sklearn', 'altair', 'jinja2', 'vl_convert'}"

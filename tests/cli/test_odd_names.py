@@ -5,11 +5,13 @@ import csv
 import io
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from commands import SHORT, Run
+from example_results import DATA, export_text, fill
 from fuzz.targets import TABLE, model, npy, zipped
 from PIL import Image
 from rich.console import Console
@@ -17,6 +19,7 @@ from test_design import PACKAGE
 
 from class_uncertainty.cli import app
 from class_uncertainty.reporting import terminal
+from class_uncertainty.runs import Store
 from class_uncertainty.workflows.predict import Predicted
 
 # clears a screen, names a window, fakes a line, colours, turns text around
@@ -43,6 +46,9 @@ def files(run: Run) -> Run:
             Image.fromarray(np.random.default_rng(i).integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(
                 f"{folder}/{ODD}{i}.png"
             )
+    Path(f"{ODD}.jsonl").write_bytes(export_text())
+    with Store(f"{ODD}full.sqlite") as store:
+        fill(store, replace(DATA, name=ODD + ODD))
     os.mkfifo(f"{ODD}pipe")
     return run
 
@@ -53,6 +59,11 @@ COMMANDS = {
     "a table": (0, ("train", f"csv:{ODD}.csv", "--epochs", "1", "--save", f"{ODD}new", "--store", f"{ODD}.sqlite")),
     "a budget": (3, ("compare", f"csv:{ODD}.csv", "--epochs", "3000", "--budget", "1s", "--store", f"{ODD}.sqlite")),
     "a report": (2, ("report", "--out", f"{ODD}.html")),
+    "imported": (0, ("results", "import", f"{ODD}.jsonl", "--store", f"{ODD}.sqlite")),
+    "no export": (2, ("results", "import", f"{ODD}.csv")),
+    "no export there": (2, ("results", "import", f"{ODD}none")),
+    "exported": (2, ("results", "export", f"{ODD}e.jsonl", "--store", f"{ODD}.sqlite")),
+    "exported data": (2, ("results", "export", "e.jsonl", "--data", ODD, "--store", f"{ODD}full.sqlite")),
     "predicted": (0, ("predict", ODD, f"{ODD}.csv", "--out", f"{ODD}p.csv")),
     "as JSON": (0, ("predict", ODD, f"{ODD}.csv", "--out", f"{ODD}p.csv", "--json")),
     "adjusted": (0, ("adjust", f"{ODD}.npz", "--out", f"{ODD}a.npz")),

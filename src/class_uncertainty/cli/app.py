@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from class_uncertainty.cli import list_commands
+from class_uncertainty.cli import list_commands, results_commands
 from class_uncertainty.cli.adjust_command import adjust
 from class_uncertainty.cli.compare_command import compare
 from class_uncertainty.cli.demo_command import demo
@@ -16,6 +16,7 @@ from class_uncertainty.cli.fix_command import fix
 from class_uncertainty.cli.measure_command import measure
 from class_uncertainty.cli.predict_command import predict
 from class_uncertainty.cli.report_command import report
+from class_uncertainty.cli.reproduce_command import reproduce
 from class_uncertainty.cli.train_command import train
 from class_uncertainty.errors import InputError, MachineFault, memory_faults
 from class_uncertainty.text import encode_plainly, reason, tell
@@ -29,10 +30,14 @@ app = typer.Typer(
     "Start with **cu demo**, then **cu measure DATA**.",
 )
 data_app = typer.Typer(no_args_is_help=True, help="Get data sets.")
-for command in (demo, measure, compare, train, report, fix, predict, adjust, *list_commands.COMMANDS):
+for command in (demo, measure, compare, train, report, fix, predict, adjust, reproduce, *list_commands.COMMANDS):
     app.command()(command)
 data_app.command()(fetch)
 app.add_typer(data_app, name="data")
+results_app = typer.Typer(no_args_is_help=True, help="Exchange results between stores.")
+results_app.command()(results_commands.export)
+results_app.command(name="import")(results_commands.import_)
+app.add_typer(results_app, name="results")
 
 
 def _print_version(wanted: bool) -> None:

@@ -46,5 +46,6 @@ def import_(
     with running(store, as_json) as now:
         added = import_lines(now.store, lines, " and ".join(map(str, files)))
         values = count_values(lines)
-        now.say(f"added {added:,} of {values:,} results and measurements to {now.store.path}; the others were there")
+        rest = "; the others were there" if added < values else ""
+        now.say(f"added {added:,} of {values:,} results and measurements to {now.store.path}{rest}")
         now.answer({"store": str(now.store.path), "values": values, "added": added})

@@ -1,0 +1,75 @@
+"""`cu reproduce`: the paper's tables and figures beside what is measured here."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from class_uncertainty.cli import options
+
+
+def reproduce(
+    experiment: Annotated[
+        str,
+        options.argument(
+            "table1, svci20, if1a, if1b, if2, measures, figure1, epistemic, gamma, duq, significance, or all.",
+            "EXPERIMENT",
+        ),
+    ],
+    protocol: Annotated[str | None, options.optional("paper or equal; by default both.", "paper|equal")] = None,
+    only: Annotated[str | None, options.optional("One data set, as cifar100-lt:50.", "DATA")] = None,
+    methods: Annotated[str | None, options.optional("Only these rows, as naive,ubrw-focal.")] = None,
+    seeds: Annotated[
+        int | None, options.optional("Runs of every row; by default 3, and 5 for svci20 and significance.")
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Train nothing: list lanes, images and time left.")] = False,
+    stored: Annotated[bool, typer.Option("--stored", help="Train nothing: show what is stored.")] = False,
+    figures: Annotated[Path | None, options.optional("A folder for the figures as SVG and PNG.", "FOLDER")] = None,
+    budget: options.BUDGET = None,
+    root: options.ROOT = None,
+    store: options.STORE = options.RUNS,
+    as_json: options.JSON = False,
+) -> None:
+    """Run an experiment of the paper, and put every printed value beside ours.
+
+    Protocol **paper** chooses a learning rate for the paper's own rows, as it did, and leaves the baselines at 0.1;
+    **equal** chooses one for every row. On SVCI-20 both choose one for every row, as the paper did. Rates are chosen on
+    validation images that are set aside before the data are cut, never on test images.
+
+    What is in the store is not trained again, on whatever device it was trained. The project's own results come in by
+    **cu results import results/\\*.jsonl**; then only what they lack is trained, and **--stored** shows what they have.
+
+    Experiments: **table1** and **svci20** are the paper's main tables. **if1a**, **if1b** and **if2** ask whether the
+    measures rank classes by their errors, follow the imbalance ratio, and ignore duplicates. **measures** and
+    **figure1** are its other figures; **epistemic**, **gamma**, **duq** and **significance** its supplement.
+    """
+    names = None if methods is None else options.split("method", methods, str)
+    from class_uncertainty.cli.running import running
+    from class_uncertainty.errors import Unfinished
+    from class_uncertainty.reporting import reproduction_figures, reproduction_tables
+    from class_uncertainty.workflows.reproduce import check_request, plan_reproduction
+    from class_uncertainty.workflows.reproduce import reproduce as run
+
+    check_request(experiment, protocol, only, seeds, names)
+    with running(store, as_json, root, budget=budget) as now, now.loader() as load:
+        about = (experiment, protocol, only, seeds, names)
+        if plan:
+            remaining = plan_reproduction(*about, read=load, store=now.store)
+            if not as_json:
+                reproduction_tables.print_remaining(remaining)
+            now.answer({"remaining": [asdict(row) for row in remaining]})
+            return
+        reproduced = run(*about, train=not stored, read=load, store=now.store, budget=now.deadline, progress=now.watch)
+        if not as_json:
+            for one in reproduced:
+                reproduction_tables.print_reproduction(one)
+        files = []
+        if figures:
+            wanted = {name: figure for one in reproduced for name, figure in reproduction_figures.figures(one).items()}
+            files = reproduction_figures.write_figures(wanted, figures)
+            now.say(*(f"wrote {file}" for file in files))
+        documents = [one.document() for one in reproduced]
+        now.answer({"experiments": documents, "files": [str(file) for file in files]})
+        if unfinished := next((one.unfinished for one in reproduced if one.unfinished), ""):
+            raise Unfinished(unfinished)

@@ -1,0 +1,205 @@
+"""The tables of the paper: top-1 errors in percent, mean and deviation as printed.
+
+A note says which reading of the paper's text a row follows, where its printed value is from, or that it is not there.
+"""
+
+from class_uncertainty.experiments.paper_table import PaperTable, Row
+
+CIFAR_LT = ("cifar10-lt:50", "cifar10-lt:100", "cifar100-lt:50", "cifar100-lt:100")
+STRONG = "+autoaugment+cutout"
+CB_FOCAL = "cb-focal:beta={beta}:gamma={gamma}"
+FOCAL_MIX = "ubrw-focal:gamma={gamma}@mix:gamma=%s:beta={beta}"
+BY_DUQ = "uncertainty by DUQ"
+
+TABLE_1 = PaperTable(
+    columns=CIFAR_LT,
+    rows=(
+        Row("Naïve Classifier", "naive", "24.26±0.35 30.18±0.52 57.14±0.08 61.48±0.40"),
+        Row("CB Resampling", "cb-rs", "23.33±0.14 30.33±0.30 61.13±0.52 66.34±0.30"),
+        Row("PB Resampling", "pb-rs", "23.86±0.36 29.62±0.49 56.87±0.13 60.40±0.57"),
+        Row("UBRs", "ubrs", "23.32±0.11 29.09±0.37 66.12±0.73 72.53±0.74", ours=True, baseline="cb-rs"),
+        Row("PB UBRs", "pb-ubrs", "22.61±0.70 28.67±0.91 55.48±0.08 59.28±0.47", ours=True, baseline="pb-rs"),
+        Row("Focal Loss", "focal", "23.91±0.36 30.49±0.68 57.50±0.07 61.32±0.58"),
+        Row("CB Loss", "cb:beta={cross}", "20.73 25.43 54.68 60.40", note="printed: its own paper"),
+        Row("CB Focal Loss", CB_FOCAL, "21.29±0.39 26.64±0.59 57.60±0.48 61.41±0.35"),
+        Row("UBRw", "ubrw", "22.51±0.61 26.72±0.59 55.23±0.53 59.23±0.42", ours=True, baseline="cb:beta={cross}"),
+        Row(
+            "UBRw Focal Loss",
+            "ubrw-focal:gamma={gamma}",
+            "21.63±0.42 26.54±0.28 53.85±0.71 58.33±0.49",
+            ours=True,
+            baseline=CB_FOCAL,
+        ),
+        Row("LDAM", "ldam", "23.31±0.11 27.95±0.20 57.72±0.27 61.22±0.10"),
+        Row("LDAM+Reweighting", "ldam-rw", "20.32±0.02 23.90±0.28 54.27±0.43 57.98±0.20"),
+        Row("UBM LDAM", "ubm-ldam", "22.74±0.23 27.31±0.39 55.50±0.49 59.19±0.07", ours=True, baseline="ldam"),
+        Row(
+            "UBM LDAM+Reweighting",
+            "ubm-ldam-rw",
+            "20.20±0.29 21.80±0.33 50.40±0.10 54.55±0.14",
+            ours=True,
+            baseline="ldam-rw",
+        ),
+        Row("Two-stage CB Resampling", "2s-cb-rs", "21.47±0.36 27.00±0.21 54.39±0.15 58.83±0.14"),
+        Row("Two-stage PB Resampling", "2s-pb-rs", "22.56±0.10 28.99±0.72 54.96±0.26 59.27±0.30"),
+        Row("Two-stage CAM-based Resampling", "2s-cam-rs", "18.66 22.62 53.56 57.70", note="printed: its own paper"),
+        Row("Two-stage UBRs", "2s-ubrs", "19.06±0.14 22.50±0.14 51.82±0.44 56.34±0.46", ours=True, baseline="2s-cb-rs"),
+        Row("Two-stage CSCE", "2s-csce", "21.03±0.46 26.11±0.22 54.41±0.25 58.78±0.13"),
+        Row("Two-stage Focal Loss", "2s-focal", "22.03±0.27 28.51±0.68 57.23±0.05 61.70±0.30"),
+        Row(
+            "Two-stage CB Focal Loss",
+            "2s-cb-focal:beta={beta}:gamma={gamma}",
+            "20.45±0.27 26.08±0.34 57.09±0.55 59.90±0.19",
+        ),
+        Row("Two-stage UBRw", "2s-ubrw", "22.21±0.35 26.41±0.14 52.90±0.06 57.25±0.17", ours=True, baseline="2s-csce"),
+        Row(
+            "Two-stage UBRw Focal Loss",
+            "2s-ubrw-focal:gamma={gamma}",
+            "22.22±0.22 25.71±0.21 53.27±0.08 57.89±0.13",
+            ours=True,
+            baseline="2s-cb-focal:beta={beta}:gamma={gamma}",
+        ),
+        Row(
+            "UBRw",
+            "ubrw-bot",
+            "22.51±0.61 26.72±0.59 55.23±0.53 59.23±0.42",
+            note="weighted mean",
+            ours=True,
+            baseline="cb:beta={cross}",
+        ),
+        Row(
+            "Two-stage UBRw",
+            "2s-ubrw-bot",
+            "22.21±0.35 26.41±0.14 52.90±0.06 57.25±0.17",
+            note="weighted mean",
+            ours=True,
+            baseline="2s-csce",
+        ),
+        Row(
+            "UBM LDAM+Reweighting",
+            "ubm-ldam-cbrw",
+            "20.20±0.29 21.80±0.33 50.40±0.10 54.55±0.14",
+            note="effective-number weights",
+            ours=True,
+            baseline="ldam-rw",
+        ),
+        Row("Balanced Softmax", "balanced-softmax", note="not in the paper"),
+        Row("DRO-LT", f"dro{STRONG}", "14.63±0.10 17.99±0.11 46.75±0.08 51.85±0.13", note="AutoAugment and Cutout"),
+        Row(
+            "UBM DRO",
+            f"ubm-dro{STRONG}",
+            "14.54±0.25 17.68±0.31 46.54±0.11 51.65±0.08",
+            note="AutoAugment and Cutout",
+            ours=True,
+            baseline=f"dro{STRONG}",
+        ),
+        Row("DRO-LT", "dro", "14.63±0.10 17.99±0.11 46.75±0.08 51.85±0.13", note="crop and flip alone"),
+        Row(
+            "UBM DRO",
+            "ubm-dro",
+            "14.54±0.25 17.68±0.31 46.54±0.11 51.65±0.08",
+            note="crop and flip alone",
+            ours=True,
+            baseline="dro",
+        ),
+    ),
+    compares_cost=True,
+    ablation="jpeg=95&normalise=imagenet",
+    ablated=("naive", "cb-rs", "ldam-rw"),
+)
+
+SVCI_20 = PaperTable(
+    columns=("svci20:250", "svci20:100", "svci20:50"),
+    rows=(
+        Row(
+            "Naïve Classifier", "naive", "22.04±0.65 33.56±1.40 46.17±3.10", note="also PB Rs, CB Loss, Two-stage CSCE"
+        ),
+        Row("Focal Loss", "focal", "21.65±0.04 33.61±0.97 50.37±0.48"),
+        Row("PB UBRs", "pb-ubrs", "21.38±0.34 32.78±0.68 45.31±1.30", ours=True, baseline="naive"),
+        Row("LDAM", "ldam", "20.72±0.80 30.90±0.39 43.36±0.57"),
+        Row("UBM LDAM", "ubm-ldam", "19.87±0.47 31.20±0.09 42.17±0.39", ours=True, baseline="ldam"),
+    ),
+    seeds=5,
+    tunes_all=True,
+    compares_cost=True,
+)
+
+DUQ = PaperTable(
+    columns=CIFAR_LT[:2],
+    rows=(
+        Row("Naïve Classifier", "naive", "24.26±0.35 30.18±0.52"),
+        Row("UBRw", "ubrw", "22.51±0.61 26.72±0.59", ours=True),
+        Row("UBRw", "ubrw", "22.84±0.36 27.60±0.89", note=BY_DUQ, ours=True, estimator="duq"),
+        Row("UBRw Focal Loss", "ubrw-focal:gamma={gamma}", "21.63±0.42 26.54±0.28", ours=True),
+        Row(
+            "UBRw Focal Loss",
+            "ubrw-focal:gamma={gamma}",
+            "20.90±0.17 25.22±0.87",
+            note=BY_DUQ,
+            ours=True,
+            estimator="duq",
+        ),
+    ),
+    compares_cost=True,
+)
+
+GAMMA = PaperTable(
+    columns=CIFAR_LT,
+    rows=(
+        Row("γ = 0", CB_FOCAL, "21.29±0.39 26.64±0.59 57.60±0.48 61.41±0.35"),
+        Row("γ = 0.3", FOCAL_MIX % "0.3", "20.22±0.20 25.39±0.09 54.24±0.57 59.61±0.49", ours=True, baseline=CB_FOCAL),
+        Row("γ = 0.5", FOCAL_MIX % "0.5", "20.51±0.37 25.27±0.47 53.73±0.54 58.30±0.30", ours=True, baseline=CB_FOCAL),
+        Row("γ = 0.7", FOCAL_MIX % "0.7", "20.74±0.51 25.82±0.20 53.33±0.23 58.26±0.29", ours=True, baseline=CB_FOCAL),
+        Row(
+            "γ = 1",
+            "ubrw-focal:gamma={gamma}",
+            "21.63±0.42 26.54±0.28 53.85±0.71 58.33±0.49",
+            ours=True,
+            baseline=CB_FOCAL,
+        ),
+    ),
+    compares_cost=True,
+)
+
+
+def _kinds(label: str, method: str, predictive: str, epistemic: str) -> tuple[Row, Row]:
+    return (
+        Row(label, method, predictive, note="predictive", ours=True),
+        Row(label, method, epistemic, note="epistemic", ours=True, score="epistemic"),
+    )
+
+
+EPISTEMIC = PaperTable(
+    columns=CIFAR_LT,
+    rows=(
+        *_kinds(
+            "PB UBRs",
+            "pb-ubrs",
+            "22.61±0.70 28.67±0.91 55.48±0.08 59.28±0.47",
+            "21.84±0.57 27.92±0.61 55.08±0.67 58.95±0.39",
+        ),
+        *_kinds(
+            "UBRw", "ubrw", "22.51±0.61 26.72±0.59 55.23±0.53 59.23±0.42", "21.75±0.13 28.06±1.06 55.62±0.20 59.48±0.57"
+        ),
+        *_kinds(
+            "UBRw Focal Loss",
+            "ubrw-focal:gamma={gamma}",
+            "21.63±0.42 26.54±0.28 53.85±0.71 58.33±0.49",
+            "21.59±0.88 25.57±0.61 53.09±0.61 59.03±1.36",
+        ),
+    ),
+    compares_cost=True,
+)
+
+TABLES = {"table1": TABLE_1, "svci20": SVCI_20, "duq": DUQ, "gamma": GAMMA, "epistemic": EPISTEMIC}
+
+# the significance table: method, its baseline, and epsilon_min as printed, by column of Table I
+SIGNIFICANCE = (
+    ("pb-ubrs", "pb-rs", "0.08 0.28 0.00 0.09"),
+    ("ubrw-focal:gamma={gamma}", CB_FOCAL, "1.00 0.87 0.00 0.00"),
+    ("ubrw-focal:gamma={gamma}", "focal", "0.00 0.00 0.00 0.00"),
+    (f"ubm-dro{STRONG}", f"dro{STRONG}", "0.74 0.22 0.09 0.12"),
+    ("2s-ubrs", "2s-cb-rs", "0.00 0.00 0.00 0.00"),
+    ("2s-ubrw-focal:gamma={gamma}", "2s-cb-focal:beta={beta}:gamma={gamma}", "1.00 0.37 0.00 0.00"),
+    ("2s-ubrw", "2s-csce", "1.00 1.00 0.00 0.00"),
+)

@@ -1,0 +1,208 @@
+"""A reproduction as tables of text: for a terminal here, and for the documentation."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from class_uncertainty.experiments.needs import PROTOCOLS
+from class_uncertainty.experiments.outcomes import Gain, Outcome
+from class_uncertainty.experiments.reproduction import Reproduction
+from class_uncertainty.reporting.terminal import Rows, print_fitting, say
+from class_uncertainty.workflows.train_missing import Remaining
+
+SOURCES = {"cifar10-lt": "CIFAR-10-LT", "cifar100-lt": "CIFAR-100-LT", "svci20": "SVCI-20"}
+AGREEMENT = ("agrees", "within 2 sd", "lower", "higher")
+GAINED = ("better", "even", "worse")
+SVHN_CLASSES = 10  # from here on the classes of SVCI-20 are SVHN's, before it CIFAR-10's
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of text; `drop` names the columns that may go where there is no room, the first ones first."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Rows
+    notes: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+
+def text_tables(reproduction: Reproduction) -> list[TextTable]:
+    """All tables of a reproduction that have a row."""
+    places = dict.fromkeys((one.cell.data, one.protocol) for one in reproduction.outcomes)
+    tables = [_cells(reproduction, *place) for place in places]
+    tables += [_gains(reproduction, data) for data in dict.fromkeys(data for data, _ in places)]
+    tables += [_tests(reproduction), _ablation(reproduction)]
+    tables += [_correlations(reproduction), _shifts(reproduction), _gap(reproduction)]
+    return [table for table in tables if table.rows]
+
+
+def title_of(data: str) -> str:
+    """'cifar100-lt:50?duplicate=0.5' -> 'CIFAR-100-LT (50), duplicate=0.5'."""
+    name, _, options = data.partition("?")
+    source, _, argument = name.partition(":")
+    return f"{SOURCES.get(source, source)} ({argument}){', ' if options else ''}{options}"
+
+
+def _cells(reproduction: Reproduction, data: str, protocol: str) -> TextTable:
+    """The rows of a table on one data set under one protocol."""
+    shown = [one for one in reproduction.outcomes if (one.cell.data, one.protocol) == (data, protocol)]
+    rows = [_cell(one) for one in shown if one.errors or one.diverged]
+    missing, devices = len(shown) - len(rows), sorted({device for one in shown for device in one.devices})
+    if rows and (six := reproduction.six_naive.get(data)):
+        name, cost = "Six naïve networks, averaged and adjusted", f"{six.cost:.3g}"
+        rows.append([name, six.method, "–", _number(six.error), "1", f"{six.lr:g}", "–", "", cost])
+    notes = [f"Trained on: {', '.join(devices)}."] + [f"Rows that have not been run: {missing}."] * (missing > 0)
+    columns = ("row", "method", "printed", "ours", "n", "lr", "gap", "verdict", "cost")
+    drop = ("cost", "method", "n", "lr", "gap")
+    return TextTable(f"{title_of(data)}, protocol {protocol}", columns, rows, tuple(notes), drop)
+
+
+def _cell(one: Outcome) -> list[str]:
+    printed = one.cell.printed
+    error = "–" if printed is None else _with_deviation(printed.mean, printed.deviation)
+    ours = "–" if one.mean is None else _with_deviation(one.mean, one.deviation)
+    lr, cost = "–" if one.lr is None else f"{one.lr:g}", "–" if one.cost is None else f"{one.cost:.3g}"
+    gap = "–" if one.gap is None else f"{one.gap:+.1f}"
+    return [_label(one), one.cell.method, error, ours, str(len(one.errors)), lr, gap, one.verdict, cost]
+
+
+def _label(one: Outcome) -> str:
+    row = one.cell.row
+    return f"{row.label} ({row.note})" if row.note else row.label
+
+
+def _gains(reproduction: Reproduction, data: str) -> TextTable:
+    """What every row of the paper's own gains over its baseline on one data set, the protocols side by side."""
+    lines: dict[tuple[str, ...], dict[str, str]] = {}
+    for gain in reproduction.gains:
+        if gain.gain is not None and gain.ours.cell.data == data:
+            printed = "–" if gain.printed is None else f"{gain.printed:+.2f}"
+            error = "" if gain.standard_error is None else f" ± {gain.standard_error:.2f}"
+            about = (_label(gain.ours), gain.baseline.cell.row.label, printed)
+            lines.setdefault(about, {})[gain.ours.protocol] = f"{gain.gain:+.2f}{error}, {gain.verdict}"
+    rows = [[*about, *(cells.get(p, "–") for p in reproduction.protocols)] for about, cells in lines.items()]
+    columns = ("row", "against", "printed", *(f"ours, {protocol}" for protocol in reproduction.protocols))
+    notes = (
+        "Gain: the baseline's error less the row's, in points, ± its standard error; a verdict needs two of them.",
+    )
+    return TextTable(f"{title_of(data)}: gains over cardinality", columns, rows, notes)
+
+
+def _tests(reproduction: Reproduction) -> TextTable:
+    rows = []
+    for test in reproduction.tests:
+        about = (title_of(test.ours.cell.data), test.ours.cell.row.label, test.baseline.cell.row.label)
+        runs = f"{len(test.ours.errors)} and {len(test.baseline.errors)}"
+        rows.append([*about, test.ours.protocol, f"{test.printed:.2f}", f"{test.epsilon:.2f}", runs])
+    columns = ("data", "row", "against", "protocol", "printed", "ours", "runs")
+    confidences = {test.ours.protocol: f"{test.confidence:.4f}" for test in reproduction.tests}
+    listed = " and ".join(f"{confidence} ({protocol})" for protocol, confidence in confidences.items())
+    notes = [f"ε_min of ASO, better below 0.5; confidence {listed}, Bonferroni over the tests of a protocol."]
+    notes += sorted({f"{test.epsilon.warning}." for test in reproduction.tests if test.epsilon.warning})
+    return TextTable("Almost stochastic order", columns, rows, tuple(notes))
+
+
+def _ablation(reproduction: Reproduction) -> TextTable:
+    rows = []
+    for one, errors in reproduction.ablated:
+        spread = float(np.std(errors, ddof=1)) if len(errors) > 1 else None
+        printed = one.cell.printed.mean if one.cell.printed else None
+        pixels = _with_deviation(float(np.mean(errors)), spread)
+        cells = (_number(printed), _with_deviation(one.mean or 0.0, one.deviation) if one.errors else "–", pixels)
+        rows.append([title_of(one.cell.data), one.cell.row.label, *cells])
+    columns = ("data", "row", "printed", "originals", "JPEG 95, ImageNet's statistics")
+    return TextTable("What other pixels change, at the learning rate 0.1", columns, rows)
+
+
+def _correlations(reproduction: Reproduction) -> TextTable:
+    rows = []
+    for one in reproduction.measured:
+        rhos = [one.correlation(one.cardinality), one.correlation(one.uncertainty)]
+        rows.append([title_of(one.data.name), *(_number(rho, 3) for rho in rhos), one.measurement.device])
+    columns = ("data", "ρ of cardinality", "ρ of uncertainty", "device")
+    notes = ["ρ: Spearman's correlation with the class errors of the naïve members on the test split."]
+    if reproduction.name == "if1a":
+        notes += ["The paper prints 0.82 for cardinality and 0.92 for uncertainty on CIFAR-100-LT (50)."]
+    return TextTable("Measures and class errors", columns, rows, tuple(notes))
+
+
+def _shifts(reproduction: Reproduction) -> TextTable:
+    """How far the measures move from the first data set to the others."""
+    if reproduction.name not in ("if1b", "if2") or len(reproduction.measured) < 2:
+        return TextTable("", (), ())
+    first, rows = reproduction.measured[0], []
+    for one in reproduction.measured:
+        tail = [f"{share:.3f}" for share in (one.cardinality[-1], one.uncertainty[-1])]
+        rows.append([title_of(one.data.name), *(f"{distance:.3f}" for distance in first.distance(one)), *tail])
+    columns = ("data", "moved μ^C", "moved μ^U", "rarest class μ^C", "rarest class μ^U")
+    notes = (f"Moved: half the sum of the absolute changes from {title_of(first.data.name)}, from 0 to 1.",)
+    return TextTable("How far the measures move", columns, rows, notes)
+
+
+def _gap(reproduction: Reproduction) -> TextTable:
+    """The error of SVCI-20's two halves."""
+    rows = []
+    for data, results in reproduction.naive.items():
+        errors = np.mean([result.class_errors for result in results if result.class_errors], axis=0)
+        objects, digits = float(errors[:SVHN_CLASSES].mean()), float(errors[SVHN_CLASSES:].mean())
+        rows.append(
+            [title_of(data), *(f"{value:.2f}" for value in (objects, digits, objects - digits)), str(len(results))]
+        )
+    return TextTable("The halves of SVCI-20, naïve classifier", ("data", "CIFAR-10", "SVHN", "gap", "runs"), rows)
+
+
+def verdicts(outcomes: Sequence[Outcome], gains: Sequence[Gain]) -> TextTable:
+    """How many cells agree with what is printed, and how many gains over cardinality there are, by protocol."""
+    rows = []
+    for protocol in PROTOCOLS:
+        words = Counter(one.verdict for one in outcomes if one.protocol == protocol and one.difference is not None)
+        gained = Counter(gain.verdict for gain in gains if gain.ours.protocol == protocol and gain.gain is not None)
+        counts = [words.total(), *(words[word] for word in AGREEMENT), *(gained[word] for word in GAINED)]
+        rows.append([protocol, *map(str, counts)])
+    columns = ("protocol", "cells", *AGREEMENT, *(f"gain: {word}" for word in GAINED))
+    return TextTable("Verdicts", columns, rows)
+
+
+def print_reproduction(reproduction: Reproduction) -> None:
+    """Every table with its notes."""
+    say(reproduction.experiment.about)
+    tables = text_tables(reproduction)
+    for table in tables:
+        say("", table.title)
+        print_fitting(table.columns, table.rows, table.drop)
+        say(*table.notes)
+    if not tables:
+        say("Nothing of it is stored.")
+    elif reproduction.outcomes:
+        say(
+            "Ours: class-mean error in percent, ± standard deviation over n seeds, at the last epoch.",
+            "Gap: ours less printed, in standard deviations. Agrees: within one point.",
+            "Cost: trainings for the row, with those that measured uncertainty and chose its learning rate.",
+        )
+
+
+def print_remaining(remaining: Sequence[Remaining]) -> None:
+    """What is left to train, and the sums."""
+    rows = [(row.data, f"{row.lanes:,}", f"{row.images / 1e6:,.1f}", _duration(row.minutes)) for row in remaining]
+    totals = [sum(getattr(row, name) for row in remaining) for name in ("lanes", "images", "minutes")]
+    rows.append(("in all", f"{totals[0]:,}", f"{totals[1] / 1e6:,.1f}", _duration(totals[2])))
+    print_fitting(("data", "lanes", "million images", "time"), rows, ())
+    say("Time: at the speed of a few steps that were just timed on this device, with all stacks full.")
+
+
+def _duration(minutes: float) -> str:
+    """In minutes, hours or days, whichever reads best."""
+    if minutes < 120:
+        return f"{minutes:,.1f} min"
+    return f"{minutes / 60:,.1f} h" if minutes < 48 * 60 else f"{minutes / 60 / 24:,.0f} days"
+
+
+def _with_deviation(mean: float, deviation: float | None) -> str:
+    return f"{mean:.2f}" if deviation is None else f"{mean:.2f} ± {deviation:.2f}"
+
+
+def _number(value: float | None, digits: int = 2) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"

@@ -1,0 +1,121 @@
+"""cu.reproduce(): an experiment of the paper beside what this package measures. What is stored is not trained again."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from class_uncertainty.boundary import check_least, checked
+from class_uncertainty.data import Dataset, load
+from class_uncertainty.errors import Unfinished, unknown
+from class_uncertainty.experiments.catalogue import Experiment, check_only, find_experiments
+from class_uncertainty.experiments.needs import PROTOCOLS
+from class_uncertainty.experiments.reproduction import Reproduction, summarise
+from class_uncertainty.runs.context import Watch
+from class_uncertainty.runs.store import Store
+from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.fit import resolve_device
+from class_uncertainty.training.recipe import RECIPES
+from class_uncertainty.workflows.train_missing import ExperimentTrainer, Remaining
+
+Read = Callable[[str], Dataset]
+RECIPE = RECIPES["bag-of-tricks"]
+
+
+@checked
+def reproduce(
+    experiment: str,
+    protocol: str | None = None,
+    only: str | None = None,
+    seeds: int | None = None,
+    methods: Sequence[str] | None = None,
+    *,
+    train: bool = True,
+    read: Read = load,
+    store: Store | str | Path = "runs.sqlite",
+    device: str | None = None,
+    budget: float | Deadline | None = None,
+    progress: Watch | None = None,
+) -> tuple[Reproduction, ...]:
+    """Run an experiment of the paper, and put every printed value beside ours.
+
+    Parameters
+    ----------
+    experiment : str
+        "table1", "svci20", "if1a" and so on, or "all"; `cu reproduce --help` lists them.
+    protocol : str, optional
+        "paper" chooses learning rates for the paper's own rows alone, as it did, "equal" for all rows. By default both.
+    only : str, optional
+        One data set.
+    seeds : int, optional
+        Runs of every row; by default the table's number.
+    methods : list of str, optional
+        Only rows of these methods, as "ubrw-focal"; by default all.
+    train : bool
+        Whether to train what the store lacks; otherwise only what it has is shown.
+    read : callable
+        Loads a data set by its name.
+    store, device, budget, progress
+        As for `cu.measure`. Results of other devices in the store count, too.
+
+    Returns
+    -------
+    tuple of Reproduction
+        What is stored by then, one for each experiment. `unfinished` says why training stopped early, if it did.
+    """
+    experiments, protocols = check_request(experiment, protocol, only, seeds, methods)
+    with ExitStack() as stack:
+        trainer = ExperimentTrainer(
+            _opened(stack, store), read, RECIPE, resolve_device(device), Deadline.after(budget), progress
+        )
+        reproduced, unfinished = [], ""
+        for name, row in experiments.items():
+            wanted = row.wanted(protocols, seeds, RECIPE.lr, only)
+            try:
+                if train and not unfinished:
+                    trainer.train(wanted)
+            except Unfinished as error:
+                unfinished = str(error)
+            lookup = trainer.lookup(wanted)
+            reproduction = summarise(name, row, protocols, lookup, only)
+            reproduced.append(replace(reproduction, unfinished=unfinished if lookup.missing(wanted) else ""))
+        return tuple(reproduced)
+
+
+@checked
+def plan_reproduction(
+    experiment: str,
+    protocol: str | None = None,
+    only: str | None = None,
+    seeds: int | None = None,
+    methods: Sequence[str] | None = None,
+    *,
+    read: Read = load,
+    store: Store | str | Path = "runs.sqlite",
+    device: str | None = None,
+) -> list[Remaining]:
+    """What `reproduce` would train, by data set, and how long this device would take. A few steps are timed."""
+    experiments, protocols = check_request(experiment, protocol, only, seeds, methods)
+    with ExitStack() as stack:
+        trainer = ExperimentTrainer(_opened(stack, store), read, RECIPE, resolve_device(device))
+        wanted = [one for row in experiments.values() for one in row.wanted(protocols, seeds, RECIPE.lr, only)]
+        return trainer.remaining(wanted)
+
+
+def check_request(
+    experiment: str, protocol: str | None, only: str | None, seeds: int | None, methods: Sequence[str] | None
+) -> tuple[dict[str, Experiment], tuple[str, ...]]:
+    """The experiments of a name with the rows that are asked for, and the protocols."""
+    experiments = find_experiments(experiment)
+    if methods is not None:
+        experiments = {name: row.restricted(methods) for name, row in experiments.items()}
+    if protocol is not None and protocol not in PROTOCOLS:
+        raise unknown("protocol", protocol, PROTOCOLS)
+    check_only(experiments, only)
+    if seeds is not None:
+        check_least("seeds", seeds, 1)
+    return experiments, PROTOCOLS if protocol is None else (protocol,)
+
+
+def _opened(stack: ExitStack, store: Store | str | Path) -> Store:
+    return store if isinstance(store, Store) else stack.enter_context(Store(store))

@@ -1,0 +1,165 @@
+"""Train what experiments want and the ledger lacks, data set after data set, in stacks as full as they can be."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from class_uncertainty.data import Data, Dataset
+from class_uncertainty.errors import MachineFault, Unfinished
+from class_uncertainty.estimation import EstimateRequest, estimates_from, read_by
+from class_uncertainty.experiments.needs import ENSEMBLE, SIX_NAIVE, Lookup, Missing, SixNaive, Wanted
+from class_uncertainty.experiments.paper_table import judge_of
+from class_uncertainty.measures import Stats
+from class_uncertainty.posthoc.remedies import Remedy
+from class_uncertainty.runs.context import Watch, open_context
+from class_uncertainty.runs.ledger import Ledger, check_same_data
+from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, load_or_fit
+from class_uncertainty.runs.measurement import Measurement
+from class_uncertainty.runs.store import Store
+from class_uncertainty.runs.stored_rows import StoredDataset
+from class_uncertainty.training import Lane, Recipe
+from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.speed import images_per_second
+from class_uncertainty.training.stages import lane_cost, naive_passes
+from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies, naive_lanes
+
+RESERVE = 0.85  # of what is left of a budget, into which lanes must fit before they begin
+SIX = Remedy("six naive networks, averaged and adjusted", adjusts=True, together=6)
+FIXED_LANES = 4  # a stack on a GPU takes as long as if it had so many lanes more
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """What is left to train on one data set."""
+
+    data: str
+    lanes: int
+    images: float  # image passes
+    minutes: float  # on this device
+
+
+@dataclass(eq=False)
+class ExperimentTrainer:
+    """Where experiments are trained: a store, data by their names, a recipe, a device and a deadline."""
+
+    store: Store
+    read: Callable[[str], Dataset]
+    recipe: Recipe
+    device: str
+    deadline: Deadline = field(default_factory=Deadline)
+    progress: Watch | None = None
+    speed: float | None = None  # images a second, once it was measured
+    begun: bool = False  # whether anything was trained
+
+    def train(self, wanted: Sequence[Wanted]) -> None:
+        """Train until nothing is missing, data set after data set, or raise Unfinished."""
+        names, dataset, before = _names(wanted), None, list[Missing]()
+        while missing := Lookup(ledger := Ledger.read(self.store, names), self.recipe).missing(wanted):
+            if missing == before:
+                raise MachineFault(f"store {self.store.path} does not give back what was written to it.")
+            before, name = missing, missing[0].data
+            if dataset is None or dataset.name != name:
+                dataset = self.read(name)
+                check_same_data(ledger.data.get(name), StoredDataset.of(dataset), str(self.store.path))
+            now = [one for one in missing if one.data == name]
+            with open_context(dataset, self.recipe, self.store, self.device, self.deadline, self.progress) as context:
+                trained, left = list[Lane](), 0
+                for lanes, stats in self._groups(now, context.train):
+                    affordable = self._affordable(lanes, context.train)
+                    if affordable:
+                        with context.watch(f"training on {name}", len(affordable), self.recipe.epochs) as progress:
+                            load_or_evaluate(context, affordable, stats, progress)
+                        self.begun = True
+                    trained, left = trained + affordable, left + len(lanes) - len(affordable)
+                for one in now:
+                    lanes = self._lanes_of(one)
+                    if trains_apart(one) and not self._affordable(lanes, context.train):
+                        left += len(lanes)
+                    if left and not set(lanes) <= set(trained):
+                        continue  # in a slice that ends here what can be measured is: weights stay on this machine
+                    if isinstance(one.item, EstimateRequest):
+                        if trains_apart(one):
+                            (estimate,) = load_or_estimate(context, [one.item])
+                        else:  # its members have been trained with the rows
+                            (estimate,) = estimates_from(
+                                context.train, [one.item], load_or_fit(context, one.item.lanes)
+                            )
+                        measurement = Measurement.of(read_by(estimate, None))
+                        self.store.add_measurement(context.estimate_key(one.item), dataset.fingerprint, measurement)
+                    elif isinstance(one.item, SixNaive):
+                        evaluate_remedies(context, {SIX_NAIVE: SIX}, [0], SIX.together, None, None, None)
+                if left:
+                    raise Unfinished(f"the budget has no time for {left} more lanes on {name}")
+
+    def lookup(self, wanted: Sequence[Wanted]) -> Lookup:
+        """What the store has of the data sets that are needed."""
+        return Lookup(Ledger.read(self.store, _names(wanted)), self.recipe)
+
+    def remaining(self, wanted: Sequence[Wanted]) -> list[Remaining]:
+        """What is left to train at most, by data set, on a device whose speed is measured by a few steps.
+
+        Lanes whose rate is still to be chosen are counted, too, although they may turn out to be trained already.
+        """
+        lookup, lanes = self.lookup(wanted), dict[str, dict[tuple[Lane, EstimateRequest | None, str], None]]()
+        for missing in lookup.missing(wanted, assume=True):
+            by_data = lanes.setdefault(missing.data, {})  # a lane by other uncertainties is another one
+            by_data |= {(lane, missing.request, missing.score): None for lane in self._lanes_of(missing)}
+        rows = []
+        for name, todo in lanes.items():
+            train = self.read(name).train
+            images = sum(self._passes(lane, train) for lane, *_ in todo)
+            rows.append(Remaining(name, len(todo), images, images / self._speed(train) / 60))
+        return rows
+
+    def _groups(self, missing: Sequence[Missing], train: Data) -> list[tuple[list[Lane], Stats | None]]:
+        """The lanes that train together, with their class uncertainties; those that use none join the first."""
+        plain, by_vector = dict[Lane, None](), dict[tuple[float, ...], dict[Lane, None]]()
+        for one in missing:
+            lanes = dict.fromkeys(self._lanes_of(one))
+            if one.measured:
+                by_vector.setdefault(one.measured.raw[one.score or one.measured.score], {}).update(lanes)
+            elif not trains_apart(one):
+                plain |= lanes
+        groups = [(list(lanes), Stats(train.counts, vector)) for vector, lanes in by_vector.items()]
+        first, stats = groups[0] if groups else ([], None)
+        return [([*plain, *first], stats), *groups[1:]]
+
+    def _affordable(self, lanes: list[Lane], train: Data) -> list[Lane]:
+        """The first lanes, as many as will end in time. Where not one will, checkpoints keep what it has reached."""
+        if self.deadline == Deadline():
+            return lanes
+        passes, number = float(FIXED_LANES * naive_passes(self.recipe, train)), 0
+        for lane in lanes:
+            passes += self._passes(lane, train)
+            if passes / self._speed(train) > RESERVE * self.deadline.left:
+                break
+            number += 1
+        return lanes[:number] if number or self.begun else lanes
+
+    def _lanes_of(self, missing: Missing) -> list[Lane]:
+        """What is to be trained for it. Rates are explicit: a lane that two of them want is trained once."""
+        match missing.item:
+            case Lane():
+                lanes = [missing.item]
+            case EstimateRequest():
+                lanes = missing.item.lanes
+            case SixNaive():
+                lanes = naive_lanes(range(SIX.together), None)
+        return [replace(lane, lr=lane.rate(self.recipe)) for lane in lanes]
+
+    def _passes(self, lane: Lane, train: Data) -> float:
+        return lane_cost(lane, self.recipe, train) * naive_passes(self.recipe, train)
+
+    def _speed(self, train: Data) -> float:
+        if self.speed is None:
+            self.speed = images_per_second(train, self.recipe, self.device)
+        return self.speed
+
+
+def _names(wanted: Sequence[Wanted]) -> set[str]:
+    """Of the data sets that are needed, and of those that rates are chosen on."""
+    return {name for one in wanted for name in (one.data, judge_of(one.data))}
+
+
+def trains_apart(missing: Missing) -> bool:
+    """Whether an estimate is made by networks that are no rows of a table, as the members of an ensemble are."""
+    return isinstance(missing.item, EstimateRequest) and missing.item.estimator != ENSEMBLE.estimator

@@ -1,0 +1,62 @@
+"""`cu reproduce` as a user types it."""
+
+import json
+
+import pytest
+from commands import Forbid, Run
+from ledgers import DATA, use_toys
+
+
+@pytest.fixture(autouse=True)
+def toys(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_toys(monkeypatch)
+
+
+def test_an_experiment_is_planned_run_shown_and_drawn(run: Run, forbid_training: Forbid) -> None:
+    code, out, _ = run("reproduce", "table1", "--protocol", "paper", "--plan")
+    assert (code, DATA in out, f"{DATA}?validation=10" in out) == (0, True, True)
+    code, out, _ = run("reproduce", "table1", "--protocol", "paper", "--stored", "--json")
+    assert {cell["verdict"] for cell in json.loads(out)["experiments"][0]["cells"]} == {"not run"}
+    code, out, _ = run("reproduce", "table1", "--protocol", "paper")
+    assert code == 0
+    assert all(text in out for text in ("a small table", "15.00 ± 0.50", "Six naïve networks", "gains"))
+    forbid_training()
+    code, out, _ = run("reproduce", "table1", "--protocol", "paper", "--json")
+    document = json.loads(out)["experiments"][0]
+    assert [cell["runs"] for cell in document["cells"]] == [6, 2, 2, 2]
+    assert document["unfinished"] is None
+    code, out, _ = run("reproduce", "table1", "--protocol", "paper", "--plan", "--json")
+    assert json.loads(out) == {"remaining": []}
+    code, out, _ = run("reproduce", "if1a", "--figures", "drawn", "--json")
+    assert [name.rpartition("/")[2] for name in json.loads(out)["files"]] == ["if1a.svg", "if1a.png"]
+
+
+def test_a_spent_budget_shows_what_there_is_and_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the first lanes there is no time for others, at one image a second."""
+    monkeypatch.setattr("class_uncertainty.workflows.train_missing.images_per_second", lambda *_: 1.0)
+    code, out, err = run("reproduce", "table1", "--protocol", "paper", "--budget", "9s")
+    assert code == 3
+    assert "a small table" in out
+    assert "runs.sqlite" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (("tabel1",), ("tabel1", "table1")),
+        (("places",), ("places", "ResNet-152")),
+        (("architectures",), ("architectures", "Swin-T")),
+        (("table1", "--protocol", "equla"), ("equla", "equal")),
+        (("table1", "--only", "digits-lt:8"), ("digits-lt:8", DATA)),
+        (("table1", "--methods", "ubr"), ("ubr", "ubrs")),
+        (("table1", "--seeds", "0"), ("seeds",)),
+        (("if1a", "--methods", "naive"), ("table",)),
+    ],
+)
+def test_bad_input_is_one_sentence(run: Run, tmp_path, words: tuple[str, ...], parts: tuple[str, ...]) -> None:
+    code, out, err = run("reproduce", *words)
+    assert (code, out) == (2, "")
+    assert [part for part in parts if part not in err] == []
+    assert len(err.strip().splitlines()) == 1
+    assert not (tmp_path / "runs.sqlite").exists()

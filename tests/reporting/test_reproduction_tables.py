@@ -1,0 +1,141 @@
+"""Reproductions as tables of text: every number stands where its heading says."""
+
+from dataclasses import replace
+
+import pytest
+from ledgers import DATA, RECIPE, TABLE, choosing, ledger, measurement, result, stored
+
+import class_uncertainty as cu
+from class_uncertainty.experiments.catalogue import Experiment
+from class_uncertainty.experiments.needs import SIX_NAIVE, Lookup
+from class_uncertainty.experiments.outcomes import Test as AsoTest
+from class_uncertainty.experiments.reproduction import MeasuredData, Reproduction, summarise
+from class_uncertainty.reporting import reproduction_tables
+from class_uncertainty.reporting.reproduction_tables import TextTable, print_remaining, text_tables, title_of, verdicts
+from class_uncertainty.workflows.train_missing import Remaining
+
+EXPERIMENT = Experiment("A table", TABLE, measured=(DATA,))
+
+
+@pytest.fixture
+def reproduction() -> Reproduction:
+    rows = [
+        result(method, error + seed, seed) for method, error in (("naive", 20.0), ("cb-rs", 18.0)) for seed in (0, 1)
+    ]
+    rows += [result("ubrs", 15.0 + seed, seed, 0.2, device="cpu") for seed in (0, 1)]
+    made = ledger(rows, choosing("ubrs", 20, 14, 17, 18))
+    made.add(stored().fingerprint, [replace(result("naive", 12.0), method=SIX_NAIVE, cost=6.0)])
+    return summarise("toy", EXPERIMENT, ("paper", "equal"), Lookup(made, RECIPE))
+
+
+def titled(reproduction: Reproduction, words: str) -> TextTable:
+    (table,) = [table for table in text_tables(reproduction) if words in table.title]
+    return table
+
+
+def test_a_table_under_one_protocol(reproduction: Reproduction) -> None:
+    table = titled(reproduction, "protocol paper")
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    assert [row["row"] for row in rows[:3]] == ["Naive", "CB", "UBRs"]
+    assert rows[2] == {
+        "row": "UBRs",
+        "method": "ubrs",
+        "printed": "15.00 ± 0.50",
+        "ours": "15.50 ± 0.71",
+        "n": "2",
+        "lr": "0.2",
+        "gap": "+0.6",
+        "verdict": "agrees",
+        "cost": "15",
+    }
+    assert (rows[3]["method"], rows[3]["ours"], rows[3]["cost"]) == (SIX_NAIVE, "12.00", "6")
+    assert any("1" in note for note in table.notes if "not been run" in note)  # balanced softmax
+    assert any("cpu, cuda" in note for note in table.notes)
+
+
+def test_gains_of_both_protocols_side_by_side(reproduction: Reproduction) -> None:
+    table = titled(reproduction, "gains")
+    assert table.columns == ("row", "against", "printed", "ours, paper", "ours, equal")
+    assert [list(row) for row in table.rows] == [["UBRs", "CB", "+3.00", "+3.00 ± 0.71, better", "–"]]
+
+
+def test_correlations_and_shifts(reproduction: Reproduction) -> None:
+    (row,) = titled(reproduction, "class errors").rows
+    assert row[1:3] == ["1.000", "1.000"]
+    turned = MeasuredData(stored("digits-lt:3"), replace(measurement(), raw={"predictive": (0.3, 0.2, 0.1)}))
+    moved = replace(reproduction, name="if2", measured=(*reproduction.measured, turned))
+    first, second = titled(moved, "move").rows
+    assert first[1:3] == ["0.000", "0.000"]
+    assert second[1:] == ["0.000", "0.333", "0.692", "0.167"]
+
+
+def test_the_halves_of_svci_20() -> None:
+    errors = tuple(float(i) for i in range(20))
+    one = result("naive", 9.5)
+    run = replace(one, scores=replace(one.scores, class_errors=errors))
+    made = summarise("svci20", Experiment(""), (), Lookup(ledger([]), RECIPE))
+    (row,) = titled(replace(made, naive={"svci20:50": (run, run)}), "halves").rows
+    assert row == ["SVCI-20 (50)", "4.50", "14.50", "-10.00", "2"]
+
+
+def test_tests_and_their_correction(reproduction: Reproduction) -> None:
+    ours, baseline = reproduction.outcomes[2], reproduction.outcomes[1]
+    epsilon = cu.aso(ours.errors, baseline.errors)
+    tests = (AsoTest(ours, baseline, 0.08, epsilon, 0.975),) * 2
+    table = titled(replace(reproduction, tests=tests), "stochastic")
+    assert list(table.rows[0])[1:] == ["UBRs", "CB", "paper", "0.08", "0.00", "2 and 2"]
+    assert any("0.9750 (paper)," in note for note in table.notes)  # nothing is tested under the other protocol
+    equal = AsoTest(replace(ours, protocol="equal"), baseline, 0.08, epsilon, 0.95)
+    table = titled(replace(reproduction, tests=(*tests, equal)), "stochastic")
+    assert any("0.9750 (paper) and 0.9500 (equal)" in note for note in table.notes)
+    assert any(epsilon.warning in note for note in table.notes)
+
+
+def test_other_pixels_stand_beside_the_originals(reproduction: Reproduction) -> None:
+    table = titled(replace(reproduction, ablated=((reproduction.outcomes[0], (22.0, 23.0)),)), "pixels")
+    assert table.rows[0][1:] == ["Naive", "20.00", "20.50 ± 0.71", "22.50 ± 0.71"]
+
+
+def test_verdicts_are_counted(reproduction: Reproduction) -> None:
+    table = verdicts(reproduction.outcomes, reproduction.gains)
+    rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    assert {name: rows["paper"][name] for name in ("cells", "agrees", "gain: better")} == {
+        "cells": "3",
+        "agrees": "3",
+        "gain: better": "1",
+    }
+    assert rows["equal"]["cells"] == "1"  # of the baselines no rate is chosen
+
+
+@pytest.mark.parametrize(
+    ("data", "title"),
+    [
+        ("cifar100-lt:50", "CIFAR-100-LT (50)"),
+        ("svci20:100", "SVCI-20 (100)"),
+        ("cifar10-lt:50?duplicate=0.3", "CIFAR-10-LT (50), duplicate=0.3"),
+    ],
+)
+def test_names_of_data_in_words(data: str, title: str) -> None:
+    assert title_of(data) == title
+
+
+def test_everything_is_printed(reproduction: Reproduction, capsys: pytest.CaptureFixture[str]) -> None:
+    reproduction_tables.print_reproduction(reproduction)
+    shown = capsys.readouterr().out
+    assert all(text in shown for text in ("15.50 ± 0.71", "+3.00 ± 0.71, better", "agrees", SIX_NAIVE))
+    reproduction_tables.print_reproduction(
+        summarise("toy", EXPERIMENT, ("paper",), Lookup(ledger([], measured=False), RECIPE))
+    )
+    assert "Nothing" in capsys.readouterr().out
+
+
+def test_what_is_left_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
+    print_remaining([Remaining("a", 3, 2e6, 1.5), Remaining("b", 4, 5e6, 2.25)])
+    total = capsys.readouterr().out.splitlines()[-3]
+    assert total.split()[-4:] == ["7", "7.0", "3.8", "min"]
+
+
+@pytest.mark.parametrize(("minutes", "text"), [(1.5, "1.5 min"), (150, "2.5 h"), (601_380, "418 days")])
+def test_times_read_well(minutes: float, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    print_remaining([Remaining("a", 3, 2e6, minutes)])
+    assert text in capsys.readouterr().out

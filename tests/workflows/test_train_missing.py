@@ -1,0 +1,231 @@
+"""Experiments trained through the store: nothing twice, on any device, in slices, and never on other data."""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ledgers import TABLE
+from refusals import refused
+from watching import Watched, no_training
+
+import class_uncertainty as cu
+from class_uncertainty.experiments.catalogue import Experiment
+from class_uncertainty.experiments.needs import REQUESTS, SIX_NAIVE, Measuring, Need
+from class_uncertainty.experiments.reproduction import Reproduction, summarise
+from class_uncertainty.runs import Store
+from class_uncertainty.runs.result_lines import export_lines, import_lines, read_lines
+from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.stages import lane_cost
+from class_uncertainty.workflows import train_missing
+from class_uncertainty.workflows.train_missing import ExperimentTrainer
+
+RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
+DATA = TABLE.columns[0]
+EXPERIMENT = Experiment("toy", TABLE, measured=(DATA,))
+LANES = {  # members and six together, which include the two seeds of naive; rows; and what chooses the rate of the last
+    DATA: {("naive", seed, 0.1) for seed in range(6)}
+    | {(method, seed, 0.1) for method in ("cb-rs", "balanced-softmax") for seed in (0, 1)},
+    f"{DATA}?validation=10": {("naive", seed, 0.1) for seed in range(5)}
+    | {("ubrs", 1000, lr) for lr in (0.1, 0.2, 0.4, 0.7)},
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "runs.sqlite") as store:
+        yield store
+
+
+def trainer(store: Store, progress=None, **changes) -> ExperimentTrainer:
+    return ExperimentTrainer(store, cu.load, RECIPE, "cpu", progress=progress, **changes)
+
+
+def reproduced(store: Store, protocols: tuple[str, ...] = ("paper",)) -> Reproduction:
+    wanted = EXPERIMENT.wanted(protocols, None, RECIPE.lr)
+    return summarise("toy", EXPERIMENT, protocols, trainer(store).lookup(wanted))
+
+
+def train(store: Store, progress=None, protocols: tuple[str, ...] = ("paper",), **changes) -> None:
+    trainer(store, progress, **changes).train(EXPERIMENT.wanted(protocols, None, RECIPE.lr))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Watched]:
+    """Everything of the protocol `paper`, and what was trained for it."""
+    path, watched = tmp_path_factory.mktemp("trained") / "runs.sqlite", Watched()
+    with Store(path) as store:
+        train(store, watched)
+    return path, watched
+
+
+def test_every_lane_is_trained_once_on_its_data_set(trained: tuple[Path, Watched]) -> None:
+    path, watched = trained
+    with Store(path) as store:
+        for name, expected in LANES.items():
+            stored = next(data for data in store.data() if data.name == name)
+            lanes = {(one.method, one.seed, one.lr) for one in store.results(stored.fingerprint)}
+            finals = {lane for lane in lanes if lane[0] == "ubrs" and lane[1] < 1000}
+            assert lanes - finals - {(SIX_NAIVE, 0, 0.1)} == expected
+            assert len(finals) == (2 if name == DATA else 0)
+    assert watched.trained == sum(map(len, LANES.values())) + 2
+
+
+def test_members_and_rows_share_a_stack(trained: tuple[Path, Watched]) -> None:
+    """What needs no uncertainty trains together on a data set, with the members that measure it."""
+    first = trained[1].announced[0]
+    assert first == len(LANES[DATA])
+
+
+def test_a_table_is_complete_and_trains_nothing_again(trained: tuple[Path, Watched]) -> None:
+    with Store(trained[0]) as store:
+        train(store, no_training)
+        made = reproduced(store)
+    assert [len(one.errors) for one in made.outcomes] == [6, 2, 2, 2]
+    assert made.six_naive.keys() == {DATA}
+    assert len(made.measured) == 1
+
+
+def test_rows_are_trained_at_the_rate_that_validation_images_prefer(trained: tuple[Path, Watched]) -> None:
+    with Store(trained[0]) as store:
+        judge = next(data for data in store.data() if "validation" in data.name)
+        errors = {one.lr: one.error for one in store.results(judge.fingerprint) if one.method == "ubrs"}
+        (row,) = [one for one in reproduced(store).outcomes if one.cell.method == "ubrs"]
+    assert row.lr == min(errors, key=lambda lr: (errors[lr], lr))
+
+
+def test_a_machine_with_the_exported_lines_alone_trains_only_what_is_new(
+    trained: tuple[Path, Watched], store: Store, tmp_path: Path
+) -> None:
+    """Weights stay behind. Keys differ there, as on another device: results are known by what they are."""
+    with Store(trained[0]) as full:
+        lines = "".join(export_lines(full)).replace('"device": "cpu"', '"device": "cuda"')
+    (tmp_path / "all.jsonl").write_text(lines)
+    received = [line._replace(key=f"other {line.key}") for line in read_lines(tmp_path / "all.jsonl")]
+    import_lines(store, received, "all.jsonl")
+    train(store, no_training)
+    assert reproduced(store).outcomes[2].devices == ("cuda",)
+    watched = Watched()
+    train(store, watched, ("paper", "equal"))
+    judged = {(lane.name, lane.lr) for lane in watched.lanes if lane.seed == 1000}
+    assert judged == {(name, lr) for name in ("naive", "cb-rs", "balanced-softmax") for lr in (0.1, 0.2, 0.4, 0.7)}
+    assert not {lane.name for lane in watched.lanes} & {"ubrs"}
+
+
+def test_a_spent_budget_keeps_what_has_finished(store: Store) -> None:
+    """The first slice has time for nothing more than it has begun; later ones go on, to the same errors."""
+    slices = 0
+    while slices < 30:
+        slices += 1
+        with suppress(cu.Unfinished):
+            train(store, deadline=Deadline.after(1e-6))
+            break
+    assert 2 < slices < 30
+    train(store, no_training)
+
+
+def test_lanes_begin_only_if_they_will_end_in_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that keeps no checkpoints loses what has begun."""
+    watched = Watched()
+    limited = trainer(store, watched, deadline=Deadline.after(1000.0), speed=1.0, begun=True)
+    wanted = EXPERIMENT.wanted(("paper",), None, RECIPE.lr)
+    passes = len(cu.load(DATA).train) // 32 * 32
+    assert (train_missing.FIXED_LANES + 10) * passes > 1000 * train_missing.RESERVE
+    with pytest.raises(cu.Unfinished, match=DATA):
+        limited.train(wanted)
+    assert watched.trained == 0
+    limited.speed = (train_missing.FIXED_LANES + 3.5) * passes / (1000 * train_missing.RESERVE)
+    with pytest.raises(cu.Unfinished):
+        limited.train(wanted)
+    assert watched.trained == 3
+
+
+def test_what_is_left_is_counted_without_training(trained: tuple[Path, Watched], store: Store) -> None:
+    wanted, timed = EXPERIMENT.wanted(("paper",), None, RECIPE.lr), trainer(store, speed=60.0)
+    remaining = {row.data: row for row in timed.remaining(wanted)}
+    lanes = {name: len(expected) for name, expected in LANES.items()}
+    lanes[DATA] += 2  # the paper's row at the rate that is not chosen yet
+    assert {name: row.lanes for name, row in remaining.items()} == lanes
+    length = len(cu.load(DATA).train) // 32 * 32
+    assert remaining[DATA].images == lanes[DATA] * length * RECIPE.epochs
+    assert remaining[DATA].minutes == pytest.approx(remaining[DATA].images / 60 / 60)
+    assert store.data() == []
+    with Store(trained[0]) as full:
+        assert trainer(full).remaining(wanted) == []
+
+
+def test_other_data_under_a_known_name_are_refused(trained: tuple[Path, Watched], tmp_path: Path) -> None:
+    copy = tmp_path / "runs.sqlite"
+    copy.write_bytes(trained[0].read_bytes())
+
+    def altered(name: str) -> cu.Dataset:
+        dataset = cu.load(name)
+        train = replace(dataset.train, inputs=np.ascontiguousarray(dataset.train.inputs[:, :, ::-1]))
+        return replace(dataset, train=train)
+
+    with Store(copy) as store:
+        before = store.finished
+        other = ExperimentTrainer(store, altered, RECIPE, "cpu", progress=no_training)
+        with refused(DATA, str(copy)):
+            other.train(EXPERIMENT.wanted(("paper",), 3, RECIPE.lr))
+        assert store.finished == before
+
+
+def test_a_store_of_another_engine_is_refused(store: Store) -> None:
+    with store.connection:
+        store.connection.execute("INSERT INTO results (key, engine, data) VALUES ('old', 2, 'x')")
+    with refused(str(store.path), "engine 2"):
+        train(store, no_training)
+
+
+def test_a_measurement_by_one_network_is_made_and_kept(store: Store) -> None:
+    request, watched = REQUESTS["duq"], Watched()
+    trainer(store, watched).train([Measuring(DATA, request)])
+    assert watched.trained == 1
+    (measured,) = store.measurements(store.data()[0].fingerprint)
+    assert (measured.estimator, measured.members, measured.score) == ("duq", 1, "kernel")
+    trainer(store, no_training).train([Measuring(DATA, request)])
+
+
+def test_a_store_that_loses_what_is_written_ends_the_training(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Store, "add_measurement", lambda *_: None)
+    with pytest.raises(cu.MachineFault, match=re.escape(str(store.path))):
+        trainer(store).train([Measuring(DATA)])
+
+
+def test_the_same_lane_is_trained_by_each_estimator_and_score(store: Store) -> None:
+    needs, watched = [Need(DATA, "ubrw", (0.1,), 1, request) for request in REQUESTS.values()], Watched()
+    needs.append(replace(needs[0], score="epistemic"))
+    (row,) = trainer(store, speed=60.0).remaining(needs)
+    assert row.lanes == 5 + 1 + 3  # members, the DUQ network, and the lane by each
+    trainer(store, watched).train(needs)
+    assert [lane.name for lane in watched.lanes].count("ubrw") == 3
+    lookup = trainer(store).lookup(needs)
+    assert [len(lookup.results(need, lookup.choice(need))) for need in needs] == [1, 1, 1]
+
+
+def test_a_slice_that_ends_measures_what_it_has_trained(store: Store) -> None:
+    """Weights stay on this machine: another one would train the members again."""
+    needs, passes = [Measuring(DATA), Need(DATA, "cb-rs", (0.1,), 9)], len(cu.load(DATA).train) // 32 * 32
+    speed = (train_missing.FIXED_LANES + 6.5) * passes / (1000 * train_missing.RESERVE)
+    with pytest.raises(cu.Unfinished, match="8 more lanes"):
+        trainer(store, deadline=Deadline.after(1000.0), speed=speed).train(needs)
+    assert [one.members for one in store.measurements(store.data()[0].fingerprint)] == [5]
+
+
+def test_what_is_left_counts_every_stage(store: Store) -> None:
+    (naive,), (dro,) = (
+        trainer(store, speed=60.0).remaining([Need(DATA, name, (0.1,), 1)]) for name in ("naive", "dro")
+    )
+    cost = lane_cost(cu.Lane("dro"), RECIPE, cu.load(DATA).train)
+    assert (dro.lanes, dro.images) == (1, pytest.approx(cost * naive.images))
+    assert cost > 1
+
+
+def test_a_network_that_measures_alone_begins_only_if_it_will_end_in_time(store: Store) -> None:
+    late = trainer(store, no_training, deadline=Deadline.after(1000.0), speed=0.1, begun=True)
+    with pytest.raises(cu.Unfinished, match=DATA):
+        late.train([Measuring(DATA, REQUESTS["duq"])])
