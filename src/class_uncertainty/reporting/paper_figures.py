@@ -13,10 +13,8 @@ from class_uncertainty.reporting.class_scatter import ShareAxis, error_panel, rh
 
 MOST_LINES = 12  # whose ends have class names beside them; of more, a gradient is the legend
 NAME_GAP = 0.05  # from one name to the next, as a share of the panel's height
-NAME_OFFSET, NAME_ROOM = (
-    0.08,
-    0.42,
-)  # from the lines' ends to names, and to the panel's end, as shares of the lines' width
+# shares of the lines' width, from their ends to the names, and to the end of the panel
+NAME_OFFSET, NAME_ROOM = 0.08, 0.42
 SIDES = ("by cardinality", "by uncertainty")
 
 

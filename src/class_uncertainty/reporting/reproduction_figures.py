@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
@@ -14,8 +14,7 @@ from class_uncertainty.experiments.reproduction import MeasuredData, Reproductio
 from class_uncertainty.files import make_folder, write_whole
 from class_uncertainty.reporting import paper_figures
 from class_uncertainty.reporting.chart_images import draw
-from class_uncertainty.reporting.reproduction_tables import SVHN_CLASSES, title_of
-from class_uncertainty.training import Result
+from class_uncertainty.reporting.reproduction_tables import half_errors, title_of
 
 FORMS = {  # of uncertainty, and the scores of its parts
     "entropy": {"aleatoric": "aleatoric", "epistemic": "epistemic", "predictive": "predictive"},
@@ -136,17 +135,11 @@ def _gap(reproduction: Reproduction) -> dict[str, Figure]:
     if len(reproduction.naive) < 2:
         return {}
     counts = [int(data.rpartition(":")[2]) for data in reproduction.naive]
-    halves = [[_half(results, half) for results in reproduction.naive.values()] for half in (0, 1)]
+    halves = list(zip(*map(half_errors, reproduction.naive.values()), strict=True))  # half -> count -> run
     means = [[fmean(errors) for errors in half] for half in halves]
     deviations = [[stdev(errors) if len(errors) > 1 else 0.0 for errors in half] for half in halves]
     title = "The halves of SVCI-20 by examples a class, naïve classifier"
     return {"svci20-gap": Figure(title, paper_figures.gap_by_count, (counts, *means, *deviations))}
-
-
-def _half(results: Sequence[Result], half: int) -> list[float]:
-    """The mean error of CIFAR-10's classes (0), or of SVHN's (1), of every run."""
-    places = slice(SVHN_CLASSES, None) if half else slice(SVHN_CLASSES)
-    return [fmean(result.class_errors[places]) for result in results if result.class_errors]
 
 
 def _estimators(reproduction: Reproduction) -> dict[str, Figure]:

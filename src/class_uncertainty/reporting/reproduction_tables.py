@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, replace
+from statistics import fmean
 
 from class_uncertainty.experiments.needs import PROTOCOLS
 from class_uncertainty.experiments.outcomes import Gain, Outcome
 from class_uncertainty.experiments.reproduction import Reproduction
 from class_uncertainty.reporting.terminal import Rows, print_fitting, say
+from class_uncertainty.training import Result
 from class_uncertainty.workflows.train_missing import Remaining
 
 SOURCES = {"cifar10-lt": "CIFAR-10-LT", "cifar100-lt": "CIFAR-100-LT", "svci20": "SVCI-20"}
@@ -63,10 +63,13 @@ def _cells(reproduction: Reproduction, data: str, protocol: str) -> TextTable:
 def _cell(one: Outcome) -> list[str]:
     printed = one.cell.printed
     error = "–" if printed is None else _with_deviation(printed.mean, printed.deviation)
-    ours = "–" if one.mean is None else _with_deviation(one.mean, one.deviation)
     lr, cost = "–" if one.lr is None else f"{one.lr:g}", "–" if one.cost is None else f"{one.cost:.3g}"
     gap = "–" if one.gap is None else f"{one.gap:+.1f}"
-    return [_label(one), one.cell.method, error, ours, str(len(one.errors)), lr, gap, one.verdict, cost]
+    return [_label(one), one.cell.method, error, _ours(one), str(len(one.errors)), lr, gap, one.verdict, cost]
+
+
+def _ours(one: Outcome) -> str:
+    return "–" if one.mean is None else _with_deviation(one.mean, one.deviation)
 
 
 def _label(one: Outcome) -> str:
@@ -108,10 +111,8 @@ def _tests(reproduction: Reproduction) -> TextTable:
 def _ablation(reproduction: Reproduction) -> TextTable:
     rows = []
     for one, errors in reproduction.ablated:
-        spread = float(np.std(errors, ddof=1)) if len(errors) > 1 else None
         printed = one.cell.printed.mean if one.cell.printed else None
-        pixels = _with_deviation(float(np.mean(errors)), spread)
-        cells = (_number(printed), _with_deviation(one.mean or 0.0, one.deviation) if one.errors else "–", pixels)
+        cells = (_number(printed), _ours(one), _ours(replace(one, errors=errors)))
         rows.append([title_of(one.cell.data), one.cell.row.label, *cells])
     columns = ("data", "row", "printed", "originals", "JPEG 95, ImageNet's statistics")
     return TextTable("What other pixels change, at the learning rate 0.1", columns, rows)
@@ -146,12 +147,17 @@ def _gap(reproduction: Reproduction) -> TextTable:
     """The error of SVCI-20's two halves."""
     rows = []
     for data, results in reproduction.naive.items():
-        errors = np.mean([result.class_errors for result in results if result.class_errors], axis=0)
-        objects, digits = float(errors[:SVHN_CLASSES].mean()), float(errors[SVHN_CLASSES:].mean())
+        objects, digits = map(fmean, half_errors(results))
         rows.append(
             [title_of(data), *(f"{value:.2f}" for value in (objects, digits, objects - digits)), str(len(results))]
         )
     return TextTable("The halves of SVCI-20, naïve classifier", ("data", "CIFAR-10", "SVHN", "gap", "runs"), rows)
+
+
+def half_errors(results: Sequence[Result]) -> tuple[list[float], list[float]]:
+    """The mean errors of CIFAR-10's classes and of SVHN's, one a run."""
+    errors = [result.class_errors for result in results if result.class_errors]
+    return [fmean(run[:SVHN_CLASSES]) for run in errors], [fmean(run[SVHN_CLASSES:]) for run in errors]
 
 
 def verdicts(outcomes: Sequence[Outcome], gains: Sequence[Gain]) -> TextTable:

@@ -77,10 +77,6 @@ class StageContext:
         """Whether this is the last stage of a lane."""
         return self.stage.number == len(self.fitted.lanes[place].value.then)
 
-    def epochs(self, place: int) -> int:
-        """Epochs of all stages of a lane."""
-        return resolve_stages(self.fitted.lanes[place].value, self.fitted.recipe)[-1].total
-
     def check_stop(self) -> None:
         """Raise Stopped if the stack is to end."""
         if self.stop.is_set():
@@ -157,6 +153,10 @@ class StackTraining:
             teachers = Teachers(context.options.teachers, context.train, self.lanes, context.fitted.device)
         about = (stage, examples, self.lanes, self.draws, self._sums(self.lanes[: self.count]), teachers)
         self.program = StepProgram(stack, self.optimiser, *about)
+        self.rows_by_total: dict[int, list[int]] = {}  # lanes by the epochs of all their stages
+        for i, place in enumerate(self.places):
+            stages = resolve_stages(context.fitted.lanes[place].value, context.fitted.recipe)
+            self.rows_by_total.setdefault(stages[-1].total, []).append(i)
         self.began = time.perf_counter()
 
     def _sample_from(self) -> tuple[Examples, list[LaneSampler]]:
@@ -210,10 +210,7 @@ class StackTraining:
 
     def _report(self, progress: Progress, epoch: int, numbers: Sequence[list[float]], seconds: float) -> None:
         """Tell of an epoch, of lanes with more stages to come apart: theirs are more in all."""
-        by_total: dict[int, list[int]] = {}
-        for i, place in enumerate(self.places):
-            by_total.setdefault(self.context.epochs(place), []).append(i)
-        for total, rows in by_total.items():
+        for total, rows in self.rows_by_total.items():
             lanes, speed = tuple(self.context.fitted.lanes[self.places[i]] for i in rows), len(rows) * self.length
             means, wrong, lrs = (tuple(values[i] for i in rows) for values in numbers)
             progress(Epoch(lanes, epoch, total, means, wrong, lrs, seconds, speed / seconds))
