@@ -18,7 +18,8 @@ from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.result_lines import EXPORTED, export_lines, import_lines, read_ledger, read_lines
-from class_uncertainty.training.keys import ENGINE
+from class_uncertainty.runs.stored_rows import StoredDataset
+from class_uncertainty.training.keys import ENGINE, lane_key
 
 VALIDATION = replace(DATA, fingerprint="5" * 32, name="digits-lt:20?validation=0.2")
 OTHER = replace(DATA, fingerprint="0" * 32, name="cifar10-lt:100")
@@ -372,3 +373,20 @@ def test_an_export_is_told_by_its_beginning(full: Store, tmp_path: Path) -> None
     for content in ("\n", "{}", '{"name": 1}'):
         with refused("a.jsonl", "export"):
             check_writable(written(tmp_path / "a.jsonl", content), EXPORTED, "export")
+
+
+LEDGER = Path(__file__).parents[2] / "results" / "cifar100-lt-50.jsonl"
+
+
+def test_results_from_before_recipes_had_a_schedule_are_found_again(empty: Store) -> None:
+    """They are read with the defaults of the fields that they lack, and have the keys that their lanes have today."""
+    lines = read_lines(LEDGER)
+    counts = {line.data: line.value.counts for line in lines if isinstance(line.value, StoredDataset)}
+    assert import_lines(empty, lines, "here") > 0
+    results = [line for line in lines if isinstance(line.value, cu.Result) and line.value.method in ("naive", "crt")]
+    assert results
+    for result, key, fingerprint in results:
+        assert isinstance(result, cu.Result)
+        assert (result.recipe.schedule, result.recipe.average) == ("drops", 0)
+        lane, stats = cu.Lane(result.method, result.seed, result.lr, result.fold), cu.Stats(counts[fingerprint])
+        assert lane_key(fingerprint, lane, result.recipe, stats, result.device) == key

@@ -11,23 +11,37 @@ from class_uncertainty.errors import MachineFault
 from class_uncertainty.training import checkpoints
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 
+SUMS = {"w": torch.full((3, 2), 4.0)}
 LANE = LaneState(7, {"w": torch.arange(6.0).view(3, 2)}, {"w": torch.ones(3, 2)}, None, 0.5, 1.5)
 
 
 def test_checkpoints_are_read_as_they_were_written(tmp_path):
     kept, tensors = Checkpoints(tmp_path / "a" / "b"), {"w": torch.randn(3, 2), "b": torch.tensor([float("nan"), 1])}
     assert (kept.load("x"), kept.epoch("x")) == (None, 0)
-    kept.save({"x": LaneState(7, tensors, {"w": -tensors["w"]}, 3, float("inf"), 1.5, {"p": 2 * tensors["w"]})})
+    kept.save({"x": LaneState(7, tensors, {"w": -tensors["w"]}, 3, float("inf"), 1.5, {"p": 2 * tensors["w"]}, SUMS)})
     found = kept.load("x")
     assert (found.epoch, found.diverged, found.loss, found.seconds, kept.epoch("x")) == (7, 3, float("inf"), 1.5, 7)
     assert torch.equal(found.state["w"], tensors["w"])
     assert torch.equal(found.momenta["w"], -tensors["w"])
     assert torch.equal(found.gathered["p"], 2 * tensors["w"])
+    assert (found.summed.keys(), found.summed["w"].tolist()) == ({"w"}, SUMS["w"].tolist())
     assert (found.state.keys(), found.momenta.keys(), found.gathered.keys()) == ({"w", "b"}, {"w"}, {"p"})
     assert torch.equal(found.state["b"].isnan(), torch.tensor([True, False]))
     (tmp_path / "a" / "b" / "x.safetensors.123-4.partial").touch()
     kept.remove(["x"])
     assert not (tmp_path / "a" / "b").exists()
+
+
+def test_a_checkpoint_of_an_earlier_version_is_read(tmp_path, monkeypatch):
+    """It was written before weights were averaged, and has no sums of them."""
+    kept = Checkpoints(tmp_path)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(checkpoints, "PARTS", ("state", "momentum", "gathered"))
+        earlier.setattr(checkpoints, "zip", lambda *parts, strict: zip(*parts, strict=False), raising=False)
+        kept.save({"x": LANE})
+    found = kept.load("x")
+    assert torch.equal(found.state["w"], LANE.state["w"])
+    assert (found.gathered, found.summed) == ({}, {})
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from class_uncertainty import Lane, Recipe, Stats
-from class_uncertainty.training.keys import SAMPLED, WALKED, _hashed_epochs, lane_key
+from class_uncertainty import Lane, Recipe, Stats, Teaching
+from class_uncertainty.training.keys import SAMPLED, WALKED, _hashed_epochs, kind_of, lane_key
 from class_uncertainty.training.recipe import MAX_EPOCHS, RECIPES
 
 STATS = Stats(np.array([120.0, 60, 30, 6]), np.array([0.1, 0.2, 0.3, 0.4]))
@@ -80,6 +80,19 @@ STORED = {  # epochs -> key, as commits 2e4f029 and 9dfa4a1 had them, which hash
 }
 
 
+# as commit 1ef9a6e had them, before recipes had a schedule and an average
+KINDS = {
+    "images": "56bc3d75cac898f05b6f1726dc56ff9f",
+    "features": "701cb4601905109b70374daa0be91621",
+    "bag-of-tricks": "7eb5036dae0fdb5c682a698f2c51e33c",
+    "ldam-drw": "12eed3a589884412ac579d26ae8ea819",
+}
+STUDENTS = {
+    Teaching(): "efad232caa20393a8e07ef4030f44415",
+    Teaching(tau=0.5, hard=0.2, teachers=(0, 1)): "37f976f4f8af47c98885b76b05d65c40",
+}
+
+
 def key(method: str, epochs: int) -> str:
     return lane_key("data", Lane(method), replace(RECIPES["images"], epochs=epochs), STATS, "cpu")
 
@@ -87,6 +100,27 @@ def key(method: str, epochs: int) -> str:
 @pytest.mark.parametrize("method", STORED)
 def test_what_is_stored_is_found_again(method):
     assert {epochs: key(method, epochs) for epochs in STORED[method]} == STORED[method]
+
+
+def test_what_was_trained_alike_is_found_again():
+    assert {name: kind_of(recipe, "cuda") for name, recipe in RECIPES.items()} == KINDS
+
+
+@pytest.mark.parametrize("teaching", STUDENTS)
+def test_stored_students_are_found_again(teaching):
+    lane = Lane(teaching=teaching)
+    assert lane_key("data", lane, RECIPES["images"], STATS, "cpu", ["a", "b"]) == STUDENTS[teaching]
+
+
+@pytest.mark.parametrize("change", [{"schedule": "cosine"}, {"average": 0.25}, {"average": 0.5}])
+def test_a_younger_field_counts_where_it_is_set(change):
+    """And at its default, however it is given, it does not."""
+    recipe = RECIPES["images"]
+    changed = replace(recipe, **change)
+    assert lane_key("data", Lane(), changed, STATS, "cpu") != lane_key("data", Lane(), recipe, STATS, "cpu")
+    assert kind_of(changed, "cpu") != kind_of(recipe, "cpu")
+    at_rest = replace(recipe, schedule="drops", average=0)
+    assert lane_key("data", Lane(), at_rest, STATS, "cpu") == lane_key("data", Lane(), recipe, STATS, "cpu")
 
 
 def test_every_epoch_counts_up_to_a_number_and_then_a_spread_sample():

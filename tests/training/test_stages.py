@@ -72,6 +72,24 @@ def test_a_stage_changes_what_it_names_and_nothing_else(name):
         assert leg.recipe == replace(BAG_OF_TRICKS, epochs=leg.recipe.epochs, **dict(stage.recipe))
 
 
+AVERAGED = replace(BAG_OF_TRICKS, schedule="cosine", average=0.25)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_only_the_last_stage_averages_weights(name):
+    *earlier, last = resolve_stages(METHODS[name], AVERAGED)
+    assert last.recipe.average == 0.25
+    assert {leg.recipe.average for leg in earlier} <= {0}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_stage_that_names_drops_keeps_them(name):
+    first, *rest = resolve_stages(METHODS[name], AVERAGED)
+    assert first.recipe.schedule == "cosine"
+    for leg, stage in zip(rest, METHODS[name].then, strict=True):
+        assert leg.recipe.schedule == ("drops" if "drops" in dict(stage.recipe) else "cosine")
+
+
 def test_constants_of_the_stages():
     """recipes.md 1.7, 1.8 and 5."""
     (_, crt), (_, cam), (_, features, head) = (

@@ -31,7 +31,13 @@ SCORE = Annotated[
     str | None, optional("What counts as uncertain, from 'cu estimators'; by default the estimator's own.")
 ]
 LRS = Annotated[str | None, optional("Learning rates, the same for every method or estimator.")]
-RECIPE = Annotated[str | None, optional("images, features, bag-of-tricks or ldam-drw; by default chosen by the data.")]
+RECIPE = Annotated[
+    str | None,
+    optional(
+        "images, features, bag-of-tricks or ldam-drw; by default chosen by the data. "
+        "Change its fields by '?', as in 'bag-of-tricks?schedule=cosine&average=0.25', or without a name."
+    ),
+]
 BUDGET = Annotated[str | None, optional("Stop at an epoch's end after 90s, 25m or 1h30m; the same command goes on.")]
 PROFILE = Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.")]
 SAVE = Annotated[Path | None, optional("Where to write PATH.safetensors and PATH.json.")]
@@ -90,6 +96,19 @@ def read_rates(lrs: str | None) -> list[float] | None:
     for rate in rates:
         check_lr(rate)
     return rates
+
+
+def read_candidates(names: str | None) -> list[str] | None:
+    """Candidates, each with or without a sign; None stands for those that suit the data."""
+    return None if names is None else split("candidate", names, check_candidate)
+
+
+def check_candidate(name: str) -> str:
+    """The name, once it is known to be a candidate's; '+' or '-' before it says whether to add or to remove it."""
+    from class_uncertainty.training.candidate import Candidate
+
+    Candidate(name[1:] if name[:1] in ("+", "-") else name)
+    return name
 
 
 def split(kind: str, text: str, parse: Callable[[str], Any]) -> list[Any]:

@@ -18,6 +18,7 @@ from class_uncertainty.runs import Store
 from class_uncertainty.text import seconds, tell
 from class_uncertainty.training import Recipe, default_recipe
 from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.recipe_specs import parse_recipe
 
 if TYPE_CHECKING:
     from class_uncertainty.runs.context import Watch
@@ -58,12 +59,15 @@ class Running:
             yield partial(load, root=self.root, progress=show)
 
     def prepare(self, data: str, epochs: int | None = None, recipe: str | None = None) -> tuple[Dataset, Recipe]:
-        """The data set and the recipe."""
+        """The data set, and the recipe of that name with its changes."""
+        name, changes = parse_recipe(recipe) if recipe is not None else (None, {})
+        if epochs is not None and "epochs" in changes:
+            raise InputError(f"epochs is given twice: by --epochs and in --recipe {recipe!r}.")
         with self.loader() as load_data:
             dataset = load_data(data)
         if note := describe_duplicates(dataset):
             self.say(note)
-        return dataset, default_recipe(dataset.train, recipe, epochs=epochs)
+        return dataset, default_recipe(dataset.train, name, **{"epochs": epochs} | changes)
 
     def settings(self, recipe: Recipe) -> Settings:
         """What every workflow takes beside its own arguments."""

@@ -13,7 +13,7 @@ from class_uncertainty.files import Bytes, checksum, make_folder, parse_json, wr
 from class_uncertainty.training.networks.stack import State
 
 SEAL = b"\nchecksum "  # stands behind the tensors, before the checksum of the lane's key and of them
-PARTS = ("state", "momentum", "gathered")
+PARTS = ("state", "momentum", "gathered", "summed")  # older files lack the last
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class LaneState:
     loss: float
     seconds: float
     gathered: State = field(default_factory=dict)  # of each training example, while the lane trained
+    summed: State = field(default_factory=dict)  # weights at the ends of epochs, while they are to be averaged
 
 
 class Checkpoints:
@@ -88,7 +89,7 @@ def _sealed(key: str, lane: LaneState) -> Iterator[bytes]:
     """A safetensors file and its seal, made when they are written."""
     from safetensors.torch import save
 
-    parts = zip(PARTS, (lane.state, lane.momenta, lane.gathered), strict=True)
+    parts = zip(PARTS, (lane.state, lane.momenta, lane.gathered, lane.summed), strict=True)
     tensors = {f"{part}.{name}": value for part, values in parts for name, value in values.items()}
     about = {"epoch": lane.epoch, "diverged": lane.diverged, "loss": lane.loss, "seconds": lane.seconds}
     content = save(tensors, {"about": json.dumps(about)})
@@ -104,8 +105,8 @@ def _started(content: memoryview) -> LaneState:
     for name, value in tensors.items():
         part, _, rest = name.partition(".")
         parts[part][rest] = value
-    state, momenta, gathered = parts.values()
-    return LaneState(about["epoch"], state, momenta, about["diverged"], about["loss"], about["seconds"], gathered)
+    state, momenta, *more = parts.values()
+    return LaneState(about["epoch"], state, momenta, about["diverged"], about["loss"], about["seconds"], *more)
 
 
 def _about(length: bytes, rest: Bytes) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from class_uncertainty.training.stages import resolve_stages
 ENGINE = 3  # raised when a change of the loop changes results: then nothing stored before is taken for the new one
 WALKED = 4096  # epochs up to which a key has the plan of each: to change it would lose what is stored
 SAMPLED = 256  # of more
+# fields that are younger than stored results: a key has them only where they are not at their defaults
+YOUNGER = {Recipe: ("schedule", "average")}
 
 
 def lane_key(data: str, lane: Lane, recipe: Recipe, stats: Stats, device: str, teachers: Sequence[str] = ()) -> str:
@@ -29,7 +31,7 @@ def lane_key(data: str, lane: Lane, recipe: Recipe, stats: Stats, device: str, t
     plans = _plans(lane.value, recipe, tuple(stats.counts), uncertainty)
     taught: list = [dataclasses.asdict(lane.teaching), list(teachers)] if lane.teaching else []
     of_lane = (lane.seed, lane.rate(recipe), lane.fold, bool(lane.bootstrap), device)
-    return key_of(data, lane.name, plans, dataclasses.asdict(recipe), *of_lane, *taught)
+    return key_of(data, lane.name, plans, hashed_fields(recipe), *of_lane, *taught)
 
 
 def checkpoint_keys(
@@ -60,9 +62,16 @@ def _hashed_epochs(epochs: int) -> Iterable[int]:
     return (i * (epochs - 1) // (SAMPLED - 1) for i in range(SAMPLED))
 
 
+def hashed_fields(record: Recipe) -> dict[str, Any]:
+    """The fields that a key has."""
+    at_rest = {name: getattr(type(record), name) for name in YOUNGER[type(record)]}
+    fields = dataclasses.asdict(record).items()
+    return {name: value for name, value in fields if name not in at_rest or value != at_rest[name]}
+
+
 def kind_of(recipe: Recipe, device: str) -> str:
     """The key of what was trained alike, and so can be shown together."""
-    return key_of(dataclasses.asdict(recipe), device)
+    return key_of(hashed_fields(recipe), device)
 
 
 def key_of(*parts: Any) -> str:

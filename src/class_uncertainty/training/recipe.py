@@ -12,6 +12,7 @@ from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, unknown
 
 MAX_EPOCHS = 10**9
+SCHEDULES = ("drops", "cosine")
 # refuses a learning rate
 check_lr = partial(check_number, "learning rate", allowed="a finite number above 0", fine=lambda lr: 0 < lr < math.inf)
 from_zero: Callable[[float], bool] = lambda value: 0 <= value < math.inf  # noqa: E731
@@ -20,12 +21,13 @@ from_zero: Callable[[float], bool] = lambda value: 0 <= value < math.inf  # noqa
 @checked
 @dataclass(frozen=True)
 class Recipe:
-    """SGD with momentum, a warm-up, and drops of the learning rate at shares of the epochs.
+    """SGD with momentum, a warm-up, and a learning rate that drops at shares of the epochs or falls as a cosine.
 
     Parameters
     ----------
     network : str
-        The network to train, a key of NETWORKS: "resnet32", "small-conv", "mlp" or "linear".
+        The network to train, a key of NETWORKS: "resnet32", "resnet32x4", "resnet18", "small-conv", "mlp" or
+        "linear".
     epochs : int
         Passes over the training examples.
     batch : int
@@ -46,6 +48,13 @@ class Recipe:
         Pixels of zero border for random crops; 0 for none.
     flip : bool
         Whether images are mirrored at random.
+    schedule : str
+        "drops", or "cosine": the learning rate falls by 0.5 (1 + cos(pi epoch / epochs)) and `drops` are not used.
+        Later stages of a method that name their own drops keep them.
+    average : float
+        Share of the epochs, at the end, over which weights are averaged; 0 for none. The mean of the weights at the
+        ends of these epochs replaces those of the last one, and batch statistics are computed anew for it, over one
+        pass. Of several stages only the last one averages.
 
     Examples
     --------
@@ -68,6 +77,8 @@ class Recipe:
     drop_last: bool = True
     crop: int = 0
     flip: bool = False
+    schedule: str = "drops"
+    average: float = 0.0
 
     def __post_init__(self) -> None:
         for field, least in (("epochs", 1), ("batch", 1), ("crop", 0), ("warmup", 0)):
@@ -78,27 +89,37 @@ class Recipe:
         if not all(0 < share <= 1 for share in self.drops):
             raise InputError(f"drops is {self.drops}: it must be shares of the epochs above 0, and 1 at most.")
         check_lr(self.lr)
+        if self.schedule not in SCHEDULES:
+            raise unknown("schedule", self.schedule, SCHEDULES)
+        check_field(self, "average", "a share from 0 to 1", lambda share: 0 <= share <= 1)
 
     def factor(self, epoch: int) -> float:
         """The factor on the learning rate in `epoch` (from 0)."""
         warm = min((epoch + 1) / self.warmup, 1.0) if self.warmup else 1.0
-        drops = sum(epoch >= start for start in self.dropped)
-        return (self.warmup_from + (1 - self.warmup_from) * warm) * self.drop**drops
+        rising = self.warmup_from + (1 - self.warmup_from) * warm
+        if self.schedule == "cosine":
+            return rising * 0.5 * (1 + math.cos(math.pi * epoch / self.epochs))
+        return rising * self.drop ** sum(epoch >= start for start in self.dropped)
 
     @checked
     def cut(self, epochs: int) -> "Recipe":
-        """The same training up to that epoch."""
+        """The same training up to that epoch, before weights are averaged. A cosine is a whole one in fewer epochs."""
         drops = tuple(epoch / epochs for epoch in self.dropped if epoch < epochs)
-        return dataclasses.replace(self, epochs=epochs, drops=drops)
+        return dataclasses.replace(self, epochs=epochs, drops=drops, average=0.0)
 
     def before_drop(self) -> "Recipe":
-        """The same training up to the first drop of the learning rate."""
-        return self.cut(min(self.dropped)) if self.drops else self
+        """The same training up to the first drop of the learning rate; the whole of it where there is none."""
+        return self.cut(min(self.dropped)) if self.dropped else self
 
     @property
     def dropped(self) -> list[int]:
-        """The epochs, from 0, in which the learning rate drops; never the first."""
-        return [max(1, round(share * self.epochs)) for share in self.drops]
+        """The epochs, from 0, in which the learning rate drops; never the first, and none of a cosine."""
+        return [max(1, round(share * self.epochs)) for share in self.drops] if self.schedule == "drops" else []
+
+    @property
+    def averaged(self) -> int:
+        """The number of epochs, at the end, over which weights are averaged."""
+        return max(1, round(self.average * self.epochs)) if self.average else 0
 
     def cycle_ends(self, cycles: int) -> list[int]:
         """After how many epochs each cycle ends; a cycle has one epoch at least."""

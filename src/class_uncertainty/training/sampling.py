@@ -19,6 +19,7 @@ from class_uncertainty.training.stages import ResolvedStage
 from class_uncertainty.training.streams import bootstrap, draw_order, stream
 
 STUDENT_SEED = 2**63  # what students see: the same for all of them, and no lane's own seed
+AVERAGING = 2**41  # the epoch of the streams that batch statistics of averaged weights are drawn by
 STAGE_STREAMS = 2**20  # where the streams of a stage begin, counted from the stage before
 
 
@@ -63,13 +64,13 @@ class LaneSampler:
 
 
 def draw_epoch(
-    samplers: Sequence[LaneSampler], stage: ResolvedStage, epoch: int, length: int
+    samplers: Sequence[LaneSampler], stage: ResolvedStage, epoch: int, length: int, streams: int | None = None
 ) -> tuple[list[Plan], Drawn]:
     """The plans of the lanes in an epoch, and their draws stacked: (lanes, length, ...).
 
-    Those of an augmentation are of the lanes that have it.
+    Those of an augmentation are of the lanes that have it. `streams` is the epoch of the random streams, if another.
     """
-    recipe, number = stage.recipe, stage.number * STAGE_STREAMS + epoch
+    recipe, number = stage.recipe, stage.number * STAGE_STREAMS + epoch if streams is None else streams
     plans = [plan(sampler.lane.value, sampler.stats, epoch, recipe.epochs) for sampler in samplers]
     drawn = [sampler.draw(number, knobs, length, recipe) for sampler, knobs in zip(samplers, plans, strict=True)]
     if any("dropout" in draws for draws in drawn):  # lanes without dropout draw no numbers for it

@@ -25,9 +25,10 @@ from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.lane import Epoch, Lane, Progress
 from class_uncertainty.training.networks.classifier import NETWORKS
 from class_uncertainty.training.networks.stack import SGD, Stack, State, initial, to_device
-from class_uncertainty.training.sampling import Examples, LaneSampler, draw_epoch
+from class_uncertainty.training.sampling import AVERAGING, Examples, LaneSampler, draw_epoch
 from class_uncertainty.training.stages import ResolvedStage, resolve_stages, staged
 from class_uncertainty.training.train_step import StepProgram
+from class_uncertainty.training.weight_average import WeightAverage
 
 UNSAVED = 60  # seconds of training after which an epoch's end is a checkpoint, however few epochs they were
 
@@ -117,6 +118,7 @@ class StackTraining:
             self._take_snapshots(epoch)
             self.program.set_training()
             late, last = context.options.deadline.passed, epoch + 1 == epochs
+            self._average(epoch, last)
             due = (epoch + 1) % context.options.every == 0 or time.perf_counter() - saved > UNSAVED
             if context.options.checkpoints and (late or last or due):
                 states, saved = self._states(epoch + 1, losses), time.perf_counter()
@@ -141,8 +143,11 @@ class StackTraining:
         stack.body.requires_grad_(stage.trains != "head")
         stack.head.requires_grad_(stage.trains != "body")
         self.optimiser = SGD(stack, stage.recipe)
+        self.average = WeightAverage(stack, self.optimiser, stage.recipe)
         if self.started:
-            self.optimiser.load([lane.momenta for lane in context.fitted.padded(self.started)])
+            started = context.fitted.padded(self.started)
+            self.optimiser.load([lane.momenta for lane in started])
+            self.average.load([lane.summed for lane in started])
         examples, self.samplers = self._sample_from()
         self.length = stage.length(context.train)
         self.plans, self.draws = draw_epoch(self.samplers, stage, self.first, self.length)
@@ -228,15 +233,26 @@ class StackTraining:
                 for i, snapshot in due.items():
                     snapshot[rows] = torch.from_numpy(batch[i])
 
+    def _average(self, epoch: int, last: bool) -> None:
+        """Add up the weights of the last epochs. After the very last, their mean replaces them in every lane."""
+        self.average.add(epoch)
+        if last and self.average.sums:
+            self.average.replace_weights()
+            stage = self.context.stage
+            _, draws = draw_epoch(self.samplers, stage, epoch, self.length, AVERAGING)
+            self.program.recompute_statistics(draws)
+            self.average.sums = {}
+
     def _states(self, epoch: int, losses: NDArray) -> list[LaneState]:
         """The lanes after `epoch` epochs, without those that fill the stack."""
         share = (time.perf_counter() - self.began) / self.count
-        states, momenta = self.stack.states(), self.optimiser.states()
+        states, momenta, summed = self.stack.states(), self.optimiser.states(), self.average.states()
         lanes = []
         for i, lane in enumerate(self.lanes[: self.count]):
             gathered = self.program.gathered_by(i) if lane.gather == "online" else self.snapshots[i]
             seconds, loss = share + self.seconds[i], float(losses[i])
-            lanes.append(LaneState(epoch, states[i], momenta[i], self.diverged[i], loss, seconds, gathered))
+            parts = (gathered, summed[i])
+            lanes.append(LaneState(epoch, states[i], momenta[i], self.diverged[i], loss, seconds, *parts))
         return lanes
 
     @contextmanager

@@ -1,9 +1,10 @@
 """ResolvedStage: one stage of a training, with its own recipe. What trainings cost, in naive ones."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from class_uncertainty.data import Data
-from class_uncertainty.methods import Method
+from class_uncertainty.methods import Method, Stage
 from class_uncertainty.training import DUQ_STEP_COST, Lane, Recipe
 
 FORWARD = 3  # forward passes that one step costs
@@ -39,7 +40,8 @@ def resolve_stages(method: Method, recipe: Recipe) -> list[ResolvedStage]:
         return [ResolvedStage(recipe, total=recipe.epochs)]
     epochs = _epochs(method.share, recipe)
     first = recipe if epochs == recipe.epochs else recipe.cut(epochs)  # the whole of it may train beside other lanes
-    recipes = [replace(recipe, epochs=_epochs(stage.epochs, recipe), **dict(stage.recipe)) for stage in method.then]
+    first, last = replace(first, average=0.0), len(method.then)
+    recipes = [_recipe_of(stage, recipe, number == last) for number, stage in enumerate(method.then, 1)]
     total, before = first.epochs + sum(later.epochs for later in recipes), first.epochs
     stages = [ResolvedStage(first, total=total)]
     for number, (stage, later) in enumerate(zip(method.then, recipes, strict=True), 1):
@@ -47,6 +49,13 @@ def resolve_stages(method: Method, recipe: Recipe) -> list[ResolvedStage]:
         stages.append(ResolvedStage(later, number, before, total, *kind))
         before += later.epochs
     return stages
+
+
+def _recipe_of(stage: Stage, recipe: Recipe, is_last: bool) -> Recipe:
+    """The recipe of a later stage: drops that it names replace a cosine, and only the last stage averages weights."""
+    changes: dict[str, Any] = {"epochs": _epochs(stage.epochs, recipe), **dict(stage.recipe)}
+    schedule, average = "drops" if "drops" in changes else recipe.schedule, recipe.average if is_last else 0.0
+    return replace(recipe, schedule=schedule, average=average, **changes)
 
 
 def _epochs(share: float, recipe: Recipe) -> int:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import cache
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from class_uncertainty.measures.scores import row_blocks
@@ -23,6 +23,7 @@ from class_uncertainty.training.objective import LossTensors
 from class_uncertainty.training.sampling import Examples
 from class_uncertainty.training.stages import ResolvedStage
 
+MOMENTUM = 0.1  # of batch statistics, in torch and in our own kernels
 COMPILED = 200_000  # images of one training from which compiling pays on a CPU
 
 
@@ -78,8 +79,7 @@ class StepProgram:
         A GPU may still be at work when this returns.
         """
         self.objective.set(plans)
-        for name, numbers in draws.items():
-            self.draws[name].copy_(torch.from_numpy(numbers))
+        self._take(draws)
         for rate, new in zip(self.rates, self.optimiser.rates(lr), strict=True):
             rate.copy_(new)
         if not self.objective.at_logits:
@@ -172,6 +172,31 @@ class StepProgram:
             self.at += size
         self.centroids.copy_(sums / counts.clamp(min=1).unsqueeze(2))
         self.set_training()
+
+    @torch.no_grad()
+    def recompute_statistics(self, draws: Drawn) -> None:
+        """Batch statistics of the weights as they are: their mean over the batches. A frozen body keeps its own."""
+        norms = [module for module in self.stack.modules() if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d)]
+        statistics = [value for norm in norms for value in (norm.running_mean, norm.running_var) if value is not None]
+        if not statistics or self.stage.trains == "head":
+            return
+        self._take(draws)
+        sums = [torch.zeros_like(value) for value in statistics]
+        for rows in row_blocks(self.length, self.batch):
+            size = rows.stop - rows.start
+            x, _, _ = self._next(size)
+            torch._foreach_zero_(statistics)  # one update from zero is MOMENTUM times the statistics of the batch
+            with precision(self.stack):
+                self.stack.body(x)
+            torch._foreach_add_(sums, statistics)
+            self.at += size
+        torch._foreach_copy_(statistics, torch._foreach_div(sums, MOMENTUM * -(-self.length // self.batch)))
+
+    def _take(self, draws: Drawn) -> None:
+        """Take over the draws of an epoch, and stand before its first batch."""
+        for name, numbers in draws.items():
+            self.draws[name].copy_(torch.from_numpy(numbers))
+        self.at.zero_()
 
     @torch.no_grad()
     def _move_centroids(self, head: StackedRBFHead, x: Tensor, labels: Tensor) -> None:
