@@ -30,6 +30,15 @@ def short(number: float) -> str:
     return f"{number:.12g}"
 
 
+def amount(number: int) -> str:
+    """A count in two or three digits: '650', '7.4 k', '0.46 M', '11.2 M'."""
+    if number < 1000:
+        return str(number)
+    if number < 99_950:
+        return f"{number / 1e3:.1f} k"
+    return f"{number / 1e6:.2f} M" if number < 995_000 else f"{number / 1e6:.1f} M"
+
+
 @contextmanager
 def read_faults(path: object, failure: str, kinds: tuple[type[Exception], ...] = (Exception,)) -> Iterator[None]:
     """Turn an error of those kinds into an InputError, 'PATH FAILURE: reason.', unless the machine is at fault.

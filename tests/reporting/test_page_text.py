@@ -7,6 +7,7 @@ from reporting.examples import BETTER, FULL, LOST, NAIVE, WORSE, class_row_examp
 
 from class_uncertainty.reporting.page_text import class_lead, key_facts, method_lead
 from class_uncertainty.reporting.section import Section
+from class_uncertainty.training.network_size import NetworkSize
 
 BEST = "<b>ubrs</b> has the lowest mean error: 8.00 ± 0.50 % over 5 runs, 2.00 points below naive’s 10.00"
 HARDER = (
@@ -37,6 +38,13 @@ def test_the_lead_about_methods(methods, present, absent):
     assert present in str(lead).replace("\N{NO-BREAK SPACE}", " ")
     assert absent not in lead
     assert "significan" not in lead
+
+
+def test_the_strip_names_the_parameters_or_else_the_network():
+    sized = replace(FULL, network=NetworkSize("resnet18", 11_173_962))
+    assert ("11.2 M", "parameters of resnet18") in key_facts(sized)
+    assert ("resnet18", "network") in key_facts(replace(FULL, network=NetworkSize("resnet18")))
+    assert not [fact for fact in key_facts(FULL) if "network" in fact or "parameters" in fact[1]]
 
 
 def every(**fields):

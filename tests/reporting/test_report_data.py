@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reporting.examples import TEN_CLASSES
 
 import class_uncertainty as cu
 import class_uncertainty.runs.store
@@ -15,7 +16,8 @@ from class_uncertainty.reporting.report_data import sections
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate
-from class_uncertainty.workflows.fix import fix
+from class_uncertainty.training.keys import kind_of
+from class_uncertainty.training.network_size import NetworkSize
 
 SHORT, SHORTER = (cu.Recipe("small-conv", epochs=epochs, batch=32) for epochs in (2, 1))
 
@@ -115,6 +117,18 @@ def test_data_that_changed_or_went_away_show_no_images(store: Store, digits: cu.
     assert (lost.galleries, "it is gone" in lost.note) == ((), True)
 
 
+def test_the_parameters_are_counted_where_the_shape_of_inputs_is_known(
+    store: Store, digits: cu.Dataset, train: Trainer
+) -> None:
+    """From the data that were read, or from the name of the source; else the network is all that is known."""
+    train("naive", recipe=SHORTER)
+    train("naive", recipe=SHORTER, dataset=replace(digits, name="mine", train=digits.test))
+    own, named = sections(store)
+    assert (own.name, own.network) == ("mine", NetworkSize("small-conv", None))
+    assert (named.name, named.network) == ("digits-lt:20", NetworkSize("small-conv", 6_274))
+    assert "parameters of small-conv" in html_page.render([named])[0]
+
+
 def test_nothing_to_show(store: Store) -> None:
     with pytest.raises(cu.InputError, match="has no finished results; it knows of digits-lt:20"):
         sections(store)
@@ -147,16 +161,19 @@ def test_what_was_trained_otherwise_is_not_averaged(
     assert [section.name for section in sections(store)] == ["digits-lt:20, device cpu", "digits-lt:20, device cuda"]
 
 
-def test_the_estimate_shown_is_the_one_that_the_fix_was_chosen_on(
-    store: Store, digits: cu.Dataset, measure: Estimator
+def test_the_estimate_shown_is_the_one_at_the_rate_of_the_fix(
+    store: Store, digits: cu.Dataset, measure: Estimator, train: Trainer
 ) -> None:
     """The estimate of the learning rate that was not chosen is never shown, even if it was stored last."""
-    for lrs in ((0.4, 0.1), (0.1, 0.4)):
-        fixed = fix(digits, 2, SHORT, lrs=lrs, seeds=1, store=store)
+    train("naive")
+    estimates = {lr: measure("out-of-fold", lr=lr) for lr in (0.4, 0.1)}
+    assert not np.allclose(estimates[0.1].mu, estimates[0.4].mu)
+    for lr, estimate in estimates.items():
+        report = replace(TEN_CLASSES, kind=kind_of(SHORT, "cpu"), lr=lr)
+        store.add_fix_report(f"at {lr}", digits.fingerprint, report)
         (section,) = sections(store)
-        assert section.fix_report == fixed.report
-        assert [row.uncertainty for row in section.classes] == pytest.approx(fixed.estimate.mu)
-    assert not np.allclose(measure("out-of-fold", lr=0.1).mu, measure("out-of-fold", lr=0.4).mu)
+        assert section.fix_report == report
+        assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
 
 
 def test_data_that_changed_come_first_as_they_are_now(store: Store, digits: cu.Dataset, train: Trainer) -> None:

@@ -12,6 +12,7 @@ from class_uncertainty.experiments.outcomes import Test as AsoTest
 from class_uncertainty.experiments.reproduction import MeasuredData, Reproduction, summarise
 from class_uncertainty.reporting import reproduction_tables
 from class_uncertainty.reporting.reproduction_tables import TextTable, print_remaining, text_tables, title_of, verdicts
+from class_uncertainty.training.network_size import NetworkSize
 from class_uncertainty.workflows.train_missing import Remaining
 
 EXPERIMENT = Experiment("A table", TABLE, measured=(DATA,))
@@ -51,6 +52,15 @@ def test_a_table_under_one_protocol(reproduction: Reproduction) -> None:
     assert (rows[3]["method"], rows[3]["ours"], rows[3]["cost"]) == (SIX_NAIVE, "12.00", "6")
     assert any("1" in note for note in table.notes if "not been run" in note)  # balanced softmax
     assert any("cpu, cuda" in note for note in table.notes)
+
+
+def test_every_table_names_the_network(reproduction: Reproduction) -> None:
+    """Its parameters are for the three classes of these data, and not said where the shape of inputs is not known."""
+    note = "Network: small-conv, 6.0 k parameters."
+    assert all(note in table.notes for table in text_tables(reproduction))
+    assert reproduction.document()["networks"] == {DATA: {"network": "small-conv", "parameters": 6_043}}
+    unknown = replace(reproduction, networks={DATA: NetworkSize("small-conv")})
+    assert all("Network: small-conv." in table.notes for table in text_tables(unknown))
 
 
 def test_gains_of_both_protocols_side_by_side(reproduction: Reproduction) -> None:

@@ -49,6 +49,7 @@ def test_the_document_has_a_row_for_every_method_and_rate(digits: cu.Dataset) ->
     assert [row["method"] for row in document["methods"]] == ["naive", "cb"]
     assert document["methods"][1]["gain"] == pytest.approx(comparison.rows[0].error - comparison.rows[1].error)
     assert (document["estimator"], document["score"], document["folds"]) == (None, None, 0)
+    assert (document["network"], document["parameters"]) == ("small-conv", 6_274)
 
 
 def test_equal_cost_adds_ensembles_of_cheap_rows(digits: cu.Dataset) -> None:

@@ -34,6 +34,7 @@ def test_the_document_says_what_the_rows_say(digits: cu.Dataset) -> None:
         2,
     )
     assert (document["data"], document["fingerprint"]) == (digits.name, digits.fingerprint)
+    assert (document["network"], document["parameters"]) == ("small-conv", 6_274)
     for row, line in zip(measured.rows, document["classes"], strict=True):
         assert line == vars(row) | {"disagreement": row.disagreement}
 

@@ -121,3 +121,10 @@ ROWS = {
         "a .csv or .csv.gz file with a header line"),
 }  # fmt: skip
 SOURCES: dict[str, Source] = {name: replace(row, options={**row.options, **EVERY_SOURCE}) for name, row in ROWS.items()}
+SHAPES = dict.fromkeys(("digits", "digits-lt"), (1, 8, 8))  # of one input, where all data of a source have the same
+SHAPES |= dict.fromkeys(("cifar10", "cifar10-lt", "cifar100", "cifar100-lt", "svhn", "svci20"), (3, 32, 32))
+
+
+def shape_of(name: str) -> tuple[int, ...] | None:
+    """The shape of one input of the data of that name, where the name alone tells it."""
+    return SHAPES.get(name.partition("?")[0].partition(":")[0])

@@ -1,11 +1,12 @@
 """Reproduction: what a ledger says about one experiment of the paper."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from class_uncertainty.data.sources import shape_of
 from class_uncertainty.experiments.catalogue import Experiment, ablations
 from class_uncertainty.experiments.needs import ENSEMBLE, REQUESTS, SIX_NAIVE, Lookup
 from class_uncertainty.experiments.outcomes import Gain, Outcome, Test, gains, outcome, outcomes, significance
@@ -14,6 +15,7 @@ from class_uncertainty.metrics import rank_correlation
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.stored_rows import StoredDataset
 from class_uncertainty.training import Lane, Result
+from class_uncertainty.training.network_size import NetworkSize
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Reproduction:
     ablated: tuple[tuple[Outcome, tuple[float, ...]], ...]  # a cell, and its errors with other pixels
     measured: tuple[MeasuredData, ...]
     naive: dict[str, tuple[Result, ...]]  # by data set, those that did not diverge
+    networks: dict[str, NetworkSize]  # by data set, those of which something is known
     unfinished: str = ""  # why it stopped, "" where nothing is left to train
 
     @property
@@ -94,6 +97,7 @@ class Reproduction:
         return {
             "experiment": self.name,
             "unfinished": self.unfinished or None,
+            "networks": {data: asdict(network) for data, network in self.networks.items()},
             "cells": [one.document() for one in self.outcomes],
             "gains": gained,
             "tests": tests,
@@ -134,6 +138,11 @@ def summarise(
         tuple(_ablated(experiment, lookup, only)),
         tuple(measured),
         naive,
+        {
+            data: NetworkSize.of(recipe.network, shape_of(data), len(ledger.data[data].classes))
+            for data in shown
+            if data in ledger.data
+        },
     )
 
 

@@ -7,6 +7,7 @@ from class_uncertainty.reporting.page_columns import mean_with_deviation
 from class_uncertainty.reporting.section import Section
 from class_uncertainty.runs.rows import ClassRow, MethodRow
 from class_uncertainty.runs.significance import ENOUGH
+from class_uncertainty.text import amount
 
 PERCENT = "\N{NO-BREAK SPACE}%"
 
@@ -24,6 +25,10 @@ def key_facts(section: Section) -> list[tuple[str, str]]:
     if section.methods:
         methods, runs = len({row.method for row in section.methods}), sum(row.runs for row in section.methods)
         facts += [(str(methods), "method" if methods == 1 else "methods"), (str(runs), "run" if runs == 1 else "runs")]
+    if section.network.parameters is not None:
+        facts.append((amount(section.network.parameters), f"parameters of {section.network.network}"))
+    elif section.network.network:
+        facts.append((section.network.network, "network"))
     return facts
 
 

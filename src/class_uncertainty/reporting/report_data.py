@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.data import Data, Dataset, load
 from class_uncertainty.data.dataset import folds_fingerprint
+from class_uncertainty.data.sources import shape_of
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.measures import SCORES, digest
@@ -22,6 +23,7 @@ from class_uncertainty.runs.rate_choice import CHOOSING_SEED, best_rate
 from class_uncertainty.runs.rows import ClassRow, class_rows, method_rows
 from class_uncertainty.training import Recipe, Result
 from class_uncertainty.training.keys import kind_of
+from class_uncertainty.training.network_size import NetworkSize
 
 WORST_CLASSES, IMAGES = 3, 8  # of the gallery: classes, and images of each kind
 
@@ -98,13 +100,16 @@ def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset |
     if hidden:
         notes.append(f"Results not shown, since they used another estimate: {hidden}.")
     rows = method_rows(_compared(shown), cost, chosen=_chosen_rates(store, shown, measured_by))
-    section = Section(name, (), tuple(rows), 0, fix_report=fix_report)
+    unchanged = dataset is not None and dataset.fingerprint == data.fingerprint
+    shape = dataset.train.shape if dataset and unchanged else shape_of(data.name)
+    network = NetworkSize.of_results(results, shape, len(data.classes))
+    section = Section(name, (), tuple(rows), 0, fix_report=fix_report, network=network)
     if estimate:
         classes = tuple(class_rows(data.classes, data.counts, estimate))
         galleries: tuple[Gallery, ...] = ()
         if dataset is None:
             notes.append(f"The data could not be read again, so no images are shown ({problem}).")
-        elif dataset.fingerprint != data.fingerprint:
+        elif not unchanged:
             notes.append("The data have changed since they were measured, so no images are shown.")
         else:
             galleries = tuple(_galleries(dataset.train, estimate, classes)) if dataset.train.is_images else ()

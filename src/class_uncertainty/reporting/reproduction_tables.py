@@ -1,13 +1,14 @@
 """A reproduction as tables of text: for a terminal here, and for the documentation."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 from class_uncertainty.experiments.needs import PROTOCOLS
 from class_uncertainty.experiments.outcomes import Gain, Outcome
 from class_uncertainty.experiments.reproduction import Reproduction
+from class_uncertainty.reporting.section import describe_network
 from class_uncertainty.reporting.terminal import Rows, print_fitting, say
 from class_uncertainty.training import Result
 from class_uncertainty.workflows.train_missing import Remaining
@@ -54,10 +55,16 @@ def _cells(reproduction: Reproduction, data: str, protocol: str) -> TextTable:
     if rows and (six := reproduction.six_naive.get(data)):
         name, cost = "Six naïve networks, averaged and adjusted", f"{six.cost:.3g}"
         rows.append([name, six.method, "–", _number(six.error), "1", f"{six.lr:g}", "–", "", cost])
-    notes = [f"Trained on: {', '.join(devices)}."] + [f"Rows that have not been run: {missing}."] * (missing > 0)
+    notes = [*_network(reproduction, [data]), f"Trained on: {', '.join(devices)}."]
+    notes += [f"Rows that have not been run: {missing}."] * (missing > 0)
     columns = ("row", "method", "printed", "ours", "n", "lr", "gap", "verdict", "cost")
     drop = ("cost", "method", "n", "lr", "gap")
     return TextTable(f"{title_of(data)}, protocol {protocol}", columns, rows, tuple(notes), drop)
+
+
+def _network(reproduction: Reproduction, data: Iterable[str]) -> list[str]:
+    """What was trained on those data sets, as a note."""
+    return describe_network(*(reproduction.networks[name] for name in data if name in reproduction.networks))
 
 
 def _cell(one: Outcome) -> list[str]:
@@ -88,9 +95,8 @@ def _gains(reproduction: Reproduction, data: str) -> TextTable:
             lines.setdefault(about, {})[gain.ours.protocol] = f"{gain.gain:+.2f}{error}, {gain.verdict}"
     rows = [[*about, *(cells.get(p, "–") for p in reproduction.protocols)] for about, cells in lines.items()]
     columns = ("row", "against", "printed", *(f"ours, {protocol}" for protocol in reproduction.protocols))
-    notes = (
-        "Gain: the baseline's error less the row's, in points, ± its standard error; a verdict needs two of them.",
-    )
+    note = "Gain: the baseline's error less the row's, in points, ± its standard error; a verdict needs two of them."
+    notes = (note, *_network(reproduction, [data]))
     return TextTable(f"{title_of(data)}: gains over cardinality", columns, rows, notes)
 
 
@@ -105,6 +111,7 @@ def _tests(reproduction: Reproduction) -> TextTable:
     listed = " and ".join(f"{confidence} ({protocol})" for protocol, confidence in confidences.items())
     notes = [f"ε_min of ASO, better below 0.5; confidence {listed}, Bonferroni over the tests of a protocol."]
     notes += sorted({f"{test.epsilon.warning}." for test in reproduction.tests if test.epsilon.warning})
+    notes += _network(reproduction, [test.ours.cell.data for test in reproduction.tests])
     return TextTable("Almost stochastic order", columns, rows, tuple(notes))
 
 
@@ -115,7 +122,8 @@ def _ablation(reproduction: Reproduction) -> TextTable:
         cells = (_number(printed), _ours(one), _ours(replace(one, errors=errors)))
         rows.append([title_of(one.cell.data), one.cell.row.label, *cells])
     columns = ("data", "row", "printed", "originals", "JPEG 95, ImageNet's statistics")
-    return TextTable("What other pixels change, at the learning rate 0.1", columns, rows)
+    notes = tuple(_network(reproduction, [one.cell.data for one, _ in reproduction.ablated]))
+    return TextTable("What other pixels change, at the learning rate 0.1", columns, rows, notes)
 
 
 def _correlations(reproduction: Reproduction) -> TextTable:
@@ -127,6 +135,7 @@ def _correlations(reproduction: Reproduction) -> TextTable:
     notes = ["ρ: Spearman's correlation with the class errors of the naïve members on the test split."]
     if reproduction.name == "if1a":
         notes += ["The paper prints 0.82 for cardinality and 0.92 for uncertainty on CIFAR-100-LT (50)."]
+    notes += _network(reproduction, [one.data.name for one in reproduction.measured])
     return TextTable("Measures and class errors", columns, rows, tuple(notes))
 
 
@@ -139,7 +148,8 @@ def _shifts(reproduction: Reproduction) -> TextTable:
         tail = [f"{share:.3f}" for share in (one.cardinality[-1], one.uncertainty[-1])]
         rows.append([title_of(one.data.name), *(f"{distance:.3f}" for distance in first.distance(one)), *tail])
     columns = ("data", "moved μ^C", "moved μ^U", "rarest class μ^C", "rarest class μ^U")
-    notes = (f"Moved: half the sum of the absolute changes from {title_of(first.data.name)}, from 0 to 1.",)
+    note = f"Moved: half the sum of the absolute changes from {title_of(first.data.name)}, from 0 to 1."
+    notes = (note, *_network(reproduction, [one.data.name for one in reproduction.measured]))
     return TextTable("How far the measures move", columns, rows, notes)
 
 
@@ -151,7 +161,8 @@ def _gap(reproduction: Reproduction) -> TextTable:
         rows.append(
             [title_of(data), *(f"{value:.2f}" for value in (objects, digits, objects - digits)), str(len(results))]
         )
-    return TextTable("The halves of SVCI-20, naïve classifier", ("data", "CIFAR-10", "SVHN", "gap", "runs"), rows)
+    columns, notes = ("data", "CIFAR-10", "SVHN", "gap", "runs"), tuple(_network(reproduction, reproduction.naive))
+    return TextTable("The halves of SVCI-20, naïve classifier", columns, rows, notes)
 
 
 def half_errors(results: Sequence[Result]) -> tuple[list[float], list[float]]:

@@ -10,6 +10,7 @@ from class_uncertainty.data import Dataset
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.runs.rows import ClassRow, MethodRow
 from class_uncertainty.runs.significance import corrected_confidence
+from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,18 @@ class Section:
     estimator: str = "ensemble"
     score: str = "predictive"
     fix_report: FixReport | None = None
+    network: NetworkSize = NOTHING_TRAINED
 
     @property
     def unit(self) -> str:
         """The unit of the uncertainties."""
         return " nats" if self.score in ("predictive", "aleatoric", "epistemic") else ""
+
+
+def describe_network(*sizes: NetworkSize) -> list[str]:
+    """What was trained, and how large it is: no line where nothing was trained."""
+    named = dict.fromkeys(str(size) for size in sizes if size.network)
+    return [f"Network: {'; '.join(named)}."] if named else []
 
 
 def describe_rates(rows: Sequence[MethodRow]) -> str:

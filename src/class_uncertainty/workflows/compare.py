@@ -21,6 +21,7 @@ from class_uncertainty.runs.store import Store
 from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.folds import FOLDS
+from class_uncertainty.training.network_size import NetworkSize
 from class_uncertainty.workflows.choose_rates import check_choosing, choose_rates, judged_by_folds
 from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies
 from class_uncertainty.workflows.measure import describe_dataset
@@ -81,6 +82,12 @@ class Comparison:
         return max((result.folds for result in self.results), default=0)
 
     @property
+    def network(self) -> NetworkSize:
+        """What was trained."""
+        train = self.dataset.train
+        return NetworkSize.of_results(self.results, train.shape, len(train.classes))
+
+    @property
     def strengths(self) -> dict[float, float]:
         """tau by learning rate, where rows are adjusted for the counts."""
         remedies = (result for result in self.results if "networks" in result.plan and "tau" in result.plan)
@@ -90,6 +97,7 @@ class Comparison:
         """What `cu compare --json` prints."""
         return {
             **describe_dataset(self.dataset, self.folds),
+            **asdict(self.network),
             "estimator": self.estimate.estimator if self.estimate else None,
             "score": self.estimate.score if self.estimate else None,
             "chosen": {choice.method: {"lr": choice.lr, "errors": choice.errors} for choice in self.chosen},

@@ -16,6 +16,7 @@ from class_uncertainty.runs.load_or_train import load_or_estimate
 from class_uncertainty.runs.store import Store
 from class_uncertainty.training import Recipe
 from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class EstimatorComparison:
         A sentence on each estimator that diverged.
     folds : int
         Folds that the errors come from; 0 where there is a test split.
+    network : NetworkSize
+        What was trained.
 
     Examples
     --------
@@ -64,6 +67,7 @@ class EstimatorComparison:
     rows: tuple[EstimatorRow, ...]
     diverged: tuple[str, ...]  # one sentence each
     folds: int  # that the errors come from; 0 where there is a test split
+    network: NetworkSize = NOTHING_TRAINED
 
     def document(self) -> dict[str, Any]:
         """What `cu measure --estimators … --json` prints."""
@@ -72,6 +76,7 @@ class EstimatorComparison:
             "fingerprint": self.dataset.fingerprint,
             "members": self.members,
             "folds": self.folds,
+            **asdict(self.network),
             "diverged": list(self.diverged),
             "estimators": [asdict(row) for row in self.rows],
         }
@@ -151,7 +156,8 @@ def compare_estimators(
         result for estimate in estimates.values() if isinstance(estimate, Estimate) for result in estimate.results
     ]
     folds = max((result.folds for result in results), default=0)
-    return EstimatorComparison(dataset, members, tuple(rows), tuple(diverged), folds)
+    network = NetworkSize.of_results(results, dataset.train.shape, len(dataset.classes))
+    return EstimatorComparison(dataset, members, tuple(rows), tuple(diverged), folds, network)
 
 
 def _split_score(name: str) -> tuple[str, str]:

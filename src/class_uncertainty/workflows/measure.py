@@ -13,6 +13,7 @@ from class_uncertainty.runs.rows import ClassRow, class_rows, spearman
 from class_uncertainty.runs.store import Store
 from class_uncertainty.training import Recipe
 from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.network_size import NetworkSize
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +46,17 @@ class Measured:
         """Folds that the errors come from; 0 where there is a test split."""
         return max((result.folds for result in self.estimate.results), default=0)
 
+    @property
+    def network(self) -> NetworkSize:
+        """What was trained; nothing where the probabilities come from a file."""
+        train = self.dataset.train
+        return NetworkSize.of_results(self.estimate.results, train.shape, len(train.classes))
+
     def document(self) -> dict[str, Any]:
         """What `cu measure --json` prints."""
         return {
             **describe_dataset(self.dataset, self.folds),
+            **asdict(self.network),
             "estimator": self.estimate.estimator,
             "score": self.estimate.score,
             "cost": self.estimate.cost,

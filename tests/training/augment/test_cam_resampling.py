@@ -33,10 +33,10 @@ def network(kind: str) -> Classifier:
     return module.eval()
 
 
-@pytest.mark.parametrize("kind", ["small-conv", "resnet32"])
+@pytest.mark.parametrize("kind", ["small-conv", "resnet32", "resnet32x4"])
 def test_maps_are_of_the_layer_before_pooling(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against a hook on that layer; in several parts too. Their mean over the picture is the own class's logit, less
-    its bias."""
+    its bias and shift."""
     module, caught = network(kind), []
     images, labels = torch.randint(0, 256, (11, 3, 16, 12), dtype=torch.uint8), torch.arange(11) % 4
     layer = module.body[-3] if kind == "small-conv" else module.body.blocks[-1]
@@ -51,7 +51,7 @@ def test_maps_are_of_the_layer_before_pooling(kind: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(cam_resampling, "AT_ONCE", 4)
     found = cam_resampling.activation_maps(module, images, labels)
     torch.testing.assert_close(found, expected.detach(), rtol=1e-4, atol=1e-4)
-    own = logits[torch.arange(11), labels] - module.head.bias[labels].detach()
+    own = logits[torch.arange(11), labels] - (module.head.bias + module.shift)[labels].detach()
     torch.testing.assert_close(found.mean((1, 2)), own, rtol=1e-4, atol=1e-4)
 
 

@@ -11,7 +11,7 @@ import torch
 
 import class_uncertainty as cu
 from class_uncertainty.training.kernels import fused_convolution
-from class_uncertainty.training.networks.resnet32 import ResNet32
+from class_uncertainty.training.networks.resnet import ResNet, resnet32
 from class_uncertainty.training.networks.stack import FAILED, Stack, to_device
 from class_uncertainty.training.stage_runner import StageRunner
 from class_uncertainty.training.train_step import StepProgram
@@ -51,7 +51,7 @@ def test_the_network_is_that_of_torch() -> None:
     """As near to float64 as torch's own bfloat16 is, through all 31 convolutions and back."""
     torch.manual_seed(0)
     x, given = torch.randn(64, 3 * 4, 32, 32, device="cuda"), torch.randn(64, 4 * 64, device="cuda")
-    nets = [ResNet32((3, 32, 32), 4).cuda() for _ in range(3)]
+    nets = [resnet32((3, 32, 32), 4).cuda() for _ in range(3)]
     for net in nets[1:]:
         net.load_state_dict(nets[0].state_dict())
     exact, usual, ours = nets[0].double(), nets[1], nets[2]
@@ -62,7 +62,7 @@ def test_the_network_is_that_of_torch() -> None:
     for output in outputs.values():
         output.backward(given.to(output.dtype))
 
-    def off(net: ResNet32) -> float:
+    def off(net: ResNet) -> float:
         pairs = zip(net.parameters(), exact.parameters(), strict=True)
         return float(np.median([float((p.grad.double() - q.grad).norm() / q.grad.norm()) for p, q in pairs]))
 
@@ -251,7 +251,7 @@ def test_little_memory_makes_smaller_stacks(data: cu.Data, monkeypatch: pytest.M
 
 def test_nan_shows(data: cu.Data) -> None:
     """One weight in the body that is no number: a ReLU must not make it 0."""
-    net = ResNet32((3, 32, 32), 2).cuda()
+    net = resnet32((3, 32, 32), 2).cuda()
     net.kernels = True
     with torch.no_grad():
         net.blocks[3].first.conv.weight[0, 0, 0, 0] = float("nan")
@@ -260,7 +260,7 @@ def test_nan_shows(data: cu.Data) -> None:
     assert features[:, 1].isfinite().all()
 
 
-@pytest.mark.parametrize("network", ["resnet32", "small-conv"])
+@pytest.mark.parametrize("network", ["resnet32", "resnet32x4", "resnet18", "small-conv"])
 def test_without_our_kernels(data: cu.Data, network: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("no compiler")

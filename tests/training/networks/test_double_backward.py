@@ -1,20 +1,22 @@
 """Convolutions whose second derivatives are our own, against torch's."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from class_uncertainty.training.networks.classifier import small_conv
 from class_uncertainty.training.networks.double_backward import Conv2d, differentiable_twice
-from class_uncertainty.training.networks.resnet32 import ResNet32
+from class_uncertainty.training.networks.resnet import ResNet, resnet32
 
-SHAPES = [(1, 1), (2, 1), (1, 3), (2, 3)]  # stride and groups
+SHAPES = [(1, 1, 3), (2, 1, 3), (1, 3, 3), (2, 3, 3), (2, 3, 1)]  # stride, groups and size
 
 
-def convolve(x: Tensor, weight: Tensor, shape: tuple[int, int]) -> Tensor:
+def convolve(x: Tensor, weight: Tensor, shape: tuple[int, int, int]) -> Tensor:
     """By our own convolution."""
-    stride, groups = shape
-    layer = Conv2d(x.shape[1], len(weight), 3, stride, padding=1, groups=groups, bias=False)
+    stride, groups, size = shape
+    layer = Conv2d(x.shape[1], len(weight), size, stride, padding=size // 2, groups=groups, bias=False)
     return torch.func.functional_call(layer, {"weight": weight}, (x,))
 
 
@@ -24,18 +26,18 @@ def random(*shape: int, seed: int = 0) -> Tensor:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("size", [(4, 3), (5, 5)])
-def test_numeric_derivatives(shape: tuple[int, int], size: tuple[int, int]) -> None:
+def test_numeric_derivatives(shape: tuple[int, int, int], size: tuple[int, int]) -> None:
     """First and second, by differences; a stride of 2 over odd and even sizes."""
-    x, weight = random(2, 6, *size), random(6, 6 // shape[1], 3, 3, seed=1)
+    x, weight = random(2, 6, *size), random(6, 6 // shape[1], shape[2], shape[2], seed=1)
     assert torch.autograd.gradcheck(lambda x, weight: convolve(x, weight, shape), (x, weight), fast_mode=True)
     assert torch.autograd.gradgradcheck(lambda x, weight: convolve(x, weight, shape), (x, weight), fast_mode=True)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_derivatives_are_torchs(shape: tuple[int, int]) -> None:
+def test_derivatives_are_torchs(shape: tuple[int, int, int]) -> None:
     """Of a function that bends: the convolution, its gradients, and the gradients of those by x, the weight and what
     comes from behind."""
-    x, weight, behind = random(2, 6, 5, 4), random(6, 6 // shape[1], 3, 3, seed=1), None
+    x, weight, behind = random(2, 6, 5, 4), random(6, 6 // shape[1], shape[2], shape[2], seed=1), None
 
     def derivatives(function: object) -> list[Tensor]:
         nonlocal behind
@@ -47,19 +49,24 @@ def test_derivatives_are_torchs(shape: tuple[int, int]) -> None:
         return [y, *first, *second, *third]
 
     ours = derivatives(lambda x, weight: convolve(x, weight, shape))
-    theirs = derivatives(lambda x, weight: torch.conv2d(x, weight, None, shape[0], 1, 1, shape[1]))
+    theirs = derivatives(lambda x, weight: torch.conv2d(x, weight, None, shape[0], shape[2] // 2, 1, shape[1]))
     for a, b in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
         assert b.abs().max() > 0.1
 
 
-@pytest.mark.parametrize("kind", ["small-conv", "resnet32"])
-def test_a_gradient_penalty_through_a_network(kind: str) -> None:
+def narrow_resnet18(shape: tuple[int, ...], lanes: int) -> ResNet:
+    """Its shortcuts are 1 x 1 convolutions."""
+    return ResNet(shape, lanes, (4, 8, 16, 32), 2, projected=True)
+
+
+@pytest.mark.parametrize("make", [small_conv, resnet32, narrow_resnet18])
+def test_a_gradient_penalty_through_a_network(make: Callable[..., nn.Module]) -> None:
     """With batch statistics: its gradient by every parameter is that of ordinary convolutions."""
     lanes, gradients = 2, []
     for change in (lambda body: body, differentiable_twice):
         torch.manual_seed(0)
-        body = (small_conv if kind == "small-conv" else ResNet32)((1, 8, 8), lanes).double()
+        body = make((1, 8, 8), lanes).double()
         assert change(body) is body
         x = random(6, lanes, 8, 8)
         (slope,) = torch.autograd.grad(body(x).sin().sum(), x, create_graph=True)

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from class_uncertainty.data.table import Column
 from class_uncertainty.training.networks.heads import CosineHead
+from class_uncertainty.training.networks.layers import WIDEST
 from class_uncertainty.training.networks.rbf_head import RBFHead
-from class_uncertainty.training.networks.resnet32 import ResNet32
+from class_uncertainty.training.networks.resnet import resnet18, resnet32, resnet32x4
 from class_uncertainty.training.networks.small import identity, mlp, small_conv
 
 Shape = tuple[int, ...]  # of one input
@@ -28,7 +29,7 @@ class Network:
     """A body and the number of its features.
 
     `width` lanes train as one stack on a CPU. It is a constant, as a convolution with another number of groups may
-    give a lane other bits.
+    give a lane other bits. On a GPU a stack has at most `widest`, and fewer where they do not fit.
     """
 
     about: str
@@ -37,15 +38,36 @@ class Network:
     images: bool
     width: int
     large: bool = False  # too large for a CPU to gain from stacking, and large enough to gain from compiling
+    widest: int = WIDEST
 
 
+WIDE = 16  # lanes of a wide network: their activations take as much memory as those of WIDEST lanes of resnet32
 HEADS: dict[str, Callable[[int, int], nn.Module]] = {"linear": nn.Linear, "cosine": CosineHead, "rbf": RBFHead}
 NETWORKS: dict[str, Network] = {
-    "resnet32": Network("ResNet-32 of the paper, for 32 x 32 images", ResNet32, lambda shape: 64, True, 1, large=True),
+    "resnet32": Network("ResNet-32 of the paper, for 32 x 32 images", resnet32, lambda shape: 64, True, 1, large=True),
+    "resnet32x4": Network(
+        "ResNet-32 with four times the channels, as GLMC and SURE have it",
+        resnet32x4,
+        lambda shape: 256,
+        True,
+        1,
+        large=True,
+        widest=WIDE,
+    ),
+    "resnet18": Network(
+        "ResNet-18 with a 3 x 3 stem, for images of 32 to 64 pixels",
+        resnet18,
+        lambda shape: 512,
+        True,
+        1,
+        large=True,
+        widest=WIDE,
+    ),
     "small-conv": Network("three small convolutions, for small images", small_conv, lambda shape: 32, True, width=5),
     "mlp": Network("one hidden layer of 64, for features and tables", mlp, lambda shape: 64, False, width=10),
     "linear": Network("a linear classifier of features", identity, lambda shape: shape[0], False, width=10),
 }
+DECISIONS = ("probability", "cost")  # what a prediction is the best by
 
 
 class Standardise(nn.Module):
@@ -64,10 +86,14 @@ class Standardise(nn.Module):
 
 
 class Classifier(nn.Module):
-    """A plain network, ready to deploy: raw uint8 images or raw features in, logits out.
+    """A plain network, ready to deploy: raw uint8 images or raw features in, logits scale * z + shift out.
 
-    `columns` say how a table becomes features.
+    `columns` say how a table becomes features. `costs` (C, C) are of predicting the class of the column for an example
+    of that of the row: where there are any, the class of the least expected cost is predicted.
     """
+
+    shift: Tensor
+    costs: Tensor | None
 
     def __init__(
         self,
@@ -77,16 +103,21 @@ class Classifier(nn.Module):
         head: str = "linear",
         scale: float = 1,
         columns: Columns = None,
+        shift: Tensor | None = None,
+        costs: Tensor | None = None,
     ) -> None:
         super().__init__()
         row = NETWORKS[network]
         self.classes, self.encoding, self.scale = classes, columns, scale
         sizes = {"shape": list(shape), "classes": list(classes)}
         self.rebuild: dict[str, Any] = {"network": network, **sizes, "head": head, "scale": scale}
+        self.rebuild["decides_by"] = DECISIONS[costs is not None]
+        self.register_buffer("shift", torch.zeros(len(classes)) if shift is None else shift)
+        self.register_buffer("costs", costs)
         statistic = torch.zeros((shape[0], 1, 1) if row.images else shape)
         self.preprocess = Standardise(statistic, statistic + 1)
         self.body = row.body(shape)
         self.head = HEADS[head](row.features(shape), len(classes))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.scale * self.head(self.body(self.preprocess(x)))
+        return self.scale * self.head(self.body(self.preprocess(x))) + self.shift

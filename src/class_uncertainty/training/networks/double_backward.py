@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
-Shape = tuple[int, int]  # stride and groups
+Shape = tuple[int, int, int]  # stride, padding and groups
 
 
 class _Third(Function):
-    """The one of x (B, in, H, W), w (out, in / groups, 3, 3) and y called `name`, as large as `like`.
+    """The one of x (B, in, H, W), w (out, in / groups, k, k) and y called `name`, as large as `like`.
 
     It is computed from the other two, a and b, called `names`. Each derivative of it is another _Third.
     """
@@ -26,11 +26,11 @@ class _Third(Function):
     ) -> Tensor:
         ctx.save_for_backward(a, b)
         ctx.name, ctx.names, ctx.shape = name, names, shape
-        given, (stride, groups) = dict(zip(names, (a, b), strict=True)), shape
+        given, (stride, padding, groups) = dict(zip(names, (a, b), strict=True)), shape
         if name == "y":
-            return torch.conv2d(given["x"], given["w"], None, stride, 1, 1, groups)
+            return torch.conv2d(given["x"], given["w"], None, stride, padding, 1, groups)
         x, w = given.get("x", like), given.get("w", like)
-        fixed = ([stride, stride], [1, 1], [1, 1], False, [0, 0], groups)
+        fixed = ([stride, stride], [padding, padding], [1, 1], False, [0, 0], groups)
         wanted = [name == "x", name == "w", False]
         return torch.ops.aten.convolution_backward(given["y"], x, w, None, *fixed, wanted)[0 if name == "x" else 1]
 
@@ -43,13 +43,14 @@ class _Third(Function):
 
 
 class Conv2d(nn.Conv2d):
-    """nn.Conv2d of 3 x 3 with padding 1 and no bias, as all of ours are."""
+    """nn.Conv2d of one stride and padding for both sides and no bias, as all of ours are."""
 
     def forward(self, input: Tensor) -> Tensor:
         weight = self.weight
         if torch.is_autocast_enabled("cuda"):  # which does not reach into functions of one's own
             input, weight = input.bfloat16(), weight.bfloat16()
-        return _Third.apply("y", ("x", "w"), input, weight, input, (self.stride[0], self.groups))
+        shape = (self.stride[0], self.padding[0], self.groups)
+        return _Third.apply("y", ("x", "w"), input, weight, input, shape)
 
 
 def differentiable_twice(body: nn.Module) -> nn.Module:

@@ -15,7 +15,7 @@ from class_uncertainty.training.networks.classifier import NETWORKS, Classifier,
 from class_uncertainty.training.networks.double_backward import differentiable_twice
 from class_uncertainty.training.networks.heads import StackedHead
 from class_uncertainty.training.networks.rbf_head import StackedRBFHead
-from class_uncertainty.training.networks.resnet32 import ResNet32
+from class_uncertainty.training.networks.resnet import ResNet
 from class_uncertainty.training.streams import initial_state, stream
 
 FAILED = {"kernels": False, "compile": False}  # what did not work in this process, and is not tried again
@@ -57,14 +57,14 @@ class Stack(nn.Module):
     @property
     def kernels(self) -> bool:
         """Whether our own kernels compute the body."""
-        return isinstance(self.body, ResNet32) and self.body.kernels
+        return isinstance(self.body, ResNet) and self.body.kernels
 
     def states(self) -> list[State]:
         """Each lane's parameters and statistics, apart."""
-        return _apart(self.state_dict(), self.lanes)
+        return apart(self.state_dict(), self.lanes)
 
 
-def _apart(stacked: State, lanes: int) -> list[State]:
+def apart(stacked: State, lanes: int) -> list[State]:
     """The values of each lane, without what has no lane axis: batch norm counts its batches once for all."""
     by_lane = {name: value.detach().cpu().chunk(lanes) for name, value in stacked.items() if value.ndim}
     contiguous = torch.contiguous_format
@@ -100,7 +100,7 @@ class SGD:
 
     def states(self) -> list[State]:
         """Each lane's momenta, apart."""
-        return _apart(dict(zip(self.names, self.momenta, strict=True)), self.lanes)
+        return apart(dict(zip(self.names, self.momenta, strict=True)), self.lanes)
 
     def rates(self, lr: Tensor) -> list[Tensor]:
         """lr (lanes,) spread over each parameter: of one shape, a GPU multiplies them all at once."""
@@ -142,7 +142,7 @@ def to_device(stack: Stack, network: str, device: str) -> Stack:
     stack.bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
     if not stack.bf16:
         fallback("this GPU has no bfloat16", torch.cuda.get_device_name())
-    elif isinstance(stack.body, ResNet32) and not stack.rbf:  # our kernels have no second derivative
+    elif isinstance(stack.body, ResNet) and stack.body.fits_kernels and not stack.rbf:  # they have no second derivative
         if find_spec("triton") is None:
             fallback("our own kernels need triton", "it is not installed")
         elif not FAILED["kernels"]:
@@ -153,6 +153,6 @@ def to_device(stack: Stack, network: str, device: str) -> Stack:
 
 def without_kernels(stack: Stack) -> Stack:
     """The stack by torch's own kernels."""
-    if isinstance(stack.body, ResNet32):
+    if isinstance(stack.body, ResNet):
         stack.body.kernels = False
     return stack.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -1,0 +1,114 @@
+"""Residual networks for images of 32 to 64 pixels, with a lane axis as the other networks have it."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Shape = tuple[int, ...]  # of one input
+
+WIDTHS, BLOCKS = (16, 32, 64), 5  # of ResNet-32, He et al. 2016, Sec. 4.2: 6 * 5 + 2 layers
+
+
+class Convolution(nn.Module):
+    """A convolution, 3 x 3 or 1 x 1, and its batch norm in every lane."""
+
+    def __init__(self, inputs: int, outputs: int, lanes: int, stride: int = 1, size: int = 3) -> None:
+        super().__init__()
+        channels, padding = (lanes * inputs, lanes * outputs), size // 2
+        self.conv = nn.Conv2d(*channels, size, stride, padding, groups=lanes, bias=False)
+        self.norm = nn.BatchNorm2d(lanes * outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.conv(x))
+
+    def fused(self, x: Tensor, residual: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """ReLU(norm(conv(x)) + residual) by our own kernels, and x for a later residual: (lanes, B, H, W, channels)."""
+        from class_uncertainty.training.kernels.fused_convolution import ConvolveNormalise
+
+        conv, norm = self.conv, self.norm
+        running, how = (norm.running_mean, norm.running_var), (conv.stride[0], self.training)
+        return ConvolveNormalise.apply(x, conv.weight, norm.weight, norm.bias, residual, running, *how)
+
+
+class Block(nn.Module):
+    """Two convolutions beside a shortcut.
+
+    Where channels double, the stride is 2. The shortcut then takes every other pixel and adds zero channels (option A
+    of He et al.), or is a 1 x 1 convolution of its own (option B).
+    """
+
+    def __init__(self, inputs: int, outputs: int, lanes: int, projected: bool) -> None:
+        super().__init__()
+        self.lanes, self.stride, self.more = lanes, outputs // inputs, (outputs - inputs) // 2
+        self.first = Convolution(inputs, outputs, lanes, self.stride)
+        self.second = Convolution(outputs, outputs, lanes)
+        projected = projected and self.stride > 1
+        self.projection = Convolution(inputs, outputs, lanes, self.stride, size=1) if projected else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(self.second(F.relu(self.first(x))) + self.shortcut(x))
+
+    def shortcut(self, x: Tensor) -> Tensor:
+        if self.stride == 1:
+            return x
+        if self.projection is not None:
+            return self.projection(x)
+        by_lane = x[:, :, :: self.stride, :: self.stride].unflatten(1, (self.lanes, -1))
+        return F.pad(by_lane, (0, 0, 0, 0, self.more, self.more)).flatten(1, 2)
+
+    def fused(self, x: Tensor) -> Tensor:
+        y, x = self.first.fused(x)
+        if self.stride > 1:
+            x = F.pad(x[:, :, :: self.stride, :: self.stride], (self.more, self.more))
+        return self.second.fused(y, x)[0]
+
+
+class ResNet(nn.Module):
+    """(B, lanes * channels, H, W) -> features (B, lanes * D), D being the last of the widths.
+
+    Each stage has its width in channels, twice the one before, and as many blocks as the others.
+    """
+
+    def __init__(self, shape: Shape, lanes: int, widths: Sequence[int], blocks: int, projected: bool = False) -> None:
+        super().__init__()
+        self.lanes = lanes
+        self.fits_kernels = set(widths) <= set(WIDTHS) and not projected  # ours are written for ResNet-32's channels
+        self.kernels = False  # whether to use our own
+        self.stem = Convolution(shape[0], widths[0], lanes)
+        outputs = [widths[0], *(width for width in widths for _ in range(blocks))]
+        self.blocks = nn.Sequential(*(Block(*channels, lanes, projected) for channels in pairwise(outputs)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.kernels:
+            return self._fused(x)
+        return self.maps(x).mean((2, 3))
+
+    def maps(self, x: Tensor) -> Tensor:
+        """Features before they are averaged over the image, (B, lanes * D, h, w)."""
+        return self.blocks(F.relu(self.stem(x)))
+
+    def _fused(self, x: Tensor) -> Tensor:
+        by_lane = x.unflatten(1, (self.lanes, -1)).permute(1, 0, 3, 4, 2)
+        y, _ = self.stem.fused(F.pad(by_lane.to(torch.bfloat16), (0, -by_lane.shape[-1] % 16)).contiguous())
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            y = block.fused(y)
+        return y.mean((2, 3), dtype=torch.float32).transpose(0, 1).flatten(1)  # (B, lanes * D)
+
+
+def resnet32(shape: Shape, lanes: int = 1) -> ResNet:
+    """ResNet-32 of He et al.: 16, 32 and 64 channels, shortcuts without parameters."""
+    return ResNet(shape, lanes, WIDTHS, BLOCKS)
+
+
+def resnet32x4(shape: Shape, lanes: int = 1) -> ResNet:
+    """The same with 64, 128 and 256 channels: what the released code of GLMC and of SURE calls ResNet-32."""
+    return ResNet(shape, lanes, [4 * width for width in WIDTHS], BLOCKS)
+
+
+def resnet18(shape: Shape, lanes: int = 1) -> ResNet:
+    """ResNet-18 as usual for small images: a 3 x 3 stem, no pooling, 1 x 1 convolutions as shortcuts."""
+    return ResNet(shape, lanes, (64, 128, 256, 512), 2, projected=True)

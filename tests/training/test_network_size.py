@@ -1,0 +1,56 @@
+"""The number of a network's parameters, by hand and in words."""
+
+import pytest
+import torch
+
+import class_uncertainty as cu
+from class_uncertainty.data.sources import shape_of
+from class_uncertainty.text import amount
+from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize, parameters
+from class_uncertainty.training.networks.classifier import NETWORKS, Classifier
+
+
+@pytest.mark.parametrize(
+    ("network", "shape", "classes", "head", "expected"),
+    [
+        ("resnet32", (3, 32, 32), 10, "linear", 464_154),
+        ("resnet32", (3, 64, 64), 10, "linear", 464_154),  # the size of images does not matter
+        ("resnet32", (3, 32, 32), 10, "cosine", 464_144),  # no biases
+        ("resnet32", (1, 32, 32), 10, "linear", 464_154 - 2 * 9 * 16),
+        ("linear", (7,), 3, "linear", 8 * 3),
+        ("mlp", (7,), 3, "linear", 8 * 64 + 2 * 64 + 65 * 3),
+    ],
+)
+def test_by_hand(network: str, shape: tuple[int, ...], classes: int, head: str, expected: int) -> None:
+    assert parameters(network, shape, classes, head) == expected
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_it_is_what_the_real_network_has(network: str) -> None:
+    """And counting takes no memory, nor a random number."""
+    before, shape = torch.get_rng_state(), (1, 8, 8) if NETWORKS[network].images else (5,)
+    count = parameters(network, shape, 4)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert count == sum(p.numel() for p in Classifier(network, shape, tuple("abcd")).parameters())
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(650, "650"), (7_386, "7.4 k"), (99_949, "99.9 k"), (99_950, "0.10 M"), (464_154, "0.46 M"), (994_999, "0.99 M"),
+     (995_000, "1.0 M"), (7_386_186, "7.4 M"), (11_173_962, "11.2 M")],
+)  # fmt: skip
+def test_in_words(number: int, words: str) -> None:
+    assert amount(number) == words
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    assert str(NetworkSize.of("resnet32", (3, 32, 32), 100)) == "resnet32, 0.47 M parameters"
+    assert NetworkSize.of("resnet32", None, 100) == NetworkSize("resnet32", None)
+    assert str(NetworkSize.of("of a later version", (3, 32, 32), 100)) == "of a later version"
+    assert NetworkSize.of_results([], (3, 32, 32), 100) == NOTHING_TRAINED
+
+
+def test_shapes_that_a_name_tells(digits: cu.Dataset) -> None:
+    assert shape_of(digits.name) == digits.train.shape
+    assert shape_of("cifar100-lt:50?duplicate=0.5") == (3, 32, 32)
+    assert [shape_of(name) for name in ("folder:photos", "npz:digits", "places-lt", "data")] == [None] * 4
