@@ -42,10 +42,10 @@ class Outcomes:
     p_guess: NDArray[np.float64]
 
     @classmethod
-    def of(cls, probabilities: NDArray, labels: NDArray[np.int64]) -> "Outcomes":
-        """Of probabilities (N, C)."""
+    def of(cls, probabilities: NDArray, labels: NDArray[np.int64], costs: NDArray | None = None) -> "Outcomes":
+        """Of probabilities (N, C); with costs (C, C), of decisions by the least expected cost."""
         p, rows = np.asarray(probabilities), np.arange(len(labels))
-        guesses = p.argmax(axis=1)
+        guesses = decide(p, costs)
         return cls(labels, guesses, p[rows, labels].astype(np.float64), p[rows, guesses].astype(np.float64))
 
     @classmethod
@@ -70,10 +70,8 @@ def evaluate(
 def score(outcomes: Outcomes, counts: ArrayLike, prior: ArrayLike | None = None) -> Scores:
     """The same from outcomes (N,). Classes without examples are left out of every mean."""
     counts, labels, wrong = np.asarray(counts), outcomes.labels, outcomes.guesses != outcomes.labels
-    examples = np.bincount(labels, minlength=len(counts))
-    present = examples > 0
-    errors = np.full(len(counts), np.nan)
-    errors[present] = (100 * np.bincount(labels, weights=wrong, minlength=len(counts)))[present] / examples[present]
+    errors = errors_by_class(wrong, labels, len(counts))
+    present = ~np.isnan(errors)
     weights = None if prior is None else prior_weights(labels, check_prior(prior, len(counts)))
     surprises = surprise(outcomes.p_label)
     return Scores(
@@ -91,10 +89,30 @@ def score(outcomes: Outcomes, counts: ArrayLike, prior: ArrayLike | None = None)
     )
 
 
+def decide(p: NDArray, costs: NDArray | None = None) -> NDArray[np.int64]:
+    """(N, C) -> (N,): the most probable class, or the one j of the least expected cost sum_c p_c costs_cj.
+
+    Rows need not sum to 1; without costs, logarithms do as well.
+    """
+    return p.argmax(axis=1) if costs is None else (p @ costs).argmin(axis=1)
+
+
+def errors_by_class(wrong: NDArray, labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
+    """(C,) in percent from (N,), true where a prediction is wrong; NaN for a class without examples."""
+    examples, errors = np.bincount(labels, minlength=classes), np.full(classes, np.nan)
+    present = examples > 0
+    errors[present] = (100 * np.bincount(labels, weights=wrong, minlength=classes))[present] / examples[present]
+    return errors
+
+
+def worst_classes(errors: NDArray) -> NDArray[np.int64]:
+    """The places of the worst tenth of the classes, at least of one, the worst last; of equals the first ones."""
+    return np.argsort(-errors, kind="stable")[: -(-len(errors) // 10)][::-1]
+
+
 def worst_tenth(errors: NDArray) -> float:
-    """The mean error of the worst tenth of the classes, at least of one class."""
-    tenth = -(-len(errors) // 10)
-    return float(np.sort(errors)[-tenth:].mean())
+    """The mean error of the worst tenth of the classes."""
+    return float(errors[worst_classes(errors)].mean())
 
 
 def log_probabilities(p: NDArray) -> NDArray:

@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from commands import SHORT, Run
+from commands import SHORT_FIX, Run
 from PIL import Image
 
 import class_uncertainty as cu
+from class_uncertainty.training.model_files import save
+from class_uncertainty.training.networks.classifier import Classifier
 
 
 @pytest.fixture
@@ -86,7 +88,7 @@ def test_what_fix_saves_can_be_asked(run: Run) -> None:
             csv.writer(file).writerow(
                 (f"{age:.2f}" if i % 9 else "", "Oslo" if i % 4 else "", "yes" if age > 1 else "no")
             )
-    assert run("fix", "csv:t.csv?missing=fill", *SHORT, "--seeds", "1", "--save", "model")[0] == 0
+    assert run("fix", "csv:t.csv?missing=fill", *SHORT_FIX, "--save", "model")[0] == 0
     assert run("predict", "model", "t.csv")[0] == 0
     with open("predictions.csv", newline="") as file:
         p = np.array([[float(row["p(no)"]), float(row["p(yes)"])] for row in csv.DictReader(file)])
@@ -120,3 +122,23 @@ def test_refusals(run: Run, pictures: cu.Predicted, args: tuple[str, ...], sente
     assert err.count("\n") == 1
     assert sentence in err
     assert {file: file.read_bytes() for file in Path().rglob("*") if file.is_file()} == before
+
+
+def test_classes_by_cost(run: Run, pictures: cu.Predicted) -> None:
+    """The class and its probability are those of the least expected cost, and a sentence says so."""
+    costs = 1 - np.eye(10)
+    costs[:, 3] *= 0.01
+    module = cu.restore("model")
+    rebuilt = Classifier("small-conv", (1, 8, 8), module.classes, costs=torch.tensor(costs, dtype=torch.float32))
+    rebuilt.load_state_dict(module.state_dict() | {"costs": torch.tensor(costs, dtype=torch.float32)})
+    save(rebuilt.eval(), "by-cost", {})
+    code, out, err = run("predict", "by-cost", "new")
+    assert (code, err) == (0, "")
+    assert "least expected cost" in " ".join(out.split())
+    with open("predictions.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    decided = (pictures.probabilities @ costs).argmin(axis=1)
+    assert [row["class"] for row in rows] == [pictures.classes[c] for c in decided]
+    assert (decided != pictures.probabilities.argmax(axis=1)).any()
+    own = pictures.probabilities[np.arange(20), decided]
+    np.testing.assert_allclose([float(row["probability"]) for row in rows], own, rtol=1e-4)

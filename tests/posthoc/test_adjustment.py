@@ -99,6 +99,25 @@ def test_of_equal_errors_the_likelier_tau_wins(grid):
     assert best_tau(shifted, labels, [2, 1], grid) == 1
 
 
+def test_a_usual_tau_is_kept_unless_another_gains_more_than_a_standard_error(rng):
+    """By hand: the gain of the best tau over the usual one, and the norm of the examples' shares in it."""
+    kept = []
+    for size in (12, 3000):
+        labels = rng.permutation(np.arange(size) % 3)
+        z = rng.normal(0, 1, (size, 3)) + 1.5 * np.eye(3)[labels] + np.log(COUNTS)
+        p = scipy_softmax(z, axis=1)
+        for usual in (0.0, 0.9, 1.03):
+            free = best_tau(p, labels, COUNTS)
+            wrong = {tau: cu.adjust(p, COUNTS, tau).argmax(axis=1) != labels for tau in (free, usual)}
+            gains = (wrong[usual] * 1.0 - wrong[free]) / np.bincount(labels)[labels]
+            clear = gains.sum() > np.sqrt((gains**2).sum())
+            assert best_tau(p, labels, COUNTS, usual=usual) == (free if clear else usual)
+            assert cu.fit_adjustment(p, labels, COUNTS, usual_tau=usual).tau == (free if clear else usual)
+            kept.append(not clear)
+    assert kept[-1]  # a tau that is nearly right
+    assert not all(kept)  # no adjustment at all, on many examples
+
+
 def test_equal_counts_need_no_tau(rng):
     """Nothing depends on it then but the last bits of a likelihood."""
     for _ in range(50):

@@ -1,5 +1,7 @@
 """fit_adjustment() and clearly_best() against closed forms, brute force and scikit-learn."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,7 @@ from class_uncertainty.metrics import Scores, evaluate
 from class_uncertainty.posthoc import calibration
 from class_uncertainty.posthoc.adjustment import GRID, Adjustment, best_tau
 from class_uncertainty.posthoc.calibration import clearly_best, fit_adjustment
+from class_uncertainty.posthoc.goal import parse_goal
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 COUNTS = np.array([400, 120, 40, 12])
@@ -237,7 +240,7 @@ def test_what_is_chosen_is_chosen_for_the_prior(rng):
         weight = (prior / np.bincount(labels))[labels]
         errors = [round(weight @ ((p * prior / counts**tau).argmax(axis=1) != labels), 9) for tau in GRID]
         equal, train, own = (
-            fit_adjustment(p, labels, counts, prior=a, bias=b)
+            fit_adjustment(p, labels, counts, prior=a, bias=b, temperature=b)
             for a, b in ((None, False), (prior, False), (prior, True))
         )
         assert errors[GRID.index(train.tau)] == min(errors)
@@ -245,6 +248,25 @@ def test_what_is_chosen_is_chosen_for_the_prior(rng):
         for adjustment in (train, own):  # as in training, a model that is right is not made worse
             assert judge(adjustment(p), labels, prior).top1_error <= judge(p, labels, prior).top1_error + 0.5
     assert differ
+
+
+def test_tau_suits_the_temperature_where_that_changes_decisions(rng):
+    """An overconfident model, used where classes are as frequent as in training: tau is the best one at about its T."""
+    counts, worse = np.array([600, 150, 40, 10]), 0.0
+    goal = parse_goal("accuracy", "abcd", counts)
+    for _ in range(8):
+        p, labels = drawn(rng, counts.tolist(), counts=counts)
+        sure = p**3 / (p**3).sum(axis=1, keepdims=True)
+        adjustment = fit_adjustment(sure, labels, counts, goal=goal)
+        assert adjustment.temperature > 1.5
+        errors = [
+            goal.value(
+                replace(Adjustment.of(counts, tau, goal.prior), temperature=adjustment.temperature)(sure), labels
+            )
+            for tau in GRID
+        ]
+        worse += goal.value(adjustment(sure), labels) - min(errors)
+    assert worse / 8 < 0.2  # points
 
 
 def test_lambda_is_chosen_under_the_prior(rng, monkeypatch):

@@ -1,9 +1,11 @@
 """A saved network comes back as it was, and damage is told in one sentence."""
 
+import base64
 import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from refusals import refused
@@ -207,3 +209,94 @@ def test_nothing_can_be_written_below_a_file_or_as_a_folder(fitted: cu.Fit, tmp_
         check_savable(tmp_path / "file" / "model")
     with pytest.raises(cu.InputError, match="file is not a folder"):
         save(fitted.module(0), tmp_path / "file" / "model", {})
+
+
+class Correction:
+    """An adjustment, as posthoc makes it."""
+
+    temperature, shift = 1.6, np.linspace(-2, 1, 10)
+
+
+COSTS = np.arange(100.0).reshape(10, 10) % 7
+DEPLOYED = {
+    "adjusted": lambda fitted: fitted.adjusted_module(0, Correction()),
+    "adjusted, by costs": lambda fitted: fitted.adjusted_module(1, Correction(), COSTS),
+    "ensemble": lambda fitted: fitted.take([0, 1, 3]).ensemble_module(Correction()),
+    "ensemble, by costs": lambda fitted: fitted.take([0, 0]).ensemble_module(Correction(), COSTS),
+}
+
+
+@pytest.mark.parametrize("kind", DEPLOYED)
+def test_what_is_deployed_comes_back(fitted: cu.Fit, digits: cu.Dataset, kind: str, tmp_path: Path) -> None:
+    module, images = DEPLOYED[kind](fitted), torch.from_numpy(digits.test.inputs)
+    document = json.loads(save(module, tmp_path / "m", {})[1].read_text())
+    restored = cu.restore(tmp_path / "m")
+    assert type(restored) is type(module)
+    assert torch.equal(restored(images), module(images))
+    assert (restored.classes, restored.rebuild) == (module.classes, module.rebuild)
+    assert not any(part.training for part in restored.modules())
+    assert document.get("networks") == ({"ensemble": 3, "ensemble, by costs": 2}.get(kind))
+    if "costs" in kind:
+        assert document["decides_by"] == "cost"
+        np.testing.assert_array_equal(restored.costs, COSTS)
+    else:
+        assert restored.costs is None
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (changed(networks=4), "networks is 4, and members are .*: they must be as many"),
+        (changed(members=[]), "networks is 3, and members are .*: they must be as many"),
+        (changed(members="abc"), "members are 'abc'"),
+        (
+            changed(members=[{"head": "linear", "scale": 1}] * 2 + [{"head": "liner", "scale": 1}]),
+            "did you mean 'linear'",
+        ),
+        (changed(members=[{"head": "linear", "scale": 1}] * 2 + [{"head": "linear", "scale": -1}]), "scale is -1"),
+        (changed(members=[{"head": "linear"}, 3, 4]), "not a network that --save wrote"),
+        (changed(scale=0), "scale is 0"),
+        (changed(decides_by="costs"), "decides_by is 'costs': it must be probability or cost"),
+        (changed(decides_by=[]), "decides_by is .*: it must be probability or cost"),
+        (changed(shape=[64]), r"shape is \(64,\)"),
+    ],
+)
+def test_a_changed_description_of_an_ensemble(fitted: cu.Fit, damage: object, sentence: str, tmp_path: Path) -> None:
+    save(DEPLOYED["ensemble"](fitted), tmp_path / "m", {})
+    damage(tmp_path)  # type: ignore[operator]
+    with pytest.raises(cu.InputError, match=sentence):
+        cu.restore(tmp_path / "m")
+
+
+def test_costs_that_are_not_there(fitted: cu.Fit, tmp_path: Path) -> None:
+    save(fitted.module(0), tmp_path / "m", {})
+    changed(decides_by="cost")(tmp_path)
+    without_checksum(tmp_path)
+    with refused("'costs' are missing"):
+        cu.restore(tmp_path / "m")
+
+
+FORMAT_1 = {  # as the code before the shift saved a linear network of two features
+    "format": 1, "network": "linear", "shape": [2], "classes": ["a", "b"], "head": "linear", "scale": 2.0,
+    "preprocessing": {"mean": [0.0, 0.0], "std": [1.0, 1.0]}, "encoding": None, "about": {"data": "toy"},
+    "checksum": "23d223e2a76fe4bdb17fbe39d253ee07",
+}  # fmt: skip
+WEIGHTS_1 = (
+    "EAEAAAAAAAB7ImhlYWQuYmlhcyI6eyJkdHlwZSI6IkYzMiIsInNoYXBlIjpbMl0sImRhdGFfb2Zmc2V0cyI6WzAsOF19LCJoZWFkLndlaWdodCI6"
+    "eyJkdHlwZSI6IkYzMiIsInNoYXBlIjpbMiwyXSwiZGF0YV9vZmZzZXRzIjpbOCwyNF19LCJwcmVwcm9jZXNzLm1lYW4iOnsiZHR5cGUiOiJGMzIi"
+    "LCJzaGFwZSI6WzJdLCJkYXRhX29mZnNldHMiOlsyNCwzMl19LCJwcmVwcm9jZXNzLnN0ZCI6eyJkdHlwZSI6IkYzMiIsInNoYXBlIjpbMl0sImRh"
+    "dGFfb2Zmc2V0cyI6WzMyLDQwXX19ICAgICAgINZwi76rKkI+Inmtu5w2wj6x/BS/HTgFvwAAAAAAAAAAAACAPwAAgD8="
+)
+
+
+def test_a_network_of_the_first_format_has_no_shift(tmp_path: Path) -> None:
+    (tmp_path / "m.json").write_text(json.dumps(FORMAT_1))
+    (tmp_path / "m.safetensors").write_bytes(base64.b64decode(WEIGHTS_1))
+    restored = cu.restore(tmp_path / "m")
+    torch.testing.assert_close(restored(torch.tensor([[1.0, 2.0]])), torch.tensor([[0.9620131254, -2.8662798405]]))
+    assert not restored.shift.any()
+    assert restored.costs is None
+    changed(format=2)(tmp_path)
+    without_checksum(tmp_path)
+    with refused("'shift' are missing"):
+        cu.restore(tmp_path / "m")

@@ -11,7 +11,10 @@ from PIL import Image
 from refusals import refused
 
 import class_uncertainty as cu
+from class_uncertainty.posthoc.averaging import combined
+from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.training.model_files import save
+from class_uncertainty.workflows.predict import BY_COST
 
 ROWS = [
     ("31.5", "Oslo", "yes"),
@@ -263,3 +266,29 @@ def test_an_answer_that_is_not_finite(here, model):
         cu.predict("model", "e.npy")
     np.save("e.npy", examples[:1207])
     assert np.isfinite(cu.predict("model", "e.npy").probabilities).all()
+
+
+COSTS = np.array([[0, 1, 9], [1, 0, 9], [1, 1, 0]])
+
+
+@pytest.mark.parametrize("kind", ["adjusted", "ensemble"])
+@pytest.mark.parametrize("costs", [None, COSTS], ids=["likeliest", "by cost"])
+def test_what_is_deployed_decides_as_its_goal(here, kind: str, costs: np.ndarray | None):
+    """Adjusted probabilities are those of posthoc, and a goal with costs decides as it does when it judges."""
+    rng = np.random.default_rng(0)
+    data = cu.Data(rng.normal(0, 1, (60, 4)), np.minimum(np.arange(60) % 6, 2))
+    recipe = cu.Recipe("mlp", epochs=1, batch=8)
+    fitted = cu.fit(data, [cu.Lane(seed=seed) for seed in range(2)], recipe=recipe)
+    goal = Goal("cost:x" if costs is not None else "mean", np.ones(3) / 3, costs)
+    adjustment = cu.Adjustment([1.0, 0.2, 0.0], goal.prior, temperature=1.4)
+    adjusted, ensemble = fitted.adjusted_module(0, adjustment, costs), fitted.ensemble_module(adjustment, costs)
+    save(adjusted if kind == "adjusted" else ensemble, "model", {})
+    np.save("new.npy", data.inputs)
+    found, members = cu.predict("model", "new.npy"), fitted.probabilities(data).astype(np.float64)
+    expected = adjustment(members[0] if kind == "adjusted" else combined(members))
+    np.testing.assert_allclose(found.probabilities, expected, atol=2e-6)
+    decided = goal.decide(expected)
+    assert found.guesses == [data.classes[c] for c in decided]
+    np.testing.assert_array_equal(found.confidence, found.probabilities[np.arange(60), decided])
+    assert (found.guesses != [data.classes[c] for c in expected.argmax(axis=1)]) == (costs is not None)
+    assert list(found.notes) == ([] if costs is None else [BY_COST])

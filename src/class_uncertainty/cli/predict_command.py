@@ -36,7 +36,8 @@ def predict(
     its probability, and those of all classes. Images are resized, and the columns of a table become features, as they
     were in training. Columns that the network does not know are ignored.
 
-    Probabilities of a network that 'cu fix' saved are for equally frequent classes.
+    Probabilities of a network that 'cu fix' saved are for equally frequent classes, or as frequent as its --goal says.
+    With the goal cost:FILE, the class of an example is the one of the least expected cost.
     """
     check_address_space()
     from class_uncertainty.reporting import terminal
@@ -49,7 +50,7 @@ def predict(
     with terminal.progress_bars("examples") as progress:
         predicted = predict_examples(model, examples, progress=progress)
     write_whole(out, _csv(predicted).encode())
-    guesses, confidence = predicted.guesses, predicted.probabilities.max(axis=1)
+    guesses, confidence = predicted.guesses, predicted.confidence
     counts = Counter(guesses)
     if as_json:
         examples_read = zip(predicted.names, guesses, confidence.tolist(), strict=True)
@@ -69,6 +70,7 @@ def _csv(predicted: "Predicted") -> str:
     """Names as a terminal would show them: a line of the file is an example, whatever its file is called."""
     writer = csv.writer(text := StringIO(), lineterminator="\n")
     writer.writerow(["example", "class", "probability", *(f"p({printable(name)})" for name in predicted.classes)])
-    for name, guess, row in zip(predicted.names, predicted.guesses, predicted.probabilities, strict=True):
-        writer.writerow([printable(name), printable(guess), f"{row.max():.6g}", *(f"{p:.6g}" for p in row)])
+    columns = (predicted.names, predicted.guesses, predicted.confidence, predicted.probabilities)
+    for name, guess, confidence, row in zip(*columns, strict=True):
+        writer.writerow([printable(name), printable(guess), f"{confidence:.6g}", *(f"{p:.6g}" for p in row)])
     return text.getvalue()

@@ -1,7 +1,7 @@
 """Probabilities corrected for the classes' counts: a model of any framework, none of its weights needed."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.measures.measures import Stats, Vector
 from class_uncertainty.measures.scores import check_labels, check_probabilities
 from class_uncertainty.metrics import check_prior, log_probabilities, prior_weights
+from class_uncertainty.posthoc.goal import Goal
 
 GRID = tuple(round(0.05 * i, 2) for i in range(41))  # 0 to 2
 
@@ -120,24 +121,49 @@ def best_tau(
     counts: ArrayLike,
     grid: Sequence[float] = GRID,
     prior: ArrayLike | None = None,
+    goal: Goal | None = None,
+    temperature: float = 1.0,
+    usual: float | None = None,
 ) -> float:
     """The tau of the grid with the lowest error on examples that the model never saw; of equals the lowest NLL.
 
     Probabilities are (N, C), as an out-of-fold estimate has them, labels (N,). Both criteria are weighted so that
-    classes are as frequent as `prior` says, by default equally.
+    classes are as frequent as `prior` says, by default equally. With a goal, its value takes the place of the error,
+    its prior that of `prior`, and its decision that of the likeliest class; the temperature may change decisions.
+    With equal counts every tau does the same, and the first is returned. A `usual` tau is kept unless another is better
+    by more than a paired standard error.
     """
     p, labels = check_judged(probabilities, labels)
     if not len(grid):
         raise InputError("the grid of tau is empty: give one value at least.")
-    log_p, candidates = log_probabilities(p), [Adjustment.of(counts, tau, prior) for tau in grid]
+    grid = grid if usual is None else list(dict.fromkeys((*grid, usual)))
+    prior = prior if goal is None else goal.prior
+    candidates = [replace(Adjustment.of(counts, tau, prior), temperature=temperature) for tau in grid]
     classes = len(candidates[0].bias)
     if classes != p.shape[1]:
         raise InputError(f"counts are of {classes} classes, and probabilities of {p.shape[1]}: give one a class.")
-    weights = prior_weights(labels, candidates[0].prior)
-    wrong = (((log_p + adjustment.shift).argmax(axis=1) != labels) for adjustment in candidates)
-    errors = [round(float(weights @ is_wrong), 12) for is_wrong in wrong]
-    tied = [i for i, error in enumerate(errors) if error == min(errors)]
-    return grid[min(tied, key=lambda i: weighted_means(losses(candidates[i](p), labels), weights))]
+    goal = Goal("prior", candidates[0].prior) if goal is None else goal
+    weights = prior_weights(labels, goal.prior)
+    if not np.ptp(np.asarray(counts)):
+        return grid[0]
+    decisions = list(_decisions(log_probabilities(p) / temperature, candidates, goal))
+    values = [round(float(goal.contributions_of(guesses, labels).sum()), 10) for guesses in decisions]
+    tied = [i for i, value in enumerate(values) if value == min(values)]
+    best = min(tied, key=lambda i: weighted_means(losses(candidates[i](p), labels), weights)[1])
+    if usual is not None:
+        gains = np.subtract(*(goal.contributions_of(decisions[i], labels) for i in (grid.index(usual), best)))
+        best = best if round(gains.sum() - np.linalg.norm(gains), 10) > 0 else grid.index(usual)
+    return grid[best]
+
+
+def _decisions(scaled: NDArray, candidates: Sequence[Adjustment], goal: Goal) -> Iterator[NDArray[np.int64]]:
+    """(N,) for each candidate, from log p / T (N, C). No softmax is taken: its divisor changes no decision."""
+    if goal.costs is None:
+        yield from (goal.decide(scaled + adjustment.shift) for adjustment in candidates)
+        return
+    p = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+    for adjustment in candidates:
+        yield goal.decide(p * np.exp(adjustment.shift - adjustment.shift.max()))
 
 
 def check_judged(probabilities: Any, labels: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

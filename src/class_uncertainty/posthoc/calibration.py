@@ -7,12 +7,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import Tensorlike, checked
+from class_uncertainty.boundary import Tensorlike, check_least, checked
 from class_uncertainty.data import stratified
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.measures import Vector
-from class_uncertainty.metrics import TINY, log_probabilities, prior_weights
+from class_uncertainty.metrics import TINY, check_prior, log_probabilities, prior_weights
 from class_uncertainty.posthoc.adjustment import Adjustment, best_tau, check_judged, log_prior, losses, weighted_means
+from class_uncertainty.posthoc.goal import Goal
 
 SHRINKAGE = (np.inf, 100.0, 30.0, 10.0, 3.0, 1.0)  # lambda, from no class bias to a nearly free one
 FOLDS = 5  # within the unseen examples, to choose lambda
@@ -34,6 +35,8 @@ def fit_adjustment(
     prior: ArrayLike | None = None,
     bias: bool = False,
     temperature: bool = True,
+    goal: Goal | None = None,
+    usual_tau: float | None = None,
 ) -> Adjustment:
     """Fit an Adjustment to examples that the model never saw.
 
@@ -53,6 +56,11 @@ def fit_adjustment(
         Whether to fit one number a class around tau log N_c.
     temperature : bool
         Whether to fit a temperature, so that the result is as sure as it is right.
+    goal : Goal, optional
+        What "auto" takes the best tau for, in the place of `prior`. Under unequal priors and with costs, decisions
+        depend on the temperature, so both are fitted twice, in turn.
+    usual_tau : float, optional
+        What "auto" keeps unless another tau is better by more than a paired standard error.
 
     Returns
     -------
@@ -68,8 +76,21 @@ def fit_adjustment(
     if np.shape(counts) != p.shape[1:]:
         shape = f"{np.shape(counts)}, and the unseen probabilities are of {p.shape[1]} classes"
         raise InputError(f"counts have the shape {shape}: give one a class.")
-    strength = best_tau(p, labels, counts, prior=prior) if tau == "auto" else tau
-    adjustment = Adjustment.of(counts, strength, prior)
+    if goal is not None and prior is not None:
+        raise InputError("both a prior and a goal are given: a goal has a prior of its own, so give one of them.")
+    goal = Goal("prior", check_prior(prior, p.shape[1])) if goal is None else goal
+    adjustment = Adjustment.of(counts, prior=goal.prior)
+    by_temperature = goal.costs is not None or np.ptp(goal.prior) > 1e-12  # whether that changes decisions
+    for _ in range(2 if by_temperature and tau == "auto" and temperature else 1):
+        strength = tau
+        if strength == "auto":
+            strength = best_tau(p, labels, counts, goal=goal, temperature=adjustment.temperature, usual=usual_tau)
+        adjustment = _fitted(p, labels, Adjustment.of(counts, strength, goal.prior), bias, temperature)
+    return adjustment
+
+
+def _fitted(p: Probabilities, labels: Labels, adjustment: Adjustment, bias: bool, temperature: bool) -> Adjustment:
+    """The adjustment with a bias, a temperature or both fitted."""
     logits = log_probabilities(p)
     if bias:
         used = adjustment.prior[labels] > 0
@@ -79,6 +100,30 @@ def fit_adjustment(
         fitted_temperature = _best_temperature(logits - adjustment.bias, labels, adjustment.prior)
         adjustment = replace(adjustment, temperature=fitted_temperature)
     return adjustment
+
+
+def cross_adjusted(
+    probabilities: Tensorlike,
+    labels: Tensorlike,
+    counts: ArrayLike,
+    goal: Goal,
+    groups: int = 5,
+    usual_tau: float | None = None,
+) -> Probabilities:
+    """(N, C) adjusted probabilities: each stratified part by the tau and temperature fitted to the other parts.
+
+    So no example is judged by what was fitted to it. Where the other parts have no example that counts under the prior,
+    tau is the usual one, or 1, and the temperature 1.
+    """
+    check_least("groups", groups, 2)
+    p, labels = check_judged(probabilities, labels)
+    part, adjusted = stratified(labels, groups), np.empty_like(p)
+    for out in (part == k for k in np.unique(part)):
+        known = goal.prior[labels[~out]].any()
+        rest = (p[~out], labels[~out], counts)
+        fitted = fit_adjustment(*rest, goal=goal, usual_tau=usual_tau) if known else None
+        adjusted[out] = (fitted or Adjustment.of(counts, 1.0 if usual_tau is None else usual_tau, goal.prior))(p[out])
+    return adjusted
 
 
 def _chosen_bias(logits: Logits, labels: Labels, towards: Vector, prior: Vector) -> Vector:
@@ -123,16 +168,17 @@ def _biases(logits: Logits, labels: Labels, towards: Vector, prior: Vector) -> l
     return biases
 
 
-def clearly_best(candidates: Sequence[Probabilities], labels: Labels) -> int:
-    """The place of the candidate with the lowest class-mean error; 0 unless it beats the first by a standard error.
+def clearly_best(candidates: Sequence[Probabilities], labels: Labels, goal: Goal | None = None) -> int:
+    """The place of the candidate with the lowest value of the goal; 0 unless it beats the first by a standard error.
 
-    With d_i = 1 where the first is wrong and the other right, and -1 where it is the other way round, it must hold that
-    sum w_i d_i > sqrt(sum (w_i d_i) ** 2), every class weighing the same.
+    The goal is by default the class-mean error. With d_i what the first contributes by example i beyond the other, it
+    must hold that sum d_i > sqrt(sum d_i ** 2).
     """
-    wrong = np.stack([p.argmax(axis=1) != labels for p in candidates]).astype(float)
-    gains = prior_weights(labels, np.ones(candidates[0].shape[1])) * (wrong[0] - wrong)  # (k, N)
-    best = int(gains.sum(axis=1).round(12).argmax())
-    return best if round(gains[best].sum() - np.linalg.norm(gains[best]), 12) > 0 else 0
+    goal = goal or Goal("mean", check_prior(None, candidates[0].shape[1]))
+    gains = [goal.difference(candidates[0], p, labels) for p in candidates]
+    best = int(np.argmax([round(gain, 10) for gain, _ in gains]))
+    gain, standard_error = gains[best]
+    return best if round(gain - standard_error, 10) > 0 else 0
 
 
 def _best_temperature(logits: Logits, labels: Labels, prior: Vector) -> float:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import check_labels, check_probabilities
-from class_uncertainty.metrics import check_prior, evaluate, reliability, surprise
+from class_uncertainty.metrics import Outcomes, check_prior, reliability, score, surprise
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,16 @@ class Evaluation:
 
 
 def evaluate_seeds(
-    probabilities: Any, labels: ArrayLike, counts: ArrayLike, prior: ArrayLike | None = None
+    probabilities: Any,
+    labels: ArrayLike,
+    counts: ArrayLike,
+    prior: ArrayLike | None = None,
+    costs: NDArray[np.float64] | None = None,
 ) -> Evaluation:
     """The Evaluation of probabilities (S, N, C), one network a seed, on labels (N,), given training counts (C,).
 
-    In bins, ECE and NLL an example weighs prior_y / n_y: by default every class weighs the same.
+    In bins, ECE and NLL an example weighs prior_y / n_y: by default every class weighs the same. With costs (C, C) the
+    prediction is the class of the least expected cost.
     """
     p = check_probabilities(probabilities)
     seeds, examples, classes = p.shape
@@ -55,11 +60,12 @@ def evaluate_seeds(
         raise InputError(f"class {absent} has no examples to be judged by: its error is not defined.")
     if np.shape(counts) != (classes,):
         raise InputError(f"counts have the shape {np.shape(counts)}: there must be one for each of {classes} classes.")
-    scores = [evaluate(p_seed, labels, counts) for p_seed in p]
+    outcomes = [Outcomes.of(p_seed, labels, costs) for p_seed in p]
+    scores = [score(of_seed, counts) for of_seed in outcomes]
     weights = np.tile((check_prior(prior, classes) / test_counts)[labels], seeds) / seeds
-    guesses, p_label = p.argmax(axis=2), p[:, np.arange(examples), labels]  # (S, N)
-    confusion = np.bincount((labels * classes + guesses).ravel(), minlength=classes**2).reshape(classes, classes)
-    bins = reliability(p.max(axis=2).ravel(), (guesses == labels).ravel(), weights)  # (at most BINS, 3)
+    both = Outcomes.joined(outcomes)  # (S * N,)
+    confusion = np.bincount(both.labels * classes + both.guesses, minlength=classes**2).reshape(classes, classes)
+    bins = reliability(both.p_guess, both.guesses == both.labels, weights)  # (at most BINS, 3)
     return Evaluation(
         errors=tuple(seed_scores.error for seed_scores in scores),
         class_errors=tuple(seed_scores.class_errors for seed_scores in scores),
@@ -67,5 +73,5 @@ def evaluate_seeds(
         confusion=tuple(tuple(map(float, row)) for row in 100 * confusion / (seeds * test_counts[:, None])),
         bins=tuple(Bin(*map(float, row)) for row in bins),
         ece=100 * float(bins[:, 0] @ np.abs(bins[:, 2] - bins[:, 1])),
-        nll=float(weights @ surprise(p_label).ravel()),
+        nll=float(weights @ surprise(both.p_label)),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -22,15 +22,26 @@ from class_uncertainty.training.augment.crop_flip_mixup import Drawn, augmented,
 from class_uncertainty.training.checkpoints import LaneState
 from class_uncertainty.training.folds import fold_indices
 from class_uncertainty.training.networks.classifier import NETWORKS, Classifier, Standardise
-from class_uncertainty.training.networks.layers import WIDEST, drop_features
+from class_uncertainty.training.networks.ensemble_network import Ensemble
+from class_uncertainty.training.networks.layers import drop_features
 from class_uncertainty.training.networks.stack import Stack, State, precision, to_device
 from class_uncertainty.training.stages import staged
 from class_uncertainty.training.streams import stream
 
 SCORING = 2**40  # the epoch of streams that no training draws from
 BATCH = 256  # examples of a forward pass
+NEVER = -1e30  # added to the logit of a class that cannot be: finite, where the logarithm of its prior is not
 
 Batches = Iterator[tuple[slice, NDArray[np.float32]]]  # rows of the data, and what lanes predict for them
+
+
+class Correction(Protocol):
+    """What softmax(z / temperature + shift) needs to be known of an Adjustment, which a later stage makes."""
+
+    @property
+    def temperature(self) -> float: ...
+    @property
+    def shift(self) -> NDArray[np.float64]: ...  # (C,), -inf for a class that cannot be
 
 
 @dataclass(frozen=True)
@@ -49,7 +60,7 @@ Done = Callable[[LaneOutcome], None]  # called for each lane when its stack ends
 
 def width_of(network: str, device: str) -> int:
     """The lanes of a stack: exactly so many on a CPU, at most on other devices."""
-    return NETWORKS[network].width if device == "cpu" else WIDEST
+    return NETWORKS[network].width if device == "cpu" else NETWORKS[network].widest
 
 
 def as_tensor(inputs: NDArray) -> Tensor:
@@ -267,14 +278,35 @@ class Fit:
     @checked
     def module(self, i: int) -> Classifier:
         """Lane i as a plain network in evaluation mode: raw inputs in, logits out."""
+        return self.adjusted_module(i, None)
+
+    def adjusted_module(self, i: int, adjustment: Correction | None, costs: NDArray | None = None) -> Classifier:
+        """Lane i whose softmax is the adjusted probabilities; with `costs` (C, C) they decide by the least cost."""
         check_place("lane", i, len(self.states))
         lane = self.lanes[i]
-        return self.plain(staged(lane, self.recipe, len(lane.value.then)), self.states[i])
+        return self.plain(staged(lane, self.recipe, len(lane.value.then)), self.states[i], adjustment, costs)
 
-    def plain(self, lane: Lane, state: State) -> Classifier:
+    def ensemble_module(self, adjustment: Correction, costs: NDArray | None = None) -> Ensemble:
+        """All lanes as one network: the geometric mean of their probabilities, adjusted."""
+        networks = [self.module(i) for i in range(len(self.lanes))]
+        return Ensemble(networks, 1 / adjustment.temperature, _shift(adjustment), _costs(costs)).eval()
+
+    def plain(
+        self, lane: Lane, state: State, adjustment: Correction | None = None, costs: NDArray | None = None
+    ) -> Classifier:
         """A lane in that state, likewise."""
-        head, scale = lane.value.head, lane.value.scale
-        module = Classifier(self.recipe.network, self.shape, self.classes, head, scale, self.encoding)
+        head, scale = lane.value.head, lane.value.scale / (adjustment.temperature if adjustment else 1)
+        about = (self.recipe.network, self.shape, self.classes, head, scale, self.encoding)
+        module = Classifier(*about, _shift(adjustment), _costs(costs))
         state = {f"preprocess.{name}": value.cpu() for name, value in self.standardise.named_buffers()} | state
+        state |= dict(module.named_buffers(recurse=False))
         module.load_state_dict({name: value for name, value in state.items() if name in module.state_dict()})
         return module.eval()
+
+
+def _shift(adjustment: Correction | None) -> Tensor | None:
+    return None if adjustment is None else torch.tensor(np.maximum(adjustment.shift, NEVER), dtype=torch.float32)
+
+
+def _costs(costs: NDArray | None) -> Tensor | None:
+    return None if costs is None else torch.tensor(costs, dtype=torch.float32)

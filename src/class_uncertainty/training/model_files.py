@@ -18,9 +18,10 @@ from class_uncertainty.data.table import LARGEST, Column, is_number
 from class_uncertainty.errors import InputError, MachineFault, blame_machine, unknown
 from class_uncertainty.files import check_writable, checksum, near, parse_json, read_regular, write_together
 from class_uncertainty.text import reason
-from class_uncertainty.training.networks.classifier import HEADS, NETWORKS, Classifier
+from class_uncertainty.training.networks.classifier import DECISIONS, HEADS, NETWORKS, Classifier, Names
+from class_uncertainty.training.networks.ensemble_network import Deployed, Ensemble
 
-FORMAT = 1
+FORMAT = 2  # 1 had no shift
 OURS = re.compile(rb'\{\s*"format": \d+,\s*"network": ')  # how a description begins
 
 
@@ -44,7 +45,7 @@ def check_savable(path: str | Path) -> None:
         raise InputError(f"{weights} exists without {description.name}, so it is not ours: give another name.")
 
 
-def save(module: Classifier, path: str | Path, about: dict[str, Any]) -> tuple[Path, Path]:
+def save(module: Deployed, path: str | Path, about: dict[str, Any]) -> tuple[Path, Path]:
     """Write both files, completely or not at all. `about` is for whoever reads the description."""
     from safetensors.torch import save as to_bytes
 
@@ -66,7 +67,7 @@ def _checksum(document: dict[str, Any], content: bytes) -> str:
 
 
 @checked
-def restore(path: str | Path) -> Classifier:
+def restore(path: str | Path) -> Deployed:
     """Load a network that `cu train --save PATH` or `cu fix --save PATH` wrote.
 
     Parameters
@@ -77,7 +78,7 @@ def restore(path: str | Path) -> Classifier:
     Returns
     -------
     torch.nn.Module
-        A plain network in evaluation mode, preprocessing included: raw inputs in, logits out.
+        A plain network in evaluation mode, or several as one, preprocessing included: raw inputs in, logits out.
 
     Examples
     --------
@@ -109,7 +110,7 @@ def restore(path: str | Path) -> Classifier:
         if "checksum" in document and document["checksum"] != _checksum(document, content):  # older versions wrote none
             why = "has changed since it was saved, or is damaged"
             raise InputError(f"{weights} or {description.name} {why}: train and save it again.")
-        given = load(content)
+        given = load(content) if version > 1 else {"shift": torch.zeros(len(needed["shift"]))} | load(content)
         _check_weights(needed, given)
         module = _built(document)
         module.load_state_dict(given)
@@ -133,17 +134,29 @@ def _check_weights(needed: dict[str, Tensor], given: dict[str, Tensor]) -> None:
             raise ValueError(f"the weights {name!r} are not finite")
 
 
-def _built(document: dict[str, Any]) -> Classifier:
+def _built(document: dict[str, Any]) -> Deployed:
     """A network without its weights. A description that was edited is refused here, not when the network predicts."""
-    network, head, shape, classes, scale = (document[name] for name in ("network", "head", "shape", "classes", "scale"))
+    classes, decides_by = document["classes"], document.get("decides_by", DECISIONS[0])
+    if decides_by not in DECISIONS:
+        raise ValueError(f"decides_by is {brief(decides_by)}: it must be {' or '.join(DECISIONS)}")
+    if "members" not in document:
+        return _built_classifier(document, decides_by)
+    members, number = document["members"], document["networks"]
+    if not isinstance(members, list) or not members or number != len(members):
+        raise ValueError(f"networks is {brief(number)}, and members are {brief(members)}: they must be as many")
+    networks = [_built_classifier({**document, **member}) for member in members]
+    return Ensemble(networks, _scale(document), costs=_no_costs(classes, decides_by))
+
+
+def _built_classifier(document: dict[str, Any], decides_by: str = DECISIONS[0]) -> Classifier:
+    network, head, shape, classes = (document[name] for name in ("network", "head", "shape", "classes"))
     for kind, name, names in (("network", network, NETWORKS), ("head", head, HEADS)):
         if not isinstance(name, str) or name not in names:
             raise ValueError(reason(unknown(kind, brief(name).strip("'"), names)))
     are_names = isinstance(classes, list) and all(isinstance(name, str) for name in classes)
     if not are_names or not 2 <= len(set(classes)) == len(classes):
         raise ValueError(f"classes are {brief(classes)}: they must be different names, two at least")
-    if not is_number(scale) or not 0 < scale <= LARGEST:
-        raise ValueError(f"scale is {brief(scale)}: it must be a finite number above 0")
+    scale = _scale(document)
     shape = tuple(shape) if isinstance(shape, list) else shape
     are_sides = isinstance(shape, tuple) and all(type(side) is int and side > 0 for side in shape)
     if not are_sides or math.prod(shape[1:]) > PIXELS:
@@ -153,4 +166,17 @@ def _built(document: dict[str, Any]) -> Classifier:
     encoding = tuple(Column(**column) for column in document.get("encoding") or ()) or None
     if encoding and shape != (made := sum(len(column.features) for column in encoding),):
         raise ValueError(f"the encoding makes {made} features, and shape is {shape}")
-    return Classifier(network, shape, tuple(classes), head, float(scale), encoding)
+    costs = _no_costs(classes, decides_by)
+    return Classifier(network, shape, tuple(classes), head, scale, encoding, costs=costs)
+
+
+def _scale(document: dict[str, Any]) -> float:
+    scale = document["scale"]
+    if not is_number(scale) or not 0 < scale <= LARGEST:
+        raise ValueError(f"scale is {brief(scale)}: it must be a finite number above 0")
+    return float(scale)
+
+
+def _no_costs(classes: Names, decides_by: str) -> Tensor | None:
+    """Room for the costs that a network decides by, if it does."""
+    return torch.zeros(len(classes), len(classes)) if decides_by == DECISIONS[1] else None

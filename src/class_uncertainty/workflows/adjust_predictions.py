@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import check_writable, same_file, write_whole
-from class_uncertainty.measures import Stats
 from class_uncertainty.metrics import Scores, evaluate
 from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.calibration import fit_adjustment
+from class_uncertainty.posthoc.goal import frequencies
 from class_uncertainty.posthoc.prediction_files import Predictions, read_predictions
 
 WRITTEN_HERE = re.compile(rb"PK.{28}tau\.npy.{,300}temperature\.npy", re.DOTALL)  # how the file that is written begins
@@ -186,8 +186,7 @@ def _prior(prior: ArrayLike | Literal["equal", "train"], counts: NDArray) -> NDA
     if isinstance(prior, str) and prior == "equal":
         return None
     if isinstance(prior, str) and prior == "train":
-        checked_counts = Stats(counts).counts
-        return checked_counts / checked_counts.sum()
+        return frequencies(counts)
     return np.asarray(prior)
 
 

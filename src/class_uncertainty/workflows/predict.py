@@ -13,8 +13,11 @@ from class_uncertainty.boundary import checked
 from class_uncertainty.data.cache import Progress
 from class_uncertainty.data.readers.unlabelled import read_unlabelled
 from class_uncertainty.errors import InputError
+from class_uncertainty.metrics import decide
 from class_uncertainty.training.fit import default_device
 from class_uncertainty.training.model_files import restore
+
+BY_COST = "Classes are those of the least expected cost, by the costs that the network was saved with."
 
 
 @checked
@@ -32,8 +35,12 @@ class Predicted:
         The network's softmax.
     notes : sequence of str
         What is odd about the examples.
+    costs : array (C, C), optional
+        What the network decides by: of predicting the class of the column for an example of that of the row.
     guesses : list of str
-        The most probable class of each.
+        The most probable class of each or, with costs, the one of the least expected cost.
+    confidence : array (N,)
+        The probabilities of these classes.
 
     Examples
     --------
@@ -45,10 +52,19 @@ class Predicted:
     classes: tuple[str, ...]
     probabilities: NDArray[np.float32]
     notes: Sequence[str] = ()
+    costs: NDArray[np.float32] | None = None
+
+    @cached_property
+    def _decisions(self) -> NDArray[np.int64]:
+        return decide(self.probabilities.astype(np.float64), self.costs)
 
     @cached_property
     def guesses(self) -> list[str]:
-        return [self.classes[c] for c in self.probabilities.argmax(axis=1)]
+        return [self.classes[c] for c in self._decisions]
+
+    @property
+    def confidence(self) -> NDArray[np.float32]:
+        return self.probabilities[np.arange(len(self.probabilities)), self._decisions]
 
 
 @checked
@@ -94,4 +110,6 @@ def predict(model: str | Path, examples: str | Path, *, progress: Progress | Non
             done += len(batch)
             if progress:
                 progress(str(examples), done, len(unlabelled.names))
-    return Predicted(unlabelled.names, network.classes, np.concatenate(batches), unlabelled.notes)
+    costs = None if network.costs is None else network.costs.cpu().numpy()
+    notes = [*unlabelled.notes, *([] if costs is None else [BY_COST])]
+    return Predicted(unlabelled.names, network.classes, np.concatenate(batches), notes, costs)

@@ -18,7 +18,20 @@ DELIMITERS = (",", ";", "\t", "|")
 
 
 def read_csv(path: Path) -> Table:
-    """A .csv or .csv.gz file in UTF-8; its header tells which of , ; tab | ends a cell. Blank lines are no rows."""
+    """A .csv or .csv.gz file whose first line names the columns."""
+    file = str(path)
+    rows, lines = read_rows(path)
+    names = check_names(file, [name.strip() for name in rows[0]], len(rows) - 1)
+    cells = np.array(rows[1:], dtype=object)  # (rows, columns)
+    columns = {name: cells[:, i] for i, name in enumerate(names)}
+    return Table(file, columns, {name: is_missing(column) for name, column in columns.items()}, np.array(lines[1:]))
+
+
+def read_rows(path: Path) -> tuple[list[list[str]], list[int]]:
+    """Rows of equally many cells, at least one, and the line on which each starts. Blank lines are no rows.
+
+    The file is in UTF-8. Its first line tells which of , ; tab | ends a cell.
+    """
     file, text = str(path), _text(path)
     # the most frequent one in the header, outside quoted names
     header = re.match(r'(?:[^"\r\n]+|"[^"]*")*', text.lstrip("\r\n"))
@@ -41,10 +54,7 @@ def read_csv(path: Path) -> Table:
         raise InputError(f"{file} is not CSV in line {start} ({error}): {limit}.") from None
     if not rows:
         raise InputError(f"{file} is empty: its first line must name the columns.")
-    names = check_names(file, [name.strip() for name in rows[0]], len(rows) - 1)
-    cells = np.array(rows[1:], dtype=object)  # (rows, columns)
-    columns = {name: cells[:, i] for i, name in enumerate(names)}
-    return Table(file, columns, {name: is_missing(column) for name, column in columns.items()}, np.array(lines[1:]))
+    return rows, lines
 
 
 def _text(path: Path) -> str:

@@ -1,0 +1,176 @@
+"""Goal: what is best for whom, as a number that examples with labels measure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.measures.measures import Stats, Vector
+from class_uncertainty.metrics import check_prior, decide, errors_by_class, prior_weights, worst_classes
+from class_uncertainty.posthoc.cost_files import check_costs, read_costs
+from class_uncertainty.posthoc.prediction_files import read_numbers
+
+GOALS = ("mean", "worst", "accuracy", "cost:FILE.csv", "prior:FILE")
+NAMED = 5  # classes in a refusal
+
+Matrix = NDArray[np.float64]  # (C, C)
+Labels = NDArray[np.int64]  # (N,)
+
+
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """What a network is to be good at. A lower value is better.
+
+    The value is sum_i w_i loss_i, with w_i = prior_y / n_y for an example of class y, of which there are n_y. The loss
+    is 100 for a wrong prediction, or what the prediction costs. Classes without examples are left out.
+
+    Attributes
+    ----------
+    name : str
+        As typed: 'mean', 'worst', 'accuracy', 'cost:FILE' or 'prior:FILE'.
+    prior : array (C,)
+        How frequent the classes are where the network is used; of sum 1.
+    costs : array (C, C), optional
+        What it costs to predict the class of the column for an example of the class of the row.
+    only_worst : bool
+        Whether only the worst tenth of the classes counts: those with the highest errors of what is judged.
+
+    Examples
+    --------
+    >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]])
+    >>> parse_goal("mean", ["a", "b"], [2, 1]).value(p, np.array([0, 0, 1]))
+    50.0
+    """
+
+    name: str
+    prior: Vector
+    costs: Matrix | None = None
+    only_worst: bool = False
+
+    def __post_init__(self) -> None:
+        classes = len(np.atleast_1d(self.prior))
+        object.__setattr__(self, "prior", check_prior(self.prior, classes))
+        if self.costs is not None:
+            object.__setattr__(self, "costs", check_costs(self.costs, classes))
+
+    @property
+    def unit(self) -> str:
+        """Of the value."""
+        return "%" if self.costs is None else ""
+
+    def describe(self) -> str:
+        """The value in words, to stand inside a sentence."""
+        kind, _, file = self.name.partition(":")
+        return {
+            "mean": "class-mean error",
+            "worst": "mean error of the worst tenth of the classes",
+            "accuracy": "error on classes as frequent as in training",
+            "cost": "mean cost",
+        }.get(kind, f"error under the prior of {file}")
+
+    def decide(self, p: NDArray) -> Labels:
+        """(N, C) -> (N,): the most probable class or, with costs, the one of the least expected cost."""
+        return decide(p, self.costs)
+
+    def contributions(self, p: NDArray, labels: Labels) -> NDArray[np.float64]:
+        """(N,) whose sum is the value: in percent or, with costs, the mean cost of an example."""
+        return self.contributions_of(self.decide(p), labels)
+
+    def contributions_of(self, guesses: Labels, labels: Labels) -> NDArray[np.float64]:
+        """The same for predicted classes (N,)."""
+        return self._weights(guesses, labels) * self._losses(guesses, labels)
+
+    def value(self, p: NDArray, labels: Labels) -> float:
+        """How far probabilities (N, C) are from the goal, by labels (N,)."""
+        return float(self.contributions(p, labels).sum())
+
+    def standard_error(self, p: NDArray, labels: Labels) -> float:
+        """Of the value, if other examples of the same classes had been drawn: sqrt(sum_c w_c ** 2 s_c ** 2 / n_c).
+
+        s_c ** 2 is the variance of the losses within class c, over n_c - 1. A class of one example has none: it takes
+        the variance over all classes under the prior, which for errors is that of a Bernoulli variable of the mean
+        rate. Which classes are the worst is taken as given.
+        """
+        guesses = self.decide(p)
+        losses, weights = self._losses(guesses, labels), self._weights(guesses, labels)
+        over_all = prior_weights(labels, self.prior)
+        pooled = over_all @ losses**2 - (over_all @ losses) ** 2
+        examples = np.bincount(labels, minlength=len(self.prior))
+        means = np.bincount(labels, losses, minlength=len(self.prior)) / np.maximum(examples, 1)
+        squares = np.bincount(labels, (losses - means[labels]) ** 2, minlength=len(self.prior))
+        variances = np.where(examples > 1, squares / np.maximum(examples - 1, 1), pooled)
+        return float(np.sqrt(weights**2 @ variances[labels]))
+
+    def difference(self, p_a: NDArray, p_b: NDArray, labels: Labels) -> tuple[float, float]:
+        """(value of a - value of b, its paired standard error): sum_i d_i and sqrt(sum_i d_i ** 2).
+
+        d_i is the difference of both contributions of an example.
+        """
+        differences = self.contributions(p_a, labels) - self.contributions(p_b, labels)
+        return float(differences.sum()), float(np.linalg.norm(differences))
+
+    def _losses(self, guesses: Labels, labels: Labels) -> NDArray[np.float64]:
+        return 100.0 * (guesses != labels) if self.costs is None else self.costs[labels, guesses]
+
+    def _weights(self, guesses: Labels, labels: Labels) -> NDArray[np.float64]:
+        """(N,) of sum 1."""
+        if not self.only_worst:
+            return prior_weights(labels, self.prior)
+        errors = errors_by_class(guesses != labels, labels, len(self.prior))
+        present = np.flatnonzero(~np.isnan(errors))
+        counted = np.isin(np.arange(len(errors)), present[worst_classes(errors[present])])
+        return prior_weights(labels, self.prior * counted)
+
+
+def parse_goal(text: str, classes: Sequence[str], counts: ArrayLike) -> Goal:
+    """The goal of that name, with its file read.
+
+    Costs are met at the frequencies of the training data, as errors are with 'accuracy'.
+
+    Parameters
+    ----------
+    text : str
+        'mean', 'worst', 'accuracy', 'cost:FILE.csv' or 'prior:FILE'.
+    classes : sequence of str
+    counts : array (C,)
+        Training examples of each class.
+    """
+    kind, colon, file = text.partition(":")
+    if kind not in {goal.partition(":")[0] for goal in GOALS} or (colon and kind not in ("cost", "prior")):
+        raise unknown("goal", text, GOALS)
+    if kind in ("cost", "prior") and not file:
+        raise InputError(f"the goal {text!r} names no file: write {GOALS[3] if kind == 'cost' else GOALS[4]}.")
+    if kind == "prior":
+        try:
+            return Goal(text, check_prior(read_numbers(file, "the prior"), len(classes)))
+        except InputError as error:
+            raise InputError(f"goal {text!r}: {error}") from None
+    if kind == "cost":
+        return Goal(text, frequencies(counts), read_costs(file, classes))
+    prior = frequencies(counts) if kind == "accuracy" else check_prior(None, len(classes))
+    return Goal(text, prior, only_worst=kind == "worst")
+
+
+def frequencies(counts: ArrayLike) -> Vector:
+    """How frequent the classes are in training: the prior of 'train' and of the goal 'accuracy'."""
+    checked_counts = Stats(counts).counts
+    return checked_counts / checked_counts.sum()
+
+
+def adjusts(counts: ArrayLike, goal: Goal) -> bool:
+    """Whether an adjustment can change a decision: not where neither the counts nor the prior tell classes apart."""
+    return bool(np.ptp(np.asarray(counts)) > 0 or np.ptp(goal.prior) > 1e-12)
+
+
+def check_judgeable(counts: ArrayLike, classes: Sequence[str], goal: Goal | None = None) -> None:
+    """Refuse examples that cannot judge a goal: each class that it counts needs two, one to choose on, one to judge."""
+    few = np.asarray(counts) < 2
+    few &= True if goal is None else goal.prior > 0
+    if few.any():
+        names = [repr(classes[c]) for c in np.flatnonzero(few).tolist()]
+        listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+        subject = f"class {listed} has" if len(names) == 1 else f"the classes {listed} have"
+        judged = "a goal" if goal is None else f"the goal {goal.name!r}"
+        raise InputError(f"{subject} fewer than 2 examples: to judge {judged}, every class needs 2 at least.")

@@ -1,0 +1,271 @@
+"""Goal and parse_goal() against closed forms, scikit-learn, brute force and the bootstrap."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from refusals import refused
+from scipy.special import softmax
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, recall_score
+
+from class_uncertainty.metrics import evaluate
+from class_uncertainty.posthoc.adjustment import GRID, Adjustment, best_tau
+from class_uncertainty.posthoc.calibration import cross_adjusted, fit_adjustment
+from class_uncertainty.posthoc.goal import GOALS, Goal, adjusts, check_judgeable, frequencies, parse_goal
+
+COUNTS = np.array([400, 100, 20])
+CLASSES = ("cat", "dog", "eel")
+COSTS = np.array([[0.0, 1.0, 4.0], [2.0, 0.5, 3.0], [9.0, 5.0, 0.0]])
+
+
+def examples(rng: np.random.Generator, size: int = 300, classes: int = 3, gain: float = 1.5) -> tuple[NDArray, NDArray]:
+    """Probabilities of a network that prefers frequent classes, and labels that have all of them."""
+    counts = COUNTS if classes == 3 else np.geomspace(300, 5, classes)
+    labels = rng.choice(classes, size=size, p=counts / counts.sum())
+    labels[: 2 * classes] = np.arange(2 * classes) % classes
+    return softmax(rng.normal(size=(size, classes)) + gain * np.eye(classes)[labels] + np.log(counts), axis=1), labels
+
+
+@pytest.fixture
+def matrix(tmp_path: Path) -> Path:
+    file = tmp_path / "costs.csv"
+    np.savetxt(file, COSTS, delimiter=",")
+    return file
+
+
+@pytest.fixture(params=["mean", "worst", "accuracy", "cost", "prior"])
+def goal(request: pytest.FixtureRequest, matrix: Path) -> Goal:
+    text = {"cost": f"cost:{matrix}", "prior": "prior:0.2,0.3,0.5"}.get(request.param, request.param)
+    return parse_goal(text, CLASSES, COUNTS)
+
+
+def test_mean_is_balanced_accuracy_and_accuracy_that_of_the_training_frequencies(rng) -> None:
+    p, labels = examples(rng)
+    guesses = p.argmax(axis=1)
+    mean = parse_goal("mean", CLASSES, COUNTS)
+    assert mean.value(p, labels) == pytest.approx(100 - 100 * balanced_accuracy_score(labels, guesses))
+    assert mean.value(p, labels) == pytest.approx(evaluate(p, labels, COUNTS).error)
+    at_own_frequencies = parse_goal("accuracy", CLASSES, np.bincount(labels))
+    assert at_own_frequencies.value(p, labels) == pytest.approx(100 - 100 * accuracy_score(labels, guesses))
+    frequent = parse_goal("accuracy", CLASSES, COUNTS)
+    recalls = recall_score(labels, guesses, average=None)
+    assert frequent.value(p, labels) == pytest.approx(100 - 100 * COUNTS @ recalls / COUNTS.sum())
+    assert frequent.value(p, labels) == pytest.approx(evaluate(p, labels, COUNTS, frequencies(COUNTS)).prior_error)
+
+
+@pytest.mark.parametrize("classes", [3, 10, 11, 25])
+def test_worst_is_the_mean_of_the_lowest_recalls(rng, classes: int) -> None:
+    p, labels = examples(rng, 600, classes)
+    goal = parse_goal("worst", list(map(str, range(classes))), np.arange(1, classes + 1))
+    recalls = np.sort(recall_score(labels, p.argmax(axis=1), average=None))
+    tenth = -(-classes // 10)
+    assert goal.value(p, labels) == pytest.approx(100 - 100 * recalls[:tenth].mean())
+    assert goal.value(p, labels) == pytest.approx(evaluate(p, labels, np.ones(classes)).worst)
+    assert len(set(labels[goal.contributions(p, labels) > 0])) <= tenth
+
+
+def test_of_equally_bad_classes_the_first_are_the_worst() -> None:
+    labels = np.array([0, 0, 1, 1, 2, 2])
+    p = np.eye(3)[[0, 0, 1, 2, 2, 0]]
+    contributions = parse_goal("worst", CLASSES, COUNTS).contributions(p, labels)
+    assert contributions.tolist() == [0, 0, 0, 50, 0, 0]
+
+
+def test_costs_are_those_of_a_plain_loop(rng, matrix: Path) -> None:
+    p, labels = examples(rng)
+    goal = parse_goal(f"cost:{matrix}", CLASSES, COUNTS)
+    decisions, total = [], np.zeros(3)
+    for row, label in zip(p, labels, strict=True):
+        expected = [sum(row[i] * COSTS[i, j] for i in range(3)) for j in range(3)]
+        decisions.append(expected.index(min(expected)))
+        total[label] += COSTS[label, decisions[-1]] / (labels == label).sum()
+    assert goal.decide(p).tolist() == decisions
+    assert goal.decide(p).tolist() != p.argmax(axis=1).tolist()
+    assert goal.value(p, labels) == pytest.approx(total @ COUNTS / COUNTS.sum())
+
+
+def test_equal_costs_decide_as_the_likeliest_class(rng) -> None:
+    p, labels = examples(rng)
+    costs, error = Goal("cost:x", frequencies(COUNTS), 1 - np.eye(3)), parse_goal("accuracy", CLASSES, COUNTS)
+    assert np.array_equal(costs.decide(p), error.decide(p))
+    assert 100 * costs.value(p, labels) == pytest.approx(error.value(p, labels))
+    assert 100 * costs.standard_error(p, labels) == pytest.approx(error.standard_error(p, labels))
+
+
+def test_contributions_sum_to_the_value_and_differences_to_theirs(rng, goal: Goal) -> None:
+    (p, labels), other = examples(rng), rng.dirichlet(np.ones(3), 300)
+    assert goal.contributions(p, labels).sum() == pytest.approx(goal.value(p, labels))
+    difference, standard_error = goal.difference(p, other, labels)
+    assert difference == pytest.approx(goal.value(p, labels) - goal.value(other, labels))
+    assert standard_error > 0
+    assert goal.difference(other, p, labels) == pytest.approx((-difference, standard_error))
+    assert goal.difference(p, p, labels) == (0, 0)
+
+
+def test_permuting_classes_changes_no_value(rng, goal: Goal) -> None:
+    p, labels = examples(rng)
+    order = np.array([2, 0, 1])
+    costs = None if goal.costs is None else goal.costs[np.ix_(order, order)]
+    moved = Goal(goal.name, goal.prior[order], costs, goal.only_worst)
+    places = np.argsort(order)
+    assert np.array_equal(moved.decide(p[:, order]), places[goal.decide(p)])
+    for measure in ("value", "standard_error"):
+        expected = getattr(goal, measure)(p, labels)
+        assert getattr(moved, measure)(p[:, order], places[labels]) == pytest.approx(expected)
+
+
+def resampled(labels: NDArray, rng: np.random.Generator) -> NDArray:
+    """As many examples of each class, drawn with replacement."""
+    return np.concatenate([rng.choice(members := np.flatnonzero(labels == c), len(members)) for c in np.unique(labels)])
+
+
+@pytest.mark.parametrize("name", ["mean", "accuracy", "cost", "prior"])
+def test_standard_errors_are_those_of_the_bootstrap(rng, name: str) -> None:
+    p, labels = examples(rng, 900)
+    other = softmax(np.log(p) + rng.normal(0, 0.3, p.shape), axis=1)
+    priors = {"mean": np.ones(3) / 3, "prior": np.array([0.2, 0.3, 0.5])}
+    goal = Goal(name, priors.get(name, frequencies(COUNTS)), COSTS if name == "cost" else None)
+    draws = [resampled(labels, rng) for _ in range(1500)]
+    values = [goal.value(p[rows], labels[rows]) for rows in draws]
+    differences = [goal.difference(p[rows], other[rows], labels[rows])[0] for rows in draws]
+    assert goal.standard_error(p, labels) == pytest.approx(np.std(values), rel=0.1)
+    assert goal.difference(p, other, labels)[1] == pytest.approx(np.std(differences), rel=0.12)
+
+
+def test_a_standard_error_by_hand() -> None:
+    """Two classes: of four examples one is wrong, so s ** 2 is 0.25; the other class has one, with the mean rate."""
+    labels, p = np.array([0, 0, 0, 0, 1]), np.eye(2)[[0, 0, 0, 1, 1]]
+    goal = parse_goal("mean", ("a", "b"), [4, 1])
+    rate = 0.125
+    expected = np.sqrt(0.25 * 0.25 / 4 + 0.25 * rate * (1 - rate))
+    assert goal.standard_error(p, labels) == pytest.approx(100 * expected)
+
+
+def test_words_and_units(goal: Goal) -> None:
+    phrases = {
+        "mean": "class-mean error",
+        "worst": "mean error of the worst tenth of the classes",
+        "accuracy": "error on classes as frequent as in training",
+        "cost": "mean cost",
+        "prior": "error under the prior of 0.2,0.3,0.5",
+    }
+    kind = goal.name.partition(":")[0]
+    assert goal.describe() == phrases[kind]
+    assert goal.unit == ("" if kind == "cost" else "%")
+
+
+def test_a_prior_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "prior.txt").write_text("0.5\n0.25\n0.25\n")
+    goal = parse_goal(f"prior:{tmp_path / 'prior.txt'}", CLASSES, COUNTS)
+    assert goal.prior.tolist() == [0.5, 0.25, 0.25]
+    assert goal.describe().endswith("prior.txt")
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("wurst", ("unknown goal 'wurst'", "did you mean 'worst'?", *GOALS)),
+        ("mean:x", ("unknown goal 'mean:x'", *GOALS)),
+        ("", ("unknown goal ''",)),
+        ("cost", ("'cost' names no file", "cost:FILE.csv")),
+        ("prior:", ("'prior:' names no file", "prior:FILE")),
+        ("cost:gone.csv", ("gone.csv does not exist", "3 x 3")),
+        ("prior:gone.txt", ("'prior:gone.txt'", "a file of numbers that exists")),
+        ("prior:0.5,0.5", ("'prior:0.5,0.5'", "3 probabilities that sum to 1")),
+        ("prior:0.5,0.5,0.5", ("'prior:0.5,0.5,0.5'", "sum to 1")),
+    ],
+)
+def test_other_goals_are_refused(text: str, facts: tuple[str, ...], tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with refused(*facts):
+        parse_goal(text, CLASSES, COUNTS)
+
+
+def test_a_class_needs_two_examples_to_be_judged() -> None:
+    check_judgeable([2, 3, 4], CLASSES)
+    with refused("class 'dog' has fewer than 2 examples"):
+        check_judgeable([2, 1, 4], CLASSES)
+    with refused("'worst'", "the classes 'cat', 'dog' have"):
+        check_judgeable([1, 0, 4], CLASSES, parse_goal("worst", CLASSES, COUNTS))
+    check_judgeable([2, 1, 4], CLASSES, parse_goal("prior:0.5,0,0.5", CLASSES, COUNTS))
+    with refused("'0', '1', '2', '3', '4' and 7 more"):
+        check_judgeable([1] * 12, list(map(str, range(12))))
+
+
+def test_nothing_is_adjusted_where_all_classes_are_alike(rng, goal: Goal) -> None:
+    assert adjusts(COUNTS, goal)
+    equal = Goal(goal.name, np.ones(3) / 3, goal.costs, goal.only_worst)
+    assert not adjusts([7, 7, 7], equal)
+    p, labels = examples(rng)
+    assert best_tau(p, labels, [7, 7, 7], goal=equal) == 0
+    adjusted = fit_adjustment(p, labels, [7, 7, 7], goal=equal, temperature=False)
+    np.testing.assert_allclose(adjusted(p), p, rtol=1e-9)
+    assert adjusts([7, 7, 7], Goal("prior:x", np.array([0.5, 0.4, 0.1])))
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.5])
+def test_the_best_tau_of_a_goal_is_that_of_a_plain_search(rng, goal: Goal, temperature: float) -> None:
+    p, labels = examples(rng, 500)
+    values = {}
+    for tau in GRID:
+        bias = tau * np.log(COUNTS)
+        adjusted = Adjustment(bias, goal.prior, tau, temperature)(p)
+        values[tau] = round(goal.value(adjusted, labels), 8)
+    tau = best_tau(p, labels, COUNTS, goal=goal, temperature=temperature)
+    assert values[tau] == min(values.values())
+    assert len(set(values.values())) > 1
+
+
+def test_a_prior_and_a_goal_of_it_fit_the_same(rng) -> None:
+    p, labels = examples(rng)
+    prior = np.array([0.2, 0.3, 0.5])
+    one, other = (
+        fit_adjustment(p, labels, COUNTS, prior=prior),
+        fit_adjustment(p, labels, COUNTS, goal=Goal("x", prior)),
+    )
+    assert (one.tau, one.temperature, one.prior.tolist()) == (other.tau, other.temperature, other.prior.tolist())
+    with refused("both a prior and a goal"):
+        fit_adjustment(p, labels, COUNTS, prior=prior, goal=Goal("x", prior))
+
+
+def test_with_costs_tau_suits_the_temperature(rng, matrix: Path) -> None:
+    """Far too sure, the network is softened before tau is chosen for good."""
+    p, labels = examples(rng, 800)
+    p = softmax(4 * np.log(p), axis=1)
+    goal = parse_goal(f"cost:{matrix}", CLASSES, COUNTS)
+    adjustment = fit_adjustment(p, labels, COUNTS, goal=goal)
+    first = best_tau(p, labels, COUNTS, goal=goal)
+    once = fit_adjustment(p, labels, COUNTS, goal=goal, tau=first)
+    assert adjustment.tau == best_tau(p, labels, COUNTS, goal=goal, temperature=once.temperature)
+    assert goal.value(adjustment(p), labels) <= goal.value(p, labels)
+
+
+def test_an_example_is_adjusted_by_what_the_others_say(rng, goal: Goal) -> None:
+    from class_uncertainty.data import stratified
+
+    p, labels = examples(rng)
+    adjusted, part = cross_adjusted(p, labels, COUNTS, goal), stratified(labels, 5)
+    np.testing.assert_allclose(adjusted.sum(axis=1), 1)
+    out = part == 3
+    fitted = fit_adjustment(p[~out], labels[~out], COUNTS, goal=goal)
+    np.testing.assert_allclose(adjusted[out], fitted(p[out]), rtol=1e-12)
+    changed = p.copy()
+    changed[out] = changed[out][:, ::-1]
+    fitted_to_others = cross_adjusted(changed, labels, COUNTS, goal)[out]
+    np.testing.assert_allclose(fitted_to_others, fitted(changed[out]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("labels", [[0], [0, 1, 2], [0, 0, 0, 0, 0, 1], [2, 2]])
+def test_few_examples_are_adjusted_all_the_same(rng, labels: list[int], goal: Goal) -> None:
+    p = rng.dirichlet(np.ones(3), len(labels))
+    adjusted = cross_adjusted(p, np.array(labels), COUNTS, goal)
+    assert np.isfinite(adjusted).all()
+    np.testing.assert_allclose(adjusted.sum(axis=1), 1)
+
+
+def test_where_no_other_example_counts_tau_is_one() -> None:
+    p = np.array([[0.7, 0.2, 0.1], [0.2, 0.5, 0.3]])
+    goal = Goal("prior:x", np.array([0.5, 0, 0.5]))
+    adjusted = cross_adjusted(p, np.array([0, 1]), COUNTS, goal)
+    np.testing.assert_allclose(adjusted[0], Adjustment.of(COUNTS, 1.0, goal.prior)(p[0]))
