@@ -20,7 +20,7 @@ from pathlib import Path
 COMMANDS = {
     "compare": ("compare", "digits-lt:20", "--epochs", "2"),
     "measure": ("measure", "digits-lt:20", "--epochs", "2", "--members", "2"),
-    "fix": ("fix", "digits-lt:20", "--epochs", "2", "--members", "2", "--seeds", "1"),
+    "fix": ("fix", "digits-lt:20", "--epochs", "2", "--candidates", "naive", "--seeds", "1"),
     "report": ("report",),
 }
 MEGABYTES = (*range(100, 1000, 50), *range(1000, 3000, 100), *range(3000, 8000, 500), 16_000, 64_000)

@@ -103,9 +103,7 @@ def small(folder: Path) -> None:
 
     Teachers learn at four times the recipe's learning rate. There are three seeds.
     """
-    wine, cancer = load_wine(), load_breast_cancer()
-    sets = {f"digits-lt:{ratio}": cu.load(f"digits-lt:{ratio}").train for ratio in (20, 50)}
-    sets |= {"wine": _cut(wine, (59, 20, 8)), "breast cancer": _cut(cancer, (20, 357))}
+    sets = {name: dataset.train for name, dataset in small_sets().items()}
     kinds = [(lr, t, hard) for lr in (1, 4) for t in (1.0, 2.0, 4.0) for hard in (0.0, 0.3)]
     columns = ", ".join(f"{lr} {t:g} {hard:g}" for lr, t, hard in kinds)
     print(f"times the recipe's rate, T, hard: naive error, then each of {columns}")
@@ -137,6 +135,14 @@ def small(folder: Path) -> None:
         )
         shares = taught.reshape(-1, 3).mean(axis=1) / naive.mean()
         print(f"{name}: {naive.mean():.2f}; {', '.join(f'{share:.2f}' for share in shares)}", flush=True)
+
+
+def small_sets() -> dict[str, cu.Dataset]:
+    """Digits with a test split; wine and breast cancer without one."""
+    wine, cancer = load_wine(), load_breast_cancer()
+    cuts = {"wine": _cut(wine, (59, 20, 8)), "breast cancer": _cut(cancer, (20, 357))}
+    digits = {name: cu.load(name) for name in ("digits-lt:20", "digits-lt:50")}
+    return digits | {name: cu.Dataset(name, data) for name, data in cuts.items()}
 
 
 def _cut(bunch: Bunch, sizes: tuple[int, ...]) -> cu.Data:

@@ -14,13 +14,17 @@ from class_uncertainty.experiments.needs import PROTOCOLS, Lookup
 from class_uncertainty.experiments.reproduction import Reproduction, summarise
 from class_uncertainty.measures import MEASURE_MAKERS, MEASURES, constants_of
 from class_uncertainty.methods import AUGMENTATIONS, MAKERS, METHODS, Method
+from class_uncertainty.reporting.candidate_words import describe_candidate
 from class_uncertainty.reporting.chart_images import draw
 from class_uncertainty.reporting.reproduction_figures import Figure, figures
 from class_uncertainty.reporting.reproduction_tables import TextTable, text_tables, verdicts
 from class_uncertainty.runs.ledger import Ledger
 from class_uncertainty.runs.result_lines import read_ledger
-from class_uncertainty.text import short
+from class_uncertainty.text import amount, short
 from class_uncertainty.training import describe
+from class_uncertainty.training.candidate import CANDIDATES
+from class_uncertainty.training.network_size import listed_parameters
+from class_uncertainty.training.networks.classifier import NETWORKS
 from class_uncertainty.workflows.reproduce import RECIPE
 
 HERE = Path(__file__).parent
@@ -35,7 +39,7 @@ STAGES = {
     "Data": "load Data Dataset long_tail duplicate mix_hardness svci20 validation_split",
     "Measures and scores": "MEASURES Stats normalise class_uncertainty predictive aleatoric epistemic kwon",
     "Methods": "METHODS Method Plan plan",
-    "Training": "fit Fit Lane Recipe Result Teaching restore",
+    "Training": "fit Fit Lane Recipe CANDIDATES Candidate Result Teaching restore",
     "Estimation": "ESTIMATORS estimate Estimate",
     "Remedies": "REMEDIES adjust fit_adjustment Adjustment",
     "Significance": "aso",
@@ -95,8 +99,22 @@ def augmentations() -> str:
     return table(("name", "what it does"), ((f"`+{name}`", about) for name, about in AUGMENTATIONS.items()))
 
 
+def candidates() -> str:
+    """What `cu fix` chooses between, and for which data."""
+    return bullets(f"`{name}` ({row.data}) – {describe_candidate(row)}." for name, row in CANDIDATES.items())
+
+
 def estimators() -> str:
     return bullets(f"`{name}` – {row.about}. Its score is `{row.natural}`." for name, row in ESTIMATORS.items())
+
+
+def networks() -> str:
+    """Every network with its parameters."""
+    rows = []
+    for name, count in listed_parameters().items():
+        row = NETWORKS[name]
+        rows.append((f"`{name}`", row.about, amount(count), "images" if row.images else "features"))
+    return table(("name", "what it is", "parameters", "inputs"), rows)
 
 
 def sources() -> str:
@@ -202,7 +220,7 @@ def speed() -> str:
     return table(("data", "device", "lanes", "model-images/s"), rows)
 
 
-RENDERERS = (methods, measures, augmentations, estimators, sources, options, api, summary, speed)
+RENDERERS = (methods, candidates, measures, augmentations, estimators, networks, sources, options, api, summary, speed)
 TABLES = {renderer.__name__: renderer for renderer in RENDERERS}
 TABLES |= {f"reproduce {name}": partial(experiment, name) for name in REPRODUCED}
 

@@ -24,6 +24,7 @@ import class_uncertainty as cu
 from class_uncertainty.boundary import shortly
 from class_uncertainty.measures import MEASURES
 from class_uncertainty.methods import Focal, Stage
+from class_uncertainty.training.network_size import NOTHING_TRAINED
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
 RECIPE = cu.Recipe("linear", epochs=1, batch=8)
@@ -114,7 +115,7 @@ def folded() -> cu.Fit:
 
 @cache
 def fixed() -> cu.Fix:
-    return cu.fix(dataset(), 2, RECIPE, seeds=1, lrs=[0.1])
+    return cu.fix(dataset(), RECIPE, candidates=["naive"], seeds=1)
 
 
 @cache
@@ -161,6 +162,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "Adjustment": lambda: (cu.Adjustment, fields(cu.Adjustment.of([3, 2, 1]))),
     "Adjustment.__call__": lambda: (cu.Adjustment.of([3, 2, 1]), {"probabilities": P}),
     "Adjustment.of": lambda: (cu.Adjustment.of, {"counts": [3, 2, 1], "tau": 1.0, "prior": None}),
+    "Candidate": lambda: (cu.Candidate, {"name": "balanced-softmax?rate=2", "data": "any"}),
     "Choice": lambda: (cu.Choice, fields(fixed().choice)),
     "Comparison": lambda: (cu.Comparison, {"dataset": dataset(), "results": (), "estimate": None} | CHOICES),
     "Data": lambda: (
@@ -173,7 +175,8 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "Estimate": lambda: (cu.Estimate, fields(estimated())),
     "Estimate.using": lambda: (estimated().using, {"score": "aleatoric"}),
     "EstimatorComparison": lambda: (
-        cu.EstimatorComparison, {"dataset": dataset(), "members": 1, "rows": (), "diverged": (), "folds": 0}
+        cu.EstimatorComparison,
+        {"dataset": dataset(), "members": 1, "rows": (), "diverged": (), "folds": 0, "network": NOTHING_TRAINED},
     ),
     "Fit": lambda: (cu.Fit, fields(fitted())),
     "Fit.dropped_out": lambda: (fitted().dropped_out, {"data": table(), "passes": 1}),
@@ -190,7 +193,8 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "Method.using": lambda: (cu.METHODS["ubrs"].using, {"measure": MEASURES["surprisal"]}),
     "Plan": lambda: (cu.Plan, fields(cu.plan(cu.METHODS["ubrs"], STATS, 0, 2))),
     "Predicted": lambda: (
-        cu.Predicted, {"names": ["a"], "classes": ("x", "y"), "probabilities": np.full((1, 2), 0.5), "notes": ()}
+        cu.Predicted,
+        {"names": ["a"], "classes": ("x", "y"), "probabilities": np.full((1, 2), 0.5), "notes": (), "costs": None},
     ),
     "Recipe": lambda: (cu.Recipe, fields(RECIPE)),
     "Recipe.cut": lambda: (RECIPE.cut, {"epochs": 1}),
@@ -231,10 +235,12 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "fit_adjustment": lambda: (
         cu.fit_adjustment,
         {"unseen": P[0], "labels": LABELS, "counts": [3, 2, 1], "tau": "auto", "prior": None}
-        | {"bias": False, "temperature": False},
+        | {"bias": False, "temperature": False, "goal": None, "usual_tau": None},
     ),
     "fix": lambda: (
-        cu.fix, {"dataset": dataset(), "members": 2, "lrs": [0.1], "seeds": 1, "save": None} | WORKFLOW
+        cu.fix,
+        {"dataset": dataset(), "candidates": ["naive"], "goal": "mean", "deploy": "one", "trainings": 3.0, "seeds": 1}
+        | {"save": None} | WORKFLOW,
     ),
     "kwon": lambda: (cu.kwon, {"p": P}),
     "load": lambda: (cu.load, {"spec": "digits-lt:2", "root": None, "seed": 0, "progress": None}),
@@ -253,9 +259,19 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     ),
     "validation_split": lambda: (cu.validation_split, {"full_train": table(), "per_class": 2, "seed": 0}),
 }  # fmt: skip
-CONSTANTS = {"ESTIMATORS", "MEASURES", "METHODS", "REMEDIES", "InputError", "MachineFault", "Unfinished"}
+CONSTANTS = {"CANDIDATES", "ESTIMATORS", "MEASURES", "METHODS", "REMEDIES", "InputError", "MachineFault", "Unfinished"}
 INNER = {
-    "Fit": {"batches", "padded", "pick", "plain", "trained", "untrained"},  # of stacks and states
+    "Candidate": {"lane", "lr", "recipe", "student", "suits"},  # each rung of a fix
+    "Fit": {
+        "adjusted_module",
+        "batches",
+        "ensemble_module",
+        "padded",
+        "pick",
+        "plain",
+        "trained",
+        "untrained",
+    },  # of stacks, states and adjustments
     "Lane": {"rate", "rate_at"},  # each epoch of each lane
     "Method": {"cited"},  # each row of METHODS
     "Recipe": {"factor", "cycle_ends"},

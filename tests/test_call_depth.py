@@ -7,7 +7,7 @@ from types import CodeType, FrameType
 
 import numpy as np
 import pytest
-from commands import SHORT, Run
+from commands import SHORT, SHORT_FIX, Run
 from example_results import export_text
 from ledgers import use_toys
 
@@ -42,8 +42,19 @@ COMMANDS = {
     ),
     "train": ("train", *DATA, "--method", "ubrw", "--save", "other"),
     "train, no test split": ("train", "csv:t.csv", "--epochs", "2"),
-    "fix": ("fix", *DATA, "--seeds", "1", "--lrs", "0.1", "--save", "fixed"),
-    "fix, no test split": ("fix", "csv:t.csv", *SHORT, "--seeds", "1", "--lrs", "0.1"),
+    "fix": ("fix", "digits-lt:20", *SHORT_FIX, "--save", "fixed"),
+    "fix, ensemble": (
+        "fix",
+        "digits-lt:20",
+        *SHORT_FIX[:2],
+        "--candidates",
+        "ubrs,ldam-rw",
+        "--seeds",
+        "1",
+        "--deploy",
+        "ensemble",
+    ),
+    "fix, no test split": ("fix", "csv:t.csv", *SHORT_FIX),
     "predict": ("predict", "model", "new.npy"),
     "adjust": ("adjust", "p.npz", "--counts", "9,3", "--unseen", "unseen.npz", "--bias"),
     "report": ("report",),

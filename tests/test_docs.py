@@ -20,7 +20,7 @@ LISTS = {
     "api.md": {"api"},
     "data.md": {"sources", "options"},
     "estimators.md": {"estimators"},
-    "methods.md": {"methods", "measures", "augmentations"},
+    "methods.md": {"methods", "candidates", "measures", "augmentations", "networks"},
     "performance.md": {"speed"},
     "reproduction.md": {"summary", *(f"reproduce {name}" for name, row in EXPERIMENTS.items() if not row.missing)},
 }

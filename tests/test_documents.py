@@ -15,19 +15,27 @@ from class_uncertainty.posthoc.diagnosis import Finding
 from class_uncertainty.posthoc.evaluation import Bin, Evaluation
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import LabelIssue
+from class_uncertainty.posthoc.ladder import Rung, RungRow, Step
 from class_uncertainty.runs import StoredDataset
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
+WHOLE = st.integers(-(2**63), 2**63 - 1)
 ERRORS = st.lists(FINITE, max_size=4).map(tuple)
 PLANS = st.dictionaries(st.text(max_size=5), FINITE | st.text(max_size=5) | st.integers(), max_size=3)
 
 
 def values_of(kind: type, **given: st.SearchStrategy) -> st.SearchStrategy:
     """Values of a dataclass, whose other fields are strategies by their annotations."""
-    plain = {"float": FINITE, "float | None": st.none() | FINITE, "int": st.integers(), "str": st.text(max_size=8)}
-    plain |= {"int | None": st.none() | st.integers(), "tuple[float, ...]": ERRORS}
+    plain = {
+        "float": FINITE,
+        "float | None": st.none() | FINITE,
+        "int": WHOLE,
+        "bool": st.booleans(),
+        "str": st.text(max_size=8),
+    }
+    plain |= {"int | None": st.none() | WHOLE, "tuple[float, ...]": ERRORS}
     names = {field.name: getattr(field.type, "__name__", str(field.type)) for field in fields(kind)}
-    names |= {field.name: str(field.type) for field in fields(kind) if field.type not in (int, float, str)}
+    names |= {field.name: str(field.type) for field in fields(kind) if field.type not in (int, float, str, bool)}
     return st.builds(kind, **{name: given[name] if name in given else plain[names[name]] for name in names})
 
 
@@ -51,19 +59,22 @@ EVALUATIONS = values_of(
     confusion=st.lists(ERRORS, max_size=2).map(tuple),
     bins=st.lists(values_of(Bin), max_size=2).map(tuple),
 )
+STEPS = values_of(Step, judged=st.none() | EVALUATIONS)
 REPORTS = values_of(
     FixReport,
     classes=st.lists(st.text(max_size=3), max_size=3).map(tuple),
-    counts=st.lists(st.integers(1), max_size=3).map(tuple),
+    counts=st.lists(st.integers(1, 2**63 - 1), max_size=3).map(tuple),
     before=EVALUATIONS,
     after=EVALUATIONS,
+    ladder=st.lists(STEPS, max_size=2).map(tuple),
+    rungs=st.lists(values_of(Rung, rows=st.lists(values_of(RungRow), max_size=2).map(tuple)), max_size=2).map(tuple),
     findings=st.lists(values_of(Finding), max_size=2).map(tuple),
     label_issues=st.lists(values_of(LabelIssue), max_size=2).map(tuple),
 )
 DATASETS = values_of(
     StoredDataset,
     classes=st.lists(st.text(max_size=3), max_size=3).map(tuple),
-    counts=st.lists(st.integers(1), max_size=3).map(tuple),
+    counts=st.lists(st.integers(1, 2**63 - 1), max_size=3).map(tuple),
 )
 
 

@@ -13,13 +13,14 @@ from class_uncertainty.methods import METHODS, Method, Plan, plan
 from class_uncertainty.posthoc import REMEDIES, Adjustment, adjust, fit_adjustment
 from class_uncertainty.runs import aso
 from class_uncertainty.training import Lane, Recipe, Result, Teaching
+from class_uncertainty.training.candidate import CANDIDATES, Candidate
 
 if TYPE_CHECKING:
     from class_uncertainty.training.fit import fit
     from class_uncertainty.training.fit_result import Fit
     from class_uncertainty.training.model_files import restore
     from class_uncertainty.workflows.adjust_predictions import AdjustedPredictions, adjust_predictions
-    from class_uncertainty.workflows.choose import Choice
+    from class_uncertainty.workflows.choose_step import Choice
     from class_uncertainty.workflows.compare import Comparison, compare
     from class_uncertainty.workflows.compare_estimators import EstimatorComparison, compare_estimators
     from class_uncertainty.workflows.fix import Fix, fix
@@ -34,7 +35,7 @@ _LATE = {  # these need torch
     "training.fit_result": ("Fit",),
     "training.model_files": ("restore",),
     "workflows.adjust_predictions": ("AdjustedPredictions", "adjust_predictions"),
-    "workflows.choose": ("Choice",),
+    "workflows.choose_step": ("Choice",),
     "workflows.compare": ("Comparison", "compare"),
     "workflows.compare_estimators": ("EstimatorComparison", "compare_estimators"),
     "workflows.fix": ("Fix", "fix"),
@@ -56,10 +57,11 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "ESTIMATORS", "MEASURES", "METHODS", "REMEDIES", "AdjustedPredictions", "Adjustment", "Choice", "Comparison",
-    "Data", "Dataset", "Estimate", "EstimatorComparison", "Fit", "Fix", "InputError", "Lane", "MachineFault",
-    "Measured", "Method", "Plan", "Predicted", "Recipe", "Result", "Stats", "Teaching", "Trained", "Unfinished",
-    "adjust", "adjust_predictions", "aleatoric", "aso", "class_uncertainty", "compare", "compare_estimators",
-    "duplicate", "epistemic", "estimate", "fit", "fit_adjustment", "fix", "kwon", "load", "long_tail", "measure",
-    "mix_hardness", "normalise", "plan", "predict", "predictive", "restore", "svci20", "train", "validation_split",
+    "CANDIDATES", "ESTIMATORS", "MEASURES", "METHODS", "REMEDIES", "AdjustedPredictions", "Adjustment", "Candidate",
+    "Choice", "Comparison", "Data", "Dataset", "Estimate", "EstimatorComparison", "Fit", "Fix", "InputError",
+    "Lane", "MachineFault", "Measured", "Method", "Plan", "Predicted", "Recipe", "Result", "Stats", "Teaching",
+    "Trained", "Unfinished", "adjust", "adjust_predictions", "aleatoric", "aso", "class_uncertainty", "compare",
+    "compare_estimators", "duplicate", "epistemic", "estimate", "fit", "fit_adjustment", "fix", "kwon", "load",
+    "long_tail", "measure", "mix_hardness", "normalise", "plan", "predict", "predictive", "restore", "svci20",
+    "train", "validation_split",
 ]  # fmt: skip

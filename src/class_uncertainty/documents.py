@@ -7,24 +7,40 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 
 def from_document(kind: Any, document: Any) -> Any:
-    """The value of a dataclass, or of a tuple; None, for an optional one, stays None."""
+    """The value of a dataclass; None, for an optional one, stays None."""
     if document is None:
         return None
-    if get_origin(kind) is tuple:
-        if not isinstance(document, list | tuple):
-            raise TypeError(f"{type(document).__name__} stands in place of a list")
-        item = get_args(kind)[0]
-        has_structure = dataclasses.is_dataclass(item) or get_origin(item) is tuple
-        return tuple([from_document(item, part) for part in document] if has_structure else document)
-    kinds = _structured_fields(kind)
-    values = {name: from_document(kinds[name], value) for name, value in document.items() if name in kinds}
+    structured, values = _structured_fields(kind), dict[str, Any]()
+    for name, value in document.items():
+        if name not in structured or value is None:
+            continue
+        item, depth = structured[name]
+        parts = _parts(value) if depth else [value]
+        if item is not None:
+            parts = [from_document(item, part) for part in parts]
+        elif depth > 1:
+            parts = [tuple(_parts(part)) for part in parts]
+        values[name] = tuple(parts) if depth else parts[0]
     return kind(**(document | values))
 
 
+def _parts(document: Any) -> Any:
+    if not isinstance(document, list | tuple):
+        raise TypeError(f"{type(document).__name__} stands in place of a list")
+    return document
+
+
 @lru_cache(maxsize=64)
-def _structured_fields(kind: Any) -> dict[str, Any]:
-    """The fields of a dataclass that JSON does not hold as they are."""
-    hints = get_type_hints(kind)
-    optional = {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is UnionType}
-    kinds = hints | {name: arguments[0] for name, arguments in optional.items() if NoneType in arguments}
-    return {name: hint for name, hint in kinds.items() if dataclasses.is_dataclass(hint) or get_origin(hint) is tuple}
+def _structured_fields(kind: Any) -> dict[str, tuple[Any, int]]:
+    """The fields of a dataclass that JSON does not hold as they are: (dataclass or None, tuples around it)."""
+    structured = {}
+    for name, annotation in get_type_hints(kind).items():
+        hint, depth = annotation, 0
+        if get_origin(hint) is UnionType and NoneType in get_args(hint):
+            hint = get_args(hint)[0]
+        while get_origin(hint) is tuple:
+            hint, depth = get_args(hint)[0], depth + 1
+        item = hint if dataclasses.is_dataclass(hint) else None
+        if item or depth:
+            structured[name] = item, depth
+    return structured

@@ -18,8 +18,11 @@ def test_demo(run: Run, monkeypatch: pytest.MonkeyPatch, forbid_training: Forbid
     code, out, err = run("demo")
     assert (code, err) == (0, "")
     assert "cu-demo/report.html" in out
+    steps = [line.split("  ")[0].strip() for line in out.splitlines()[:24]]
+    assert "naive" in steps  # the ladder is on the first screen
+    assert out.index("best single") < out.index("rank U")
     assert "digits-lt:20" in Path("cu-demo/report.html").read_text()
     forbid_training()
     code, out, _ = run("demo", "--json")
     assert code == 0
-    assert set(json.loads(out)) == {"measure", "compare", "fix", "report"}
+    assert list(json.loads(out)) == ["fix", "measure", "compare", "report"]

@@ -8,6 +8,8 @@ from commands import Run
 import class_uncertainty as cu
 from class_uncertainty.data import SOURCES
 from class_uncertainty.measures import SCORES
+from class_uncertainty.training.candidate import CANDIDATES
+from class_uncertainty.training.networks.classifier import NETWORKS
 
 
 @pytest.mark.parametrize(
@@ -17,7 +19,9 @@ from class_uncertainty.measures import SCORES
         ("measures", cu.MEASURES),
         ("estimators", cu.ESTIMATORS),
         ("datasets", SOURCES),
+        ("networks", NETWORKS),
         ("remedies", cu.REMEDIES),
+        ("candidates", CANDIDATES),
     ],
 )
 def test_lists(command: str, table: dict, run: Run) -> None:
@@ -37,6 +41,39 @@ def test_constants_are_listed_with_their_defaults(run: Run) -> None:
     assert measures["uncertainty"] == {}
     assert "power=1" in run("measures")[1]
     assert all(text in run("methods")[1] for text in ("beta=0.9999", "kappa=1", "rate=0.5"))
+
+
+def test_networks_are_listed_with_their_parameters(run: Run) -> None:
+    out = run("networks")[1]
+    assert all(count in out for count in ("0.46 M", "7.4 M", "11.2 M", "650"))
+    assert {row["name"]: row["parameters"] for row in json.loads(run("networks", "--json")[1])}["resnet32"] == 464_154
+
+
+def test_candidates_are_described_and_those_for_some_data_listed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {row["name"]: row for row in json.loads(run("candidates", "--json")[1])}
+    about = "logits shifted by the log prior while training; "
+    assert rows["balanced-softmax?rate=4"]["about"] == about + "4 times the learning rate"
+    assert "a student trains as its teachers did" in " ".join(run("candidates")[1].lower().split())
+    changed = (
+        "with autoaugment and cutout; 2 times the learning rate; schedule cosine; weight decay 0.0005; average 0.3"
+    )
+    assert any(row["about"] == about + changed for row in rows.values())
+    assert rows["naive?rate=4"]["rate"] == 4
+    assert rows["naive"] | {"about": ""} == {
+        "name": "naive",
+        "about": "",
+        "data": "any",
+        "method": "naive",
+        "rate": 1,
+        "changes": {},
+    }
+    grey = {row["name"]: row["data"] for row in json.loads(run("candidates", "digits-lt:20", "--json")[1])}
+    assert set(grey.values()) == {"any", "grey images or features"}  # the digits have no colours
+    monkeypatch.setattr("class_uncertainty.reporting.terminal.PIPE_WIDTH", 80)
+    narrow = run("candidates")[1]
+    assert all(len(line) <= 80 for line in narrow.splitlines())
+    assert "…" not in narrow
+    assert max(len(line.rstrip()) for line in narrow.splitlines()) > 60  # there is room for what they do
 
 
 def test_scores_are_listed_with_the_estimators(run: Run) -> None:

@@ -8,6 +8,7 @@ command, undisturbed, gives the same bits.
 import errno
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -27,7 +28,9 @@ SHORT = ("--epochs", "2", "--members", "2", "--json")
 COMPARE = ("compare", "digits-lt:20", "--methods", "naive,ubrs", "--seeds", "1", *SHORT)
 MEASURE = ("measure", "folder:../pictures", *SHORT)
 TRAIN = ("train", "digits-lt:20", "--save", "model", *SHORT)
-FIX = ("fix", "digits-lt:20", "--seeds", "1", "--lrs", "0.1", "--save", "model", *SHORT)
+FIX_SHORT = ("--epochs", "2", "--candidates", "naive", "--trainings", "8", "--seeds", "1", "--json")
+FIX = ("fix", "digits-lt:20", "--save", "model", *FIX_SHORT)
+TIMES = re.compile(rb'<td data-sort="[0-9.e-]+">[0-9.]+ (s|min|h)</td>')  # of the steps of a fix, in its report
 Words = tuple[str, ...]
 
 
@@ -247,6 +250,7 @@ def _given(ended: Ended, where: Path) -> Any:
             for path in sorted(where.glob(form))
         }
         files |= {name: _timeless(json.loads(content)) for name, content in files.items() if name.endswith(".json")}
+        files |= {name: TIMES.sub(b"", content) for name, content in files.items() if name.endswith(".html")}
         return _timeless(json.loads(ended.out)), files
     except ValueError as error:
         return str(error)

@@ -12,6 +12,7 @@ from class_uncertainty.posthoc.diagnosis import findings
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import label_issues
+from class_uncertainty.posthoc.ladder import Rung, RungRow, Step
 
 COUNTS = (60, 20, 5, 2)
 NAMES = ("wolf", "dog", "seal", "otter")
@@ -25,16 +26,26 @@ def test_a_report_with_findings_and_label_issues_goes_through_json(rng):
     sentences = findings(NAMES, COUNTS, evaluation.means, evaluation.confusion, [1, 2, 3, 4])
     report = FixReport(
         data="x",
-        method="distil",
+        goal="mean",
+        aim="class-mean error",
+        unit="%",
+        method="naive",
+        step="student",
+        why="A student is kept.",
         seeds=3,
         classes=NAMES,
         counts=COUNTS,
         tau=1.0,
         temperature=2.0,
         cost=6.0,
-        teachers="two",
+        allowed=20.0,
         before=evaluation,
         after=evaluation,
+        ladder=(
+            Step("naive", "naive", 1, 70, 1.0, 2.5, judged=evaluation, values=(50.0, 51.0)),
+            Step("student", "naive", 1, 70, 6.5, 16.0, gain=1.0, gain_error=0.5, kept=True),
+        ),
+        rungs=(Rung(2, 8, (RungRow("naive", 0.5, 1.0, 50.0, 2.0, kept=True), RungRow("cb", reason="no"))),),
         findings=tuple(sentences),
         label_issues=tuple(issues),
         witnesses=3,

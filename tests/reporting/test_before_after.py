@@ -6,7 +6,8 @@ from html import unescape
 
 import numpy as np
 import pytest
-from reporting.examples import HUNDRED_CLASSES, NASTY, TEN_CLASSES, fix_report, fix_section
+from reporting.examples import HUNDRED_CLASSES, NASTY, TAUGHT, TEN_CLASSES, fix_report, fix_section, worsened
+from reporting.test_html_page import Page
 
 from class_uncertainty import Data
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
@@ -15,7 +16,8 @@ from class_uncertainty.posthoc.label_issues import LabelIssue, label_issues
 from class_uncertainty.reporting import before_after, html_page
 from class_uncertainty.reporting.section import Section
 
-SWAPPED = replace(TEN_CLASSES, before=TEN_CLASSES.after, after=TEN_CLASSES.before)
+SWAPPED = worsened(TEN_CLASSES)
+LADDER = TEN_CLASSES.ladder
 ISSUES = (LabelIssue(1234, "wolf", "dog", 0.012, 0.98, ""), LabelIssue(7, "cat", "dog", 0.012, 0.98, "", "line 1236"))
 
 
@@ -91,20 +93,32 @@ def test_the_lead_says_how_the_error_changed(report, verb):
 
 def test_settings_and_cost():
     view = before_after.view(TEN_CLASSES)
-    assert "τ = 1, T = 2." in view["how"]
-    assert {"distil", "five"} <= set(re.findall(r"\w+", view["how"]))
-    assert view["cost"] == ("12", "trainings of one network")
-    assert before_after.view(replace(TEN_CLASSES, cost=1.0))["cost"] == ("1", "training of one network")
-    assert "T = 2, logits divided by 1.46." in before_after.view(replace(TEN_CLASSES, cooling=1.457))["how"]
+    assert "τ = 1; the student's logits are divided by 1.46." in view["how"]
+    assert view["cost"] == ("18.4", "of 20 trainings of one naive network")
+
+
+def test_the_lead_and_the_figures_are_of_the_goal():
+    steps = [replace(step, values=(0.25, 0.75)) if step.kept else replace(step, values=(2.0, 4.0)) for step in LADDER]
+    report = replace(TEN_CLASSES, goal="cost:c.csv", aim="mean cost", unit="", ladder=tuple(steps))
+    assert "The mean cost falls from 3.000 ± 1.414 to 0.500 ± 0.354 over" in before_after.view(report)["lead"]
+    assert before_after.key_figures(report)[0] == ("mean cost", "3.000 ± 1.414", "0.500 ± 0.354")
+    plain = [(what.removeprefix("balanced "), *rest) for what, *rest in before_after.key_figures(TEN_CLASSES)]
+    assert before_after.key_figures(report)[1:] == plain  # classes are as frequent as in training
+    by_prior = replace(report, goal="prior:p.csv", aim="error under the prior of p.csv", unit="%")
+    assert before_after.key_figures(by_prior)[0][0] == "error under the prior of p.csv, %"
+    assert not before_after.improved(replace(report, ladder=tuple(replace(step, values=(1.0,)) for step in LADDER)))
 
 
 def test_neither_change_nor_error():
     right = evaluate_seeds(np.eye(3)[None, [0, 1, 2]], [0, 1, 2], [5, 5, 5])
     classes = {"classes": ("a", "b", "c"), "counts": (5, 5, 5)}
-    report = replace(TEN_CLASSES, **classes, seeds=1, before=right, after=right, findings=())
+    nothing = {"findings": (), "ladder": (), "rungs": ()}
+    report = replace(TEN_CLASSES, **classes, **nothing, seeds=1, before=right, after=right)
     shown = text(render(report))
-    assert "stays at 0.00 % over 1 seed: it falls for 0 of 3 classes and rises for 0." in shown
+    assert "stays at 0.00 % over 1 seed: the error falls for 0 of 3 classes and rises for 0." in shown
     assert "There are none." in shown
+    assert "What each step bought" not in shown
+    assert "How candidates were chosen" not in shown
     assert before_after.confusions(report) == []
 
 
@@ -121,7 +135,7 @@ def test_the_block_has_its_charts_and_is_escaped(html):
     assert "class 1: &lt;b&gt;bad&lt;/b&gt;" in html
     assert "Nothing is stored" not in html
     assert "probably wrong" not in html
-    assert html.count('<figure class="chart') == html.count('class="still"') == 2
+    assert html.count('<figure class="chart') == html.count('class="still"') == 3
     for what, before, after in before_after.key_figures(TEN_CLASSES):
         assert f"{what} {before} → before, after: {after}" in text(html)
     assert "Before and after" not in html_page.render([Section("x", (), (), 0)])[0]
@@ -131,12 +145,35 @@ def test_tables_hold_what_the_charts_show(html):
     table_rows = re.findall(r"<tr>(.*?)</tr>", html, re.DOTALL)
     cells = [re.findall(r"<t[hd][ >].*?</t[hd]>", row, re.DOTALL) for row in table_rows]
     rows = [[unescape(re.sub("<[^>]*>", "", cell)) for cell in row] for row in cells]
+    del rows[:14]  # those of the ladder and of the rungs
     assert rows[0] == ["Class", "Training examples", "Before, %", "After, %", "Change"]
     for shown, row in zip(rows[1:11], before_after.changes(TEN_CLASSES), strict=True):
         change = f"{row.change:+.1f}".replace("-", "−") if round(row.change, 1) else "0.0"
         assert shown == [row.name, str(row.count), f"{row.before:.1f}", f"{row.after:.1f}", change]
     first = before_after.confusions(TEN_CLASSES)[0]
     assert rows[12][:2] == [first.name, first.predicted_as]
+
+
+def test_the_ladder_and_the_rungs_are_tables(html):
+    Page(html)  # whose tags must close in order
+    shown = text(html)
+    assert "What each step bought A student is kept" in shown
+    values = before_after.key_figures(TEN_CLASSES)[0][2]
+    assert f"student (kept) {TAUGHT} {values}" in shown
+    assert "naive naive?rate=4" in shown
+    assert "−12.70 ± 0.61 1 38 s 0.46 M 1" in shown
+    assert shown.count("All 4 candidates, 2 folds (5,043 examples)") == 2  # heading and caption
+    assert "dropped: it diverged in epoch 3 at the learning rate 0.4" in shown
+    details = html[html.index("<details") : html.index("</details>")]
+    assert details.count("<table>") == 2
+    assert "<summary>How candidates were chosen</summary>" in details
+    assert "within a standard error" in details
+
+
+def test_an_aim_is_escaped():
+    html = render(replace(TEN_CLASSES, goal="prior:<i>", aim="error under the prior of <i>.csv"))
+    assert "<i>" not in re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
+    assert "Error under the prior of &lt;i&gt;.csv %" in html
 
 
 @pytest.mark.parametrize(("size", "tiny"), [(8, True), (200, False)])

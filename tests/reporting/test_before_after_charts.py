@@ -76,12 +76,38 @@ def test_reliability_has_both_sides_and_the_diagonal():
 
 
 def test_charts_have_no_colour_of_their_own_and_compile_with_the_pages():
-    names = ("slopes", "reliability")
+    names = ("ladder", "slopes", "reliability")
     specs = [spec_of(report, name) | {"config": {}} for report in (TEN_CLASSES, HUNDRED_CLASSES) for name in names]
     images = draw([("svg", spec | {"config": page_config()}) for spec in specs])
     for name, spec, image in zip(2 * names, specs, images, strict=True):
         assert not re.search(r"#[0-9a-f]{6}", json.dumps(spec))
-        assert f"var(--{'c1' if name == 'slopes' else 'c4'})" in image.decode()
+        assert f"var(--{'c4' if name == 'reliability' else 'c1'})" in image.decode()
+
+
+def test_the_ladder_has_a_dot_a_judged_step_and_says_which_were_only_tried():
+    spec = spec_of(TEN_CLASSES, "ladder")
+    (bars,), (dots,), (trainings, tried) = (layers(spec, mark) for mark in ("rule", "point", "text"))
+    judged = [step for step in TEN_CLASSES.ladder if step.values]
+    values = dots["data"]["values"]
+    assert [value["value"] for value in values] == [pytest.approx(np.mean(step.values)) for step in judged]
+    half = [(value["high"] - value["low"]) / 2 for value in bars["data"]["values"]]
+    assert half == [pytest.approx(np.std(step.values, ddof=1)) for step in judged]
+    assert [value["trainings_text"] for value in values] == [
+        "1 training",
+        "6.5 trainings",
+        "13 trainings",
+        "18.4 trainings",
+    ]
+    assert trainings["encoding"]["text"]["field"] == "trainings_text"
+    assert [value["label"] for value in tried["data"]["values"]] == ["ensemble"]
+    order = ["naive", "adjusted", "best single", "ensemble", "student (kept)"]
+    assert dots["encoding"]["y"]["scale"]["domain"] == order
+
+
+def test_a_ladder_of_one_seed_and_one_step_can_be_drawn():
+    one = replace(TEN_CLASSES, ladder=(replace(TEN_CLASSES.ladder[0], values=(0.0,)),))
+    assert draw([("svg", spec_of(one, "ladder"))])[0].startswith(b"<svg")
+    assert "ladder" not in charts(fix_section(replace(TEN_CLASSES, ladder=())))
 
 
 def test_no_change_and_no_error_can_be_drawn():

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reporting.examples import BETTER, FULL, HUNDRED_CLASSES, LOST, NAIVE, TEN_CLASSES, class_row_examples
+from reporting.examples import BETTER, FULL, HUNDRED_CLASSES, LOST, NAIVE, TEN_CLASSES, class_row_examples, worsened
+from reporting.examples import LONGEST as LONGEST_CANDIDATE
 
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import LabelIssue
 from class_uncertainty.reporting import before_after, terminal_tables
+from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
 from class_uncertainty.workflows.compare_estimators import EstimatorComparison, EstimatorRow
 
 LONGEST = EstimatorRow("out-of-fold", "least-confidence", 0.1, 5.0, 0.123456, -0.5, None, 0.75)
@@ -42,8 +44,24 @@ def line_of(out: str, name: str) -> list[str]:
 # Classes
 
 
-def measured(rows: Any, folds: int = 0) -> Any:
-    return SimpleNamespace(rows=rows, estimate=SimpleNamespace(judged="naive "), folds=folds)
+RESNET = NetworkSize("resnet32", 464_154)
+
+
+def measured(rows: Any, folds: int = 0, network: NetworkSize = RESNET) -> Any:
+    return SimpleNamespace(rows=rows, estimate=SimpleNamespace(judged="naive "), folds=folds, network=network)
+
+
+def test_every_table_names_the_network_and_its_parameters(printed: Printed) -> None:
+    """As far as they are known: of probabilities from a file no network is."""
+    assert "Network: resnet32, 0.46 M parameters." in printed(terminal_tables.print_measured, measured(FULL.classes))
+    unknown = printed(terminal_tables.print_measured, measured(FULL.classes, network=NetworkSize("resnet32")))
+    assert "Network: resnet32." in unknown
+    assert "Network" not in printed(terminal_tables.print_measured, measured(FULL.classes, network=NOTHING_TRAINED))
+    named = replace(COMPARISON, network=RESNET)
+    assert "Network: resnet32, 0.46 M parameters." in printed(terminal_tables.print_estimator_comparison, named)
+    about = {"rows": FULL.methods, "folds": 0, "estimate": None, "strengths": {}, "chosen": ()}
+    comparison = SimpleNamespace(**about, network=RESNET)
+    assert "Network: resnet32, 0.46 M parameters." in printed(terminal_tables.print_comparison, comparison)
 
 
 def test_classes_by_every_measure(printed: Printed) -> None:
@@ -147,20 +165,75 @@ def test_a_narrow_terminal_drops_columns_of_estimators(
 
 
 def fixed(report: FixReport) -> Any:
-    return SimpleNamespace(report=report)
+    return SimpleNamespace(report=report, network=RESNET)
 
 
-def test_a_fix_shows_findings_then_the_classes_that_changed_most(printed: Printed) -> None:
+def test_a_fix_shows_the_ladder_then_findings_then_the_classes_that_changed_most(printed: Printed) -> None:
     out = printed(terminal_tables.print_fix, fixed(HUNDRED_CLASSES))
     lines = [line for line in out.splitlines() if line.strip()]
-    assert lines[0] == "class 1: <b>bad</b>"
+    assert lines[0] == HUNDRED_CLASSES.why
+    start = lines.index("class 1: <b>bad</b>")
+    assert start <= 12  # all of the ladder is on the first screen
+    assert [line.split("  ")[0].strip() for line in lines[4:9]] == [
+        "naive",
+        "adjusted",
+        "best single",
+        "ensemble",
+        "student (kept)",
+    ]
     ordered = [row.name for row in sorted(before_after.changes(HUNDRED_CLASSES), key=lambda row: row.change)]
     changed = [name[:13] for name in (*ordered[:5], *ordered[-5:])]
-    assert [line[1:15].strip()[:13] for line in lines[3:13]] == changed
-    assert [line.split()[0] for line in lines[13:17]] == ["class-mean", "worst", "balanced", "balanced"]
+    table = lines[start + 3 :]
+    assert [line[1:15].strip()[:13] for line in table[:10]] == changed
+    assert [line.split()[0] for line in table[10:14]] == ["class-mean", "worst", "balanced", "balanced"]
     errors = HUNDRED_CLASSES.before.errors
-    assert f"{np.mean(errors):.2f} ± {np.std(errors, ddof=1):.2f}" in lines[13]
-    assert "Cost: 12 naive trainings" in lines[17]
+    assert f"{np.mean(errors):.2f} ± {np.std(errors, ddof=1):.2f}" in table[10]
+    after = in_one_line("\n".join(table[14:]))
+    for words in ("A note. Kept: one network", "Cost: 18.4 of 20 trainings", "Candidates judged: 4, on 2 rungs."):
+        assert words in after
+
+
+def test_how_steps_train_is_a_column_or_a_sentence(printed: Printed) -> None:
+    steps = [replace(step, candidate=step.candidate.partition("+")[0]) for step in TEN_CLASSES.ladder]
+    short = replace(TEN_CLASSES, ladder=tuple(steps))
+    wide = printed(terminal_tables.print_ladder, short, width=140)
+    assert "how it trains" in wide
+    assert line_of(wide, "best single")[2] == "balanced-softmax"
+    assert "How they train" not in wide
+    narrow = in_one_line(printed(terminal_tables.print_ladder, short, width=80))
+    assert (
+        "naive and adjusted by naive?rate=4; best single and ensemble by balanced-softmax; student by naive." in narrow
+    )
+    assert "No room for parameters, passes, time:" in narrow
+
+
+@pytest.mark.parametrize("width", [24, 40, 60, 80, 120, 160])
+def test_long_candidates_do_not_break_a_narrow_terminal(printed: Printed, width: int) -> None:
+    out = printed(terminal_tables.print_ladder, TEN_CLASSES, width=width)
+    assert all(len(line.rstrip()) <= width for line in out.splitlines())
+    assert LONGEST_CANDIDATE in "".join(out.split())
+    mean = f"{np.mean(TEN_CLASSES.after.errors):.2f}"
+    assert mean in "".join(out.split())
+    if width >= 40:
+        assert line_of(out, "student")[2] == mean
+
+
+def test_a_goal_of_costs_has_no_unit(printed: Printed) -> None:
+    steps = [replace(step, values=tuple(value / 100 for value in step.values)) for step in TEN_CLASSES.ladder]
+    costs = {"goal": "cost:c.csv", "aim": "mean cost", "unit": "", "ladder": tuple(steps)}
+    out = printed(terminal_tables.print_fix, fixed(replace(TEN_CLASSES, **costs)))
+    assert "mean cost" in out.splitlines()[3]
+    before = np.array(TEN_CLASSES.before.errors) / 100
+    assert line_of(out, "naive")[1:4] == [f"{before.mean():.3f}", "±", f"{before.std(ddof=1):.3f}"]
+    assert line_of(out, "mean cost")[2] == f"{before.mean():.3f}"
+    assert line_of(out, "class-mean error, %")[3] == f"{np.mean(TEN_CLASSES.before.errors):.2f}"
+
+
+def test_a_report_without_a_ladder_is_shown(printed: Printed) -> None:
+    bare = replace(TEN_CLASSES, ladder=(), rungs=(), why="", note="", findings=())
+    out = printed(terminal_tables.print_fix, fixed(bare))
+    assert out.lstrip().startswith("class")
+    assert "judged" not in out
 
 
 def test_names_are_shown_as_they_are_and_columns_without_room_dropped(printed: Printed) -> None:
@@ -179,11 +252,14 @@ def test_of_the_classes_that_did_not_change_those_with_findings_are_shown(printe
 
 
 def test_a_fix_that_gains_nothing_says_how_to_keep_a_naive_network(printed: Printed) -> None:
-    swapped = replace(TEN_CLASSES, before=TEN_CLASSES.after, after=TEN_CLASSES.before)
-    worse = replace(swapped, data="csv:a.csv?label=b&test=0.2", lr=0.4)
+    worse = replace(worsened(TEN_CLASSES), data="csv:a.csv?label=b&test=0.2", lr=0.4)
     command = "cu train 'csv:a.csv?label=b&test=0.2' --lr 0.4 --save MODEL"
-    assert command in in_one_line(printed(terminal_tables.print_fix, fixed(worse)))
-    assert "cu train" not in printed(terminal_tables.print_fix, fixed(TEN_CLASSES))
+    out = in_one_line(printed(terminal_tables.print_fix, fixed(worse)))
+    assert command in out
+    assert "The class-mean error did not fall" in out
+    better = printed(terminal_tables.print_fix, fixed(TEN_CLASSES))
+    assert "cu train" not in better
+    assert "Network: resnet32, 0.46 M parameters." in better
 
 
 def test_five_label_issues_are_listed_and_the_rest_counted(printed: Printed) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from class_uncertainty.metrics import Scores
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import LabelIssue
+from class_uncertainty.posthoc.ladder import Rung, RungRow, Step
+from class_uncertainty.runs.store import FIXES, Store
 from class_uncertainty.runs.stored_rows import (
     StoredDataset,
     npy,
@@ -21,6 +24,7 @@ from class_uncertainty.runs.stored_rows import (
     parse_network,
     parse_result,
 )
+from class_uncertainty.training.keys import ENGINE
 
 GROUPS = {"many": 10.0, "medium": None, "few": 40.0}
 OTHERS = {"worst": 40.0, "spread": 15.0, "nll": 0.5, "ece": 3.0}
@@ -39,7 +43,23 @@ def result() -> cu.Result:
 def report(rng: np.random.Generator) -> FixReport:
     evaluation = evaluate_seeds(rng.dirichlet(np.ones(2), (1, 8)), np.arange(8) % 2, [6, 2])
     issues = (LabelIssue(3, "a", "b", 0.1, 0.9, "", "3.png"), LabelIssue(5, "b", "a", 0.2, 0.8, ""))
-    return FixReport("x", "distil", 1, ("a", "b"), (6, 2), 1.0, 2.0, 6.0, "two", evaluation, evaluation, (), issues)
+    gain = {"gain": 1.0, "gain_error": 0.5}
+    steps = (
+        Step("naive", "naive", 1, 70, 1.0, 2.5, judged=evaluation, values=(50.0,), kept=True),
+        Step("student", "naive", 1, 70, 6.5, 16.0, **gain),
+    )
+    rungs = (Rung(2, 8, (RungRow("naive", 0.5, 1.0, 50.0, 2.0, 0.0, 0.0, kept=True), RungRow("cb", reason="no"))),)
+    about = {
+        "goal": "mean",
+        "aim": "class-mean error",
+        "unit": "%",
+        "method": "naive",
+        "step": "adjusted",
+        "why": "So.",
+    }
+    sizes = {"seeds": 1, "classes": ("a", "b"), "counts": (6, 2), "tau": 1.0, "temperature": 2.0}
+    spent = {"cost": 6.0, "allowed": 20.0, "before": evaluation, "after": evaluation}
+    return FixReport("x", **about, **sizes, **spent, ladder=steps, rungs=rungs, label_issues=issues)
 
 
 def row(**columns: object) -> dict[str, object]:
@@ -62,14 +82,39 @@ def test_an_older_result_is_converted(result: cu.Result) -> None:
     assert parse_result(document | {"scores": None}).scores is None
 
 
-def test_a_fix_report_is_read_back_and_an_older_one_converted(report: FixReport) -> None:
-    """There label issues were called suspects, and some fields were not known."""
+@pytest.fixture
+def older(report: FixReport) -> dict[str, object]:
+    """The document of a report before there was a ladder."""
     document = dataclasses.asdict(report)
-    assert parse_fix_report(json.loads(json.dumps(document))) == report
-    older = {name: value for name, value in document.items() if name not in ("label_issues", "cooling", "kind", "lr")}
-    for issue in (suspects := [dict(issue) for issue in document["label_issues"]])[1:]:
-        del issue["name"]
-    assert parse_fix_report(json.loads(json.dumps(older | {"suspects": suspects}))) == report
+    for name in ("goal", "aim", "unit", "step", "why", "allowed", "ladder", "rungs"):
+        del document[name]
+    return document | {"method": "distil", "teachers": "two networks", "cooling": 0.9}
+
+
+def test_a_fix_report_is_read_back_and_an_older_one_skipped(report: FixReport, older: dict[str, object]) -> None:
+    assert parse_fix_report(json.loads(json.dumps(dataclasses.asdict(report)))) == report
+    assert parse_fix_report(json.loads(json.dumps(older))) is None
+    suspects = older | {"suspects": older["label_issues"]}  # as the oldest ones call them
+    del suspects["label_issues"], suspects["cooling"]
+    assert parse_fix_report(json.loads(json.dumps(suspects))) is None
+
+
+def test_a_store_with_older_fix_reports_says_so_until_there_is_a_new_one(
+    report: FixReport, older: dict[str, object], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "runs.sqlite"
+    with Store(path) as store:
+        for key in ("first", "second"):
+            row = {"key": key, "engine": ENGINE, "data": "x", "document": json.dumps(older)}
+            store.add_rows([(FIXES, row)])
+        assert store.fix_reports("x") == []
+        assert store.fix_reports("other data") == []
+        (notice,) = caplog.messages
+        assert "run 'cu fix' again" in notice
+        store.add_fix_report("third", "x", report)
+        assert store.fix_reports("x") == [report]
+        assert store.keys(FIXES) == {"first", "second", "third"}  # nothing is lost
+        assert len(caplog.messages) == 1
 
 
 def test_a_data_set_is_read_back() -> None:

@@ -1,4 +1,4 @@
-"""Choice: what a remedy is made with is chosen on examples that the choosing networks never saw."""
+"""RemedyChoice: what a remedy is made with is chosen on examples that the choosing networks never saw."""
 
 from collections.abc import Iterator
 from dataclasses import replace

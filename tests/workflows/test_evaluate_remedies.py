@@ -19,7 +19,7 @@ from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evalu
 from class_uncertainty.training import default_recipe
 from class_uncertainty.training.folds import FOLDS, fold_indices
 from class_uncertainty.workflows import choose
-from class_uncertainty.workflows.choose import Choice, Choices, choose_adjustments, choose_teaching, trial_members
+from class_uncertainty.workflows.choose import Choices, RemedyChoice, choose_adjustments, choose_teaching, trial_members
 from class_uncertainty.workflows.evaluate_remedies import RemedySetting, evaluate_remedies
 
 NAMES = [*REMEDIES, "cb*2", "adjusted*2"]
@@ -289,5 +289,5 @@ def test_choice_of_one_learning_rate(measured: Measured) -> None:
     recipe = measured.context.recipe
     for factor in (4, 0.25):
         (choice,) = choose_adjustments(measured.context, factor * recipe.lr, measured.estimate, [None]).values()
-        assert isinstance(choice, Choice)
+        assert isinstance(choice, RemedyChoice)
         assert (choice.lr, choice.student_lr) == (factor * recipe.lr, min(1, factor) * recipe.lr)

@@ -21,7 +21,7 @@ def test_no_workflow_prints(
     cu.compare_estimators(digits, ["single"], 2, **known)
     cu.compare(digits, ["naive", "ubrs", "adjusted"], 1, members=2, **known)
     cu.train(digits, save="model", **known)
-    cu.fix(digits, 2, RECIPE, lrs=[0.1], seeds=1, save="fixed", store=known["store"])
+    cu.fix(digits, candidates=["naive", "ubrs"], deploy="ensemble", seeds=1, save="fixed", **known)
     cu.predict("fixed", "new.npy")
     cu.adjust_predictions("predictions.npz", [3, 1], out="adjusted.npz")
     assert capfd.readouterr() == ("", "")

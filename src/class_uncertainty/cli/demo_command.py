@@ -14,9 +14,10 @@ def demo(
     folder: Annotated[Path, typer.Option("--folder", help="Where results and report go.")] = Path("cu-demo"),
     as_json: JSON = False,
 ) -> None:
-    """Take the whole tour in a minute: measure, compare, fix and report on long-tailed handwritten digits.
+    """Take the whole tour in a minute: fix, measure, compare and report on long-tailed handwritten digits.
 
-    Trains a five-member ensemble, ten methods with three seeds each and a remedy on real digits from scikit-learn.
+    Searches for the best network, trains a five-member ensemble that measures, and ten methods with three seeds each,
+    on real digits from scikit-learn.
     """
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting import html_page, terminal_tables
@@ -28,23 +29,21 @@ def demo(
     with running(folder / "runs.sqlite", as_json) as now:
         dataset, recipe = now.prepare("digits-lt:20")
         now.say("Real handwritten digits, made long-tailed: 120 examples of the digit 0, 6 of the digit 9.")
+        now.say("naive -> adjusted -> best single -> ensemble -> student: what each step buys")
+        fixed = fix(dataset, **now.settings(recipe))
+        document: dict[str, Any] = {"fix": now.show(fixed, terminal_tables.print_fix)}
         now.say(
-            "How under-represented is each class, by its count (μ^C) and by what five networks are unsure of (μ^U)?"
+            "", "How under-represented is each class, by its count (μ^C) and by what five networks are unsure of (μ^U)?"
         )
         measured = measure(dataset, **now.settings(recipe))
-        document: dict[str, Any] = {"measure": now.show(measured, terminal_tables.print_measured)}
+        document["measure"] = now.show(measured, terminal_tables.print_measured)
         now.say("", "The same network trained by ten methods, three seeds each:")
         comparison = compare(dataset, METHODS, **now.settings(recipe))
         document["compare"] = now.show(comparison, terminal_tables.print_comparison)
-        now.say(
-            "", "Fixed: five naive networks, adjusted for the counts, distilled into one. What was wrong, what changed:"
-        )
-        fixed = fix(dataset, **now.settings(recipe))
-        document["fix"] = now.show(fixed, terminal_tables.print_fix)
         page = folder / "report.html"
         html_page.check_place(page)
         html_page.write(sections(now.store), page)
         document["report"] = str(page)
         now.say("", f"The report, to open in a browser: {document['report']}")
-        now.say("Next, on your own data: cu measure --help, cu compare --help, cu fix --help.")
+        now.say("Next, on your own data: cu fix --help, cu measure --help, cu compare --help.")
         now.answer(document)

@@ -1,4 +1,4 @@
-"""`cu fix`: from data to one better balanced network."""
+"""`cu fix`: from data to the best network that a number of trainings buys."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,13 +8,21 @@ import typer
 from class_uncertainty.cli import options
 from class_uncertainty.errors import InputError
 
+CANDIDATES = "What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change the list of 'cu candidates'."
+GOAL = "What is best: mean, worst, accuracy, cost:FILE.csv or prior:FILE."
+DEPLOY = "What may be kept: one network, or an ensemble of five where that is better."
+TRAININGS = "What may be spent, in trainings of one naive network."
+SEEDS = "Networks before and after, for the ±, which --trainings does not count; the network of seed 0 is saved."
+
 
 def fix(
     data: options.DATA,
-    members: Annotated[int, typer.Option(help="Folds that measure, and networks that teach.")] = 5,
+    goal: Annotated[str, typer.Option(help=GOAL)] = "mean",
+    candidates: Annotated[str | None, options.optional(CANDIDATES)] = None,
+    deploy: Annotated[str, typer.Option(help=DEPLOY)] = "one",
+    trainings: Annotated[float, typer.Option(help=TRAININGS)] = 20,
+    seeds: Annotated[int, typer.Option(help=SEEDS)] = 3,
     save: options.SAVE = None,
-    seeds: Annotated[int, typer.Option(help="Networks before and after, for the ±; the best student is saved.")] = 3,
-    lrs: Annotated[str | None, options.optional("To choose from; by default the recipe's and four times it.")] = None,
     page: Annotated[Path, typer.Option("--report", help="The HTML file that shows what changed.")] = options.PAGE,
     epochs: options.EPOCHS = None,
     recipe: options.RECIPE = None,
@@ -24,20 +32,28 @@ def fix(
     store: options.STORE = options.RUNS,
     as_json: options.JSON = False,
 ) -> None:
-    """Train one better balanced network, and write a page that shows what changed.
+    """Train the best network that a number of trainings buys, and write a page that shows what changed.
 
-    Measures by networks that each leave a fold out and says which classes are wrong and why. Chooses the learning rate,
-    the adjustment for the counts and a temperature on what those networks never saw. Trains naive networks, and one
-    network that learns from all of them, adjusted. Before and after are judged on the test split, or by folds without
-    one.
+    Candidates are ways to train one network. All of them are judged on a fold of the training examples that their
+    networks never saw, and the best few on more folds. Then an ensemble of the best, and a student that learns from it,
+    are tried on a fold that none of them saw. The result is a ladder, which says what each step gains and costs: naive,
+    adjusted for the counts, best single, ensemble, student. The step that clearly gains is kept. Before and after are
+    judged on the test split, or by folds without one.
 
-    **--save model** writes model.safetensors and model.json: one ordinary network with its preprocessing, whose softmax
-    is for equally frequent classes. **cu predict model new-photos** asks it about new examples; in Python
+    **--goal** is what counts. *mean*: every class alike, the class-mean error. *worst*: the worst tenth of the classes.
+    *accuracy*: classes as frequent as in training. *cost:FILE.csv*: what each mistake costs, a row for each class and a
+    column for each prediction. *prior:FILE*: classes as frequent as the file says.
+
+    **--candidates** names them: *"balanced-softmax,cb-rs?rate=2&schedule=cosine"* are two. A sign changes the list that
+    **cu candidates** shows: *"+cb-rs,-ldam-rw"* adds one and removes one. **--trainings 8** is a small search: fewer
+    finalists, then no student, then fewer candidates.
+
+    **--save model** writes model.safetensors and model.json: an ordinary network with its preprocessing, whose softmax
+    is calibrated for the goal. **cu predict model new-photos** asks it about new examples; in Python
     cu.restore("model") gives it back. What has finished is in the store: after Ctrl-C or a --budget the same command
     goes on.
     """
-    rates = options.read_rates(lrs)
-    options.check_estimate("out-of-fold", members, None)
+    names = options.read_candidates(candidates)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting.html_page import check_place, write
     from class_uncertainty.reporting.report_data import sections
@@ -52,7 +68,16 @@ def fix(
             check_savable(save)
             if page.resolve() in [file.resolve() for file in files_of(save)]:
                 raise InputError(f"--report is {page}, which --save {save} writes: give it another name.")
-        fixed = fix_classes(dataset, members, lrs=rates, seeds=seeds, save=save, **now.settings(chosen))
+        fixed = fix_classes(
+            dataset,
+            candidates=names,
+            goal=goal,
+            deploy=deploy,
+            trainings=trainings,
+            seeds=seeds,
+            save=save,
+            **now.settings(chosen),
+        )
         with now.loader() as load:
             shown = sections(now.store, data, load)
         files = [*fixed.files, *write(shown, page)]

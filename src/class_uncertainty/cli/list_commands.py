@@ -1,9 +1,9 @@
-"""Commands that list what can be named: methods, remedies, measures, estimators, data sets."""
+"""Commands that list what can be named: methods, candidates, remedies, measures, estimators, networks, data sets."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from class_uncertainty.cli.options import JSON, argument
+from class_uncertainty.cli.options import JSON, ROOT, argument
 
 
 def methods(as_json: JSON = False) -> None:
@@ -27,10 +27,41 @@ def methods(as_json: JSON = False) -> None:
     _list(("method", "constants", "acts on", "what it does", "its cardinality counterpart"), rows, documents, as_json)
 
 
+def candidates(
+    data: Annotated[str | None, argument("Only those that suit these data, e.g. digits-lt:20.", "DATA")] = None,
+    root: ROOT = None,
+    as_json: JSON = False,
+) -> None:
+    """List the candidates: ways to train one network that 'cu fix' chooses between, the simplest first.
+
+    A name is METHOD?field=value&field=value (in quotes, for the shell): a method as 'cu methods' names it, then fields
+    of the recipe that it changes, where *rate* is a factor of the learning rate. **cu fix DATA --candidates
+    "+cb-rs?rate=2,-ldam-rw"** adds one and removes one.
+    """
+    from class_uncertainty.data import load
+    from class_uncertainty.reporting import terminal
+    from class_uncertainty.reporting.candidate_words import describe_candidate
+    from class_uncertainty.training.candidate import CANDIDATES, default_candidates
+
+    chosen = list(CANDIDATES.values()) if data is None else default_candidates(load(data, root=root).train)
+    rows, documents = [], []
+    for row in chosen:
+        about = describe_candidate(row)
+        rows.append((row.name, row.data, about))
+        fields = {"name": row.name, "about": about, "data": row.data, "method": row.method, "rate": row.rate}
+        documents.append({**fields, "changes": row.changes})
+    width, longest = terminal.console().width, max(len(row.name) for row in chosen)
+    wrapped = width // 2 if longest > 3 * width // 5 else None  # so that there is room for what it does
+    _list(("candidate", "data", "what it does"), rows, documents, as_json, wrapped)
+    if not as_json:
+        terminal.say("A student trains as its teachers did, on the same images, at their learning rate or half of it.")
+
+
 def remedies(as_json: JSON = False) -> None:
     """List the remedies: what can be made of trained networks, as rows of 'cu compare' beside the methods.
 
-    **cb\\*5** is one too: five networks of a method together. 'cu fix' does it all, with distil.
+    **cb\\*5** is one too: five networks of a method together. 'cu fix' chooses between one
+    network, an ensemble and a student.
     """
     from class_uncertainty.posthoc.remedies import REMEDIES
     from class_uncertainty.reporting import terminal
@@ -77,6 +108,24 @@ def estimators(as_json: JSON = False) -> None:
         terminal.say(f"Scores: {', '.join([*SCORES, *(f'{score} ({name} only)' for score, name in special)])}.")
 
 
+def networks(as_json: JSON = False) -> None:
+    """List the networks that a recipe can train, with their parameters for 10 classes.
+
+    Images are taken to have 3 channels, features to be 64 numbers.
+    """
+    from class_uncertainty.text import amount
+    from class_uncertainty.training.network_size import listed_parameters
+    from class_uncertainty.training.networks.classifier import NETWORKS
+
+    rows, documents = [], []
+    for name, count in listed_parameters().items():
+        row = NETWORKS[name]
+        inputs = "images" if row.images else "features"
+        rows.append((name, inputs, amount(count), row.about))
+        documents.append({"name": name, "about": row.about, "inputs": inputs, "parameters": count})
+    _list(("network", "inputs", "parameters", "what it is"), rows, documents, as_json)
+
+
 def datasets(
     source: Annotated[str | None, argument("One of them, with its options.", "SOURCE")] = None, as_json: JSON = False
 ) -> None:
@@ -110,13 +159,19 @@ def _in_words(constants: dict[str, float]) -> str:
     return " ".join(f"{name}={short(value)}" for name, value in constants.items()) or "–"
 
 
-def _list(columns: Sequence[str], rows: Sequence[Sequence[str]], documents: Sequence[Any], as_json: bool) -> None:
+def _list(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    documents: Sequence[Any],
+    as_json: bool,
+    wrapped: int | None = None,
+) -> None:
     from class_uncertainty.reporting import terminal
 
     if as_json:
         terminal.print_json(documents)
     else:
-        terminal.console().print(terminal.plain_table(columns, rows, left=len(columns)))
+        terminal.console().print(terminal.plain_table(columns, rows, left=len(columns), wrapped=wrapped))
 
 
-COMMANDS = (methods, remedies, measures, estimators, datasets)
+COMMANDS = (methods, candidates, remedies, measures, estimators, networks, datasets)

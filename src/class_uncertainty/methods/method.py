@@ -16,17 +16,12 @@ from class_uncertainty.methods.units import Unit
 @checked
 @dataclass(frozen=True)
 class Knob:
-    """A measure, the unit it is brought to, and how it comes in over the epochs."""
+    """A measure, the unit it is brought to, and how it comes in over the epochs: interpolated from rest by the ramp."""
 
     measure: Measure
     unit: Unit
     ramp: Ramp = always
     fixed: bool = False  # part of the method itself: no other measure takes its place
-
-    def at(self, rest: Vector, stats: Stats, epoch: int, epochs: int) -> Vector:
-        """Interpolated from rest to target by the ramp."""
-        strength = self.ramp(epoch, epochs)
-        return rest if strength == 0 else (1 - strength) * rest + strength * self.unit(self.measure(stats))
 
 
 @checked
@@ -279,7 +274,10 @@ def plan(method: Method, stats: Stats, epoch: int, epochs: int) -> Plan:
         raise InputError(f"epoch is {epoch}: it must be from 0 to {epochs - 1}.")
     ones, natural = np.ones(len(stats.counts)), normalise(stats.counts)
     rest = {"alpha": natural, "weight": ones, "margin": np.zeros(len(ones)), "divisor": ones}
-    knobs = rest | {name: knob.at(rest[name], stats, epoch, epochs) for name, knob in method.knobs.items()}
+    knobs = dict(rest)
+    for name, knob in method.knobs.items():
+        if strength := knob.ramp(epoch, epochs):
+            knobs[name] = (1 - strength) * rest[name] + strength * knob.unit(knob.measure(stats))
     focal = method.focal or Focal(gamma=0.0)
     strength = focal.ramp(epoch, epochs) if method.focal else 0.0
     gamma, sigmoid = strength * focal.gamma, focal.sigmoid and strength > 0

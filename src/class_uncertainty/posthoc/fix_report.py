@@ -1,10 +1,11 @@
-"""FixReport: a data set's classifier before and after a remedy, as one value that a store can keep."""
+"""FixReport: a data set's classifier before and after a fix, as one value that a store can keep."""
 
 from dataclasses import dataclass
 
 from class_uncertainty.posthoc.diagnosis import Finding
 from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.label_issues import LabelIssue
+from class_uncertainty.posthoc.ladder import Rung, Step
 
 
 @dataclass(frozen=True)
@@ -12,20 +13,26 @@ class FixReport:
     """What was wrong, what was done and what has changed."""
 
     data: str
-    method: str  # 'distil'
+    goal: str  # as it was given
+    aim: str  # what is to be low, in words
+    unit: str  # of the goal's values
+    method: str  # the candidate that was kept
+    step: str  # of the ladder that was kept
+    why: str  # one sentence
     seeds: int  # trainings before, and after
     classes: tuple[str, ...]
     counts: tuple[int, ...]
     tau: float
-    temperature: float  # T, at which students are taught
-    cost: float  # in trainings of one network
-    teachers: str  # in words
+    temperature: float  # what the kept network's logits are divided by
+    cost: float  # in trainings of one naive network
+    allowed: float  # trainings
     before: Evaluation
     after: Evaluation
+    ladder: tuple[Step, ...] = ()
+    rungs: tuple[Rung, ...] = ()
     findings: tuple[Finding, ...] = ()
     label_issues: tuple[LabelIssue, ...] = ()
     witnesses: int | None = None  # networks that must all predict the same other class for a label issue
     note: str = ""
     kind: str = ""  # of recipe and device
-    cooling: float | None = None  # what the kept network's logits are divided by
-    lr: float | None = None  # of the teachers
+    lr: float | None = None  # of the naive networks

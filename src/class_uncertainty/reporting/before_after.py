@@ -1,7 +1,6 @@
 """Before and after a fix, for the page and for a terminal: rows, key figures and sentences."""
 
 import base64
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,9 @@ import numpy as np
 from class_uncertainty.posthoc.diagnosis import costly
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import LabelIssue
+from class_uncertainty.reporting import ladder_view
+from class_uncertainty.reporting.ladder_view import aim_digits, aim_values, mean_text, with_unit
+from class_uncertainty.reporting.page_columns import cell_columns
 
 NAME_ALL = 20  # classes: with more, a chart names only the worst tenth before and the worst tenth after
 TINY_WIDTH = 84  # pixels: a narrower image is enlarged without smoothing
@@ -58,25 +60,37 @@ def witnesses(report: FixReport) -> str:
 
 
 def key_figures(report: FixReport) -> list[tuple[str, str, str]]:
-    """(what, before, after)."""
+    """(what, before, after), first of all what the goal measures."""
     before, after = report.before, report.after
-    return [
-        ("class-mean error, %", _mean(before.errors), _mean(after.errors)),
-        ("worst tenth, %", _mean(before.worst), _mean(after.worst)),
-        ("balanced ECE, %", f"{before.ece:.1f}", f"{after.ece:.1f}"),
-        ("balanced NLL, nats", f"{before.nll:.3f}", f"{after.nll:.3f}"),
+    equal = report.goal in ("mean", "worst")  # classes are equally frequent, and the goal has a row of its own
+    balanced = "balanced " if equal else ""
+    figures = [
+        ("class-mean error, %", mean_text(before.errors), mean_text(after.errors)),
+        ("worst tenth, %", mean_text(before.worst), mean_text(after.worst)),
+        (f"{balanced}ECE, %", f"{before.ece:.1f}", f"{after.ece:.1f}"),
+        (f"{balanced}NLL, nats", f"{before.nll:.3f}", f"{after.nll:.3f}"),
     ]
+    if equal:
+        return figures
+    before_text, after_text = (mean_text(side, aim_digits(report)) for side in aim_values(report))
+    what = f"{report.aim}, {report.unit}" if report.unit else report.aim
+    return [(what, before_text, after_text), *figures]
 
 
 def view(report: FixReport) -> dict[str, Any]:
     """What the template shows."""
-    cooling = "" if report.cooling is None else f", logits divided by {report.cooling:.2f}"
-    settings = f"τ = {report.tau:g}, T = {report.temperature:g}{cooling}"
+    ladder = ladder_view.ladder_table(report)
+    rungs = [(ladder_view.rung_caption(report, rung), ladder_view.rung_table(report, rung)) for rung in report.rungs]
     return {
         "lead": _lead(report),
-        "how": f"{report.method}, with {report.teachers}; {settings}.",
+        "how": ladder_view.kept_sentence(report),
         "figures": key_figures(report),
-        "cost": (f"{report.cost:.3g}", f"training{'' if report.cost == 1 else 's'} of one network"),
+        "cost": (f"{report.cost:.3g}", f"of {report.allowed:.3g} trainings of one naive network"),
+        "ladder": ladder,
+        "ladder_columns": cell_columns(ladder.columns),
+        "ladder_note": ladder_view.NOTE,
+        "rungs": [(caption, cell_columns(table.columns), table.rows) for caption, table in rungs],
+        "rule": ladder_view.RULE,
         "findings": [(FINDING_KINDS.get(finding.kind, ""), finding.text) for finding in report.findings],
         "changes": changes(report),
         "names_some": len(report.classes) > NAME_ALL,
@@ -86,21 +100,23 @@ def view(report: FixReport) -> dict[str, Any]:
     }
 
 
+def improved(report: FixReport) -> bool:
+    """Whether what the goal measures is lower after than before, on average over the seeds."""
+    before, after = map(np.mean, aim_values(report))
+    return bool(after < before)
+
+
 def _lead(report: FixReport) -> str:
-    """Whether the class-mean error fell, over how many seeds and for how many classes; no claim of significance."""
-    before, after = np.mean(report.before.errors), np.mean(report.after.errors)
+    """Whether the goal was approached, over how many seeds and for how many classes; no claim of significance."""
+    sides = aim_values(report)
+    before, after = map(np.mean, sides)
     verb = "falls" if after < before else "rises" if after > before else "stays"
-    start = f"from {_mean(report.before.errors)} % to" if after != before else "at"
+    texts = [with_unit(report, mean_text(side, aim_digits(report))) for side in sides]
+    values = f"from {texts[0]} to {texts[1]}" if after != before else f"at {texts[1]}"
     fell, rose = (sum(sign * row.change > 0 for row in changes(report)) for sign in (-1, 1))
     seeds = f"{report.seeds} seed{'' if report.seeds == 1 else 's'}"
-    means = f"The class-mean error {verb} {start} {_mean(report.after.errors)} % over {seeds}"
-    return f"{means}: it falls for {fell} of {len(report.classes)} classes and rises for {rose}."
-
-
-def _mean(values: Sequence[float]) -> str:
-    """'8.13 ± 2.28', with the sample standard deviation; '8.13' for one value."""
-    deviation = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.2f}{deviation}"
+    classes = f"the error falls for {fell} of {len(report.classes)} classes and rises for {rose}"
+    return f"The {report.aim} {verb} {values} over {seeds}: {classes}."
 
 
 def _width(issue: LabelIssue) -> int:

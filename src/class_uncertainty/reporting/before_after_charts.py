@@ -1,11 +1,15 @@
-"""The charts of before and after: the error of each class, and how reliable the confidence is."""
+"""The charts of before and after: each step, the error of each class, and how reliable the confidence is."""
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.ladder import Step
 from class_uncertainty.reporting import chart_style as style
 from class_uncertainty.reporting.before_after import NAME_ALL, Change, changes
+from class_uncertainty.reporting.ladder_view import aim_digits, mean_text
 
 LABEL_GAP = 0.035  # from one name to the next, as a share of the chart's height
 LABEL_OFFSET = 0.08  # from a line's end to its name, as a share of the way from before to after
@@ -15,8 +19,50 @@ CHANGE_TOOLTIP = {"name": "class", "count": "training examples"}
 CHANGE_TOOLTIP |= {"before": "error before, %", "after": "error after, %", "change": "change"}
 
 
+STEP_TOOLTIP = {"label": "step", "candidate": "how it trains", "value_text": "mean", "trainings_text": "trainings"}
+STEP_HEIGHT, ROOM = 30, 0.3  # of a step's line in pixels; for its trainings, as a share of the values' range
+
+
 def before_after_charts(alt: Any, report: FixReport) -> dict[str, Any]:
-    return {"slopes": _slopes(alt, changes(report)), "reliability": _reliability(alt, report)}
+    ladder = {"ladder": _ladder(alt, report)} if any(step.values for step in report.ladder) else {}
+    return ladder | {"slopes": _slopes(alt, changes(report)), "reliability": _reliability(alt, report)}
+
+
+def _ladder(alt: Any, report: FixReport) -> Any:
+    """One line a step: a dot at its mean, a bar of one standard deviation to each side, and the trainings it took."""
+    values = [_step_values(report, step) for step in report.ladder]
+    judged, tried = ([one for one in values if (one["value"] is None) == missing] for missing in (False, True))
+    low, high = min(one["low"] for one in judged), max(one["high"] for one in judged)
+    room = ROOM * (high - low) or 1.0
+    aim = f"{report.aim}, {report.unit}" if report.unit else report.aim
+    x_scale = alt.Scale(domain=[max(0.0, low - 0.1 * room), high + room], nice=False)
+    x_options = {"title": [aim, "mean ± standard deviation"], "scale": x_scale, "axis": alt.Axis(tickCount=6)}
+    y_axis = alt.Axis(ticks=False, domain=False, labelLimit=170)
+    labels = alt.Scale(domain=[one["label"] for one in values])
+    y = alt.Y("label:N", title=None, scale=labels, axis=y_axis)
+    chart = style.chart_of(alt, judged).encode(y, tooltip=style.tooltips(alt, STEP_TOOLTIP))
+    layers = [
+        chart.mark_rule(style="deviation").encode(alt.X("low:Q", **x_options), x2="high:Q"),
+        chart.mark_point(style="dot", filled=True, size=70).encode(alt.X("value:Q", **x_options)),
+        chart.mark_text(style="remark", align="left", dx=8).encode(
+            alt.X("high:Q", **x_options), text="trainings_text:N"
+        ),
+    ]
+    if tried:
+        remark = style.chart_of(alt, tried).mark_text(style="remark", align="left", text="only tried")
+        layers.append(remark.encode(y, x=alt.value(6)))
+    height, description = STEP_HEIGHT * len(values), f"{report.aim} of each step."
+    return alt.layer(*layers).properties(width=560, height=height, description=style.valid_unicode(description))
+
+
+def _step_values(report: FixReport, step: Step) -> dict[str, Any]:
+    mean = float(np.mean(step.values)) if step.values else None
+    deviation = float(np.std(step.values, ddof=1)) if len(step.values) > 1 else 0.0
+    label = f"{step.name} (kept)" if step.kept else step.name
+    trainings = f"{step.trainings:.3g} training{'' if step.trainings == 1 else 's'}"
+    values = {"label": label, "candidate": step.candidate, "trainings_text": trainings, "value": mean}
+    bar = {} if mean is None else {"low": max(0.0, mean - deviation), "high": mean + deviation}
+    return values | bar | {"value_text": mean_text(step.values, aim_digits(report))}
 
 
 def _slopes(alt: Any, rows: Sequence[Change]) -> Any:

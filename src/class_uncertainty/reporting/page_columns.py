@@ -1,13 +1,13 @@
 """The columns of the page's tables."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
+from class_uncertainty.reporting.ladder_view import MISSING, Cell
 from class_uncertainty.runs.rows import MethodRow
-
-MISSING = "–"
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,30 @@ class ReportColumn:
         """What the page's script sorts by; "" for a missing value, which goes last."""
         value = getattr(row, self.key)
         return "" if _is_missing(value) else str(value)
+
+
+@dataclass(frozen=True)
+class CellColumn:
+    """A column of a CellTable, with the interface of a ReportColumn."""
+
+    heading: str
+    key: str
+    place: int
+
+    def text(self, row: Sequence[Cell]) -> str:
+        """With a true minus sign in numbers."""
+        cell = row[self.place]
+        return cell.text if isinstance(cell.order, str) else cell.text.replace("-", "−")
+
+    def sort_value(self, row: Sequence[Cell]) -> str:
+        order = row[self.place].order
+        return "" if _is_missing(order) else str(order)
+
+
+def cell_columns(headings: Sequence[str]) -> tuple[CellColumn, ...]:
+    """The columns of a CellTable, by its plain headings."""
+    lines = [" ".join(heading.split()) for heading in headings]
+    return tuple(CellColumn(escape(line[:1].upper() + line[1:]), "cell", place) for place, line in enumerate(lines))
 
 
 def mean_with_deviation(row: MethodRow) -> str:

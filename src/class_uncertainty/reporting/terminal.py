@@ -55,10 +55,10 @@ def plain_table(columns: Sequence[str], rows: Rows, left: int = 1, wrapped: int 
     """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
-        width = wrapped if i == 0 else None
-        table.add_column(
-            shown(column), justify="left" if i < left else "right", no_wrap=i == 0 and not width, width=width
-        )
+        options: dict[str, Any] = {"justify": "left" if i < left else "right"}
+        if i == 0:
+            options |= {"width": wrapped, "overflow": "fold"} if wrapped else {"no_wrap": True}
+        table.add_column(shown(column), **options)
     for row in rows:
         table.add_row(*(Text(shown(printable(cell))) for cell in row))  # Text: a class may be called [red]
     return table
@@ -78,13 +78,23 @@ def fitting_table(console: Console, columns: Sequence[str], rows: Rows, drop: Ro
     return plain_table([columns[i] for i in places], kept, wrapped=max(first, NARROWEST)), dropped
 
 
-def print_fitting(columns: Sequence[str], rows: Rows, drop: Sequence[str]) -> None:
-    """Print the table that fits, and name the columns that were dropped; the first of `drop` go first."""
+def print_fitting(
+    columns: Sequence[str], rows: Rows, drop: Sequence[str], words: Sequence[str] = (), unnamed: Sequence[str] = ()
+) -> list[str]:
+    """Print the table that fits, name the columns that were dropped, and return them; the first of `drop` go first.
+
+    Columns of `words` are aligned left, as the first one is. The caller tells what stood in those that are `unnamed`.
+    """
     out = console()
     table, dropped = fitting_table(out, columns, rows, [[column] for column in drop])
+    for column in table.columns:
+        if column.header in words:
+            column.justify = "left"
     out.print(table)
-    if dropped:
-        say(f"No room for {', '.join(dropped)}: widen the terminal, or use --json.")
+    named = [" ".join(column.split()) for column in dropped if column not in unnamed]  # on one line
+    if named:
+        say(f"No room for {', '.join(named)}: widen the terminal, or use --json.")
+    return dropped
 
 
 def print_json(document: Any) -> None:

@@ -2,20 +2,22 @@
 
 import shlex
 from collections.abc import Sequence
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from class_uncertainty.metrics import FEW, MANY
 from class_uncertainty.posthoc.fix_report import FixReport
-from class_uncertainty.reporting.before_after import changes, key_figures, witnesses
-from class_uncertainty.reporting.section import describe_folds, describe_rates, describe_tests
+from class_uncertainty.reporting import ladder_view
+from class_uncertainty.reporting.before_after import changes, improved, key_figures, witnesses
+from class_uncertainty.reporting.section import describe_folds, describe_network, describe_rates, describe_tests
 from class_uncertainty.reporting.terminal import print_fitting, say
 from class_uncertainty.runs.rows import ClassRow, MethodRow, spearman
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.workflows.compare import Comparison
 from class_uncertainty.workflows.compare_estimators import EstimatorComparison
-from class_uncertainty.workflows.fix import Fix
 from class_uncertainty.workflows.measure import Measured
+
+if TYPE_CHECKING:
+    from class_uncertainty.workflows.fix import Fix
 
 MEANINGFUL = 10  # classes that a rank correlation needs to say much
 LISTED = 5  # classes or label issues in one list
@@ -25,7 +27,7 @@ def print_measured(measured: Measured) -> None:
     """The classes, how the measures correlate with the errors, and where the measures disagree."""
     rows, judged = measured.rows, measured.estimate.judged
     print_classes(rows, judged)
-    say(*correlations(rows, judged), *disagreements(rows))
+    say(*correlations(rows, judged), *disagreements(rows), *describe_network(measured.network))
     if measured.folds:
         say(describe_folds(measured.folds))
 
@@ -34,7 +36,7 @@ def print_comparison(comparison: Comparison) -> None:
     """The methods, and what the columns mean."""
     folds, estimate, strengths = comparison.folds, comparison.estimate, comparison.strengths
     print_methods(comparison.rows)
-    say(*footnotes(comparison.rows, folds))
+    say(*footnotes(comparison.rows, folds), *describe_network(comparison.network))
     if chosen := comparison.chosen:
         number = f"{len(chosen[0].errors)} rates × {FOLDS} folds = {comparison.choosing_trainings} trainings"
         names = ", ".join(choice.method for choice in chosen)
@@ -66,26 +68,42 @@ def print_estimator_comparison(comparison: EstimatorComparison) -> None:
         "ρ: Spearman's correlation of the class uncertainties with the ensemble's, and with the naive class errors.",
         "Beyond N: the same after the ranks of the counts are regressed out.",
         *(f"Not shown: {sentence}." for sentence in comparison.diverged),
+        *describe_network(comparison.network),
     )
     if comparison.folds:
         say(describe_folds(comparison.folds))
 
 
-def print_fix(fixed: Fix) -> None:
-    """What was wrong, what changed, what it cost, and labels worth a look."""
+def print_fix(fixed: "Fix") -> None:
+    """What each step bought, what was wrong, what changed, what it cost, and labels worth a look."""
     report = fixed.report
+    print_ladder(report)
     if report.findings:
         say(*(finding.text for finding in report.findings))
     print_changes(report)
-    if np.mean(report.after.errors) >= np.mean(report.before.errors):
+    if not improved(report):
         options = f"{shlex.quote(report.data)} --lr {report.lr:g} --save MODEL, with the same --recipe and --epochs"
-        say(f"The class-mean error did not fall: keep a naive network (cu train {options}), or see 'cu compare'.")
-    cost = f"{report.cost:.3g} naive trainings for this one network; the ± took more"
-    say(f"{report.note} τ = {report.tau:g}, T = {report.temperature:g}. Cost: {cost}.")
+        say(f"The {report.aim} did not fall: keep a naive network (cu train {options}), or see 'cu compare'.")
+    cost = f"Cost: {report.cost:.3g} of {report.allowed:.3g} trainings of one naive network, without repeats for the ±."
+    sentences = (report.note, ladder_view.kept_sentence(report), cost, ladder_view.judged_sentence(report))
+    say(" ".join(filter(None, sentences)))
+    say(ladder_view.NOTE, *describe_network(fixed.network))
     if issues := report.label_issues:
         first = ", ".join(f"{issue.name} ({issue.label}: {issue.guess}?)" for issue in issues[:LISTED])
         more = f", and {len(issues) - LISTED} more in the report" if len(issues) > LISTED else ""
         say(f"Label issues, of examples that {witnesses(report)}: {first}{more}.")
+
+
+def print_ladder(report: FixReport) -> None:
+    """Why a step was kept, and the steps. Where how they train has no room in the table, it stands below."""
+    if report.why:
+        say(report.why)
+    if not report.ladder:
+        return
+    ladder, how = ladder_view.ladder_table(report), [ladder_view.HOW]
+    dropped = print_fitting(ladder.columns, ladder.texts, ladder_view.DROPPED_FIRST, words=how, unnamed=how)
+    if ladder_view.HOW in dropped:
+        say(ladder_view.trained_by(report))
 
 
 def print_changes(report: FixReport) -> None:

@@ -278,8 +278,12 @@ class Store:
         self._write(FIXES, document_row(key, data, fix_report), last=True)
 
     def fix_reports(self, data: str) -> list[FixReport]:
-        """Reports of `cu fix` on the data set of that fingerprint, the last one at the end."""
-        return list(self._read(FIXES, parse_fix_report, OF_DATA, data).values())
+        """Reports of `cu fix` on the data set of that fingerprint, the last one at the end; without older versions'."""
+        stored = self._read(FIXES, parse_fix_report, OF_DATA, data).values()
+        reports = [report for report in stored if report is not None]
+        if stored and not reports:
+            notice(f"{self.path}: what an older version of 'cu fix' found is not shown; run 'cu fix' again to see it.")
+        return reports
 
     def add_estimate(self, key: str, data: str, estimate: Estimate) -> None:
         """Probabilities first: a row without its file would be no estimate."""

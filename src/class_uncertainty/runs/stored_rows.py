@@ -80,11 +80,9 @@ def parse_network(row: dict[str, Any]) -> "tuple[Result, State]":
         raise ValueError(error) from error
 
 
-def parse_fix_report(document: dict[str, Any]) -> FixReport:
-    """Older documents call label issues suspects."""
-    if "suspects" in document:
-        document["label_issues"] = document.pop("suspects")
-    return from_document(FixReport, document)
+def parse_fix_report(document: dict[str, Any]) -> FixReport | None:
+    """None for a report of an older version, which had no ladder: it cannot be shown."""
+    return None if "teachers" in document else from_document(FixReport, document)
 
 
 def parse_measurement(document: dict[str, Any]) -> Measurement:

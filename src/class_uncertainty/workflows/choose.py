@@ -1,6 +1,6 @@
-"""Choice: what a remedy is made with, chosen on examples that the choosing networks never saw.
+"""RemedyChoice: what a remedy is made with, chosen on examples that the choosing networks never saw.
 
-Where folds are judged, each fold has a Choice that was made without it; the fold None stands for the test split.
+Where folds are judged, each fold has a RemedyChoice that was made without it; the fold None stands for the test split.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ TRIAL_EXAMPLES = 2000  # enough to choose between them
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class RemedyChoice:
     """What was chosen on examples that the choosing networks never saw; nothing is chosen on test data.
 
     Attributes
@@ -41,12 +41,6 @@ class Choice:
         Learning rate of the students: the recipe's, even where their teachers were better at a higher one.
     cooling : float
         What a student's logits are divided by.
-
-    Examples
-    --------
-    >>> choice = cu.Choice(0.1, cu.Adjustment.of([90, 10]), cu.Teaching(temperature=4.0), student_lr=0.1)
-    >>> choice.tau, choice.temperature
-    (1.0, 4.0)
     """
 
     lr: float
@@ -65,7 +59,7 @@ class Choice:
         return self.teaching.temperature
 
 
-Choices = dict[Fold, Choice]
+Choices = dict[Fold, RemedyChoice]
 
 
 def judged_folds(dataset: Dataset) -> list[Fold]:
@@ -99,7 +93,7 @@ def choose_adjustments(context: Context, lr: float | None, estimate: Estimate | 
             kept = _outside(context, np.arange(len(train)), fold)
             adjustment = fit_adjustment(estimate.probabilities[0][kept], estimate.labels[kept], train.counts)
         teaching = Teaching(tau=adjustment.tau, temperature=TEMPERATURES[0])
-        choices[fold] = Choice(rate, adjustment, teaching, min(context.recipe.lr, rate))
+        choices[fold] = RemedyChoice(rate, adjustment, teaching, min(context.recipe.lr, rate))
     return choices
 
 
@@ -127,8 +121,12 @@ def choose_teaching(context: Context, choices: Choices, members: Fit) -> Choices
 
 
 def _best_teaching(
-    context: Context, choice: Choice, fold: Fold, order: NDArray[np.int64], answers: dict[float, NDArray[np.float64]]
-) -> Choice:
+    context: Context,
+    choice: RemedyChoice,
+    fold: Fold,
+    order: NDArray[np.int64],
+    answers: dict[float, NDArray[np.float64]],
+) -> RemedyChoice:
     kept = _outside(context, order, fold)
     labels = context.train.labels[order[kept]]
     best = list(answers)[clearly_best([p[kept] for p in answers.values()], labels)]

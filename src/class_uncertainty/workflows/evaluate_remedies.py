@@ -20,14 +20,14 @@ from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.training.keys import key_of
 from class_uncertainty.workflows import choose
-from class_uncertainty.workflows.choose import Choice, Choices, Fold
+from class_uncertainty.workflows.choose import Choices, Fold, RemedyChoice
 
 
 def naive_lanes(seeds: Iterable[int], lr: float | None, fold: Fold = None) -> list[Lane]:
     return [Lane("naive", seed, lr, fold) for seed in seeds]
 
 
-def student_lanes(seeds: Iterable[int], choice: Choice, fold: Fold = None) -> list[Lane]:
+def student_lanes(seeds: Iterable[int], choice: RemedyChoice, fold: Fold = None) -> list[Lane]:
     return [Lane("naive", seed, choice.student_lr, fold, teaching=choice.teaching) for seed in seeds]
 
 
@@ -135,7 +135,7 @@ class RemedySetting:
         return plan
 
 
-def predict(remedy: Remedy, choice: Choice, probabilities: NDArray) -> NDArray[np.float64]:
+def predict(remedy: Remedy, choice: RemedyChoice, probabilities: NDArray) -> NDArray[np.float64]:
     """A remedy's probabilities (n, C), from those of its networks (networks, n, C)."""
     p = probabilities.astype(np.float64)
     if remedy.distils:  # the student has learnt adjusted probabilities

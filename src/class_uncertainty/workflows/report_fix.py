@@ -1,0 +1,199 @@
+"""From trained networks to a FixReport: the ladder, what was wrong before, and label issues."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.measures.scores import predictive
+from class_uncertainty.posthoc.adjustment import Adjustment
+from class_uncertainty.posthoc.diagnosis import findings
+from class_uncertainty.posthoc.evaluation import Evaluation, evaluate_seeds
+from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.goal import Goal, adjusts
+from class_uncertainty.posthoc.label_issues import LabelIssue, label_issues
+from class_uncertainty.posthoc.ladder import Step
+from class_uncertainty.runs.context import Context
+from class_uncertainty.runs.store import FIXES
+from class_uncertainty.training.fit_result import Fit
+from class_uncertainty.training.folds import FOLDS
+from class_uncertainty.training.keys import key_of, kind_of
+from class_uncertainty.training.network_size import parameters
+from class_uncertainty.workflows.choose import judged_labels
+from class_uncertainty.workflows.choose_step import ADJUSTED, ENSEMBLE, SINGLE, STUDENT, Choices
+from class_uncertainty.workflows.ladder_networks import Networks, predictions
+from class_uncertainty.workflows.search import Evidence, Search, alike, unit_cost
+from class_uncertainty.workflows.search_plan import TOGETHER, student_cost
+from class_uncertainty.workflows.trial import Trial
+
+Unseen = tuple[float | None, float | None, float | None, float | None]  # the value, its error, the gain, its error
+NOT_TRIED: Unseen = (None, None, None, None)
+NEAR = 1.25  # times the best value of the goal: finalists below it speak of label issues too
+
+
+@dataclass(frozen=True, eq=False)
+class Spent:
+    """What a fix may spend and what measuring for it has cost, in naive trainings."""
+
+    allowed: float
+    measuring: float
+
+
+def report_fix(
+    context: Context,
+    found: Search,
+    trial: Trial | str,
+    choices: Choices,
+    networks: Networks,
+    goal: Goal,
+    seeds: int,
+    spent: Spent,
+) -> FixReport:
+    """Judge every step that was trained, look for reasons and for label issues, and store all of it."""
+    dataset, train, choice = context.dataset, context.train, choices[None]
+    tried = trial if isinstance(trial, Trial) else None
+    labels, counts = judged_labels(dataset), train.counts
+    p = predictions(context, found, choices, networks, goal, seeds)
+    judged = {name: evaluate_seeds(p_step, labels, counts, goal.prior, goal.costs) for name, p_step in p.items()}
+    values = {name: tuple(goal.value(p_seed, labels) for p_seed in p_step) for name, p_step in p.items()}
+    ladder = _ladder(context, found, tried, choices, networks, goal, spent, judged, values)
+    kept = next(step for step in ladder if step.kept)
+    best = found.best
+    witnesses = _witnesses(context, found, goal)
+    before, after = judged["naive"], kept.judged
+    assert after is not None
+    report = FixReport(
+        data=dataset.name,
+        goal=goal.name,
+        aim=goal.describe(),
+        unit=goal.unit,
+        method=choice.candidate.name,
+        step=choice.step,
+        why=choice.why,
+        seeds=seeds,
+        classes=tuple(dataset.classes),
+        counts=tuple(map(int, counts)),
+        tau=choice.tau,
+        temperature=choice.cooling if choice.step == STUDENT else choice.adjustment.temperature,
+        cost=round(kept.trainings + (tried.trainings if tried and choice.step == choice.single else 0.0), 2),
+        allowed=spent.allowed,
+        before=before,
+        after=after,
+        ladder=tuple(ladder),
+        rungs=found.rungs,
+        findings=tuple(findings(dataset.classes, counts, before.means, before.confusion, _uncertainty(best, counts))),
+        label_issues=tuple(_label_issues(context, witnesses)),
+        witnesses=len(witnesses) or None,
+        kind=kind_of(context.recipe, context.device),
+        note=_note(context, networks, goal, bool(len(witnesses))),
+        lr=networks.baseline.lr(context.recipe),
+    )
+    parts = (seeds, goal.name, spent.allowed, [row.candidate for row in found.rungs[0].rows])
+    key = key_of(FIXES, *parts, choice.step, networks.best[None].keys, dataset.fingerprint)
+    context.store.add_fix_report(key, dataset.fingerprint, report)
+    return report
+
+
+def _ladder(
+    context: Context,
+    found: Search,
+    trial: Trial | None,
+    choices: Choices,
+    networks: Networks,
+    goal: Goal,
+    spent: Spent,
+    judged: dict[str, Evaluation],
+    values: dict[str, tuple[float, ...]],
+) -> list[Step]:
+    """The steps that were judged or tried, from naive to student."""
+    choice, best = choices[None], found.best
+    size = parameters(context.recipe.network, context.train.shape, len(context.train.classes))
+    naive, single = networks.baseline, choice.candidate.name
+    tuned = found.evidence.get(naive.name)
+    searched, seconds = spent.measuring + found.trainings, found.seconds
+    each, took = unit_cost(context, choice.candidate), _seconds(networks.best[None])
+    first, tuning = _seconds(next(iter(networks.naive.values()))), found.spent(naive.name)
+
+    def step(name: str, candidate: str, number: int, trainings: float, duration: float, unseen: Unseen) -> Step:
+        about = (name, candidate, number, number * size, round(trainings, 2), duration)
+        return Step(*about, *unseen, judged.get(name), values.get(name, ()), kept=name == choice.step)
+
+    unseen = _unseen(goal, best, tuned, adjusted=False) if tuned else NOT_TRIED
+    steps = [step("naive", naive.name, 1, 1.0, first, unseen)]
+    if tuned and SINGLE in judged:
+        unseen = _unseen(goal, best, tuned, adjusted=True)
+        steps.append(step(ADJUSTED, naive.name, 1, 1 + tuning[0], first + tuning[1], unseen))
+    value, error = goal.value(best.adjusted, best.labels), goal.standard_error(best.adjusted, best.labels)
+    own = (value, error, None, None)
+    steps.append(step(choice.single, single, 1, searched + each, seconds + took, own))
+    if trial or ENSEMBLE in judged:
+        number = min(TOGETHER, max(len(fitted.lanes) for fitted in networks.best.values()))
+        number = number if ENSEMBLE in judged or trial is None else trial.members
+        gain = (None, None, trial.ensemble.gain, trial.ensemble.standard_error) if trial else NOT_TRIED
+        tried = (trial.trainings, trial.seconds) if trial else (0.0, 0.0)
+        trainings, duration = searched + tried[0] + number * each, seconds + tried[1] + number * took
+        steps.append(step(ENSEMBLE, single, number, trainings, duration, gain))
+    if trial and choice.student:
+        taught = each * student_cost(FOLDS)
+        student = trial.students[choice.student.name]
+        duration = seconds + trial.seconds + (_seconds(networks.students[None]) if networks.students else 0.0)
+        gain = (None, None, student.gain, student.standard_error)
+        steps.append(step(STUDENT, choice.student.name, 1, searched + trial.trainings + taught, duration, gain))
+    return steps
+
+
+def _unseen(goal: Goal, best: Evidence, naive: Evidence, adjusted: bool) -> Unseen:
+    """The value of naive networks on unseen examples, and how much lower it is than the best single network's.
+
+    Both on the examples that both were judged on.
+    """
+    one, other = alike([naive, best])
+    p = one.adjusted if adjusted else one.p
+    behind, error = goal.difference(p, other.adjusted, one.labels)
+    return goal.value(p, one.labels), goal.standard_error(p, one.labels), -behind, error
+
+
+def _seconds(fitted: Fit) -> float:
+    return float(np.mean([result.seconds for result in fitted.results]))
+
+
+def _witnesses(context: Context, found: Search, goal: Goal) -> NDArray[np.float64]:
+    """(T, N, C) by finalists that never saw an example and are NEAR the best; empty where they saw some of them.
+
+    The probabilities are for classes that are as frequent as in training.
+    """
+    complete = [one for one in found.finalists if len(one.places) == len(context.train)]
+    if not complete:
+        return np.empty((0, 0, 0))
+    values = [goal.value(one.adjusted, one.labels) for one in complete]
+    near = [one for one, value in zip(complete, values, strict=True) if value <= NEAR * min(values)]
+    counts = context.train.counts
+    natural = Adjustment(np.zeros(len(counts)), counts / counts.sum())
+    equal = Adjustment(np.log(np.maximum(goal.prior, 1e-12)), np.full(len(counts), 1 / len(counts)))
+    return np.stack([natural(equal(one.adjusted))[np.argsort(one.places)] for one in near])
+
+
+def _uncertainty(evidence: Evidence, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(C,) mean uncertainty of each class; that of all examples for classes which the evidence has none of."""
+    scores, examples = predictive(evidence.p[None]), np.bincount(evidence.labels, minlength=len(counts))
+    sums = np.bincount(evidence.labels, scores, minlength=len(counts))
+    return np.where(examples > 0, sums / np.maximum(examples, 1), scores.mean())
+
+
+def _label_issues(context: Context, witnesses: NDArray[np.float64]) -> Sequence[LabelIssue]:
+    return label_issues(witnesses, context.train.labels, context.train) if len(witnesses) else ()
+
+
+def _note(context: Context, networks: Networks, goal: Goal, complete: bool) -> str:
+    """What before and after are of, and how that was chosen."""
+    test, lr = context.dataset.test, networks.baseline.lr(context.recipe)
+    judged = f"judged on {len(test):,} test examples" if test else f"judged by {FOLDS} folds"
+    if not test:
+        judged += "; the candidate for a fold was chosen without it where it has other evidence, all else with it"
+    sentences = [f"Before: naive networks at the learning rate {lr:g}.", f"All was chosen out-of-fold, and {judged}."]
+    if not adjusts(context.train.counts, goal):
+        sentences.append("All classes have equally many examples, so nothing is adjusted.")
+    if not complete:
+        sentences.append("Label issues were not looked for: that takes finalists on all folds, so more trainings.")
+    return " ".join([*sentences, "The network of seed 0 is kept."])

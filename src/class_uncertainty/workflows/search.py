@@ -1,0 +1,250 @@
+"""Candidates judged on examples that they never saw, and dropped early: successive halving over folds."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.errors import InputError
+from class_uncertainty.measures import Stats
+from class_uncertainty.posthoc.adjustment import Adjustment
+from class_uncertainty.posthoc.calibration import cross_adjusted, fit_adjustment
+from class_uncertainty.posthoc.goal import Goal
+from class_uncertainty.posthoc.ladder import Rung, RungRow
+from class_uncertainty.runs.context import Context
+from class_uncertainty.runs.load_or_train import load_or_fit
+from class_uncertainty.training.candidate import Candidate, Fold
+from class_uncertainty.training.fit_checks import check_fit
+from class_uncertainty.training.fit_result import Fit
+from class_uncertainty.training.folds import FOLDS, fold_indices
+from class_uncertainty.training.recipe import Recipe
+from class_uncertainty.training.stages import lane_cost, naive_passes
+from class_uncertainty.workflows.search_plan import SearchPlan
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What one candidate predicts for training examples that its networks never saw, fold after fold."""
+
+    candidate: Candidate
+    networks: Fit  # one for each fold
+    places: NDArray[np.int64]  # (n,) among the training examples
+    labels: NDArray[np.int64]  # (n,)
+    p: NDArray[np.float64]  # (n, C)
+    adjusted: NDArray[np.float64]  # (n, C), by a tau that was fitted to other examples
+    cost: float  # of one training, in naive ones
+
+    def outside(self, places: NDArray[np.int64]) -> "Evidence | None":
+        """Without these training examples; None where nothing would be left."""
+        rest = self.at(~np.isin(self.places, places))
+        return rest if len(rest.places) else None
+
+    def without(self, places: NDArray[np.int64], counts: NDArray, goal: Goal) -> "Evidence | None":
+        """The same where they adjust no other example either."""
+        rest = self.outside(places)
+        if rest is None:
+            return None
+        usual = self.candidate.usual_tau
+        return replace(rest, adjusted=cross_adjusted(rest.p, rest.labels, counts, goal, usual_tau=usual))
+
+    def at(self, rows: NDArray[np.bool_] | slice) -> "Evidence":
+        """These rows alone."""
+        parts = (self.places[rows], self.labels[rows], self.p[rows], self.adjusted[rows])
+        return Evidence(self.candidate, self.networks, *parts, self.cost)
+
+    def adjustment(self, counts: NDArray, goal: Goal) -> Adjustment:
+        return never_sharper(fit_adjustment(self.p, self.labels, counts, goal=goal, usual_tau=self.candidate.usual_tau))
+
+
+def never_sharper(adjustment: Adjustment) -> Adjustment:
+    """With a temperature of 1 at least: a network that saw all examples is surer than those that left a fold out."""
+    return replace(adjustment, temperature=max(1.0, adjustment.temperature))
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """What the rungs left: the best candidate, and those that it was last compared with, in the order of the list."""
+
+    best: Evidence
+    finalists: tuple[Evidence, ...]
+    rungs: tuple[Rung, ...]
+    evidence: dict[str, Evidence]  # of the best and of naive candidates, on their last rung
+
+    def baseline(self, goal: Goal) -> Candidate:
+        """Naive networks, at the learning rate that suits them best; as the recipe is where none was judged."""
+        if self.best.candidate.is_naive:
+            return self.best.candidate
+        naive = [one for one in self.evidence.values() if one.candidate.is_naive]
+        if not naive:
+            return Candidate("naive")
+        return min(alike(naive), key=lambda one: goal.value(one.adjusted, one.labels)).candidate
+
+    def spent(self, name: str) -> tuple[float, float]:
+        """Trainings and seconds of one candidate on all rungs."""
+        rows = [row for rung in self.rungs for row in rung.rows if row.candidate == name]
+        return sum(row.trainings for row in rows), sum(row.seconds for row in rows)
+
+    @property
+    def trainings(self) -> float:
+        return sum(rung.trainings for rung in self.rungs)
+
+    @property
+    def seconds(self) -> float:
+        return sum(rung.seconds for rung in self.rungs)
+
+
+def at(context: Context, candidate: Candidate) -> Context:
+    """The context in which a candidate trains."""
+    return replace(context, recipe=candidate.recipe(context.recipe))
+
+
+def unit_cost(context: Context, candidate: Candidate) -> float:
+    """Of one training of a candidate, in naive trainings by the recipe as it is."""
+    recipe, train = candidate.recipe(context.recipe), context.train
+    passes = naive_passes(recipe, train) / naive_passes(context.recipe, train)
+    return passes * lane_cost(candidate.lane(context.recipe, 0), recipe, train)
+
+
+def fit_candidates(
+    context: Context,
+    candidates: Sequence[Candidate],
+    seeds: Iterable[int],
+    folds: Sequence[Fold],
+    stats: Stats | None,
+    what: str = "candidates",
+) -> dict[str, Fit]:
+    """The networks of each candidate, fold after fold; candidates of one recipe train together."""
+    by_recipe: dict[Recipe, list[Candidate]] = {}
+    for candidate in candidates:
+        by_recipe.setdefault(candidate.recipe(context.recipe), []).append(candidate)
+    networks, numbers = dict[str, Fit](), list(seeds)
+    for group in by_recipe.values():
+        lanes = {
+            candidate.name: [candidate.lane(context.recipe, seed, fold) for fold in folds for seed in numbers]
+            for candidate in group
+        }
+        every = list(dict.fromkeys(lane for of_candidate in lanes.values() for lane in of_candidate))
+        fitted = load_or_fit(at(context, group[0]), every, stats, what=what)
+        networks |= {name: fitted.pick(of_candidate) for name, of_candidate in lanes.items()}
+    return networks
+
+
+def search(
+    context: Context, candidates: Sequence[Candidate], plan: SearchPlan, goal: Goal, stats: Stats | None
+) -> Search:
+    """Judge all candidates on one fold, and those that are left on more: successive halving over folds.
+
+    Candidates that cannot train here, or that diverge, are dropped with a reason. Where a whole rung is, what is left
+    of the one before counts.
+    """
+    rungs, evidence, finalists = list[Rung](), dict[str, Evidence](), list[Evidence]()
+    keeps = [number for number, _ in plan.rungs[1:]] + [1]
+    left, before = list(candidates), 0
+    for (_, folds), keep in zip(plan.rungs, keeps, strict=True):
+        reasons = {row.name: reason for row in left if (reason := _obstacle(context, row, stats))}
+        able = [row for row in left if row.name not in reasons]
+        networks = fit_candidates(context, able, [0], [(k, FOLDS) for k in range(folds)], stats) if able else {}
+        reasons |= {name: lost for name, fitted in networks.items() if (lost := _diverged(fitted))}
+        judged = [judge(context, row, networks[row.name], goal) for row in able if row.name not in reasons]
+        evidence = {name: one for name, one in evidence.items() if name not in reasons}
+        finalists = [one for one in finalists if one.candidate.name not in reasons]
+        if not judged and not finalists:
+            name, reason = next(iter(reasons.items()))
+            raise InputError(f"no candidate could be trained on these data; {name!r}: {reason.removesuffix('.')}.")
+        kept = lowest(judged, goal, keep) if judged else []
+        spent = {row.name: _spent(context, row, networks.get(row.name), before) for row in left}
+        rungs.append(_rung(left, judged, kept, spent, reasons, goal, folds))
+        evidence |= {one.candidate.name: one for one in judged}
+        evidence = {name: one for name, one in evidence.items() if one in kept or one.candidate.is_naive}
+        finalists = judged if judged and (len(left) > 1 or not finalists) else finalists
+        left, before = [row for row in left if any(one.candidate is row for one in kept)], folds
+        if not left:
+            break
+    finalists = [evidence.get(one.candidate.name, one) for one in finalists]
+    best = evidence[left[0].name] if left else preferred(finalists, goal)
+    return Search(best, tuple(finalists), tuple(rungs), evidence)
+
+
+def _rung(
+    candidates: Sequence[Candidate],
+    judged: Sequence[Evidence],
+    kept: Sequence[Evidence],
+    spent: dict[str, tuple[float, float]],
+    reasons: dict[str, str],
+    goal: Goal,
+    folds: int,
+) -> Rung:
+    """What became of each candidate on a rung; `kept` has the preferred one first."""
+    rows, by_name = [], {one.candidate.name: one for one in judged}
+    for name in (candidate.name for candidate in candidates):
+        if name in reasons:
+            rows.append(RungRow(name, *spent[name], reason=reasons[name]))
+            continue
+        p, labels = by_name[name].adjusted, by_name[name].labels
+        behind = goal.difference(p, kept[0].adjusted, labels)
+        value = (goal.value(p, labels), goal.standard_error(p, labels), *behind)
+        rows.append(RungRow(name, *spent[name], *value, kept=any(by_name[name] is other for other in kept)))
+    return Rung(folds, len(kept[0].places) if kept else 0, tuple(rows))
+
+
+def _diverged(networks: Fit) -> str:
+    """Which network diverged; "" where none did."""
+    lost = next((result for result in networks.results if result.diverged is not None), None)
+    return f"it diverged in epoch {lost.diverged} at the learning rate {lost.lr:g}" if lost else ""
+
+
+def _spent(context: Context, candidate: Candidate, networks: Fit | None, before: int) -> tuple[float, float]:
+    """Trainings, in naive ones, and seconds of a candidate on a rung."""
+    results = networks.results[before:] if networks else []
+    return len(results) * unit_cost(context, candidate), sum(result.seconds for result in results)
+
+
+def judge(context: Context, candidate: Candidate, networks: Fit, goal: Goal) -> Evidence:
+    """What the networks predict for the folds that they left out."""
+    train, places, p = context.train, list[NDArray[np.int64]](), list[NDArray[np.float64]]()
+    for i, lane in enumerate(networks.lanes):
+        assert lane.fold is not None
+        places.append(fold_indices(train, lane.fold))
+        p.append(networks.take([i]).probabilities(train.take(places[-1]))[0].astype(np.float64))
+    order, predicted = np.concatenate(places), np.concatenate(p)
+    labels = train.labels[order]
+    adjusted = cross_adjusted(predicted, labels, train.counts, goal, usual_tau=candidate.usual_tau)
+    return Evidence(candidate, networks, order, labels, predicted, adjusted, unit_cost(context, candidate))
+
+
+def lowest(evidence: Sequence[Evidence], goal: Goal, number: int) -> list[Evidence]:
+    """The so many best by the goal, the preferred one first."""
+    best = preferred(evidence, goal)
+    others = [other for other in evidence if other is not best]
+    others.sort(key=lambda other: goal.value(other.adjusted, other.labels))
+    return [best, *others][:number]
+
+
+def alike(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """The same evidence on the examples that all of it has: folds come in order, so these are the first."""
+    examples = min(len(one.places) for one in evidence)
+    return [one.at(slice(examples)) for one in evidence]
+
+
+def preferred(evidence: Sequence[Evidence], goal: Goal) -> Evidence:
+    """The best by the goal; a cheaper one where that is within a standard error of it; of equals the first."""
+    compared = alike(evidence)
+    values = [round(goal.value(one.adjusted, one.labels), 10) for one in compared]
+    best = compared[values.index(min(values))]
+    tied = []
+    for i, one in enumerate(compared):
+        behind, error = goal.difference(one.adjusted, best.adjusted, one.labels)
+        if round(behind - error, 10) <= 0:
+            tied.append(i)
+    return evidence[min(tied, key=lambda i: (round(compared[i].cost, 9), values[i], i))]
+
+
+def _obstacle(context: Context, candidate: Candidate, stats: Stats | None) -> str:
+    """Why a candidate cannot train on these data; "" where it can."""
+    try:
+        recipe = candidate.recipe(context.recipe)
+        check_fit(context.train, [candidate.lane(context.recipe, 0)], recipe, stats, None)
+    except InputError as error:
+        return str(error)
+    return ""

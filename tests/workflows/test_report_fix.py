@@ -1,0 +1,131 @@
+"""From trained networks to a FixReport."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import class_uncertainty as cu
+from class_uncertainty.posthoc.calibration import cross_adjusted
+from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.goal import parse_goal
+from class_uncertainty.posthoc.ladder import Step
+from class_uncertainty.runs import Store
+from class_uncertainty.training.folds import fold_indices
+
+RECIPE = cu.Recipe("small-conv", epochs=4, batch=32, crop=1, flip=False)
+ROWS = ["naive", "cb-rs?rate=2"]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with Store(tmp_path_factory.mktemp("reported") / "runs.sqlite") as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def report(store: Store, digits: cu.Dataset) -> FixReport:
+    return cu.fix(digits, RECIPE, candidates=ROWS, seeds=2, deploy="ensemble", store=store).report
+
+
+def step(report: FixReport, name: str) -> Step:
+    return next(one for one in report.ladder if one.name == name)
+
+
+def test_steps_are_compared_with_the_best_single_network(report: FixReport, digits: cu.Dataset) -> None:
+    """On the examples of all folds, which no network that speaks of them has seen: values, gains and their errors."""
+    train = digits.train
+    order = np.concatenate([fold_indices(train, (k, 5)) for k in range(5)])
+    labels, wrong, plain = train.labels[order], {}, {}
+    weights, goal = 10 / np.bincount(labels)[labels], parse_goal("mean", digits.classes, train.counts)
+    for method, lr in (("naive", RECIPE.lr), ("cb-rs", 2 * RECIPE.lr)):
+        fitted = cu.fit(train, [cu.Lane(method, 0, lr, (k, 5)) for k in range(5)], recipe=RECIPE)
+        p = fitted.out_of_fold(train)[order].astype(float)
+        plain[method] = weights * (p.argmax(axis=1) != labels)
+        usual = 1.0 if method == "naive" else 0.0  # resampling acts on the counts
+        adjusted = cross_adjusted(p, labels, train.counts, goal, usual_tau=usual)
+        wrong[method] = weights * (adjusted.argmax(axis=1) != labels)
+    assert report.method == "cb-rs?rate=2"
+    assert step(report, "naive").unseen == pytest.approx(plain["naive"].sum())
+    assert step(report, "adjusted").unseen == pytest.approx(wrong["naive"].sum())
+    assert step(report, "best single").unseen == pytest.approx(wrong["cb-rs"].sum())
+    for name, contributions in (("naive", plain["naive"]), ("adjusted", wrong["naive"])):
+        gains = wrong["cb-rs"] - contributions
+        assert step(report, name).gain == pytest.approx(gains.sum())
+        assert step(report, name).gain_error == pytest.approx(np.sqrt((gains**2).sum()))
+    assert step(report, "best single").gain is None
+    assert step(report, "ensemble").unseen is None  # it was tried on one fold
+    assert step(report, "ensemble").gain is not None
+
+
+def test_trainings_are_those_that_led_to_a_step(report: FixReport) -> None:
+    """Two candidates on five folds; then one, or five for an ensemble, after a trial of five."""
+    trial = 4  # more networks on the first fold
+    trainings = {one.name: one.trainings for one in report.ladder}
+    networks = 5 if report.step == "ensemble" else 2  # of which two were judged
+    assert trainings == {"naive": 1, "adjusted": 6, "best single": 11, "ensemble": 10 + trial + networks}
+    assert report.cost == {"best single": 11 + trial, "ensemble": 10 + trial + 5}[report.step]
+    seconds = {one.name: one.seconds for one in report.ladder}
+    searched = sum(row.seconds for rung in report.rungs for row in rung.rows)
+    assert searched < seconds["best single"] < seconds["ensemble"]
+    of_naive = sum(row.seconds for rung in report.rungs for row in rung.rows if row.candidate == "naive")
+    assert seconds["adjusted"] == pytest.approx(seconds["naive"] + of_naive)
+
+
+def test_sizes_are_of_all_networks_of_a_step(report: FixReport) -> None:
+    one = step(report, "naive").parameters
+    assert [(each.networks, each.parameters) for each in report.ladder if each.name != "ensemble"] == [(1, one)] * 3
+    together = step(report, "ensemble")
+    assert together.parameters == together.networks * one > one
+
+
+def test_calibration_is_by_the_prior_of_the_goal(store: Store, digits: cu.Dataset) -> None:
+    """Of the same naive networks, under two goals."""
+    by_goal = {}
+    for goal in ("mean", "accuracy"):
+        by_goal[goal] = cu.fix(
+            digits, RECIPE, candidates=["naive"], goal=goal, trainings=2, seeds=1, store=store
+        ).report.before
+    assert by_goal["mean"].errors == by_goal["accuracy"].errors  # class means, whatever the goal
+    p = (
+        cu.fit(digits.train, [cu.Lane("naive", 0, RECIPE.lr)], recipe=RECIPE)
+        .probabilities(digits.test)[0]
+        .astype(float)
+    )
+    labels, counts = digits.test.labels, digits.train.counts
+    nll = -np.log(p[np.arange(len(p)), labels])
+    means = np.array([nll[labels == c].mean() for c in range(10)])
+    assert by_goal["mean"].nll == pytest.approx(means.mean(), rel=1e-4)
+    assert by_goal["accuracy"].nll == pytest.approx(means @ counts / counts.sum(), rel=1e-4)
+
+
+def test_a_finalist_that_learns_nothing_does_not_speak_of_labels(store: Store, digits: cu.Dataset) -> None:
+    labels = digits.train.labels.copy()
+    flipped = np.flatnonzero(labels == 0)[:6]
+    labels[flipped] = 1
+    dataset = cu.Dataset("flipped", cu.Data(digits.train.inputs, labels, digits.classes), digits.test)
+    rows = (["cb-rs?rate=2"], ["cb-rs?rate=2", "cb-rs?rate=1e-6"])
+    alone, beside = (cu.fix(dataset, RECIPE, candidates=names, seeds=1, store=store).report for names in rows)
+    assert [issue.index for issue in alone.label_issues] == [issue.index for issue in beside.label_issues]
+    assert (alone.witnesses, beside.witnesses) == (1, 1)
+    assert {issue.index for issue in alone.label_issues} & set(flipped)
+
+
+def test_the_report_says_what_was_done(report: FixReport, digits: cu.Dataset) -> None:
+    assert (report.data, report.goal, report.aim, report.unit) == (digits.name, "mean", "class-mean error", "%")
+    assert (report.seeds, report.allowed, report.lr) == (2, 20, RECIPE.lr)
+    assert report.counts == tuple(digits.train.counts)
+    assert report.note.startswith("Before: naive networks at the learning rate 0.1. All was chosen out-of-fold, and ")
+    assert "judged on 597 test examples" in report.note
+    assert report.note.endswith("The network of seed 0 is kept.")
+
+
+def test_every_plan_has_a_report_of_its_own(store: Store, report: FixReport, digits: cu.Dataset) -> None:
+    """A later fix of the same trainings takes the place of the earlier; the last comes last."""
+    before = len(store.fix_reports(digits.fingerprint))
+    again = cu.fix(digits, RECIPE, candidates=ROWS, seeds=2, deploy="ensemble", store=store).report
+    assert again == report
+    assert len(store.fix_reports(digits.fingerprint)) == before
+    other = cu.fix(digits, RECIPE, candidates=ROWS, seeds=2, trainings=3, store=store).report
+    assert len(store.fix_reports(digits.fingerprint)) == before + 1
+    assert store.fix_reports(digits.fingerprint)[-1] == other != report

@@ -1,0 +1,254 @@
+"""Candidates judged on examples that they never saw, and dropped early."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from refusals import refused
+
+import class_uncertainty as cu
+from class_uncertainty.posthoc.calibration import cross_adjusted
+from class_uncertainty.posthoc.goal import Goal
+from class_uncertainty.runs.context import Context, open_context
+from class_uncertainty.training.fit_result import Fit
+from class_uncertainty.training.folds import fold_indices
+from class_uncertainty.workflows import search as workflow
+from class_uncertainty.workflows.search import Evidence, alike, fit_candidates, judge, lowest, preferred, unit_cost
+from class_uncertainty.workflows.search_plan import SearchPlan
+
+NO_NETWORKS = cast(Fit, None)
+MEAN = Goal("mean", np.full(2, 0.5))
+LABELS = np.repeat([0, 1], [6, 4])
+
+
+def evidence(name: str, wrong: Sequence[int], cost: float = 1.0, number: int = 10) -> Evidence:
+    """Of a candidate that is wrong on these of ten examples, of which it was judged on the first so many."""
+    guesses = np.where(np.isin(np.arange(10), wrong), 1 - LABELS, LABELS)[:number]
+    p = np.eye(2)[guesses]
+    return Evidence(cu.Candidate(name), NO_NETWORKS, np.arange(number), LABELS[:number], p, p, cost)
+
+
+@pytest.fixture(scope="module")
+def context(digits: cu.Dataset) -> Iterator[Context]:
+    with open_context(cu.Dataset("digits", digits.train), cu.Recipe("small-conv", epochs=1, batch=32)) as context:
+        yield context
+
+
+@pytest.fixture
+def goal(context: Context) -> Goal:
+    return Goal("mean", np.full(len(context.train.classes), 0.1))
+
+
+def test_the_lowest_value_by_more_than_a_standard_error_wins() -> None:
+    """An error in the second class counts 12.5, in the first 8.33; one error more is a standard error."""
+    worst, best = evidence("naive", [0, 1, 6, 7]), evidence("cb", [0])
+    assert preferred([worst, best], MEAN) is best
+    assert preferred([best, worst], MEAN) is best
+
+
+def test_a_cheaper_one_within_a_standard_error_wins_and_of_equals_the_first() -> None:
+    best, behind = evidence("naive", []), evidence("cb", [6])  # behind by 12.5 ± 12.5
+    assert preferred([best, behind], MEAN) is best
+    assert preferred([behind, best], MEAN) is best
+    assert preferred([behind, replace(best, cost=0.5)], MEAN).candidate.name == "naive"
+    assert preferred([best, replace(behind, cost=0.5)], MEAN).candidate.name == "cb"
+    assert preferred([replace(behind, cost=1 - 1e-12), replace(best, cost=1)], MEAN).candidate.name == "naive"
+    equal = evidence("focal", [])
+    assert preferred([best, equal], MEAN) is best
+    assert preferred([equal, best], MEAN) is equal
+    clear = evidence("cb-rs", [6, 7], cost=0.1)  # behind by 25 ± 17.7
+    assert preferred([clear, best], MEAN) is best
+
+
+def test_a_tie_is_with_the_best_not_with_the_next() -> None:
+    """a is within a standard error of b, and b of c; but a is not within one of c."""
+    a, b, c = evidence("naive", [6, 7], 0.1), evidence("cb", [6], 0.5), evidence("cb-rs", [])
+    assert preferred([a, b, c], MEAN) is b
+
+
+def test_evidence_of_fewer_folds_is_compared_on_the_examples_of_both() -> None:
+    """By all of its examples the second is worse; on the six that both were judged on it is better."""
+    short, long = evidence("naive", [0, 1], number=8), evidence("cb", [8, 9])
+    assert preferred([short, long], MEAN) is long
+    assert [len(one.places) for one in alike([short, long])] == [8, 8]
+
+
+def test_lowest_keeps_the_preferred_and_then_the_best() -> None:
+    rows = [evidence("naive", [6], 0.5), evidence("cb", []), evidence("cb-rs", [6, 7, 8]), evidence("focal", [0])]
+    names = [[one.candidate.name for one in lowest(rows, MEAN, number)] for number in (1, 2, 3, 9)]
+    assert names == [["naive"], ["naive", "cb"], ["naive", "cb", "focal"], ["naive", "cb", "focal", "cb-rs"]]
+
+
+def test_without_some_examples() -> None:
+    counts = np.array([6, 4])
+    rest = evidence("naive", [6]).without(np.array([6, 0, 99]), counts, MEAN)
+    assert rest is not None
+    assert rest.places.tolist() == [1, 2, 3, 4, 5, 7, 8, 9]
+    assert MEAN.value(rest.adjusted, rest.labels) == 0
+    assert evidence("naive", [6]).without(np.arange(10), counts, MEAN) is None
+
+
+def test_examples_that_are_left_out_adjust_no_others() -> None:
+    """Whatever the networks said of them."""
+    rng, labels, counts = np.random.default_rng(0), np.repeat([0, 1], [60, 30]), np.array([60, 30])
+    p = rng.dirichlet([1, 1], 90)
+    left_out = np.arange(0, 90, 4)
+    spoilt = p.copy()
+    spoilt[left_out] = 1 - p[left_out]
+    rests = []
+    for predicted in (p, spoilt):
+        adjusted = cross_adjusted(predicted, labels, counts, MEAN)
+        one = Evidence(cu.Candidate("naive"), NO_NETWORKS, np.arange(90), labels, predicted, adjusted, 1.0)
+        rests.append(one.without(left_out, counts, MEAN))
+    assert rests[0] is not None
+    assert rests[1] is not None
+    assert np.array_equal(rests[0].adjusted, rests[1].adjusted)
+
+
+def test_evidence_of_a_fold_is_by_the_network_that_left_it_out(context: Context, goal: Goal) -> None:
+    train, candidate = context.train, cu.Candidate("cb-rs?rate=2")
+    networks = fit_candidates(context, [candidate], [0], [(k, 5) for k in range(5)], None)[candidate.name]
+    alone = cu.fit(train, [cu.Lane("cb-rs", 0, 2 * context.recipe.lr, (k, 5)) for k in range(5)], recipe=context.recipe)
+    found = judge(context, candidate, networks, goal)
+    assert sorted(found.places) == list(range(len(train)))
+    assert found.p[np.argsort(found.places)] == pytest.approx(alone.out_of_fold(train))
+    assert np.array_equal(found.labels, train.labels[found.places])
+    first = judge(context, candidate, networks.take([0]), goal)
+    assert np.array_equal(first.places, fold_indices(train, (0, 5)))
+    assert np.array_equal(first.p, found.p[: len(first.p)])
+
+
+def test_candidates_of_one_recipe_train_together_and_as_if_alone(context: Context) -> None:
+    rows = [cu.Candidate(name) for name in ("naive", "cb-rs?rate=2", "naive?epochs=2")]
+    together = fit_candidates(context, rows, [0, 1], [None], None)
+    assert [len(fitted.lanes) for fitted in together.values()] == [2, 2, 2]
+    for row, epochs in zip(rows, (1, 1, 2), strict=True):
+        recipe = replace(context.recipe, epochs=epochs)
+        lanes = [cu.Lane(row.method, seed, row.rate * recipe.lr) for seed in range(2)]
+        alone = cu.fit(context.train, lanes, recipe=recipe)
+        fitted = together[row.name]
+        assert fitted.lanes == lanes
+        assert np.array_equal(fitted.probabilities(context.train), alone.probabilities(context.train))
+
+
+def test_a_training_costs_by_the_examples_that_it_sees(context: Context) -> None:
+    costs = [unit_cost(context, cu.Candidate(f"naive{changes}")) for changes in ("", "?epochs=3", "?rate=4")]
+    assert costs == [1, 3, 1]
+    kept = len(context.train) // 100 * 100 / (len(context.train) // 32 * 32)  # the last batch is dropped
+    assert unit_cost(context, cu.Candidate("naive?batch=100")) == pytest.approx(kept)
+
+
+class Judged:
+    """Evidence in place of trainings: how wrong each candidate is on each fold, and on which it diverges."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, str], diverges: dict[str, int]) -> None:
+        self.wrong, self.diverges = wrong, diverges
+        self.asked: list[tuple[tuple[str, ...], int]] = []
+        monkeypatch.setattr(workflow, "fit_candidates", self.fit)
+        monkeypatch.setattr(workflow, "judge", self.judge)
+
+    def fit(self, context: Context, candidates: Any, seeds: Any, folds: Any, stats: Any) -> dict[str, Any]:
+        self.asked.append((tuple(row.name for row in candidates), len(folds)))
+        return {row.name: Networks(len(folds), self.diverges.get(row.name, 9)) for row in candidates}
+
+    def judge(self, context: Context, candidate: cu.Candidate, networks: "Networks", goal: Goal) -> Evidence:
+        """Fold after fold of ten examples; a digit says how many of the fold are wrong."""
+        wrong = np.concatenate([np.arange(10) < int(digit) for digit in self.wrong[candidate.name][: networks.folds]])
+        labels = np.arange(len(wrong)) % 2
+        p = np.eye(2)[np.where(wrong, 1 - labels, labels)]
+        return Evidence(candidate, cast(Fit, networks), np.arange(len(wrong)), labels, p, p, 1.0)
+
+
+class Networks:
+    def __init__(self, folds: int, diverges: int) -> None:
+        self.folds = folds
+        self.results = [
+            SimpleNamespace(seconds=2.0, lr=0.5, diverged=7 if k >= diverges else None) for k in range(folds)
+        ]
+
+
+PLAN = SearchPlan(4, 2, 3, 5, 0, False)
+
+
+@pytest.fixture
+def table() -> Iterator[Context]:
+    random = np.random.default_rng(0)
+    data = cu.Data(random.normal(size=(50, 2)).astype(np.float32), np.arange(50) % 2)
+    with open_context(data, cu.Recipe("linear", 1, 8)) as context:
+        yield context
+
+
+def halve(
+    monkeypatch: pytest.MonkeyPatch, table: Context, wrong: dict[str, str], diverges: dict[str, int] | None = None
+) -> tuple[workflow.Search, list[tuple[tuple[str, ...], int]]]:
+    judged = Judged(monkeypatch, wrong, diverges or {})
+    rows = [cu.Candidate(name) for name in wrong]
+    return workflow.search(table, rows, replace(PLAN, candidates=len(rows)), MEAN, None), judged.asked
+
+
+def test_halving_keeps_the_best(monkeypatch: pytest.MonkeyPatch, table: Context) -> None:
+    """Four on a fold, the best two on three, the better of them on five."""
+    wrong = {"naive": "60000", "cb": "19999", "cb-rs": "70000", "focal": "20000"}
+    found, asked = halve(monkeypatch, table, wrong)
+    assert asked == [(("naive", "cb", "cb-rs", "focal"), 1), (("cb", "focal"), 3), (("focal",), 5)]
+    assert [one.candidate.name for one in found.finalists] == ["cb", "focal"]
+    assert [len(one.places) for one in found.finalists] == [30, 50]
+    assert found.best.candidate.name == "focal"
+    assert [[(row.candidate, row.kept) for row in rung.rows] for rung in found.rungs] == [
+        [("naive", False), ("cb", True), ("cb-rs", False), ("focal", True)],
+        [("cb", False), ("focal", True)],
+        [("focal", True)],
+    ]
+    assert [(rung.folds, rung.examples, rung.trainings, rung.seconds) for rung in found.rungs] == [
+        (1, 10, 4, 8.0),
+        (3, 30, 4, 8.0),
+        (5, 50, 2, 4.0),
+    ]
+    assert (found.trainings, found.seconds) == (10, 20.0)
+    assert found.spent("cb") == (3, 6.0)
+    first = found.rungs[0].rows
+    assert [row.value for row in first] == pytest.approx([60, 10, 70, 20])
+    assert [row.behind for row in first] == pytest.approx([50, 0, 60, 10])
+
+
+def test_the_baseline_is_the_naive_row_of_the_best_rate(monkeypatch: pytest.MonkeyPatch, table: Context) -> None:
+    wrong = {"naive": "50000", "naive?rate=4": "30000", "cb": "10000", "cb-rs": "10000"}
+    assert halve(monkeypatch, table, wrong)[0].baseline(MEAN) == cu.Candidate("naive?rate=4")
+    best = {"naive": "00000", "naive?rate=4": "10000", "cb": "90000"}
+    assert halve(monkeypatch, table, best)[0].baseline(MEAN) == cu.Candidate("naive")
+    assert halve(monkeypatch, table, {"cb": "10000", "cb-rs": "20000"})[0].baseline(MEAN) == cu.Candidate("naive")
+
+
+def test_a_candidate_that_diverges_is_dropped(monkeypatch: pytest.MonkeyPatch, table: Context) -> None:
+    wrong = {"naive": "60000", "cb": "10000", "cb-rs": "50000", "focal": "90000"}
+    found, asked = halve(monkeypatch, table, wrong, {"cb": 0})
+    assert asked[1:] == [(("naive", "cb-rs"), 3), (("cb-rs",), 5)]
+    row = found.rungs[0].rows[1]
+    assert (row.reason, row.trainings) == ("it diverged in epoch 7 at the learning rate 0.5", 1)
+    assert (row.value, row.kept) == (None, False)
+    assert "cb" not in found.evidence
+
+
+def test_one_that_diverges_on_later_folds_leaves_the_others(monkeypatch: pytest.MonkeyPatch, table: Context) -> None:
+    wrong = {"naive": "60000", "cb": "10000", "cb-rs": "30000", "focal": "90000"}
+    found, _ = halve(monkeypatch, table, wrong, {"cb": 1})  # on the second rung
+    assert [one.candidate.name for one in found.finalists] == ["cb-rs"]
+    assert len(found.finalists[0].places) == 50
+    found, asked = halve(monkeypatch, table, wrong, {"cb": 3, "cb-rs": 9})  # on the last
+    assert asked[-1] == (("cb",), 5)
+    assert [one.candidate.name for one in found.finalists] == ["cb-rs"]
+    assert found.rungs[-1].rows[0].reason.startswith("it diverged")
+    assert found.trainings == 10
+    found, asked = halve(monkeypatch, table, wrong, {"cb": 2, "cb-rs": 2})  # both on the second
+    assert [one.candidate.name for one in found.finalists] == ["naive", "focal"]
+    assert len(asked) == 2
+
+
+def test_all_dropped_is_one_sentence(monkeypatch: pytest.MonkeyPatch, table: Context) -> None:
+    with refused("no candidate could be trained on these data", "'naive': it diverged in epoch 7"):
+        halve(monkeypatch, table, {"naive": "0", "cb": "0"}, {"naive": 0, "cb": 0})
+    with refused("no candidate could be trained on these data", "'naive+autoaugment'", "the data are features"):
+        halve(monkeypatch, table, {"naive+autoaugment": "0", "naive+cutout": "0"})

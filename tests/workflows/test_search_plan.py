@@ -1,0 +1,106 @@
+"""What a number of trainings buys."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from refusals import refused
+
+from class_uncertainty.workflows.search_plan import PLANS, SearchPlan, plan_search, student_cost
+
+UNITS = ([1.0], [1.0] * 3, [1.0] * 8, [1.0, 1.0, 2.0], [2.5, 0.5, 0.5], [0.25] * 5)
+BUDGETS = [*np.arange(0.5, 12, 0.5), *range(12, 60, 3), 1000]
+
+
+def spent(plan: SearchPlan, unit: float) -> float:
+    """Every network that the plan trains, one after the other, each a candidate on a fold or what comes after."""
+    trained = {(candidate, 0) for candidate in range(plan.candidates)}
+    trained |= {(candidate, fold) for candidate in range(plan.finalists) for fold in range(plan.folds)}
+    trained |= {(0, fold) for fold in range(plan.last_folds)}
+    networks = float(len(trained))
+    if not plan.members:
+        return unit * (networks + 1)
+    networks += plan.members - 1  # on the first fold, where the first of them has trained
+    if plan.ensemble:
+        return unit * (networks + 5)
+    students = 2 + plan.members / 3  # at two rates; a forward pass of a teacher is a third of a step
+    return unit * (networks + students + 1 + 5 / 3)
+
+
+@pytest.mark.parametrize("rows", PLANS)
+@pytest.mark.parametrize(("number", "ensemble"), list(product((1, 2, 3, 8), (False, True))))
+def test_the_cost_is_that_of_every_network(rows: tuple[int, int, int, int], number: int, ensemble: bool) -> None:
+    finalists, folds, last_folds, members = rows
+    plan = SearchPlan(number, min(finalists, number), folds, last_folds, members, ensemble)
+    for unit in (1.0, 2.5):
+        assert plan.cost(unit) == pytest.approx(spent(plan, unit))
+    numbers, of_folds = zip(*plan.rungs, strict=True)
+    assert numbers[0] == number
+    assert list(numbers) == sorted(numbers, reverse=True)
+    assert list(of_folds) == sorted(set(of_folds))
+    assert of_folds[-1] == last_folds
+
+
+@pytest.mark.parametrize("costs", UNITS, ids=str)
+@pytest.mark.parametrize(("tries", "ensemble"), [(True, False), (True, True), (False, False)])
+def test_more_trainings_buy_a_plan_that_is_at_least_as_telling_and_never_more_than_they_pay_for(
+    costs: list[float], tries: bool, ensemble: bool
+) -> None:
+    """More candidates, then the earlier plan of the list."""
+    places, affordable = [], 0
+    for trainings in BUDGETS:
+        if trainings < 2 * costs[-1]:
+            with refused(f"trainings is {trainings:g}", f"takes {2 * costs[-1]:g} at least"):
+                plan_search(trainings, costs, tries, ensemble)
+            continue
+        plan = plan_search(trainings, costs, tries, ensemble)
+        unit = max(costs[len(costs) - plan.candidates :])
+        assert plan.cost(unit) <= trainings + 1e-6
+        affordable += plan.members > 0
+        rank = next(
+            i
+            for i, (finalists, *others) in enumerate(PLANS)
+            if [min(finalists, plan.candidates), *others] == [plan.finalists, plan.folds, plan.last_folds, plan.members]
+        )
+        places.append((plan.candidates, -rank))
+        assert plan.members == 0 or tries
+        assert plan.ensemble is ensemble
+    assert places == sorted(places)
+    assert places[-1] == (len(costs), 0 if tries else -4)
+    assert (affordable > 0) is tries
+
+
+def test_no_better_plan_would_have_been_paid_for() -> None:
+    """All plans of all numbers of candidates, by brute force."""
+    costs = [3.0, 1.0, 2.0, 1.0]
+    for trainings in BUDGETS[3:]:
+        chosen = plan_search(trainings, costs, True, False)
+        for number, (finalists, folds, last_folds, members) in product(range(1, 5), PLANS):
+            plan = SearchPlan(number, min(finalists, number), folds, last_folds, members, False)
+            if spent(plan, max(costs[-number:])) <= trainings:
+                assert number <= chosen.candidates
+    assert plan_search(1000, costs, True, False).candidates == 4
+
+
+def test_twenty_trainings_try_a_student_of_three_among_six() -> None:
+    assert plan_search(20, [1.0] * 6, True, False).members == 3
+    assert plan_search(20, [1.0] * 6, True, True) == SearchPlan(6, 2, 3, 5, 3, True)  # or an ensemble of five
+    assert plan_search(20, [1.0] * 6, False, False) == SearchPlan(6, 3, 5, 5, 0, False)
+    assert plan_search(3, [1.0] * 6, True, False) == SearchPlan(2, 1, 1, 1, 0, False)
+
+
+def test_measuring_is_spent_first() -> None:
+    assert plan_search(25, [1.0] * 3, True, False, measuring=5) == plan_search(20, [1.0] * 3, True, False)
+    with refused("trainings is 6", "takes 7 at least", "of which 5 measure class uncertainties"):
+        plan_search(6, [1.0], True, False, measuring=5)
+
+
+def test_students_ask_their_teachers_once_for_all() -> None:
+    assert student_cost(5) == pytest.approx(1 + 5 / 3)
+    assert student_cost(3, 2) == pytest.approx(3)
+
+
+@pytest.mark.parametrize("trainings", [0, -1, float("nan"), float("inf")])
+def test_a_number_that_buys_nothing_is_refused(trainings: float) -> None:
+    with refused("trainings"):
+        plan_search(trainings, [1.0], True, False)
