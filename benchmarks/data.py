@@ -42,8 +42,8 @@ def first_load_of_datasets(root: Path) -> float:
     with tempfile.TemporaryDirectory() as cache:
         files = {split: str(root / f"cifar10-{split}.parquet") for split in ("train", "test")}
         began = time.perf_counter()
-        found = datasets.load_dataset("parquet", data_files=files, cache_dir=cache)
-        for split in found.values():
+        splits = datasets.load_dataset("parquet", data_files=files, cache_dir=cache)
+        for split in splits.values():
             pixels = np.stack([np.asarray(row["image"].convert("RGB")) for row in split])
         took = time.perf_counter() - began
         assert pixels.shape == (10_000, 32, 32, 3)
@@ -126,12 +126,12 @@ def main(root: Path) -> None:
         print(f"second load: {again['seconds']:.3f} s (limit 0.2), {again['megabytes']:.1f} MB more memory (limit 50)")
         (folder := Path(place) / "pictures").mkdir()
         write_folder(root, folder)
-        own = alone(OWN, str(folder))
-        decoding, training = own["decoding"] / own["array"], own["training"] / own["array"]
+        photos = alone(OWN, str(folder))
+        decoding, training = (photos["decoding"] / photos["array"], photos["training"] / photos["array"])
         print(
-            f"folder of {PICTURES:,} pictures: training starts {own['starts']:.2f} s after the last is decoded; "
+            f"folder of {PICTURES:,} pictures: training starts {photos['starts']:.2f} s after the last is decoded; "
             f"memory {decoding:.2f} x the decoded array then, {training:.2f} x in training (limit 2), "
-            f"beside {own['networks']:.0f} MB that five lanes take however few the examples"
+            f"beside {photos['networks']:.0f} MB that five lanes take however few the examples"
         )
 
 

@@ -155,8 +155,8 @@ def on_gpu(dataset: cu.Dataset, epochs: int, check: int) -> None:
         pass
     recipe = dataclasses.replace(RECIPE, epochs=check)
     fitted = cu.fit(train, [cu.Lane("naive", seed) for seed in range(8)], recipe=recipe, test=test, device="cuda")
-    found = [result.top1_error for result in fitted.results if result.top1_error is not None]
-    mean, spread = statistics.mean(found), statistics.stdev(found)
+    errors = [result.top1_error for result in fitted.results if result.top1_error is not None]
+    mean, spread = statistics.mean(errors), statistics.stdev(errors)
     reached = usual.error(test)
     print(f"error after {check} epochs: usual loop {reached:.2f}, ours {mean:.2f} ± {spread:.2f} (8 seeds)")
     assert abs(reached - mean) < max(3 * spread, 1), "the two loops do not train alike"
@@ -183,8 +183,8 @@ if __name__ == "__main__":
     parser.add_argument("--check", type=int, default=20, help="epochs of the comparison of errors")
     arguments = parser.parse_args()
     warnings.simplefilter("error", RuntimeWarning)  # nothing may fall back unseen
-    found = cu.load(arguments.data, root=arguments.root)
+    dataset = cu.load(arguments.data, root=arguments.root)
     if torch.cuda.is_available():
-        on_gpu(found, arguments.epochs, arguments.check)
+        on_gpu(dataset, arguments.epochs, arguments.check)
     else:
-        on_cpu(found)
+        on_cpu(dataset)

@@ -24,8 +24,8 @@ def main() -> None:
         for _ in range(ROUNDS):
             for method in METHODS:
                 seconds: list[float] = []
-                some = [cu.Lane(method, seed) for seed in range(lanes)]
-                cu.fit(data, some, recipe=recipe, progress=lambda news: seconds.append(news.seconds))  # noqa: B023  # it is called at once
+                seeded = [cu.Lane(method, seed) for seed in range(lanes)]
+                cu.fit(data, seeded, recipe=recipe, progress=lambda news: seconds.append(news.seconds))  # noqa: B023  # it is called at once
                 fastest[method] = min(fastest[method], *seconds)
         print(network, ", ".join(f"{method} {time / fastest['naive']:.2f} x" for method, time in fastest.items()))
 

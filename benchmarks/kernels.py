@@ -38,17 +38,17 @@ def bytes_of_a_step(lanes: int) -> dict[str, float]:
     """Gigabytes by group."""
     sizes = [2 * lanes * RECIPE.batch * (32 >> stage) ** 2 * width / 1e9 for stage, width in enumerate(WIDTHS)]
     widths = [0] + [stage for stage in range(len(WIDTHS)) for _ in range(BLOCKS)]
-    found: dict[str, float] = defaultdict(float)
+    gigabytes: dict[str, float] = defaultdict(float)
     layers = [(sizes[0], sizes[0], False, True)]  # read, written, residual, whether it is the first
     for before, after in pairwise(widths):
         layers += [(sizes[before], sizes[after], False, False), (sizes[after], sizes[after], True, False)]
     for read, written, residual, stem in layers:
-        found["convolve"] += read + written + (0 if stem else read + written + (0 if residual else read))
-        found["weigh"] += read + written
-        found["gather"] += (3 if residual else 2) * written
-        found["spread"] += (5 if residual else 3) * written
-        found["normalise"] += (3 if residual else 2) * written
-    return found
+        gigabytes["convolve"] += read + written + (0 if stem else read + written + (0 if residual else read))
+        gigabytes["weigh"] += read + written
+        gigabytes["gather"] += (3 if residual else 2) * written
+        gigabytes["spread"] += (5 if residual else 3) * written
+        gigabytes["normalise"] += (3 if residual else 2) * written
+    return gigabytes
 
 
 def milliseconds_of_a_step(lanes: int) -> dict[str, float]:
@@ -61,11 +61,11 @@ def milliseconds_of_a_step(lanes: int) -> dict[str, float]:
         trace = Path(folder) / "trace.json"
         cu.fit(data, [cu.Lane("naive", seed) for seed in range(lanes)], recipe=RECIPE, device="cuda", profile=trace)
         events = [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "kernel"]
-    found: dict[str, float] = defaultdict(float)
+    milliseconds: dict[str, float] = defaultdict(float)
     for event in events:
         name = event["name"].removesuffix("_rows")
-        found[name if name in GROUPS else "everything else"] += event["dur"] / 1e3 / STEPS
-    return found
+        milliseconds[name if name in GROUPS else "everything else"] += event["dur"] / 1e3 / STEPS
+    return milliseconds
 
 
 if __name__ == "__main__":

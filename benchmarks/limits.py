@@ -65,24 +65,23 @@ def tried(megabytes: Sequence[int], commands: Sequence[str] = tuple(COMMANDS)) -
     with tempfile.TemporaryDirectory() as name:
         full = Path(name)
         expected = {command: ended(full, command)[1] for command in commands}
-        found: dict[int, dict[str, str]] = {}
+        ends: dict[int, dict[str, str]] = {}
         for limit in megabytes:
-            found[limit] = {}
+            ends[limit] = {}
             for command in commands:
                 with tempfile.TemporaryDirectory() as empty:
                     store = full / "runs.sqlite" if command == "report" else None
-                    found[limit][command] = judged(ended(Path(empty), command, limit, store), expected[command])
+                    ends[limit][command] = judged(ended(Path(empty), command, limit, store), expected[command])
             print(
-                f"{limit:>6} MB", *(f"{command}: {end}" for command, end in found[limit].items()), sep="  ", flush=True
+                f"{limit:>6} MB", *(f"{command}: {end}" for command, end in ends[limit].items()), sep="  ", flush=True
             )
-        return found
+        return ends
 
 
 def main() -> None:
-    found = tried([int(argument) for argument in sys.argv[1:]] or MEGABYTES)
-    counts = Counter(
-        end if end in (RIGHT, SENTENCE) else "anything else" for ends in found.values() for end in ends.values()
-    )
+    ends = tried([int(argument) for argument in sys.argv[1:]] or MEGABYTES)
+    every = [end for by_command in ends.values() for end in by_command.values()]
+    counts = Counter(end if end in (RIGHT, SENTENCE) else "anything else" for end in every)
     print(
         f"tried {counts.total()}", *(f"{what} {counts[what]}" for what in (RIGHT, SENTENCE, "anything else")), sep=", "
     )

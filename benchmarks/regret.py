@@ -22,8 +22,7 @@ from class_uncertainty.posthoc.goal import parse_goal
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.training import default_recipe
 from class_uncertainty.training.candidate import default_candidates
-from class_uncertainty.training.folds import FOLDS, fold_indices
-from class_uncertainty.workflows.choose import judged_examples, judged_folds, judged_labels
+from class_uncertainty.training.folds import FOLDS, fold_indices, judged_examples, judged_folds, judged_labels
 from class_uncertainty.workflows.choose_rates import judged_by_folds
 from class_uncertainty.workflows.search import fit_candidates, judge
 

@@ -27,8 +27,9 @@ from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_fit
 from class_uncertainty.text import seconds
 from class_uncertainty.training import default_recipe
 from class_uncertainty.training.fit import default_device
+from class_uncertainty.training.folds import judged_examples, judged_folds, judged_labels
 from class_uncertainty.training.lane import Epoch
-from class_uncertainty.workflows.choose import choose_adjustments, judged_examples, judged_folds, judged_labels
+from class_uncertainty.workflows.choose import choose_adjustments
 from class_uncertainty.workflows.evaluate_remedies import naive_lanes
 
 RATE, FOLDS, MOST = 0.4, 5, 8  # of the teachers, chosen out-of-fold; out-of-fold members; members that saw everything
@@ -189,19 +190,17 @@ def main() -> None:
     parser.add_argument("--recipe", default="bag-of-tricks")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--budget")
-    asked = parser.parse_args()
-    if asked.data is None:
+    args = parser.parse_args()
+    if args.data is None:
         cost()
         return
-    if asked.data == "small":
+    if args.data == "small":
         with tempfile.TemporaryDirectory() as folder:
             small(Path(folder))
         return
     try:
-        rows = [row.strip() for row in asked.rows.split(",") if row.strip()]
-        ablation(
-            asked.data, asked.root, asked.store, asked.seeds, asked.recipe, asked.epochs, seconds(asked.budget), rows
-        )
+        rows = [row.strip() for row in args.rows.split(",") if row.strip()]
+        ablation(args.data, args.root, args.store, args.seeds, args.recipe, args.epochs, seconds(args.budget), rows)
     except cu.Unfinished as error:
         print(f"{error}; the same command goes on")
 

@@ -3,6 +3,6 @@
 from collections.abc import Callable
 
 Run = Callable[..., tuple[int, str, str]]  # words after `cu` -> exit code, stdout, stderr
-Forbid = Callable[[], None]  # from now on every training fails the test
+Call = Callable[[], None]  # of a fixture that changes something from the call on
 SHORT = ("--epochs", "2", "--members", "2")
 SHORT_FIX = ("--epochs", "2", "--candidates", "naive", "--seeds", "1")

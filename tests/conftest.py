@@ -5,19 +5,23 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+# Several workers share the cores. By default threads of torch that wait keep a core busy, which others could use. To be
+# said before torch is imported; processes that tests start inherit it.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 pytest.register_assert_rewrite("contracts")
 
-from commands import Forbid, Run  # noqa: E402
+from commands import Call, Run  # noqa: E402
 from contracts import global_random_untouched  # noqa: E402
 from hypothesis import configuration, settings  # noqa: E402
 
 from class_uncertainty import Dataset, Fit, load  # noqa: E402
+from class_uncertainty.reporting.chart_images import ChartRequest  # noqa: E402
 
 configuration.set_hypothesis_home_dir(
     f"{tempfile.gettempdir()}/class-uncertainty-hypothesis"
@@ -71,13 +75,23 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 @pytest.fixture
-def forbid_training(monkeypatch: pytest.MonkeyPatch) -> Forbid:
+def forbid_training(monkeypatch: pytest.MonkeyPatch) -> Call:
     """From the call on, a workflow that trains fails the test."""
 
     def trained(fitted: Fit, *_: object) -> None:
         pytest.fail(f"trained again: {[lane.name for lane in fitted.lanes]}")
 
     return lambda: monkeypatch.setattr("class_uncertainty.runs.context.train_lanes", trained)
+
+
+@pytest.fixture
+def blank_charts(monkeypatch: pytest.MonkeyPatch) -> Call:
+    """From the call on, pages have blank charts. A process that draws takes seconds: for tests that look elsewhere."""
+
+    def blank(requests: Sequence[ChartRequest]) -> list[bytes]:
+        return [b"<svg></svg>" if kind == "svg" else b"" for kind, _ in requests]
+
+    return lambda: monkeypatch.setattr("class_uncertainty.reporting.html_page.draw", blank)
 
 
 @pytest.fixture

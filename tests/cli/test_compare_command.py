@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import SHORT, Forbid, Run
+from commands import SHORT, Call, Run
 
 import class_uncertainty as cu
 from class_uncertainty.posthoc import REMEDIES
@@ -43,7 +43,7 @@ def test_compare(run: Run) -> None:
     assert naive["gain"] is None
 
 
-def test_rows_at_chosen_rates(run: Run, forbid_training: Forbid) -> None:
+def test_rows_at_chosen_rates(run: Run, forbid_training: Call) -> None:
     """The table names each row's rate, whom it is tested against, how many tests there are and what choosing cost."""
     options = ("--epochs", "1", "--methods", "naive,ldam", "--seeds", "2", "--lrs", "0.4,0.1")
     command = ("compare", "digits-lt:20", *options, "--choose-lr", "--against", "naive")

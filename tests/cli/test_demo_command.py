@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import Forbid, Run
+from commands import Call, Run
 
 import class_uncertainty as cu
 from class_uncertainty.cli import demo_command
 
 
-def test_demo(run: Run, monkeypatch: pytest.MonkeyPatch, forbid_training: Forbid) -> None:
+def test_demo(run: Run, monkeypatch: pytest.MonkeyPatch, forbid_training: Call, blank_charts: Call) -> None:
     """The whole tour, two epochs and three methods long; a second one trains nothing."""
     monkeypatch.setattr(demo_command, "METHODS", ["naive", "cb-rs", "ubrs"])
     recipes = {"images": cu.Recipe("small-conv", epochs=2, batch=32)}
@@ -23,6 +23,7 @@ def test_demo(run: Run, monkeypatch: pytest.MonkeyPatch, forbid_training: Forbid
     assert out.index("best single") < out.index("rank U")
     assert "digits-lt:20" in Path("cu-demo/report.html").read_text()
     forbid_training()
+    blank_charts()
     code, out, _ = run("demo", "--json")
     assert code == 0
     assert list(json.loads(out)) == ["fix", "measure", "compare", "report"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from commands import SHORT_FIX, Forbid, Run
+from commands import SHORT_FIX, Call, Run
 
 import class_uncertainty as cu
 from class_uncertainty.training.candidate import CANDIDATES
@@ -15,7 +15,7 @@ from class_uncertainty.training.candidate import CANDIDATES
 GREY = [name for name, candidate in CANDIDATES.items() if candidate.data != "colour images"]  # as the digits are
 
 
-def test_fix(run: Run, tmp_path: Path) -> None:
+def test_fix(run: Run, tmp_path: Path, blank_charts: Call) -> None:
     command = ("fix", "digits-lt:20", "--epochs", "2", "--candidates", "naive,cb-rs?rate=2", "--seeds", "2")
     command += ("--save", "model")
     code, out, err = run(*command)
@@ -31,6 +31,7 @@ def test_fix(run: Run, tmp_path: Path) -> None:
         "wrote report.html",
     ):
         assert words in " ".join(out.split())
+    blank_charts()
     document = json.loads(run(*command, "--json")[1])
     assert document["files"] == ["model.safetensors", "model.json", "report.html"]
     assert len(document["before"]["errors"]) == len(document["after"]["errors"]) == 2
@@ -47,14 +48,16 @@ def test_fix(run: Run, tmp_path: Path) -> None:
         assert heading in page
 
 
-def test_a_second_fix_trains_nothing(run: Run, forbid_training: Forbid) -> None:
+def test_a_second_fix_trains_nothing(run: Run, forbid_training: Call, blank_charts: Call) -> None:
+    blank_charts()
     command = ("fix", "digits-lt:20", *SHORT_FIX, "--json")
     first = json.loads(run(*command)[1])
     forbid_training()
     assert json.loads(run(*command)[1]) == first
 
 
-def test_a_budget_stops_a_fix_and_the_same_command_goes_on(run: Run, tmp_path: Path) -> None:
+def test_a_budget_stops_a_fix_and_the_same_command_goes_on(run: Run, tmp_path: Path, blank_charts: Call) -> None:
+    blank_charts()
     command = ("fix", "digits-lt:20", *SHORT_FIX, "--json")
     codes = []
     while not codes or codes[-1] == 3:
@@ -73,7 +76,8 @@ def untimed(value: Any) -> Any:
     return [untimed(item) for item in value] if isinstance(value, list) else value
 
 
-def test_signs_change_the_list_of_candidates(run: Run) -> None:
+def test_signs_change_the_list_of_candidates(run: Run, blank_charts: Call) -> None:
+    blank_charts()
     changes = ",".join(["+cb-rs", *(f"-{name}" for name in GREY if name not in ("naive", "balanced-softmax"))])
     options = ("--epochs", "1", "--seeds", "1", "--trainings", "4", "--candidates", changes, "--json")
     document = json.loads(run("fix", "digits-lt:20", *options)[1])
@@ -107,7 +111,7 @@ def test_signs_change_the_list_of_candidates(run: Run) -> None:
     ],
 )
 def test_wrong_input_is_said_before_training(
-    run: Run, args: tuple[str, ...], sentence: str, forbid_training: Forbid
+    run: Run, args: tuple[str, ...], sentence: str, forbid_training: Call
 ) -> None:
     forbid_training()
     code, out, err = run(*args)

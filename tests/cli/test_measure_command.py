@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import SHORT, Forbid, Run
+from commands import SHORT, Call, Run
 from scipy.stats import spearmanr
 
 import class_uncertainty as cu
@@ -103,7 +103,7 @@ def test_an_estimator_that_diverges_has_no_row_and_takes_none_away(run: Run, mon
     assert "diverged in epoch 0: lower the learning rate." in err
 
 
-def test_estimators_train_nothing_twice(run: Run, forbid_training: Forbid) -> None:
+def test_estimators_train_nothing_twice(run: Run, forbid_training: Call) -> None:
     """What one was compared for is there for the next; the ensemble is always beside them."""
     first = json.loads(run("measure", "digits-lt:20", *SHORT, "--estimators", "single,online", "--json")[1])[
         "estimators"

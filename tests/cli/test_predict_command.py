@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from commands import SHORT_FIX, Run
+from commands import SHORT_FIX, Call, Run
 from PIL import Image
 
 import class_uncertainty as cu
@@ -79,8 +79,9 @@ def test_odd_names_and_other_files(run: Run, pictures: cu.Predicted) -> None:
     assert "\\udce4.png" in names
 
 
-def test_what_fix_saves_can_be_asked(run: Run) -> None:
+def test_what_fix_saves_can_be_asked(run: Run, blank_charts: Call) -> None:
     """A table with text and missing values: `cu predict` on its rows agrees with the network on its features."""
+    blank_charts()
     rng = np.random.default_rng(0)
     with open("t.csv", "w", newline="") as file:
         csv.writer(file).writerow(("age", "city", "label"))

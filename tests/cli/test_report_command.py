@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from commands import Run
+from commands import Call, Run
 from PIL import Image
 
 import class_uncertainty as cu
@@ -39,7 +39,8 @@ def test_own_data_from_a_folder_with_odd_names_to_the_report(run: Run, tmp_path:
     assert all(text in page for text in (judged, "1 of the 19 examples", "Training images of the worst classes"))
 
 
-def test_faults_of_the_machine_are_exit_code_1(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faults_of_the_machine_are_exit_code_1(run: Run, monkeypatch: pytest.MonkeyPatch, blank_charts: Call) -> None:
+    blank_charts()
     assert run("train", "digits", "--epochs", "1")[0] == 0
 
     def full(*_: object) -> None:

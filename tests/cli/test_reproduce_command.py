@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commands import Forbid, Run
+from commands import Call, Run
 from ledgers import DATA, use_toys
 
 
@@ -12,7 +12,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> None:
     use_toys(monkeypatch)
 
 
-def test_an_experiment_is_planned_run_shown_and_drawn(run: Run, forbid_training: Forbid) -> None:
+def test_an_experiment_is_planned_run_shown_and_drawn(run: Run, forbid_training: Call) -> None:
     code, out, _ = run("reproduce", "table1", "--protocol", "paper", "--plan")
     assert (code, DATA in out, f"{DATA}?validation=10" in out) == (0, True, True)
     code, out, _ = run("reproduce", "table1", "--protocol", "paper", "--stored", "--json")

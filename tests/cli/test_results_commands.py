@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import SHORT, Forbid, Run
+from commands import SHORT, Call, Run
 from example_results import DATA, add_data, fill
 
 from class_uncertainty.runs import Store
@@ -23,9 +23,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-def test_what_is_measured_and_compared_here_is_reported_there(
-    run: Run, tmp_path: Path, forbid_training: Forbid
-) -> None:
+def test_what_is_measured_and_compared_here_is_reported_there(run: Run, tmp_path: Path, forbid_training: Call) -> None:
     """Estimates are exported as class vectors; the other store has the same results, and exports the same bytes."""
     assert run("measure", "digits-lt:20", *SHORT)[0] == 0
     assert run("compare", "digits-lt:20", *SHORT, "--methods", "naive,ubrs", "--seeds", "2")[0] == 0

@@ -13,7 +13,7 @@ from commands import Run
 
 
 def test_a_budget_stops_cleanly_and_the_same_command_goes_on(run: Run, tmp_path: Path) -> None:
-    command = ("measure", "digits-lt:20", "--epochs", "300", "--members", "2", "--budget")
+    command = ("measure", "digits-lt:20", "--epochs", "100", "--members", "2", "--budget")
     code, out, err = run(*command, "1s")
     assert (code, out) == (3, "")
     assert (

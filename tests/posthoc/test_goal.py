@@ -183,14 +183,15 @@ def test_other_goals_are_refused(text: str, facts: tuple[str, ...], tmp_path: Pa
 
 
 def test_a_class_needs_two_examples_to_be_judged() -> None:
-    check_judgeable([2, 3, 4], CLASSES)
+    mean = parse_goal("mean", CLASSES, COUNTS)
+    check_judgeable([2, 3, 4], CLASSES, mean)
     with refused("class 'dog' has fewer than 2 examples"):
-        check_judgeable([2, 1, 4], CLASSES)
+        check_judgeable([2, 1, 4], CLASSES, mean)
     with refused("'worst'", "the classes 'cat', 'dog' have"):
         check_judgeable([1, 0, 4], CLASSES, parse_goal("worst", CLASSES, COUNTS))
     check_judgeable([2, 1, 4], CLASSES, parse_goal("prior:0.5,0,0.5", CLASSES, COUNTS))
     with refused("'0', '1', '2', '3', '4' and 7 more"):
-        check_judgeable([1] * 12, list(map(str, range(12))))
+        check_judgeable([1] * 12, list(map(str, range(12))), Goal("mean", np.ones(12) / 12))
 
 
 def test_nothing_is_adjusted_where_all_classes_are_alike(rng, goal: Goal) -> None:

@@ -14,6 +14,7 @@ from class_uncertainty.data import stratified
 from class_uncertainty.training.fit_result import SCORING, LaneOutcome
 from class_uncertainty.training.lane import Epoch
 from class_uncertainty.training.networks.classifier import NETWORKS, Classifier
+from class_uncertainty.training.networks.layers import WIDEST
 from class_uncertainty.training.networks.stack import SGD, Stack
 from class_uncertainty.training.stage_runner import StageRunner
 from class_uncertainty.training.streams import draw_order, initial_state, stream
@@ -35,10 +36,15 @@ def stats_of(data: cu.Data) -> cu.Stats:
 
 
 def mixed_lanes(network: str) -> list[cu.Lane]:
-    """Thirty lanes and more: every head, loss form, reduction and ramp, several rates, seeds and folds."""
+    """Thirty lanes and more: every head, loss form, reduction and ramp, several rates, seeds and folds.
+
+    Few where they train one by one: three of a wide network.
+    """
+    if NETWORKS[network].widest < WIDEST:
+        return [cu.Lane("ldam-rw"), cu.Lane("dro", 1), cu.Lane("ubrs", 3, lr=0.3, fold=(1, 5))]
     unfit = ("2s-cam",) if network == "mlp" else ("2s-cam", "dro", "ubm-dro")
     rows = [method for method in cu.METHODS if NETWORKS[network].images or not method.startswith(unfit)]
-    if NETWORKS[network].large:  # its lanes train one by one
+    if NETWORKS[network].large:
         rows = ["naive", "ldam-rw", "dro"]
     every_method = [cu.Lane(method, seed=i % 4) for i, method in enumerate(rows)]
     rates_and_folds = [
@@ -97,9 +103,10 @@ def test_a_place_in_the_stack_changes_no_bit(network: str, classes: int, size: i
 def test_stack_is_separate_networks_under_torch_sgd(network: str) -> None:
     """Forward, batch statistics and steps of SGD in float64 equal plain modules under torch.optim.SGD."""
     steps, batch, side = (2, 4, 4) if NETWORKS[network].large else (10, 16, 8)
+    rates = [0.1, 0.02] if NETWORKS[network].large else [0.1, 0.02, 0.3]
     shape = (3, side, side) if NETWORKS[network].images else (7,)
     recipe = cu.Recipe(network, epochs=1, batch=batch, weight_decay=0.01)
-    lanes, rates = [cu.Lane(seed=s) for s in range(3)], [0.1, 0.02, 0.3]
+    lanes = [cu.Lane(seed=s) for s in range(len(rates))]
     stack = Stack(recipe, shape, tuple("abcd"), lanes).double()
     plain = [Classifier(network, shape, tuple("abcd")).double() for _ in lanes]
     for lane, module in zip(lanes, plain, strict=True):
@@ -113,8 +120,8 @@ def test_stack_is_separate_networks_under_torch_sgd(network: str) -> None:
     ours = SGD(stack, recipe)
     generator = torch.Generator().manual_seed(0)
     for _ in range(steps):
-        x = torch.randn(3, batch, *shape, generator=generator, dtype=torch.float64)
-        labels = torch.randint(4, (3, batch), generator=generator)
+        x = torch.randn(len(lanes), batch, *shape, generator=generator, dtype=torch.float64)
+        labels = torch.randint(4, (len(lanes), batch), generator=generator)
         logits = stack(x.transpose(0, 1).flatten(1, 2))
         stack.zero_grad()
         sum(nn.functional.cross_entropy(z, y) for z, y in zip(logits, labels, strict=True)).backward()

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fits import same_fits
 from torch.optim.swa_utils import AveragedModel, update_bn
 
 import class_uncertainty as cu
@@ -46,14 +47,6 @@ class Recording(Checkpoints):
 def fit(data: cu.Data, lanes: list[cu.Lane], recipe: cu.Recipe = RECIPE, **options: object) -> cu.Fit:
     stats = cu.Stats(data.counts, np.linspace(1, 3, len(data.classes)))
     return cu.fit(data, lanes, **{"recipe": recipe, "stats": stats, "test": data, "device": "cpu"} | options)
-
-
-def same(one: cu.Fit, other: cu.Fit) -> None:
-    for a, b in zip(one.results, other.results, strict=True):
-        assert dataclasses.replace(a, seconds=0) == dataclasses.replace(b, seconds=0)
-    for a, b in zip(one.states, other.states, strict=True):
-        assert a.keys() == b.keys()
-        assert all(torch.equal(a[name], b[name]) for name in a)
 
 
 @pytest.fixture(scope="module")
@@ -147,9 +140,9 @@ def test_fit_is_the_plain_loop_with_torchs_averaged_model(digits: cu.Dataset) ->
 
 def test_a_lane_alone_is_the_lane_among_others(whole: cu.Fit, train: cu.Data) -> None:
     order = np.random.default_rng(0).permutation(len(LANES))
-    same(fit(train, [LANES[i] for i in order]), whole.take(order.tolist()))
+    same_fits(fit(train, [LANES[i] for i in order]), whole.take(order.tolist()))
     for i in (0, 3, 4):
-        same(fit(train, [LANES[i]]), whole.take([i]))
+        same_fits(fit(train, [LANES[i]]), whole.take([i]))
 
 
 @pytest.mark.parametrize("network", ["mlp", "linear", "resnet32"])
@@ -162,7 +155,7 @@ def test_other_networks(network: str, train: cu.Data) -> None:
         data = cu.Data(data.inputs.reshape(len(data), -1) / 16.0, data.labels)
     lanes = [cu.Lane("naive", 0), cu.Lane("cb", 1), cu.Lane("crt", 2)]
     together = fit(data, lanes, recipe)
-    same(fit(data, lanes[1:2], recipe), together.take([1]))
+    same_fits(fit(data, lanes[1:2], recipe), together.take([1]))
     assert all(result.diverged is None for result in together.results)
 
 
@@ -178,7 +171,7 @@ def test_stop_and_resume(budget: int, whole: cu.Fit, train: cu.Data, tmp_path: P
         except cu.Unfinished:
             stops += 1
     assert stops > 1
-    same(fitted, whole)
+    same_fits(fitted, whole)
 
 
 def test_checkpoints_have_sums_only_while_they_are_needed(train: cu.Data, tmp_path: Path) -> None:
@@ -192,25 +185,12 @@ def test_checkpoints_have_sums_only_while_they_are_needed(train: cu.Data, tmp_pa
     assert not any(lane.summed for states in plain.states.values() for lane in states.values())
 
 
-def test_a_caller_may_keep_the_checkpoint_of_a_lane_that_has_ended(whole: cu.Fit, train: cu.Data, tmp_path) -> None:
-    kept = Checkpoints(tmp_path)
-    same(fit(train, LANES[:1], checkpoints=kept), whole.take([0]))
-    same(fit(train, LANES[:1], checkpoints=kept), whole.take([0]))
-
-
-def test_a_lane_that_diverges_leaves_its_neighbours_alone(whole: cu.Fit, train: cu.Data) -> None:
-    fitted = fit(train, [LANES[0], cu.Lane("naive", 9, lr=1e30), LANES[1]])
-    assert fitted.results[1].diverged == 0
-    assert fitted.results[1].scores is None
-    same(fitted.take([0, 2]), whole.take([0, 1]))
-
-
 def test_students(train: cu.Data, tmp_path: Path) -> None:
     """Their weights are means too; one alone is that among others; what stopped goes on with the same bits."""
     teachers = cu.fit(train, [cu.Lane("naive", 1), cu.Lane("ldam", 2)], recipe=PLAIN, device="cpu")
     lanes = [cu.Lane(seed=seed, teaching=cu.Teaching(temperature=1.0 + seed)) for seed in range(3)]
     together = fit(train, lanes, teachers=teachers)
-    same(fit(train, lanes[1:2], teachers=teachers), together.take([1]))
+    same_fits(fit(train, lanes[1:2], teachers=teachers), together.take([1]))
     kept = Recording(tmp_path)
     fit(train, lanes[:1], PLAIN, teachers=teachers, checkpoints=kept, every=1)
     states = [lane.state for lane in next(iter(kept.states.values())).values()]
@@ -218,7 +198,7 @@ def test_students(train: cu.Data, tmp_path: Path) -> None:
         torch.testing.assert_close(together.states[0][name], mean, rtol=1e-5, atol=1e-6)
     with pytest.raises(cu.Unfinished):
         fit(train, lanes, teachers=teachers, checkpoints=tmp_path / "running", budget=1e-9)
-    same(fit(train, lanes, teachers=teachers, checkpoints=tmp_path / "running"), together)
+    same_fits(fit(train, lanes, teachers=teachers, checkpoints=tmp_path / "running"), together)
 
 
 @pytest.mark.gpu

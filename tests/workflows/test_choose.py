@@ -13,18 +13,10 @@ from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_fit
 from class_uncertainty.training import default_recipe
-from class_uncertainty.training.folds import FOLDS, fold_indices
+from class_uncertainty.training.folds import FOLDS, fold_indices, judged_examples, judged_folds, judged_labels
 from class_uncertainty.training.stages import distillation_cost
 from class_uncertainty.workflows import choose
-from class_uncertainty.workflows.choose import (
-    choose_adjustments,
-    choose_teaching,
-    judged_examples,
-    judged_folds,
-    judged_labels,
-    trial_cost,
-    trial_members,
-)
+from class_uncertainty.workflows.choose import choose_adjustments, choose_teaching, trial_cost, trial_members
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,7 @@ from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, load_or_fit
 from class_uncertainty.training import default_recipe
-from class_uncertainty.training.folds import FOLDS, fold_indices
-from class_uncertainty.workflows import choose
+from class_uncertainty.training.folds import FOLDS, fold_indices, judged_folds
 from class_uncertainty.workflows.choose import Choices, RemedyChoice, choose_adjustments, choose_teaching, trial_members
 from class_uncertainty.workflows.evaluate_remedies import RemedySetting, evaluate_remedies
 
@@ -38,7 +37,7 @@ class Measured:
 
     def choices(self) -> Choices:
         """What is chosen for every fold that is judged, and for the network that is kept."""
-        folds = dict.fromkeys([*choose.judged_folds(self.context.dataset), None])
+        folds = dict.fromkeys([*judged_folds(self.context.dataset), None])
         adjustments = choose_adjustments(self.context, None, self.estimate, folds)
         return choose_teaching(
             self.context, adjustments, load_or_fit(self.context, trial_members(self.context, self.members, None))

@@ -7,11 +7,12 @@ import typer
 
 from class_uncertainty.cli import options
 from class_uncertainty.errors import InputError
+from class_uncertainty.workflows.search_plan import TRAININGS
 
 CANDIDATES = "What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change the list of 'cu candidates'."
 GOAL = "What is best: mean, worst, accuracy, cost:FILE.csv or prior:FILE."
 DEPLOY = "What may be kept: one network, or an ensemble of five where that is better."
-TRAININGS = "What may be spent, in trainings of one naive network."
+SPENT = "What may be spent, in trainings of one naive network."
 SEEDS = "Networks before and after, for the ±, which --trainings does not count; the network of seed 0 is saved."
 
 
@@ -20,7 +21,7 @@ def fix(
     goal: Annotated[str, typer.Option(help=GOAL)] = "mean",
     candidates: Annotated[str | None, options.optional(CANDIDATES)] = None,
     deploy: Annotated[str, typer.Option(help=DEPLOY)] = "one",
-    trainings: Annotated[float, typer.Option(help=TRAININGS)] = 20,
+    trainings: Annotated[float, typer.Option(help=SPENT)] = TRAININGS,
     seeds: Annotated[int, typer.Option(help=SEEDS)] = 3,
     save: options.SAVE = None,
     page: Annotated[Path, typer.Option("--report", help="The HTML file that shows what changed.")] = options.PAGE,

@@ -87,8 +87,8 @@ def measures(as_json: JSON = False) -> None:
     rows, documents = [], []
     for name, row in MEASURES.items():
         constants = constants_of(name, MEASURE_MAKERS)
-        known = "after an estimate" if row.uses_uncertainty else "from the counts"
-        rows.append((name, _in_words(constants), row.about, known))
+        available = "after an estimate" if row.uses_uncertainty else "from the counts"
+        rows.append((name, _in_words(constants), row.about, available))
         fields = {"name": name, "about": row.about, "uses_uncertainty": row.uses_uncertainty}
         documents.append({**fields, "constants": constants})
     _list(("measure", "constants", "formula", "known"), rows, documents, as_json)

@@ -117,8 +117,8 @@ def estimate(
     Examples
     --------
     >>> data = cu.load("digits-lt:20")
-    >>> found = cu.estimate(data.train, "single", recipe=cu.Recipe("small-conv", epochs=1, batch=32))
-    >>> found.probabilities.shape, round(float(found.mu.sum()), 6)
+    >>> estimate = cu.estimate(data.train, "single", recipe=cu.Recipe("small-conv", epochs=1, batch=32))
+    >>> estimate.probabilities.shape, round(float(estimate.mu.sum()), 6)
     ((1, 405, 10), 1.0)
     """
     from class_uncertainty.training.fit import fit

@@ -12,7 +12,7 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.measures.measures import Stats, Vector
 from class_uncertainty.measures.scores import check_labels, check_probabilities
 from class_uncertainty.metrics import check_prior, log_probabilities, prior_weights
-from class_uncertainty.posthoc.goal import Goal
+from class_uncertainty.posthoc.goal import Goal, is_clear, paired_sum
 
 GRID = tuple(round(0.05 * i, 2) for i in range(41))  # 0 to 2
 
@@ -57,13 +57,13 @@ class Adjustment:
     @checked
     def of(cls, counts: ArrayLike, tau: float = 1.0, prior: ArrayLike | None = None) -> "Adjustment":
         """The bias tau log N_c at the temperature 1."""
-        known = Stats(counts).counts
+        checked_counts = Stats(counts).counts
         _check_tau(tau)
         with np.errstate(over="ignore"):
-            bias = tau * np.log(known)
+            bias = tau * np.log(checked_counts)
         if not np.isfinite(bias).all():
             raise InputError(f"tau is {tau!r}: tau log N must be finite numbers.")
-        return cls(bias, check_prior(prior, len(known)), float(tau))
+        return cls(bias, check_prior(prior, len(checked_counts)), float(tau))
 
     @property
     def shift(self) -> Vector:
@@ -152,7 +152,7 @@ def best_tau(
     best = min(tied, key=lambda i: weighted_means(losses(candidates[i](p), labels), weights)[1])
     if usual is not None:
         gains = np.subtract(*(goal.contributions_of(decisions[i], labels) for i in (grid.index(usual), best)))
-        best = best if round(gains.sum() - np.linalg.norm(gains), 10) > 0 else grid.index(usual)
+        best = best if is_clear(*paired_sum(gains)) else grid.index(usual)
     return grid[best]
 
 

@@ -7,16 +7,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import Tensorlike, check_least, checked
+from class_uncertainty.boundary import Tensorlike, checked
 from class_uncertainty.data import stratified
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.measures import Vector
 from class_uncertainty.metrics import TINY, check_prior, log_probabilities, prior_weights
 from class_uncertainty.posthoc.adjustment import Adjustment, best_tau, check_judged, log_prior, losses, weighted_means
-from class_uncertainty.posthoc.goal import Goal
+from class_uncertainty.posthoc.goal import Goal, is_clear
 
 SHRINKAGE = (np.inf, 100.0, 30.0, 10.0, 3.0, 1.0)  # lambda, from no class bias to a nearly free one
-FOLDS = 5  # within the unseen examples, to choose lambda
+FOLDS = 5  # within the unseen examples: what is chosen or adjusted on one is fitted to the others
 BOUNDS = (0.05, 20.0)  # of a temperature
 WRONG = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05)  # shares of wrong labels: more would explain a model's errors away
 
@@ -103,25 +103,19 @@ def _fitted(p: Probabilities, labels: Labels, adjustment: Adjustment, bias: bool
 
 
 def cross_adjusted(
-    probabilities: Tensorlike,
-    labels: Tensorlike,
-    counts: ArrayLike,
-    goal: Goal,
-    groups: int = 5,
-    usual_tau: float | None = None,
+    probabilities: Tensorlike, labels: Tensorlike, counts: ArrayLike, goal: Goal, usual_tau: float | None = None
 ) -> Probabilities:
     """(N, C) adjusted probabilities: each stratified part by the tau and temperature fitted to the other parts.
 
     So no example is judged by what was fitted to it. Where the other parts have no example that counts under the prior,
     tau is the usual one, or 1, and the temperature 1.
     """
-    check_least("groups", groups, 2)
     p, labels = check_judged(probabilities, labels)
-    part, adjusted = stratified(labels, groups), np.empty_like(p)
+    part, adjusted = stratified(labels, FOLDS), np.empty_like(p)
     for out in (part == k for k in np.unique(part)):
-        known = goal.prior[labels[~out]].any()
+        has_weight = goal.prior[labels[~out]].any()
         rest = (p[~out], labels[~out], counts)
-        fitted = fit_adjustment(*rest, goal=goal, usual_tau=usual_tau) if known else None
+        fitted = fit_adjustment(*rest, goal=goal, usual_tau=usual_tau) if has_weight else None
         adjusted[out] = (fitted or Adjustment.of(counts, 1.0 if usual_tau is None else usual_tau, goal.prior))(p[out])
     return adjusted
 
@@ -168,17 +162,15 @@ def _biases(logits: Logits, labels: Labels, towards: Vector, prior: Vector) -> l
     return biases
 
 
-def clearly_best(candidates: Sequence[Probabilities], labels: Labels, goal: Goal | None = None) -> int:
-    """The place of the candidate with the lowest value of the goal; 0 unless it beats the first by a standard error.
+def clearly_best(candidates: Sequence[Probabilities], labels: Labels) -> int:
+    """The place of the candidate with the lowest class-mean error; 0 unless it beats the first by a standard error.
 
-    The goal is by default the class-mean error. With d_i what the first contributes by example i beyond the other, it
-    must hold that sum d_i > sqrt(sum d_i ** 2).
+    With d_i what the first contributes by example i beyond the other, it must hold that sum d_i > sqrt(sum d_i ** 2).
     """
-    goal = goal or Goal("mean", check_prior(None, candidates[0].shape[1]))
+    goal = Goal("mean", check_prior(None, candidates[0].shape[1]))
     gains = [goal.difference(candidates[0], p, labels) for p in candidates]
     best = int(np.argmax([round(gain, 10) for gain, _ in gains]))
-    gain, standard_error = gains[best]
-    return best if round(gain - standard_error, 10) > 0 else 0
+    return best if is_clear(*gains[best]) else 0
 
 
 def _best_temperature(logits: Logits, labels: Labels, prior: Vector) -> float:

@@ -108,8 +108,7 @@ class Goal:
 
         d_i is the difference of both contributions of an example.
         """
-        differences = self.contributions(p_a, labels) - self.contributions(p_b, labels)
-        return float(differences.sum()), float(np.linalg.norm(differences))
+        return paired_sum(self.contributions(p_a, labels) - self.contributions(p_b, labels))
 
     def _losses(self, guesses: Labels, labels: Labels) -> NDArray[np.float64]:
         return 100.0 * (guesses != labels) if self.costs is None else self.costs[labels, guesses]
@@ -153,6 +152,16 @@ def parse_goal(text: str, classes: Sequence[str], counts: ArrayLike) -> Goal:
     return Goal(text, prior, only_worst=kind == "worst")
 
 
+def paired_sum(differences: NDArray[np.float64]) -> tuple[float, float]:
+    """The sum of paired differences (N,), and its standard error: sum_i d_i and sqrt(sum_i d_i ** 2)."""
+    return float(differences.sum()), float(np.linalg.norm(differences))
+
+
+def is_clear(gain: float, standard_error: float) -> bool:
+    """Whether a gain is more than its standard error, rounded so that the last bits decide nothing."""
+    return round(gain - standard_error, 10) > 0
+
+
 def frequencies(counts: ArrayLike) -> Vector:
     """How frequent the classes are in training: the prior of 'train' and of the goal 'accuracy'."""
     checked_counts = Stats(counts).counts
@@ -164,13 +173,12 @@ def adjusts(counts: ArrayLike, goal: Goal) -> bool:
     return bool(np.ptp(np.asarray(counts)) > 0 or np.ptp(goal.prior) > 1e-12)
 
 
-def check_judgeable(counts: ArrayLike, classes: Sequence[str], goal: Goal | None = None) -> None:
+def check_judgeable(counts: ArrayLike, classes: Sequence[str], goal: Goal) -> None:
     """Refuse examples that cannot judge a goal: each class that it counts needs two, one to choose on, one to judge."""
-    few = np.asarray(counts) < 2
-    few &= True if goal is None else goal.prior > 0
+    few = (np.asarray(counts) < 2) & (goal.prior > 0)
     if few.any():
         names = [repr(classes[c]) for c in np.flatnonzero(few).tolist()]
         listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
         subject = f"class {listed} has" if len(names) == 1 else f"the classes {listed} have"
-        judged = "a goal" if goal is None else f"the goal {goal.name!r}"
-        raise InputError(f"{subject} fewer than 2 examples: to judge {judged}, every class needs 2 at least.")
+        needs = f"to judge the goal {goal.name!r}, every class needs 2 at least"
+        raise InputError(f"{subject} fewer than 2 examples: {needs}.")

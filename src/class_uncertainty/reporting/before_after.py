@@ -10,7 +10,7 @@ from class_uncertainty.posthoc.diagnosis import costly
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import LabelIssue
 from class_uncertainty.reporting import ladder_view
-from class_uncertainty.reporting.ladder_view import aim_digits, aim_values, mean_text, with_unit
+from class_uncertainty.reporting.ladder_view import aim_digits, aim_label, aim_values, mean_text, with_unit
 from class_uncertainty.reporting.page_columns import cell_columns
 
 NAME_ALL = 20  # classes: with more, a chart names only the worst tenth before and the worst tenth after
@@ -73,8 +73,7 @@ def key_figures(report: FixReport) -> list[tuple[str, str, str]]:
     if equal:
         return figures
     before_text, after_text = (mean_text(side, aim_digits(report)) for side in aim_values(report))
-    what = f"{report.aim}, {report.unit}" if report.unit else report.aim
-    return [(what, before_text, after_text), *figures]
+    return [(aim_label(report), before_text, after_text), *figures]
 
 
 def view(report: FixReport) -> dict[str, Any]:

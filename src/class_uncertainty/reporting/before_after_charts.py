@@ -9,7 +9,7 @@ from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.ladder import Step
 from class_uncertainty.reporting import chart_style as style
 from class_uncertainty.reporting.before_after import NAME_ALL, Change, changes
-from class_uncertainty.reporting.ladder_view import aim_digits, mean_text
+from class_uncertainty.reporting.ladder_view import aim_digits, aim_label, mean_text
 
 LABEL_GAP = 0.035  # from one name to the next, as a share of the chart's height
 LABEL_OFFSET = 0.08  # from a line's end to its name, as a share of the way from before to after
@@ -34,9 +34,9 @@ def _ladder(alt: Any, report: FixReport) -> Any:
     judged, tried = ([one for one in values if (one["value"] is None) == missing] for missing in (False, True))
     low, high = min(one["low"] for one in judged), max(one["high"] for one in judged)
     room = ROOM * (high - low) or 1.0
-    aim = f"{report.aim}, {report.unit}" if report.unit else report.aim
     x_scale = alt.Scale(domain=[max(0.0, low - 0.1 * room), high + room], nice=False)
-    x_options = {"title": [aim, "mean ± standard deviation"], "scale": x_scale, "axis": alt.Axis(tickCount=6)}
+    x_title = [aim_label(report), "mean ± standard deviation"]
+    x_options = {"title": x_title, "scale": x_scale, "axis": alt.Axis(tickCount=6)}
     y_axis = alt.Axis(ticks=False, domain=False, labelLimit=170)
     labels = alt.Scale(domain=[one["label"] for one in values])
     y = alt.Y("label:N", title=None, scale=labels, axis=y_axis)

@@ -8,6 +8,7 @@ import numpy as np
 
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.ladder import Rung, RungRow, Step
+from class_uncertainty.text import amount
 
 MISSING = "–"
 NARROW, WIDE = 12, 24  # characters of a heading's line: as few as make two lines of it, and the most
@@ -129,6 +130,11 @@ def aim_digits(report: FixReport) -> int:
     return 2 if report.unit == "%" else 3
 
 
+def aim_label(report: FixReport) -> str:
+    """The goal's value and unit on one line: 'class-mean error, %'."""
+    return f"{report.aim}, {report.unit}" if report.unit else report.aim
+
+
 def with_unit(report: FixReport, text: str) -> str:
     return f"{text} {report.unit}" if report.unit else text
 
@@ -150,11 +156,6 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 99.5 * 60 else f"{seconds / 3600:.1f} h"
 
 
-def parameter_text(number: int) -> str:
-    """'0.46 M' or '5.3 k'."""
-    return f"{number / 1e6:.2f} M" if number >= 1e5 else f"{number / 1e3:.1f} k"
-
-
 def _step_row(report: FixReport, place: int) -> tuple[Cell, ...]:
     step, digits = report.ladder[place], aim_digits(report)
     judged = step.judged
@@ -167,7 +168,7 @@ def _step_row(report: FixReport, place: int) -> tuple[Cell, ...]:
         _number_cell(step.gain, step.gain_error, digits, sign="+"),
         Cell(f"{step.trainings:.3g}", step.trainings),
         Cell(duration(step.seconds), step.seconds),
-        Cell(parameter_text(step.parameters), step.parameters),
+        Cell(amount(step.parameters), step.parameters),
         Cell(str(step.networks), step.networks),
     )
 

@@ -69,10 +69,10 @@ class Ledger:
         return self._measurements.get((stored.fingerprint, *about))
 
 
-def check_same_data(known: StoredDataset | None, given: StoredDataset, place: str) -> None:
+def check_same_data(stored: StoredDataset | None, given: StoredDataset, place: str) -> None:
     """Refuse other data under a name that is taken."""
-    if known and known.fingerprint != given.fingerprint:
-        prints = f"{known.fingerprint} and {given.fingerprint}"
+    if stored and stored.fingerprint != given.fingerprint:
+        prints = f"{stored.fingerprint} and {given.fingerprint}"
         raise InputError(f"{place} has two data sets called {given.name!r}, {prints}: keep their results apart.")
 
 

@@ -194,7 +194,7 @@ class Store:
         try:
             self._write("data", dataset_row(StoredDataset.of(dataset)), last=True)
         except MachineFault:  # a store that can only be read may know it already
-            if all(known.fingerprint != dataset.fingerprint for known in self.data()):
+            if all(stored.fingerprint != dataset.fingerprint for stored in self.data()):
                 raise
 
     def data(self) -> list[StoredDataset]:

@@ -11,11 +11,11 @@ from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.methods import named
 from class_uncertainty.text import short
+from class_uncertainty.training.folds import Fold
 from class_uncertainty.training.lane import Lane, Teaching
 from class_uncertainty.training.recipe import Recipe, check_lr
-from class_uncertainty.training.recipe_specs import parse_changes
+from class_uncertainty.training.recipe_specs import split_changes
 
-Fold = tuple[int, int] | None
 COLOURS = 3  # channels
 
 
@@ -59,15 +59,18 @@ class Candidate:
         if "network" in self.fields:
             raise InputError(f"{self.name!r} changes the network: all candidates have the one of --recipe.")
 
+    @cached_property
+    def _parts(self) -> tuple[str, dict[str, Any]]:
+        return split_changes(self.name, {"rate": float})
+
     @property
     def method(self) -> str:
-        return self.name.partition("?")[0]
+        return self._parts[0]
 
-    @cached_property
+    @property
     def fields(self) -> dict[str, Any]:
         """What stands behind the question mark."""
-        _, mark, changes = self.name.partition("?")
-        return parse_changes(changes, {"rate": float}) if mark else {}
+        return self._parts[1]
 
     @property
     def rate(self) -> float:

@@ -6,11 +6,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.data import Data, stratified
+from class_uncertainty.data import Data, Dataset, stratified
 from class_uncertainty.metrics import Outcomes, score
 from class_uncertainty.training.lane import Lane, Result
 
 FOLDS = 5
+Fold = tuple[int, int] | None  # (k, FOLDS): the fold that is left out; None where a test split is judged
 
 
 def folded(lane: Lane) -> list[Lane]:
@@ -21,6 +22,23 @@ def folded(lane: Lane) -> list[Lane]:
 def fold_indices(data: Data, fold: tuple[int, int]) -> NDArray[np.int64]:
     """The examples that a lane with this fold never sees."""
     return np.flatnonzero(stratified(data.labels, fold[1]) == fold[0])
+
+
+def judged_folds(dataset: Dataset) -> list[Fold]:
+    """The folds that are judged, or [None] where a test split is."""
+    return [None] if dataset.test else [(k, FOLDS) for k in range(FOLDS)]
+
+
+def judged_examples(dataset: Dataset, fold: Fold) -> Data:
+    return dataset.train.take(fold_indices(dataset.train, fold)) if fold else dataset.test or dataset.train
+
+
+def judged_labels(dataset: Dataset) -> NDArray[np.int64]:
+    """Fold after fold."""
+    if dataset.test:
+        return dataset.test.labels
+    folds = [fold_indices(dataset.train, fold) for fold in judged_folds(dataset) if fold]
+    return dataset.train.labels[np.concatenate(folds)]
 
 
 def pooled(train: Data, results: Sequence[Result], unseen: Sequence[Outcomes]) -> Result:

@@ -36,14 +36,14 @@ NOTHING_TRAINED = NetworkSize()
 
 
 @cache
-def parameters(network: str, shape: tuple[int, ...], classes: int, head: str = "linear") -> int:
-    """How many numbers a network trains, body and head, counted on a module that holds no memory."""
+def parameters(network: str, shape: tuple[int, ...], classes: int) -> int:
+    """How many numbers a network trains, body and linear head, counted on a module that holds no memory."""
     import torch
 
     from class_uncertainty.training.networks.classifier import Classifier
 
     with torch.device("meta"):
-        module = Classifier(network, shape, tuple(map(str, range(classes))), head)
+        module = Classifier(network, shape, tuple(map(str, range(classes))))
     return sum(parameter.numel() for parameter in module.parameters())
 
 

@@ -10,6 +10,7 @@ from class_uncertainty.training.recipe import RECIPES, Recipe
 
 TRUTHS = {"true": True, "false": False}
 NO_DROPS = "none"
+NO_MORE: Mapping[str, type] = MappingProxyType({})
 
 
 def _drops(text: str) -> tuple[float, ...]:
@@ -26,13 +27,13 @@ READERS: dict[Any, tuple[Callable[[str], Any], str]] = {
 }
 
 
-def split_changes(spec: str) -> tuple[str, dict[str, Any]]:
+def split_changes(spec: str, more: Mapping[str, type] = NO_MORE) -> tuple[str, dict[str, Any]]:
     """The name before '?', and the changes of a recipe after it; no '?', no changes."""
     name, mark, changes = spec.partition("?")
-    return name, parse_changes(changes) if mark else {}
+    return name, parse_changes(changes, more) if mark else {}
 
 
-def parse_changes(text: str, more: Mapping[str, type] = MappingProxyType({})) -> dict[str, Any]:
+def parse_changes(text: str, more: Mapping[str, type] = NO_MORE) -> dict[str, Any]:
     """'schedule=cosine&drops=0.8/0.9' as fields of a recipe with their values; `more` fields have these types."""
     kinds, changes = get_type_hints(Recipe) | dict(more), dict[str, Any]()
     for pair in text.split("&"):

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.data import Data, Dataset
 from class_uncertainty.estimation import Estimate, EstimateRequest
 from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.calibration import clearly_best, fit_adjustment
@@ -17,10 +16,9 @@ from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import load_or_fit
 from class_uncertainty.training import Lane, Teaching
 from class_uncertainty.training.fit_result import Fit
-from class_uncertainty.training.folds import FOLDS, fold_indices
+from class_uncertainty.training.folds import Fold, fold_indices
 from class_uncertainty.training.stages import distillation_cost
 
-Fold = tuple[int, int] | None
 TEMPERATURES = (2.0, 4.0)  # to teach at: the first, unless another is clearly better
 TRIAL_EXAMPLES = 2000  # enough to choose between them
 
@@ -60,23 +58,6 @@ class RemedyChoice:
 
 
 Choices = dict[Fold, RemedyChoice]
-
-
-def judged_folds(dataset: Dataset) -> list[Fold]:
-    """The folds that are judged, or [None] where a test split is."""
-    return [None] if dataset.test else [(k, FOLDS) for k in range(FOLDS)]
-
-
-def judged_examples(dataset: Dataset, fold: Fold) -> Data:
-    return dataset.train.take(fold_indices(dataset.train, fold)) if fold else dataset.test or dataset.train
-
-
-def judged_labels(dataset: Dataset) -> NDArray[np.int64]:
-    """Fold after fold."""
-    if dataset.test:
-        return dataset.test.labels
-    folds = [fold_indices(dataset.train, fold) for fold in judged_folds(dataset) if fold]
-    return dataset.train.labels[np.concatenate(folds)]
 
 
 def choose_adjustments(context: Context, lr: float | None, estimate: Estimate | None, folds: Iterable[Fold]) -> Choices:

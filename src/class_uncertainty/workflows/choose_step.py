@@ -9,8 +9,8 @@ from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.runs.context import Context
 from class_uncertainty.training import Teaching
-from class_uncertainty.training.candidate import Candidate, Fold
-from class_uncertainty.training.folds import fold_indices
+from class_uncertainty.training.candidate import Candidate
+from class_uncertainty.training.folds import Fold, fold_indices
 from class_uncertainty.workflows.search import Search, preferred
 from class_uncertainty.workflows.trial import Gain, Trial
 
@@ -67,16 +67,16 @@ class Choice:
 Choices = dict[Fold, Choice]
 
 
-def choose_step(context: Context, found: Search, trial: Trial | str, goal: Goal, deploy: str, fold: Fold) -> Choice:
+def choose_step(context: Context, search: Search, trial: Trial | str, goal: Goal, deploy: str, fold: Fold) -> Choice:
     """The best of the finalists, and whether it is kept as one network, as several, or taught to one.
 
     What is chosen for a judged fold is chosen without it, though the networks asked about the other folds have learnt
     it. The trial decides for all folds; where there was none, it is the reason.
     """
-    best = found.best
+    best = search.best
     if fold:
         places, counts = fold_indices(context.train, fold), context.train.counts
-        judged = [rest for evidence in found.finalists if (rest := evidence.without(places, counts, goal))]
+        judged = [rest for evidence in search.finalists if (rest := evidence.without(places, counts, goal))]
         best = preferred(judged, goal) if judged else best
     adjustment = best.adjustment(context.train.counts, goal)
     step, why = _step(trial, goal, deploy)

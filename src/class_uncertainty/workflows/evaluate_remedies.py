@@ -17,10 +17,10 @@ from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import load_or_fit, read_back
 from class_uncertainty.training import Lane, Result
 from class_uncertainty.training.fit_result import Fit
-from class_uncertainty.training.folds import FOLDS
+from class_uncertainty.training.folds import FOLDS, Fold, judged_examples, judged_folds, judged_labels
 from class_uncertainty.training.keys import key_of
 from class_uncertainty.workflows import choose
-from class_uncertainty.workflows.choose import Choices, Fold, RemedyChoice
+from class_uncertainty.workflows.choose import Choices, RemedyChoice
 
 
 def naive_lanes(seeds: Iterable[int], lr: float | None, fold: Fold = None) -> list[Lane]:
@@ -65,7 +65,7 @@ class RemedySetting:
     def key(self, name: str, remedy: Remedy, seed: int) -> str:
         """A hash of the networks, their teachers, and how they are adjusted."""
         parts: list[Any] = []
-        for fold in choose.judged_folds(self.context.dataset):
+        for fold in judged_folds(self.context.dataset):
             choice = self.choices[fold]
             keys = [self.context.network_key(lane, self.stats) for lane in self.networks(remedy, seed, fold)]
             if students := self.students(remedy, seed, fold):
@@ -79,12 +79,12 @@ class RemedySetting:
         answers: list[list[FoldAnswer]] = [[] for _ in rows]
         for fold, fold_fits in fits.items():
             row_lanes = [(self.networks(*row, fold), self.students(*row, fold)) for row in rows]
-            asked = {lane for networks, students in row_lanes for lane in students or networks}
-            judged = choose.judged_examples(self.context.dataset, fold)
+            answering = {lane for networks, students in row_lanes for lane in students or networks}
+            judged = judged_examples(self.context.dataset, fold)
             results, p = dict[Lane, Result](), dict[Lane, NDArray]()
             for fitted in fold_fits:
                 results |= zip(fitted.lanes, fitted.results, strict=True)
-                if present := [lane for lane in fitted.lanes if lane in asked]:
+                if present := [lane for lane in fitted.lanes if lane in answering]:
                     p |= zip(present, fitted.pick(present).probabilities(judged), strict=True)
             for (remedy, _), (networks, students), row_answers in zip(rows, row_lanes, answers, strict=True):
                 if row_answers and row_answers[-1].p is None:  # a network of an earlier fold diverged
@@ -93,8 +93,8 @@ class RemedySetting:
                     [results[lane] for lane in lanes if lane in results] for lanes in (networks, students)
                 )
                 sound = all(result.diverged is None for result in (*trained, *taught))
-                asked_p = [p[lane] for lane in students or networks if lane in p]
-                predicted = predict(remedy, self.choices[fold], np.stack(asked_p)) if sound and asked_p else None
+                row_p = [p[lane] for lane in students or networks if lane in p]
+                predicted = predict(remedy, self.choices[fold], np.stack(row_p)) if sound and row_p else None
                 row_answers.append(FoldAnswer(trained, taught, predicted))
         return answers
 
@@ -103,18 +103,18 @@ class RemedySetting:
         dataset, p = self.context.dataset, joined(answers)
         students = [result for answer in answers for result in answer.students]
         trained = [result for answer in answers for result in (*answer.networks, *answer.students)]
-        asked = students or trained
+        answering = students or trained
         uncertainty = self.stats.uncertainty if self.stats and named(remedy.method).uses_uncertainty else None
-        unit_cost = 1.0 if remedy.distils else float(np.mean([result.cost for result in asked]))
+        unit_cost = 1.0 if remedy.distils else float(np.mean([result.cost for result in answering]))
         choosing = (self.measuring_cost if remedy.adjusts else 0.0) + (self.trial_cost if remedy.distils else 0.0)
         return Result(
             method=name,
             seed=seed,
             lr=self.lr or self.context.recipe.lr,
             fold=None,
-            scores=None if p is None else evaluate(p, choose.judged_labels(dataset), dataset.train.counts),
+            scores=None if p is None else evaluate(p, judged_labels(dataset), dataset.train.counts),
             diverged=None if p is not None else min(r.diverged for r in trained if r.diverged is not None),
-            loss=float(np.mean([result.loss for result in asked])),
+            loss=float(np.mean([result.loss for result in answering])),
             seconds=sum(result.seconds for result in trained),
             plan=self._plan(remedy),
             recipe=self.context.recipe,
@@ -164,7 +164,7 @@ def evaluate_remedies(
     tau is chosen on `estimate` if that is out-of-fold, and is 1 otherwise.
     """
     unseen = estimate if estimate and estimate.estimator == "out-of-fold" else None
-    folds = choose.judged_folds(context.dataset)
+    folds = judged_folds(context.dataset)
     choices = choose.choose_adjustments(context, lr, unseen, dict.fromkeys([*folds, None]))
     if unseen and any(remedy.distils for remedy in remedies.values()):
         trials = load_or_fit(context, choose.trial_members(context, members, lr))

@@ -23,11 +23,10 @@ from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.candidate import Candidate, default_candidates, find_candidates
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit_checks import check_fit
-from class_uncertainty.training.folds import FOLDS
+from class_uncertainty.training.folds import FOLDS, judged_folds
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.network_size import NetworkSize
 from class_uncertainty.training.networks.ensemble_network import Deployed
-from class_uncertainty.workflows.choose import judged_folds
 from class_uncertainty.workflows.choose_rates import judged_by_folds
 from class_uncertainty.workflows.choose_step import DEPLOYS, Choice, choose_step
 from class_uncertainty.workflows.compare import check_seeds
@@ -162,17 +161,17 @@ def fix(
         plan = plan_search(trainings, costs, tries, deploy == "ensemble", measuring)
         stats = read_by(load_or_estimate(context, [MEASURING])[0], None).stats if measuring else None
         choosing = judged_by_folds(context)  # what chooses is no result
-        found = search(choosing, rows[len(rows) - plan.candidates :], plan, aim, stats)
+        searched = search(choosing, rows[len(rows) - plan.candidates :], plan, aim, stats)
         folds = dict.fromkeys([None, *judged_folds(context.dataset)])
         trial: Trial | str = f"a fold has fewer than {TELLING} examples"
         if tries:
             trial = f"{trainings:g} trainings do not pay for it"
         if plan.members:
             rates = () if plan.ensemble else STUDENT_RATES
-            trial = try_steps(choosing, found.best, plan.members, rates, aim, stats)
-        choices = {fold: choose_step(choosing, found, trial, aim, deploy, fold) for fold in folds}
-        networks = train_ladder(context, found, choices, plan, seeds, stats, aim)
-        report = report_fix(context, found, trial, choices, networks, aim, seeds, Spent(trainings, measuring))
+            trial = try_steps(choosing, searched.best, plan.members, rates, aim, stats)
+        choices = {fold: choose_step(choosing, searched, trial, aim, deploy, fold) for fold in folds}
+        networks = train_ladder(context, searched, choices, plan, seeds, stats, aim)
+        report = report_fix(context, searched, trial, choices, networks, aim, seeds, Spent(trainings, measuring))
         module = networks.module(choices[None], aim)
         files = save_model(module, save, _about(context, report)) if save else ()
         size = NetworkSize.of(context.recipe.network, train.shape, len(train.classes))

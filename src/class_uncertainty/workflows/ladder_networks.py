@@ -13,11 +13,10 @@ from class_uncertainty.posthoc.averaging import combined
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import add_fold_results
-from class_uncertainty.training.candidate import Candidate, Fold
+from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_result import Fit
-from class_uncertainty.training.folds import fold_indices
+from class_uncertainty.training.folds import Fold, fold_indices, judged_examples, judged_folds
 from class_uncertainty.training.networks.ensemble_network import Deployed
-from class_uncertainty.workflows.choose import judged_examples, judged_folds
 from class_uncertainty.workflows.choose_rates import judged_by_folds
 from class_uncertainty.workflows.choose_step import ADJUSTED, ENSEMBLE, STUDENT, Choice, Choices
 from class_uncertainty.workflows.search import Search, fit_candidates
@@ -52,10 +51,10 @@ def cooled(choice: Choice) -> Adjustment:
 
 
 def train_ladder(
-    context: Context, found: Search, choices: Choices, plan: SearchPlan, seeds: int, stats: Stats | None, goal: Goal
+    context: Context, search: Search, choices: Choices, plan: SearchPlan, seeds: int, stats: Stats | None, goal: Goal
 ) -> Networks:
     """Train what is judged, for `seeds` seeds, and what is kept."""
-    folds, quiet, baseline = judged_folds(context.dataset), judged_by_folds(context), found.baseline(goal)
+    folds, quiet, baseline = judged_folds(context.dataset), judged_by_folds(context), search.baseline(goal)
     naive = fit_candidates(context, [baseline], range(seeds), folds, stats, what="naive networks")[baseline.name]
     if context.dataset.test is None:
         add_fold_results(context, [baseline.lane(context.recipe, seed) for seed in range(seeds)], naive)
@@ -70,7 +69,7 @@ def train_ladder(
             best |= _by_fold(fit_candidates(quiet, [row], range(wanted), left_out, stats, what="the best candidate"))
     for fold, choice in choices.items() if step == STUDENT else ():
         assert choice.student is not None
-        teachers = _teachers(quiet, found, choice, plan, fold, stats)
+        teachers = _teachers(quiet, search, choice, plan, fold, stats)
         taught = range(seeds if fold in folds else 1)
         students[fold] = teach(quiet, [choice.student], teachers, taught, fold, choice.teaching)
     kept = [fitted.take([0]) for fitted in (best[None], students.get(None)) if fitted]
@@ -80,11 +79,11 @@ def train_ladder(
 
 
 def _teachers(
-    context: Context, found: Search, choice: Choice, plan: SearchPlan, fold: Fold, stats: Stats | None
+    context: Context, search: Search, choice: Choice, plan: SearchPlan, fold: Fold, stats: Stats | None
 ) -> Fit:
     """The out-of-fold networks that measured the candidate; where a fold is judged, networks that all left it out."""
     if fold is None:
-        return found.evidence[choice.candidate.name].networks
+        return search.evidence[choice.candidate.name].networks
     networks = fit_candidates(context, [choice.candidate], range(plan.members), [fold], stats, what="teachers")
     return networks[choice.candidate.name]
 
@@ -117,11 +116,11 @@ def _check_converged(fits: Iterable[Fit]) -> None:
 
 
 def predictions(
-    context: Context, found: Search, choices: Choices, networks: Networks, goal: Goal, seeds: int
+    context: Context, search: Search, choices: Choices, networks: Networks, goal: Goal, seeds: int
 ) -> dict[str, Predictions]:
     """What each step predicts for the test split, or fold after fold: (seeds or 1, n, C) by its name."""
     parts: dict[str, list[Predictions]] = {}
-    tuned = found.evidence.get(networks.baseline.name)
+    tuned = search.evidence.get(networks.baseline.name)
     for fold in judged_folds(context.dataset):
         judged, choice = judged_examples(context.dataset, fold), choices[fold]
         naive = networks.naive[fold].probabilities(judged).astype(np.float64)

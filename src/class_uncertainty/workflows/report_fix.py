@@ -1,6 +1,6 @@
 """From trained networks to a FixReport: the ladder, what was wrong before, and label issues."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,24 +9,25 @@ from numpy.typing import NDArray
 from class_uncertainty.measures.scores import predictive
 from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.diagnosis import findings
-from class_uncertainty.posthoc.evaluation import Evaluation, evaluate_seeds
+from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.goal import Goal, adjusts
 from class_uncertainty.posthoc.label_issues import LabelIssue, label_issues
 from class_uncertainty.posthoc.ladder import Step
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.store import FIXES
+from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_result import Fit
-from class_uncertainty.training.folds import FOLDS
+from class_uncertainty.training.folds import FOLDS, judged_labels
 from class_uncertainty.training.keys import key_of, kind_of
 from class_uncertainty.training.network_size import parameters
-from class_uncertainty.workflows.choose import judged_labels
-from class_uncertainty.workflows.choose_step import ADJUSTED, ENSEMBLE, SINGLE, STUDENT, Choices
+from class_uncertainty.workflows.choose_step import ADJUSTED, ENSEMBLE, SINGLE, STUDENT, Choice, Choices
 from class_uncertainty.workflows.ladder_networks import Networks, predictions
-from class_uncertainty.workflows.search import Evidence, Search, alike, unit_cost
+from class_uncertainty.workflows.search import Evidence, Search, alike
 from class_uncertainty.workflows.search_plan import TOGETHER, student_cost
 from class_uncertainty.workflows.trial import Trial
 
+Cost = tuple[str, int, float, float]  # how a step trains, its networks, and what led to it: naive trainings, seconds
 Unseen = tuple[float | None, float | None, float | None, float | None]  # the value, its error, the gain, its error
 NOT_TRIED: Unseen = (None, None, None, None)
 NEAR = 1.25  # times the best value of the goal: finalists below it speak of label issues too
@@ -42,7 +43,7 @@ class Spent:
 
 def report_fix(
     context: Context,
-    found: Search,
+    search: Search,
     trial: Trial | str,
     choices: Choices,
     networks: Networks,
@@ -54,13 +55,19 @@ def report_fix(
     dataset, train, choice = context.dataset, context.train, choices[None]
     tried = trial if isinstance(trial, Trial) else None
     labels, counts = judged_labels(dataset), train.counts
-    p = predictions(context, found, choices, networks, goal, seeds)
+    p = predictions(context, search, choices, networks, goal, seeds)
     judged = {name: evaluate_seeds(p_step, labels, counts, goal.prior, goal.costs) for name, p_step in p.items()}
     values = {name: tuple(goal.value(p_seed, labels) for p_seed in p_step) for name, p_step in p.items()}
-    ladder = _ladder(context, found, tried, choices, networks, goal, spent, judged, values)
+    size = parameters(context.recipe.network, train.shape, len(train.classes))
+    unseen = _unseen(search, tried, choice, networks.baseline, goal)
+    ladder = []
+    for name, cost in _costs(search, tried, choice, networks, spent.measuring, judged).items():
+        candidate, number, trainings, seconds = cost
+        about = (name, candidate, number, number * size, round(trainings, 2), seconds, *unseen.get(name, NOT_TRIED))
+        ladder.append(Step(*about, judged.get(name), values.get(name, ()), kept=name == choice.step))
     kept = next(step for step in ladder if step.kept)
-    best = found.best
-    witnesses = _witnesses(context, found, goal)
+    best = search.best
+    witnesses = _witnesses(context, search, goal)
     before, after = judged["naive"], kept.judged
     assert after is not None
     report = FixReport(
@@ -81,7 +88,7 @@ def report_fix(
         before=before,
         after=after,
         ladder=tuple(ladder),
-        rungs=found.rungs,
+        rungs=search.rungs,
         findings=tuple(findings(dataset.classes, counts, before.means, before.confusion, _uncertainty(best, counts))),
         label_issues=tuple(_label_issues(context, witnesses)),
         witnesses=len(witnesses) or None,
@@ -89,61 +96,53 @@ def report_fix(
         note=_note(context, networks, goal, bool(len(witnesses))),
         lr=networks.baseline.lr(context.recipe),
     )
-    parts = (seeds, goal.name, spent.allowed, [row.candidate for row in found.rungs[0].rows])
+    parts = (seeds, goal.name, spent.allowed, [row.candidate for row in search.rungs[0].rows])
     key = key_of(FIXES, *parts, choice.step, networks.best[None].keys, dataset.fingerprint)
     context.store.add_fix_report(key, dataset.fingerprint, report)
     return report
 
 
-def _ladder(
-    context: Context,
-    found: Search,
-    trial: Trial | None,
-    choices: Choices,
-    networks: Networks,
-    goal: Goal,
-    spent: Spent,
-    judged: dict[str, Evaluation],
-    values: dict[str, tuple[float, ...]],
-) -> list[Step]:
-    """The steps that were judged or tried, from naive to student."""
-    choice, best = choices[None], found.best
-    size = parameters(context.recipe.network, context.train.shape, len(context.train.classes))
-    naive, single = networks.baseline, choice.candidate.name
-    tuned = found.evidence.get(naive.name)
-    searched, seconds = spent.measuring + found.trainings, found.seconds
-    each, took = unit_cost(context, choice.candidate), _seconds(networks.best[None])
-    first, tuning = _seconds(next(iter(networks.naive.values()))), found.spent(naive.name)
-
-    def step(name: str, candidate: str, number: int, trainings: float, duration: float, unseen: Unseen) -> Step:
-        about = (name, candidate, number, number * size, round(trainings, 2), duration)
-        return Step(*about, *unseen, judged.get(name), values.get(name, ()), kept=name == choice.step)
-
-    unseen = _unseen(goal, best, tuned, adjusted=False) if tuned else NOT_TRIED
-    steps = [step("naive", naive.name, 1, 1.0, first, unseen)]
-    if tuned and SINGLE in judged:
-        unseen = _unseen(goal, best, tuned, adjusted=True)
-        steps.append(step(ADJUSTED, naive.name, 1, 1 + tuning[0], first + tuning[1], unseen))
-    value, error = goal.value(best.adjusted, best.labels), goal.standard_error(best.adjusted, best.labels)
-    own = (value, error, None, None)
-    steps.append(step(choice.single, single, 1, searched + each, seconds + took, own))
+def _costs(
+    search: Search, trial: Trial | None, choice: Choice, networks: Networks, measuring: float, judged: Collection[str]
+) -> dict[str, Cost]:
+    """Of the steps that were judged or tried, from naive to student, by their names."""
+    naive, single, unit = networks.baseline.name, choice.candidate.name, search.best.cost
+    naive_seconds, single_seconds = _seconds(next(iter(networks.naive.values()))), _seconds(networks.best[None])
+    trainings, seconds = measuring + search.trainings, search.seconds
+    costs = {"naive": (naive, 1, 1.0, naive_seconds)}
+    if naive in search.evidence and SINGLE in judged:
+        tuning_trainings, tuning_seconds = search.spent(naive)
+        costs[ADJUSTED] = (naive, 1, 1 + tuning_trainings, naive_seconds + tuning_seconds)
+    costs[choice.single] = (single, 1, trainings + unit, seconds + single_seconds)
+    if trial:
+        trainings, seconds = trainings + trial.trainings, seconds + trial.seconds
     if trial or ENSEMBLE in judged:
         number = min(TOGETHER, max(len(fitted.lanes) for fitted in networks.best.values()))
         number = number if ENSEMBLE in judged or trial is None else trial.members
-        gain = (None, None, trial.ensemble.gain, trial.ensemble.standard_error) if trial else NOT_TRIED
-        tried = (trial.trainings, trial.seconds) if trial else (0.0, 0.0)
-        trainings, duration = searched + tried[0] + number * each, seconds + tried[1] + number * took
-        steps.append(step(ENSEMBLE, single, number, trainings, duration, gain))
+        costs[ENSEMBLE] = (single, number, trainings + number * unit, seconds + number * single_seconds)
     if trial and choice.student:
-        taught = each * student_cost(FOLDS)
+        taught = _seconds(networks.students[None]) if networks.students else 0.0
+        costs[STUDENT] = (choice.student.name, 1, trainings + unit * student_cost(FOLDS), seconds + taught)
+    return costs
+
+
+def _unseen(search: Search, trial: Trial | None, choice: Choice, baseline: Candidate, goal: Goal) -> dict[str, Unseen]:
+    """What is known of the steps from examples that their networks never saw, by the names of the steps."""
+    best, naive, unseen = search.best, search.evidence.get(baseline.name), dict[str, Unseen]()
+    if naive:
+        unseen["naive"] = _unseen_naive(goal, best, naive, adjusted=False)
+        unseen[ADJUSTED] = _unseen_naive(goal, best, naive, adjusted=True)
+    value, error = goal.value(best.adjusted, best.labels), goal.standard_error(best.adjusted, best.labels)
+    unseen[choice.single] = (value, error, None, None)
+    if trial:
+        unseen[ENSEMBLE] = (None, None, trial.ensemble.gain, trial.ensemble.standard_error)
+    if trial and choice.student:
         student = trial.students[choice.student.name]
-        duration = seconds + trial.seconds + (_seconds(networks.students[None]) if networks.students else 0.0)
-        gain = (None, None, student.gain, student.standard_error)
-        steps.append(step(STUDENT, choice.student.name, 1, searched + trial.trainings + taught, duration, gain))
-    return steps
+        unseen[STUDENT] = (None, None, student.gain, student.standard_error)
+    return unseen
 
 
-def _unseen(goal: Goal, best: Evidence, naive: Evidence, adjusted: bool) -> Unseen:
+def _unseen_naive(goal: Goal, best: Evidence, naive: Evidence, adjusted: bool) -> Unseen:
     """The value of naive networks on unseen examples, and how much lower it is than the best single network's.
 
     Both on the examples that both were judged on.
@@ -158,12 +157,12 @@ def _seconds(fitted: Fit) -> float:
     return float(np.mean([result.seconds for result in fitted.results]))
 
 
-def _witnesses(context: Context, found: Search, goal: Goal) -> NDArray[np.float64]:
+def _witnesses(context: Context, search: Search, goal: Goal) -> NDArray[np.float64]:
     """(T, N, C) by finalists that never saw an example and are NEAR the best; empty where they saw some of them.
 
     The probabilities are for classes that are as frequent as in training.
     """
-    complete = [one for one in found.finalists if len(one.places) == len(context.train)]
+    complete = [one for one in search.finalists if len(one.places) == len(context.train)]
     if not complete:
         return np.empty((0, 0, 0))
     values = [goal.value(one.adjusted, one.labels) for one in complete]

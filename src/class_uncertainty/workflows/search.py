@@ -10,14 +10,14 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Stats
 from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.calibration import cross_adjusted, fit_adjustment
-from class_uncertainty.posthoc.goal import Goal
+from class_uncertainty.posthoc.goal import Goal, is_clear
 from class_uncertainty.posthoc.ladder import Rung, RungRow
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import load_or_fit
-from class_uncertainty.training.candidate import Candidate, Fold
+from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.fit_result import Fit
-from class_uncertainty.training.folds import FOLDS, fold_indices
+from class_uncertainty.training.folds import FOLDS, Fold, fold_indices
 from class_uncertainty.training.recipe import Recipe
 from class_uncertainty.training.stages import lane_cost, naive_passes
 from class_uncertainty.workflows.search_plan import SearchPlan
@@ -232,11 +232,8 @@ def preferred(evidence: Sequence[Evidence], goal: Goal) -> Evidence:
     compared = alike(evidence)
     values = [round(goal.value(one.adjusted, one.labels), 10) for one in compared]
     best = compared[values.index(min(values))]
-    tied = []
-    for i, one in enumerate(compared):
-        behind, error = goal.difference(one.adjusted, best.adjusted, one.labels)
-        if round(behind - error, 10) <= 0:
-            tied.append(i)
+    behind = [goal.difference(one.adjusted, best.adjusted, one.labels) for one in compared]
+    tied = [i for i, difference in enumerate(behind) if not is_clear(*difference)]
     return evidence[min(tied, key=lambda i: (round(compared[i].cost, 9), values[i], i))]
 
 

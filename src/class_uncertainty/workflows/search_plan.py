@@ -9,7 +9,7 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.training.stages import FORWARD
 
-TRAININGS = 20.0  # that a fix may spend unless told otherwise
+TRAININGS: float = 20  # that a fix may spend unless told otherwise
 TOGETHER = 5  # networks of a deployed ensemble
 STUDENT_RATES = (1.0, 0.5)  # factors of the teachers' learning rate that students are tried at
 

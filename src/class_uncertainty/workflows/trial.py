@@ -11,17 +11,17 @@ from class_uncertainty.methods import named
 from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.averaging import combined
 from class_uncertainty.posthoc.calibration import fit_adjustment
-from class_uncertainty.posthoc.goal import Goal
+from class_uncertainty.posthoc.goal import Goal, is_clear, paired_sum
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import load_or_fit
 from class_uncertainty.training import Teaching
-from class_uncertainty.training.candidate import Candidate, Fold
+from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_result import Fit
-from class_uncertainty.training.folds import FOLDS, fold_indices
+from class_uncertainty.training.folds import FOLDS, Fold, fold_indices
 from class_uncertainty.workflows.search import Evidence, at, fit_candidates, never_sharper
 from class_uncertainty.workflows.search_plan import student_cost
 
-TRIED: Fold = (0, FOLDS)
+TRIED = (0, FOLDS)
 TELLING = 250  # examples of a fold: with fewer, no gain of a few points would be clear
 
 
@@ -34,7 +34,7 @@ class Gain:
 
     @property
     def clear(self) -> bool:
-        return round(self.gain - self.standard_error, 12) > 0
+        return is_clear(self.gain, self.standard_error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ def try_steps(
     Or why that failed.
     """
     train = context.train
-    places = fold_indices(train, (0, FOLDS))
+    places = fold_indices(train, TRIED)
     networks = fit_candidates(context, [best.candidate], range(members), [TRIED], stats, what="networks on trial")
     fitted = networks[best.candidate.name]
     if any(result.diverged is not None for result in fitted.results):
@@ -74,8 +74,7 @@ def try_steps(
     one = np.mean([goal.contributions(adjustment(p_member), judged.labels) for p_member in p], axis=0)
 
     def gain(p_step: NDArray[np.float64]) -> Gain:
-        gains = one - goal.contributions(p_step, judged.labels)
-        return Gain(float(gains.sum()), float(np.linalg.norm(gains)))
+        return Gain(*paired_sum(one - goal.contributions(p_step, judged.labels)))
 
     students, cooling = dict[str, Gain](), dict[str, float]()
     trainings, seconds = best.cost * (members - 1), sum(result.seconds for result in fitted.results[1:])

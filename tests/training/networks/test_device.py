@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fits import same_results
 
 import class_uncertainty as cu
 from class_uncertainty.training.kernels import fused_convolution
@@ -40,11 +41,6 @@ def data() -> cu.Data:
 def fit(data: cu.Data, lanes: list[cu.Lane], **options: object) -> cu.Fit:
     stats = cu.Stats(data.counts, np.linspace(1, 3, len(data.classes)))
     return cu.fit(data, lanes, **{"recipe": RECIPE, "stats": stats, "test": data, "device": "cuda"} | options)
-
-
-def same(one: cu.Fit, other: cu.Fit) -> None:
-    for a, b in zip(one.results, other.results, strict=True):
-        assert dataclasses.replace(a, seconds=0) == dataclasses.replace(b, seconds=0)
 
 
 def test_the_network_is_that_of_torch() -> None:
@@ -90,7 +86,7 @@ def test_it_learns_and_says_nothing_of_fallbacks(data: cu.Data) -> None:
 
 
 def test_the_same_call_gives_the_same_results(data: cu.Data) -> None:
-    same(fit(data, LANES), fit(data, LANES))
+    same_results(fit(data, LANES), fit(data, LANES))
 
 
 def test_a_lane_alone_is_the_lane_among_others(data: cu.Data) -> None:
@@ -162,7 +158,7 @@ def test_lanes_of_different_augmentations_are_one_stack(data: cu.Data, monkeypat
         apart = {name: float((value - state[name]).abs().max()) for name, value in alone.items()}
         assert {name: most for name, most in apart.items() if most > 0} == {}, lane.name
     monkeypatch.setattr(StepProgram, "_capture", lambda self: None)
-    same(fit(data, AUGMENTED), together)
+    same_results(fit(data, AUGMENTED), together)
 
 
 def test_lanes_of_different_augmentations_are_those_of_the_cpu(digits: cu.Dataset) -> None:
@@ -198,20 +194,20 @@ def test_students_alone_and_among_others_with_and_without_a_graph(
         alone = fit(data, [lane], teachers=members)
         assert all(torch.equal(value, together.states[i][name]) for name, value in alone.states[0].items()), lane
     monkeypatch.setattr(StepProgram, "_capture", lambda self: None)
-    same(fit(data, lanes, teachers=members), together)
+    same_results(fit(data, lanes, teachers=members), together)
 
 
 @pytest.mark.parametrize("lane", FORMS, ids=lambda lane: f"{lane.name}{lane.gather}")
 def test_every_form_as_a_graph(data: cu.Data, lane: cu.Lane, monkeypatch: pytest.MonkeyPatch) -> None:
     with_graph = fit(data, [lane])
     monkeypatch.setattr(StepProgram, "_capture", lambda self: None)
-    same(fit(data, [lane]), with_graph)
+    same_results(fit(data, [lane]), with_graph)
 
 
 def test_a_graph_is_the_same_steps(data: cu.Data, monkeypatch: pytest.MonkeyPatch) -> None:
     with_graph = fit(data, LANES)
     monkeypatch.setattr(StepProgram, "_capture", lambda self: None)
-    same(fit(data, LANES), with_graph)
+    same_results(fit(data, LANES), with_graph)
 
 
 def test_stop_and_go_on(data: cu.Data, tmp_path: Path) -> None:
@@ -221,7 +217,7 @@ def test_stop_and_go_on(data: cu.Data, tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         fit(data, LANES, checkpoints=tmp_path / "running", every=1, progress=stop)
-    same(fit(data, LANES, checkpoints=tmp_path / "running"), fit(data, LANES))
+    same_results(fit(data, LANES, checkpoints=tmp_path / "running"), fit(data, LANES))
 
 
 def test_a_lane_that_diverges_leaves_the_others_as_they_are(data: cu.Data) -> None:

@@ -71,10 +71,10 @@ def find(cifar: Cifar, root: Path) -> tuple[Path, bool] | None:
 
 def files(cifar: Cifar, place: Path, binary: bool, split: str) -> list[Path]:
     """The files that hold a split."""
-    found = [place] if place.is_file() else [place / name for name in _names(cifar, binary, split)]
-    if missing := [file for file in found if not file.is_file()]:
+    paths = [place] if place.is_file() else [place / name for name in _names(cifar, binary, split)]
+    if missing := [file for file in paths if not file.is_file()]:
         raise InputError(f"{missing[0]} does not exist: its folder must hold all files of the original archive.")
-    return found
+    return paths
 
 
 def decoding(cifar: Cifar, place: Path, binary: bool, split: str) -> Decoding:

@@ -120,12 +120,12 @@ class ConvolveNormalise(torch.autograd.Function):
         (lanes, pixels), co, dz = _sizes(y), y.shape[-1], dz.contiguous()
         block = NUMBERS // co
         partial = torch.empty(lanes, triton.cdiv(pixels, block * GATHERED), 2, co, device=x.device)
-        known, residual = (dz, z, y, statistics, gamma, beta), ctx.has_residual
-        programs.gather[(partial.shape[1], lanes)](*known, partial, pixels, GATHERED, co, residual, BLOCK=block)
+        tensors, residual = (dz, z, y, statistics, gamma, beta), ctx.has_residual
+        programs.gather[(partial.shape[1], lanes)](*tensors, partial, pixels, GATHERED, co, residual, BLOCK=block)
         sums, dy = _total(partial), torch.empty_like(y)
         g = torch.empty_like(y) if residual else None
         grid = (triton.cdiv(pixels, block), lanes)
-        programs.spread[grid](*known, sums, dy, dy if g is None else g, pixels, co, residual, BLOCK=block)
+        programs.spread[grid](*tensors, sums, dy, dy if g is None else g, pixels, co, residual, BLOCK=block)
         dw = _weigh(x, dy, ctx.stride)[:, :, : ctx.inputs].flatten(0, 1).contiguous()
         total = None
         if ctx.needs_input_grad[0]:

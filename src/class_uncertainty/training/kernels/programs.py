@@ -139,10 +139,10 @@ def convolve_rows(
 def total(partial, sums, size, BLOCKS: tl.constexpr, BLOCK: tl.constexpr):
     """A lane's partial sums (blocks, size) added up in their order, whatever lanes are beside it."""
     lane, i = tl.program_id(1).to(tl.int64), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    found = tl.zeros((BLOCK,), tl.float32)
+    added = tl.zeros((BLOCK,), tl.float32)
     for block in range(BLOCKS):
-        found += tl.load(partial + (lane * BLOCKS + block) * size + i, mask=i < size, other=0.0)
-    tl.store(sums + lane * size + i, found, mask=i < size)
+        added += tl.load(partial + (lane * BLOCKS + block) * size + i, mask=i < size, other=0.0)
+    tl.store(sums + lane * size + i, added, mask=i < size)
 
 
 @triton.jit

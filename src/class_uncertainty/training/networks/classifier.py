@@ -114,8 +114,8 @@ class Classifier(nn.Module):
         self.rebuild["decides_by"] = DECISIONS[costs is not None]
         self.register_buffer("shift", torch.zeros(len(classes)) if shift is None else shift)
         self.register_buffer("costs", costs)
-        statistic = torch.zeros((shape[0], 1, 1) if row.images else shape)
-        self.preprocess = Standardise(statistic, statistic + 1)
+        size = (shape[0], 1, 1) if row.images else shape
+        self.preprocess = Standardise(torch.zeros(size), torch.ones(size))
         self.body = row.body(shape)
         self.head = HEADS[head](row.features(shape), len(classes))
 
