@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-# Several workers share the cores. By default threads of torch that wait keep a core busy, which others could use. To be
-# said before torch is imported; processes that tests start inherit it.
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 pytest.register_assert_rewrite("contracts")
+
+import class_uncertainty.limits  # noqa: E402, F401  # isort: skip  # before torch, whose idle threads it lets sleep
 
 from commands import Call, Run  # noqa: E402
 from contracts import global_random_untouched  # noqa: E402

@@ -168,8 +168,9 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "Data": lambda: (
         cu.Data,
         {"inputs": table().inputs, "labels": table().labels, "classes": ["a", "b", "c"], "columns": ["x", "y"]}
-        | {"statistics": None, "names": None, "encoding": None},
+        | {"statistics": None, "names": None, "encoding": None, "embedding": None, "pictures": None},
     ),
+    "Data.picture": lambda: (table().picture, {"i": 0}),
     "Data.take": lambda: (table().take, {"indices": [0, 1]}),
     "Dataset": lambda: (cu.Dataset, {"name": "table", "train": table(), "test": table(1)}),
     "Estimate": lambda: (cu.Estimate, fields(estimated())),
@@ -226,6 +227,11 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         {"dataset": dataset(), "estimators": ["single"], "members": 1, "lrs": None} | WORKFLOW,
     ),
     "duplicate": lambda: (cu.duplicate, {"data": table(), "strength": 0.5, "seed": 0}),
+    "embed": lambda: (
+        cu.embed,
+        {"data": images(), "backbone": torch.nn.Flatten(), "transform": None, "batch": 8, "cache": False}
+        | {"progress": None},
+    ),
     "epistemic": lambda: (cu.epistemic, {"p": P}),
     "estimate": lambda: (
         cu.estimate,
@@ -240,7 +246,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "fix": lambda: (
         cu.fix,
         {"dataset": dataset(), "candidates": ["naive"], "goal": "mean", "deploy": "one", "trainings": 3.0, "seeds": 1}
-        | {"save": None} | WORKFLOW,
+        | {"save": None, "embed_weights": False} | WORKFLOW,
     ),
     "kwon": lambda: (cu.kwon, {"p": P}),
     "load": lambda: (cu.load, {"spec": "digits-lt:2", "root": None, "seed": 0, "progress": None}),
@@ -255,7 +261,8 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "svci20": lambda: (cu.svci20, {"cifar10": dataset(), "svhn": dataset("hard"), "per_class": 2, "seed": 0}),
     "train": lambda: (
         cu.train,
-        {"dataset": dataset(), "method": "naive", "seed": 0, "lr": None, "save": None} | MEASURES_BY | WORKFLOW,
+        {"dataset": dataset(), "method": "naive", "seed": 0, "lr": None, "save": None, "embed_weights": False}
+        | MEASURES_BY | WORKFLOW,
     ),
     "validation_split": lambda: (cu.validation_split, {"full_train": table(), "per_class": 2, "seed": 0}),
 }  # fmt: skip

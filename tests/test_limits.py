@@ -104,6 +104,18 @@ def test_threads_are_as_many_as_a_limit_has_room_for():
     assert threads(limits.FLOOR + limits.THREAD * (os.cpu_count() or 1)) == ["None", "None"]
 
 
+def test_idle_threads_sleep_unless_the_environment_says_otherwise():
+    """Set before torch is loaded, which reads it once."""
+    call = "import os, sys, class_uncertainty; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
+
+    def policy(**environment):
+        there = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"} | environment
+        return subprocess.run([sys.executable, "-c", call], env=there, capture_output=True, text=True).stdout.split()
+
+    assert policy() == ["PASSIVE", "False"]
+    assert policy(OMP_WAIT_POLICY="ACTIVE") == ["ACTIVE", "False"]
+
+
 def test_commands_under_a_limit_end_rightly_or_in_one_sentence(capsys):
     """The benchmark in short: too little for NumPy, too little for torch, and too little only for V8."""
     ends = BENCHMARK["tried"]([100, limits.FLOOR - 50, 4000], ("measure", "report"))

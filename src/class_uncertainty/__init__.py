@@ -16,6 +16,7 @@ from class_uncertainty.training import Lane, Recipe, Result, Teaching
 from class_uncertainty.training.candidate import CANDIDATES, Candidate
 
 if TYPE_CHECKING:
+    from class_uncertainty.training.embed import embed
     from class_uncertainty.training.fit import fit
     from class_uncertainty.training.fit_result import Fit
     from class_uncertainty.training.model_files import restore
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LATE = {  # these need torch
+    "training.embed": ("embed",),
     "training.fit": ("fit",),
     "training.fit_result": ("Fit",),
     "training.model_files": ("restore",),
@@ -61,7 +63,7 @@ __all__ = [
     "Choice", "Comparison", "Data", "Dataset", "Estimate", "EstimatorComparison", "Fit", "Fix", "InputError",
     "Lane", "MachineFault", "Measured", "Method", "Plan", "Predicted", "Recipe", "Result", "Stats", "Teaching",
     "Trained", "Unfinished", "adjust", "adjust_predictions", "aleatoric", "aso", "class_uncertainty", "compare",
-    "compare_estimators", "duplicate", "epistemic", "estimate", "fit", "fit_adjustment", "fix", "kwon", "load",
+    "compare_estimators", "duplicate", "embed", "epistemic", "estimate", "fit", "fit_adjustment", "fix", "kwon", "load",
     "long_tail", "measure", "mix_hardness", "normalise", "plan", "predict", "predictive", "restore", "svci20",
     "train", "validation_split",
 ]  # fmt: skip

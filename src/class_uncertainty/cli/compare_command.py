@@ -26,6 +26,8 @@ def compare(
         str, typer.Option(help="Test rows against their cardinality counterpart, or all against one: naive, cb-rs.")
     ] = "counterpart",
     recipe: options.RECIPE = None,
+    backbone: options.BACKBONE = None,
+    views: options.VIEWS = None,
     budget: options.BUDGET = None,
     profile: options.PROFILE = None,
     root: options.ROOT = None,
@@ -54,7 +56,7 @@ def compare(
     from class_uncertainty.workflows.compare import compare as compare_methods
 
     with running(store, as_json, root, budget=budget, profile=profile) as now:
-        dataset, chosen = now.prepare(data, epochs, recipe)
+        dataset, chosen = now.prepare(data, epochs, recipe, backbone, views)
         measuring: dict[str, Any] = {"estimator": estimator, "members": members, "score": score}
         rows: dict[str, Any] = {"equal_cost": equal_cost, "choose_lr": choose_lr, "against": against}
         comparison = compare_methods(dataset, names, numbers, rates, **rows, **measuring, **now.settings(chosen))

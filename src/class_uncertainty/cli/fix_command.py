@@ -24,9 +24,12 @@ def fix(
     trainings: Annotated[float, typer.Option(help=SPENT)] = TRAININGS,
     seeds: Annotated[int, typer.Option(help=SEEDS)] = 3,
     save: options.SAVE = None,
+    embed_weights: options.EMBED_WEIGHTS = False,
     page: Annotated[Path, typer.Option("--report", help="The HTML file that shows what changed.")] = options.PAGE,
     epochs: options.EPOCHS = None,
     recipe: options.RECIPE = None,
+    backbone: options.BACKBONE = None,
+    views: options.VIEWS = None,
     budget: options.BUDGET = None,
     profile: options.PROFILE = None,
     root: options.ROOT = None,
@@ -63,7 +66,7 @@ def fix(
     from class_uncertainty.workflows.fix import fix as fix_classes
 
     with running(store, as_json, root, budget=budget, profile=profile) as now:
-        dataset, chosen = now.prepare(data, epochs, recipe)
+        dataset, chosen = now.prepare(data, epochs, recipe, backbone, views)
         check_place(page)
         if save:
             check_savable(save)
@@ -77,10 +80,11 @@ def fix(
             trainings=trainings,
             seeds=seeds,
             save=save,
+            embed_weights=embed_weights,
             **now.settings(chosen),
         )
         with now.loader() as load:
-            shown = sections(now.store, data, load)
+            shown = sections(now.store, dataset.name, load)
         files = [*fixed.files, *write(shown, page)]
         document = now.show(fixed, print_fix)
         now.say(*(f"wrote {file}" for file in files))

@@ -15,6 +15,8 @@ def measure(
     lrs: options.LRS = None,
     epochs: options.EPOCHS = None,
     recipe: options.RECIPE = None,
+    backbone: options.BACKBONE = None,
+    views: options.VIEWS = None,
     budget: options.BUDGET = None,
     profile: options.PROFILE = None,
     root: options.ROOT = None,
@@ -44,7 +46,7 @@ def measure(
     from class_uncertainty.workflows.measure import measure as measure_classes
 
     with running(store, as_json, root, budget=budget, profile=profile) as now:
-        dataset, chosen = now.prepare(data, epochs, recipe)
+        dataset, chosen = now.prepare(data, epochs, recipe, backbone, views)
         if names:
             comparison = compare_estimators(dataset, names, members, lrs=rates, **now.settings(chosen))
             now.answer(now.show(comparison, terminal_tables.print_estimator_comparison))

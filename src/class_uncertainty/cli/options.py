@@ -38,9 +38,22 @@ RECIPE = Annotated[
         "Change its fields by '?', as in 'bag-of-tricks?schedule=cosine&average=0.25', or without a name."
     ),
 ]
+BACKBONE = Annotated[
+    str | None,
+    optional(
+        "A frozen pretrained network that makes features of images: efficientnet-lite0, timm:NAME, hf:NAME_OR_FOLDER "
+        "or PATH.py:FACTORY, with options as in 'efficientnet-lite0?size=96'; none trains from pixels."
+    ),
+]
+VIEWS = Annotated[
+    int | None, optional("Features are means over so many views of an image: it, its mirror image, and crops.")
+]
 BUDGET = Annotated[str | None, optional("Stop at an epoch's end after 90s, 25m or 1h30m; the same command goes on.")]
 PROFILE = Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.")]
 SAVE = Annotated[Path | None, optional("Where to write PATH.safetensors and PATH.json.")]
+EMBED_WEIGHTS = Annotated[
+    bool, typer.Option("--embed-weights", help="Save the weights of the backbone too, in the same file.")
+]
 ROOT = Annotated[Path | None, optional("The data folder; by default CLASS_UNCERTAINTY_DATA.", "FOLDER")]
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 

@@ -46,21 +46,22 @@ def reproduce(
     """
     names = None if methods is None else options.split("method", methods, str)
     from class_uncertainty.cli.running import running
+    from class_uncertainty.data import load
     from class_uncertainty.errors import Unfinished
     from class_uncertainty.reporting import reproduction_figures, reproduction_tables
     from class_uncertainty.workflows.reproduce import check_request, plan_reproduction
     from class_uncertainty.workflows.reproduce import reproduce as run
 
     check_request(experiment, protocol, only, seeds, names)
-    with running(store, as_json, root, budget=budget) as now, now.loader() as load:
+    with running(store, as_json, root, budget=budget) as now, now.loader(load) as read:
         about = (experiment, protocol, only, seeds, names)
         if plan:
-            remaining = plan_reproduction(*about, read=load, store=now.store)
+            remaining = plan_reproduction(*about, read=read, store=now.store)
             if not as_json:
                 reproduction_tables.print_remaining(remaining)
             now.answer({"remaining": [asdict(row) for row in remaining]})
             return
-        reproduced = run(*about, train=not stored, read=load, store=now.store, budget=now.deadline, progress=now.watch)
+        reproduced = run(*about, train=not stored, read=read, store=now.store, budget=now.deadline, progress=now.watch)
         if not as_json:
             for one in reproduced:
                 reproduction_tables.print_reproduction(one)

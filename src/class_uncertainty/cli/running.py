@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from class_uncertainty.data import Dataset, load
+from class_uncertainty.data import Dataset
 from class_uncertainty.errors import InputError, Unfinished, memory_faults
 from class_uncertainty.files import check_writable
 from class_uncertainty.limits import check_address_space
@@ -19,6 +19,7 @@ from class_uncertainty.text import seconds, tell
 from class_uncertainty.training import Recipe, default_recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.recipe_specs import parse_recipe
+from class_uncertainty.workflows.load_named import load_named, with_backbone
 
 if TYPE_CHECKING:
     from class_uncertainty.runs.context import Watch
@@ -52,19 +53,29 @@ class Running:
             terminal.say(*lines)
 
     @contextmanager
-    def loader(self) -> Iterator[Callable[[str], Dataset]]:
-        """cu.load from the data folder, with a progress bar for images."""
+    def loader(self, read: Callable[..., Dataset] = load_named) -> Iterator[Callable[[str], Dataset]]:
+        """From the data folder, with a progress bar for images."""
         with terminal.progress_bars("images") as bars:
-            show = lambda what, done, total: bars(f"decoding {what}", done, total)  # noqa: E731
-            yield partial(load, root=self.root, progress=show)
+            show = lambda what, done, total: bars(f"reading {what}", done, total)  # noqa: E731
+            yield partial(read, root=self.root, progress=show)
 
-    def prepare(self, data: str, epochs: int | None = None, recipe: str | None = None) -> tuple[Dataset, Recipe]:
+    def prepare(
+        self,
+        data: str,
+        epochs: int | None = None,
+        recipe: str | None = None,
+        backbone: str | None = None,
+        views: int | None = None,
+    ) -> tuple[Dataset, Recipe]:
         """The data set, and the recipe of that name with its changes."""
         name, changes = parse_recipe(recipe) if recipe is not None else (None, {})
         if epochs is not None and "epochs" in changes:
             raise InputError(f"epochs is given twice: by --epochs and in --recipe {recipe!r}.")
+        full_name, note = with_backbone(data, backbone, views, pixels=recipe is not None)
+        if note:
+            self.say(note)
         with self.loader() as load_data:
-            dataset = load_data(data)
+            dataset = load_data(full_name)
         if note := describe_duplicates(dataset):
             self.say(note)
         return dataset, default_recipe(dataset.train, name, **{"epochs": epochs} | changes)

@@ -13,6 +13,7 @@ def train(
     data: options.DATA,
     method: Annotated[str, typer.Option(help="A name from 'cu methods'.")] = "naive",
     save: options.SAVE = None,
+    embed_weights: options.EMBED_WEIGHTS = False,
     seed: Annotated[int, typer.Option(help="Of initialisation, order and augmentation.")] = 0,
     lr: Annotated[float | None, options.optional("Learning rate; by default the recipe's.")] = None,
     members: options.MEMBERS = 5,
@@ -20,6 +21,8 @@ def train(
     score: options.SCORE = None,
     epochs: options.EPOCHS = None,
     recipe: options.RECIPE = None,
+    backbone: options.BACKBONE = None,
+    views: options.VIEWS = None,
     budget: options.BUDGET = None,
     profile: options.PROFILE = None,
     root: options.ROOT = None,
@@ -46,11 +49,13 @@ def train(
     from class_uncertainty.workflows.train import train as train_network
 
     with running(store, as_json, root, budget=budget, profile=profile) as now:
-        dataset, chosen = now.prepare(data, epochs, recipe)
+        dataset, chosen = now.prepare(data, epochs, recipe, backbone, views)
         if save:
             check_savable(save)
         measuring: dict[str, Any] = {"estimator": estimator, "members": members, "score": score}
-        trained = train_network(dataset, method, seed, lr, save=save, **measuring, **now.settings(chosen))
+        trained = train_network(
+            dataset, method, seed, lr, save=save, embed_weights=embed_weights, **measuring, **now.settings(chosen)
+        )
         now.show(Comparison(dataset, (trained.result,), trained.estimate), print_comparison)
         written = [f"wrote {file}" for file in trained.files]
         now.say(*written or ("The network is not kept: --save PATH would write it.",))

@@ -1,4 +1,4 @@
-"""Images are decoded once: pixels go into a memory-mapped file in a cache folder, keyed by the source files."""
+"""Images are decoded, and embedded, once: what comes out goes into a memory-mapped file in a cache folder."""
 
 import hashlib
 import io
@@ -27,12 +27,13 @@ Progress = Callable[[str, int, int], None]  # (what, done, total)
 
 @dataclass(frozen=True)
 class Decoding:
-    """Images to be decoded: their labels, classes and shape, and the pixels in batches (n, channels, H, W)."""
+    """Images to be decoded, or features to be computed: labels, classes and shape, and the inputs in batches."""
 
     labels: NDArray[np.int64]
     classes: Sequence[str]
-    shape: tuple[int, int, int]
-    batches: Iterator[NDArray[np.uint8]]
+    shape: tuple[int, ...]  # of one input
+    batches: Iterator[NDArray]
+    dtype: str = "|u1"
 
 
 def home() -> Path:
@@ -59,6 +60,11 @@ def cached(
     if (data := _open(place)) is None:
         raise MachineFault(f"cache {place} changes while it is read: is something else writing there?")
     return data
+
+
+def forget(what: str, files: Sequence[Path], **options: Any) -> None:
+    """Remove what is kept of these files with these options."""
+    shutil.rmtree(folder() / _key(what, files, options), ignore_errors=True)
 
 
 def _key(what: str, files: Sequence[Path], options: dict[str, Any]) -> str:
@@ -108,7 +114,7 @@ def _write(place: Path, what: str, decoding: Decoding, progress: Progress | None
 
     try:
         total, done, header, labels = len(decoding.labels), 0, io.BytesIO(), io.BytesIO()
-        array = {"descr": "|u1", "fortran_order": False, "shape": (total, *decoding.shape)}
+        array = {"descr": decoding.dtype, "fortran_order": False, "shape": (total, *decoding.shape)}
         np.lib.format.write_array_header_1_0(header, array)
         append("inputs.npy", header.getvalue())
         for batch in decoding.batches:

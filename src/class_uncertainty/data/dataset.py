@@ -8,8 +8,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import checked, shortly
+from class_uncertainty.boundary import check_place, checked, shortly
 from class_uncertainty.data.class_names import factorise, in_order
+from class_uncertainty.data.embedding import Embedding, Pictures
 from class_uncertainty.data.table import Column
 from class_uncertainty.errors import InputError
 from class_uncertainty.text import printable
@@ -28,7 +29,8 @@ class Data:
     Parameters
     ----------
     inputs : array
-        Images as uint8 (N, channels, H, W), which are not copied, or features as numbers (N, D), kept as float32.
+        Images as uint8 (N, channels, H, W), or features as numbers (N, D), kept as float32. Arrays that are so already
+        are not copied.
     labels : array
         (N,) whole numbers from 0 to C - 1, or class names.
     classes : sequence of str, optional
@@ -41,6 +43,10 @@ class Data:
         Where each example comes from: a file, or a line of one.
     encoding : sequence of Column, optional
         How the features come from the columns of a table; it replaces `columns`.
+    embedding : Embedding, optional
+        How the features come from images.
+    pictures : Pictures, optional
+        The images that the features come from, for reports.
 
     Examples
     --------
@@ -58,6 +64,8 @@ class Data:
     statistics: Statistics | None
     names: NDArray[np.object_] | None
     encoding: tuple[Column, ...] | None
+    embedding: Embedding | None
+    pictures: Pictures | None
 
     def __init__(
         self,
@@ -69,6 +77,8 @@ class Data:
         statistics: Statistics | None = None,
         names: NDArray[np.object_] | Sequence[str] | None = None,
         encoding: Sequence[Column] | None = None,
+        embedding: Embedding | None = None,
+        pictures: Pictures | None = None,
     ) -> None:
         if encoding is not None:
             columns = [feature for column in encoding for feature in column.features]
@@ -82,6 +92,8 @@ class Data:
             "statistics": None if statistics is None else (tuple(statistics[0]), tuple(statistics[1])),
             "names": None if names is None else np.array(names, dtype=object),
             "encoding": None if encoding is None else tuple(encoding),
+            "embedding": embedding,
+            "pictures": pictures,
         }
         for field, value in fields.items():
             object.__setattr__(self, field, value)
@@ -122,7 +134,14 @@ class Data:
         except (IndexError, OverflowError):
             raise InputError(f"indices are {shortly(indices)}: give 0 to {len(self) - 1}, or a mask of all.") from None
         names = None if self.names is None else self.names[indices]
-        return replace(self, inputs=self.inputs[indices], labels=labels, names=names)
+        pictures = None if self.pictures is None else self.pictures.take(indices)
+        return replace(self, inputs=self.inputs[indices], labels=labels, names=names, pictures=pictures)
+
+    @checked
+    def picture(self, i: int) -> NDArray[np.uint8] | None:
+        """(channels, H, W) that example i is shown by, if there is any."""
+        check_place("example", i, len(self))
+        return self.inputs[i] if self.is_images else self.pictures[i] if self.pictures else None
 
     def measured_statistics(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and standard deviation of each channel or feature; pixel values are counted, which copies no images."""
@@ -201,7 +220,7 @@ def _inputs(inputs: NDArray, columns: Sequence[str] | None) -> NDArray[np.uint8]
 def _features(inputs: NDArray, names: Sequence[str]) -> NDArray[np.float32]:
     """Features as float32; values too large for it, or too far from 0 to be told apart, are refused."""
     with np.errstate(over="ignore"):
-        features = inputs.astype(np.float32)
+        features = inputs.astype(np.float32, copy=False)
     for example, feature in np.argwhere(~np.isfinite(features)):
         value = inputs[example, feature]
         raise InputError(f"{names[feature]} of example {example} is {value}: it must be finite, as float32 too.")

@@ -31,10 +31,7 @@ ImageSource = tuple[Callable[[], bytes], str]  # how to read an image's bytes, a
 
 def default_size(first: ImageSource) -> tuple[int, int]:
     """(H, W) of the first image if it is small, else SIDE twice."""
-    from PIL import Image
-
-    read, name = first
-    with _image_faults(name), _bombs_refused(), Image.open(io.BytesIO(read()), formats=FORMATS) as image:
+    with _opened(first) as image:
         width, height = image.size
         if max(width, height) > SIDE:
             return SIDE, SIDE
@@ -42,26 +39,53 @@ def default_size(first: ImageSource) -> tuple[int, int]:
         return (width, height) if sideways else (height, width)
 
 
-def decode(images: Iterable[ImageSource], size: tuple[int, int], channels: int) -> Iterator[NDArray[np.uint8]]:
-    """Batches (n, channels, H, W) in order. Other sizes are scaled and cropped at the centre, not stretched."""
+def shorter_side(source: ImageSource) -> int:
+    """In pixels; of the file only its header is decoded."""
+    with _opened(source) as image:
+        return min(image.size)
+
+
+@contextmanager
+def _opened(source: ImageSource) -> Iterator["Image"]:
+    from PIL import Image
+
+    read, name = source
+    with _image_faults(name), _bombs_refused(), Image.open(io.BytesIO(read()), formats=FORMATS) as image:
+        yield image
+
+
+def decode(
+    images: Iterable[ImageSource], size: tuple[int, int], channels: int, skipped: dict[int, str] | None = None
+) -> Iterator[NDArray[np.uint8]]:
+    """Batches (n, channels, H, W) in order. Other sizes are scaled and cropped at the centre, not stretched.
+
+    An image that cannot be read is refused or, where `skipped` is given, left out: its place and the reason go there.
+    """
     # the format of the last image, which is tried first: Pillow tries one after the other
     likely: list[str] = []
 
-    def decode_one(source: ImageSource) -> NDArray[np.uint8]:
-        read, name = source
-        with _image_faults(name), _open(read(), likely) as image:
-            likely[:] = [image.format] if image.format in FORMATS else []  # Pillow may call a phone's JPEG MPO
-            return np.asarray(_fit(image, size, channels)).reshape(*size, channels)
+    def decode_one(numbered: tuple[int, ImageSource]) -> NDArray[np.uint8] | None:
+        place, (read, name) = numbered
+        try:
+            with _image_faults(name), _open(read(), likely) as image:
+                likely[:] = [image.format] if image.format in FORMATS else []  # Pillow may call a phone's JPEG MPO
+                return np.asarray(_fit(image, size, channels)).reshape(*size, channels)
+        except InputError as error:
+            if skipped is None:
+                raise
+            skipped[place] = str(error)
+            return None
 
-    remaining = iter(images)
+    remaining = iter(enumerate(images))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         while batch := list(islice(remaining, BATCH)):
             in_threads = False
             with suppress(Exception):  # an image that cannot be read is refused below, by its name
-                in_threads = len(batch[0][0]()) >= LARGE
+                in_threads = len(batch[0][1][0]()) >= LARGE
             with _bombs_refused():
-                pixels = np.stack(list(pool.map(decode_one, batch) if in_threads else map(decode_one, batch)))
-            yield np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+                decoded = list(pool.map(decode_one, batch) if in_threads else map(decode_one, batch))
+            if readable := [pixels for pixels in decoded if pixels is not None]:
+                yield np.ascontiguousarray(np.stack(readable).transpose(0, 3, 1, 2))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from class_uncertainty.data.benchmark_sources import original, places_lt, svci, 
 from class_uncertainty.data.cache import Progress
 from class_uncertainty.data.dataset import Dataset
 from class_uncertainty.data.readers.digits import digits
-from class_uncertainty.data.specs import COUNT, RATIO, Source, parse
+from class_uncertainty.data.specs import BY, COUNT, RATIO, Source, parse
 from class_uncertainty.data.subsets import duplicate
 from class_uncertainty.data.user_sources import from_csv, from_folder, from_npz, from_parquet
 from class_uncertainty.errors import InputError
@@ -127,4 +127,4 @@ SHAPES |= dict.fromkeys(("cifar10", "cifar10-lt", "cifar100", "cifar100-lt", "sv
 
 def shape_of(name: str) -> tuple[int, ...] | None:
     """The shape of one input of the data of that name, where the name alone tells it."""
-    return SHAPES.get(name.partition("?")[0].partition(":")[0])
+    return None if BY in name else SHAPES.get(name.partition("?")[0].partition(":")[0])

@@ -89,6 +89,9 @@ class Spec:
         return [name.strip() for name in self.options.get(option, "").split(",") if name.strip()]
 
 
+BY = " by "  # in a full name, between the data and the backbone that made features of them
+
+
 @dataclass(frozen=True)
 class Source:
     """A row of SOURCES: `argument` says what follows the colon, `expects` which files must exist."""
@@ -107,7 +110,7 @@ def parse(
     """The parts of a name, if there is such a source and it takes these options and this argument."""
     if spec != (escaped := spec.encode(errors="backslashreplace").decode()):
         raise InputError(f"{escaped!r} is not UTF-8, and results are stored under that name: rename it.")
-    head, options = _split(spec)
+    head, options = split_options(spec)
     name, _, argument = head.partition(":")
     if name not in sources:
         raise _unknown_source(spec, sources)
@@ -134,7 +137,7 @@ def data_folder(root: str | Path | None) -> Path:
     return Path(root or os.environ.get("CLASS_UNCERTAINTY_DATA") or home() / "data").expanduser()
 
 
-def _split(spec: str) -> tuple[str, dict[str, str]]:
+def split_options(spec: str, kind: str = "data") -> tuple[str, dict[str, str]]:
     """The name before the options, and the options; a '?' without an option after it is part of a path."""
     head, mark, query = spec.rpartition("?")
     pairs = [pair for pair in query.split("&") if pair]
@@ -145,9 +148,9 @@ def _split(spec: str) -> tuple[str, dict[str, str]]:
         option, _, value = pair.partition("=")
         value = unquote(value)  # %26 for a column with & in its name
         if option in options:
-            raise InputError(f"data {spec!r} has the option {option!r} twice: give it once.")
+            raise InputError(f"{kind} {spec!r} has the option {option!r} twice: give it once.")
         if not value:
-            raise InputError(f"data {spec!r} has an option without a value: write {option}=VALUE.")
+            raise InputError(f"{kind} {spec!r} has an option without a value: write {option}=VALUE.")
         options[option] = value
     return head, options
 

@@ -14,7 +14,8 @@ from class_uncertainty.measures.scores import check_labels, check_probabilities
 from class_uncertainty.posthoc.adjustment import adjust
 from class_uncertainty.text import printable
 
-THUMBNAIL = 160  # pixels a side at most: twice what the page shows, for dense screens
+SMALL = 84  # pixels: a narrower image is kept exactly, and enlarged without smoothing
+THUMBNAIL = 320  # pixels a side at most: twice what the page shows, for dense screens, and its full size on a click
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def label_issues(unseen: Any, labels: ArrayLike, train: Data, most: int = 24) ->
             guess=train.classes[guess[i]],
             p_label=float(p_label[i]),
             p_guess=float(p_guess[i]),
-            picture=thumbnail(train.inputs[i]) if train.is_images else "",
+            picture="" if (pixels := train.picture(int(i))) is None else thumbnail(pixels),
             name="" if train.names is None else printable(str(train.names[i])),
         )
         for i in clearest
@@ -70,7 +71,10 @@ def label_issues(unseen: Any, labels: ArrayLike, train: Data, most: int = 24) ->
 
 
 def thumbnail(pixels: NDArray[Any]) -> str:
-    """(channels, H, W) as a PNG in a data URL; one or two channels show as grey, of more than three the first three."""
+    """(channels, H, W) in a data URL: small images as PNG, photographs as JPEG.
+
+    One or two channels show as grey, of more than three the first three.
+    """
     try:
         from PIL import Image
     except ModuleNotFoundError:
@@ -80,6 +84,6 @@ def thumbnail(pixels: NDArray[Any]) -> str:
     shown = pixels[:3].transpose(1, 2, 0) if len(pixels) >= 3 else pixels[0]
     image = Image.fromarray(np.ascontiguousarray(shown, dtype=np.uint8))
     image.thumbnail((THUMBNAIL, THUMBNAIL))
-    stream = io.BytesIO()
-    image.save(stream, "PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
+    stream, form = io.BytesIO(), "PNG" if image.width < SMALL else "JPEG"
+    image.save(stream, form, optimize=True)
+    return f"data:image/{form.lower()};base64,{base64.b64encode(stream.getvalue()).decode()}"

@@ -1,6 +1,5 @@
 """Before and after a fix, for the page and for a terminal: rows, key figures and sentences."""
 
-import base64
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,13 +7,11 @@ import numpy as np
 
 from class_uncertainty.posthoc.diagnosis import costly
 from class_uncertainty.posthoc.fix_report import FixReport
-from class_uncertainty.posthoc.label_issues import LabelIssue
 from class_uncertainty.reporting import ladder_view
 from class_uncertainty.reporting.ladder_view import aim_digits, aim_label, aim_values, mean_text, with_unit
 from class_uncertainty.reporting.page_columns import cell_columns
 
 NAME_ALL = 20  # classes: with more, a chart names only the worst tenth before and the worst tenth after
-TINY_WIDTH = 84  # pixels: a narrower image is enlarged without smoothing
 FINDING_KINDS = {"few": "few examples", "hard": "hard", "confused": "confused"}
 
 
@@ -95,7 +92,7 @@ def view(report: FixReport) -> dict[str, Any]:
         "names_some": len(report.classes) > NAME_ALL,
         "confusions": confusions(report),
         "witnesses": witnesses(report),
-        "images": [(issue, _width(issue) < TINY_WIDTH) for issue in report.label_issues if issue.picture],
+        "images": [issue for issue in report.label_issues if issue.picture],
     }
 
 
@@ -116,8 +113,3 @@ def _lead(report: FixReport) -> str:
     seeds = f"{report.seeds} seed{'' if report.seeds == 1 else 's'}"
     classes = f"the error falls for {fell} of {len(report.classes)} classes and rises for {rose}"
     return f"The {report.aim} {verb} {values} over {seeds}: {classes}."
-
-
-def _width(issue: LabelIssue) -> int:
-    """The width of its image in pixels, from the header of the PNG."""
-    return int.from_bytes(base64.b64decode(issue.picture.partition(",")[2][:32])[16:20], "big")

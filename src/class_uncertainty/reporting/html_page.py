@@ -19,7 +19,7 @@ from class_uncertainty.runs.rows import ClassRow
 PAGE_START = re.compile(rb"\s*<!doctype html><!-- class-uncertainty")
 MOST_DISAGREEMENTS = 5  # classes listed as harder, and as easier, than their counts suggest
 TEMPLATE_VALUES = {"style": chart_style, "columns": page_columns, "methods": METHODS, "many": MANY, "few": FEW}
-TEMPLATE_VALUES |= {"thumbnail": thumbnail, "tiny_width": before_after.TINY_WIDTH}
+TEMPLATE_VALUES["thumbnail"] = thumbnail
 ADVICE = "raise the limit on memory or address space (ulimit -v), and 'cu report' draws them"
 
 

@@ -112,7 +112,8 @@ def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset |
         elif not unchanged:
             notes.append("The data have changed since they were measured, so no images are shown.")
         else:
-            galleries = tuple(_galleries(dataset.train, estimate, classes)) if dataset.train.is_images else ()
+            has_pictures = dataset.train.picture(0) is not None
+            galleries = tuple(_galleries(dataset.train, estimate, classes)) if has_pictures else ()
             notes += filter(None, [describe_duplicates(dataset)])
         section = replace(section, classes=classes, galleries=galleries, members=len(estimate.probabilities))
         section = replace(section, estimator=estimate.estimator, score=estimate.score)
@@ -169,7 +170,12 @@ def _galleries(train: Data, estimate: Estimate, rows: Sequence[ClassRow]) -> lis
     guesses, uncertainty = mean_guess(estimate.probabilities), estimate.uncertainty
 
     def images(indices: NDArray[np.int64]) -> tuple[GalleryImage, ...]:
-        return tuple(GalleryImage(train.classes[guesses[i]], float(uncertainty[i]), train.inputs[i]) for i in indices)
+        shown = ((i, train.picture(i)) for i in indices)
+        return tuple(
+            GalleryImage(train.classes[guesses[i]], float(uncertainty[i]), pixels)
+            for i, pixels in shown
+            if pixels is not None
+        )
 
     galleries = []
     for c in np.argsort(badness)[::-1][:WORST_CLASSES]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from class_uncertainty.boundary import check_least, check_place, checked
 from class_uncertainty.data import Data, check_fits
+from class_uncertainty.data.embedding import Embedding
 from class_uncertainty.data.table import Column
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import scratch_array
@@ -99,6 +100,8 @@ class Fit:
         What is applied to raw inputs.
     encoding : tuple of Column or None
         Of the table that features come from.
+    embedding : Embedding or None
+        Of the images that features come from.
     scratch : Path or None
         The folder for arrays that are too large for memory; the system's temporary folder if None.
 
@@ -125,13 +128,14 @@ class Fit:
     gathered: list[State] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     encoding: tuple[Column, ...] | None = None
+    embedding: Embedding | None = None
     scratch: Path | None = None
 
     @classmethod
     def untrained(cls, train: Data, lanes: Sequence[Lane], recipe: Recipe, device: str, scratch: Path | None) -> "Fit":
         """Lanes that are to be trained on these examples."""
         about = (recipe, train.shape, train.classes, list(lanes), device, standardising(train).to(device))
-        return cls(*about, encoding=train.encoding, scratch=scratch)
+        return cls(*about, encoding=train.encoding, embedding=train.embedding, scratch=scratch)
 
     def trained(self, outcomes: Sequence[LaneOutcome]) -> "Fit":
         """The same lanes with what became of them."""
@@ -297,7 +301,7 @@ class Fit:
         """A lane in that state, likewise."""
         head, scale = lane.value.head, lane.value.scale / (adjustment.temperature if adjustment else 1)
         about = (self.recipe.network, self.shape, self.classes, head, scale, self.encoding)
-        module = Classifier(*about, _shift(adjustment), _costs(costs))
+        module = Classifier(*about, _shift(adjustment), _costs(costs), self.embedding)
         state = {f"preprocess.{name}": value.cpu() for name, value in self.standardise.named_buffers()} | state
         state |= dict(module.named_buffers(recurse=False))
         module.load_state_dict({name: value for name, value in state.items() if name in module.state_dict()})

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+from copy import copy
 from dataclasses import asdict
 from pathlib import Path
 from reprlib import repr as brief
@@ -13,15 +14,20 @@ import torch
 from torch import Tensor
 
 from class_uncertainty.boundary import checked
+from class_uncertainty.data import Data
+from class_uncertainty.data.embedding import Embedding
 from class_uncertainty.data.images import PIXELS
 from class_uncertainty.data.table import LARGEST, Column, is_number
 from class_uncertainty.errors import InputError, MachineFault, blame_machine, unknown
 from class_uncertainty.files import check_writable, checksum, near, parse_json, read_regular, write_together
 from class_uncertainty.text import reason
+from class_uncertainty.training.networks.backbones import Backbone, Embedder, check_named, same_backbone
 from class_uncertainty.training.networks.classifier import DECISIONS, HEADS, NETWORKS, Classifier, Names
 from class_uncertainty.training.networks.ensemble_network import Deployed, Ensemble
+from class_uncertainty.training.networks.pretrained import architecture, config_of
 
-FORMAT = 2  # 1 had no shift
+FORMAT = 3  # 1 had no shift, 2 no embedding
+LARGEST_SIDE = 2**13  # pixels of an image that a backbone takes
 OURS = re.compile(rb'\{\s*"format": \d+,\s*"network": ')  # how a description begins
 
 
@@ -45,15 +51,34 @@ def check_savable(path: str | Path) -> None:
         raise InputError(f"{weights} exists without {description.name}, so it is not ours: give another name.")
 
 
-def save(module: Deployed, path: str | Path, about: dict[str, Any]) -> tuple[Path, Path]:
-    """Write both files, completely or not at all. `about` is for whoever reads the description."""
+def check_embeds(train: Data, embed_weights: bool) -> None:
+    """Refuse to embed the weights of a backbone that there is not, or that a file cannot name."""
+    if embed_weights and train.embedding is None:
+        raise InputError("the weights of a backbone are to be saved, and there is none: name one by --backbone.")
+    if embed_weights and train.embedding:
+        check_named(train.embedding)
+
+
+def save(module: Deployed, path: str | Path, about: dict[str, Any], embed_weights: bool = False) -> tuple[Path, Path]:
+    """Write both files, completely or not at all. `about` is for whoever reads the description.
+
+    With `embed_weights` the backbone is part of the network: then images go in, not features.
+    """
     from safetensors.torch import save as to_bytes
 
+    if embed_weights and (embedded := module.embedding):
+        module = copy(module)
+        module._modules = dict(module._modules)  # not shared with the module that was given
+        module.backbone = Embedder(same_backbone(embedded))
     weights, description = files_of(path)
     statistics = {name: value.flatten().tolist() for name, value in module.preprocess.named_buffers()}
     encoding = module.encoding and [asdict(column) for column in module.encoding]
-    document = {"format": FORMAT, **module.rebuild, "preprocessing": statistics, "encoding": encoding, "about": about}
-    content = to_bytes(module.state_dict())
+    embedding = module.embedding and asdict(module.embedding)
+    document = {"format": FORMAT, **module.rebuild, "preprocessing": statistics, "encoding": encoding}
+    document |= {"embedding": embedding, "backbone": None, "about": about}
+    if isinstance(module.backbone, Embedder):
+        document["backbone"] = config_of(module.backbone.body)
+    content = to_bytes({name: value.contiguous() for name, value in module.state_dict().items()})
     document["checksum"] = _checksum(parse_json(json.dumps(document)), content)  # of what a reader will parse
     described = json.dumps(document, indent=2).encode()
     write_together({description: [described], weights: [content]})  # in this order: weights without it are nobody's
@@ -140,12 +165,22 @@ def _built(document: dict[str, Any]) -> Deployed:
     if decides_by not in DECISIONS:
         raise ValueError(f"decides_by is {brief(decides_by)}: it must be {' or '.join(DECISIONS)}")
     if "members" not in document:
-        return _built_classifier(document, decides_by)
+        return _with_backbone(_built_classifier(document, decides_by), document)
     members, number = document["members"], document["networks"]
     if not isinstance(members, list) or not members or number != len(members):
         raise ValueError(f"networks is {brief(number)}, and members are {brief(members)}: they must be as many")
     networks = [_built_classifier({**document, **member}) for member in members]
-    return Ensemble(networks, _scale(document), costs=_no_costs(classes, decides_by))
+    ensemble = Ensemble(networks, _scale(document), costs=_no_costs(classes, decides_by))
+    return _with_backbone(ensemble, document)
+
+
+def _with_backbone(module: Deployed, document: dict[str, Any]) -> Deployed:
+    """With room for the weights of the backbone, where they are in the file."""
+    if (config := document.get("backbone")) is not None:
+        if module.embedding is None:
+            raise ValueError("there is a backbone, and no embedding")
+        module.backbone = Embedder(Backbone(architecture(module.embedding.backbone, config), module.embedding))
+    return module
 
 
 def _built_classifier(document: dict[str, Any], decides_by: str = DECISIONS[0]) -> Classifier:
@@ -167,7 +202,20 @@ def _built_classifier(document: dict[str, Any], decides_by: str = DECISIONS[0]) 
     if encoding and shape != (made := sum(len(column.features) for column in encoding),):
         raise ValueError(f"the encoding makes {made} features, and shape is {shape}")
     costs = _no_costs(classes, decides_by)
-    return Classifier(network, shape, tuple(classes), head, scale, encoding, costs=costs)
+    return Classifier(
+        network, shape, tuple(classes), head, scale, encoding, costs=costs, embedding=_embedding(document)
+    )
+
+
+def _embedding(document: dict[str, Any]) -> Embedding | None:
+    if (fields := document.get("embedding")) is None:
+        return None
+    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+    embedding = Embedding(**values)
+    sides = (embedding.size, *embedding.images)
+    if not all(type(side) is int and 0 < side <= LARGEST_SIDE for side in sides) or len(embedding.images) != 2:
+        raise ValueError(f"the embedding has sides {brief(sides)}: they must be whole numbers up to {LARGEST_SIDE}")
+    return embedding
 
 
 def _scale(document: dict[str, Any]) -> float:

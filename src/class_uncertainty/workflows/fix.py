@@ -24,6 +24,7 @@ from class_uncertainty.training.candidate import Candidate, default_candidates, 
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.folds import FOLDS, judged_folds
+from class_uncertainty.training.model_files import check_embeds
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.network_size import NetworkSize
 from class_uncertainty.training.networks.ensemble_network import Deployed
@@ -101,6 +102,7 @@ def fix(
     trainings: float = TRAININGS,
     seeds: int = 3,
     save: str | Path | None = None,
+    embed_weights: bool = False,
     store: Store | str | Path | None = None,
     device: str | None = None,
     budget: float | Deadline | None = None,
@@ -132,6 +134,8 @@ def fix(
         Networks before and after, for the ±. The network of seed 0 is kept.
     save : path, optional
         Write the network to PATH.safetensors and PATH.json, which `cu.restore` reads.
+    embed_weights : bool
+        Whether the saved files hold the weights of the backbone too, where features come from one.
     store, device, budget, progress, profile
         As for `cu.measure`.
 
@@ -150,6 +154,7 @@ def fix(
     if deploy not in DEPLOYS:
         raise unknown("deploy", deploy, DEPLOYS)
     with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
+        check_embeds(context.train, embed_weights)
         train = context.train
         aim = parse_goal(goal, train.classes, train.counts)
         check_judgeable(train.counts, train.classes, aim)
@@ -173,7 +178,7 @@ def fix(
         networks = train_ladder(context, searched, choices, plan, seeds, stats, aim)
         report = report_fix(context, searched, trial, choices, networks, aim, seeds, Spent(trainings, measuring))
         module = networks.module(choices[None], aim)
-        files = save_model(module, save, _about(context, report)) if save else ()
+        files = save_model(module, save, _about(context, report), embed_weights) if save else ()
         size = NetworkSize.of(context.recipe.network, train.shape, len(train.classes))
         return Fix(module, report, choices[None], size, tuple(files))
 

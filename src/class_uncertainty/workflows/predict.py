@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.data.cache import Progress
-from class_uncertainty.data.readers.unlabelled import read_unlabelled
+from class_uncertainty.data.readers.unlabelled import Unlabelled, read_unlabelled
 from class_uncertainty.errors import InputError
 from class_uncertainty.metrics import decide
 from class_uncertainty.training.fit import default_device
 from class_uncertainty.training.model_files import restore
+from class_uncertainty.training.networks.backbones import Embedder, same_backbone
+from class_uncertainty.training.networks.ensemble_network import Deployed
 
 BY_COST = "Classes are those of the least expected cost, by the costs that the network was saved with."
 
@@ -76,8 +78,9 @@ def predict(model: str | Path, examples: str | Path, *, progress: Progress | Non
     model : path
         What --save wrote: model, model.safetensors or model.json.
     examples : path
-        An image, a folder of images at any depth, or a .csv, .parquet, .npz or .npy file. Images are resized, and
-        columns become features, as they were in training.
+        An image, a folder of images at any depth, or a .csv, .parquet, .npz or .npy file. Images are resized, or pass
+        through the network's backbone, and columns become features, as they were in training. Files of a folder that
+        cannot be read are skipped, and `notes` name them.
     progress : callable, optional
         Called with (what, done, total) as predicting goes on.
 
@@ -96,14 +99,14 @@ def predict(model: str | Path, examples: str | Path, *, progress: Progress | Non
     """
     network, device = restore(model), default_device()
     network.to(device)
-    unlabelled = read_unlabelled(Path(examples), tuple(network.rebuild["shape"]), network.encoding)
+    unlabelled = _read(network, Path(examples))
     batches: list[NDArray[np.float32]] = []
     done = 0
     with torch.inference_mode():
         for batch in unlabelled.batches:
             logits = network(torch.from_numpy(batch).to(device))
             if not (finite := logits.isfinite().all(dim=1)).all():
-                name = unlabelled.names[done + int((~finite).nonzero()[0])]
+                name = unlabelled.read_names[done + int((~finite).nonzero()[0])]
                 advice = "the network's answer is not finite: its values must be like those of training"
                 raise InputError(f"{examples}, {name}: {advice}.")
             batches.append(logits.softmax(dim=1).cpu().numpy())
@@ -111,5 +114,20 @@ def predict(model: str | Path, examples: str | Path, *, progress: Progress | Non
             if progress:
                 progress(str(examples), done, len(unlabelled.names))
     costs = None if network.costs is None else network.costs.cpu().numpy()
-    notes = [*unlabelled.notes, *([] if costs is None else [BY_COST])]
-    return Predicted(unlabelled.names, network.classes, np.concatenate(batches), notes, costs)
+    skipped = list(unlabelled.skipped.values())
+    if not batches:
+        raise InputError(f"{examples} has no file that can be read; the first: {skipped[0]}")
+    count = f"Skipped {len(skipped):,} of {len(unlabelled.names):,} files, which cannot be read."
+    notes = [*unlabelled.notes, *skipped, *([count] if skipped else []), *([] if costs is None else [BY_COST])]
+    return Predicted(unlabelled.read_names, network.classes, np.concatenate(batches), notes, costs)
+
+
+def _read(network: Deployed, examples: Path) -> Unlabelled:
+    """The examples as the network takes them. Images of an embedding pass through its backbone, features do not."""
+    shape, embedding = tuple(network.rebuild["shape"]), network.embedding
+    if embedding is None or (examples.suffix.lower() in (".npz", ".npy") and network.backbone is None):
+        return read_unlabelled(examples, shape, network.encoding)
+    unlabelled = read_unlabelled(examples, (3, *embedding.images), None)
+    if network.backbone is None:
+        network.backbone = Embedder(same_backbone(embedding)).to(network.shift.device)
+    return unlabelled

@@ -13,6 +13,7 @@ from class_uncertainty.runs.load_or_train import fit_and_store, load_or_estimate
 from class_uncertainty.runs.store import Store
 from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.model_files import check_embeds
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.networks.classifier import Classifier
 
@@ -60,6 +61,7 @@ def train(
     members: int = 5,
     score: str | None = None,
     save: str | Path | None = None,
+    embed_weights: bool = False,
     recipe: Recipe | None = None,
     store: Store | str | Path | None = None,
     device: str | None = None,
@@ -83,6 +85,8 @@ def train(
         How uncertainty is measured where the method uses it, as for `cu.measure`.
     save : path, optional
         Write the network to PATH.safetensors and PATH.json, which `cu.restore` reads.
+    embed_weights : bool
+        Whether the saved files hold the weights of the backbone too, where features come from one.
     recipe, store, device, budget, progress, profile
         As for `cu.measure`.
 
@@ -100,6 +104,7 @@ def train(
     lane, request = Lane(method, seed, lr), EstimateRequest(estimator, members)
     request.check_score(score)
     with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
+        check_embeds(context.train, embed_weights)
         estimate = read_by(load_or_estimate(context, [request])[0], score) if lane.value.uses_uncertainty else None
         stats = estimate.stats if estimate else None
         fitted = fit_and_store(context, lane, stats)
@@ -108,6 +113,6 @@ def train(
         result = fitted.results[0] if context.dataset.test else load_or_evaluate(context, [lane], stats)[0]
         module = fitted.module(0)
         about = {"data": context.dataset.name, "columns": context.train.columns, "result": asdict(result)}
-        files = save_model(module, save, about) if save else ()
+        files = save_model(module, save, about, embed_weights) if save else ()
         context.drop_checkpoints([lane], stats)  # not before the network is kept
         return Trained(context.dataset, module, result, estimate, tuple(files))

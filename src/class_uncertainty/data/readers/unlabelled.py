@@ -1,7 +1,7 @@
 """Examples without labels, for a network to classify: images, rows of a table, or arrays."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +22,20 @@ FORMS = "an image, a folder of images, or a .csv, .parquet, .npz or .npy file"
 
 @dataclass(frozen=True)
 class Unlabelled:
-    """Inputs in batches, the name of each example (its file, line or row), and sentences on what is unusual."""
+    """Inputs in batches, the name of each example (its file, line or row), and sentences on what is unusual.
+
+    Files that cannot be read are left out of the batches, and `skipped` says why, by their places among the names.
+    """
 
     names: Sequence[str]
     batches: Iterator[NDArray]
     notes: Sequence[str] = ()
+    skipped: dict[int, str] = field(default_factory=dict)  # complete when the batches have been read
+
+    @property
+    def read_names(self) -> list[str]:
+        """The names of the examples that have been read."""
+        return [name for place, name in enumerate(self.names) if place not in self.skipped]
 
 
 def read_unlabelled(place: Path, shape: tuple[int, ...], columns: Sequence[Column] | None) -> Unlabelled:
@@ -63,7 +72,9 @@ def _images(place: Path, files: list[Path], shape: tuple[int, ...]) -> Unlabelle
         raise InputError(f"{place} {'is a table' if image_files else 'holds no images'}, and the network takes images.")
     sources: list[ImageSource] = [(file.read_bytes, str(file)) for file in image_files]
     names = [str(file.relative_to(place)) if file != place else place.name for file in image_files]
-    return Unlabelled(names, decode(sources, (shape[1], shape[2]), shape[0]), _left_out(files, image_files))
+    skipped: dict[int, str] | None = {} if place.is_dir() else None  # the one file that was given is refused
+    batches = decode(sources, (shape[1], shape[2]), shape[0], skipped)
+    return Unlabelled(names, batches, _left_out(files, image_files), {} if skipped is None else skipped)
 
 
 def _left_out(files: list[Path], used: list[Path]) -> list[str]:

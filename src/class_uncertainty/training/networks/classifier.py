@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from class_uncertainty.data.embedding import Embedding
 from class_uncertainty.data.table import Column
 from class_uncertainty.training.networks.heads import CosineHead
 from class_uncertainty.training.networks.layers import WIDEST
@@ -88,8 +89,9 @@ class Standardise(nn.Module):
 class Classifier(nn.Module):
     """A plain network, ready to deploy: raw uint8 images or raw features in, logits scale * z + shift out.
 
-    `columns` say how a table becomes features. `costs` (C, C) are of predicting the class of the column for an example
-    of that of the row: where there are any, the class of the least expected cost is predicted.
+    `columns` say how a table becomes features, and `embedding` how images do; where `backbone` is part of the network,
+    images go in. `costs` (C, C) are of predicting the class of the column for an example of that of the row: where
+    there are any, the class of the least expected cost is predicted.
     """
 
     shift: Tensor
@@ -105,10 +107,12 @@ class Classifier(nn.Module):
         columns: Columns = None,
         shift: Tensor | None = None,
         costs: Tensor | None = None,
+        embedding: Embedding | None = None,
     ) -> None:
         super().__init__()
         row = NETWORKS[network]
-        self.classes, self.encoding, self.scale = classes, columns, scale
+        self.classes, self.encoding, self.embedding, self.scale = classes, columns, embedding, scale
+        self.backbone: nn.Module | None = None  # what makes features of images, where it is part of the network
         sizes = {"shape": list(shape), "classes": list(classes)}
         self.rebuild: dict[str, Any] = {"network": network, **sizes, "head": head, "scale": scale}
         self.rebuild["decides_by"] = DECISIONS[costs is not None]
@@ -120,4 +124,5 @@ class Classifier(nn.Module):
         self.head = HEADS[head](row.features(shape), len(classes))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.scale * self.head(self.body(self.preprocess(x))) + self.shift
+        features = x if self.backbone is None else self.backbone(x)
+        return self.scale * self.head(self.body(self.preprocess(features))) + self.shift

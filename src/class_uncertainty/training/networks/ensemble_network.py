@@ -23,7 +23,8 @@ class Ensemble(nn.Module):
     ) -> None:
         super().__init__()
         first = networks[0]
-        self.classes, self.encoding, self.scale = first.classes, first.encoding, scale
+        self.classes, self.encoding, self.embedding, self.scale = first.classes, first.encoding, first.embedding, scale
+        self.backbone: nn.Module | None = None
         alike = {name: first.rebuild[name] for name in ("network", "shape", "classes")}
         members = [{name: network.rebuild[name] for name in ("head", "scale")} for network in networks]
         decides_by = DECISIONS[costs is not None]
@@ -39,7 +40,8 @@ class Ensemble(nn.Module):
         return self.networks[0].preprocess  # type: ignore[return-value]
 
     def forward(self, x: Tensor) -> Tensor:
-        logits = torch.stack([network(x) for network in self.networks])
+        features = x if self.backbone is None else self.backbone(x)
+        logits = torch.stack([network(features) for network in self.networks])
         return self.scale * logits.log_softmax(dim=-1).mean(dim=0) + self.shift
 
 

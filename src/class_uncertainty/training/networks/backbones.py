@@ -1,0 +1,146 @@
+"""Backbones: pretrained networks that turn images into features. Weights are looked for on this machine alone."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from class_uncertainty.data.embedding import Embedding
+from class_uncertainty.data.specs import split_options
+from class_uncertainty.errors import InputError, nearest, unknown
+from class_uncertainty.training.networks.pretrained import LITE0, from_file, from_hugging_face, from_timm, lite0
+
+FORMS = f"{LITE0}, timm:NAME, hf:NAME_OR_FOLDER or PATH.py:FACTORY"
+OPTIONS = ("size", "views", "weights", "download")
+DOWNLOAD = ("no", "yes")
+WHOLE = {"size": (8, 1024), "views": (1, 10)}  # the least and the most
+IMAGENET_SIDE = 224
+
+
+@dataclass(frozen=True, eq=False)
+class Backbone:
+    """A frozen network: standardised images (B, 3, size, size) -> features (B, D)."""
+
+    module: nn.Module
+    embedding: Embedding
+
+
+class Embedder(nn.Module):
+    """uint8 images (B, 1 or 3, H, W) of any size -> features (B, D), in evaluation mode."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, backbone: Backbone, transform: Callable[[Tensor], Tensor] | None = None) -> None:
+        super().__init__()
+        self.embedding, self.transform, self.body = backbone.embedding, transform, backbone.module
+        for name in ("mean", "std"):
+            values = torch.tensor(getattr(self.embedding, name), dtype=torch.float32)
+            self.register_buffer(name, 255 * values.view(-1, 1, 1), persistent=False)
+        self.eval().requires_grad_(False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = images.expand(-1, 3, -1, -1)
+        x = self.transform(x) if self.transform else (fitted(x, self.embedding.size) - self.mean) / self.std
+        views = [self.body(view) for view in seen(x, self.embedding.views)]
+        return torch.stack(views).mean(dim=0) if len(views) > 1 else views[0]
+
+
+def fitted(images: Tensor, side: int) -> Tensor:
+    """uint8 images (B, C, H, W) as floats (B, C, side, side): the shorter side is scaled, the longer one cropped."""
+    x, (height, width) = images.float(), images.shape[2:]
+    shorter = min(height, width)
+    if shorter != side:
+        size = (max(side, round(height * side / shorter)), max(side, round(width * side / shorter)))
+        x = F.interpolate(x, size, mode="bicubic", antialias=True).clamp(0, 255)
+    top, left = (x.shape[2] - side) // 2, (x.shape[3] - side) // 2
+    return x[:, :, top : top + side, left : left + side]
+
+
+def seen(x: Tensor, views: int) -> list[Tensor]:
+    """The images, their mirror images, then crops of 7/8 of the sides at the corners and the centre, and mirrored."""
+    crops, (height, width) = [x], x.shape[2:]
+    inner = (height - height // 8, width - width // 8)
+    for top, left in ((0, 0), (0, 1), (1, 0), (1, 1))[: max(0, -(-views // 2) - 1)]:
+        y0, x0 = top * (height - inner[0]), left * (width - inner[1])
+        crop = x[:, :, y0 : y0 + inner[0], x0 : x0 + inner[1]]
+        crops.append(F.interpolate(crop, (height, width), mode="bilinear"))
+    return [view for crop in crops for view in (crop, crop.flip(3))][:views]
+
+
+def names_backbone(name: str) -> bool:
+    """Whether a text is the name of a backbone, which may not be there."""
+    kind = name.partition("?")[0]
+    return kind == LITE0 or kind.startswith(("timm:", "hf:")) or ".py:" in kind
+
+
+def find_backbone(name: str | nn.Module) -> Backbone:
+    """A backbone by its name, with its weights; a module is its own, for images of 224 pixels."""
+    if isinstance(name, nn.Module):
+        return _described(type(name).__name__, name, {})
+    kind_and_rest, options = split_options(name, "backbone")
+    for option in options:
+        if option not in OPTIONS:
+            raise unknown("option of a backbone", option, OPTIONS)
+    if options.get("download", "no") not in DOWNLOAD:
+        raise unknown("download", options["download"], DOWNLOAD)
+    weights = Path(options["weights"]) if "weights" in options else None
+    download = options.get("download") == "yes"
+    kind, _, rest = kind_and_rest.partition(":")
+    file, _, factory = kind_and_rest.rpartition(":")
+    if kind_and_rest == LITE0:
+        return _described(name, *lite0(weights))
+    if kind == "timm" and rest:
+        return _described(name, *from_timm(rest, weights, download))
+    if kind == "hf" and rest:
+        return _described(name, *from_hugging_face(rest, weights, download))
+    if file.endswith(".py"):
+        return _described(name, *from_file(Path(file), factory, weights))
+    near_name = f"did you mean {match!r}? G" if (match := nearest(kind_and_rest, [LITE0, "timm:", "hf:"])) else "g"
+    raise InputError(f"unknown backbone {name!r}: {near_name}ive {FORMS}.")
+
+
+def _described(name: str, module: nn.Module, preprocessing: Mapping[str, Any], code: bytes = b"") -> Backbone:
+    """The network with its description: nothing that determines features is left out of it."""
+    about: dict[str, Any] = {"size": IMAGENET_SIDE} | dict(preprocessing)
+    options = split_options(name, "backbone")[1]
+    about |= {option: _whole(option, options[option]) for option in WHOLE if option in options}
+    return Backbone(module.eval(), Embedding(name, weights_hash(module, code), **about))
+
+
+def weights_hash(module: nn.Module, code: bytes = b"") -> str:
+    """Of the architecture as torch prints it, of every tensor, and of the code that was given."""
+    digest = hashlib.sha256(repr(module).encode() + code)
+    for name, value in module.state_dict().items():
+        digest.update(repr((name, tuple(value.shape), str(value.dtype))).encode())
+        digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:16]
+
+
+def _whole(option: str, text: str) -> int:
+    least, most = WHOLE[option]
+    if not text.isdecimal() or not least <= int(text) <= most:
+        raise InputError(f"{option} of a backbone is {text!r}: it must be a whole number from {least} to {most}.")
+    return int(text)
+
+
+def check_named(embedding: Embedding) -> None:
+    """Refuse a backbone that was given in Python, or with a transform of its own."""
+    if not names_backbone(embedding.backbone) or embedding.transform:
+        why = "was given in Python and cannot be found by its name"
+        raise InputError(f"backbone {embedding.backbone!r} {why}: give features that cu.embed made, as an .npz file.")
+
+
+def same_backbone(embedding: Embedding) -> Backbone:
+    """The backbone that made a network's features; another one, or one with other weights, is refused by name."""
+    check_named(embedding)
+    backbone = find_backbone(embedding.backbone)
+    if backbone.embedding.weights != embedding.weights:
+        hashes = f"{embedding.weights} when the network was trained, and {backbone.embedding.weights} here"
+        raise InputError(f"backbone {embedding.backbone!r} has other weights or code: their hash was {hashes}.")
+    return Backbone(backbone.module, embedding)

