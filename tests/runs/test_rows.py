@@ -117,6 +117,14 @@ def test_a_row_without_a_result_is_no_test() -> None:
     assert (rows["ubrs"].aso, rows["ubrs"].aso_against, rows["ubrs"].gain) == (None, None, None)
 
 
+def test_seeds_that_change_nothing_are_no_test() -> None:
+    """Repeats of the same number would make any difference significant."""
+    same = [*runs("cb-rs", 0.1, 5.0, 5.0, 5.0), *runs("ubrs", 0.1, 4.0, 4.0, 4.0)]
+    assert [row.aso for row in method_rows(same)] == [None, None]
+    differing = [*runs("cb-rs", 0.1, 5.0, 5.1, 5.2), *runs("ubrs", 0.1, 4.0, 4.0, 4.0)]
+    assert [row.aso is None for row in method_rows(differing)] == [True, False]
+
+
 def test_rows_at_different_rates_are_compared() -> None:
     """With a row's only learning rate, if it has none in common; not with one of several."""
     results = runs("naive", 0.4, *NAIVE) + runs("cb-rs", 0.2, *OTHERS["cb-rs"]) + runs("ubrs", 0.1, *OTHERS["ubrs"])

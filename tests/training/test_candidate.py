@@ -16,9 +16,14 @@ LABELS = np.arange(12) % 3
 COLOURS = cu.Data(np.zeros((12, 3, 8, 8), np.uint8), LABELS)
 GREY = cu.Data(np.zeros((12, 1, 8, 8), np.uint8), LABELS)
 FEATURES = cu.Data(np.zeros((12, 4), np.float32), LABELS)
-ALL = {"colours": COLOURS, "grey": GREY, "features": FEATURES}
 IMAGES = cu.Recipe("small-conv", epochs=8, batch=4, lr=0.3, drops=(0.5, 0.75))
 TABLE = replace(IMAGES, network="linear")
+ALL = {
+    "colours": (COLOURS, IMAGES),
+    "grey": (GREY, IMAGES),
+    "features": (FEATURES, TABLE),
+    "embeddings": (FEATURES, RECIPES["embeddings"]),
+}
 OTHERS = [
     "naive",
     "ubrw+mixup?epochs=3",
@@ -28,21 +33,17 @@ OTHERS = [
 NAMES = [*CANDIDATES, *OTHERS]
 
 
-def recipe_for(data: cu.Data) -> cu.Recipe:
-    return IMAGES if data.is_images else TABLE
-
-
 @pytest.mark.parametrize("name", CANDIDATES)
 def test_a_row_trains_on_the_data_that_it_suits(name: str) -> None:
     candidate = CANDIDATES[name]
     assert candidate.name == name
     assert candidate.data in SUITS
-    suited = [data for data in ALL.values() if candidate.suits(data)]
+    suited = [(data, recipe) for data, recipe in ALL.values() if candidate.suits(data, recipe)]
     assert suited
-    for data in suited:
-        recipe = candidate.recipe(recipe_for(data))
-        check_fit(data, [candidate.lane(recipe_for(data), 0)], recipe, cu.Stats(data.counts, [0.1, 0.2, 0.3]), None)
-        assert candidate in default_candidates(data)
+    for data, recipe in suited:
+        lane, stats = candidate.lane(recipe, 0), cu.Stats(data.counts, [0.1, 0.2, 0.3])
+        check_fit(data, [lane], candidate.recipe(recipe), stats, None)
+        assert candidate in default_candidates(data, recipe)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -86,11 +87,12 @@ def test_a_naive_row_is_one_at_any_learning_rate() -> None:
 
 def test_every_kind_of_data_has_candidates() -> None:
     """Naive networks among them, so that a fix has a baseline; and all that suits anything is somewhere."""
-    rows = {kind: [row.name for row in default_candidates(data)] for kind, data in ALL.items()}
+    rows = {kind: [row.name for row in default_candidates(*of_kind)] for kind, of_kind in ALL.items()}
     assert all("naive" in names for names in rows.values())
     assert {name for names in rows.values() for name in names} == set(CANDIDATES)
     assert not any("autoaugment" in name for name in rows["grey"] + rows["features"])
     assert any("autoaugment" in name for name in rows["colours"])
+    assert rows["features"] == [row.name for row in default_candidates(FEATURES)]  # their own recipe is no other kind
     assert next(iter(CANDIDATES)) == "naive"  # of equals the first is kept
 
 

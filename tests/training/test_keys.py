@@ -86,6 +86,7 @@ KINDS = {
     "features": "701cb4601905109b70374daa0be91621",
     "bag-of-tricks": "7eb5036dae0fdb5c682a698f2c51e33c",
     "ldam-drw": "12eed3a589884412ac579d26ae8ea819",
+    "embeddings": "e3e0e0119c83519ffe04666dffb50e0d",  # younger
 }
 STUDENTS = {
     Teaching(): "efad232caa20393a8e07ef4030f44415",

@@ -27,6 +27,7 @@ EVERY_FIELD = {
     "flip": ("true", True),
     "schedule": ("cosine", "cosine"),
     "average": ("0.25", 0.25),
+    "optimizer": ("lbfgs", "lbfgs"),
 }
 
 

@@ -7,12 +7,13 @@ import typer
 
 from class_uncertainty.cli import options
 from class_uncertainty.errors import InputError
-from class_uncertainty.workflows.search_plan import TRAININGS
+from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, TRAININGS
 
 CANDIDATES = "What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change the list of 'cu candidates'."
 GOAL = "What is best: mean, worst, accuracy, cost:FILE.csv or prior:FILE."
 DEPLOY = "What may be kept: one network, or an ensemble of five where that is better."
-SPENT = "What may be spent, in trainings of one naive network."
+SPENT = "What may be spent, in trainings of one naive network: "
+SPENT += f"{TRAININGS:g}, or {HEAD_TRAININGS:g} with the recipe embeddings."
 SEEDS = "Networks before and after, for the ±, which --trainings does not count; the network of seed 0 is saved."
 
 
@@ -21,7 +22,7 @@ def fix(
     goal: Annotated[str, typer.Option(help=GOAL)] = "mean",
     candidates: Annotated[str | None, options.optional(CANDIDATES)] = None,
     deploy: Annotated[str, typer.Option(help=DEPLOY)] = "one",
-    trainings: Annotated[float, typer.Option(help=SPENT)] = TRAININGS,
+    trainings: Annotated[float | None, options.optional(SPENT)] = None,
     seeds: Annotated[int, typer.Option(help=SEEDS)] = 3,
     save: options.SAVE = None,
     embed_weights: options.EMBED_WEIGHTS = False,

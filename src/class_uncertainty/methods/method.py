@@ -154,6 +154,11 @@ class Method:
         return self, *(stage.method for stage in self.then)
 
     @property
+    def is_steady(self) -> bool:
+        """Whether its plan is the same in every epoch."""
+        return all(part.ramp is always for part in (*self.knobs.values(), self.focal) if part)
+
+    @property
     def uses_uncertainty(self) -> bool:
         return any(knob.measure.uses_uncertainty for method in self.stages for knob in method.knobs.values())
 

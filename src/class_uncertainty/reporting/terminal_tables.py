@@ -185,6 +185,8 @@ def footnotes(rows: Sequence[MethodRow], folds: int) -> list[str]:
     notes += [f"Many, medium, few: {groups}; worst 10th: of the classes.", *([describe_folds(folds)] if folds else [])]
     if tests := describe_tests(rows):
         notes.append(f"ASO: ε_min against the row that is named; below 0.5, the method is better; {tests}.")
+    if any(row.error_sd == 0 for row in rows):
+        notes.append("± 0.00: every seed gives the same network, so there is no chance to test for.")
     warnings = {row.aso_warning for row in rows if row.aso_warning}
     return notes + [f"ASO: {warning}." for warning in sorted(warnings)]
 

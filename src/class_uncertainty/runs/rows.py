@@ -142,8 +142,9 @@ def method_rows(
     errors, pairs = _Errors(runs, chosen or {}), dict[GroupKey, tuple[str, list[float]]]()
     for (method, plan, lr), group in groups.items():
         other = _present(counterpart_of(method), runs) if against == COUNTERPART else against
-        if other != method and _group_errors(group) and (other_errors := errors.beside(other, method, lr)):
-            pairs[method, plan, lr] = other, other_errors
+        sides = _group_errors(group), errors.beside(other, method, lr)
+        if other != method and all(sides) and not all(map(is_constant, sides)):  # without chance, nothing to test
+            pairs[method, plan, lr] = other, sides[1]
     confidence = corrected_confidence(len(pairs))
     return [
         _method_row(key, group, errors, pairs.get(key), confidence, measuring_cost) for key, group in groups.items()
@@ -157,6 +158,11 @@ def _present(counterpart: str, methods: Collection[str]) -> str:
     plain = replace(parse_name(counterpart), constants=())
     alike = [name for name in methods if replace(parse_name(name), constants=()) == plain]
     return alike[0] if len(alike) == 1 else counterpart
+
+
+def is_constant(errors: Sequence[float]) -> bool:
+    """Whether every seed gave the same."""
+    return len(errors) > 1 and len(set(errors)) == 1
 
 
 def _group_errors(group: Sequence[Result]) -> list[float]:

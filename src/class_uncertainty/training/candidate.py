@@ -1,7 +1,7 @@
 """CANDIDATES: ways to train one network that `cu fix` chooses between, from the simple to the elaborate."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from class_uncertainty.methods import named
 from class_uncertainty.text import short
 from class_uncertainty.training.folds import Fold
 from class_uncertainty.training.lane import Lane, Teaching
-from class_uncertainty.training.recipe import Recipe, check_lr
+from class_uncertainty.training.recipe import Recipe, check_lr, default_recipe
 from class_uncertainty.training.recipe_specs import split_changes
 
 COLOURS = 3  # channels
@@ -30,7 +30,8 @@ class Candidate:
         METHOD?field=value&field=value: a method as `cu methods` names it, then fields of the recipe. `rate` is a factor
         of the recipe's learning rate.
     data : str
-        What it is for: "any", "colour images", or "grey images or features".
+        What it is for: "any", "images or features", "colour images", "grey images or features", or "embeddings":
+        heads of features that train by the recipe of this name.
 
     Attributes
     ----------
@@ -111,8 +112,9 @@ class Candidate:
             f"naive{augmentations}?{'&'.join(f'{name}={_typed(value)}' for name, value in fields.items())}"
         )
 
-    def suits(self, data: Data) -> bool:
-        return SUITS[self.data](data)
+    def suits(self, data: Data, recipe: Recipe | None = None) -> bool:
+        """Whether it is for these data and the recipe, by default theirs."""
+        return SUITS[self.data](data, recipe or default_recipe(data))
 
 
 def _typed(value: Any) -> str:
@@ -122,10 +124,16 @@ def _typed(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else short(value) if isinstance(value, float) else str(value)
 
 
-SUITS = {
-    "any": lambda data: True,
-    "colour images": lambda data: data.is_images and data.shape[0] == COLOURS,
-    "grey images or features": lambda data: not data.is_images or data.shape[0] != COLOURS,
+def _has_colours(data: Data) -> bool:
+    return data.is_images and data.shape[0] == COLOURS
+
+
+SUITS: dict[str, Callable[[Data, Recipe], bool]] = {
+    "any": lambda data, recipe: True,
+    "images or features": lambda data, recipe: not recipe.full_batch,
+    "colour images": lambda data, recipe: _has_colours(data),
+    "grey images or features": lambda data, recipe: not _has_colours(data) and not recipe.full_batch,
+    "embeddings": lambda data, recipe: recipe.full_batch,
 }
 COSINE = "rate=2&schedule=cosine&weight_decay=5e-4&average=0.3"
 # from the simple to the elaborate: of equals the first is kept, and few trainings try only the last
@@ -137,25 +145,27 @@ CANDIDATES: dict[str, Candidate] = {
         Candidate("balanced-softmax", "grey images or features"),
         Candidate("ldam-rw"),
         Candidate("balanced-softmax?rate=4", "grey images or features"),
-        Candidate(f"balanced-softmax?{COSINE}"),
+        Candidate(f"balanced-softmax?{COSINE}", "images or features"),
         Candidate(f"naive+autoaugment+cutout?{COSINE}", "colour images"),
         Candidate(f"balanced-softmax+autoaugment+cutout?{COSINE}", "colour images"),
+        *(Candidate(f"cb-rs?weight_decay={decay}", "embeddings") for decay in ("0.1", "1")),
+        *(Candidate(f"naive?weight_decay={decay}", "embeddings") for decay in ("0.001", "0.1", "0.3", "1")),
     )
 }
 
 
-def default_candidates(data: Data) -> list[Candidate]:
-    """The rows of CANDIDATES that suit the data."""
-    return [candidate for candidate in CANDIDATES.values() if candidate.suits(data)]
+def default_candidates(data: Data, recipe: Recipe | None = None) -> list[Candidate]:
+    """The rows of CANDIDATES that suit the data and the recipe, by default theirs."""
+    return [candidate for candidate in CANDIDATES.values() if candidate.suits(data, recipe)]
 
 
-def find_candidates(given: Sequence[str | Candidate], data: Data) -> list[Candidate]:
+def find_candidates(given: Sequence[str | Candidate], data: Data, recipe: Recipe | None = None) -> list[Candidate]:
     """The candidates of these names; '+NAME' and '-NAME' add to the rows that suit the data, or remove one."""
     names = [row.name if isinstance(row, Candidate) else row for row in given]
     if not any(name[:1] in ("+", "-") for name in names):
         candidates = [Candidate(name) for name in names]
     else:
-        candidates = _changed(names, default_candidates(data))
+        candidates = _changed(names, default_candidates(data, recipe))
     check_distinct("candidate", [candidate.name for candidate in candidates])
     return candidates
 

@@ -21,10 +21,11 @@ from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.text import reason
 from class_uncertainty.training.fit import default_device
 from class_uncertainty.training.fit_result import as_tensor
-from class_uncertainty.training.networks.backbones import Backbone, Embedder, find_backbone
+from class_uncertainty.training.networks.backbones import Backbone, Embedder, find_backbone, fused
 
-BATCH = 64  # images of a forward pass
+BATCH = 64  # images that are read at a time
 WHAT = "features"
+FEW = 4  # images that a CPU passes on at a time: activations of more do not fit into its caches
 BLOCK = 2048  # images whose features are kept at a time: what was embedded before a kill is not embedded again
 
 Transform = Callable[[Tensor], Tensor]
@@ -56,7 +57,7 @@ def embed(
     transform : callable, optional
         From uint8 images (B, 3, H, W) to what the network takes; by default the network's usual preprocessing.
     batch : int
-        Images of a forward pass.
+        Images that are read at a time, and on a GPU pass through the network together.
     cache : bool
         Whether features are kept on disk, and taken from there if these images passed through these weights before.
     progress : callable, optional
@@ -93,7 +94,7 @@ def embed_by(
     height, width = data.shape[1:]
     code = _code_of(transform) if transform else ""
     embedding = replace(backbone.embedding, images=(height, width), transform=code)
-    embedder = Embedder(replace(backbone, embedding=embedding), transform).to(default_device())
+    embedder = Embedder(Backbone(fused(backbone.module), embedding), transform).to(default_device())
     show = progress or (lambda what, done, total: None)
     if cache:
         features = _cached(embedder, data, batch, show)
@@ -139,7 +140,8 @@ def _features(
     """Of one batch after the other; `before` images of `total` have passed already."""
     width, device = None, embedder.mean.device
     for rows in row_blocks(len(data), batch):
-        features = _passed(embedder, as_tensor(data.inputs[rows]).to(device))
+        images = as_tensor(data.inputs[rows]).to(device)
+        features = torch.cat([_passed(embedder, few) for few in images.split(batch if images.is_cuda else FEW)])
         if width not in (None, features.shape[1]):
             made = f"made {width} features, then {features.shape[1]}"
             raise InputError(f"backbone {embedder.embedding.backbone!r} {made}: they must be as many.")

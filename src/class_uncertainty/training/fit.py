@@ -27,6 +27,7 @@ from class_uncertainty.training.sampling import Examples
 from class_uncertainty.training.stack_training import FitOptions
 from class_uncertainty.training.stage_runner import Ended, StageRunner
 from class_uncertainty.training.stages import ResolvedStage, resolve_stages, stack_key
+from class_uncertainty.training.twins import find_twins, report_twins
 
 SMALL = 2**15  # numbers in a batch of one lane: 32 grey images of 32 x 32, or 32 rows of 1,024 features
 
@@ -136,41 +137,58 @@ def fit(
 
 
 def train_lanes(fitted: Fit, train: Data, options: FitOptions) -> Generator[LaneOutcome, None, None]:
-    """Train the lanes of an untrained Fit; yield each when its last stage has ended. Like stages run together."""
+    """Train the lanes of an untrained Fit; yield each when its last stage has ended."""
     check_fit(train, fitted.lanes, fitted.recipe, options.stats, options.test)
     check_teachers(train, fitted.lanes, options.teachers)
-    arrays = (train.inputs, train.labels, train.counts[None])
-    inputs, labels, counts = (as_tensor(array).to(fitted.device) for array in arrays)
-    examples = Examples(inputs, labels, fitted.standardise, counts)
     taught_by = options.teachers.keys if options.teachers else ()
     about = (fitted.recipe, Stats.of(train.counts, options.stats), fitted.device, taught_by)
     keys = [checkpoint_keys(train.fingerprint, lane, *about) for lane in fitted.lanes]
+    twins, ended = find_twins(fitted.lanes, fitted.recipe), 0
+    options = replace(options, progress=report_twins(options.progress, twins, fitted.lanes))
+    try:
+        with closing(_train_each(fitted, train, options, keys, list(twins))) as outcomes:
+            for outcome in outcomes:
+                for place in twins[outcome.place]:
+                    seed, seconds = fitted.lanes[place].seed, outcome.result.seconds / len(twins[outcome.place])
+                    result = replace(outcome.result, seed=seed, seconds=seconds)
+                    ended += 1
+                    yield replace(outcome, place=place, keys=keys[place], result=result)
+    except Unfinished:
+        raise Unfinished(f"the budget is spent with {ended} of {len(fitted.lanes)} lanes trained") from None
+
+
+def _train_each(
+    fitted: Fit, train: Data, options: FitOptions, keys: list[list[str]], places: list[int]
+) -> Generator[LaneOutcome, None, None]:
+    """Train the lanes at these places. Like stages run together."""
+    arrays = (train.inputs, train.labels, train.counts[None])
+    inputs, labels, counts = (as_tensor(array).to(fitted.device) for array in arrays)
+    if fitted.recipe.full_batch:  # standardised once for all epochs of all lanes
+        inputs = fitted.standardise(inputs)
+    examples = Examples(inputs, labels, fitted.standardise, counts)
     first = StageRunner(fitted, ResolvedStage(fitted.recipe), train, examples, keys, options)
-    stages_by_lane = [resolve_stages(lane.value, fitted.recipe) for lane in fitted.lanes]
-    states, ended = dict[int, LaneState](), 0  # of lanes with more stages to come; how many have none
-    for number in range(max(map(len, stages_by_lane))):
+    stages_by_lane = {place: resolve_stages(fitted.lanes[place].value, fitted.recipe) for place in places}
+    states = dict[int, LaneState]()  # of lanes with more stages to come
+    for number in range(max(map(len, stages_by_lane.values()))):
         alike: dict[ResolvedStage, list[int]] = {}
-        for place, stages in enumerate(stages_by_lane):
+        for place, stages in stages_by_lane.items():
             if number < len(stages):
                 alike.setdefault(stages[number], []).append(place)
-        for stage, places in alike.items():
-            before = {place: replace(states.pop(place), gathered={}) for place in places if number}
-            try:
-                with closing(_run_stage(replace(first, stage=stage, before=before), places)) as lanes:
-                    for place, lane in lanes:
-                        if isinstance(lane, LaneOutcome):
-                            ended += 1
-                            yield lane
-                        else:
-                            states[place] = lane
-            except Unfinished:
-                raise Unfinished(f"the budget is spent with {ended} of {len(fitted.lanes)} lanes trained") from None
+        for stage, group in alike.items():
+            before = {place: replace(states.pop(place), gathered={}) for place in group if number}
+            with closing(_run_stage(replace(first, stage=stage, before=before), group)) as lanes:
+                for place, lane in lanes:
+                    if isinstance(lane, LaneOutcome):
+                        yield lane
+                    else:
+                        states[place] = lane
 
 
 def _run_stage(runner: StageRunner, places: list[int]) -> Generator[Ended, None, None]:
     """Take the lanes at those places through one stage, in stacks of lanes that are equally far."""
     fitted, unfinished = runner.fitted, None
-    small = fitted.device == "cpu" and fitted.recipe.batch * int(np.prod(fitted.shape)) <= SMALL
+    small = fitted.recipe.full_batch or fitted.recipe.batch * int(np.prod(fitted.shape)) <= SMALL
+    small = small and fitted.device == "cpu"
     groups = _groups(runner, places)
     with _workers(min(len(groups), torch.get_num_threads()) if small else 1, single=small) as pool:
         running = [pool.submit(_run_group, runner, places) for places in groups]
@@ -196,7 +214,7 @@ def _groups(runner: StageRunner, places: list[int]) -> list[list[int]]:
     for place in places:
         epoch = runner.options.checkpoints.epoch(runner.key(place)) if runner.options.checkpoints else 0
         alike.setdefault((epoch, *stack_key(runner.lane(place))), []).append(place)
-    groups, width = list[list[int]](), width_of(runner.fitted.recipe.network, runner.fitted.device)
+    groups, width = list[list[int]](), width_of(runner.fitted.recipe, runner.fitted.device)
     # lanes that are furthest come first: a short budget finishes what an earlier one began
     for (_, rbf, *_), group in sorted(alike.items(), key=lambda item: (-item[0][0], repr(item[0][1:]))):
         group.sort(key=lambda place: runner.lane(place).value.augment)  # lanes of one augmentation are neighbours

@@ -22,8 +22,12 @@ def check_fit(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats |
     stats = Stats.of(train.counts, stats)
     for lane in lanes:
         _check_gather(lane)
+        if recipe.full_batch:
+            _check_deterministic(lane, recipe)
         for method in lane.value.stages:
             _check_method(train, lane.name, method, stats)
+            if recipe.full_batch:
+                _check_full_batch(lane.name, method)
         if any(stage.pasted for stage in lane.value.then) and not train.is_images:
             raise InputError(f"method {lane.name!r} pastes parts of images, and the data are features.")
         if any(stage.trains == "body" for stage in lane.value.then) and NETWORKS[recipe.network].body is identity:
@@ -43,6 +47,11 @@ def _check_recipe(train: Data, recipe: Recipe) -> None:
         raise InputError("the recipe crops or flips, and the data are features: crop must be 0 and flip False.")
     if train.is_images and recipe.crop > min(train.shape[1:]):
         raise InputError(f"crop is {recipe.crop}, wider than the images: they are {train.shape[1]} x {train.shape[2]}.")
+    if recipe.full_batch and network.body is not identity:
+        needs = f"and network {recipe.network!r} has a body: it needs 'linear'"
+        raise InputError(f"optimizer {recipe.optimizer!r} trains heads alone, {needs}.")
+    if recipe.full_batch and recipe.average:
+        raise InputError(f"optimizer {recipe.optimizer!r} converges, with nothing to average: average must be 0.")
     if min(recipe.batch, len(train)) < 2:
         raise InputError(f"batch is {recipe.batch}: batch statistics need two examples at least.")
 
@@ -62,3 +71,27 @@ def _check_gather(lane: Lane) -> None:
         raise InputError(f"lane {lane.name!r} gathers {lane.gather}, and its method has several stages: give another.")
     if lane.gather == "snapshots" and not lane.value.cycles:
         raise InputError(f"lane {lane.name!r} gathers snapshots: its method must have cycles, as 'cyclic' has.")
+
+
+def _check_deterministic(lane: Lane, recipe: Recipe) -> None:
+    """On full batches there is no learning rate, and nothing is gathered."""
+    if lane.lr not in (None, recipe.lr):
+        raise InputError(f"lane {lane.name!r} has the learning rate {lane.lr:g}, and 'lbfgs' has none: leave it out.")
+    if lane.gather:
+        raise InputError(
+            f"lane {lane.name!r} gathers {lane.gather}, and 'lbfgs' takes no samples: give another recipe."
+        )
+
+
+def _check_full_batch(name: str, method: Method) -> None:
+    """Refuse what is random, or acts on the learning rate."""
+    reasons = {
+        "distances to centroids that move from step to step": method.head == "rbf",
+        "dropout": method.dropout,
+        "cycles of the learning rate": method.cycles,
+        " and ".join(method.augment): method.augment,
+    }
+    if what := next((what for what, has in reasons.items() if has), None):
+        raise InputError(
+            f"method {name!r} has {what}, and 'lbfgs' takes all examples as they are: choose another recipe."
+        )

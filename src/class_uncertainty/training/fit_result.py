@@ -59,9 +59,10 @@ class LaneOutcome:
 Done = Callable[[LaneOutcome], None]  # called for each lane when its stack ends, in the order in which stacks end
 
 
-def width_of(network: str, device: str) -> int:
-    """The lanes of a stack: exactly so many on a CPU, at most on other devices."""
-    return NETWORKS[network].width if device == "cpu" else NETWORKS[network].widest
+def width_of(recipe: Recipe, device: str) -> int:
+    """The lanes of a stack: exactly so many on a CPU, at most on other devices. On full batches each is alone."""
+    network = NETWORKS[recipe.network]
+    return 1 if recipe.full_batch else network.width if device == "cpu" else network.widest
 
 
 def as_tensor(inputs: NDArray) -> Tensor:
@@ -160,7 +161,7 @@ class Fit:
 
     def padded(self, items: list) -> list:
         """On a CPU, filled up with the first to the width of a stack, which never depends on the number of lanes."""
-        width = NETWORKS[self.recipe.network].width if self.device == "cpu" else 0
+        width = width_of(self.recipe, self.device) if self.device == "cpu" else 0
         return items + items[:1] * (width - len(items))
 
     @checked
@@ -217,7 +218,7 @@ class Fit:
 
     def _stacks(self) -> Iterator[tuple[list[int], list[Lane], Stack]]:
         """All lanes as stacks: (places, lanes, stack)."""
-        width = width_of(self.recipe.network, self.device)
+        width = width_of(self.recipe, self.device)
         lanes = [staged(lane, self.recipe, len(lane.value.then)) for lane in self.lanes]
         for rbf in (False, True):
             alike = [i for i, lane in enumerate(lanes) if (lane.value.head == "rbf") is rbf]

@@ -18,7 +18,7 @@ ENGINE = 3  # raised when a change of the loop changes results: then nothing sto
 WALKED = 4096  # epochs up to which a key has the plan of each: to change it would lose what is stored
 SAMPLED = 256  # of more
 # fields that are younger than stored results: a key has them only where they are not at their defaults
-YOUNGER = {Recipe: ("schedule", "average")}
+YOUNGER = {Recipe: ("schedule", "average", "optimizer")}
 
 
 def lane_key(data: str, lane: Lane, recipe: Recipe, stats: Stats, device: str, teachers: Sequence[str] = ()) -> str:

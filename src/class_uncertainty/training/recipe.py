@@ -13,6 +13,7 @@ from class_uncertainty.errors import InputError, unknown
 
 MAX_EPOCHS = 10**9
 SCHEDULES = ("drops", "cosine")
+OPTIMIZERS = ("sgd", "lbfgs")
 # refuses a learning rate
 check_lr = partial(check_number, "learning rate", allowed="a finite number above 0", fine=lambda lr: 0 < lr < math.inf)
 from_zero: Callable[[float], bool] = lambda value: 0 <= value < math.inf  # noqa: E731
@@ -55,6 +56,15 @@ class Recipe:
         Share of the epochs, at the end, over which weights are averaged; 0 for none. The mean of the weights at the
         ends of these epochs replaces those of the last one, and batch statistics are computed anew for it, over one
         pass. Of several stages only the last one averages.
+    optimizer : str
+        "sgd", or "lbfgs": full batches, for the heads of the network "linear".
+
+    Notes
+    -----
+    With "lbfgs" linear heads start at zero and train to convergence: logistic regression. An epoch is one trial step on
+    all examples, `epochs` the most of them, and `batch` the examples that are in work at a time. The objective is the
+    mean loss + weight_decay / 2 |W|^2, biases left out: weight_decay = 1 / (C N) of scikit-learn's LogisticRegression
+    for N examples of standardised features. Learning rate, momentum and schedule have no meaning.
 
     Examples
     --------
@@ -79,6 +89,7 @@ class Recipe:
     flip: bool = False
     schedule: str = "drops"
     average: float = 0.0
+    optimizer: str = "sgd"
 
     def __post_init__(self) -> None:
         for field, least in (("epochs", 1), ("batch", 1), ("crop", 0), ("warmup", 0)):
@@ -91,6 +102,8 @@ class Recipe:
         check_lr(self.lr)
         if self.schedule not in SCHEDULES:
             raise unknown("schedule", self.schedule, SCHEDULES)
+        if self.optimizer not in OPTIMIZERS:
+            raise unknown("optimizer", self.optimizer, OPTIMIZERS)
         check_field(self, "average", "a share from 0 to 1", lambda share: 0 <= share <= 1)
 
     def factor(self, epoch: int) -> float:
@@ -112,6 +125,11 @@ class Recipe:
         return self.cut(min(self.dropped)) if self.dropped else self
 
     @property
+    def full_batch(self) -> bool:
+        """Whether a step takes all examples."""
+        return self.optimizer == "lbfgs"
+
+    @property
     def dropped(self) -> list[int]:
         """The epochs, from 0, in which the learning rate drops; never the first, and none of a cosine."""
         return [max(1, round(share * self.epochs)) for share in self.drops] if self.schedule == "drops" else []
@@ -131,6 +149,9 @@ _RESNET: dict[str, Any] = {"network": "resnet32", "epochs": 200, "batch": 128, "
 RECIPES: dict[str, Recipe] = {
     "images": Recipe("small-conv", epochs=40, batch=32, crop=1),
     "features": Recipe("mlp", epochs=40, batch=32),
+    "embeddings": Recipe(
+        "linear", epochs=200, batch=1024, weight_decay=0.01, warmup=0, drops=(), drop_last=False, optimizer="lbfgs"
+    ),
     # Bag-of-Tricks steps its schedule before the epoch: the 160th and the 180th are the first with a lower rate
     "bag-of-tricks": Recipe(**_RESNET, drops=(159 / 200, 179 / 200)),
     "ldam-drw": Recipe(**_RESNET, nesterov=False, warmup_from=0, drop_last=False),
@@ -138,8 +159,8 @@ RECIPES: dict[str, Recipe] = {
 
 
 def default_recipe(data: Data, name: str | None = None, **changes: Any) -> Recipe:
-    """The recipe of that name, or the one for images or features, with fields changed (None changes nothing)."""
+    """The recipe of that name, or the one for images, embeddings or features, with fields changed (None: not)."""
     if name is not None and name not in RECIPES:
         raise unknown("recipe", name, RECIPES)
-    recipe = RECIPES[name or ("images" if data.is_images else "features")]
+    recipe = RECIPES[name or ("images" if data.is_images else "embeddings" if data.embedding else "features")]
     return dataclasses.replace(recipe, **{field: value for field, value in changes.items() if value is not None})

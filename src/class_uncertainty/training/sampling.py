@@ -68,10 +68,13 @@ def draw_epoch(
 ) -> tuple[list[Plan], Drawn]:
     """The plans of the lanes in an epoch, and their draws stacked: (lanes, length, ...).
 
-    Those of an augmentation are of the lanes that have it. `streams` is the epoch of the random streams, if another.
+    Those of an augmentation are of the lanes that have it; full batches draw nothing. `streams` is the epoch of the
+    random streams, if another.
     """
     recipe, number = stage.recipe, stage.number * STAGE_STREAMS + epoch if streams is None else streams
     plans = [plan(sampler.lane.value, sampler.stats, epoch, recipe.epochs) for sampler in samplers]
+    if recipe.full_batch:
+        return plans, {}
     drawn = [sampler.draw(number, knobs, length, recipe) for sampler, knobs in zip(samplers, plans, strict=True)]
     if any("dropout" in draws for draws in drawn):  # lanes without dropout draw no numbers for it
         width = max(sampler.features for sampler in samplers)

@@ -17,7 +17,7 @@ def images_per_second(train: Data, recipe: Recipe, device: str) -> float:
     """Training examples a second, over all lanes of a stack. Labels are made up: only the time counts."""
     number = min(len(train), STEPS * recipe.batch)
     few = Data(train.inputs[:number], np.arange(number) % 2)
-    lanes = [Lane("naive", seed) for seed in range(width_of(recipe.network, device))]
+    lanes = [Lane("naive", seed) for seed in range(width_of(recipe, device))]
     epochs: list[Epoch] = []
     fit(few, lanes, recipe=replace(recipe, epochs=2), device=device, progress=epochs.append)
     return epochs[-1].speed

@@ -22,7 +22,9 @@ from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.distillation import Teachers
 from class_uncertainty.training.fit_result import Fit
+from class_uncertainty.training.full_batch import FullBatch
 from class_uncertainty.training.lane import Epoch, Lane, Progress
+from class_uncertainty.training.lbfgs import LBFGS
 from class_uncertainty.training.networks.classifier import NETWORKS
 from class_uncertainty.training.networks.stack import SGD, Stack, State, initial, to_device
 from class_uncertainty.training.sampling import AVERAGING, Examples, LaneSampler, draw_epoch
@@ -113,18 +115,21 @@ class StackTraining:
             raise Unfinished
         context.begun.set()
         saved = time.perf_counter()
-        for epoch in range(self.first, epochs):
+        epoch = self.first
+        while epoch < epochs:
             losses = self._train_epoch(epoch)
             self._take_snapshots(epoch)
             self.program.set_training()
             late, last = context.options.deadline.passed, epoch + 1 == epochs
             self._average(epoch, last)
             due = (epoch + 1) % context.options.every == 0 or time.perf_counter() - saved > UNSAVED
-            if context.options.checkpoints and (late or last or due):
+            if context.options.checkpoints and (late or last or (due and not self.program.idle)):
                 states, saved = self._states(epoch + 1, losses), time.perf_counter()
                 context.options.checkpoints.save(dict(zip(map(context.key, self.places), states, strict=True)))
             if late and not (last and any(map(context.is_last, self.places))):
                 raise Unfinished
+            # a lane that has converged has nothing to do before its last epoch, unless its plan changes
+            epoch = max(epoch + 1, epochs - 1) if self.program.idle and self.steady else epoch + 1
         return self._states(epochs, losses)
 
     def _handed_over(self, place: int) -> LaneState:
@@ -142,7 +147,7 @@ class StackTraining:
         context, stage, stack = self.context, self.context.stage, self.stack
         stack.body.requires_grad_(stage.trains != "head")
         stack.head.requires_grad_(stage.trains != "body")
-        self.optimiser = SGD(stack, stage.recipe)
+        self.optimiser = LBFGS(stack) if stage.recipe.full_batch else SGD(stack, stage.recipe)
         self.average = WeightAverage(stack, self.optimiser, stage.recipe)
         if self.started:
             started = context.fitted.padded(self.started)
@@ -150,19 +155,30 @@ class StackTraining:
             self.average.load([lane.summed for lane in started])
         examples, self.samplers = self._sample_from()
         self.length = stage.length(context.train)
+        self.steady = all(lane.value.is_steady for lane in self.lanes)
         self.plans, self.draws = draw_epoch(self.samplers, stage, self.first, self.length)
         if stack.margins is not None and not self.started:
             stack.margins.data.copy_(torch.from_numpy(np.concatenate([plan.margin for plan in self.plans])))
         teachers = None
         if context.options.teachers and self.lanes[0].teaching:
             teachers = Teachers(context.options.teachers, context.train, self.lanes, context.fitted.device)
-        about = (stage, examples, self.lanes, self.draws, self._sums(self.lanes[: self.count]), teachers)
-        self.program = StepProgram(stack, self.optimiser, *about)
+        self.program = self._program(examples, teachers)
         self.rows_by_total: dict[int, list[int]] = {}  # lanes by the epochs of all their stages
         for i, place in enumerate(self.places):
             stages = resolve_stages(context.fitted.lanes[place].value, context.fitted.recipe)
             self.rows_by_total.setdefault(stages[-1].total, []).append(i)
         self.began = time.perf_counter()
+
+    def _program(self, examples: Examples, teachers: Teachers | None) -> StepProgram | FullBatch:
+        """What trains an epoch; on full batches it first knows the plan of the last one."""
+        stage, optimiser = self.context.stage, self.optimiser
+        if isinstance(optimiser, SGD):
+            about = (stage, examples, self.lanes, self.draws, self._sums(self.lanes[: self.count]), teachers)
+            return StepProgram(self.stack, optimiser, *about)
+        program = FullBatch(self.stack, optimiser, stage.recipe, examples, self.samplers[0], teachers)
+        if self.first:
+            program.take(draw_epoch(self.samplers, stage, self.first - 1, self.length)[0][0])
+        return program
 
     def _sample_from(self) -> tuple[Examples, list[LaneSampler]]:
         """What each lane draws from; pasted images are made by the networks that the stage before has left."""
@@ -237,6 +253,7 @@ class StackTraining:
         """Add up the weights of the last epochs. After the very last, their mean replaces them in every lane."""
         self.average.add(epoch)
         if last and self.average.sums:
+            assert isinstance(self.program, StepProgram)  # full batches average nothing
             self.average.replace_weights()
             stage = self.context.stage
             _, draws = draw_epoch(self.samplers, stage, epoch, self.length, AVERAGING)
@@ -246,10 +263,14 @@ class StackTraining:
     def _states(self, epoch: int, losses: NDArray) -> list[LaneState]:
         """The lanes after `epoch` epochs, without those that fill the stack."""
         share = (time.perf_counter() - self.began) / self.count
-        states, momenta, summed = self.stack.states(), self.optimiser.states(), self.average.states()
+        states, summed = self.stack.states(), self.average.states()
+        ends = epoch == self.context.stage.recipe.epochs  # then no step comes that needs momenta
+        momenta: list[State] = [{}] * len(states) if ends else self.optimiser.states()
         lanes = []
         for i, lane in enumerate(self.lanes[: self.count]):
-            gathered = self.program.gathered_by(i) if lane.gather == "online" else self.snapshots[i]
+            gathered = self.snapshots[i]
+            if lane.gather == "online" and isinstance(self.program, StepProgram):
+                gathered = self.program.gathered_by(i)
             seconds, loss = share + self.seconds[i], float(losses[i])
             parts = (gathered, summed[i])
             lanes.append(LaneState(epoch, states[i], momenta[i], self.diverged[i], loss, seconds, *parts))

@@ -52,8 +52,12 @@ def resolve_stages(method: Method, recipe: Recipe) -> list[ResolvedStage]:
 
 
 def _recipe_of(stage: Stage, recipe: Recipe, is_last: bool) -> Recipe:
-    """The recipe of a later stage: drops that it names replace a cosine, and only the last stage averages weights."""
-    changes: dict[str, Any] = {"epochs": _epochs(stage.epochs, recipe), **dict(stage.recipe)}
+    """The recipe of a later stage: drops that it names replace a cosine, and only the last stage averages weights.
+
+    The constants that a stage names are those of SGD: full batches keep the recipe's.
+    """
+    named = {} if recipe.full_batch else dict(stage.recipe)
+    changes: dict[str, Any] = {"epochs": _epochs(stage.epochs, recipe), **named}
     schedule, average = "drops" if "drops" in changes else recipe.schedule, recipe.average if is_last else 0.0
     return replace(recipe, schedule=schedule, average=average, **changes)
 

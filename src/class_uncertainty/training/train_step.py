@@ -33,6 +33,8 @@ class StepProgram:
     Those of an augmentation are of the lanes that have it.
     """
 
+    idle = False  # there is always a next step
+
     def __init__(
         self,
         stack: Stack,

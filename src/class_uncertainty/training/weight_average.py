@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
+from class_uncertainty.training.lbfgs import LBFGS
 from class_uncertainty.training.networks.rbf_head import StackedRBFHead
 from class_uncertainty.training.networks.stack import SGD, Stack, State, apart
 from class_uncertainty.training.recipe import Recipe
@@ -16,7 +17,7 @@ class WeightAverage:
     like weights. A mean is a sum divided once: sums have the same bits wherever a lane is in its stack.
     """
 
-    def __init__(self, stack: Stack, optimiser: SGD, recipe: Recipe) -> None:
+    def __init__(self, stack: Stack, optimiser: SGD | LBFGS, recipe: Recipe) -> None:
         self.lanes, self.count, self.first = stack.lanes, recipe.averaged, recipe.epochs - recipe.averaged
         averaged = dict(zip(optimiser.names, (p.data for p in optimiser.parameters), strict=True))
         if isinstance(stack.head, StackedRBFHead):

@@ -34,7 +34,7 @@ from class_uncertainty.workflows.compare import check_seeds
 from class_uncertainty.workflows.ladder_networks import train_ladder
 from class_uncertainty.workflows.report_fix import Spent, report_fix
 from class_uncertainty.workflows.search import search, unit_cost
-from class_uncertainty.workflows.search_plan import STUDENT_RATES, TRAININGS, plan_search
+from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, STUDENT_RATES, TRAININGS, plan_search
 from class_uncertainty.workflows.trial import TELLING, Trial, try_steps
 
 MEASURING = EstimateRequest("out-of-fold", FOLDS)  # of class uncertainties, where a candidate uses them
@@ -99,7 +99,7 @@ def fix(
     candidates: Sequence[str | Candidate] | None = None,
     goal: str = "mean",
     deploy: str = "one",
-    trainings: float = TRAININGS,
+    trainings: float | None = None,
     seeds: int = 3,
     save: str | Path | None = None,
     embed_weights: bool = False,
@@ -128,8 +128,9 @@ def fix(
         where classes are as frequent as in training), "cost:FILE.csv" (a matrix of costs) or "prior:FILE".
     deploy : str
         "one" network, or an "ensemble" where that is better.
-    trainings : float
-        What may be spent, in trainings of one naive network. Repeats for the ± are not counted.
+    trainings : float, optional
+        What may be spent, in trainings of one naive network; by default 20, or 60 with the recipe "embeddings".
+        Repeats for the ± are not counted.
     seeds : int
         Networks before and after, for the ±. The network of seed 0 is kept.
     save : path, optional
@@ -159,18 +160,21 @@ def fix(
         aim = parse_goal(goal, train.classes, train.counts)
         check_judgeable(train.counts, train.classes, aim)
         check_fit(train, [Lane("naive")], context.recipe, None, None)
-        rows = default_candidates(train) if candidates is None else find_candidates(candidates, train)
+        if candidates is None:
+            rows = default_candidates(train, context.recipe)
+        else:
+            rows = find_candidates(candidates, train, context.recipe)
+        if trainings is None:
+            trainings = HEAD_TRAININGS if context.recipe.full_batch else TRAININGS
         costs = [unit_cost(context, row) for row in rows]
         measuring = float(len(MEASURING.lanes)) if any(map(uses_uncertainty, rows)) else 0.0
-        tries = deploy == "ensemble" or len(train) // FOLDS >= TELLING
-        plan = plan_search(trainings, costs, tries, deploy == "ensemble", measuring)
+        why_not = _untried(context, deploy)
+        plan = plan_search(trainings, costs, not why_not, deploy == "ensemble", measuring)
         stats = read_by(load_or_estimate(context, [MEASURING])[0], None).stats if measuring else None
         choosing = judged_by_folds(context)  # what chooses is no result
         searched = search(choosing, rows[len(rows) - plan.candidates :], plan, aim, stats)
         folds = dict.fromkeys([None, *judged_folds(context.dataset)])
-        trial: Trial | str = f"a fold has fewer than {TELLING} examples"
-        if tries:
-            trial = f"{trainings:g} trainings do not pay for it"
+        trial: Trial | str = why_not or f"{trainings:g} trainings do not pay for it"
         if plan.members:
             rates = () if plan.ensemble else STUDENT_RATES
             trial = try_steps(choosing, searched.best, plan.members, rates, aim, stats)
@@ -181,6 +185,14 @@ def fix(
         files = save_model(module, save, _about(context, report), embed_weights) if save else ()
         size = NetworkSize.of(context.recipe.network, train.shape, len(train.classes))
         return Fix(module, report, choices[None], size, tuple(files))
+
+
+def _untried(context: Context, deploy: str) -> str:
+    """Why neither an ensemble nor a student is tried; "" where they may be."""
+    if context.recipe.full_batch:
+        return "heads that train to convergence differ too little to gain from each other"
+    small = len(context.train) // FOLDS < TELLING and deploy != "ensemble"
+    return f"a fold has fewer than {TELLING} examples" if small else ""
 
 
 def uses_uncertainty(candidate: Candidate) -> bool:

@@ -1,6 +1,7 @@
 """Data by their full names: 'folder:photos by efficientnet-lite0' is the photographs as features of that backbone."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from class_uncertainty.data.readers import folder
 from class_uncertainty.data.specs import BY, split_options
 from class_uncertainty.errors import InputError
 from class_uncertainty.training.embed import embed_dataset
-from class_uncertainty.training.networks.backbones import Embedder, find_backbone, names_backbone
+from class_uncertainty.training.networks.backbones import Embedder, find_backbone, fused, names_backbone
 from class_uncertainty.training.networks.pretrained import LITE0, lite0_installed
 
 PIXELS = "none"  # the --backbone of those who want to train from pixels
@@ -59,7 +60,8 @@ def with_backbone(data: str, backbone: str | None, views: int | None, pixels: bo
 
 def _speed(backbone: str) -> float:
     """Images a second, of a few."""
-    embedder = Embedder(find_backbone(backbone))
+    network = find_backbone(backbone)
+    embedder = Embedder(replace(network, module=fused(network.module)))
     images = torch.zeros(TIMED, 3, embedder.embedding.size, embedder.embedding.size, dtype=torch.uint8)
     with torch.inference_mode():
         embedder(images[:1])

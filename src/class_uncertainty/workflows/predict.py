@@ -1,7 +1,7 @@
 """cu.predict(): the classes of new examples, by a saved network."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.metrics import decide
 from class_uncertainty.training.fit import default_device
 from class_uncertainty.training.model_files import restore
-from class_uncertainty.training.networks.backbones import Embedder, same_backbone
+from class_uncertainty.training.networks.backbones import Embedder, fused, same_backbone
 from class_uncertainty.training.networks.ensemble_network import Deployed
 
 BY_COST = "Classes are those of the least expected cost, by the costs that the network was saved with."
@@ -129,5 +129,6 @@ def _read(network: Deployed, examples: Path) -> Unlabelled:
         return read_unlabelled(examples, shape, network.encoding)
     unlabelled = read_unlabelled(examples, (3, *embedding.images), None)
     if network.backbone is None:
-        network.backbone = Embedder(same_backbone(embedding)).to(network.shift.device)
+        backbone = same_backbone(embedding)
+        network.backbone = Embedder(replace(backbone, module=fused(backbone.module))).to(network.shift.device)
     return unlabelled

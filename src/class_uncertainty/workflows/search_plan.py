@@ -10,6 +10,8 @@ from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.training.stages import FORWARD
 
 TRAININGS: float = 20  # that a fix may spend unless told otherwise
+HEAD_TRAININGS: float = 60  # of heads on full batches, which take seconds: all candidates are judged on all folds
+EVERY = 1000  # finalists: more than there are candidates
 TOGETHER = 5  # networks of a deployed ensemble
 STUDENT_RATES = (1.0, 0.5)  # factors of the teachers' learning rate that students are tried at
 
@@ -60,6 +62,7 @@ PLANS = (
     (2, FOLDS, FOLDS, 3),
     (2, 3, FOLDS, 3),
     (1, 1, FOLDS, 3),
+    (EVERY, FOLDS, FOLDS, 0),
     (3, FOLDS, FOLDS, 0),
     (2, 3, FOLDS, 0),
     (1, 1, FOLDS, 0),

@@ -13,6 +13,7 @@ from class_uncertainty.training.networks.backbones import (
     check_named,
     find_backbone,
     fitted,
+    fused,
     names_backbone,
     same_backbone,
     seen,
@@ -41,6 +42,17 @@ def factory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(FACTORY)
     return "mine.py"
+
+
+def test_fusing_changes_no_feature():
+    torch.manual_seed(0)
+    inner = nn.Sequential(nn.Conv2d(4, 5, 1), nn.BatchNorm2d(5))
+    body = nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU(), inner)
+    body(torch.randn(8, 3, 6, 6))  # statistics other than at the start
+    x, quick = torch.randn(2, 3, 6, 6), fused(body)
+    assert torch.allclose(quick(x), body.eval()(x), atol=1e-6)
+    assert not any(isinstance(module, nn.BatchNorm2d) for module in quick.modules())
+    assert any(isinstance(module, nn.BatchNorm2d) for module in body.modules())
 
 
 def test_images_are_scaled_and_cropped_as_pillow_does():

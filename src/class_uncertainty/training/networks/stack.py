@@ -72,9 +72,14 @@ def apart(stacked: State, lanes: int) -> list[State]:
 
 
 def initial(recipe: Recipe, shape: Shape, classes: Names, lane: Lane) -> State:
-    """From the seed of the lane. The class weights of a cosine head have length one, as in LDAM-DRW."""
+    """From the seed of the lane. The class weights of a cosine head have length one, as in LDAM-DRW.
+
+    On full batches a linear head starts at zero: its objective has one minimum.
+    """
     plain = Classifier(recipe.network, shape, classes)
     state = {name: torch.from_numpy(value) for name, value in initial_state(plain, lane.seed).items()}
+    if recipe.full_batch and lane.value.head == "linear":
+        state = {name: torch.zeros_like(value) for name, value in state.items()}
     if lane.value.head == "cosine":
         state["head.weight"] = F.normalize(state["head.weight"], dim=-1)
     if lane.value.head == "rbf":
