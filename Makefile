@@ -5,7 +5,7 @@ CHECK = @$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test test-gpu test-install dist fuzz fuzz-faults fuzz-calls fuzz-readers lint tables docs clean
-.PHONY: bench bench-data bench-engine bench-estimators bench-integrity bench-limits bench-remedy
+.PHONY: bench bench-data bench-engine bench-estimators bench-fine-tune bench-integrity bench-limits bench-remedy
 
 demo: .venv/installed
 	@$(BIN)/cu demo
@@ -53,6 +53,9 @@ bench-data: .venv/installed-dev
 
 bench-engine: .venv/installed-dev
 	@$(BIN)/python benchmarks/engine.py $(DATA)
+
+bench-fine-tune: .venv/installed-dev
+	@$(BIN)/python benchmarks/fine_tune.py $(NETWORK)
 
 bench-estimators: .venv/installed-dev
 	@$(BIN)/python benchmarks/estimators.py

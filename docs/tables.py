@@ -24,12 +24,12 @@ from class_uncertainty.text import amount, short
 from class_uncertainty.training import describe
 from class_uncertainty.training.candidate import CANDIDATES
 from class_uncertainty.training.network_size import listed_parameters
-from class_uncertainty.training.networks.classifier import NETWORKS
+from class_uncertainty.training.networks.network_table import BUILT_IN, NETWORKS
 from class_uncertainty.workflows.reproduce import RECIPE
 
 HERE = Path(__file__).parent
 RESULTS, FIGURES = HERE.parent / "results", HERE / "figures"
-REPRODUCED = [name for name, experiment in EXPERIMENTS.items() if not experiment.missing]
+REPRODUCED = [name for name, experiment in EXPERIMENTS.items() if not experiment.needs]
 WIDTH = 120
 KNOBS = ("alpha", "weight", "margin", "divisor", "focal", "augment", "dropout", "cycles")
 # The API page, in the order of the stages. A public name that no row lists goes under the last heading.
@@ -111,8 +111,9 @@ def estimators() -> str:
 def networks() -> str:
     """Every network with its parameters."""
     rows = []
-    for name, count in listed_parameters().items():
-        row = NETWORKS[name]
+    counts = listed_parameters()
+    for name in BUILT_IN:
+        row, count = NETWORKS[name], counts[name]
         rows.append((f"`{name}`", row.about, amount(count), "images" if row.images else "features"))
     return table(("name", "what it is", "parameters", "inputs"), rows)
 

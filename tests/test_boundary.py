@@ -25,6 +25,7 @@ from class_uncertainty.boundary import shortly
 from class_uncertainty.measures import MEASURES
 from class_uncertainty.methods import Focal, Stage
 from class_uncertainty.training.network_size import NOTHING_TRAINED
+from class_uncertainty.training.networks.network_table import NETWORKS
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
 RECIPE = cu.Recipe("linear", epochs=1, batch=8)
@@ -257,6 +258,10 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "plan": lambda: (cu.plan, {"method": cu.METHODS["ubrs"], "stats": STATS, "epoch": 0, "epochs": 2}),
     "predict": lambda: (cu.predict, {"model": saved(Path.cwd()), "examples": "rows.npy", "progress": None}),
     "predictive": lambda: (cu.predictive, {"p": P}),
+    "register_network": lambda: (
+        cu.register_network,
+        {"name": "mine", "factory": lambda: torch.nn.Linear(2, 3), "preprocess": {"size": 32}, "stack": "loop"},
+    ),
     "restore": lambda: (cu.restore, {"path": saved(Path.cwd())}),
     "svci20": lambda: (cu.svci20, {"cifar10": dataset(), "svhn": dataset("hard"), "per_class": 2, "seed": 0}),
     "train": lambda: (
@@ -298,10 +303,12 @@ FEW = {
 @pytest.fixture(scope="module", autouse=True)
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """What a call writes, it writes there."""
-    before, place = Path.cwd(), tmp_path_factory.mktemp("boundary")
+    before, place, networks = Path.cwd(), tmp_path_factory.mktemp("boundary"), dict(NETWORKS)
     os.chdir(place)
     yield place
     os.chdir(before)
+    NETWORKS.clear()
+    NETWORKS.update(networks)
 
 
 def ends_well(call: Callable[[], Any]) -> None:

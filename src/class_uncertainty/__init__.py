@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from class_uncertainty.training.fit import fit
     from class_uncertainty.training.fit_result import Fit
     from class_uncertainty.training.model_files import restore
+    from class_uncertainty.training.networks.network_table import register_network
     from class_uncertainty.workflows.adjust_predictions import AdjustedPredictions, adjust_predictions
     from class_uncertainty.workflows.choose_step import Choice
     from class_uncertainty.workflows.compare import Comparison, compare
@@ -36,6 +37,7 @@ _LATE = {  # these need torch
     "training.fit": ("fit",),
     "training.fit_result": ("Fit",),
     "training.model_files": ("restore",),
+    "training.networks.network_table": ("register_network",),
     "workflows.adjust_predictions": ("AdjustedPredictions", "adjust_predictions"),
     "workflows.choose_step": ("Choice",),
     "workflows.compare": ("Comparison", "compare"),
@@ -64,6 +66,6 @@ __all__ = [
     "Lane", "MachineFault", "Measured", "Method", "Plan", "Predicted", "Recipe", "Result", "Stats", "Teaching",
     "Trained", "Unfinished", "adjust", "adjust_predictions", "aleatoric", "aso", "class_uncertainty", "compare",
     "compare_estimators", "duplicate", "embed", "epistemic", "estimate", "fit", "fit_adjustment", "fix", "kwon", "load",
-    "long_tail", "measure", "mix_hardness", "normalise", "plan", "predict", "predictive", "restore", "svci20",
-    "train", "validation_split",
+    "long_tail", "measure", "mix_hardness", "normalise", "plan", "predict", "predictive", "register_network",
+    "restore", "svci20", "train", "validation_split",
 ]  # fmt: skip

@@ -4,12 +4,14 @@ import json
 
 import pytest
 from commands import Run
+from own_networks import registered
+from torch import nn
 
 import class_uncertainty as cu
 from class_uncertainty.data import SOURCES
 from class_uncertainty.measures import SCORES
 from class_uncertainty.training.candidate import CANDIDATES
-from class_uncertainty.training.networks.classifier import NETWORKS
+from class_uncertainty.training.networks.network_table import NETWORKS
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,14 @@ def test_networks_are_listed_with_their_parameters(run: Run) -> None:
     out = run("networks")[1]
     assert all(count in out for count in ("0.46 M", "7.4 M", "11.2 M", "650"))
     assert {row["name"]: row["parameters"] for row in json.loads(run("networks", "--json")[1])}["resnet32"] == 464_154
+
+
+def test_registered_networks_are_listed(run: Run) -> None:
+    """Those that take neither the images nor the features that others are counted for have no number."""
+    with registered("mine", lambda: nn.Linear(64, 5)), registered("odd", lambda: nn.Linear(7, 5)):
+        rows = {row["name"]: row["parameters"] for row in json.loads(run("networks", "--json")[1])}
+        assert (rows["mine"], rows["odd"]) == (64 * 5 + 5 + 5 * 10 + 10, None)
+        assert "registered here" in run("networks")[1]
 
 
 def test_candidates_are_described_and_those_for_some_data_listed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from class_uncertainty.experiments.catalogue import EXPERIMENTS, check_only, fin
 from class_uncertainty.experiments.needs import Measuring, Need, SixNaive
 from class_uncertainty.experiments.paper_table import RATES, judge_of
 
-RUN = {name: experiment for name, experiment in EXPERIMENTS.items() if not experiment.missing}
+RUN = {name: experiment for name, experiment in EXPERIMENTS.items() if not experiment.needs}
 
 
 @pytest.mark.parametrize("name", RUN)
@@ -80,7 +80,7 @@ def test_bad_names_are_refused() -> None:
     with refused("tabel1", "table1"):
         find_experiments("tabel1")
     for name in ("architectures", "places"):
-        with refused(name, EXPERIMENTS[name].missing):
+        with refused(name, EXPERIMENTS[name].needs):
             find_experiments(name)
     assert find_experiments("all") == RUN
     with refused("cifar100-lt:5", "cifar10-lt:50"):

@@ -75,9 +75,12 @@ def asked(name: str, shape: tuple[int, ...], columns: tuple[Column, ...] | None 
 
     def read(place: Path) -> None:
         examples = read_unlabelled(place / name, shape, columns)
-        inputs = np.concatenate(list(examples.batches))
-        assert inputs.shape == (len(examples.names), *shape)
-        assert np.isfinite(inputs).all()
+        batches = list(examples.batches)
+        assert sum(map(len, batches)) == len(examples.read_names)
+        assert all(batch.shape[1:] == shape for batch in batches)
+        assert all(np.isfinite(batch).all() for batch in batches)
+        for why in examples.skipped.values():
+            raise cu.InputError(why)
 
     return read
 

@@ -161,12 +161,13 @@ def test_key_knows_all_that_determines_a_result() -> None:
     assert len({lane_key(**(base | {"lane": cu.Lane(method)})) for method in weighted}) == 2
 
 
-WORDS = {RECIPE.network: "linear", "drops": "cosine"}
+WORDS = {RECIPE.network: "linear", "drops": "cosine", "sgd": "adamw", "": "0123abcd"}
 
 
 def _other(recipe: cu.Recipe) -> list[object]:
     """Another value for each field."""
     values = [getattr(recipe, field.name) for field in dataclasses.fields(recipe)]
+    values[[field.name for field in dataclasses.fields(recipe)].index("layer_decay")] = -0.5  # it is 1 at most
     return [
         not v if isinstance(v, bool) else WORDS[v] if isinstance(v, str) else (0.5,) if isinstance(v, tuple) else v + 1
         for v in values

@@ -47,7 +47,7 @@ def test_features_are_those_of_the_network():
 def test_a_second_call_embeds_nothing_and_other_images_or_weights_do():
     data, seen = images(), []
     first = cu.embed(data, Means(), progress=lambda *now: seen.append(now))
-    assert (Means.passed, seen[-1]) == (10, ("features", 10, 10))
+    assert (Means.passed, seen[-1]) == (10, ("features by Means", 10, 10))
     assert np.array_equal(cu.embed(data, Means()).inputs, first.inputs)
     assert Means.passed == 10
     cu.embed(images(seed=1), Means())
@@ -96,7 +96,7 @@ class Growing(nn.Module):
     ("network", "parts"),
     [
         (Growing(), ["made 3 features, then 4"]),
-        (nn.Identity(), ["made (3, 3, 224, 224) of 3 images", "(B, D)"]),
+        (nn.Flatten(2), ["made (3, 3, 50176) of 3 images", "(B, D)"]),
         (nn.Sequential(nn.Flatten(), nn.Linear(3, 2)), ["'Sequential' cannot take images of shape (3, 6, 6)"]),
     ],
 )
@@ -108,6 +108,65 @@ def test_networks_that_make_no_features(network, parts):
 def test_features_must_be_finite():
     with refused("'Means' made features that are not finite"):
         cu.embed(images(), Means(), transform=lambda x: x / 0.0)
+
+
+class Scaled:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, x):
+        return x * self.factor
+
+
+def scaled_by(factor):
+    return lambda x: x * factor
+
+
+def half(x, factor=0.5):
+    return x * factor
+
+
+@pytest.mark.parametrize("make", [scaled_by, Scaled, lambda factor: Scaled(factor).__call__])
+def test_another_value_of_a_transform_is_another_transform(make):
+    data = images()
+    one, two = (cu.embed(data, Means(), transform=make(factor)).inputs for factor in (1.0, 2.0))
+    assert np.allclose(2 * one, two)
+    assert Means.passed == 20
+
+
+def test_another_default_of_a_transform_is_another_transform(monkeypatch):
+    data = images()
+    one = cu.embed(data, Means(), transform=half).inputs
+    monkeypatch.setattr(half, "__defaults__", (1.0,))
+    assert np.allclose(2 * one, cu.embed(data, Means(), transform=half).inputs)
+
+
+class Powered(Means):
+    def __init__(self, power):
+        super().__init__()
+        self.power = power
+
+    def forward(self, x):
+        return super().forward(x.abs() ** self.power)
+
+
+def test_another_value_in_a_network_is_another_network():
+    data = images()
+    one, two = (cu.embed(data, Powered(power), transform=whole).inputs for power in (1, 2))
+    assert not np.allclose(one, two)
+
+
+def test_the_network_that_is_given_stays_as_it_is():
+    network = nn.Sequential(nn.Conv2d(3, 2, 3), nn.BatchNorm2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten()).train()
+    cu.embed(images(), network)
+    assert network.training
+    assert all(parameter.requires_grad for parameter in network.parameters())
+
+
+def test_maps_are_averaged():
+    maps, pooled = nn.Conv2d(3, 4, 3), nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    features = cu.embed(images(), maps).inputs
+    assert np.allclose(features, cu.embed(images(), nn.Sequential(maps, pooled)).inputs, atol=1e-5)
 
 
 def test_what_is_refused():

@@ -13,8 +13,9 @@ import class_uncertainty as cu
 from class_uncertainty.data import stratified
 from class_uncertainty.training.fit_result import SCORING, LaneOutcome
 from class_uncertainty.training.lane import Epoch
-from class_uncertainty.training.networks.classifier import NETWORKS, Classifier
+from class_uncertainty.training.networks.classifier import Classifier
 from class_uncertainty.training.networks.layers import WIDEST
+from class_uncertainty.training.networks.network_table import NETWORKS
 from class_uncertainty.training.networks.stack import SGD, Stack
 from class_uncertainty.training.stage_runner import StageRunner
 from class_uncertainty.training.streams import draw_order, initial_state, stream

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
 
 import class_uncertainty as cu
-from class_uncertainty.methods import losses
+from class_uncertainty.methods import losses, named
 from class_uncertainty.training.full_batch import FullBatch
 from class_uncertainty.training.lane import Epoch
 from class_uncertainty.training.lbfgs import LBFGS
@@ -22,9 +22,9 @@ from class_uncertainty.training.stage_runner import StageRunner
 
 HEADS = replace(RECIPES["embeddings"], batch=32)
 UNFIT = {
-    "dro": "trains features",
-    "dro-learned": "trains features",
-    "ubm-dro": "trains features",
+    "dro": "a loss of the features",
+    "dro-learned": "a loss of the features",
+    "ubm-dro": "a loss of the features",
     "2s-cam-rs": "pastes parts of images",
     "2s-cam-sqrt-rs": "pastes parts of images",
     "2s-cam-pb-rs": "pastes parts of images",
@@ -75,7 +75,7 @@ def test_weights_are_those_of_scikit_learn() -> None:
     weight = cu.plan(cu.METHODS["cb"], STATS, 0, 1).weight
     weight = weight / weight[TRAIN.labels].mean()
     theirs = LogisticRegression(
-        C=1 / (0.1 * len(TRAIN)), class_weight=dict(enumerate(weight)), tol=1e-8, max_iter=10_000
+        C=1 / (HEADS.weight_decay * len(TRAIN)), class_weight=dict(enumerate(weight)), tol=1e-8, max_iter=10_000
     )
     theirs.fit(standardised(TRAIN).astype(np.float64), TRAIN.labels)
     ours = fit([cu.Lane("cb")]).probabilities(TRAIN)[0]
@@ -89,15 +89,21 @@ def test_balanced_softmax_is_the_naive_head_with_another_bias() -> None:
     np.testing.assert_allclose(with_prior / with_prior.sum(axis=1, keepdims=True), naive, atol=2e-3)
 
 
-@pytest.mark.parametrize("method", ["naive", "ubrs", "ubrw", "cb-focal", "ldam", "vs", "logit-adjust:kappa=0.5"])
-def test_the_gradient_is_that_of_the_losses(method: str) -> None:
-    """Against autograd in float64, on an example loss that is weighted by alpha_c / N_c, for a lane with a fold."""
-    lane = cu.Lane(method, fold=(1, 4))
-    stack = Stack(HEADS, TRAIN.shape, TRAIN.classes, [lane])
-    sampler = LaneSampler(lane, TRAIN, STATS, 0)
+def full_batch(lane: cu.Lane) -> tuple[FullBatch, LaneSampler]:
+    """What trains a lane on TRAIN, and what chooses its examples."""
+    stack, sampler = Stack(HEADS, TRAIN.shape, TRAIN.classes, [lane]), LaneSampler(lane, TRAIN, STATS, 0)
     x, labels = torch.from_numpy(standardised(TRAIN)).float(), torch.from_numpy(TRAIN.labels)
     examples = Examples(x, labels, None, torch.from_numpy(TRAIN.counts)[None])  # type: ignore[arg-type]
-    program, knobs = FullBatch(stack, LBFGS(stack), HEADS, examples, sampler), cu.plan(lane.value, sampler.stats, 0, 1)
+    return FullBatch(stack, LBFGS(stack), HEADS, examples, sampler), sampler
+
+
+@pytest.mark.parametrize("options", [{"fold": (1, 4)}, {"bootstrap": True}], ids=str)
+@pytest.mark.parametrize("method", ["naive", "ubrs", "ubrw", "cb-focal", "ldam", "vs", "logit-adjust:kappa=0.5"])
+def test_the_gradient_is_that_of_the_losses(method: str, options: dict) -> None:
+    """Against autograd in float64, on losses weighted by alpha_c / N_c, of an example as often as it was resampled."""
+    lane = cu.Lane(method, **options)
+    program, sampler = full_batch(lane)
+    x, labels, knobs = program.examples.inputs, program.examples.labels, cu.plan(lane.value, sampler.stats, 0, 1)
     program.take(knobs)
     numbers = torch.from_numpy(np.random.default_rng(0).normal(size=3 * 22))
     point = program._evaluate(numbers.float(), lambda: None)
@@ -117,6 +123,18 @@ def test_the_gradient_is_that_of_the_losses(method: str) -> None:
     assert point.loss == pytest.approx(loss.item(), rel=1e-5)
     assert point.value == pytest.approx(value.item(), rel=1e-5)
     torch.testing.assert_close(point.gradient.double(), gradient, rtol=1e-4, atol=1e-5)
+
+
+def test_the_first_step_of_a_new_plan_is_not_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By trials that failed under the plan before; within a plan they do shorten it."""
+    program, sampler = full_batch(cu.Lane())
+    first, second = (cu.plan(cu.METHODS[name], sampler.stats, 0, 1) for name in ("naive", "cb-rs"))
+    lengths, trial = list[float | None](), LBFGS.trial
+    monkeypatch.setattr(LBFGS, "trial", lambda self, point: lengths.append(self.length) or trial(self, point))
+    for plan in (first, first, second):
+        program.epoch([plan], {}, torch.zeros(1), lambda: None)
+        program.optimiser.length = 0.001
+    assert lengths == [None, 0.001, None]
 
 
 @pytest.mark.parametrize("method", FIT)
@@ -140,6 +158,8 @@ def test_what_has_no_place_in_full_batches_is_refused(method: str) -> None:
     [
         (cu.Lane(lr=0.3), {}, ["learning rate 0.3", "'lbfgs' has none"]),
         (cu.Lane(gather="online"), {}, ["gathers online"]),
+        (cu.Lane(cu.Method(margin=named("ldam").margin, level="features")), {}, ["loss of the features", "'logits'"]),
+        (cu.Lane(cu.Method(level="features", learned=True)), {}, ["loss of the features", "heads alone"]),
         (cu.Lane(), {"network": "mlp"}, ["'mlp' has a body", "'linear'"]),
         (cu.Lane(), {"average": 0.5}, ["average must be 0"]),
     ],

@@ -104,7 +104,7 @@ def test_what_is_stored_is_found_again(method):
 
 
 def test_what_was_trained_alike_is_found_again():
-    assert {name: kind_of(recipe, "cuda") for name, recipe in RECIPES.items()} == KINDS
+    assert {name: kind_of(RECIPES[name], "cuda") for name in KINDS} == KINDS
 
 
 @pytest.mark.parametrize("teaching", STUDENTS)
@@ -113,7 +113,14 @@ def test_stored_students_are_found_again(teaching):
     assert lane_key("data", lane, RECIPES["images"], STATS, "cpu", ["a", "b"]) == STUDENTS[teaching]
 
 
-@pytest.mark.parametrize("change", [{"schedule": "cosine"}, {"average": 0.25}, {"average": 0.5}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"schedule": "cosine"}, {"average": 0.25}, {"average": 0.5}, {"optimizer": "adamw"}, {"pretrained": True}),
+        *({"head_rate": 2.0}, {"layer_decay": 0.9}, {"accumulate": 2}, {"resized_crop": 0.1}, {"jitter": 0.1}),
+        {"fingerprint": "0123abcd"},
+    ],
+)
 def test_a_younger_field_counts_where_it_is_set(change):
     """And at its default, however it is given, it does not."""
     recipe = RECIPES["images"]

@@ -11,7 +11,8 @@ import class_uncertainty as cu
 from class_uncertainty.data.sources import shape_of
 from class_uncertainty.text import amount
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize, parameters
-from class_uncertainty.training.networks.classifier import NETWORKS, Classifier
+from class_uncertainty.training.networks.classifier import Classifier
+from class_uncertainty.training.networks.network_table import NETWORKS
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,16 @@ def test_what_is_not_known_is_not_said() -> None:
     assert str(NetworkSize.of("resnet32", (3, 32, 32), 100)) == "resnet32, 0.47 M parameters"
     assert NetworkSize.of("resnet32", None, 100) == NetworkSize("resnet32", None)
     assert str(NetworkSize.of("of a later version", (3, 32, 32), 100)) == "of a later version"
+    assert str(NetworkSize.of("linear?size=3", (7,), 100)) == "linear?size=3"
     assert NetworkSize.of_results([], (3, 32, 32), 100) == NOTHING_TRAINED
+
+
+@pytest.mark.parametrize("network", ["timm:resnet50", "hf:microsoft/swin-tiny", "gone.py:make", "timm:a?views=3"])
+def test_a_network_that_cannot_be_built_is_not_counted(network: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report shows results of another machine, which has other packages and files."""
+    for package in ("timm", "transformers"):
+        monkeypatch.setitem(sys.modules, package, None)
+    assert NetworkSize.of(network, (3, 32, 32), 10) == NetworkSize(network)
 
 
 def test_shapes_that_a_name_tells(digits: cu.Dataset) -> None:

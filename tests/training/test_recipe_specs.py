@@ -27,7 +27,14 @@ EVERY_FIELD = {
     "flip": ("true", True),
     "schedule": ("cosine", "cosine"),
     "average": ("0.25", 0.25),
-    "optimizer": ("lbfgs", "lbfgs"),
+    "optimizer": ("adamw", "adamw"),
+    "pretrained": ("true", True),
+    "head_rate": ("10", 10.0),
+    "layer_decay": ("0.75", 0.75),
+    "accumulate": ("4", 4),
+    "resized_crop": ("0.08", 0.08),
+    "jitter": ("0.4", 0.4),
+    "fingerprint": ("0123abcd", "0123abcd"),
 }
 
 

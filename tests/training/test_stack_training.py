@@ -19,7 +19,8 @@ from refusals import refused
 import class_uncertainty as cu
 from class_uncertainty.training import fit, train_step
 from class_uncertainty.training.checkpoints import Checkpoints
-from class_uncertainty.training.networks.classifier import NETWORKS, Standardise
+from class_uncertainty.training.networks.classifier import Standardise
+from class_uncertainty.training.networks.network_table import NETWORKS
 from class_uncertainty.training.networks.stack import FAILED, SGD, Stack
 from class_uncertainty.training.sampling import Examples, LaneSampler, draw_epoch
 from class_uncertainty.training.stage_runner import StageRunner

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -12,6 +13,7 @@ from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import fold_indices
+from class_uncertainty.training.recipe import RECIPES
 from class_uncertainty.workflows.choose_step import choose_step
 from class_uncertainty.workflows.search import Evidence, Search
 from class_uncertainty.workflows.trial import Gain, Trial
@@ -38,7 +40,16 @@ def evidence(context: Context, name: str, wrong: np.ndarray, folds: int = 5) -> 
     labels = LABELS[places]
     right = np.where(np.isin(places, wrong), 0.3, 0.8)
     p = np.stack([np.where(labels == 0, right, 1 - right), np.where(labels == 1, right, 1 - right)], axis=1)
-    return Evidence(cu.Candidate(name), cast(Fit, None), places, labels, p, p, 1.0)
+    networks = cast(Fit, SimpleNamespace(recipe=cu.Recipe("mlp", epochs=1, batch=2)))
+    return Evidence(cu.Candidate(name), networks, places, labels, p, p, 1.0)
+
+
+def test_only_heads_that_converge_are_sharpened(context: Context) -> None:
+    """Networks that saw all examples are surer of new ones than those that left a fold out; heads are not."""
+    unsure, counts = evidence(context, "naive", np.array([])), np.array([80, 20])  # always right, at 0.8
+    heads = replace(unsure, networks=cast(Fit, SimpleNamespace(recipe=RECIPES["embeddings"])))
+    assert unsure.adjustment(counts, MEAN).temperature == 1
+    assert heads.adjustment(counts, MEAN).temperature < 1
 
 
 def found(*finalists: Evidence) -> Search:

@@ -21,7 +21,9 @@ from class_uncertainty.posthoc.goal import parse_goal
 from class_uncertainty.posthoc.label_issues import label_issues
 from class_uncertainty.runs import Store
 from class_uncertainty.training import default_recipe
+from class_uncertainty.training.candidate import default_candidates
 from class_uncertainty.training.folds import fold_indices
+from class_uncertainty.training.recipe import RECIPES
 from class_uncertainty.workflows import fix as workflow
 from class_uncertainty.workflows import ladder_networks, search, trial
 from class_uncertainty.workflows.trial import Gain, Trial
@@ -535,3 +537,19 @@ def test_repeats_that_diverge_do_not_count(store: Store, digits: cu.Dataset, rec
     assert len(fix.before.errors) == len(fix.after.errors) == 2
     whole = cu.fit(digits.train, [cu.Lane("naive", seed, recipe.lr) for seed in (0, 2)], recipe=recipe)
     assert fix.before.errors == errors_of(whole.probabilities(digits.test), digits.test.labels)
+
+
+def test_embeddings_are_fixed_by_heads_that_converge(tmp_path: Path) -> None:
+    """All of their rows are judged on all folds, no student is tried, and every seed gives the same network."""
+    wine = load_wine()
+    data = cu.Data(wine.data, wine.target)
+    heads = replace(RECIPES["embeddings"], epochs=30)
+    fixed = cu.fix(data, heads, store=tmp_path / "runs.sqlite")
+    rows = {row.name for row in default_candidates(data, heads)}
+    assert {row.candidate for row in fixed.report.rungs[-1].rows} == rows
+    assert fixed.report.rungs[-1].folds == 5
+    assert fixed.report.cost == 5 * len(rows) + 1
+    assert "converge" in fixed.choice.why
+    assert len(set(fixed.after.errors)) == len(set(fixed.before.errors)) == 1
+    again = cu.fix(data, heads, store=tmp_path / "runs.sqlite", progress=no_training)
+    assert again.after.errors == fixed.after.errors

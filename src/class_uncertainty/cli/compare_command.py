@@ -15,7 +15,7 @@ def compare(
     seeds: Annotated[str, typer.Option(help="How many, or which: 3 means 0,1,2.")] = "3",
     lrs: options.LRS = None,
     members: options.MEMBERS = 5,
-    estimator: options.ESTIMATOR = "ensemble",
+    estimator: options.ESTIMATOR = None,
     score: options.SCORE = None,
     epochs: options.EPOCHS = None,
     equal_cost: Annotated[bool, typer.Option("--equal-cost", help="Add ensembles as dear as the dearest row.")] = False,
@@ -28,6 +28,8 @@ def compare(
     recipe: options.RECIPE = None,
     backbone: options.BACKBONE = None,
     views: options.VIEWS = None,
+    network: options.NETWORK = None,
+    pretrained: options.PRETRAINED = False,
     budget: options.BUDGET = None,
     profile: options.PROFILE = None,
     root: options.ROOT = None,
@@ -56,7 +58,9 @@ def compare(
     from class_uncertainty.workflows.compare import compare as compare_methods
 
     with running(store, as_json, root, budget=budget, profile=profile) as now:
-        dataset, chosen = now.prepare(data, epochs, recipe, backbone, views)
+        dataset, chosen = now.prepare(
+            data, epochs, recipe, backbone=backbone, views=views, network=network, pretrained=pretrained
+        )
         measuring: dict[str, Any] = {"estimator": estimator, "members": members, "score": score}
         rows: dict[str, Any] = {"equal_cost": equal_cost, "choose_lr": choose_lr, "against": against}
         comparison = compare_methods(dataset, names, numbers, rates, **rows, **measuring, **now.settings(chosen))

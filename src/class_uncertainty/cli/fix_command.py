@@ -31,6 +31,8 @@ def fix(
     recipe: options.RECIPE = None,
     backbone: options.BACKBONE = None,
     views: options.VIEWS = None,
+    network: options.NETWORK = None,
+    pretrained: options.PRETRAINED = False,
     budget: options.BUDGET = None,
     profile: options.PROFILE = None,
     root: options.ROOT = None,
@@ -67,7 +69,9 @@ def fix(
     from class_uncertainty.workflows.fix import fix as fix_classes
 
     with running(store, as_json, root, budget=budget, profile=profile) as now:
-        dataset, chosen = now.prepare(data, epochs, recipe, backbone, views)
+        dataset, chosen = now.prepare(
+            data, epochs, recipe, backbone=backbone, views=views, network=network, pretrained=pretrained
+        )
         check_place(page)
         if save:
             check_savable(save)

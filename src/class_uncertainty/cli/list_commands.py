@@ -111,17 +111,17 @@ def estimators(as_json: JSON = False) -> None:
 def networks(as_json: JSON = False) -> None:
     """List the networks that a recipe can train, with their parameters for 10 classes.
 
-    Images are taken to have 3 channels, features to be 64 numbers.
+    Images are taken to have 3 channels, features to be 64 numbers. **--network** takes other networks, too:
+    efficientnet-lite0, timm:NAME, hf:FOLDER and PATH.py:FACTORY, a function that returns a torch.nn.Module.
     """
     from class_uncertainty.text import amount
     from class_uncertainty.training.network_size import listed_parameters
-    from class_uncertainty.training.networks.classifier import NETWORKS
+    from class_uncertainty.training.networks.network_table import NETWORKS
 
-    rows, documents = [], []
-    for name, count in listed_parameters().items():
-        row = NETWORKS[name]
-        inputs = "images" if row.images else "features"
-        rows.append((name, inputs, amount(count), row.about))
+    rows, documents, counts = [], [], listed_parameters()
+    for name, row in NETWORKS.items():
+        inputs, count = {True: "images", False: "features", None: "its own"}[row.images], counts.get(name)
+        rows.append((name, inputs, "–" if count is None else amount(count), row.about))
         documents.append({"name": name, "about": row.about, "inputs": inputs, "parameters": count})
     _list(("network", "inputs", "parameters", "what it is"), rows, documents, as_json)
 

@@ -9,7 +9,7 @@ from class_uncertainty.errors import InputError
 def measure(
     data: options.DATA,
     members: options.MEMBERS = 5,
-    estimator: options.ESTIMATOR = "ensemble",
+    estimator: options.ESTIMATOR = None,
     score: options.SCORE = None,
     estimators: Annotated[str | None, options.optional("Several, as ensemble,online,online=predictive.")] = None,
     lrs: options.LRS = None,
@@ -17,6 +17,8 @@ def measure(
     recipe: options.RECIPE = None,
     backbone: options.BACKBONE = None,
     views: options.VIEWS = None,
+    network: options.NETWORK = None,
+    pretrained: options.PRETRAINED = False,
     budget: options.BUDGET = None,
     profile: options.PROFILE = None,
     root: options.ROOT = None,
@@ -36,7 +38,7 @@ def measure(
     rates = options.read_rates(lrs)
     if rates and len(rates) > 1 and not names:
         raise InputError(f"--lrs is {lrs}: without --estimators give one learning rate.")
-    if names and (score or estimator != "ensemble"):
+    if names and (score or estimator):
         raise InputError("--estimators compares each by its own score: leave out --estimator and --score.")
     lr = rates[0] if rates else None
     options.check_estimate(estimator, members, score, lr)
@@ -46,7 +48,9 @@ def measure(
     from class_uncertainty.workflows.measure import measure as measure_classes
 
     with running(store, as_json, root, budget=budget, profile=profile) as now:
-        dataset, chosen = now.prepare(data, epochs, recipe, backbone, views)
+        dataset, chosen = now.prepare(
+            data, epochs, recipe, backbone=backbone, views=views, network=network, pretrained=pretrained
+        )
         if names:
             comparison = compare_estimators(dataset, names, members, lrs=rates, **now.settings(chosen))
             now.answer(now.show(comparison, terminal_tables.print_estimator_comparison))

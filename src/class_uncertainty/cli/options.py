@@ -26,7 +26,10 @@ DATA = Annotated[
 STORE = Annotated[Path, typer.Option(help="SQLite file of results; what is in it is not trained again.")]
 EPOCHS = Annotated[int | None, optional("Passes over the data; by default the recipe's.")]
 MEMBERS = Annotated[int, typer.Option(help="Networks, folds or snapshots that measure uncertainty.")]
-ESTIMATOR = Annotated[str, typer.Option(help="How uncertainty is measured: a name from 'cu estimators'.")]
+ESTIMATOR = Annotated[
+    str | None,
+    optional("How uncertainty is measured, from 'cu estimators': ensemble, or out-of-fold for heads of embeddings."),
+]
 SCORE = Annotated[
     str | None, optional("What counts as uncertain, from 'cu estimators'; by default the estimator's own.")
 ]
@@ -34,7 +37,7 @@ LRS = Annotated[str | None, optional("Learning rates, the same for every method 
 RECIPE = Annotated[
     str | None,
     optional(
-        "images, features, bag-of-tricks or ldam-drw; by default chosen by the data. "
+        "images, features, embeddings, bag-of-tricks, ldam-drw, fine-tune or oltr; by default chosen by the data. "
         "Change its fields by '?', as in 'bag-of-tricks?schedule=cosine&average=0.25', or without a name."
     ),
 ]
@@ -48,6 +51,13 @@ BACKBONE = Annotated[
 VIEWS = Annotated[
     int | None, optional("Features are means over so many views of an image: it, its mirror image, and crops.")
 ]
+NETWORK = Annotated[
+    str | None,
+    optional("A name from 'cu networks', efficientnet-lite0, timm:NAME, hf:FOLDER or PATH.py:FACTORY.", "NETWORK"),
+]
+PRETRAINED = Annotated[
+    bool, typer.Option("--pretrained", help="Start from pretrained weights; for images, by the recipe fine-tune.")
+]
 BUDGET = Annotated[str | None, optional("Stop at an epoch's end after 90s, 25m or 1h30m; the same command goes on.")]
 PROFILE = Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.")]
 SAVE = Annotated[Path | None, optional("Where to write PATH.safetensors and PATH.json.")]
@@ -58,11 +68,11 @@ ROOT = Annotated[Path | None, optional("The data folder; by default CLASS_UNCERT
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
-def check_estimate(estimator: str, members: int, score: str | None, lr: float | None = None) -> None:
+def check_estimate(estimator: str | None, members: int, score: str | None, lr: float | None = None) -> None:
     """Refuse, before any data are read, an estimator or a score that there is not."""
     from class_uncertainty.estimation import EstimateRequest
 
-    EstimateRequest(estimator, members, lr=lr).check_score(score)
+    EstimateRequest.usual(estimator, members, lr).check_score(score)
 
 
 def check_method(name: str) -> str:

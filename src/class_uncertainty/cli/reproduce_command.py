@@ -13,7 +13,8 @@ def reproduce(
     experiment: Annotated[
         str,
         options.argument(
-            "table1, svci20, if1a, if1b, if2, measures, figure1, epistemic, gamma, duq, significance, or all.",
+            "table1, svci20, if1a, if1b, if2, measures, figure1, epistemic, gamma, duq, significance, or all; "
+            "architectures or places, with --network.",
             "EXPERIMENT",
         ),
     ],
@@ -22,6 +23,9 @@ def reproduce(
     methods: Annotated[str | None, options.optional("Only these rows, as naive,ubrw-focal.")] = None,
     seeds: Annotated[
         int | None, options.optional("Runs of every row; by default 3, and 5 for svci20 and significance.")
+    ] = None,
+    network: Annotated[
+        str | None, options.optional("The pretrained network of architectures and places, as hf:FOLDER.", "NETWORK")
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Train nothing: list lanes, images and time left.")] = False,
     stored: Annotated[bool, typer.Option("--stored", help="Train nothing: show what is stored.")] = False,
@@ -43,6 +47,10 @@ def reproduce(
     Experiments: **table1** and **svci20** are the paper's main tables. **if1a**, **if1b** and **if2** ask whether the
     measures rank classes by their errors, follow the imbalance ratio, and ignore duplicates. **measures** and
     **figure1** are its other figures; **epistemic**, **gamma**, **duq** and **significance** its supplement.
+
+    **architectures** and **places** start from pretrained weights, which you must have: **--network hf:FOLDER** is a
+    Swin-T in the format of Transformers, **--network timm:resnet152** or **PATH.py:FACTORY?weights=FILE** a ResNet-152.
+    Any other network runs too, as **--network efficientnet-lite0**.
     """
     names = None if methods is None else options.split("method", methods, str)
     from class_uncertainty.cli.running import running
@@ -52,9 +60,9 @@ def reproduce(
     from class_uncertainty.workflows.reproduce import check_request, plan_reproduction
     from class_uncertainty.workflows.reproduce import reproduce as run
 
-    check_request(experiment, protocol, only, seeds, names)
+    check_request(experiment, protocol, only, seeds, names, network)
     with running(store, as_json, root, budget=budget) as now, now.loader(load) as read:
-        about = (experiment, protocol, only, seeds, names)
+        about = (experiment, protocol, only, seeds, names, network)
         if plan:
             remaining = plan_reproduction(*about, read=read, store=now.store)
             if not as_json:

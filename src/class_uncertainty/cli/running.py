@@ -19,12 +19,14 @@ from class_uncertainty.text import seconds, tell
 from class_uncertainty.training import Recipe, default_recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.recipe_specs import parse_recipe
-from class_uncertainty.workflows.load_named import load_named, with_backbone
+from class_uncertainty.workflows.load_named import PIXELS, load_named, with_backbone
 
 if TYPE_CHECKING:
     from class_uncertainty.runs.context import Watch
     from class_uncertainty.training.fit import Epoch
 
+FINE_TUNE = "fine-tune"  # the recipe for images and pretrained weights
+FEATURES = "features by "  # how the progress of embedding begins
 TRACE = re.compile(rb'\s*\{\s*"schemaVersion"')  # how a trace begins
 
 
@@ -56,7 +58,10 @@ class Running:
     def loader(self, read: Callable[..., Dataset] = load_named) -> Iterator[Callable[[str], Dataset]]:
         """From the data folder, with a progress bar for images."""
         with terminal.progress_bars("images") as bars:
-            show = lambda what, done, total: bars(f"reading {what}", done, total)  # noqa: E731
+
+            def show(what: str, done: int, total: int) -> None:
+                bars(what if what.startswith(FEATURES) else f"decoding {what}", done, total)
+
             yield partial(read, root=self.root, progress=show)
 
     def prepare(
@@ -64,21 +69,32 @@ class Running:
         data: str,
         epochs: int | None = None,
         recipe: str | None = None,
+        *,
         backbone: str | None = None,
         views: int | None = None,
+        network: str | None = None,
+        pretrained: bool = False,
     ) -> tuple[Dataset, Recipe]:
         """The data set, and the recipe of that name with its changes."""
         name, changes = parse_recipe(recipe) if recipe is not None else (None, {})
-        if epochs is not None and "epochs" in changes:
-            raise InputError(f"epochs is given twice: by --epochs and in --recipe {recipe!r}.")
-        full_name, note = with_backbone(data, backbone, views, pixels=recipe is not None)
+        given = {"epochs": epochs, "network": network, "pretrained": pretrained or None}
+        if twice := next((name for name, value in given.items() if value is not None and name in changes), None):
+            raise InputError(f"{twice} is given twice: by --{twice} and in --recipe {recipe!r}.")
+        if pretrained and network is None and "network" not in changes:
+            raise InputError("--pretrained is given, and no network: name one by --network, as efficientnet-lite0.")
+        if network is not None and backbone not in (None, PIXELS):
+            raise InputError(f"--network is {network!r} and --backbone {backbone!r}: give one of them.")
+        from_pixels = recipe is not None or network is not None or pretrained
+        full_name, note = with_backbone(data, backbone, views, from_pixels, self.root)
         if note:
             self.say(note)
         with self.loader() as load_data:
             dataset = load_data(full_name)
         if note := describe_duplicates(dataset):
             self.say(note)
-        return dataset, default_recipe(dataset.train, name, **{"epochs": epochs} | changes)
+        if pretrained and name is None and dataset.train.is_images:
+            name = FINE_TUNE
+        return dataset, default_recipe(dataset.train, name, **given | changes)
 
     def settings(self, recipe: Recipe) -> Settings:
         """What every workflow takes beside its own arguments."""

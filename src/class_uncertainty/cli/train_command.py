@@ -17,12 +17,14 @@ def train(
     seed: Annotated[int, typer.Option(help="Of initialisation, order and augmentation.")] = 0,
     lr: Annotated[float | None, options.optional("Learning rate; by default the recipe's.")] = None,
     members: options.MEMBERS = 5,
-    estimator: options.ESTIMATOR = "ensemble",
+    estimator: options.ESTIMATOR = None,
     score: options.SCORE = None,
     epochs: options.EPOCHS = None,
     recipe: options.RECIPE = None,
     backbone: options.BACKBONE = None,
     views: options.VIEWS = None,
+    network: options.NETWORK = None,
+    pretrained: options.PRETRAINED = False,
     budget: options.BUDGET = None,
     profile: options.PROFILE = None,
     root: options.ROOT = None,
@@ -49,7 +51,9 @@ def train(
     from class_uncertainty.workflows.train import train as train_network
 
     with running(store, as_json, root, budget=budget, profile=profile) as now:
-        dataset, chosen = now.prepare(data, epochs, recipe, backbone, views)
+        dataset, chosen = now.prepare(
+            data, epochs, recipe, backbone=backbone, views=views, network=network, pretrained=pretrained
+        )
         if save:
             check_savable(save)
         measuring: dict[str, Any] = {"estimator": estimator, "members": members, "score": score}

@@ -77,7 +77,7 @@ class Spec:
     @property
     def size(self) -> tuple[int, int] | None:
         """(H, W) of images, if the option is given."""
-        side = self.whole("size", 4, 1024)
+        side = self.whole("size", *SIZES)
         return (side, side) if side else None
 
     @property
@@ -89,6 +89,7 @@ class Spec:
         return [name.strip() for name in self.options.get(option, "").split(",") if name.strip()]
 
 
+SIZES = (4, 1024)  # pixels a side that images are read at
 BY = " by "  # in a full name, between the data and the backbone that made features of them
 
 

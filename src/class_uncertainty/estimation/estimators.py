@@ -49,6 +49,13 @@ class EstimateRequest:
             allowed = f"for {self.estimator} it must be a whole number from {fewest} to {MAX_MEMBERS:,}"
             raise InputError(f"members is {self.members}: {allowed}.")
 
+    @classmethod
+    def usual(
+        cls, estimator: str | None, members: int, lr: float | None = None, recipe: Recipe | None = None
+    ) -> "EstimateRequest":
+        """By that estimator or, where none is given, by the usual one of the recipe."""
+        return cls(estimator or (recipe.measured_by if recipe else cls.estimator), members, lr=lr)
+
     @property
     def row(self) -> Estimator:
         """The row of ESTIMATORS; `probabilities:FILE` is one of its own."""

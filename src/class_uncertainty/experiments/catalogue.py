@@ -6,7 +6,16 @@ from dataclasses import dataclass, replace
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.experiments.needs import Measuring, Need, SixNaive, Wanted, need_of
 from class_uncertainty.experiments.paper_table import PaperTable, on_data
-from class_uncertainty.experiments.printed_tables import DUQ, EPISTEMIC, GAMMA, SIGNIFICANCE, SVCI_20, TABLE_1
+from class_uncertainty.experiments.printed_tables import (
+    ARCHITECTURES,
+    DUQ,
+    EPISTEMIC,
+    GAMMA,
+    PLACES_LT,
+    SIGNIFICANCE,
+    SVCI_20,
+    TABLE_1,
+)  # fmt: skip
 from class_uncertainty.methods import parse_name
 
 CIFAR_100 = "cifar100-lt:50"  # the data set of IF1a and of Figure 1
@@ -29,7 +38,8 @@ class Experiment:
     table: PaperTable | None = None
     measured: tuple[str, ...] = ()  # data sets whose class uncertainties it shows
     naive: tuple[str, ...] = ()  # data sets on which it compares naive networks
-    missing: str = ""  # what it needs that the package does not have
+    recipe: str = "bag-of-tricks"
+    needs: str = ""  # the network that it is about, where a user must have its weights
 
     @property
     def data(self) -> list[str]:
@@ -121,20 +131,33 @@ EXPERIMENTS: dict[str, Experiment] = {
     "gamma": Experiment("Uncertainty and effective number combined", GAMMA),
     "duq": Experiment("DUQ against deep ensembles on CIFAR-10-LT", DUQ),
     "significance": Experiment("ASO tests of Table I", _table_1(_tested, seeds=5)),
-    "architectures": Experiment("Swin-T on CIFAR-LT", missing="Swin-T"),
-    "places": Experiment("Places-LT", missing="ResNet-152 for images of 224 pixels"),
+    "architectures": Experiment(
+        "Another architecture on CIFAR-LT; the printed errors are of Swin-T",
+        ARCHITECTURES,
+        recipe="fine-tune",
+        needs="Swin-T, pretrained: give it as --network hf:FOLDER, or another one, as --network efficientnet-lite0",
+    ),
+    "places": Experiment(
+        "Places-LT; the printed errors are of ResNet-152",
+        PLACES_LT,
+        recipe="oltr",
+        needs="ResNet-152, pretrained: give it as --network timm:resnet152 or --network 'PATH.py:FACTORY?weights=FILE'",
+    ),
 }
 ALL = "all"
 
 
-def find_experiments(name: str) -> dict[str, Experiment]:
-    """The experiment of that name, or all that can be run."""
-    if name == ALL:
-        return {name: experiment for name, experiment in EXPERIMENTS.items() if not experiment.missing}
-    if name not in EXPERIMENTS:
+def find_experiments(name: str, network: str | None = None) -> dict[str, Experiment]:
+    """The experiment of that name, or all that need no other network than ResNet-32."""
+    if name not in EXPERIMENTS and name != ALL:
         raise unknown("experiment", name, [*EXPERIMENTS, ALL])
-    if missing := EXPERIMENTS[name].missing:
-        raise InputError(f"experiment {name!r} needs {missing}, which this package does not have yet.")
+    if name == ALL or not EXPERIMENTS[name].needs:
+        if network is not None:
+            others = " and ".join(sorted(other for other, experiment in EXPERIMENTS.items() if experiment.needs))
+            raise InputError(f"--network is {network}, and experiment {name!r} is about ResNet-32: it is for {others}.")
+        return {one: row for one, row in EXPERIMENTS.items() if name in (ALL, one) and not row.needs}
+    if network is None:
+        raise InputError(f"experiment {name!r} needs {EXPERIMENTS[name].needs}.")
     return {name: EXPERIMENTS[name]}
 
 

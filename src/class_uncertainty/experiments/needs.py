@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from class_uncertainty.estimation import EstimateRequest
-from class_uncertainty.experiments.paper_table import RATES, Cell, judge_of
+from class_uncertainty.experiments.paper_table import Cell, judge_of, rates_from
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import named
 from class_uncertainty.runs.ledger import Ledger
@@ -64,7 +64,7 @@ class Missing:
 
 
 def need_of(cell: Cell, protocol: str, seeds: int, lr: float) -> Need:
-    rates = RATES if cell.is_tuned(protocol) else (lr,)
+    rates = rates_from(lr) if cell.is_tuned(protocol) else (lr,)
     return Need(cell.data, cell.method, rates, seeds, REQUESTS[cell.row.estimator], cell.row.score)
 
 

@@ -12,6 +12,7 @@ CONSTANTS: Mapping[str, Mapping[str, str]] = {
     "cifar100-lt:100": {"beta": "0.9", "gamma": "1", "cross": "0.9"},
 }
 # images a class that are set aside to choose rates on, before the data are cut: a tenth of CIFAR's training images
+PLACES = "places-lt"
 VALIDATION = {"cifar10-lt": 500, "cifar100-lt": 50, "svci20": 250}
 
 
@@ -95,7 +96,14 @@ class Cell:
         return protocol == "equal" or self.table.tunes_all or self.row.ours
 
 
+def rates_from(lr: float) -> tuple[float, ...]:
+    """The learning rates to choose from, where a recipe has that one: as far apart as the paper's are from 0.1."""
+    return RATES if lr == RATES[0] else tuple(lr * round(rate / RATES[0]) for rate in RATES)
+
+
 def judge_of(data: str) -> str:
     """The data set that rates are chosen on: images of the training split are set aside before the rest is cut."""
-    source = data.partition(":")[0]
+    source = data.partition("?")[0].partition(":")[0]
+    if source == PLACES:
+        return data.replace("?", "?judge=val&")  # it comes with a split for this; options of a name are sorted
     return f"{data}?validation={VALIDATION.get(source, 10)}"

@@ -53,7 +53,11 @@ def robust(features: Tensor, labels: Tensor, centroids: Tensor, margin: Tensor) 
     return -(log_p * one_hot).sum(dim=-1) * share
 
 
-def reduce(losses: Tensor, weights: Tensor, by_weights: Tensor) -> Tensor:
-    """sum_i w_i l_i over the batch (..., B), divided by m (Eq. 4) or, where `by_weights` (...), by sum_i w_i."""
+def reduce(losses: Tensor, weights: Tensor, by_weights: Tensor, mean_weight: Tensor | None = None) -> Tensor:
+    """sum_i w_i l_i over the batch (..., B), divided by m (Eq. 4) or, where `by_weights` (...), by sum_i w_i.
+
+    For a part of a larger batch, `mean_weight` (...) is that of the whole batch, and takes the place of the part's own.
+    """
     size = torch.full_like(by_weights, losses.shape[-1], dtype=losses.dtype)
-    return (weights * losses).sum(dim=-1) / torch.where(by_weights, weights.sum(dim=-1), size)
+    total = weights.sum(dim=-1) if mean_weight is None else size * mean_weight
+    return (weights * losses).sum(dim=-1) / torch.where(by_weights, total, size)

@@ -133,7 +133,7 @@ class Method:
             raise InputError("learned margins act at the features: level must be 'features'.")
         if self.head == "rbf" and (self.focal or self.knobs.keys() - {"alpha"} or self.level != "logits"):
             raise InputError("head 'rbf' has a loss of its own: weights, margins and focal have no place in it.")
-        if any((method.head == "rbf") != (self.head == "rbf") for method in self.stages):
+        if any((stage.method.head == "rbf") != (self.head == "rbf") for stage in self.then):
             raise InputError("head 'rbf' has other weights than the others: all stages must have it, or none.")
         for name in self.augment:
             if name not in AUGMENTATIONS:

@@ -9,7 +9,16 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)  # fmt: skip
 from rich.table import Table
 from rich.text import Text
 
@@ -31,10 +40,17 @@ def say(*lines: str) -> None:
     console().print("\n".join(map(printable, lines)), markup=False)
 
 
+class SpeedColumn(ProgressColumn):
+    """How many a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f}/s" if task.speed else "")
+
+
 @contextmanager
 def progress_bars(unit: str) -> Iterator[Callable[[str, int, int], None]]:
     """A function of (what, done, total) that keeps a bar on stderr for each `what`."""
-    amount = [DownloadColumn()] if unit == "bytes" else [MofNCompleteColumn(), TextColumn(unit)]
+    amount = [DownloadColumn()] if unit == "bytes" else [MofNCompleteColumn(), TextColumn(unit), SpeedColumn()]
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), *amount, TimeRemainingColumn())
     quiet = not sys.stderr.isatty()
     with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as progress:

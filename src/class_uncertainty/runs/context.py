@@ -17,6 +17,7 @@ from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import LaneOutcome, Progress, resolve_device, train_lanes
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.keys import checkpoint_keys, key_of, lane_key
+from class_uncertainty.training.networks.network_table import sealed
 from class_uncertainty.training.stack_training import FitOptions
 
 Watch = Callable[[str, int, int], AbstractContextManager[Progress | None]]  # (what trains, networks, epochs of each)
@@ -92,7 +93,8 @@ def open_context(
     dataset = Dataset("data", dataset) if isinstance(dataset, Data) else dataset
     if store is None and budget is not None:
         raise InputError("a budget is given and no store: give one, or what has been trained is lost when it is spent.")
-    deadline, recipe, device = Deadline.after(budget), recipe or default_recipe(dataset.train), resolve_device(device)
+    recipe = sealed(recipe or default_recipe(dataset.train))
+    deadline, device = Deadline.after(budget), resolve_device(device)
     with ExitStack() as stack:
         if store is None:
             store = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "runs.sqlite"

@@ -25,7 +25,7 @@ class Teachers:
         lanes = [staged(lane, fitted.recipe, len(lane.value.then)) for lane in fitted.lanes]
         teaching = [lane.teaching for lane in students if lane.teaching]
         stack = Stack(fitted.recipe, fitted.shape, fitted.classes, lanes, fitted.states)
-        self.stack = to_device(stack, fitted.recipe.network, device).eval().requires_grad_(False)
+        self.stack = to_device(stack, device).eval().requires_grad_(False)
         self.scale = torch.tensor([lane.value.scale for lane in lanes], device=device).view(-1, 1, 1)
 
         def by_student(field: str) -> Tensor:

@@ -1,7 +1,6 @@
 """embed(): features of a frozen pretrained network, computed once and kept in the cache."""
 
 import hashlib
-import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from itertools import chain
@@ -22,6 +21,7 @@ from class_uncertainty.text import reason
 from class_uncertainty.training.fit import default_device
 from class_uncertainty.training.fit_result import as_tensor
 from class_uncertainty.training.networks.backbones import Backbone, Embedder, find_backbone, fused
+from class_uncertainty.training.networks.fingerprints import function_code
 
 BATCH = 64  # images that are read at a time
 WHAT = "features"
@@ -92,7 +92,7 @@ def embed_by(
     if not data.is_images or data.shape[0] not in (1, 3):
         raise InputError(f"examples have shape {data.shape}: backbones take images with 1 or 3 channels.")
     height, width = data.shape[1:]
-    code = _code_of(transform) if transform else ""
+    code = _code_of(transform, cache) if transform else ""
     embedding = replace(backbone.embedding, images=(height, width), transform=code)
     embedder = Embedder(Backbone(fused(backbone.module), embedding), transform).to(default_device())
     show = progress or (lambda what, done, total: None)
@@ -107,19 +107,19 @@ def embed_by(
 
 def _cached(embedder: Embedder, data: Data, batch: int, progress: Progress) -> NDArray[np.float32]:
     """The features, from the cache where they are; until all are there, block after block."""
-    about = asdict(embedder.embedding)
+    about, parts = asdict(embedder.embedding), list[str]()
 
     def block(rows: slice) -> NDArray[np.float32]:
         part = data.take(np.arange(rows.start, rows.stop))
         batches = _features(embedder, part, batch, progress, rows.start, len(data))
+        parts.append(part.fingerprint)
         return _computed(part, batches, about)
 
     if len(data) <= BLOCK:
         return block(slice(0, len(data)))
-    blocks = list(row_blocks(len(data), BLOCK))
-    features = _computed(data, map(block, blocks), about)
-    for rows in blocks:
-        forget(WHAT, [], data=data.take(np.arange(rows.start, rows.stop)).fingerprint, **about)
+    features = _computed(data, map(block, row_blocks(len(data), BLOCK)), about)
+    for fingerprint in parts:
+        forget(WHAT, [], data=fingerprint, **about)
     return features
 
 
@@ -141,13 +141,15 @@ def _features(
     width, device = None, embedder.mean.device
     for rows in row_blocks(len(data), batch):
         images = as_tensor(data.inputs[rows]).to(device)
-        features = torch.cat([_passed(embedder, few) for few in images.split(batch if images.is_cuda else FEW)])
-        if width not in (None, features.shape[1]):
-            made = f"made {width} features, then {features.shape[1]}"
-            raise InputError(f"backbone {embedder.embedding.backbone!r} {made}: they must be as many.")
-        width = features.shape[1]
-        progress(WHAT, before + rows.stop, total)
-        yield features.float().cpu().numpy()
+        passed = list[Tensor]()
+        for few in images.split(batch if images.is_cuda else FEW):
+            passed.append(_passed(embedder, few))
+            if width not in (None, passed[-1].shape[1]):
+                made = f"made {width} features, then {passed[-1].shape[1]}"
+                raise InputError(f"backbone {embedder.embedding.backbone!r} {made}: they must be as many.")
+            width = passed[-1].shape[1]
+        progress(f"{WHAT} by {embedder.embedding.backbone}", before + rows.stop, total)
+        yield torch.cat(passed).float().cpu().numpy()
 
 
 def _passed(embedder: Embedder, images: Tensor) -> Tensor:
@@ -168,14 +170,9 @@ def _passed(embedder: Embedder, images: Tensor) -> Tensor:
     return features
 
 
-def _code_of(transform: Transform) -> str:
-    """A hash of what a transform does, as far as its source and its values tell."""
-    try:
-        source = inspect.getsource(transform if inspect.isroutine(transform) else type(transform))
-    except (OSError, TypeError):
-        raise InputError("the transform has no source to tell it from others: define it in a file.") from None
-    values = repr(transform) if isinstance(transform, nn.Module) else ""
-    return hashlib.sha256((source + values).encode()).hexdigest()[:16]
+def _code_of(transform: Transform, cache: bool) -> str:
+    """A hash of what a transform does; nothing needs it where features are not kept."""
+    return hashlib.sha256(function_code(transform)).hexdigest()[:16] if cache else "given in Python"
 
 
 def embed_dataset(dataset: Dataset, backbone: Backbone, name: str, progress: Progress | None = None) -> Dataset:

@@ -23,6 +23,7 @@ from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.fit_result import Done, Fit, LaneOutcome, as_tensor, width_of
 from class_uncertainty.training.keys import checkpoint_keys
 from class_uncertainty.training.lane import Epoch, Progress
+from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.sampling import Examples
 from class_uncertainty.training.stack_training import FitOptions
 from class_uncertainty.training.stage_runner import Ended, StageRunner
@@ -188,7 +189,8 @@ def _run_stage(runner: StageRunner, places: list[int]) -> Generator[Ended, None,
     """Take the lanes at those places through one stage, in stacks of lanes that are equally far."""
     fitted, unfinished = runner.fitted, None
     small = fitted.recipe.full_batch or fitted.recipe.batch * int(np.prod(fitted.shape)) <= SMALL
-    small = small and fitted.device == "cpu"
+    shared = find_network(fitted.recipe.network).own is not None  # they may share torch's one generator
+    small = small and fitted.device == "cpu" and not shared
     groups = _groups(runner, places)
     with _workers(min(len(groups), torch.get_num_threads()) if small else 1, single=small) as pool:
         running = [pool.submit(_run_group, runner, places) for places in groups]

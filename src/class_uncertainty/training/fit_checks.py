@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from class_uncertainty.data import Data, check_judge, check_trainable
-from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import Method
 from class_uncertainty.training import Lane, Recipe
-from class_uncertainty.training.networks.classifier import NETWORKS
+from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.networks.small import identity
 
 
@@ -30,21 +30,24 @@ def check_fit(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats |
                 _check_full_batch(lane.name, method)
         if any(stage.pasted for stage in lane.value.then) and not train.is_images:
             raise InputError(f"method {lane.name!r} pastes parts of images, and the data are features.")
-        if any(stage.trains == "body" for stage in lane.value.then) and NETWORKS[recipe.network].body is identity:
+        if any(stage.pasted for stage in lane.value.then) and (own := find_network(recipe.network).own):
+            own.check_maps(train.shape, lane.name)
+        if any(stage.trains == "body" for stage in lane.value.then) and find_network(recipe.network).body is identity:
             raise InputError(
                 f"method {lane.name!r} trains features, and network {recipe.network!r} has none: choose another recipe."
             )
 
 
 def _check_recipe(train: Data, recipe: Recipe) -> None:
-    if recipe.network not in NETWORKS:
-        raise unknown("network", recipe.network, NETWORKS)
-    network = NETWORKS[recipe.network]
-    if network.images != train.is_images:
+    network = find_network(recipe.network)
+    network.features(train.shape)  # refuses inputs that a network of someone's own cannot take
+    if network.images not in (None, train.is_images):
         takes, given = ("images", "features") if network.images else ("features", "images")
         raise InputError(f"network {recipe.network!r} takes {takes}, and the data are {given}: choose another recipe.")
     if not train.is_images and (recipe.crop or recipe.flip):
         raise InputError("the recipe crops or flips, and the data are features: crop must be 0 and flip False.")
+    if not train.is_images and (recipe.resized_crop or recipe.jitter):
+        raise InputError("the recipe crops or jitters, and the data are features: both shares must be 0.")
     if train.is_images and recipe.crop > min(train.shape[1:]):
         raise InputError(f"crop is {recipe.crop}, wider than the images: they are {train.shape[1]} x {train.shape[2]}.")
     if recipe.full_batch and network.body is not identity:
@@ -52,8 +55,9 @@ def _check_recipe(train: Data, recipe: Recipe) -> None:
         raise InputError(f"optimizer {recipe.optimizer!r} trains heads alone, {needs}.")
     if recipe.full_batch and recipe.average:
         raise InputError(f"optimizer {recipe.optimizer!r} converges, with nothing to average: average must be 0.")
-    if min(recipe.batch, len(train)) < 2:
-        raise InputError(f"batch is {recipe.batch}: batch statistics need two examples at least.")
+    if min(recipe.part, len(train)) < 2:
+        parts = f" in {recipe.accumulate} parts" if recipe.accumulate > 1 else ""
+        raise InputError(f"batch is {recipe.batch}{parts}: batch statistics need two examples at least.")
 
 
 def _check_method(train: Data, name: str, method: Method, stats: Stats) -> None:
@@ -84,7 +88,10 @@ def _check_deterministic(lane: Lane, recipe: Recipe) -> None:
 
 
 def _check_full_batch(name: str, method: Method) -> None:
-    """Refuse what is random, or acts on the learning rate."""
+    """Refuse what is random, or acts on the learning rate or on features."""
+    if method.level == "features":
+        advice = "level must be 'logits'"
+        raise InputError(f"method {name!r} has a loss of the features, and 'lbfgs' trains heads alone: {advice}.")
     reasons = {
         "distances to centroids that move from step to step": method.head == "rbf",
         "dropout": method.dropout,

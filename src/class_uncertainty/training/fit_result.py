@@ -22,9 +22,10 @@ from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.augment.crop_flip_mixup import Drawn, augmented, draw
 from class_uncertainty.training.checkpoints import LaneState
 from class_uncertainty.training.folds import fold_indices
-from class_uncertainty.training.networks.classifier import NETWORKS, Classifier, Standardise
+from class_uncertainty.training.networks.classifier import Classifier, Standardise
 from class_uncertainty.training.networks.ensemble_network import Ensemble
 from class_uncertainty.training.networks.layers import drop_features
+from class_uncertainty.training.networks.network_table import find_network, sealed
 from class_uncertainty.training.networks.stack import Stack, State, precision, to_device
 from class_uncertainty.training.stages import staged
 from class_uncertainty.training.streams import stream
@@ -61,7 +62,7 @@ Done = Callable[[LaneOutcome], None]  # called for each lane when its stack ends
 
 def width_of(recipe: Recipe, device: str) -> int:
     """The lanes of a stack: exactly so many on a CPU, at most on other devices. On full batches each is alone."""
-    network = NETWORKS[recipe.network]
+    network = find_network(recipe.network)
     return 1 if recipe.full_batch else network.width if device == "cpu" else network.widest
 
 
@@ -71,12 +72,21 @@ def as_tensor(inputs: NDArray) -> Tensor:
     return torch.from_numpy(inputs if usable else np.array(inputs))
 
 
-def standardising(train: Data) -> Standardise:
-    """By the mean and deviation of each channel or column, as given or measured; constant columns are only shifted."""
-    mean, std = train.statistics or train.measured_statistics()
+def standardising(train: Data, network: str) -> Standardise:
+    """By the mean and deviation of each channel or column: the network's, or the data's as given or measured.
+
+    Constant columns are only shifted.
+    """
+    row = find_network(network)
+    about = row.own.preprocessing if row.own and train.is_images else {}
+    if "mean" in about:
+        mean, std = (255 * np.asarray(about[name]) for name in ("mean", "std"))
+    else:
+        mean, std = map(np.asarray, train.statistics or train.measured_statistics())
     shape = (-1, 1, 1) if train.is_images else (-1,)
-    deviation = np.where(np.asarray(std) > 0, std, 1)
-    return Standardise(*(torch.tensor(value, dtype=torch.float32).view(shape) for value in (mean, deviation)))
+    deviation = np.where(std > 0, std, 1)
+    shift, scale = (torch.tensor(value, dtype=torch.float32).view(shape) for value in (mean, deviation))
+    return Standardise(shift, scale, about.get("size"))
 
 
 @checked
@@ -135,7 +145,8 @@ class Fit:
     @classmethod
     def untrained(cls, train: Data, lanes: Sequence[Lane], recipe: Recipe, device: str, scratch: Path | None) -> "Fit":
         """Lanes that are to be trained on these examples."""
-        about = (recipe, train.shape, train.classes, list(lanes), device, standardising(train).to(device))
+        recipe, standardise = sealed(recipe), standardising(train, recipe.network).to(device)
+        about = (recipe, train.shape, train.classes, list(lanes), device, standardise)
         return cls(*about, encoding=train.encoding, embedding=train.embedding, scratch=scratch)
 
     def trained(self, outcomes: Sequence[LaneOutcome]) -> "Fit":
@@ -226,7 +237,7 @@ class Fit:
                 places = alike[rows]
                 group, states = [lanes[i] for i in places], [self.states[i] for i in places]
                 stack = Stack(self.recipe, self.shape, self.classes, self.padded(group), self.padded(states))
-                yield places, group, to_device(stack, self.recipe.network, self.device)
+                yield places, group, to_device(stack, self.device)
 
     def batches(self, stack: Stack, group: Sequence[Lane], data: Data, views: int = 0) -> Batches:
         """Probabilities (len(group), B, C) of the first lanes of a stack, one batch after the other."""
@@ -254,7 +265,7 @@ class Fit:
             batch = inputs[rows]
             if drawn is not None:
                 numbers = {name: torch.from_numpy(part[rows]).to(self.device) for name, part in drawn.items()}
-                batch = augmented(batch, numbers, self.recipe)
+                batch = augmented(batch, numbers, self.recipe, self.standardise.side)
             x = self.standardise(batch).repeat(1, stack.lanes, *[1] * (batch.ndim - 2))
             with precision(stack):
                 features = stack.body(x)

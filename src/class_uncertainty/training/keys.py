@@ -18,7 +18,12 @@ ENGINE = 3  # raised when a change of the loop changes results: then nothing sto
 WALKED = 4096  # epochs up to which a key has the plan of each: to change it would lose what is stored
 SAMPLED = 256  # of more
 # fields that are younger than stored results: a key has them only where they are not at their defaults
-YOUNGER = {Recipe: ("schedule", "average", "optimizer")}
+YOUNGER = {
+    Recipe: (
+        *("schedule", "average", "optimizer", "pretrained", "head_rate", "layer_decay", "accumulate"),
+        *("resized_crop", "jitter", "fingerprint"),
+    )
+}
 
 
 def lane_key(data: str, lane: Lane, recipe: Recipe, stats: Stats, device: str, teachers: Sequence[str] = ()) -> str:

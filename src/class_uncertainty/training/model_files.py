@@ -21,10 +21,20 @@ from class_uncertainty.data.table import LARGEST, Column, is_number
 from class_uncertainty.errors import InputError, MachineFault, blame_machine, unknown
 from class_uncertainty.files import check_writable, checksum, near, parse_json, read_regular, write_together
 from class_uncertainty.text import reason
-from class_uncertainty.training.networks.backbones import Backbone, Embedder, check_named, same_backbone
-from class_uncertainty.training.networks.classifier import DECISIONS, HEADS, NETWORKS, Classifier, Names
+from class_uncertainty.training.networks.backbones import (
+    WHOLE,
+    Backbone,
+    Embedder,
+    architecture,
+    check_named,
+    check_same,
+    same_backbone,
+)  # fmt: skip
+from class_uncertainty.training.networks.classifier import DECISIONS, HEADS, Classifier, Names
 from class_uncertainty.training.networks.ensemble_network import Deployed, Ensemble
-from class_uncertainty.training.networks.pretrained import architecture, config_of
+from class_uncertainty.training.networks.network_table import NETWORKS, Network, find_network
+from class_uncertainty.training.networks.preprocessing import checked_preprocessing
+from class_uncertainty.training.networks.pretrained import config_of
 
 FORMAT = 3  # 1 had no shift, 2 no embedding
 LARGEST_SIDE = 2**13  # pixels of an image that a backbone takes
@@ -78,7 +88,8 @@ def save(module: Deployed, path: str | Path, about: dict[str, Any], embed_weight
     document |= {"embedding": embedding, "backbone": None, "about": about}
     if isinstance(module.backbone, Embedder):
         document["backbone"] = config_of(module.backbone.body)
-    content = to_bytes({name: value.contiguous() for name, value in module.state_dict().items()})
+    tensors = {name: value.clone(memory_format=torch.contiguous_format) for name, value in module.state_dict().items()}
+    content = to_bytes(tensors)  # copies: some may be shared
     document["checksum"] = _checksum(parse_json(json.dumps(document)), content)  # of what a reader will parse
     described = json.dumps(document, indent=2).encode()
     write_together({description: [described], weights: [content]})  # in this order: weights without it are nobody's
@@ -139,6 +150,8 @@ def restore(path: str | Path) -> Deployed:
         _check_weights(needed, given)
         module = _built(document)
         module.load_state_dict(given)
+        if isinstance(module.backbone, Embedder):
+            check_same(module.backbone)
     except (InputError, MachineFault):
         raise
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, OverflowError) as error:
@@ -185,9 +198,9 @@ def _with_backbone(module: Deployed, document: dict[str, Any]) -> Deployed:
 
 def _built_classifier(document: dict[str, Any], decides_by: str = DECISIONS[0]) -> Classifier:
     network, head, shape, classes = (document[name] for name in ("network", "head", "shape", "classes"))
-    for kind, name, names in (("network", network, NETWORKS), ("head", head, HEADS)):
-        if not isinstance(name, str) or name not in names:
-            raise ValueError(reason(unknown(kind, brief(name).strip("'"), names)))
+    row = _row(network, document)
+    if not isinstance(head, str) or head not in HEADS:
+        raise ValueError(reason(unknown("head", brief(head).strip("'"), HEADS)))
     are_names = isinstance(classes, list) and all(isinstance(name, str) for name in classes)
     if not are_names or not 2 <= len(set(classes)) == len(classes):
         raise ValueError(f"classes are {brief(classes)}: they must be different names, two at least")
@@ -196,8 +209,9 @@ def _built_classifier(document: dict[str, Any], decides_by: str = DECISIONS[0]) 
     are_sides = isinstance(shape, tuple) and all(type(side) is int and side > 0 for side in shape)
     if not are_sides or math.prod(shape[1:]) > PIXELS:
         raise ValueError(f"shape is {brief(shape)}: it must be whole numbers above 0, {PIXELS:,} pixels at most")
-    if len(shape) != (sides := 3 if NETWORKS[network].images else 1):
-        raise ValueError(f"shape is {brief(shape)}: of the network {network!r} it must have {sides} numbers")
+    sides = {None: (1, 3), True: (3,), False: (1,)}[row.images]
+    if len(shape) not in sides:
+        raise ValueError(f"shape is {brief(shape)}: of the network {network!r} it must have {sides[-1]} numbers")
     encoding = tuple(Column(**column) for column in document.get("encoding") or ()) or None
     if encoding and shape != (made := sum(len(column.features) for column in encoding),):
         raise ValueError(f"the encoding makes {made} features, and shape is {shape}")
@@ -212,10 +226,32 @@ def _embedding(document: dict[str, Any]) -> Embedding | None:
         return None
     values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
     embedding = Embedding(**values)
+    checked_preprocessing("the backbone", {name: values[name] for name in ("size", "mean", "std")})
+    if not all(isinstance(text, str) for text in (embedding.backbone, embedding.weights, embedding.transform)):
+        raise ValueError("the backbone, its weights and its transform must be text")
+    if type(embedding.views) is not int or not WHOLE["views"][0] <= embedding.views <= WHOLE["views"][1]:
+        raise ValueError(f"the embedding has {brief(embedding.views)} views")
     sides = (embedding.size, *embedding.images)
     if not all(type(side) is int and 0 < side <= LARGEST_SIDE for side in sides) or len(embedding.images) != 2:
         raise ValueError(f"the embedding has sides {brief(sides)}: they must be whole numbers up to {LARGEST_SIDE}")
     return embedding
+
+
+def _row(network: Any, document: dict[str, Any]) -> Network:
+    """The network that a description names; one that is not the package's own must be the same as when it was saved."""
+    if not isinstance(network, str):
+        raise ValueError(reason(unknown("network", brief(network).strip("'"), NETWORKS)))
+    if "architecture" not in document and network not in NETWORKS:
+        raise ValueError(reason(unknown("network", brief(network).strip("'"), NETWORKS)))
+    try:
+        row = find_network(network)
+        architecture = row.own.architecture if row.own else None
+    except InputError as error:
+        advice = f"register it, or put its file or package where it was ({reason(error)})"
+        raise InputError(f"the network was saved as {network!r}, which is not here: {advice}.") from None
+    if architecture != document.get("architecture"):
+        raise InputError(f"the network was saved as {network!r}, whose code or layers have changed: restore that one.")
+    return row
 
 
 def _scale(document: dict[str, Any]) -> float:

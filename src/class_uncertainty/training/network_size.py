@@ -1,11 +1,17 @@
 """NetworkSize: a network and the number of its parameters, which every table names. Counting needs torch."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
+from class_uncertainty.errors import InputError
 from class_uncertainty.text import amount
 from class_uncertainty.training.lane import Result
+
+if TYPE_CHECKING:
+    from class_uncertainty.training.networks.network_table import Network
 
 
 @dataclass(frozen=True)
@@ -21,10 +27,11 @@ class NetworkSize:
 
     @classmethod
     def of(cls, network: str, shape: tuple[int, ...] | None, classes: int) -> "NetworkSize":
-        """With the linear head, for inputs of that shape. A network that this version does not have is not counted."""
-        from class_uncertainty.training.networks.classifier import NETWORKS
-
-        return cls(network, parameters(network, shape, classes) if shape and network in NETWORKS else None)
+        """With the linear head, for inputs of that shape. A network that cannot be built here is not counted."""
+        try:
+            return cls(network, parameters(network, shape, classes) if shape else None)
+        except InputError:
+            return cls(network)
 
     @classmethod
     def of_results(cls, results: Sequence[Result], shape: tuple[int, ...] | None, classes: int) -> "NetworkSize":
@@ -35,9 +42,16 @@ class NetworkSize:
 NOTHING_TRAINED = NetworkSize()
 
 
-@cache
 def parameters(network: str, shape: tuple[int, ...], classes: int) -> int:
     """How many numbers a network trains, body and linear head, counted on a module that holds no memory."""
+    from class_uncertainty.training.networks.network_table import find_network
+
+    return _counted(network, find_network(network), shape, classes)
+
+
+@cache
+def _counted(network: str, row: "Network", shape: tuple[int, ...], classes: int) -> int:
+    """The row is there to tell networks of one name apart."""
     import torch
 
     from class_uncertainty.training.networks.classifier import Classifier
@@ -48,7 +62,16 @@ def parameters(network: str, shape: tuple[int, ...], classes: int) -> int:
 
 
 def listed_parameters() -> dict[str, int]:
-    """The parameters of every network for 10 classes, of images with 3 channels or of 64 features."""
-    from class_uncertainty.training.networks.classifier import NETWORKS
+    """The parameters of every network for 10 classes, of images with 3 channels or of 64 features.
 
-    return {name: parameters(name, (3, 32, 32) if row.images else (64,), 10) for name, row in NETWORKS.items()}
+    Registered networks that take neither are left out.
+    """
+    from class_uncertainty.training.networks.network_table import NETWORKS
+
+    counts = dict[str, int]()
+    for name, row in NETWORKS.items():
+        shapes = [(3, 32, 32)] if row.images is not False else []
+        for shape in [*shapes, *([(64,)] if not row.images else [])]:
+            with suppress(InputError):
+                counts.setdefault(name, parameters(name, shape, 10))
+    return counts

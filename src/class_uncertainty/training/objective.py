@@ -25,6 +25,7 @@ class LossTensors:
         self.beta, self.scale = zeros(1, 1), zeros(1, 1)
         self.gamma, self.sigmoid = zeros(1), zeros(1, dtype=torch.bool)
         self.by_weights = torch.tensor([lane.value.reduction == "weights" for lane in lanes], device=device)
+        self.any_by_weights = any(lane.value.reduction == "weights" for lane in lanes)  # a graph cannot ask it
         self.at_logits = lanes[0].value.level == "logits"  # all lanes of a stack, or none
 
     def set(self, plans: Sequence[Plan]) -> None:
@@ -33,11 +34,19 @@ class LossTensors:
             tensor: Tensor = getattr(self, name)
             tensor.copy_(torch.tensor(np.array([getattr(plan, name) for plan in plans])).view(tensor.shape))
 
-    def loss(self, z: Tensor, labels: Tensor) -> Tensor:
-        """Logits (lanes, B, C), labels (lanes, B) -> (lanes,)."""
-        return losses.reduce(self.per_example(z, labels), self.weight.gather(1, labels), self.by_weights)
+    def loss(self, z: Tensor, labels: Tensor, mean_weight: Tensor | None = None) -> Tensor:
+        """Logits (lanes, B, C), labels (lanes, B) -> (lanes,); `mean_weight` (lanes,) as `losses.reduce` has it."""
+        return losses.reduce(self.per_example(z, labels), self.weight.gather(1, labels), self.by_weights, mean_weight)
 
-    def mixed(self, z: Tensor, labels: Tensor, others: Tensor, share: Tensor, plain: Tensor | None = None) -> Tensor:
+    def mixed(
+        self,
+        z: Tensor,
+        labels: Tensor,
+        others: Tensor,
+        share: Tensor,
+        plain: Tensor | None = None,
+        mean_weight: Tensor | None = None,
+    ) -> Tensor:
         """The loss of two labels an example, `share` (lanes, B) of the first and the rest of the second -> (lanes,).
 
         Where `plain` (lanes, 1) is true it is the loss of the first label, to the last bit; there `share` must be 1.
@@ -46,10 +55,10 @@ class LossTensors:
         by_first, weights = self.per_example(z, labels), first + second
         both = first * by_first + second * self.per_example(z, others)
         if plain is None:
-            return losses.reduce(both / weights, weights, self.by_weights)
+            return losses.reduce(both / weights, weights, self.by_weights, mean_weight)
         # the quotient of a plain lane is not used, and must not be 0 / 0: its gradient would be used
         loss = torch.where(plain, by_first, both / weights.where(~plain, 1))
-        return losses.reduce(loss, weights, self.by_weights)
+        return losses.reduce(loss, weights, self.by_weights, mean_weight)
 
     def kernels(self, z: Tensor, labels: Tensor) -> Tensor:
         """DUQ's loss of every example, of log K (lanes, B, C): (lanes, B)."""

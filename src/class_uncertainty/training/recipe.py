@@ -13,7 +13,7 @@ from class_uncertainty.errors import InputError, unknown
 
 MAX_EPOCHS = 10**9
 SCHEDULES = ("drops", "cosine")
-OPTIMIZERS = ("sgd", "lbfgs")
+OPTIMIZERS = ("sgd", "adamw", "lbfgs")
 # refuses a learning rate
 check_lr = partial(check_number, "learning rate", allowed="a finite number above 0", fine=lambda lr: 0 < lr < math.inf)
 from_zero: Callable[[float], bool] = lambda value: 0 <= value < math.inf  # noqa: E731
@@ -28,7 +28,8 @@ class Recipe:
     ----------
     network : str
         The network to train, a key of NETWORKS: "resnet32", "resnet32x4", "resnet18", "small-conv", "mlp" or
-        "linear".
+        "linear"; one that `cu.register_network` has registered; or "efficientnet-lite0", "timm:NAME", "hf:FOLDER" or
+        "PATH.py:FACTORY".
     epochs : int
         Passes over the training examples.
     batch : int
@@ -57,7 +58,23 @@ class Recipe:
         ends of these epochs replaces those of the last one, and batch statistics are computed anew for it, over one
         pass. Of several stages only the last one averages.
     optimizer : str
-        "sgd", or "lbfgs": full batches, for the heads of the network "linear".
+        "sgd"; "adamw", whose first beta is `momentum`, and whose decay is decoupled and spares biases and norms; or
+        "lbfgs", which takes full batches, for the heads of the network "linear".
+    pretrained : bool
+        Whether the body starts from pretrained weights. Otherwise the seed of a lane initialises it.
+    head_rate : float
+        Learning rate of the head, as a factor of the body's.
+    layer_decay : float
+        Factor of the learning rate from one layer to the layer before it, from the head to the stem. Layers are the
+        items of the network's outermost lists of modules.
+    accumulate : int
+        Parts of a batch that pass through the network one after the other, where it is too large for the memory.
+    resized_crop : float
+        Least share of an image that random crops show, scaled to the size that the network takes; 0 for none.
+    jitter : float
+        Largest change of brightness, contrast and saturation, from 0 to 1.
+    fingerprint : str
+        Of the code and the weights of a network that is not the package's own. Training fills it in.
 
     Notes
     -----
@@ -90,6 +107,13 @@ class Recipe:
     schedule: str = "drops"
     average: float = 0.0
     optimizer: str = "sgd"
+    pretrained: bool = False
+    head_rate: float = 1.0
+    layer_decay: float = 1.0
+    accumulate: int = 1
+    resized_crop: float = 0.0
+    jitter: float = 0.0
+    fingerprint: str = ""
 
     def __post_init__(self) -> None:
         for field, least in (("epochs", 1), ("batch", 1), ("crop", 0), ("warmup", 0)):
@@ -104,7 +128,11 @@ class Recipe:
             raise unknown("schedule", self.schedule, SCHEDULES)
         if self.optimizer not in OPTIMIZERS:
             raise unknown("optimizer", self.optimizer, OPTIMIZERS)
-        check_field(self, "average", "a share from 0 to 1", lambda share: 0 <= share <= 1)
+        for field in ("average", "resized_crop", "jitter"):
+            check_field(self, field, "a share from 0 to 1", lambda share: 0 <= share <= 1)
+        check_field(self, "head_rate", "a finite number above 0", lambda rate: 0 < rate < math.inf)
+        check_field(self, "layer_decay", "a number above 0, and 1 at most", lambda decay: 0 < decay <= 1)
+        check_field(self, "accumulate", f"a divisor of the batch, {self.batch}", lambda n: n > 0 and not self.batch % n)
 
     def factor(self, epoch: int) -> float:
         """The factor on the learning rate in `epoch` (from 0)."""
@@ -130,9 +158,19 @@ class Recipe:
         return self.optimizer == "lbfgs"
 
     @property
+    def measured_by(self) -> str:
+        """The usual estimator of uncertainty. On full batches the members of an ensemble would all be the same."""
+        return "out-of-fold" if self.full_batch else "ensemble"
+
+    @property
     def dropped(self) -> list[int]:
         """The epochs, from 0, in which the learning rate drops; never the first, and none of a cosine."""
         return [max(1, round(share * self.epochs)) for share in self.drops] if self.schedule == "drops" else []
+
+    @property
+    def part(self) -> int:
+        """Examples that pass through the network at a time."""
+        return self.batch // self.accumulate
 
     @property
     def averaged(self) -> int:
@@ -155,6 +193,39 @@ RECIPES: dict[str, Recipe] = {
     # Bag-of-Tricks steps its schedule before the epoch: the 160th and the 180th are the first with a lower rate
     "bag-of-tricks": Recipe(**_RESNET, drops=(159 / 200, 179 / 200)),
     "ldam-drw": Recipe(**_RESNET, nesterov=False, warmup_from=0, drop_last=False),
+    "fine-tune": Recipe(
+        "efficientnet-lite0",
+        epochs=10,
+        batch=32,
+        lr=2e-4,
+        head_rate=10,
+        optimizer="adamw",
+        weight_decay=0.05,
+        schedule="cosine",
+        warmup=1,
+        warmup_from=0.1,
+        resized_crop=0.25,
+        flip=True,
+        drop_last=False,
+        pretrained=True,
+    ),
+    # OLTR's first stage on Places-LT: SGD at 0.001 for the body and 0.1 for the head, divided by 10 every 10 epochs
+    "oltr": Recipe(
+        "timm:resnet152",
+        epochs=30,
+        batch=128,
+        lr=0.001,
+        head_rate=100,
+        nesterov=False,
+        weight_decay=5e-4,
+        warmup=0,
+        drops=(1 / 3, 2 / 3),
+        resized_crop=0.08,
+        flip=True,
+        jitter=0.4,
+        drop_last=False,
+        pretrained=True,
+    ),
 }
 
 

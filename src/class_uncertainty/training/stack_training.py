@@ -3,7 +3,7 @@
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
@@ -25,9 +25,11 @@ from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.full_batch import FullBatch
 from class_uncertainty.training.lane import Epoch, Lane, Progress
 from class_uncertainty.training.lbfgs import LBFGS
-from class_uncertainty.training.networks.classifier import NETWORKS
-from class_uncertainty.training.networks.stack import SGD, Stack, State, initial, to_device
-from class_uncertainty.training.sampling import AVERAGING, Examples, LaneSampler, draw_epoch
+from class_uncertainty.training.networks.adamw import make_optimiser
+from class_uncertainty.training.networks.network_table import find_network
+from class_uncertainty.training.networks.own_network import epoch_seed, seeded
+from class_uncertainty.training.networks.stack import Stack, State, initial, to_device
+from class_uncertainty.training.sampling import AVERAGING, STAGE_STREAMS, Examples, LaneSampler, draw_epoch
 from class_uncertainty.training.stages import ResolvedStage, resolve_stages, staged
 from class_uncertainty.training.train_step import StepProgram
 from class_uncertainty.training.weight_average import WeightAverage
@@ -103,7 +105,7 @@ class StackTraining:
         self.snapshots: list[State] = [dict(start.gathered) for start in starts] or [{} for _ in self.lanes]
         states = [start.state for start in starts] or None
         stack = Stack(stage.recipe, fitted.shape, fitted.classes, self.lanes, states)
-        self.stack = to_device(stack, stage.recipe.network, fitted.device)
+        self.stack = to_device(stack, fitted.device)
 
     def run(self) -> list[LaneState]:
         """Train to the last epoch of the stage: the lanes as they are then."""
@@ -147,7 +149,7 @@ class StackTraining:
         context, stage, stack = self.context, self.context.stage, self.stack
         stack.body.requires_grad_(stage.trains != "head")
         stack.head.requires_grad_(stage.trains != "body")
-        self.optimiser = LBFGS(stack) if stage.recipe.full_batch else SGD(stack, stage.recipe)
+        self.optimiser = LBFGS(stack) if stage.recipe.full_batch else make_optimiser(stack, stage.recipe)
         self.average = WeightAverage(stack, self.optimiser, stage.recipe)
         if self.started:
             started = context.fitted.padded(self.started)
@@ -172,7 +174,7 @@ class StackTraining:
     def _program(self, examples: Examples, teachers: Teachers | None) -> StepProgram | FullBatch:
         """What trains an epoch; on full batches it first knows the plan of the last one."""
         stage, optimiser = self.context.stage, self.optimiser
-        if isinstance(optimiser, SGD):
+        if not isinstance(optimiser, LBFGS):
             about = (stage, examples, self.lanes, self.draws, self._sums(self.lanes[: self.count]), teachers)
             return StepProgram(self.stack, optimiser, *about)
         program = FullBatch(self.stack, optimiser, stage.recipe, examples, self.samplers[0], teachers)
@@ -183,7 +185,7 @@ class StackTraining:
     def _sample_from(self) -> tuple[Examples, list[LaneSampler]]:
         """What each lane draws from; pasted images are made by the networks that the stage before has left."""
         context = self.context
-        features = NETWORKS[context.stage.recipe.network].features(context.fitted.shape)
+        features = find_network(context.stage.recipe.network).features(context.fitted.shape)
         samplers = [LaneSampler(lane, context.train, context.options.stats, features) for lane in self.lanes]
         counts = torch.from_numpy(np.stack([sampler.counts for sampler in samplers])).to(context.fitted.device)
         if not context.stage.pasted:
@@ -218,7 +220,8 @@ class StackTraining:
         rates = [lane.rate_at(stage.recipe, epoch) if on else 0.0 for lane, on in zip(self.lanes, fine, strict=True)]
         lr = torch.tensor(rates, device=context.fitted.device)
         with self._profiled(wanted=epoch == min(self.first + 1, epochs - 1)):
-            sums = self.program.epoch(self.plans, self.draws, lr, context.check_stop)
+            with self._drawing(epoch):
+                sums = self.program.epoch(self.plans, self.draws, lr, context.check_stop)
             if epoch + 1 < epochs:  # drawn while a GPU is still at work
                 self.plans, self.draws = draw_epoch(self.samplers, stage, epoch + 1, self.length)
             losses, errors = sums.cpu().numpy()
@@ -228,6 +231,13 @@ class StackTraining:
             numbers = (losses.tolist(), errors.tolist(), lr.tolist())
             self._report(context.options.progress, stage.before + epoch, numbers, time.perf_counter() - since)
         return losses
+
+    def _drawing(self, epoch: int) -> AbstractContextManager[None]:
+        """What layers of someone's own network draw depends on the lane, the stage and the epoch, and on no other."""
+        if not self.stack.own:
+            return nullcontext()
+        seed = epoch_seed(self.lanes[0].seed, self.context.stage.number * STAGE_STREAMS + epoch)
+        return seeded(seed, self.context.fitted.device)
 
     def _report(self, progress: Progress, epoch: int, numbers: Sequence[list[float]], seconds: float) -> None:
         """Tell of an epoch, of lanes with more stages to come apart: theirs are more in all."""
@@ -257,7 +267,8 @@ class StackTraining:
             self.average.replace_weights()
             stage = self.context.stage
             _, draws = draw_epoch(self.samplers, stage, epoch, self.length, AVERAGING)
-            self.program.recompute_statistics(draws)
+            with self._drawing(AVERAGING):
+                self.program.recompute_statistics(draws)
             self.average.sums = {}
 
     def _states(self, epoch: int, losses: NDArray) -> list[LaneState]:

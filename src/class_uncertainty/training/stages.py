@@ -31,7 +31,7 @@ class ResolvedStage:
         count = int(train.counts.max()) * len(train.counts) if self.balanced else len(train)
         batch = min(self.recipe.batch, count)
         length = count // batch * batch if self.recipe.drop_last else count
-        return length - (length % batch == 1)  # one example has no batch statistics
+        return length - (length % min(self.recipe.part, count) == 1)  # one example has no batch statistics
 
 
 def resolve_stages(method: Method, recipe: Recipe) -> list[ResolvedStage]:

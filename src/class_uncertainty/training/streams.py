@@ -5,7 +5,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 Indices = NDArray[np.int64]
+STREAMS: tuple[str, ...]  # only ever added to: a stream is known by its place
 STREAMS = ("initialisation", "order", "crop", "flip", "bootstrap", "dropout", "autoaugment", "cutout", "mixup", "paste")
+STREAMS += ("network", "resized crop", "jitter")
 
 
 def stream(seed: int, purpose: str, epoch: int = 0) -> np.random.Generator:

@@ -1,7 +1,7 @@
 """StepProgram: the training step of a stack. Whatever it reads or writes stays in place, so a GPU can replay it."""
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 
@@ -15,15 +15,16 @@ from class_uncertainty.training.augment.crop_flip_mixup import Drawn
 from class_uncertainty.training.augment.stack_augmentation import StackAugmentation
 from class_uncertainty.training.distillation import Teachers
 from class_uncertainty.training.lane import Lane
-from class_uncertainty.training.networks.classifier import NETWORKS
 from class_uncertainty.training.networks.layers import affine, drop_features, pad_batch
+from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.networks.rbf_head import PENALTY, StackedRBFHead, gradient_penalty
 from class_uncertainty.training.networks.stack import FAILED, SGD, Stack, fallback, precision, without_kernels
 from class_uncertainty.training.objective import LossTensors
 from class_uncertainty.training.sampling import Examples
 from class_uncertainty.training.stages import ResolvedStage
 
-MOMENTUM = 0.1  # of batch statistics, in torch and in our own kernels
+MOMENTUM = 0.1  # of batch statistics, in torch and in our own kernels, unless a norm has its own
+PAIRING = ("order", "partner", "mixed")  # draws that say which labels an example has
 COMPILED = 200_000  # images of one training from which compiling pays on a CPU
 
 
@@ -50,7 +51,7 @@ class StepProgram:
         self.recipe, self.teachers, self.gathered = stage.recipe, teachers, dict(gathered or {})
         device, classes = str(examples.labels.device), examples.counts.shape[1]
         self.length = draws["order"].shape[1]
-        self.batch = min(stage.recipe.batch, self.length)
+        self.batch, self.part = (min(size, self.length) for size in (stage.recipe.batch, stage.recipe.part))
         self.objective = LossTensors(lanes, classes, device)
         self.draws = {name: torch.from_numpy(numbers).to(device) for name, numbers in draws.items()}
         self.at = torch.zeros((), dtype=torch.int64, device=device)  # the first example of the next batch
@@ -60,11 +61,11 @@ class StepProgram:
         self.body: Callable[[Tensor], Tensor] = stack.body
         self.graph: torch.cuda.CUDAGraph | None = None
         self.dropout = torch.tensor([lane.value.dropout for lane in lanes], device=device).view(1, -1, 1)
-        self.augmentation = StackAugmentation(lanes, self.recipe, device)
+        self.augmentation = StackAugmentation(lanes, self.recipe, device, examples.standardise.side)
         self.centroids = torch.zeros(stack.lanes, classes, stack.head.weight.shape[-1], device=device)
         self.set_training()
-        large = NETWORKS[self.recipe.network].large and self.length * self.recipe.epochs >= COMPILED
-        if examples.labels.is_cuda:
+        large = find_network(self.recipe.network).large and self.length * self.recipe.epochs >= COMPILED
+        if examples.labels.is_cuda and not stack.own:  # a graph cannot hold whatever someone's own network may do
             with self._put_back():
                 self._capture()
         elif large and not stack.rbf and not FAILED["compile"]:  # compiled code has no second derivative
@@ -96,8 +97,41 @@ class StepProgram:
             self._step(rest)
         return torch.stack([self.loss, 100 * self.wrong]) / self.length
 
-    def _step(self, size: int) -> None:
-        x, labels, drawn = self._next(size)
+    def _step(self, batch: int) -> None:
+        """One step of the optimiser, by a batch that passes through in one part or in several."""
+        self.stack.zero_grad()
+        mean_weight = self._mean_weight(batch) if batch > self.part and self.objective.any_by_weights else None
+        passed = []
+        for rows in row_blocks(batch, self.part):
+            size = rows.stop - rows.start
+            x, labels, drawn = self._next(size)
+            features, z = self._forward(x, drawn)
+            loss = self._loss(x, features, z, labels, drawn, mean_weight)  # (lanes,)
+            (loss if size == batch else loss * (size / batch)).sum().backward()
+            if self.gathered:
+                self._gather(z.detach(), drawn["order"])
+            self.loss += loss.detach() * size
+            self.wrong += (z.detach().argmax(dim=-1) != labels).sum(dim=1)
+            self.at += size
+            passed += [(x.detach(), labels)] if self.stack.rbf else []
+        self.optimiser.step(self.rates)
+        for x, labels in passed:
+            self._move_centroids(x, labels)
+
+    def _mean_weight(self, batch: int) -> Tensor:
+        """Of the examples of the next batch, (lanes,): labels are known before their parts pass through."""
+        total = torch.zeros_like(self.loss)
+        for rows in row_blocks(batch, self.part):
+            drawn = self._drawn(self.at + self.offsets[rows], [name for name in PAIRING if name in self.draws])
+            labels = self.examples.labels[drawn["order"]]
+            weights = self.objective.weight.gather(1, labels)
+            if mixture := self.augmentation.mixture(labels, drawn, self.examples.counts):
+                weights = mixture.of(labels, lambda y: self.objective.weight.gather(1, y))
+            total += weights.sum(dim=1)
+        return total / batch
+
+    def _forward(self, x: Tensor, drawn: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Features (B, lanes * D) and logits (lanes, B, C)."""
         if self.stack.rbf:
             x.requires_grad_()
         with precision(self.stack), torch.set_grad_enabled(self.stage.trains != "head"):
@@ -105,30 +139,30 @@ class StepProgram:
         if "dropout" in drawn:
             features = drop_features(features, drawn["dropout"], self.dropout)
         with precision(self.stack):
-            z = self.stack.head(features).float()
-        loss = self._loss(x, features, z, labels, drawn)  # (lanes,)
-        self.stack.zero_grad()
-        loss.sum().backward()
-        self.optimiser.step(self.rates)
-        if isinstance(self.stack.head, StackedRBFHead):
-            self._move_centroids(self.stack.head, x.detach(), labels)
-        if self.gathered:
-            self._gather(z.detach(), drawn["order"])
-        self.loss += loss.detach() * size
-        self.wrong += (z.detach().argmax(dim=-1) != labels).sum(dim=1)
-        self.at += size
+            return features, self.stack.head(features).float()
 
     def _next(self, size: int) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """A batch (B, lanes * channels, ...), its labels (lanes, B), and what was drawn for it, (lanes, B, ...)."""
-        now = self.at + self.offsets[:size]
-        drawn = {name: numbers.index_select(1, now) for name, numbers in self.draws.items()}
+        drawn = self._drawn(self.at + self.offsets[:size], self.draws)
         x = self.examples.inputs[drawn["order"]]  # (lanes, B, ...)
         x = self.examples.standardise(self.augmentation.images(x, drawn).flatten(0, 1))
         x = self.augmentation.mixed(x.unflatten(0, (self.stack.lanes, size)), drawn)
         return x.transpose(0, 1).flatten(1, 2), self.examples.labels[drawn["order"]], drawn
 
-    def _loss(self, x: Tensor, features: Tensor, z: Tensor, labels: Tensor, drawn: Mapping[str, Tensor]) -> Tensor:
-        """The loss of each lane, (lanes,)."""
+    def _drawn(self, places: Tensor, names: Iterable[str]) -> dict[str, Tensor]:
+        """What was drawn for the examples at those places of the epoch, (lanes, B, ...)."""
+        return {name: self.draws[name].index_select(1, places) for name in names}
+
+    def _loss(
+        self,
+        x: Tensor,
+        features: Tensor,
+        z: Tensor,
+        labels: Tensor,
+        drawn: Mapping[str, Tensor],
+        mean_weight: Tensor | None = None,
+    ) -> Tensor:
+        """The loss of each lane, (lanes,); `mean_weight` (lanes,) is that of the batch where this is a part of one."""
         mixture = self.augmentation.mixture(labels, drawn, self.examples.counts)
 
         def mix(loss: Callable[[Tensor], Tensor]) -> Tensor:
@@ -143,9 +177,9 @@ class StepProgram:
         if self.stack.rbf:
             return (mix(lambda y: objective.kernels(z, y)) + PENALTY * gradient_penalty(x, z)).mean(dim=1)
         if mixture:
-            loss = objective.mixed(z, labels, mixture.partners, mixture.share, mixture.plain)
+            loss = objective.mixed(z, labels, mixture.partners, mixture.share, mixture.plain, mean_weight)
         else:
-            loss = objective.loss(z, labels)
+            loss = objective.loss(z, labels, mean_weight)
         if objective.at_logits:
             return loss
         learned = self.stack.margins
@@ -163,7 +197,7 @@ class StepProgram:
         self.stack.eval()
         self.at.zero_()
         sums, counts = torch.zeros_like(self.centroids), torch.zeros_like(self.centroids[..., 0])
-        for rows in row_blocks(self.length, self.batch):
+        for rows in row_blocks(self.length, self.part):
             size = rows.stop - rows.start
             x, labels, _ = self._next(size)
             with precision(self.stack):
@@ -179,20 +213,23 @@ class StepProgram:
     def recompute_statistics(self, draws: Drawn) -> None:
         """Batch statistics of the weights as they are: their mean over the batches. A frozen body keeps its own."""
         norms = [module for module in self.stack.modules() if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d)]
+        norms = [norm for norm in norms if norm.running_mean is not None and norm.momentum]
         statistics = [value for norm in norms for value in (norm.running_mean, norm.running_var) if value is not None]
+        momenta = [norm.momentum or MOMENTUM for norm in norms for _ in range(2)]
         if not statistics or self.stage.trains == "head":
             return
         self._take(draws)
         sums = [torch.zeros_like(value) for value in statistics]
-        for rows in row_blocks(self.length, self.batch):
+        for rows in row_blocks(self.length, self.part):
             size = rows.stop - rows.start
             x, _, _ = self._next(size)
-            torch._foreach_zero_(statistics)  # one update from zero is MOMENTUM times the statistics of the batch
+            torch._foreach_zero_(statistics)  # one update from zero is momentum times the statistics of the batch
             with precision(self.stack):
                 self.stack.body(x)
             torch._foreach_add_(sums, statistics)
             self.at += size
-        torch._foreach_copy_(statistics, torch._foreach_div(sums, MOMENTUM * -(-self.length // self.batch)))
+        batches = -(-self.length // self.part)
+        torch._foreach_copy_(statistics, torch._foreach_div(sums, [momentum * batches for momentum in momenta]))
 
     def _take(self, draws: Drawn) -> None:
         """Take over the draws of an epoch, and stand before its first batch."""
@@ -201,12 +238,13 @@ class StepProgram:
         self.at.zero_()
 
     @torch.no_grad()
-    def _move_centroids(self, head: StackedRBFHead, x: Tensor, labels: Tensor) -> None:
+    def _move_centroids(self, x: Tensor, labels: Tensor) -> None:
         """DUQ's exponential averages, by the network after the step, in evaluation mode."""
+        assert isinstance(self.stack.head, StackedRBFHead)
         self.stack.body.eval()
         with precision(self.stack):
             features = self.stack.body(x)
-        head.update(features, labels)
+        self.stack.head.update(features, labels)
         self.set_training()
 
     def gathered_by(self, lane: int) -> dict[str, Tensor]:
@@ -280,7 +318,7 @@ class StepProgram:
     def _state(self) -> list[Tensor]:
         """All tensors that a step changes, and that outlast an epoch."""
         parameters = [parameter.data for parameter in self.stack.parameters()]
-        return [*parameters, *self.stack.buffers(), *self.optimiser.momenta, self.at, *self.gathered.values()]
+        return [*parameters, *self.stack.buffers(), *self.optimiser.tensors, self.at, *self.gathered.values()]
 
 
 @cache

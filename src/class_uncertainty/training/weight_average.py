@@ -6,7 +6,7 @@ import torch
 
 from class_uncertainty.training.lbfgs import LBFGS
 from class_uncertainty.training.networks.rbf_head import StackedRBFHead
-from class_uncertainty.training.networks.stack import SGD, Stack, State, apart
+from class_uncertainty.training.networks.stack import SGD, Stack, State, apart, joined
 from class_uncertainty.training.recipe import Recipe
 
 
@@ -29,7 +29,7 @@ class WeightAverage:
         """Go on from the sums of the lanes; a lane that is not yet averaged has none."""
         if all(summed):
             for name, value in self.sums.items():
-                value.copy_(torch.cat([lane[name] for lane in summed]))
+                value.copy_(joined([lane[name] for lane in summed]).view_as(value))
 
     def states(self) -> list[State]:
         """Each lane's sums, apart."""

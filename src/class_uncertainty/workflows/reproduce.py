@@ -15,7 +15,8 @@ from class_uncertainty.runs.context import Watch
 from class_uncertainty.runs.store import Store
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import resolve_device
-from class_uncertainty.training.recipe import RECIPES
+from class_uncertainty.training.networks.network_table import sealed
+from class_uncertainty.training.recipe import RECIPES, Recipe
 from class_uncertainty.workflows.train_missing import ExperimentTrainer, Remaining
 
 Read = Callable[[str], Dataset]
@@ -29,6 +30,7 @@ def reproduce(
     only: str | None = None,
     seeds: int | None = None,
     methods: Sequence[str] | None = None,
+    network: str | None = None,
     *,
     train: bool = True,
     read: Read = load,
@@ -51,6 +53,8 @@ def reproduce(
         Runs of every row; by default the table's number.
     methods : list of str, optional
         Only rows of these methods, as "ubrw-focal"; by default all.
+    network : str, optional
+        The pretrained network of "architectures" and "places".
     train : bool
         Whether to train what the store lacks; otherwise only what it has is shown.
     read : callable
@@ -63,14 +67,15 @@ def reproduce(
     tuple of Reproduction
         What is stored by then, one for each experiment. `unfinished` says why training stopped early, if it did.
     """
-    experiments, protocols = check_request(experiment, protocol, only, seeds, methods)
+    experiments, protocols = check_request(experiment, protocol, only, seeds, methods, network)
+    recipe = _recipe_of(experiments, network)
     with ExitStack() as stack:
         trainer = ExperimentTrainer(
-            _opened(stack, store), read, RECIPE, resolve_device(device), Deadline.after(budget), progress
+            _opened(stack, store), read, recipe, resolve_device(device), Deadline.after(budget), progress
         )
         reproduced, unfinished = [], ""
         for name, row in experiments.items():
-            wanted = row.wanted(protocols, seeds, RECIPE.lr, only)
+            wanted = row.wanted(protocols, seeds, recipe.lr, only)
             try:
                 if train and not unfinished:
                     trainer.train(wanted)
@@ -89,24 +94,39 @@ def plan_reproduction(
     only: str | None = None,
     seeds: int | None = None,
     methods: Sequence[str] | None = None,
+    network: str | None = None,
     *,
     read: Read = load,
     store: Store | str | Path = "runs.sqlite",
     device: str | None = None,
 ) -> list[Remaining]:
     """What `reproduce` would train, by data set, and how long this device would take. A few steps are timed."""
-    experiments, protocols = check_request(experiment, protocol, only, seeds, methods)
+    experiments, protocols = check_request(experiment, protocol, only, seeds, methods, network)
+    recipe = _recipe_of(experiments, network)
     with ExitStack() as stack:
-        trainer = ExperimentTrainer(_opened(stack, store), read, RECIPE, resolve_device(device))
-        wanted = [one for row in experiments.values() for one in row.wanted(protocols, seeds, RECIPE.lr, only)]
+        trainer = ExperimentTrainer(_opened(stack, store), read, recipe, resolve_device(device))
+        wanted = [one for row in experiments.values() for one in row.wanted(protocols, seeds, recipe.lr, only)]
         return trainer.remaining(wanted)
 
 
+def _recipe_of(experiments: dict[str, Experiment], network: str | None) -> Recipe:
+    """What all of these experiments are trained by: those that name a network are asked for one by one."""
+    if network is None:
+        return RECIPE
+    (experiment,) = experiments.values()
+    return sealed(replace(RECIPES[experiment.recipe], network=network))
+
+
 def check_request(
-    experiment: str, protocol: str | None, only: str | None, seeds: int | None, methods: Sequence[str] | None
+    experiment: str,
+    protocol: str | None,
+    only: str | None,
+    seeds: int | None,
+    methods: Sequence[str] | None,
+    network: str | None = None,
 ) -> tuple[dict[str, Experiment], tuple[str, ...]]:
     """The experiments of a name with the rows that are asked for, and the protocols."""
-    experiments = find_experiments(experiment)
+    experiments = find_experiments(experiment, network)
     if methods is not None:
         experiments = {name: row.restricted(methods) for name, row in experiments.items()}
     if protocol is not None and protocol not in PROTOCOLS:

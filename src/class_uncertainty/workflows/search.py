@@ -34,7 +34,6 @@ class Evidence:
     p: NDArray[np.float64]  # (n, C)
     adjusted: NDArray[np.float64]  # (n, C), by a tau that was fitted to other examples
     cost: float  # of one training, in naive ones
-    penalty: float = 0.0  # L2 strength of heads that converge; 0 for networks that train for some epochs
 
     def outside(self, places: NDArray[np.int64]) -> "Evidence | None":
         """Without these training examples; None where nothing would be left."""
@@ -52,11 +51,12 @@ class Evidence:
     def at(self, rows: NDArray[np.bool_] | slice) -> "Evidence":
         """These rows alone."""
         parts = (self.places[rows], self.labels[rows], self.p[rows], self.adjusted[rows])
-        return Evidence(self.candidate, self.networks, *parts, self.cost, self.penalty)
+        return Evidence(self.candidate, self.networks, *parts, self.cost)
 
     def adjustment(self, counts: NDArray, goal: Goal) -> Adjustment:
         fitted = fit_adjustment(self.p, self.labels, counts, goal=goal, usual_tau=self.candidate.usual_tau)
-        return fitted if self.penalty else never_sharper(fitted)  # heads that converge do not memorise their examples
+        # heads that converge do not memorise their examples
+        return fitted if self.networks.recipe.full_batch else never_sharper(fitted)
 
 
 def never_sharper(adjustment: Adjustment) -> Adjustment:
@@ -212,9 +212,7 @@ def judge(context: Context, candidate: Candidate, networks: Fit, goal: Goal) -> 
     order, predicted = np.concatenate(places), np.concatenate(p)
     labels = train.labels[order]
     adjusted = cross_adjusted(predicted, labels, train.counts, goal, usual_tau=candidate.usual_tau)
-    recipe, cost = networks.recipe, unit_cost(context, candidate)
-    penalty = recipe.weight_decay if recipe.full_batch else 0.0
-    return Evidence(candidate, networks, order, labels, predicted, adjusted, cost, penalty)
+    return Evidence(candidate, networks, order, labels, predicted, adjusted, unit_cost(context, candidate))
 
 
 def lowest(evidence: Sequence[Evidence], goal: Goal, number: int) -> list[Evidence]:
@@ -232,17 +230,13 @@ def alike(evidence: Sequence[Evidence]) -> list[Evidence]:
 
 
 def preferred(evidence: Sequence[Evidence], goal: Goal) -> Evidence:
-    """The best by the goal, or a cheaper one within a standard error of it; of equals the first.
-
-    Of heads that converge it is the most strictly penalised one within a standard error, as for the lasso: the lowest
-    of many errors that hardly differ is so by chance (Hastie et al., The Elements of Statistical Learning, 7.10).
-    """
+    """The best by the goal; a cheaper one where that is within a standard error of it; of equals the first."""
     compared = alike(evidence)
     values = [round(goal.value(one.adjusted, one.labels), 10) for one in compared]
     best = compared[values.index(min(values))]
     behind = [goal.difference(one.adjusted, best.adjusted, one.labels) for one in compared]
     tied = [i for i, difference in enumerate(behind) if not is_clear(*difference)]
-    return evidence[min(tied, key=lambda i: (round(compared[i].cost, 9), -compared[i].penalty, values[i], i))]
+    return evidence[min(tied, key=lambda i: (round(compared[i].cost, 9), values[i], i))]
 
 
 def _obstacle(context: Context, candidate: Candidate, stats: Stats | None) -> str:

@@ -57,7 +57,7 @@ def train(
     seed: int = 0,
     lr: float | None = None,
     *,
-    estimator: str = "ensemble",
+    estimator: str | None = None,
     members: int = 5,
     score: str | None = None,
     save: str | Path | None = None,
@@ -101,10 +101,11 @@ def train(
     >>> len(trained.result.class_errors)
     10
     """
-    lane, request = Lane(method, seed, lr), EstimateRequest(estimator, members)
-    request.check_score(score)
+    lane = Lane(method, seed, lr)
+    EstimateRequest.usual(estimator, members).check_score(score)
     with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
         check_embeds(context.train, embed_weights)
+        request = EstimateRequest.usual(estimator, members, recipe=context.recipe)
         estimate = read_by(load_or_estimate(context, [request])[0], score) if lane.value.uses_uncertainty else None
         stats = estimate.stats if estimate else None
         fitted = fit_and_store(context, lane, stats)

@@ -6,6 +6,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 from pictures import fitted, numbers, picture, pixels, tree
+from PIL import Image
 from refusals import refused
 
 from class_uncertainty import InputError, load
@@ -358,3 +359,14 @@ def test_channels_refused(here, channels):
     tree(here / "pets", {"cat": 2, "dog": 2})
     with refused(f"unknown channels {channels!r}", "there are 3, 1"):
         load(f"folder:pets?channels={channels}")
+
+
+def test_large_images_stay_at_the_size_that_is_asked_for(here):
+    """For networks that take large images: the cache holds every pixel, and gives back what was decoded."""
+    for i, kind in enumerate(("cat", "cat", "dog", "dog")):
+        (here / "pets" / kind).mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (1100, 1030), (i, 100, 200)).save(here / "pets" / kind / f"{i}.png")
+    for side in (300, 1024):
+        first, again = (load(f"folder:pets?size={side}").train for _ in range(2))
+        assert first.shape == (3, side, side)
+        assert first.fingerprint == again.fingerprint

@@ -55,6 +55,30 @@ def test_fusing_changes_no_feature():
     assert any(isinstance(module, nn.BatchNorm2d) for module in body.modules())
 
 
+class NormAndReLU(nn.BatchNorm2d):
+    def forward(self, x):
+        return super().forward(x).relu()
+
+
+class Doubled(nn.Sequential):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+def test_fusing_leaves_alone_what_does_more():
+    torch.manual_seed(0)
+    body = nn.Sequential(nn.Conv2d(3, 4, 1), NormAndReLU(4), Doubled(nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4)))
+    x = torch.randn(2, 3, 4, 4)
+    assert torch.allclose(fused(body)(x), body.eval()(x), atol=1e-6)
+
+
+def test_random_weights_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(FACTORY)
+    with refused("'mine.py:convolution' has other weights at every call", "?weights=FILE"):
+        find_backbone("mine.py:convolution")
+
+
 def test_images_are_scaled_and_cropped_as_pillow_does():
     pixels = np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)
     ours = fitted(torch.from_numpy(pixels.transpose(2, 0, 1).copy())[None], 20)[0]
@@ -97,7 +121,8 @@ def test_another_weight_code_or_architecture_has_another_hash(factory, tmp_path)
     with torch.no_grad():
         module.weight[0, 0] += 1e-3
     assert weights_hash(module) != before
-    assert weights_hash(nn.Sequential(nn.ReLU())) != weights_hash(nn.Sequential(nn.ReLU6()))
+    relus = (find_backbone(nn.Sequential(kind())) for kind in (nn.ReLU, nn.ReLU6))
+    assert len({backbone.embedding.weights for backbone in relus}) == 2
     first = find_backbone(f"{factory}:pooled").embedding.weights
     (tmp_path / factory).write_text(FACTORY.replace("2)", "4)"))
     assert find_backbone(f"{factory}:pooled").embedding.weights != first

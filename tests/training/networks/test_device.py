@@ -288,4 +288,4 @@ def test_features_stay_in_float32() -> None:
         cu.fit(data, [cu.Lane("naive")], recipe=recipe, device=device).results[0].loss for device in ("cuda", "cpu")
     ]
     assert ours[0] == pytest.approx(ours[1], rel=1e-3)
-    assert not to_device(Stack(recipe, (5,), data.classes, [cu.Lane("naive")]), "mlp", "cuda").bf16
+    assert not to_device(Stack(recipe, (5,), data.classes, [cu.Lane("naive")]), "cuda").bf16

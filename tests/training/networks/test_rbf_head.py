@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from class_uncertainty.training.networks import rbf_head
-from class_uncertainty.training.networks.classifier import mlp
 from class_uncertainty.training.networks.layers import Linear
 from class_uncertainty.training.networks.rbf_head import RBFHead, StackedRBFHead, gradient_penalty, initial, kernel_loss
+from class_uncertainty.training.networks.small import mlp
 
 SIGMA, GAMMA = 0.1, 0.999  # of the paper
 DOUBLE = torch.float64

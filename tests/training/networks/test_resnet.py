@@ -12,7 +12,8 @@ from torch.nn import functional as F
 import class_uncertainty as cu
 from class_uncertainty.training.fit_result import width_of
 from class_uncertainty.training.model_files import save
-from class_uncertainty.training.networks.classifier import NETWORKS, Classifier
+from class_uncertainty.training.networks.classifier import Classifier
+from class_uncertainty.training.networks.network_table import NETWORKS
 from class_uncertainty.training.networks.stack import Stack, to_device
 from class_uncertainty.training.streams import initial_state
 
@@ -113,13 +114,14 @@ def test_our_kernels_are_for_the_channels_that_they_are_written_for(monkeypatch)
     monkeypatch.setattr(Stack, "to", lambda stack, *_, **__: stack)
     for network in SIZES:
         stack = Stack(dataclasses.replace(RECIPE, network=network), (3, 8, 8), ("a", "b"), [cu.Lane("naive")])
-        assert to_device(stack, network, "cuda").kernels == (network == "resnet32")
+        assert to_device(stack, "cuda").kernels == (network == "resnet32")
         assert stack.bf16
 
 
 @pytest.mark.parametrize(("network", "cpu", "gpu"), [("resnet32", 1, 64), ("resnet32x4", 1, 16), ("small-conv", 5, 64)])
 def test_lanes_of_a_stack(network, cpu, gpu):
-    assert (width_of(network, "cpu"), width_of(network, "cuda")) == (cpu, gpu)
+    recipe = cu.Recipe(network, 1, 2)
+    assert (width_of(recipe, "cpu"), width_of(recipe, "cuda")) == (cpu, gpu)
 
 
 @pytest.mark.parametrize("network", SIZES)

@@ -24,6 +24,7 @@ from torch.nn import functional as F
 
 from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.training.networks.classifier import Classifier
+from class_uncertainty.training.networks.own_body import OwnBody
 from class_uncertainty.training.networks.resnet import ResNet
 from class_uncertainty.training.sampling import Examples
 from class_uncertainty.training.streams import stream
@@ -140,8 +141,8 @@ def activation_maps(module: Classifier, images: Tensor, labels: Tensor) -> Tenso
     """sum_k w_yk f_k of the class y of each image, not augmented: (N, channels, H, W), (N,) -> (N, h, w)."""
     head, body, parts = module.head, module.body, []
     assert isinstance(head, nn.Linear)
-    assert isinstance(body, ResNet | nn.Sequential)
-    features: Callable[[Tensor], Tensor] = body.maps if isinstance(body, ResNet) else body[:-2]  # before pooling
+    assert isinstance(body, ResNet | OwnBody | nn.Sequential)
+    features: Callable[[Tensor], Tensor] = body[:-2] if isinstance(body, nn.Sequential) else body.maps  # before pooling
     for x, y in zip(images.split(AT_ONCE), labels.split(AT_ONCE), strict=True):
         parts.append(torch.einsum("ndhw,nd->nhw", features(module.preprocess(x)), head.weight[y]))
     return torch.cat(parts)

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.training.augment.autoaugment import autoaugment, cutout, draw_holes, draw_policy
+from class_uncertainty.training.augment.photographs import draw_boxes, draw_jitter, jitter, resized_crop
 from class_uncertainty.training.recipe import Recipe
 from class_uncertainty.training.streams import stream
 
@@ -26,12 +27,16 @@ def draw(seed: int, epoch: int, length: int, recipe: Recipe, augment: tuple[str,
         drawn["shifts"] = stream(seed, "crop", epoch).integers(0, 2 * recipe.crop + 1, (length, 2))
     if recipe.flip:
         drawn["mirrored"] = stream(seed, "flip", epoch).random(length) < 0.5
+    if recipe.resized_crop:
+        drawn["boxes"] = draw_boxes(stream(seed, "resized crop", epoch), length, recipe.resized_crop)
+    if recipe.jitter:
+        drawn["colours"] = draw_jitter(stream(seed, "jitter", epoch), length, recipe.jitter)
     if "autoaugment" in augment:
         drawn |= draw_policy(stream(seed, "autoaugment", epoch), length)
     if "cutout" in augment:
         drawn |= draw_holes(stream(seed, "cutout", epoch), length)
     if {"mixup", "remix"} & set(augment):
-        drawn |= draw_pairs(stream(seed, "mixup", epoch), length, recipe.batch)
+        drawn |= draw_pairs(stream(seed, "mixup", epoch), length, recipe.part)
     if features:
         drawn["dropout"] = stream(seed, "dropout", epoch).random((length, features), dtype=np.float32)
     return drawn
@@ -57,12 +62,16 @@ def flip(images: Tensor, mirrored: Tensor) -> Tensor:
     return images.where(~mirrored[:, None, None, None], images.flip(3))
 
 
-def augmented(x: Tensor, drawn: Mapping[str, Tensor], recipe: Recipe) -> Tensor:
-    """Inputs (M, ...) augmented by what was drawn for them, (M, ...) each."""
+def augmented(x: Tensor, drawn: Mapping[str, Tensor], recipe: Recipe, side: int | None = None) -> Tensor:
+    """Inputs (M, ...) augmented by what was drawn for them, (M, ...) each; `side` is that of the network's images."""
     if "shifts" in drawn:
         x = crop(x, drawn["shifts"], recipe.crop)
+    if "boxes" in drawn:
+        x = resized_crop(x, drawn["boxes"], side)
     if "mirrored" in drawn:
         x = flip(x, drawn["mirrored"])
+    if "colours" in drawn:
+        x = jitter(x, drawn["colours"])
     if "policy" in drawn:
         x = autoaugment(x, drawn["policy"], drawn["applied"], drawn["sign"])
     return cutout(x, drawn["holes"], min(x.shape[2:]) // 2) if "holes" in drawn else x

@@ -35,11 +35,11 @@ class StackAugmentation:
     for an augmentation are those of the lanes that have it, (those lanes, B, ...).
     """
 
-    def __init__(self, lanes: Sequence[Lane], recipe: Recipe, device: str) -> None:
+    def __init__(self, lanes: Sequence[Lane], recipe: Recipe, device: str, side: int | None = None) -> None:
         def having(*names: str) -> list[int]:
             return [i for i, lane in enumerate(lanes) if set(names) & set(lane.value.augment)]
 
-        self.recipe, mixing, remixing = recipe, having("mixup", "remix"), having("remix")
+        self.recipe, self.side, mixing, remixing = recipe, side, having("mixup", "remix"), having("remix")
         self.autoaugment = _places(having("autoaugment"), len(lanes), device)
         self.cutout = _places(having("cutout"), len(lanes), device)
         self.mixing = _places(mixing, len(lanes), device)
@@ -53,9 +53,11 @@ class StackAugmentation:
 
         def by(*names: str) -> Callable[[Tensor], Tensor]:
             numbers = {name: drawn[name].flatten(0, 1) for name in names if name in drawn}
-            return lambda part: augmented(part.flatten(0, 1), numbers, self.recipe).unflatten(0, part.shape[:2])
+            return lambda part: augmented(part.flatten(0, 1), numbers, self.recipe, self.side).unflatten(
+                0, part.shape[:2]
+            )
 
-        x = by("shifts", "mirrored")(x)
+        x = by("shifts", "boxes", "mirrored", "colours")(x)
         if "policy" in drawn:
             x = _changed(x, self.autoaugment, by("policy", "applied", "sign"))
         return _changed(x, self.cutout, by("holes")) if "holes" in drawn else x

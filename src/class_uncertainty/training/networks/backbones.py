@@ -1,7 +1,7 @@
 """Backbones: pretrained networks that turn images into features. Weights are looked for on this machine alone."""
 
-import hashlib
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,12 +16,23 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from class_uncertainty.data.embedding import Embedding
 from class_uncertainty.data.specs import split_options
 from class_uncertainty.errors import InputError, nearest, unknown
-from class_uncertainty.training.networks.pretrained import LITE0, from_file, from_hugging_face, from_timm, lite0
+from class_uncertainty.training.networks.efficientnet_lite import SameConv
+from class_uncertainty.training.networks.fingerprints import module_code, weights_hash
+from class_uncertainty.training.networks.preprocessing import SIDES
+from class_uncertainty.training.networks.pretrained import (
+    LITE0,
+    Built,
+    from_config,
+    from_file,
+    from_hugging_face,
+    from_timm,
+    lite0,
+)  # fmt: skip
 
 FORMS = f"{LITE0}, timm:NAME, hf:NAME_OR_FOLDER or PATH.py:FACTORY"
 OPTIONS = ("size", "views", "weights", "download")
 DOWNLOAD = ("no", "yes")
-WHOLE = {"size": (8, 1024), "views": (1, 10)}  # the least and the most
+WHOLE = {"size": SIDES, "views": (1, 10)}  # the least and the most
 IMAGENET_SIDE = 224
 
 
@@ -53,15 +64,20 @@ class Embedder(nn.Module):
         x = self.transform(x) if self.transform else (fitted(x, self.embedding.size) - self.mean) / self.std
         x = x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x  # convolutions are faster so
         views = [self.body(view) for view in seen(x, self.embedding.views)]
-        return torch.stack(views).mean(dim=0) if len(views) > 1 else views[0]
+        features = torch.stack(views).mean(dim=0) if len(views) > 1 else views[0]
+        is_maps = isinstance(features, Tensor) and features.ndim == 4  # (B, D, h, w)
+        return features.mean(dim=(2, 3)) if is_maps else features
 
 
 def fused(network: nn.Module) -> nn.Module:
     """The same function in evaluation mode, and faster: batch norms become part of the convolutions before them."""
     network = deepcopy(network).eval()
     for sequence in [module for module in network.modules() if isinstance(module, nn.Sequential)]:
+        if type(sequence).forward is not nn.Sequential.forward:
+            continue
         for i, (conv, norm) in enumerate(pairwise(list(sequence))):
-            if isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d) and norm.running_mean is not None:
+            plain = type(conv) in (nn.Conv2d, SameConv) and type(norm) is nn.BatchNorm2d  # subclasses may do more
+            if plain and isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d) and norm.track_running_stats:
                 sequence[i], sequence[i + 1] = fuse_conv_bn_eval(conv, norm), nn.Identity()
     return network
 
@@ -78,7 +94,7 @@ def fitted(images: Tensor, side: int) -> Tensor:
 
 
 def seen(x: Tensor, views: int) -> list[Tensor]:
-    """The images, their mirror images, then crops of 7/8 of the sides at the corners and the centre, and mirrored."""
+    """The images and their mirror images, then crops of 7/8 of the sides at the corners, and theirs."""
     crops, (height, width) = [x], x.shape[2:]
     inner = (height - height // 8, width - width // 8)
     for top, left in ((0, 0), (0, 1), (1, 0), (1, 1))[: max(0, -(-views // 2) - 1)]:
@@ -97,7 +113,20 @@ def names_backbone(name: str) -> bool:
 def find_backbone(name: str | nn.Module) -> Backbone:
     """A backbone by its name, with its weights; a module is its own, for images of 224 pixels."""
     if isinstance(name, nn.Module):
-        return _described(type(name).__name__, name, {})
+        return _described(type(name).__name__, name, {}, module_code(name))
+    module, preprocessing, code = build(name)
+    if code and "weights" not in split_options(name, "backbone")[1]:  # whatever a user's function makes
+        with torch.random.fork_rng([]):
+            again = build(name)[0]
+        if weights_hash(again) != weights_hash(module):
+            raise InputError(
+                f"backbone {name!r} has other weights at every call: give ?weights=FILE, or load them there."
+            )
+    return _described(name, module, preprocessing, code + module_code(module) if code else b"")
+
+
+def build(name: str, pretrained: bool = True) -> Built:
+    """A network by its name: one of a package, or a user's own; without weights unless `pretrained`."""
     kind_and_rest, options = split_options(name, "backbone")
     for option in options:
         if option not in OPTIONS:
@@ -109,39 +138,40 @@ def find_backbone(name: str | nn.Module) -> Backbone:
     kind, _, rest = kind_and_rest.partition(":")
     file, _, factory = kind_and_rest.rpartition(":")
     if kind_and_rest == LITE0:
-        return _described(name, *lite0(weights))
+        return lite0(weights, pretrained)
     if kind == "timm" and rest:
-        return _described(name, *from_timm(rest, weights, download))
+        return from_timm(rest, weights, download, pretrained)
     if kind == "hf" and rest:
-        return _described(name, *from_hugging_face(rest, weights, download))
+        return from_hugging_face(rest, weights, download, pretrained)
+    if kind in ("timm", "hf") and not rest:
+        raise InputError(f"backbone {name!r} has no name after the colon: give {FORMS}.")
     if file.endswith(".py"):
-        return _described(name, *from_file(Path(file), factory, weights))
-    near_name = f"did you mean {match!r}? G" if (match := nearest(kind_and_rest, [LITE0, "timm:", "hf:"])) else "g"
+        return from_file(Path(file), factory, weights if pretrained else None)
+    near_name = (
+        f"did you mean {match!r}? G" if (match := nearest(kind_and_rest, [LITE0, "timm:", "hf:", "none"])) else "g"
+    )
     raise InputError(f"unknown backbone {name!r}: {near_name}ive {FORMS}.")
 
 
 def _described(name: str, module: nn.Module, preprocessing: Mapping[str, Any], code: bytes = b"") -> Backbone:
     """The network with its description: nothing that determines features is left out of it."""
-    about: dict[str, Any] = {"size": IMAGENET_SIDE} | dict(preprocessing)
+    about: dict[str, Any] = {"size": IMAGENET_SIDE} | dict(preprocessing) | given_numbers(name)
+    return Backbone(module, Embedding(name, weights_hash(module, code), **about))
+
+
+def given_numbers(name: str) -> dict[str, int]:
+    """The size and the views that the name of a backbone asks for, as far as it does."""
     options = split_options(name, "backbone")[1]
-    about |= {option: _whole(option, options[option]) for option in WHOLE if option in options}
-    return Backbone(module.eval(), Embedding(name, weights_hash(module, code), **about))
+    for option, (least, most) in WHOLE.items():
+        text = options.get(option, str(least))
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise InputError(f"{option} of a backbone is {text!r}: it must be a whole number from {least} to {most}.")
+    return {option: int(options[option]) for option in WHOLE if option in options}
 
 
-def weights_hash(module: nn.Module, code: bytes = b"") -> str:
-    """Of the architecture as torch prints it, of every tensor, and of the code that was given."""
-    digest = hashlib.sha256(repr(module).encode() + code)
-    for name, value in module.state_dict().items():
-        digest.update(repr((name, tuple(value.shape), str(value.dtype))).encode())
-        digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()[:16]
-
-
-def _whole(option: str, text: str) -> int:
-    least, most = WHOLE[option]
-    if not text.isdecimal() or not least <= int(text) <= most:
-        raise InputError(f"{option} of a backbone is {text!r}: it must be a whole number from {least} to {most}.")
-    return int(text)
+def given_size(name: str) -> dict[str, int]:
+    """The size alone."""
+    return {option: number for option, number in given_numbers(name).items() if option == "size"}
 
 
 def check_named(embedding: Embedding) -> None:
@@ -159,3 +189,21 @@ def same_backbone(embedding: Embedding) -> Backbone:
         hashes = f"{embedding.weights} when the network was trained, and {backbone.embedding.weights} here"
         raise InputError(f"backbone {embedding.backbone!r} has other weights or code: their hash was {hashes}.")
     return Backbone(backbone.module, embedding)
+
+
+def architecture(name: str, config: Mapping[str, Any]) -> nn.Module:
+    """The network of a backbone without its weights; `config` is what `config_of` gave. A user's code runs on a CPU."""
+    if config:
+        return from_config(config)
+    with torch.device("cpu") if ".py:" in name else nullcontext():
+        return build(name, pretrained=False)[0]
+
+
+def check_same(embedder: Embedder) -> None:
+    """Refuse a user's file that has changed since the weights of its network were saved with a head."""
+    name = embedder.embedding.backbone
+    if ".py:" not in name:
+        return
+    code = build(name, pretrained=False)[2] + module_code(embedder.body)
+    if weights_hash(embedder.body, code) != embedder.embedding.weights:
+        raise InputError(f"backbone {name!r} has other code than when the network was saved.")

@@ -1,4 +1,4 @@
-"""NETWORKS, and Classifier: a plain network of body and head.
+"""Classifier: a plain network of body and head, and what it does to raw inputs.
 
 Bodies carry a lane axis: built with `lanes=1` they are plain torch modules, with more a stack of independent ones.
 Between layers images are (B, lanes * channels, H, W) and features (B, lanes * D); the first axis of every parameter
@@ -6,7 +6,6 @@ and statistic is lanes * something, so lane i of a stack is the i-th chunk of ea
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,76 +13,35 @@ from torch import Tensor, nn
 
 from class_uncertainty.data.embedding import Embedding
 from class_uncertainty.data.table import Column
+from class_uncertainty.training.networks.backbones import fitted
 from class_uncertainty.training.networks.heads import CosineHead
-from class_uncertainty.training.networks.layers import WIDEST
+from class_uncertainty.training.networks.network_table import Shape, find_network
+from class_uncertainty.training.networks.own_network import seeded
 from class_uncertainty.training.networks.rbf_head import RBFHead
-from class_uncertainty.training.networks.resnet import resnet18, resnet32, resnet32x4
-from class_uncertainty.training.networks.small import identity, mlp, small_conv
 
-Shape = tuple[int, ...]  # of one input
 Names = tuple[str, ...]  # of the classes
 Columns = tuple[Column, ...] | None  # of a table that features come from
 
 
-@dataclass(frozen=True)
-class Network:
-    """A body and the number of its features.
-
-    `width` lanes train as one stack on a CPU. It is a constant, as a convolution with another number of groups may
-    give a lane other bits. On a GPU a stack has at most `widest`, and fewer where they do not fit.
-    """
-
-    about: str
-    body: Callable[..., nn.Module]  # (shape, lanes)
-    features: Callable[[Shape], int]
-    images: bool
-    width: int
-    large: bool = False  # too large for a CPU to gain from stacking, and large enough to gain from compiling
-    widest: int = WIDEST
-
-
-WIDE = 16  # lanes of a wide network: their activations take as much memory as those of WIDEST lanes of resnet32
 HEADS: dict[str, Callable[[int, int], nn.Module]] = {"linear": nn.Linear, "cosine": CosineHead, "rbf": RBFHead}
-NETWORKS: dict[str, Network] = {
-    "resnet32": Network("ResNet-32 of the paper, for 32 x 32 images", resnet32, lambda shape: 64, True, 1, large=True),
-    "resnet32x4": Network(
-        "ResNet-32 with four times the channels, as GLMC and SURE have it",
-        resnet32x4,
-        lambda shape: 256,
-        True,
-        1,
-        large=True,
-        widest=WIDE,
-    ),
-    "resnet18": Network(
-        "ResNet-18 with a 3 x 3 stem, for images of 32 to 64 pixels",
-        resnet18,
-        lambda shape: 512,
-        True,
-        1,
-        large=True,
-        widest=WIDE,
-    ),
-    "small-conv": Network("three small convolutions, for small images", small_conv, lambda shape: 32, True, width=5),
-    "mlp": Network("one hidden layer of 64, for features and tables", mlp, lambda shape: 64, False, width=10),
-    "linear": Network("a linear classifier of features", identity, lambda shape: shape[0], False, width=10),
-}
 DECISIONS = ("probability", "cost")  # what a prediction is the best by
 
 
 class Standardise(nn.Module):
-    """(x - mean) / std: uint8 images by channel, features by column."""
+    """(x - mean) / std: uint8 images by channel, features by column; images get the `side` of the network first."""
 
     mean: Tensor
     std: Tensor
 
-    def __init__(self, mean: Tensor, std: Tensor) -> None:
+    def __init__(self, mean: Tensor, std: Tensor, side: int | None = None) -> None:
         super().__init__()
+        self.side = side
         self.register_buffer("mean", mean)
         self.register_buffer("std", std)
 
     def forward(self, x: Tensor) -> Tensor:
-        return (x.float() - self.mean) / self.std
+        x = fitted(x, self.side) if self.side else x.float()
+        return (x - self.mean) / self.std
 
 
 class Classifier(nn.Module):
@@ -110,7 +68,7 @@ class Classifier(nn.Module):
         embedding: Embedding | None = None,
     ) -> None:
         super().__init__()
-        row = NETWORKS[network]
+        row = find_network(network)
         self.classes, self.encoding, self.embedding, self.scale = classes, columns, embedding, scale
         self.backbone: nn.Module | None = None  # what makes features of images, where it is part of the network
         sizes = {"shape": list(shape), "classes": list(classes)}
@@ -118,10 +76,14 @@ class Classifier(nn.Module):
         self.rebuild["decides_by"] = DECISIONS[costs is not None]
         self.register_buffer("shift", torch.zeros(len(classes)) if shift is None else shift)
         self.register_buffer("costs", costs)
-        size = (shape[0], 1, 1) if row.images else shape
-        self.preprocess = Standardise(torch.zeros(size), torch.ones(size))
-        self.body = row.body(shape)
-        self.head = HEADS[head](row.features(shape), len(classes))
+        if row.own:
+            self.rebuild["architecture"] = row.own.architecture
+        mean = row.own.preprocessing.get("mean") if row.own else None
+        size = (len(mean) if mean else shape[0], 1, 1) if len(shape) == 3 else shape
+        self.preprocess = Standardise(torch.zeros(size), torch.ones(size), row.size if len(shape) == 3 else None)
+        with seeded(0):  # what layers draw here is replaced, and no one else's numbers move
+            self.body = row.body(shape)
+            self.head = HEADS[head](row.features(shape), len(classes))
 
     def forward(self, x: Tensor) -> Tensor:
         features = x if self.backbone is None else self.backbone(x)

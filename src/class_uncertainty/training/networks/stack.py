@@ -8,17 +8,24 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.networks import rbf_head
-from class_uncertainty.training.networks.classifier import NETWORKS, Classifier, Names, Shape
+from class_uncertainty.training.networks.classifier import Classifier, Names, Shape
 from class_uncertainty.training.networks.double_backward import differentiable_twice
 from class_uncertainty.training.networks.heads import StackedHead
+from class_uncertainty.training.networks.layer_rates import rate_factors
+from class_uncertainty.training.networks.network_table import find_network
+from class_uncertainty.training.networks.own_body import MODULE
+from class_uncertainty.training.networks.own_network import seeded
 from class_uncertainty.training.networks.rbf_head import StackedRBFHead
 from class_uncertainty.training.networks.resnet import ResNet
 from class_uncertainty.training.streams import initial_state, stream
 
 FAILED = {"kernels": False, "compile": False}  # what did not work in this process, and is not tried again
+
+OWN = f"body.{MODULE}."  # how the names of networks begin that are not the package's own
 
 State = dict[str, Tensor]  # of one lane, by the names of the plain Classifier
 
@@ -35,21 +42,23 @@ class Stack(nn.Module):
         self, recipe: Recipe, shape: Shape, names: Names, lanes: Sequence[Lane], states: Sequence[State] | None = None
     ) -> None:
         super().__init__()
-        row, methods = NETWORKS[recipe.network], [lane.value for lane in lanes]
+        row, methods = find_network(recipe.network), [lane.value for lane in lanes]
         features, classes = row.features(shape), len(names)
-        self.lanes, self.bf16 = len(lanes), False
-        self.body = row.body(shape, self.lanes)
+        self.lanes, self.bf16, self.own, self.images = len(lanes), False, row.own is not None, len(shape) == 3
+        with seeded(0):
+            self.body = row.body(shape, self.lanes)
         self.rbf = methods[0].head == "rbf"  # all lanes of a stack, or none
         if self.rbf:
             self.head = StackedRBFHead(features, classes, self.lanes)
-            differentiable_twice(self.body)  # a gradient penalty is trained by second derivatives
+            if not self.own:
+                differentiable_twice(self.body)  # a gradient penalty is trained by second derivatives
         else:
             self.head = StackedHead(features, classes, torch.tensor([method.head == "cosine" for method in methods]))
         self.margins = nn.Parameter(torch.ones(self.lanes * classes)) if methods[0].learned else None
         if states is None:
             states = [initial(recipe, shape, names, lane) for lane in lanes]
         shared = [name for name in self.state_dict() if all(name in state for state in states)]  # stages differ in some
-        self.load_state_dict({name: torch.cat([state[name] for state in states]) for name in shared}, strict=False)
+        self.load_state_dict({name: joined([state[name] for state in states]) for name in shared}, strict=False)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.body(x))
@@ -65,10 +74,18 @@ class Stack(nn.Module):
 
 
 def apart(stacked: State, lanes: int) -> list[State]:
-    """The values of each lane, without what has no lane axis: batch norm counts its batches once for all."""
-    by_lane = {name: value.detach().cpu().chunk(lanes) for name, value in stacked.items() if value.ndim}
+    """The values of each lane, without what has no lane axis: our batch norms count their batches once for all."""
+    by_lane = {}
+    for name, value in stacked.items():
+        if value.ndim or OWN in name:  # a number of a network of someone's own is there for one lane only
+            by_lane[name] = value.detach().cpu().chunk(lanes) if value.ndim else [value.detach().cpu()]
     contiguous = torch.contiguous_format
     return [{name: v[i].clone(memory_format=contiguous) for name, v in by_lane.items()} for i in range(lanes)]
+
+
+def joined(values: Sequence[Tensor]) -> Tensor:
+    """The values of the lanes behind each other."""
+    return torch.cat([torch.atleast_1d(value) for value in values])
 
 
 def initial(recipe: Recipe, shape: Shape, classes: Names, lane: Lane) -> State:
@@ -76,14 +93,17 @@ def initial(recipe: Recipe, shape: Shape, classes: Names, lane: Lane) -> State:
 
     On full batches a linear head starts at zero: its objective has one minimum.
     """
-    plain = Classifier(recipe.network, shape, classes)
-    state = {name: torch.from_numpy(value) for name, value in initial_state(plain, lane.seed).items()}
+    row, plain = find_network(recipe.network), Classifier(recipe.network, shape, classes)
+    drawn = initial_state(nn.ModuleDict({"head": plain.head}) if row.own else plain, lane.seed)
+    state = {name: torch.from_numpy(value) for name, value in drawn.items()}
+    if row.own:
+        state |= row.own.initial(recipe.pretrained, lane.seed)
     if recipe.full_batch and lane.value.head == "linear":
         state = {name: torch.zeros_like(value) for name, value in state.items()}
     if lane.value.head == "cosine":
         state["head.weight"] = F.normalize(state["head.weight"], dim=-1)
     if lane.value.head == "rbf":
-        features = NETWORKS[recipe.network].features(shape)
+        features = row.features(shape)
         head = rbf_head.initial(stream(lane.seed, "initialisation", 1), features, len(classes))
         state = {name: value for name, value in state.items() if not name.startswith("head.")}
         state |= {f"head.{name}": torch.from_numpy(value) for name, value in head.items()}
@@ -91,17 +111,28 @@ def initial(recipe: Recipe, shape: Shape, classes: Names, lane: Lane) -> State:
 
 
 class SGD:
-    """torch.optim.SGD with a learning rate for each lane."""
+    """torch.optim.SGD with a learning rate for each lane, and by the recipe for each layer."""
 
     def __init__(self, stack: Stack, recipe: Recipe) -> None:
         self.lanes, self.recipe = stack.lanes, recipe
         trained = {name: p for name, p in stack.named_parameters() if p.requires_grad}
         self.names, self.parameters = list(trained), list[Tensor](trained.values())
         self.momenta = [torch.zeros_like(p) for p in self.parameters]
+        self.factors = rate_factors(self.names, recipe)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """What a step changes beside the parameters."""
+        return self.momenta
+
+    @property
+    def live(self) -> list[int]:
+        """The places of the parameters that have a gradient: of someone's own network some may not take part."""
+        return [i for i, p in enumerate(self.parameters) if p.grad is not None]
 
     def load(self, momenta: Sequence[State]) -> None:
         for name, momentum in zip(self.names, self.momenta, strict=True):
-            momentum.copy_(torch.cat([lane[name] for lane in momenta]))
+            momentum.copy_(joined([lane[name] for lane in momenta]).view_as(momentum))
 
     def states(self) -> list[State]:
         """Each lane's momenta, apart."""
@@ -109,20 +140,26 @@ class SGD:
 
     def rates(self, lr: Tensor) -> list[Tensor]:
         """lr (lanes,) spread over each parameter: of one shape, a GPU multiplies them all at once."""
-        by_row = [lr.repeat_interleave(len(p) // self.lanes).view(-1, *[1] * (p.ndim - 1)) for p in self.parameters]
-        return [torch.empty_like(p).copy_(rate.expand_as(p)) for rate, p in zip(by_row, self.parameters, strict=True)]
+        rates = []
+        for p, factor in zip(self.parameters, self.factors, strict=True):
+            by_row = (lr if factor == 1 else factor * lr).repeat_interleave(max(1, p[..., None].shape[0] // self.lanes))
+            spread = by_row.view(-1, *[1] * (p.ndim - 1)) if p.ndim else by_row[0]
+            rates.append(torch.empty_like(p).copy_(spread.expand_as(p)))
+        return rates
 
     @torch.no_grad()
     def step(self, rates: list[Tensor]) -> None:
         """v <- momentum v + (g + decay p); p <- p - lr v, or with Nesterov p - lr (g + decay p + momentum v)."""
-        gradients = [p.grad for p in self.parameters if p.grad is not None]
-        torch._foreach_add_(gradients, self.parameters, alpha=self.recipe.weight_decay)
-        torch._foreach_mul_(self.momenta, self.recipe.momentum)
-        torch._foreach_add_(self.momenta, gradients)
-        steps = self.momenta
+        live = self.live
+        parameters, momenta, rates = ([values[i] for i in live] for values in (self.parameters, self.momenta, rates))
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        torch._foreach_add_(gradients, parameters, alpha=self.recipe.weight_decay)
+        torch._foreach_mul_(momenta, self.recipe.momentum)
+        torch._foreach_add_(momenta, gradients)
+        steps = momenta
         if self.recipe.nesterov:
-            steps = list(torch._foreach_add(gradients, self.momenta, alpha=self.recipe.momentum))
-        torch._foreach_sub_(self.parameters, list(torch._foreach_mul(steps, rates)))
+            steps = list(torch._foreach_add(gradients, momenta, alpha=self.recipe.momentum))
+        torch._foreach_sub_(parameters, list(torch._foreach_mul(steps, rates)))
 
 
 def fallback(what: str, why: object) -> None:
@@ -135,14 +172,15 @@ def fallback(what: str, why: object) -> None:
 def precision(stack: Stack) -> Iterator[None]:
     """bfloat16 for images on a GPU that has it, with statistics, loss and parameters in float32; float32 elsewhere."""
     on = stack.bf16 and not stack.kernels
-    with torch.autocast("cuda", torch.bfloat16) if on else nullcontext():
+    attention = sdpa_kernel(SDPBackend.MATH) if stack.rbf and stack.own else nullcontext()  # others differentiate once
+    with torch.autocast("cuda", torch.bfloat16) if on else nullcontext(), attention:
         yield
 
 
-def to_device(stack: Stack, network: str, device: str) -> Stack:
+def to_device(stack: Stack, device: str) -> Stack:
     """The stack on its device, in the fastest form that works there."""
     stack = stack.to(device)
-    if device != "cuda" or not NETWORKS[network].images:
+    if device != "cuda" or not stack.images:
         return stack
     stack.bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
     if not stack.bf16:
@@ -160,4 +198,6 @@ def without_kernels(stack: Stack) -> Stack:
     """The stack by torch's own kernels."""
     if isinstance(stack.body, ResNet):
         stack.body.kernels = False
+    if any(parameter.ndim > 4 for parameter in stack.parameters()):  # of three-dimensional convolutions
+        return stack
     return stack.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

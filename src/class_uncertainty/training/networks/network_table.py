@@ -1,0 +1,196 @@
+"""NETWORKS: the bodies that a recipe can train, those that users register included, and how others are found."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from class_uncertainty.boundary import checked
+from class_uncertainty.data.embedding import Embedding
+from class_uncertainty.data.specs import split_options
+from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.files import read_regular
+from class_uncertainty.training.networks.backbones import FORMS, IMAGENET_SIDE, build, given_size
+from class_uncertainty.training.networks.layers import WIDEST
+from class_uncertainty.training.networks.own_network import OwnNetwork, factory_code
+from class_uncertainty.training.networks.preprocessing import checked_preprocessing
+from class_uncertainty.training.networks.pretrained import LITE0, Built, call_factory, find_factory, load_weights
+from class_uncertainty.training.networks.resnet import resnet18, resnet32, resnet32x4
+from class_uncertainty.training.networks.small import identity, mlp, small_conv
+from class_uncertainty.training.recipe import Recipe
+
+Shape = tuple[int, ...]  # of one input
+OPTIONS = ("size", "weights", "download")  # of a network's name: a backbone has views too
+STACKS = ("loop", "vmap")
+
+
+@dataclass(frozen=True)
+class Network:
+    """A body and the number of its features.
+
+    `width` lanes train as one stack on a CPU. It is a constant, as a convolution with another number of groups may
+    give a lane other bits. On a GPU a stack has at most `widest`, and fewer where they do not fit.
+    """
+
+    about: str
+    body: Callable[..., nn.Module]  # (shape, lanes)
+    features: Callable[[Shape], int]
+    images: bool | None  # None: whatever its factory takes
+    width: int
+    large: bool = False  # too large for a CPU to gain from stacking, and large enough to gain from compiling
+    widest: int = WIDEST
+    own: OwnNetwork | None = None  # of a user or of another package
+
+    @property
+    def size(self) -> int | None:
+        """Pixels a side of the images that it takes; None where it takes those of the data."""
+        return self.own.size if self.own else None
+
+
+WIDE = 16  # lanes of a wide network: their activations take as much memory as those of WIDEST lanes of resnet32
+NETWORKS: dict[str, Network] = {
+    "resnet32": Network("ResNet-32 of the paper, for 32 x 32 images", resnet32, lambda shape: 64, True, 1, large=True),
+    "resnet32x4": Network(
+        "ResNet-32 with four times the channels, as GLMC and SURE have it",
+        resnet32x4,
+        lambda shape: 256,
+        True,
+        1,
+        large=True,
+        widest=WIDE,
+    ),
+    "resnet18": Network(
+        "ResNet-18 with a 3 x 3 stem, for images of 32 to 64 pixels",
+        resnet18,
+        lambda shape: 512,
+        True,
+        1,
+        large=True,
+        widest=WIDE,
+    ),
+    "small-conv": Network("three small convolutions, for small images", small_conv, lambda shape: 32, True, width=5),
+    "mlp": Network("one hidden layer of 64, for features and tables", mlp, lambda shape: 64, False, width=10),
+    "linear": Network("a linear classifier of features", identity, lambda shape: shape[0], False, width=10),
+}
+BUILT_IN = tuple(NETWORKS)
+
+
+@checked
+def register_network(
+    name: str, factory: Callable[[], Any], preprocess: Mapping[str, Any] | None = None, stack: str = "loop"
+) -> None:
+    """Let recipes train a network of yours under a name, as Recipe(name, ...) or `--network`.
+
+    Parameters
+    ----------
+    name : str
+        The name. A network that was registered under it before is replaced.
+    factory : callable
+        Takes nothing and returns a torch.nn.Module from images or features to features (B, D), or to maps (B, D, h, w),
+        which are averaged. The package adds its own head.
+    preprocess : dict, optional
+        `size` in pixels, `mean` and `std` (one number a channel, for pixels from 0 to 1), as far as the network needs
+        them; the data's own size and statistics where they are not given.
+    stack : str
+        How lanes train on a GPU: "loop", one after the other, or "vmap", together. vmap cannot stack networks that
+        draw random numbers or branch on their data. On a CPU they always train one after the other.
+
+    Returns
+    -------
+    None
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> cu.register_network("two-layers", lambda: nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 16)))
+    >>> data = cu.Data([[0.1] * 64, [0.3] * 64, [0.2] * 64, [0.5] * 64], ["cat", "dog", "cat", "dog"])
+    >>> fitted = cu.fit(data, [cu.Lane("naive")], recipe=cu.Recipe("two-layers", epochs=1, batch=4))
+    >>> fitted.module(0).head
+    Linear(in_features=16, out_features=2, bias=True)
+    """
+    if name in BUILT_IN or name == LITE0:
+        raise InputError(f"network {name!r} is the package's own: register yours under another name.")
+    if not name or not name.isprintable() or set(name) & set(":?&=,/ "):
+        raise InputError(f"{name!r} cannot name a network: it must have no blank, colon, slash, '?', '&', '=' or ','.")
+    if stack not in STACKS:
+        raise unknown("stack", stack, STACKS)
+    given = checked_preprocessing(f"network {name!r}", preprocess or {})
+
+    def make(pretrained: bool) -> Built:
+        module, returned = call_factory(f"the factory of network {name!r}", factory)
+        return module, given or returned, factory_code(factory, module)
+
+    own = OwnNetwork(name, make, stack, is_factory=True)
+    own.built  # noqa: B018  # refuses a factory that does not work
+    NETWORKS[name] = _row(own, "registered here")
+
+
+def find_network(name: str) -> Network:
+    """The row of that name, or one for a network of timm, Transformers or a user's file."""
+    if name in NETWORKS:
+        return NETWORKS[name]
+    source, options = split_options(name, "network")
+    if source == LITE0 or ":" in source:
+        for option in options:
+            if option not in OPTIONS:
+                raise unknown("option of a network", option, OPTIONS)
+        return _row_of(name, _identity(name))
+    raise unknown("network", name, [*NETWORKS, *FORMS.replace(" or ", ", ").split(", ")])
+
+
+@lru_cache(maxsize=16)
+def _row_of(name: str, identity: bytes) -> Network:
+    file, _, factory = split_options(name, "network")[0].rpartition(":")
+    if not file.endswith(".py"):
+        defaults = {"size": IMAGENET_SIDE, "mean": Embedding.mean, "std": Embedding.std}
+
+        def make(pretrained: bool) -> Built:
+            module, given, code = build(name, pretrained)
+            return module, defaults | given | given_size(name), code
+
+        return _row(OwnNetwork(name, make), "pretrained")
+    call, weights = find_factory(Path(file), factory), split_options(name, "network")[1].get("weights")
+    code = read_regular(Path(file))
+
+    def from_own_file(pretrained: bool) -> Built:
+        module, given = call_factory(f"{factory}() of {file}", call)
+        if pretrained and weights:
+            load_weights(module, Path(weights))
+        return module, given | given_size(name), code
+
+    return _row(OwnNetwork(name, from_own_file, is_factory=not weights), "of a file")
+
+
+def _identity(name: str) -> bytes:
+    """What tells whether a user's file, a folder or a file of weights is still the one that was read."""
+    source, options = split_options(name, "network")
+    file, folder = Path(source.rpartition(":")[0]), Path(source.partition(":")[2])
+    code = read_regular(file) if file.suffix == ".py" and file.is_file() else b""
+    files = sorted(folder.iterdir()) if source.startswith("hf:") and folder.is_dir() else []
+    files += [Path(options["weights"])] if "weights" in options else []
+    stats = [(str(file), file.stat()) for file in files if file.is_file()]
+    return code + repr([(name, stat.st_size, stat.st_mtime_ns, stat.st_ino) for name, stat in stats]).encode()
+
+
+def _row(own: OwnNetwork, about: str) -> Network:
+    widest = WIDE if own.stack == "vmap" else 1
+    return Network(about, own.body, own.features, None, width=1, widest=widest, own=own)
+
+
+def sealed(recipe: Recipe) -> Recipe:
+    """The recipe with the fingerprint of its network, where that is not the package's own: keys then tell it apart."""
+    own = find_network(recipe.network).own
+    if recipe.pretrained and not own:
+        advice = "leave out --pretrained, or give another --network"
+        raise InputError(f"network {recipe.network!r} has no pretrained weights: {advice}.")
+    if not recipe.pretrained and "weights" in split_options(recipe.network, "network")[1]:
+        raise InputError(f"network {recipe.network!r} names weights: give --pretrained, which starts from them.")
+    fingerprint = own.fingerprint(recipe.pretrained) if own else ""
+    if recipe.fingerprint not in ("", fingerprint):
+        both = f"its fingerprint is {fingerprint or 'none'}, and the recipe has {recipe.fingerprint}"
+        raise InputError(f"network {recipe.network!r} is not the one of the recipe: {both}.")
+    return dataclasses.replace(recipe, fingerprint=fingerprint)
