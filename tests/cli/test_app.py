@@ -247,3 +247,18 @@ def test_a_terminal_without_greek_letters_has_columns_under_their_heads(tmp_path
     table = [line for line in done.stdout.splitlines() if line.startswith(("|", "+"))]
     assert "rho ensemble" in table[1]
     assert len({len(line) for line in table}) == 1
+
+
+def test_no_option_is_named_by_its_metavar() -> None:
+    """Typer 0.27 would make --NETWORK of an option `network` whose metavar is the same word."""
+    from typer.main import get_command
+
+    from class_uncertainty.cli.app import app
+
+    commands = [get_command(app)]
+    for command in commands:
+        commands += getattr(command, "commands", {}).values()
+        for option in command.params:
+            if option.param_type_name == "option":
+                assert (option.metavar or "").lower() not in (option.name, *option.opts), (command.name, option.name)
+    assert len(commands) > 10

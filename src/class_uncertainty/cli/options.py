@@ -53,7 +53,7 @@ VIEWS = Annotated[
 ]
 NETWORK = Annotated[
     str | None,
-    optional("A name from 'cu networks', efficientnet-lite0, timm:NAME, hf:FOLDER or PATH.py:FACTORY.", "NETWORK"),
+    optional("A name from 'cu networks', efficientnet-lite0, timm:NAME, hf:FOLDER or PATH.py:FACTORY.", "NAME"),
 ]
 PRETRAINED = Annotated[
     bool, typer.Option("--pretrained", help="Start from pretrained weights; for images, by the recipe fine-tune.")

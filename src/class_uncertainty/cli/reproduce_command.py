@@ -25,7 +25,7 @@ def reproduce(
         int | None, options.optional("Runs of every row; by default 3, and 5 for svci20 and significance.")
     ] = None,
     network: Annotated[
-        str | None, options.optional("The pretrained network of architectures and places, as hf:FOLDER.", "NETWORK")
+        str | None, options.optional("The pretrained network of architectures and places, as hf:FOLDER.", "NAME")
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Train nothing: list lanes, images and time left.")] = False,
     stored: Annotated[bool, typer.Option("--stored", help="Train nothing: show what is stored.")] = False,
