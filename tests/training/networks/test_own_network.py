@@ -16,6 +16,7 @@ from torch import nn
 import class_uncertainty as cu
 from class_uncertainty.training.lane import Epoch
 from class_uncertainty.training.model_files import save
+from class_uncertainty.training.networks.fingerprints import printed
 from class_uncertainty.training.networks.network_table import find_network, sealed
 from class_uncertainty.training.networks.own_network import epoch_seed, seeded
 
@@ -378,3 +379,18 @@ def test_lite0_and_the_current_folder(tmp_path: Path):
     recipe = cu.Recipe("efficientnet-lite0?size=32", epochs=1, batch=30, pretrained=True, lr=1e-3)
     fitted = cu.fit(DATA, [cu.Lane()], recipe=recipe, test=TEST)
     assert fitted.results[0].diverged is None
+
+
+def test_versions_of_torch_that_print_more_have_the_same_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results of one machine count on another one. A norm without a bias is another architecture."""
+    texts = {
+        "2.11": "BatchNorm2d(6, eps=1e-05, affine=True, track_running_stats=True)",
+        "2.13": "BatchNorm2d(6, eps=1e-05, affine=True, bias=True, track_running_stats=True)",
+        "none": "BatchNorm2d(6, eps=1e-05, affine=True, bias=False, track_running_stats=True)",
+    }
+    prints = {}
+    for version, text in texts.items():
+        monkeypatch.setattr(nn.Module, "__repr__", lambda self, text=text: text)
+        prints[version] = printed(nn.ReLU())
+    assert prints["2.11"] == prints["2.13"] == texts["2.11"]
+    assert prints["none"] == texts["none"]
