@@ -104,13 +104,13 @@ class Candidate:
         return Lane(self.method, seed, self.lr(recipe), fold, teaching=teaching)
 
     def student(self, factor: float) -> "Candidate":
-        """How a student of its networks trains: as they did, on the same images, at a factor of their rate."""
-        augmentations = "".join(f"+{name}" for name in named(self.method).augment)
+        """How a student of its networks trains: by their recipe at a factor of their rate, on plain images.
+
+        Plain: cropped and mirrored as the recipe says, however strongly its teachers' images were augmented.
+        """
         rate = {"lr": factor * self.fields["lr"]} if "lr" in self.fields else {"rate": factor * self.rate}
         fields = self.fields | rate
-        return Candidate(
-            f"naive{augmentations}?{'&'.join(f'{name}={_typed(value)}' for name, value in fields.items())}"
-        )
+        return Candidate(f"naive?{'&'.join(f'{name}={_typed(value)}' for name, value in fields.items())}")
 
     def suits(self, data: Data, recipe: Recipe | None = None) -> bool:
         """Whether it is for these data and the recipe, by default theirs."""
