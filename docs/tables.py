@@ -25,11 +25,12 @@ from class_uncertainty.training import describe
 from class_uncertainty.training.candidate import CANDIDATES
 from class_uncertainty.training.network_size import listed_parameters
 from class_uncertainty.training.networks.network_table import BUILT_IN, NETWORKS
-from class_uncertainty.workflows.reproduce import RECIPE
+from class_uncertainty.workflows.reproduce import RECIPE, recipe_of
 
 HERE = Path(__file__).parent
 RESULTS, FIGURES = HERE.parent / "results", HERE / "figures"
-REPRODUCED = [name for name, experiment in EXPERIMENTS.items() if not experiment.needs]
+NETWORK = "efficientnet-lite0?size=96"  # of the table of another architecture
+REPRODUCED = [name for name, experiment in EXPERIMENTS.items() if not experiment.needs] + ["architectures"]
 WIDTH = 120
 KNOBS = ("alpha", "weight", "margin", "divisor", "focal", "augment", "dropout", "cycles")
 # The API page, in the order of the stages. A public name that no row lists goes under the last heading.
@@ -165,7 +166,8 @@ def ledger() -> Ledger:
 @lru_cache
 def reproduced(name: str) -> Reproduction:
     """An experiment of the paper, as far as the project has run it."""
-    return summarise(name, EXPERIMENTS[name], PROTOCOLS, Lookup(ledger(), RECIPE))
+    recipe = recipe_of({name: EXPERIMENTS[name]}, NETWORK if EXPERIMENTS[name].needs else None)
+    return summarise(name, EXPERIMENTS[name], PROTOCOLS, Lookup(ledger(), recipe))
 
 
 def markdown(text_table: TextTable, hidden: Sequence[str] = ()) -> str:
@@ -178,8 +180,9 @@ def markdown(text_table: TextTable, hidden: Sequence[str] = ()) -> str:
 
 
 def experiment(name: str) -> str:
-    """The tables and figures of an experiment, or that none of it has been run."""
-    parts = [markdown(one, hidden=["method"]) for one in text_tables(reproduced(name))]
+    """The tables and figures of an experiment, or that none of it has been run. Of another network, no verdicts."""
+    hidden = ["method", "gap", "verdict"] if EXPERIMENTS[name].needs else ["method"]
+    parts = [markdown(one, hidden) for one in text_tables(reproduced(name))]
     for file, figure in figures(reproduced(name)).items():
         parts.append(f"![{figure.title}](figures/{file}.svg)\n<!-- drawn from {figure.digest} -->")
     return "\n\n".join(parts) or "Nothing of it has been run yet."
@@ -213,7 +216,8 @@ def speed() -> str:
     """Model-images a second of the lanes behind docs/reproduction.md that see as many images as a naive one."""
     rows = []
     for name, data in sorted(ledger().data.items()):
-        results = [result for result in ledger().of_data(name) if result.cost == 1 and "networks" not in result.plan]
+        plain = [result for result in ledger().of_data(name) if result.recipe.network == RECIPE.network]
+        results = [result for result in plain if result.cost == 1 and "networks" not in result.plan]
         for device in sorted({result.device for result in results}):
             lanes = [result for result in results if result.device == device]
             images = sum(one.recipe.epochs * (sum(data.counts) // one.recipe.batch * one.recipe.batch) for one in lanes)

@@ -68,7 +68,7 @@ def reproduce(
         What is stored by then, one for each experiment. `unfinished` says why training stopped early, if it did.
     """
     experiments, protocols = check_request(experiment, protocol, only, seeds, methods, network)
-    recipe = _recipe_of(experiments, network)
+    recipe = recipe_of(experiments, network)
     with ExitStack() as stack:
         trainer = ExperimentTrainer(
             _opened(stack, store), read, recipe, resolve_device(device), Deadline.after(budget), progress
@@ -102,14 +102,14 @@ def plan_reproduction(
 ) -> list[Remaining]:
     """What `reproduce` would train, by data set, and how long this device would take. A few steps are timed."""
     experiments, protocols = check_request(experiment, protocol, only, seeds, methods, network)
-    recipe = _recipe_of(experiments, network)
+    recipe = recipe_of(experiments, network)
     with ExitStack() as stack:
         trainer = ExperimentTrainer(_opened(stack, store), read, recipe, resolve_device(device))
         wanted = [one for row in experiments.values() for one in row.wanted(protocols, seeds, recipe.lr, only)]
         return trainer.remaining(wanted)
 
 
-def _recipe_of(experiments: dict[str, Experiment], network: str | None) -> Recipe:
+def recipe_of(experiments: dict[str, Experiment], network: str | None) -> Recipe:
     """What all of these experiments are trained by: those that name a network are asked for one by one."""
     if network is None:
         return RECIPE
