@@ -36,7 +36,7 @@ lint: .venv/installed-dev
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 # The parts of docs/*.md that come from the package's registries
-tables: .venv/installed
+tables: .venv/installed-docs
 	@$(BIN)/python docs/tables.py
 
 # The site, in site/. Broken links and anchors are errors; building needs no network.
