@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
+import pyarrow
 import pytest
 import torch
 from hypothesis import given, settings
@@ -74,6 +76,8 @@ PLAIN: list[Any] = [
     *(np.zeros(shape) for shape in (0, 2, 3, (0, 2), (2, 0), (2, 3), (1, 2, 3), (2, 0, 2), (1, 1, 1, 1), (1,) * 8)),
     *(np.ones(3, dtype) for dtype in ("?", "i1", "u8", "f2", "f8", "c8", "U3", "S3", "V4", "M8[s]", "m8[s]", "O")),
     *(np.full(3, fill) for fill in (np.nan, np.inf, -1, 1e300, 2**62, 10**12)),
+    *(pandas.DataFrame(), pandas.DataFrame({"a": [1, "x", None], "b": [object()] * 3}), pandas.Series([1, 2])),
+    *(pandas.DataFrame({"age": [1.0, 2.0], "label": ["x", "y"]}), pyarrow.table({"age": [1], "label": ["x"]})),
     *(np.ma.masked_array([1.0, 2.0, 3.0], [0, 1, 0]), torch.ones(3), torch.ones(2, 2, requires_grad=True)),
     torch.full((1, 2, 3), 1 / 3, dtype=torch.bfloat16),
 ]
@@ -148,7 +152,12 @@ def fields(record: Any) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in dataclasses.fields(record) if field.init}
 
 
+def frame() -> pandas.DataFrame:
+    return pandas.DataFrame({"age": np.arange(24.0), "city": ["Oslo", "Rome"] * 12, "label": np.arange(24) % 3})
+
+
 P = np.full((2, 6, 3), 1 / 3)
+COLUMNS = {"label": None, "group": None, "categorical": (), "drop": (), "missing": None}
 LABELS = np.arange(6) % 3
 STATS = cu.Stats([30, 20, 10], [1.0, 2.0, 3.0])
 RUNS = {"device": "cpu", "budget": None, "progress": None, "profile": None}  # what every call that trains takes
@@ -169,11 +178,12 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "Data": lambda: (
         cu.Data,
         {"inputs": table().inputs, "labels": table().labels, "classes": ["a", "b", "c"], "columns": ["x", "y"]}
-        | {"statistics": None, "names": None, "encoding": None, "embedding": None, "pictures": None},
+        | {"statistics": None, "names": None, "encoding": None, "embedding": None, "pictures": None, "groups": None},
     ),
+    "Data.from_frame": lambda: (cu.Data.from_frame, {"frame": frame()} | COLUMNS),
     "Data.picture": lambda: (table().picture, {"i": 0}),
     "Data.take": lambda: (table().take, {"indices": [0, 1]}),
-    "Dataset": lambda: (cu.Dataset, {"name": "table", "train": table(), "test": table(1)}),
+    "Dataset": lambda: (cu.Dataset, {"name": "table", "train": table(), "test": table(1), "left_out": ()}),
     "Estimate": lambda: (cu.Estimate, fields(estimated())),
     "Estimate.using": lambda: (estimated().using, {"score": "aleatoric"}),
     "EstimatorComparison": lambda: (
@@ -250,7 +260,10 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         | {"save": None, "embed_weights": False} | WORKFLOW,
     ),
     "kwon": lambda: (cu.kwon, {"p": P}),
-    "load": lambda: (cu.load, {"spec": "digits-lt:2", "root": None, "seed": 0, "progress": None}),
+    "load": lambda: (
+        cu.load,
+        {"spec": frame(), "root": None, "seed": 0, "progress": None, "test": None, "min": None} | COLUMNS,
+    ),
     "long_tail": lambda: (cu.long_tail, {"data": table(), "ratio": 2, "seed": 0}),
     "measure": lambda: (cu.measure, {"dataset": dataset(), "lr": None} | MEASURES_BY | WORKFLOW),
     "mix_hardness": lambda: (cu.mix_hardness, {"easy": dataset(), "hard": dataset("hard"), "per_class": 2, "seed": 0}),
@@ -274,6 +287,8 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
 CONSTANTS = {"CANDIDATES", "ESTIMATORS", "MEASURES", "METHODS", "REMEDIES", "InputError", "MachineFault", "Unfinished"}
 INNER = {
     "Candidate": {"lane", "lr", "recipe", "student", "suits"},  # each rung of a fix
+    "Data": {"name_of"},  # in messages
+    "Dataset": {"duplicate_names"},
     "Fit": {
         "adjusted_module",
         "batches",
@@ -440,7 +455,19 @@ def test_options_for_fit_are_refused_before_anything_is_trained(monkeypatch):
         (lambda: fitted().module(2), ["lane 2", "there are 2"]),
         (lambda: fitted().probabilities(table(columns=3)), ["(3,)", "(2,)"]),
         (lambda: fitted().probabilities(table(), views=-1), ["views is -1"]),
-        (lambda: cu.load(None), ["spec is None", "text"]),
+        (lambda: cu.load(None), ["spec is None", "text", "a DataFrame"]),
+        (lambda: cu.load(["digits"]), ["spec is ['digits']", "a DataFrame"]),
+        (lambda: cu.load(frame()["age"]), ["spec is 0 0.0", "a DataFrame"]),
+        (lambda: cu.load("digits", label="x"), ["label is a keyword for DataFrames", "'digits?label=x'"]),
+        (lambda: cu.load(frame(), label="lable"), ["no column 'lable' in the DataFrame", "did you mean 'label'?"]),
+        (lambda: cu.load(frame(), missing="fil"), ["missing 'fil'", "did you mean 'fill'?"]),
+        (lambda: cu.load(frame(), min=0), ["min is 0", "from 1"]),
+        (lambda: cu.measure(frame()), ["dataset is a DataFrame of pandas", "load(frame, label='COLUMN')"]),
+        (lambda: cu.fix(frame()), ["dataset is a DataFrame of pandas", "load(frame, label='COLUMN')"]),
+        (lambda: cu.Data(frame(), [0] * 24), ["inputs is a DataFrame of pandas", "Data.from_frame"]),
+        (lambda: cu.restore(frame()), ["path is a DataFrame of pandas", "a path"]),
+        (lambda: cu.Data.from_frame(table().inputs), ["frame is an array of shape (24, 2)", "a DataFrame"]),
+        (lambda: cu.predict(saved(Path.cwd()), frame()), ["the network names no columns", "the DataFrame"]),
         (lambda: cu.restore("a\0b"), ["path is 'a\\x00b'", "a path"]),
         (lambda: cu.restore("a\nb"), [r"a\nb.safetensors"]),
     ],

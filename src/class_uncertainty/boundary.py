@@ -4,13 +4,11 @@ Accepted arguments arrive in one form: NumPy numbers as Python numbers, lists as
 """
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial, wraps
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
-from reprlib import Repr
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
@@ -18,13 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from class_uncertainty.errors import InputError, means_too_little_memory, unknown
-from class_uncertainty.text import printable
+from class_uncertainty.values import is_frame
+from class_uncertainty.values import shortly as shortly  # offered here too
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 WRONG = object()  # what a kind makes of a value that it refuses
 LARGEST = 2**63  # the first whole number that 64 bits do not hold
-WIDTH = 60  # characters of a value in a sentence
 # how to get an object of these classes
 EXAMPLES = {"Data": "Data(inputs, labels)", "Dataset": "load('digits')", "Estimate": "estimate(data)"}
 EXAMPLES |= {"Fit": "fit(data, lanes)", "Lane": "Lane('naive')", "Measure": "MEASURES['surprisal']"}
@@ -92,7 +90,8 @@ def _instance(allowed: type) -> Callable[[Any], Any]:
     return take
 
 
-ARRAY_OR_TENSOR, PATH = "array or tensor", "path"
+ARRAY_OR_TENSOR, FRAME, PATH = "array or tensor", "frame", "path"
+Frame = Annotated[Any, FRAME]  # an annotation for DataFrames
 Tensorlike = Annotated[Any, ARRAY_OR_TENSOR]  # an annotation for arrays, and tensors on any device
 LETTERS = {np.floating: "biuf", np.integer: "biu", np.object_: "OU"}  # array kinds accepted for such scalars
 ARRAYS = set(get_args(ArrayLike)) or {ArrayLike}
@@ -100,6 +99,7 @@ KINDS: dict[Any, Kind] = {
     Any: Kind(lambda value: value, "anything"),
     ARRAY_OR_TENSOR: Kind(_array_or_tensor, "an array, a tensor or a list of numbers"),
     ArrayLike: Kind(_array, "an array or a list of numbers or of names"),
+    FRAME: Kind(lambda value: value if is_frame(value) else WRONG, "a DataFrame"),
     NoneType: Kind(_instance(NoneType), "None"),
     PATH: Kind(_path, "a path"),
     bool: Kind(_instance(bool), "True or False"),
@@ -275,6 +275,8 @@ class Expected:
             raise InputError(f"{name} is masked at {tuple(place)}: no value may be missing.")
         if isinstance(value, int) and abs(value) >= LARGEST and "number" in allowed:
             allowed = "a number that 64 bits hold"
+        if is_frame(value) and ("Data" in allowed or "array" in allowed):
+            allowed += "; load(frame, label='COLUMN') and Data.from_frame make data of a DataFrame"
         raise InputError(f"{name} is {shortly(value)}: it must be {allowed}.")
 
 
@@ -331,20 +333,3 @@ def check_place(what: str, place: int, number: int) -> None:
     """Refuse an index outside of so many; negative ones count from the end."""
     if not -number <= place < number:
         raise InputError(f"{what} {place} does not exist: there are {number}, counted from 0.")
-
-
-def shortly(value: object) -> str:
-    """A value on one short line, without memory addresses."""
-    if isinstance(value, np.ndarray) and value.ndim:
-        return f"an array of shape {value.shape} and type {printable(value.dtype)}"
-    if isinstance(value, type):
-        return f"the class {printable(value.__qualname__)}"
-    limits = Repr()
-    limits.maxstring = limits.maxlong = WIDTH
-    limits.maxother = 10**4  # cut below, once addresses are removed
-    try:
-        text = re.sub(r" at 0x[0-9A-Fa-f]+", "", limits.repr(value))
-    except Exception:  # a failing repr, or a number of too many digits
-        text = f"<{type(value).__name__}>"
-    text = printable(" ".join(text.split()))
-    return text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."

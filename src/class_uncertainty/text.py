@@ -4,7 +4,7 @@ import codecs
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from class_uncertainty.errors import InputError, MachineFault, blame_machine
@@ -28,6 +28,12 @@ def reason(error: BaseException) -> str:
 def short(number: float) -> str:
     """A number in few digits, but enough to tell 0.9999999 from 1."""
     return f"{number:.12g}"
+
+
+def listed(names: Sequence[str], most: int, number: int | None = None) -> str:
+    """'age, city and 4 more', of so many in all."""
+    more = (len(names) if number is None else number) - min(len(names), most)
+    return ", ".join(map(printable, names[:most])) + (f" and {more:,} more" if more else "")
 
 
 def amount(number: int) -> str:

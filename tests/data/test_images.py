@@ -532,14 +532,14 @@ def test_threads_keep_the_order_and_large_pictures_have_them(monkeypatch):
         assert bool(used - {threading.get_ident()}) == (large == len(SMALL[0]))
 
 
-def test_the_first_broken_picture_is_named_in_threads_too(monkeypatch):
+def test_all_broken_pictures_are_named_in_order_in_threads_too(monkeypatch):
     monkeypatch.setattr(module, "LARGE", 0)
 
     def late(i):
         time.sleep(0.02 if i == 2 else 0)
         return b"" if i in (2, 5) else SMALL[i]
 
-    with refused("picture 2 cannot be read as an image: "):
+    with refused("2 files cannot be read as images: picture 2 (its format is none of", "), picture 5 ("):
         list(decode([(lambda i=i: late(i), f"picture {i}") for i in range(9)], (2, 2), 3))
 
 

@@ -1,5 +1,6 @@
 """`cu fix`: from data to the best network that a number of trainings buys."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -93,4 +94,5 @@ def fix(
         files = [*fixed.files, *write(shown, page)]
         document = now.show(fixed, print_fix)
         now.say(*(f"wrote {file}" for file in files))
-        now.answer(document | {"files": [str(file) for file in files]})
+        left_out = [asdict(part) for part in dataset.left_out]
+        now.answer(document | {"left_out": left_out, "files": [str(file) for file in files]})

@@ -90,6 +90,8 @@ class Running:
             self.say(note)
         with self.loader() as load_data:
             dataset = load_data(full_name)
+        for part in dataset.left_out:
+            self.say(str(part))
         if note := describe_duplicates(dataset):
             self.say(note)
         if pretrained and name is None and dataset.train.is_images:

@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from class_uncertainty.data.cache import Decoding, cached
-from class_uncertainty.data.dataset import Data, Dataset, align
+from class_uncertainty.data.dataset import Dataset, align
+from class_uncertainty.data.examples import Data
 from class_uncertainty.data.images import jpeg
 from class_uncertainty.data.readers import cifar, folder, parquet, places, svhn
 from class_uncertainty.data.specs import Spec, Splits

@@ -8,15 +8,15 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.data.dataset import Data
-from class_uncertainty.errors import MachineFault, notice
+from class_uncertainty.data.examples import Data
+from class_uncertainty.errors import InputError, MachineFault, notice
 from class_uncertainty.files import BlockCrcs, abandoned, checksum, disk_faults, file_crcs, parse_json, sync
 
 VERSION = 1  # raised when a reader changes what it makes of a file
@@ -34,6 +34,7 @@ class Decoding:
     shape: tuple[int, ...]  # of one input
     batches: Iterator[NDArray]
     dtype: str = "|u1"
+    skipped: dict[int, str] = field(default_factory=dict)  # what the batches leave out, by its place, and why
 
 
 def home() -> Path:
@@ -50,16 +51,23 @@ def cached(
     what: str, files: Sequence[Path], build: Callable[[], Decoding], progress: Progress | None = None, **options: Any
 ) -> Data:
     """The Data that `build` makes of these files with these options, decoded now or before; pixels stay on disk."""
+    return cached_readable(what, files, build, progress, **options)[0]
+
+
+def cached_readable(
+    what: str, files: Sequence[Path], build: Callable[[], Decoding], progress: Progress | None = None, **options: Any
+) -> tuple[Data, dict[int, str]]:
+    """Likewise, and what was skipped: its place among all, and why."""
     place = folder() / _key(what, files, options)
     for _ in range(3):  # another process may remove what it found damaged
-        if (data := _open(place)) is not None:
-            return data
+        if (entry := _open(place)) is not None:
+            return entry
         if place.exists():
             notice(f"cache {place} is damaged, or an older version wrote it: {what} is decoded again.")
         _write(place, what, build(), progress)
-    if (data := _open(place)) is None:
+    if (entry := _open(place)) is None:
         raise MachineFault(f"cache {place} changes while it is read: is something else writing there?")
-    return data
+    return entry
 
 
 def forget(what: str, files: Sequence[Path], **options: Any) -> None:
@@ -77,8 +85,8 @@ def _key(what: str, files: Sequence[Path], options: dict[str, Any]) -> str:
     return digest.hexdigest()[:32]
 
 
-def _open(place: Path) -> Data | None:
-    """The cached Data, or None if there is none or a block of it is damaged."""
+def _open(place: Path) -> tuple[Data, dict[int, str]] | None:
+    """The cached Data and what it skipped, or None if there is none or a block of it is damaged."""
     try:
         about = parse_json((place / "about.json").read_bytes())
         sealed = about.pop("checksum") == _seal(place, about)
@@ -86,7 +94,8 @@ def _open(place: Path) -> Data | None:
             return None
         # "c": torch wants an array that it could write into; the file stays as it is
         inputs = np.load(place / "inputs.npy", mmap_mode="c")
-        return Data(inputs, np.load(place / "labels.npy"), about["classes"])
+        skipped = {int(i): str(why) for i, why in about.get("skipped", {}).items()}
+        return Data(inputs, np.load(place / "labels.npy"), about["classes"]), skipped
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -113,19 +122,25 @@ def _write(place: Path, what: str, decoding: Decoding, progress: Progress | None
             blocks[name].add(content)
 
     try:
-        total, done, header, labels = len(decoding.labels), 0, io.BytesIO(), io.BytesIO()
-        array = {"descr": decoding.dtype, "fortran_order": False, "shape": (total, *decoding.shape)}
-        np.lib.format.write_array_header_1_0(header, array)
-        append("inputs.npy", header.getvalue())
+        total, done, labels = len(decoding.labels), 0, io.BytesIO()
+        append("inputs.npy", _header(decoding, total))
         for batch in decoding.batches:
             append("inputs.npy", np.ascontiguousarray(batch).data)
             done += len(batch)
             if progress:
                 progress(what, done, total)
-        np.save(labels, decoding.labels)
+        if skipped := decoding.skipped:
+            if not done:
+                raise InputError(f"{what} has no image that can be read; the first: {next(iter(skipped.values()))}")
+            with _cache_faults(place.parent), open(partial / "inputs.npy", "r+b") as file:
+                file.write(_header(decoding, done))  # as long as the first one: NumPy leaves room for the number
+            blocks["inputs.npy"].crcs = file_crcs(partial / "inputs.npy")
+        np.save(labels, np.delete(decoding.labels, list(skipped)))
         append("labels.npy", labels.getvalue())
         about: dict[str, Any] = {name: checksum(blocks[name].crcs) for name in ARRAYS}
         about |= {"classes": list(decoding.classes), "what": what}
+        if skipped:
+            about["skipped"] = {str(i): why for i, why in skipped.items()}
         append("about.json", json.dumps(about | {"checksum": _seal(place, about)}).encode())
         with _cache_faults(place.parent):
             for name in (*ARRAYS, "about.json"):
@@ -134,6 +149,13 @@ def _write(place: Path, what: str, decoding: Decoding, progress: Progress | None
         _put(partial, place)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _header(decoding: Decoding, number: int) -> bytes:
+    """Of an array of so many inputs."""
+    array = {"descr": decoding.dtype, "fortran_order": False, "shape": (number, *decoding.shape)}
+    np.lib.format.write_array_header_1_0(header := io.BytesIO(), array)
+    return header.getvalue()
 
 
 def _put(partial: Path, place: Path) -> None:

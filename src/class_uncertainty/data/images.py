@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.errors import InputError, blame_machine
-from class_uncertainty.text import reason
+from class_uncertainty.text import listed, reason
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 PIXELS = 2**26  # of one image at most: a small file can claim a huge one
 SIDE = 64  # larger images are downscaled to SIDE×SIDE unless a size is given
 BATCH = 256
+FEW = 3  # images that cannot be read and are named
+UNREADABLE = "cannot be read as an image"
 LARGE = 2**14  # bytes of an encoded image from which threads pay: for small ones Pillow mostly holds the interpreter
 FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TGA", "TIFF", "WEBP")  # Pillow starts programs for others
 ORIENTATION = 0x0112  # the EXIF tag
@@ -39,6 +41,14 @@ def default_size(first: ImageSource) -> tuple[int, int]:
         return (width, height) if sideways else (height, width)
 
 
+def common_size(images: Iterable[ImageSource]) -> tuple[int, int]:
+    """The default size by the first image that can be read; others are left to `decode`."""
+    for source in images:
+        with suppress(InputError):
+            return default_size(source)
+    return SIDE, SIDE
+
+
 def shorter_side(source: ImageSource) -> int:
     """In pixels; of the file only its header is decoded."""
     with _opened(source) as image:
@@ -55,12 +65,18 @@ def _opened(source: ImageSource) -> Iterator["Image"]:
 
 
 def decode(
-    images: Iterable[ImageSource], size: tuple[int, int], channels: int, skipped: dict[int, str] | None = None
+    images: Iterable[ImageSource],
+    size: tuple[int, int],
+    channels: int,
+    skipped: dict[int, str] | None = None,
+    advice: str = "",
 ) -> Iterator[NDArray[np.uint8]]:
     """Batches (n, channels, H, W) in order. Other sizes are scaled and cropped at the centre, not stretched.
 
-    An image that cannot be read is refused or, where `skipped` is given, left out: its place and the reason go there.
+    Images that cannot be read are refused in one sentence, with the option that would leave them out as `advice`, or
+    left out where `skipped` is given: the place and the reason of each go there.
     """
+    unreadable = dict[int, str]() if skipped is None else skipped
     # the format of the last image, which is tried first: Pillow tries one after the other
     likely: list[str] = []
 
@@ -71,9 +87,7 @@ def decode(
                 likely[:] = [image.format] if image.format in FORMATS else []  # Pillow may call a phone's JPEG MPO
                 return np.asarray(_fit(image, size, channels)).reshape(*size, channels)
         except InputError as error:
-            if skipped is None:
-                raise
-            skipped[place] = str(error)
+            unreadable[place] = str(error)
             return None
 
     remaining = iter(enumerate(images))
@@ -86,6 +100,17 @@ def decode(
                 decoded = list(pool.map(decode_one, batch) if in_threads else map(decode_one, batch))
             if readable := [pixels for pixels in decoded if pixels is not None]:
                 yield np.ascontiguousarray(np.stack(readable).transpose(0, 3, 1, 2))
+    if skipped is None and unreadable:
+        raise InputError(_all_unreadable([unreadable[place] for place in sorted(unreadable)], advice))
+
+
+def _all_unreadable(sentences: list[str], advice: str) -> str:
+    """One sentence on all images that cannot be read, from a sentence on each."""
+    helps = f"; {advice} leaves out what cannot be read." if advice else "."
+    if len(sentences) == 1:
+        return sentences[0].removesuffix(".") + helps
+    named = [f"{sentence.removesuffix('.').replace(f' {UNREADABLE}: ', ' (', 1)})" for sentence in sentences]
+    return f"{len(named):,} files cannot be read as images: {listed(named, FEW)}{helps}"
 
 
 @contextmanager
@@ -111,7 +136,7 @@ def _image_faults(name: str) -> Iterator[None]:
             why = f"it has more than the {PIXELS:,} pixels that are allowed"
         if "cannot identify image file" in why:
             why = f"its format is none of {', '.join(FORMATS)}"
-        raise InputError(f"{name} cannot be read as an image: {why}.") from error
+        raise InputError(f"{name} {UNREADABLE}: {why}.") from error
 
 
 def _open(content: bytes, likely: list[str]) -> "Image":

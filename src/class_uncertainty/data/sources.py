@@ -1,12 +1,15 @@
 """SOURCES, the table of data that have names, and load()."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.boundary import Frame, checked
 from class_uncertainty.data.benchmark_sources import original, places_lt, svci, tailed
 from class_uncertainty.data.cache import Progress
 from class_uncertainty.data.dataset import Dataset
+from class_uncertainty.data.frame_sources import dataset_of, refuse_keywords
 from class_uncertainty.data.readers.digits import digits
 from class_uncertainty.data.specs import BY, COUNT, RATIO, Source, parse
 from class_uncertainty.data.subsets import duplicate
@@ -15,14 +18,28 @@ from class_uncertainty.errors import InputError
 
 
 @checked
-def load(spec: str, *, root: str | Path | None = None, seed: int = 0, progress: Progress | None = None) -> Dataset:
-    """Load a data set by name.
+def load(
+    spec: str | Frame,
+    *,
+    root: str | Path | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    label: str | int | None = None,
+    test: float | Frame | None = None,
+    group: str | int | None = None,
+    categorical: str | Sequence[str] = (),
+    drop: str | Sequence[str] = (),
+    missing: str | None = None,
+    min: int | None = None,
+) -> Dataset:
+    """Load a data set by name, or from a DataFrame.
 
     Parameters
     ----------
-    spec : str
+    spec : str or DataFrame
         SOURCE[:ARGUMENT][?OPTION=VALUE&...], as "digits-lt:20", "folder:photos?size=32" or "csv:table.csv?label=kind".
-        The command `cu datasets` lists every source and option.
+        The command `cu datasets` lists every source and option. Or a DataFrame of pandas, polars or Arrow, whose
+        columns become features as those of a CSV file do.
     root : str or Path, optional
         The data folder, where relative paths and downloaded files are looked up; by default the environment variable
         CLASS_UNCERTAINTY_DATA, or a folder in the user's cache.
@@ -30,6 +47,21 @@ def load(spec: str, *, root: str | Path | None = None, seed: int = 0, progress: 
         Draws the subset of a long tail, the share that ?test splits off, and the examples that ?duplicate repeats.
     progress : callable, optional
         Called with (what, done, total) while images are decoded.
+    label : str, optional
+        Of a DataFrame: the column of classes, 'label' by default. Where data have a name, this option and those that
+        follow stand in the name.
+    test : float or DataFrame, optional
+        Rows to judge on: the share of each class, or another DataFrame. Without it, five folds judge.
+    group : str, optional
+        The column of what rows belong to, as patients: folds and `test` keep each on one side.
+    categorical : str or sequence of str
+        Columns of numbers that are names.
+    drop : str or sequence of str
+        Columns to leave out.
+    missing : str, optional
+        Missing values: "refuse" (the default), "fill" or "drop" (the row).
+    min : int, optional
+        Leaves out classes with fewer rows or, with `group`, groups.
 
     Returns
     -------
@@ -43,10 +75,24 @@ def load(spec: str, *, root: str | Path | None = None, seed: int = 0, progress: 
     ('digits-lt:20', 405, 597)
     >>> dataset.train.counts.tolist()
     [120, 86, 61, 44, 31, 22, 16, 11, 8, 6]
+
+    A DataFrame:
+
+    >>> import pandas
+    >>> columns = {"age": [31, 45, 28, 60], "city": ["Oslo", "Rome"] * 2, "churn": ["no", "no", "yes", "yes"]}
+    >>> frame = pandas.DataFrame(columns)
+    >>> cu.load(frame, label="churn").train.columns
+    ('age', 'city=Oslo', 'city=Rome')
     """
+    columns: dict[str, Any] = {"label": label, "group": group, "categorical": categorical, "drop": drop}
+    columns |= {"missing": missing, "min": min}
+    if not isinstance(spec, str):
+        return dataset_of(spec, seed, test, **columns)
+    refuse_keywords(spec, test=test, **columns)
     parsed = parse(spec, SOURCES, root, seed, progress)
     strength = parsed.share("duplicate")
-    dataset = Dataset(parsed.name, *SOURCES[parsed.source].read(parsed))
+    splits = SOURCES[parsed.source].read(parsed)
+    dataset = Dataset(parsed.name, *splits, tuple(parsed.left_out))
     if not strength:
         return dataset
     if dataset.test is None:
@@ -63,8 +109,17 @@ PIXELS = {
     "normalise": "mean and deviation: cifar (the usual constants), imagenet, or train (of the training images)",
 }
 IMAGES = {"size": "pixels per side (the first image's, at most 64)", "channels": "3 (colour, the default) or 1 (grey)"}
+SKIP = {"skip": "unreadable: leave out files that cannot be read as images, and count them"}
+LEAST = {"min": "leave out classes with fewer training examples (with ?group, groups), and count them"}
 SHARE = {"test": "the share of each class to judge on, as 0.2; without a test split, five folds judge"}
 FILE = {"test": "a file to judge on, or the share of each class, as 0.2; without a test split, five folds judge"}
+COLUMN_GROUP = {"group": "a column of patients, customers, videos: folds and ?test keep each on one side"}
+PATH_GROUP = {
+    "group": "what an image belongs to, by its path below its class: the part before a separator, as _, or that a "
+    "regular expression has in parentheses"
+}
+ARRAY_GROUP = {"group": "an array of patients, customers, videos: folds and ?test keep each on one side"}
+HEADER = {"header": "no, if the first line is data: columns are then called 1, 2, 3, ..."}
 COLUMNS = {
     "label": "the column of class names ('label')",
     "categorical": "columns of numbers that are names, as zip,month",
@@ -108,17 +163,19 @@ ROWS = {
     "places-lt": Source(
         "Places-LT: 62,500 photographs of 365 places", "places-lt", places_lt, "", PLACES, PLACES_FILES),
     "folder": Source(
-        "images in a folder, one subfolder per class", "folder:PATH", from_folder, "a path", IMAGES | SHARE | SPLIT,
-        FOLDER_FILES),
+        "images in a folder, one subfolder per class", "folder:PATH", from_folder, "a path",
+        IMAGES | SHARE | SPLIT | SKIP | LEAST | PATH_GROUP, FOLDER_FILES),
     "parquet": Source(
         "images or a table in Parquet, one file or a folder of them", "parquet:PATH", from_parquet, "a path",
-        IMAGES | FILE | COLUMNS | {"image": "the column of images, if there are several"}, PARQUET_FILES),
+        IMAGES | FILE | COLUMNS | {"image": "the column of images, if there are several"} | SKIP | LEAST
+        | COLUMN_GROUP,
+        PARQUET_FILES),
     "npz": Source(
-        "NumPy arrays: uint8 images or numbers", "npz:PATH", from_npz, "a path", SHARE,
+        "NumPy arrays: uint8 images or numbers", "npz:PATH", from_npz, "a path", SHARE | LEAST | ARRAY_GROUP,
         "x_train, y_train, or X and y (and x_test, y_test), in one .npz file"),
     "csv": Source(
-        "a table with a label column", "csv:PATH?label=COLUMN", from_csv, "a path", COLUMNS | FILE,
-        "a .csv or .csv.gz file with a header line"),
+        "a table with a label column", "csv:PATH?label=COLUMN", from_csv, "a path",
+        COLUMNS | FILE | HEADER | LEAST | COLUMN_GROUP, "a .csv or .csv.gz file with a header line, or ?header=no"),
 }  # fmt: skip
 SOURCES: dict[str, Source] = {name: replace(row, options={**row.options, **EVERY_SOURCE}) for name, row in ROWS.items()}
 SHAPES = dict.fromkeys(("digits", "digits-lt"), (1, 8, 8))  # of one input, where all data of a source have the same

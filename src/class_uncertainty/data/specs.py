@@ -8,7 +8,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from class_uncertainty.data.cache import Progress, home
-from class_uncertainty.data.dataset import Data
+from class_uncertainty.data.examples import Data
+from class_uncertainty.data.left_out import LeftOut
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.files import near
 
@@ -27,6 +28,7 @@ class Spec:
     root: Path
     seed: int
     progress: Progress | None = None
+    left_out: list[LeftOut] = field(default_factory=list)  # filled as the data are read
 
     @property
     def name(self) -> str:
@@ -84,11 +86,22 @@ class Spec:
     def channels(self) -> int:
         return int(self.one_of("channels", ("3", "1")))
 
+    @property
+    def least(self) -> int:
+        """The examples that a class must have, or 0."""
+        return self.whole("min", 1, 10**9) or 0
+
+    @property
+    def skips(self) -> bool:
+        """Whether images that cannot be read are left out."""
+        return bool(self.options.get("skip")) and self.one_of("skip", (UNREADABLE,)) == UNREADABLE
+
     def several(self, option: str) -> list[str]:
         """'a,b' as a list."""
         return [name.strip() for name in self.options.get(option, "").split(",") if name.strip()]
 
 
+UNREADABLE = "unreadable"  # what ?skip leaves out
 SIZES = (4, 1024)  # pixels a side that images are read at
 BY = " by "  # in a full name, between the data and the backbone that made features of them
 

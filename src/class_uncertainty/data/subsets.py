@@ -1,12 +1,16 @@
-"""Pure functions Data -> Data, and the stratified split that all lanes share."""
+"""Pure functions Data -> Data."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from class_uncertainty.boundary import checked
-from class_uncertainty.data.dataset import Data, Dataset
+from class_uncertainty.data.dataset import LEAVES_OUT, Dataset, few_words, independent_counts
+from class_uncertainty.data.examples import Data
+from class_uncertainty.data.folding import held_groups
+from class_uncertainty.data.left_out import LeftOut
 from class_uncertainty.errors import InputError
 
 
@@ -114,10 +118,36 @@ def split_indices(data: Data, share: float, seed: int) -> tuple[NDArray[np.int64
     if not 0 < share < 1:
         raise InputError(f"test is {share:g}: a share must lie between 0 and 1.")
     _check_seed(seed)
-    for c in np.flatnonzero(data.counts < 3):
-        raise InputError(f"class {data.classes[c]!r} has {data.counts[c]} examples: ?test needs three, folds need two.")
+    units, numbers = ("examples", data.counts) if data.groups is None else ("groups", independent_counts(data))
+    if len(few := np.flatnonzero(numbers < 3)):
+        one = {number: f"{number} {units}" for number in range(3)}
+        given = few_words(data.classes, numbers, few, one, f"fewer than three {units}")
+        raise InputError(f"{given}: ?test needs three, folds need two; {LEAVES_OUT.format(3)}.")
+    if data.group_codes is not None:
+        is_held = held_groups(data.labels, data.group_codes, share, seed)
+        return np.flatnonzero(~is_held), np.flatnonzero(is_held)
     held = np.sort(_drawn(data, [int(np.clip(np.rint(share * n), 1, n - 2)) for n in data.counts], seed))
     return np.setdiff1d(np.arange(len(data)), held), held
+
+
+def common_classes(train: Data, least: int, option: str, left_out: list[LeftOut]) -> NDArray[np.bool_]:
+    """(C,) the classes with so many training examples or, with groups, groups; others go into `left_out`."""
+    numbers = independent_counts(train)
+    common = numbers >= least
+    if not common.any():
+        most = f"the largest class, {train.classes[numbers.argmax()]!r}, has {numbers.max():,}"
+        raise InputError(f"{option} leaves out every class: {most}.")
+    if len(rare := np.flatnonzero(~common)):
+        names = tuple(f"{train.classes[c]} ({numbers[c]:,})" for c in rare)
+        left_out.append(LeftOut(option, "classes", len(rare), len(common), names))
+    return common
+
+
+def without_classes(data: Data, kept: NDArray[np.bool_]) -> Data:
+    """The examples of the classes that are kept (C,), which are numbered anew."""
+    data = data.take(np.flatnonzero(kept[data.labels]))
+    classes = tuple(name for name, stays in zip(data.classes, kept, strict=True) if stays)
+    return replace(data, labels=(np.cumsum(kept) - 1)[data.labels], classes=classes)
 
 
 @checked
@@ -236,19 +266,8 @@ def _joined(first: Data, second: Data, classes: Sequence[str]) -> Data:
     inputs = np.concatenate([first.inputs, second.inputs])
     labels = np.concatenate([first.labels, second.labels + len(first.classes)])
     statistics = first.statistics if first.statistics == second.statistics else None
-    names = None if first.names is None or second.names is None else np.concatenate([first.names, second.names])
-    return Data(inputs, labels, classes, columns=first.columns, statistics=statistics, names=names)
-
-
-def stratified(labels: ArrayLike, parts: int, seed: int = 0) -> NDArray[np.int64]:
-    """(N,) the part, of so many, that each example belongs to; every class is spread as evenly as possible."""
-    labels = np.asarray(labels)
-    random = np.random.default_rng([seed, parts, 0xF01D])  # a stream that no lane uses
-    part = np.empty(len(labels), dtype=np.int64)
-    start = 0
-    for c in np.unique(labels):
-        members = random.permutation(np.flatnonzero(labels == c))
-        # each class goes on where the last one ended, which keeps the parts equally large
-        part[members] = (start + np.arange(len(members))) % parts
-        start += len(members)
-    return part
+    names, groups = (
+        None if one is None or other is None else np.concatenate([one, other])
+        for one, other in ((first.names, second.names), (first.groups, second.groups))
+    )
+    return Data(inputs, labels, classes, columns=first.columns, statistics=statistics, names=names, groups=groups)

@@ -30,6 +30,17 @@ class Table:
     unusable: dict[str, str] = field(default_factory=dict)  # Parquet: columns to drop, and their types
     files: tuple[tuple[int, str], ...] = ()  # Parquet: (first row, file), if there are several files
     rows: NDArray[np.int64] | None = None  # the rows of the files that these are, if not all
+    is_frame: bool = False  # made of a DataFrame
+
+    def __len__(self) -> int:
+        return len(next(iter(self.missing.values()), ()))
+
+    def option(self, name: str, *values: object) -> str:
+        """How an option is given: '?drop=id,name' in the name of data, drop=['id', 'name'] beside a DataFrame."""
+        if self.is_frame:
+            value = repr(values[0]) if len(values) == 1 else list(values)
+            return f"{name}={value}" if values else name
+        return f"?{name}={','.join(map(str, values))}" if values else f"?{name}"
 
     @property
     def names(self) -> list[str]:
@@ -81,7 +92,7 @@ def is_missing(column: NDArray) -> NDArray[np.bool_]:
     return np.fromiter((cell.strip().lower() in MISSING for cell in column), dtype=bool, count=len(column))
 
 
-def from_arrow(file: str, table: Any, files: tuple[tuple[int, str], ...] = ()) -> Table:
+def from_arrow(file: str, table: Any, files: tuple[tuple[int, str], ...] = (), is_frame: bool = False) -> Table:
     """A pyarrow.Table: booleans become 0 and 1, dictionaries their values, nulls and NaN are missing.
 
     Columns of other types are kept by name only: `encode` refuses them unless they are dropped.
@@ -105,7 +116,7 @@ def from_arrow(file: str, table: Any, files: tuple[tuple[int, str], ...] = ()) -
             number = column.cast("int8") if kind == "bool" else column if kind in NUMBERS else column.cast("double")
             columns[name] = number.fill_null(0).to_numpy()  # integers with nulls would become floats
             missing[name] = null | np.isnan(columns[name])
-    return Table(file, columns, missing, unusable=unusable, files=files)
+    return Table(file, columns, missing, unusable=unusable, files=files, is_frame=is_frame)
 
 
 def is_number(value: object) -> bool:

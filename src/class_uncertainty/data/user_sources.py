@@ -1,37 +1,48 @@
 """The user's own data: folders of images, Parquet, .npz and CSV files."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from class_uncertainty.data import tabular
-from class_uncertainty.data.cache import cached
-from class_uncertainty.data.dataset import Data, align
+from class_uncertainty.data.cache import Decoding, cached_readable
+from class_uncertainty.data.dataset import align
+from class_uncertainty.data.examples import Data
+from class_uncertainty.data.left_out import LeftOut
 from class_uncertainty.data.readers import folder, npz, parquet
 from class_uncertainty.data.readers.csv_file import read_csv
-from class_uncertainty.data.specs import Spec, Splits
-from class_uncertainty.data.subsets import split_off
+from class_uncertainty.data.specs import UNREADABLE, Spec, Splits
+from class_uncertainty.data.subsets import common_classes, split_off, without_classes
 from class_uncertainty.data.table import Table
+from class_uncertainty.data.table_splits import TableOptions, encode_splits
 from class_uncertainty.errors import InputError
 
 Size = tuple[int, int]
+SKIP = f"?skip={UNREADABLE}"
 
 
 def from_folder(spec: Spec) -> Splits:
     """Images in one subfolder per class."""
     _refuse_test_file(spec)
-    splits = folder.find(spec.path, spec.file(spec.options["split"]) if "split" in spec.options else None)
+    split_file = spec.file(spec.options["split"]) if "split" in spec.options else None
+    splits = folder.find(spec.path, split_file, empty=spec.least > 0)
 
     def read(labelled: folder.LabelledFiles, size: Size | None) -> Data:
-        files, labels = [file for file, _ in labelled], [label for _, label in labelled]
-        options: dict[str, Any] = {"size": size, "channels": spec.channels}
-        build = partial(folder.decoding, labelled, **options)
-        data = cached(spec.argument, files, build, spec.progress, labels=labels, **options)
-        return replace(data, names=np.array([str(file.relative_to(spec.path)) for file in files], dtype=object))
+        present, broken = folder.without_broken(labelled, spec.skips, SKIP)
+        files, labels = [file for file, _ in present], [label for _, label in present]
+        data, skipped = _decoded(spec, files, partial(folder.decoding, present), size, labels=labels)
+        names = np.array([str(file.relative_to(spec.path)) for file in files], dtype=object)
+        gone = [*map(str, broken), *names[sorted(skipped)]]
+        if gone:
+            spec.left_out.append(LeftOut(SKIP, "images", len(gone), len(labelled), tuple(gone)))
+        pattern = spec.options.get("group")
+        groups = folder.groups(spec.path, present, pattern) if pattern else None
+        return _described(data, names, groups, skipped)
 
     return _image_splits(spec, read, splits["train"], splits.get("test") or splits.get("validation"))
 
@@ -47,14 +58,18 @@ def from_parquet(spec: Spec) -> Splits:
         raise InputError(f"{spec.argument} has no training file: name them train-*.parquet, or give one file.")
     image = parquet.image_column([*train, *(test or [])], spec.options.get("image"))
     if image is None:
-        _refuse_options(spec, "a table", ("size", "channels"))
+        _refuse_options(spec, "a table", ("size", "channels", "skip"))
         return _encoded(spec, parquet.table(train), parquet.table(test) if test else None)
     _refuse_options(spec, "images", ("categorical", "drop", "missing"))
 
     def read(files: list[Path], size: Size | None) -> Data:
-        label = spec.options.get("label")
-        options: dict[str, Any] = {"label": label, "image": image, "size": size, "channels": spec.channels}
-        return cached(spec.argument, files, partial(parquet.decoding, files, **options), spec.progress, **options)
+        options: dict[str, Any] = {"label": spec.options.get("label"), "image": image}
+        data, skipped = _decoded(spec, files, partial(parquet.decoding, files, **options), size, **options)
+        names = np.array([f"row {i}" for i in range(len(data) + len(skipped))], dtype=object)
+        if skipped:
+            spec.left_out.append(LeftOut(SKIP, "images", len(skipped), len(names), tuple(names[sorted(skipped)])))
+        column = spec.options.get("group")
+        return _described(data, names, parquet.groups(files, column) if column else None, skipped)
 
     return _image_splits(spec, read, train, test)
 
@@ -62,13 +77,32 @@ def from_parquet(spec: Spec) -> Splits:
 def from_npz(spec: Spec) -> Splits:
     """Arrays in one .npz file."""
     _refuse_test_file(spec)
-    return _with_test(spec, *npz.read_splits(spec.path))
+    return _with_test(spec, *npz.read_splits(spec.path, spec.options.get("group")))
 
 
 def from_csv(spec: Spec) -> Splits:
     """A table in a CSV file, and perhaps a test table in another."""
-    test_file = _test_file(spec)
-    return _encoded(spec, read_csv(spec.path), None if test_file is None else read_csv(spec.file(test_file)))
+    test_file, header = _test_file(spec), spec.one_of("header", ("yes", "no")) == "yes"
+    test = None if test_file is None else read_csv(spec.file(test_file), header)
+    return _encoded(spec, read_csv(spec.path, header), test)
+
+
+def _decoded(
+    spec: Spec, files: list[Path], build: Callable[..., Decoding], size: Size | None, **about: Any
+) -> tuple[Data, dict[int, str]]:
+    """Images from the cache, and those that were skipped, by their places among all."""
+    options: dict[str, Any] = {"size": size, "channels": spec.channels}
+    unreadable: dict[str, Any] = {"skipped": {}} if spec.skips else {"advice": SKIP}
+    key = about | options | ({"skip": True} if spec.skips else {})
+    return cached_readable(spec.argument, files, partial(build, **options, **unreadable), spec.progress, **key)
+
+
+def _described(
+    data: Data, names: NDArray[np.object_], groups: Sequence[str] | NDArray[np.object_] | None, skipped: dict[int, str]
+) -> Data:
+    """With the names and groups of the images that were read."""
+    gone = list(skipped)
+    return replace(data, names=np.delete(names, gone), groups=None if groups is None else np.delete(groups, gone))
 
 
 def _image_splits(spec: Spec, read: Callable[[Any, Size | None], Data], train: Any, test: Any) -> Splits:
@@ -78,12 +112,19 @@ def _image_splits(spec: Spec, read: Callable[[Any, Size | None], Data], train: A
 
 
 def _encoded(spec: Spec, train: Table, test: Table | None) -> Splits:
-    label, share = spec.options.get("label", tabular.LABEL), _test_share(spec)
-    if share is not None:
-        _refuse_second_test(spec, test is not None)
-        train, test = tabular.split_off(train, label, share, spec.seed)
-    columns = {option: spec.several(option) for option in ("categorical", "drop")}
-    return tabular.encode(train, test, label=label, missing=spec.one_of("missing", tabular.MISSING_POLICIES), **columns)
+    share = _test_share(spec)
+    _refuse_second_test(spec, share is not None and test is not None)
+    options = TableOptions(
+        label=spec.options.get("label", tabular.LABEL),
+        group=spec.options.get("group"),
+        categorical=spec.several("categorical"),
+        drop=spec.several("drop"),
+        missing=spec.one_of("missing", tabular.MISSING_POLICIES),
+        least=spec.least,
+        share=share,
+        seed=spec.seed,
+    )
+    return encode_splits(train, test, options, spec.left_out)
 
 
 def _test_share(spec: Spec) -> float | None:
@@ -119,7 +160,12 @@ def _with_test(spec: Spec, train: Data, test: Data | None) -> Splits:
     """The splits, with the given share of `train` as the test split; examples without names are numbered."""
     if train.names is None:
         train = replace(train, names=np.array([f"row {i}" for i in range(len(train))], dtype=object))
+    if test is not None:
+        train, test = align(train, test)
+    if spec.least:
+        common = common_classes(train, spec.least, f"?min={spec.least}", spec.left_out)
+        train, test = without_classes(train, common), None if test is None else without_classes(test, common)
     if (share := _test_share(spec)) is not None:
         _refuse_second_test(spec, test is not None)
         return split_off(train, share, spec.seed)
-    return align(train, test) if test is not None else (train, None)
+    return train, test

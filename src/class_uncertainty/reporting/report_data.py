@@ -114,7 +114,7 @@ def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset |
         else:
             has_pictures = dataset.train.picture(0) is not None
             galleries = tuple(_galleries(dataset.train, estimate, classes)) if has_pictures else ()
-            notes += filter(None, [describe_duplicates(dataset)])
+            notes += filter(None, [*map(str, dataset.left_out), describe_duplicates(dataset)])
         section = replace(section, classes=classes, galleries=galleries, members=len(estimate.probabilities))
         section = replace(section, estimator=estimate.estimator, score=estimate.score)
     return replace(section, note=" ".join(notes))

@@ -10,7 +10,10 @@ from class_uncertainty.data import Dataset
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.runs.rows import ClassRow, MethodRow
 from class_uncertainty.runs.significance import corrected_confidence
+from class_uncertainty.text import listed
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
+
+FEW = 3  # duplicates that a sentence names
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,8 @@ def describe_duplicates(dataset: Dataset) -> str:
     if not number:
         return ""
     verb = "is" if number == 1 else "are"
+    named = listed([f"{copy} = {original}" for copy, original in dataset.duplicate_names(FEW)], FEW, number)
     if test is not None:
-        return f"{number:,} of the {len(test):,} test examples {verb} identical to a training example."
-    return f"{number:,} of the {len(train):,} examples {verb} identical to another: folds may leak into each other."
+        return f"{number:,} of the {len(test):,} test examples {verb} identical to a training example ({named})."
+    identical = f"{number:,} of the {len(train):,} examples {verb} identical to another ({named})"
+    return f"{identical}: folds may leak into each other, unless ?group= keeps copies together."

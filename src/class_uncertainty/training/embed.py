@@ -97,12 +97,11 @@ def embed_by(
     embedder = Embedder(Backbone(fused(backbone.module), embedding), transform).to(default_device())
     show = progress or (lambda what, done, total: None)
     if cache:
-        features = _cached(embedder, data, batch, show)
+        features = _cached(embedder, replace(data, groups=None), batch, show)  # under the same key as without groups
     else:
         features = np.concatenate(list(_features(embedder, data, batch, show, 0, len(data))))
-    return Data(
-        features, data.labels, data.classes, names=data.names, embedding=embedding, pictures=Pictures.of(data.inputs)
-    )
+    about, pictures = (data.labels, data.classes), Pictures.of(data.inputs)
+    return Data(features, *about, names=data.names, embedding=embedding, pictures=pictures, groups=data.groups)
 
 
 def _cached(embedder: Embedder, data: Data, batch: int, progress: Progress) -> NDArray[np.float32]:
@@ -179,4 +178,4 @@ def embed_dataset(dataset: Dataset, backbone: Backbone, name: str, progress: Pro
     """Both splits, under another name."""
     train = embed_by(backbone, dataset.train, progress=progress)
     test = None if dataset.test is None else embed_by(backbone, dataset.test, progress=progress)
-    return Dataset(name, train, test)
+    return Dataset(name, train, test, dataset.left_out)

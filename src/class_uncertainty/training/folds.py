@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.data import Data, Dataset, stratified
+from class_uncertainty.data import Data, Dataset
+from class_uncertainty.data.folding import FOLDS
 from class_uncertainty.metrics import Outcomes, score
 from class_uncertainty.training.lane import Lane, Result
 
-FOLDS = 5
 Fold = tuple[int, int] | None  # (k, FOLDS): the fold that is left out; None where a test split is judged
 
 
@@ -21,7 +21,7 @@ def folded(lane: Lane) -> list[Lane]:
 
 def fold_indices(data: Data, fold: tuple[int, int]) -> NDArray[np.int64]:
     """The examples that a lane with this fold never sees."""
-    return np.flatnonzero(stratified(data.labels, fold[1]) == fold[0])
+    return np.flatnonzero(data.folds[fold[1]] == fold[0])
 
 
 def judged_folds(dataset: Dataset) -> list[Fold]:

@@ -129,4 +129,10 @@ def measure(
 
 def describe_dataset(dataset: Dataset, folds: int) -> dict[str, Any]:
     """What every document says of its data."""
-    return {"data": dataset.name, "fingerprint": dataset.fingerprint, "folds": folds, "duplicates": dataset.duplicates}
+    return {
+        "data": dataset.name,
+        "fingerprint": dataset.fingerprint,
+        "folds": folds,
+        "duplicates": dataset.duplicates,
+        "left_out": [asdict(part) for part in dataset.left_out],
+    }

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.boundary import Frame, checked
 from class_uncertainty.data.cache import Progress
+from class_uncertainty.data.frames import FRAME
 from class_uncertainty.data.readers.unlabelled import Unlabelled, read_unlabelled
 from class_uncertainty.errors import InputError
 from class_uncertainty.metrics import decide
@@ -18,6 +19,7 @@ from class_uncertainty.training.fit import default_device
 from class_uncertainty.training.model_files import restore
 from class_uncertainty.training.networks.backbones import Embedder, fused, same_backbone
 from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.values import is_frame
 
 BY_COST = "Classes are those of the least expected cost, by the costs that the network was saved with."
 
@@ -70,17 +72,17 @@ class Predicted:
 
 
 @checked
-def predict(model: str | Path, examples: str | Path, *, progress: Progress | None = None) -> Predicted:
+def predict(model: str | Path, examples: str | Path | Frame, *, progress: Progress | None = None) -> Predicted:
     """Predict new examples with the network that `cu train --save` or `cu fix --save` wrote.
 
     Parameters
     ----------
     model : path
         What --save wrote: model, model.safetensors or model.json.
-    examples : path
-        An image, a folder of images at any depth, or a .csv, .parquet, .npz or .npy file. Images are resized, or pass
-        through the network's backbone, and columns become features, as they were in training. Files of a folder that
-        cannot be read are skipped, and `notes` name them.
+    examples : path or DataFrame
+        An image, a folder of images at any depth, or a .csv, .parquet, .npz or .npy file; or a DataFrame with the
+        columns of training. Images are resized, or pass through the network's backbone, and columns become features,
+        as they were in training. Files of a folder that cannot be read are skipped, and `notes` name them.
     progress : callable, optional
         Called with (what, done, total) as predicting goes on.
 
@@ -99,7 +101,8 @@ def predict(model: str | Path, examples: str | Path, *, progress: Progress | Non
     """
     network, device = restore(model), default_device()
     network.to(device)
-    unlabelled = _read(network, Path(examples))
+    place, examples = (examples, FRAME) if is_frame(examples) else (Path(examples), str(examples))
+    unlabelled = _read(network, place)
     batches: list[NDArray[np.float32]] = []
     done = 0
     with torch.inference_mode():
@@ -112,7 +115,7 @@ def predict(model: str | Path, examples: str | Path, *, progress: Progress | Non
             batches.append(logits.softmax(dim=1).cpu().numpy())
             done += len(batch)
             if progress:
-                progress(str(examples), done, len(unlabelled.names))
+                progress(examples, done, len(unlabelled.names))
     costs = None if network.costs is None else network.costs.cpu().numpy()
     skipped = list(unlabelled.skipped.values())
     if not batches:
@@ -122,10 +125,11 @@ def predict(model: str | Path, examples: str | Path, *, progress: Progress | Non
     return Predicted(unlabelled.read_names, network.classes, np.concatenate(batches), notes, costs)
 
 
-def _read(network: Deployed, examples: Path) -> Unlabelled:
+def _read(network: Deployed, examples: Path | Frame) -> Unlabelled:
     """The examples as the network takes them. Images of an embedding pass through its backbone, features do not."""
     shape, embedding = tuple(network.rebuild["shape"]), network.embedding
-    if embedding is None or (examples.suffix.lower() in (".npz", ".npy") and network.backbone is None):
+    as_it_is = is_frame(examples) or (examples.suffix.lower() in (".npz", ".npy") and network.backbone is None)
+    if embedding is None or as_it_is:
         return read_unlabelled(examples, shape, network.encoding)
     unlabelled = read_unlabelled(examples, (3, *embedding.images), None)
     if network.backbone is None:

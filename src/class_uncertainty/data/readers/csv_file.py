@@ -10,21 +10,43 @@ from pathlib import Path
 import numpy as np
 
 from class_uncertainty.data.table import Table, check_names, is_missing
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, notice
 from class_uncertainty.files import read_regular
-from class_uncertainty.text import read_faults
+from class_uncertainty.text import listed, read_faults
 
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 DELIMITERS = (",", ";", "\t", "|")
 
 
-def read_csv(path: Path) -> Table:
-    """A .csv or .csv.gz file whose first line names the columns."""
+def read_csv(path: Path, header: bool = True) -> Table:
+    """A .csv or .csv.gz file whose first line names the columns; without a header they are called '1', '2', ..."""
     file = str(path)
     rows, lines = read_rows(path)
-    names = check_names(file, [name.strip() for name in rows[0]], len(rows) - 1)
+    names = [name.strip() for name in rows[0]]
+    if not header:
+        names, rows, lines = [str(i + 1) for i in range(len(names))], [names, *rows], [0, *lines]
+    elif _looks_like_data(names, rows[1:]):
+        given = f"line {lines[0]} is taken for the names of columns, and looks like data"
+        notice(f"{file}: {given} ({listed(names, 3)}): add ?header=no if it is.")
+    check_names(file, names, len(rows) - 1)
     cells = np.array(rows[1:], dtype=object)  # (rows, columns)
     columns = {name: cells[:, i] for i, name in enumerate(names)}
     return Table(file, columns, {name: is_missing(column) for name, column in columns.items()}, np.array(lines[1:]))
+
+
+def header_of(path: Path) -> list[str]:
+    """The cells of the first line."""
+    return [name.strip() for name in read_rows(path)[0][0]]
+
+
+def _looks_like_data(names: list[str], rows: list[list[str]]) -> bool:
+    """Whether numbers stand above numbers, other than those that count columns or years: 0, 1, 2 or 2023, 2024."""
+    numeric = [i for i, name in enumerate(names) if NUMBER.fullmatch(name)]
+    if len(numeric) > 1 and all(names[i].isdigit() for i in numeric):
+        first = int(names[numeric[0]])
+        if [int(names[i]) for i in numeric] == list(range(first, first + len(numeric))):
+            return False
+    return any(NUMBER.fullmatch(row[i].strip()) for row in rows[:1] for i in numeric)
 
 
 def read_rows(path: Path) -> tuple[list[list[str]], list[int]]:
@@ -40,18 +62,23 @@ def read_rows(path: Path) -> tuple[list[list[str]], list[int]]:
     stream = io.TextIOWrapper(io.BytesIO(text.encode()), "utf-8", newline="")
     reader = csv.reader(stream, delimiter=delimiter, strict=True)  # or an unclosed quote would swallow rows
     rows, lines, start = list[list[str]](), list[int](), 1
+    uneven = list[tuple[int, int]]()  # lines, and how many cells they have
     try:
         for row in reader:
             if row and rows and len(row) != len(rows[0]):
-                counts = f"{len(row)} cells, and the header {len(rows[0])} (cells end at {delimiter!r})"
-                raise InputError(f"{file}: line {start} has {counts}: every row needs as many.")
-            if row:
+                uneven.append((start, len(row)))
+            elif row:
                 rows.append(row)
                 lines.append(start)
             start = reader.line_num + 1
     except csv.Error as error:
         limit = f"a quoted cell ends with a quote, and no cell has more than {csv.field_size_limit():,} characters"
         raise InputError(f"{file} is not CSV in line {start} ({error}): {limit}.") from None
+    if uneven:
+        line, count = uneven[0]
+        counts = f"{count} cells, and the header {len(rows[0])} (cells end at {delimiter!r})"
+        others = f", and {len(uneven) - 1:,} more lines have another number" if uneven[1:] else ""
+        raise InputError(f"{file}: line {line} has {counts}{others}: every row needs as many.")
     if not rows:
         raise InputError(f"{file} is empty: its first line must name the columns.")
     return rows, lines

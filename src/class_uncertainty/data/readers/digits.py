@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from class_uncertainty.data.dataset import Data
+from class_uncertainty.data.examples import Data
 from class_uncertainty.data.readers.svhn import DIGITS
 from class_uncertainty.data.specs import Spec, Splits
 

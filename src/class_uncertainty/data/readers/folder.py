@@ -3,17 +3,18 @@
 import csv
 import io
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from class_uncertainty.data.cache import Decoding
 from class_uncertainty.data.class_names import in_order, split_of
-from class_uncertainty.data.images import ImageSource, decode, default_size
+from class_uncertainty.data.images import ImageSource, common_size, decode
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import disk_faults, read_regular
-from class_uncertainty.text import read_faults
+from class_uncertainty.text import listed, read_faults
 
 IGNORED = ("thumbs.db", "desktop.ini")  # as is whatever starts with a dot: file browsers write these
 IMAGE_SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"}
@@ -21,43 +22,86 @@ IMAGE_SUFFIXES = {".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".we
 LabelledFiles = list[tuple[Path, str]]  # images and their classes
 
 
-def find(place: Path, split_file: Path | None = None) -> dict[str, LabelledFiles]:
-    """The images of each split, with their class names."""
+def find(place: Path, split_file: Path | None = None, empty: bool = False) -> dict[str, LabelledFiles]:
+    """The images of each split, with their class names; folders without an image are refused unless they may be."""
     if not place.is_dir():
         raise InputError(f"{place} is not a folder: give one with a subfolder for each class.")
     folders = _folders(place)
     # a folder that holds images is a class, whatever its name
     splits = {split: name for name in folders if (split := split_of(name)) and _folders(place / name)}
     if split_file is not None:
-        return _by_file(_classes(place, folders), place, split_file)
+        return _by_file(_classes(place, folders, empty), place, split_file)
     if not splits:
-        return {"train": _classes(place, folders)}
+        return {"train": _classes(place, folders, empty)}
     if "train" not in splits:
         raise InputError(
             f"{place / min(splits.values())} has a folder per class, and train/CLASS is missing beside it."
         )
     if others := sorted(set(folders) - set(splits.values())):
         raise InputError(f"{place} holds {others[0]!r} beside the folder train: only test and validation may be there.")
-    return {split: _classes(place / name, _folders(place / name)) for split, name in splits.items()}
+    return {split: _classes(place / name, _folders(place / name), empty) for split, name in splits.items()}
 
 
 def _folders(place: Path) -> list[str]:
     return [name for name in sorted(os.listdir(place)) if (place / name).is_dir() and not name.startswith(".")]
 
 
-def _classes(place: Path, names: list[str]) -> LabelledFiles:
-    labelled = [(file, name) for name in in_order(names) for file in files(place / name)]
+def _classes(place: Path, names: list[str], empty: bool) -> LabelledFiles:
+    labelled = [(file, name) for name in in_order(names) for file in entries(place / name)]
     loose = [entry for entry in sorted(os.listdir(place)) if not (place / entry).is_dir() and not _ignored(entry)]
     for entry in loose:
         _check_file(place / entry)
-    if stray := next((entry for entry in loose if labelled and Path(entry).suffix.lower() in IMAGE_SUFFIXES), None):
-        raise InputError(f"{place / stray} lies beside the folders of the classes: move it into one, or away.")
+    if stray := [entry for entry in loose if labelled and Path(entry).suffix.lower() in IMAGE_SUFFIXES]:
+        others = f" (and so do {listed(stray[1:], 3)})" if stray[1:] else ""
+        where = f"lies beside the folders of the classes{others}"
+        raise InputError(f"{place / stray[0]} {where}: move it into one, or away.")
     if loose and not labelled:
         raise InputError(f"{place} holds files ({loose[0]!r}) and no subfolder with images: each class needs one.")
-    empty = set(names) - {label for _, label in labelled}
-    if empty or not labelled:
-        raise InputError(f"{place / min(empty, default='')} holds no images: each class is a subfolder with some.")
+    bare = sorted(set(names) - {label for _, label in labelled})
+    if not labelled or (bare and not empty):
+        others = f" (nor do {listed(bare[1:], 3)})" if bare[1:] else ""
+        needed = "each class is a subfolder with some; ?min=2 leaves out classes with fewer than two"
+        raise InputError(f"{place / (bare[0] if bare else '')} holds no images{others}: {needed}.")
     return labelled
+
+
+def without_broken(labelled: LabelledFiles, skip: bool, advice: str) -> tuple[LabelledFiles, list[Path]]:
+    """The files that are there, and the others: broken links, and what is no file. These are refused unless skipped."""
+    broken = [file for file, _ in labelled if not file.is_file()]
+    if broken and not skip:
+        others = f", and neither are {len(broken) - 1:,} others" if broken[1:] else ""
+        why = "it is a broken link, a link to itself, or a device"
+        raise InputError(f"{broken[0]} is not a readable file{others}: {why}; {advice} leaves out what cannot be read.")
+    gone = set(broken)
+    return [(file, label) for file, label in labelled if file not in gone], broken
+
+
+def group_of(pattern: str) -> Callable[[str], str | None]:
+    """What a path below the folder of a class belongs to: the part that matches, or that comes before a separator."""
+    if "(" not in pattern:
+        return lambda path: path.partition(pattern)[0] if pattern in path else None
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise InputError(f"?group={pattern} is no regular expression: {error}.") from None
+    if expression.groups != 1:
+        count = f"{expression.groups} groups in parentheses"
+        raise InputError(f"?group={pattern} has {count}: give one, as ?group=([a-z]+), or a separator, as ?group=_.")
+    return lambda path: match[1] if (match := expression.search(path)) else None
+
+
+def groups(place: Path, labelled: LabelledFiles, pattern: str) -> list[str]:
+    """The group of each image, by its path below the folder of its class."""
+    find_group, names, unmatched = group_of(pattern), list[str](), list[str]()
+    for file, label in labelled:
+        parts = file.relative_to(place).parts
+        path = "/".join(parts[parts.index(label) + 1 :])
+        name = find_group(path)
+        (unmatched if not name else names).append(name or path)
+    if unmatched:
+        count = f"{len(unmatched):,} of {len(labelled):,} paths have no group by ?group={pattern}"
+        raise InputError(f"{count}: {listed(unmatched, 3)}.")
+    return names
 
 
 def files(folder: Path) -> Iterator[Path]:
@@ -118,12 +162,18 @@ def _by_file(labelled: LabelledFiles, place: Path, split_file: Path) -> dict[str
 
 
 def decoding(
-    labelled: LabelledFiles, size: tuple[int, int] | None, channels: int, classes: Sequence[str] | None = None
+    labelled: LabelledFiles,
+    size: tuple[int, int] | None,
+    channels: int,
+    classes: Sequence[str] | None = None,
+    skipped: dict[int, str] | None = None,
+    advice: str = "",
 ) -> Decoding:
     """The images of one split; its classes are the labels in order unless they are given."""
     classes = classes or in_order({label for _, label in labelled})
     index = {name: i for i, name in enumerate(classes)}
     labels = np.array([index[label] for _, label in labelled], dtype=np.int64)
     sources: list[ImageSource] = [(file.read_bytes, str(file)) for file, _ in labelled]
-    size = size or default_size(sources[0])
-    return Decoding(labels, classes, (channels, *size), decode(sources, size, channels))
+    size = size or common_size(sources)
+    batches = decode(sources, size, channels, skipped, advice)
+    return Decoding(labels, classes, (channels, *size), batches, skipped={} if skipped is None else skipped)

@@ -18,7 +18,8 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from class_uncertainty.data.class_names import factorise
-from class_uncertainty.data.dataset import Data, align
+from class_uncertainty.data.dataset import align
+from class_uncertainty.data.examples import Data
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import SCRATCH, check_regular
 from class_uncertainty.text import read_faults, reason
@@ -58,16 +59,29 @@ def arrays_in(content: bytes) -> dict[str, NDArray]:
         return {name: loaded[name] for name in loaded.files}
 
 
-def read_splits(path: Path) -> tuple[Data, Data | None]:
-    """The training data, x_train and y_train or X and y, and the test data, x_test and y_test, if there are any."""
+def read_splits(path: Path, group: str | None = None) -> tuple[Data, Data | None]:
+    """The training data, x_train and y_train or X and y, and the test data, x_test and y_test, if there are any.
+
+    Groups are the array of that name, or those that end in _train and _test.
+    """
     arrays = read_arrays(path, by_lower_case)
     x, y = ("x_train", "y_train") if "x_train" in arrays else ("x", "y")
     test_arrays = {"x_test", "y_test"} & arrays.keys()
     if not {x, y} <= arrays.keys() or len(test_arrays) == 1:
         needed = "x_train and y_train, or X and y, and perhaps x_test and y_test"
         raise InputError(f"{path} holds {', '.join(arrays) or 'nothing'}: it must hold {needed}.")
-    train = _data(path, x, y, arrays)
-    return align(train, _data(path, "x_test", "y_test", arrays)) if test_arrays else (train, None)
+    train = _data(path, x, y, arrays, group and _array_name(path, arrays, group, "_train"))
+    if not test_arrays:
+        return train, None
+    return align(train, _data(path, "x_test", "y_test", arrays, group and _array_name(path, arrays, f"{group}_test")))
+
+
+def _array_name(path: Path, arrays: dict[str, NDArray], name: str, ending: str = "") -> str:
+    """The array of that name in any case, with or without the ending."""
+    for given in (name.lower(), name.lower() + ending):
+        if given in arrays:
+            return given
+    raise InputError(f"{path} holds {', '.join(arrays)}: there is no array {name!r} of groups.")
 
 
 def by_lower_case(loaded: Loaded) -> dict[str, NDArray]:
@@ -80,7 +94,7 @@ def by_lower_case(loaded: Loaded) -> dict[str, NDArray]:
     return arrays
 
 
-def _data(path: Path, x: str, y: str, arrays: dict[str, NDArray]) -> Data:
+def _data(path: Path, x: str, y: str, arrays: dict[str, NDArray], group: str | None) -> Data:
     inputs, values = arrays[x], arrays[y]
     if values.ndim == 2 and values.shape[1] == 1:  # as Keras has them
         values = values[:, 0]
@@ -89,7 +103,7 @@ def _data(path: Path, x: str, y: str, arrays: dict[str, NDArray]) -> Data:
             given = f"shape {values.shape} and type {values.dtype}"
             raise InputError(f"{y} has {given}: labels are whole numbers or text, one per example.")
         labels, classes = factorise(np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values)
-        return Data(channels_first(x, inputs), labels, classes)
+        return Data(channels_first(x, inputs), labels, classes, groups=None if group is None else arrays[group])
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: {y} holds text that is not UTF-8 ({error.reason} in {error.object!r}).") from None
     except InputError as error:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.data.cache import Decoding
 from class_uncertainty.data.class_names import factorise, split_of
-from class_uncertainty.data.images import ImageSource, decode, default_size
+from class_uncertainty.data.images import ImageSource, common_size, decode
 from class_uncertainty.data.readers.folder import entries
 from class_uncertainty.data.table import Table, from_arrow
 from class_uncertainty.errors import InputError, unknown
@@ -114,6 +114,8 @@ def decoding(
     size: tuple[int, int] | None = None,
     channels: int = 3,
     classes: Sequence[str] | None = None,
+    skipped: dict[int, str] | None = None,
+    advice: str = "",
 ) -> Decoding:
     """The images of some files as one split, with the given classes or those that the files name."""
     column = image_column(files, image)
@@ -121,10 +123,19 @@ def decoding(
         raise InputError(f"{files[0]} has no column of images.")
     label = label_column(files, label)
     labels, names = _labels(files, label, classes or _class_names(schema(files), label))
-    if (first := next(images(files, column), None)) is None:  # a damaged file may have labels alone
+    if next(images(files, column), None) is None:  # a damaged file may have labels alone
         raise InputError(f"{files[0]} has no images in column {column!r}.")
-    size = size or default_size(first)
-    return Decoding(labels, names, (channels, *size), decode(images(files, column), size, channels))
+    size = size or common_size(images(files, column))
+    batches = decode(images(files, column), size, channels, skipped, advice)
+    return Decoding(labels, names, (channels, *size), batches, skipped={} if skipped is None else skipped)
+
+
+def groups(files: Sequence[Path], column: str) -> NDArray[np.object_]:
+    """What the image of each row belongs to."""
+    if column not in (names := schema(files).names):
+        raise unknown("group column", column, names)
+    values = [_present_values(file, column).to_pylist() for file in files]
+    return np.array([str(value) for part in values for value in part], dtype=object)
 
 
 def _class_names(fields: "pyarrow.Schema", label: str) -> list[str] | None:
@@ -150,11 +161,7 @@ def _labels(files: Sequence[Path], column: str, names: Sequence[str] | None) -> 
 
 def _indices(file: Path, column: str, names: Sequence[str] | None) -> NDArray:
     """The labels of one file, as indices of the class names if there are any."""
-    labels = _read(file, column)
-    if labels.null_count:
-        row = next(i for i, value in enumerate(labels) if not value.is_valid)
-        raise InputError(f"{file} has no {column} in row {row}: every image needs one.")
-    values = labels.to_numpy()
+    values = _present_values(file, column).to_numpy()
     if not names or values.dtype.kind not in "iuO":
         return values
     is_text = values.dtype.kind == "O"
@@ -164,6 +171,16 @@ def _indices(file: Path, column: str, names: Sequence[str] | None) -> NDArray:
             allowed = "named otherwise" if is_text else f"numbered from 0 to {len(names) - 1}"
             raise InputError(f"{file} has the {column} {value!r} in row {row}: its {len(names)} classes are {allowed}.")
     return np.array([index[value] for value in values.tolist()], dtype=np.int64)
+
+
+def _present_values(file: Path, column: str) -> "pyarrow.ChunkedArray":
+    """A column of which every row has a value."""
+    values = _read(file, column)
+    if values.null_count:
+        row = next(i for i, value in enumerate(values) if not value.is_valid)
+        others = f", nor in {values.null_count - 1:,} others" if values.null_count > 1 else ""
+        raise InputError(f"{file} has no {column} in row {row}{others}: every image needs one.")
+    return values
 
 
 def _read(file: Path, column: str) -> "pyarrow.ChunkedArray":

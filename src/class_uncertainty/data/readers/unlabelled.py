@@ -7,14 +7,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from class_uncertainty.boundary import Frame
 from class_uncertainty.data import tabular
+from class_uncertainty.data.frames import FRAME, table_of
 from class_uncertainty.data.images import ImageSource, decode
 from class_uncertainty.data.readers import folder, parquet
-from class_uncertainty.data.readers.csv_file import read_csv
+from class_uncertainty.data.readers.csv_file import header_of, read_csv
 from class_uncertainty.data.readers.npz import by_lower_case, channels_first, read_arrays
-from class_uncertainty.data.table import Column
+from class_uncertainty.data.table import Column, Table
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import check_regular, near
+from class_uncertainty.values import is_frame
 
 BATCH = 1024  # examples of a table or an array
 FORMS = "an image, a folder of images, or a .csv, .parquet, .npz or .npy file"
@@ -38,8 +41,10 @@ class Unlabelled:
         return [name for place, name in enumerate(self.names) if place not in self.skipped]
 
 
-def read_unlabelled(place: Path, shape: tuple[int, ...], columns: Sequence[Column] | None) -> Unlabelled:
-    """The examples at a path, for a network that takes that shape; `columns` encode the rows of a table."""
+def read_unlabelled(place: Path | Frame, shape: tuple[int, ...], columns: Sequence[Column] | None) -> Unlabelled:
+    """The examples at a path or of a frame, for a network that takes that shape; `columns` encode rows of a table."""
+    if is_frame(place):
+        return _frame(place, columns)
     if not place.exists():
         path = str(place).partition(":")[2]
         if path and Path(path).exists():
@@ -59,10 +64,24 @@ def read_unlabelled(place: Path, shape: tuple[int, ...], columns: Sequence[Colum
         raise InputError(f"the network takes features and names no columns: give an .npz or .npy file, not {place}.")
     if not parquet_files and (place.is_dir() or place.suffix.lower() in folder.IMAGE_SUFFIXES):
         raise InputError(f"the network takes rows of a table, and {place} has none: give a .csv or .parquet file.")
-    table = parquet.table(parquet_files) if parquet_files else read_csv(place)
+    table = parquet.table(parquet_files) if parquet_files else _csv(place, columns)
     inputs, notes = tabular.features(table, columns)
     left_out = _left_out(files, parquet_files or files)
     return Unlabelled(table.row_names(np.arange(len(inputs))), _batches(inputs), [*notes, *left_out])
+
+
+def _frame(frame: Frame, columns: Sequence[Column] | None) -> Unlabelled:
+    if columns is None:
+        raise InputError(f"the network names no columns, and cannot take {FRAME}: give {FORMS}.")
+    table = table_of(frame)
+    inputs, notes = tabular.features(table, columns)
+    return Unlabelled(table.row_names(np.arange(len(inputs))), _batches(inputs), notes)
+
+
+def _csv(place: Path, columns: Sequence[Column]) -> Table:
+    """With a header, unless the network was trained without one: then its columns are called '1', '2', ..."""
+    numbered = all(column.name.isdigit() for column in columns)
+    return read_csv(place, header=not numbered or {column.name for column in columns} <= {*header_of(place)})
 
 
 def _images(place: Path, files: list[Path], shape: tuple[int, ...]) -> Unlabelled:

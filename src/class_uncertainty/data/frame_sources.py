@@ -1,0 +1,70 @@
+"""Data sets from DataFrames, with the options that CSV files have as keywords."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from class_uncertainty.data.dataset import Dataset
+from class_uncertainty.data.examples import Data
+from class_uncertainty.data.frames import table_of
+from class_uncertainty.data.left_out import LeftOut
+from class_uncertainty.data.specs import Spec
+from class_uncertainty.data.table_splits import TableOptions, encode_splits
+from class_uncertainty.data.tabular import LABEL, MISSING_POLICIES
+from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.values import is_frame
+
+TEST_FRAME = "the test DataFrame"
+
+
+def dataset_of(frame: Any, seed: int, test: Any = None, **columns: Any) -> Dataset:
+    """`load` for a frame: `test` is a share or another frame; the name of the data set has all options."""
+    shares = test is not None and not is_frame(test)
+    options = {option: value for option, value in columns.items() if value} | ({"test": test} if shares else {})
+    query = {option: ",".join(_several(value)) for option, value in options.items()}
+    left_out = list[LeftOut]()
+    train, test_table = table_of(frame), table_of(test, TEST_FRAME) if is_frame(test) else None
+    splits = encode_splits(train, test_table, _options(**columns, share=test if shares else None, seed=seed), left_out)
+    return Dataset(Spec("frame", "", query, Path(), seed).name, *splits, tuple(left_out))
+
+
+def data_of(frame: Any, **columns: Any) -> Data:
+    """`Data.from_frame`."""
+    return encode_splits(table_of(frame), None, _options(**columns), [])[0]
+
+
+def _options(
+    label: str | int | None = None,
+    group: str | int | None = None,
+    categorical: str | Sequence[str] = (),
+    drop: str | Sequence[str] = (),
+    missing: str | None = None,
+    min: int | None = None,
+    **others: Any,
+) -> TableOptions:
+    if missing is not None and missing not in MISSING_POLICIES:
+        raise unknown("missing", missing, MISSING_POLICIES)
+    if min is not None and min < 1:
+        raise InputError(f"min is {min}: it must be a whole number from 1.")
+    return TableOptions(
+        label=LABEL if label is None else str(label),
+        group=None if group is None else str(group),
+        categorical=_several(categorical),
+        drop=_several(drop),
+        missing=missing or MISSING_POLICIES[0],
+        least=min or 0,
+        **others,
+    )
+
+
+def _several(value: Any) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]
+
+
+def refuse_keywords(spec: str, **keywords: Any) -> None:
+    """Options of data that have a name stand in the name."""
+    for option, value in keywords.items():
+        if value is not None and not (isinstance(value, list | tuple) and not value):
+            given = "FILE" if is_frame(value) else ",".join(_several(value))
+            written = f"{spec}{'&' if '?' in spec else '?'}{option}={given}"
+            raise InputError(f"{option} is a keyword for DataFrames alone: write {written!r}.")
