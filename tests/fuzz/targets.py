@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pyarrow
 import pyarrow.parquet
 from example_results import export_text
@@ -235,11 +236,22 @@ def exchanged(place: Path) -> None:
         assert import_lines(store, lines, "r.jsonl") == 0
 
 
+def framed(place: Path) -> None:
+    """What pandas makes of a table; what it cannot read is no matter of ours."""
+    try:
+        frame = pandas.read_csv(place / "t.csv")
+    except Exception as error:
+        raise cu.InputError(f"pandas: {type(error).__name__}.") from None
+    valid(cu.load(frame, missing="fill").train)
+
+
 DEFLATED = zipfile.ZIP_DEFLATED
 INDEX = b"".join(b"data/place_%d/%d.jpg %d\n" % (i % 3, i, i % 3) for i in range(9))
 
 TARGETS: dict[str, Target] = {
     "csv": Target(lambda: {"t.csv": TABLE}, loaded("csv:t.csv?missing=fill")),
+    "a DataFrame": Target(lambda: {"t.csv": TABLE}, framed),
+    "csv without a header": Target(lambda: {"t.csv": TABLE}, loaded("csv:t.csv?header=no&label=3&missing=fill&min=2")),
     "csv.gz": Target(lambda: {"t.csv.gz": TABLE}, loaded("csv:t.csv.gz"), gzipped),
     "npz": Target(lambda: {"t.npz": npy(X)}, loaded("npz:t.npz"), zipped("X", y=Y)),
     "npz, deflated": Target(lambda: {"t.npz": npy(X)}, loaded("npz:t.npz"), zipped("X", DEFLATED, y=Y)),

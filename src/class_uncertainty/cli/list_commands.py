@@ -132,7 +132,8 @@ def datasets(
     """List the data that can be named, with an example of each and what it expects on disk; or one source's options.
 
     Options follow a question mark: folder:PATH?size=32&test=0.2 (in quotes, for the shell). Without a test split,
-    errors come from five stratified folds.
+    errors come from five stratified folds. **?group=** keeps a patient or a video on one side of every split;
+    **?skip=unreadable** and **?min=2** leave out files and classes that cannot be used, and count them.
     """
     from class_uncertainty.data import SOURCES
     from class_uncertainty.errors import unknown

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from class_uncertainty.data.examples import check_apart
 from class_uncertainty.data.table import LARGEST, Table
 from class_uncertainty.errors import InputError
-from class_uncertainty.text import listed
 
 EXACT = 2**53  # up to which float64 holds every whole number
 NUMBERLIKE = re.compile(r"[+-]?[\d.,_' ]*\d[\d.,_' ]*%?")  # 1,5 or 1_000 or 12 %: people mean different things by them
@@ -43,9 +42,11 @@ def of_columns(names: Iterable[str], take: Callable[[str], T]) -> dict[str, T]:
             problems[0].table.option(option, *(problem.name for problem in problems if problem.option == option))
             for option in dict.fromkeys(problem.option for problem in problems)
         ]
-        given = listed([problem.given for problem in problems], FEW)
+        file = problems[0].table.file
+        given = "; ".join(problem.given.removeprefix(f"{file}: ") for problem in problems[:FEW])
+        more = f"; and {len(problems) - FEW} more" if len(problems) > FEW else ""
         advised = f"correct them, or add {' and '.join(advice)}"
-        raise InputError(f"{len(problems)} columns cannot be used ({given}): {advised}.")
+        raise InputError(f"{file}: {len(problems)} columns cannot be used ({given}{more}): {advised}.")
     return taken
 
 

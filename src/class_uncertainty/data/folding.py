@@ -60,7 +60,7 @@ def _shared_out(labels: Codes, groups: Codes, shares: Sequence[float], random: n
     """(groups,) the part of each group, so that part k has about shares[k] of every class.
 
     Greedily minimises the sum over parts k and classes c of (n_kc / N_c) ** 2 / shares[k], which is least where
-    n_kc = shares[k] * N_c. The groups that matter most to it come first.
+    n_kc = shares[k] * N_c.
     """
     number = int(labels.max()) + 1
     pairs, counts = np.unique(groups * number + labels, return_counts=True)
@@ -68,7 +68,9 @@ def _shared_out(labels: Codes, groups: Codes, shares: Sequence[float], random: n
     weights = counts / np.bincount(labels)[class_of]  # the share of its class that a group has
     starts = np.searchsorted(group_of, np.arange(group_of[-1] + 2))
     order = random.permutation(len(starts) - 1)
-    order = order[np.argsort(-np.add.reduceat(weights**2, starts[:-1])[order].round(9), kind="stable")]
+    effects = np.add.reduceat(weights**2, starts[:-1])
+    # the largest first, in random order among those of about one size
+    order = order[np.argsort(-np.log2(effects)[order].round(), kind="stable")]
     loads, sizes, wanted = np.zeros((len(shares), number)), np.zeros(len(shares)), np.asarray(shares)
     part = np.empty(len(order), dtype=np.int64)
     for group in order:

@@ -113,13 +113,12 @@ SKIP = {"skip": "unreadable: leave out files that cannot be read as images, and 
 LEAST = {"min": "leave out classes with fewer training examples (with ?group, groups), and count them"}
 SHARE = {"test": "the share of each class to judge on, as 0.2; without a test split, five folds judge"}
 FILE = {"test": "a file to judge on, or the share of each class, as 0.2; without a test split, five folds judge"}
-COLUMN_GROUP = {"group": "a column of patients, customers, videos: folds and ?test keep each on one side"}
+GROUP = {"group": "a column (of .npz, an array) of patients, customers, videos: folds and ?test keep each on one side"}
 PATH_GROUP = {
     "group": "what an image belongs to, by its path below its class: the part before a separator, as _, or that a "
     "regular expression has in parentheses"
 }
-ARRAY_GROUP = {"group": "an array of patients, customers, videos: folds and ?test keep each on one side"}
-HEADER = {"header": "no, if the first line is data: columns are then called 1, 2, 3, ..."}
+HEADER = {"header": "no, if the first line is data: columns are then called 1, 2 and so on"}
 COLUMNS = {
     "label": "the column of class names ('label')",
     "categorical": "columns of numbers that are names, as zip,month",
@@ -168,14 +167,14 @@ ROWS = {
     "parquet": Source(
         "images or a table in Parquet, one file or a folder of them", "parquet:PATH", from_parquet, "a path",
         IMAGES | FILE | COLUMNS | {"image": "the column of images, if there are several"} | SKIP | LEAST
-        | COLUMN_GROUP,
+        | GROUP,
         PARQUET_FILES),
     "npz": Source(
-        "NumPy arrays: uint8 images or numbers", "npz:PATH", from_npz, "a path", SHARE | LEAST | ARRAY_GROUP,
+        "NumPy arrays: uint8 images or numbers", "npz:PATH", from_npz, "a path", SHARE | LEAST | GROUP,
         "x_train, y_train, or X and y (and x_test, y_test), in one .npz file"),
     "csv": Source(
         "a table with a label column", "csv:PATH?label=COLUMN", from_csv, "a path",
-        COLUMNS | FILE | HEADER | LEAST | COLUMN_GROUP, "a .csv or .csv.gz file with a header line, or ?header=no"),
+        COLUMNS | FILE | HEADER | LEAST | GROUP, "a .csv or .csv.gz file with a header line, or ?header=no"),
 }  # fmt: skip
 SOURCES: dict[str, Source] = {name: replace(row, options={**row.options, **EVERY_SOURCE}) for name, row in ROWS.items()}
 SHAPES = dict.fromkeys(("digits", "digits-lt"), (1, 8, 8))  # of one input, where all data of a source have the same

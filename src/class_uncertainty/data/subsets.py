@@ -102,6 +102,8 @@ def validation_split(full_train: Data, per_class: int, seed: int = 0) -> tuple[D
     ([3, 3], [2, 2])
     """
     _check_seed(seed)
+    if full_train.groups is not None:
+        raise InputError("full_train has groups, which a balanced draw would part: split off a share by load().")
     _check_per_class(full_train, per_class, left=2)
     held = _drawn(full_train, [per_class] * len(full_train.classes), seed)
     return full_train.take(np.setdiff1d(np.arange(len(full_train)), held)), full_train.take(np.sort(held))

@@ -87,7 +87,8 @@ def _photograph_side(data: str, root: str | Path | None) -> float | None:
     spec = _spec(data, root)
     if spec is None or spec.source != "folder" or "size" in spec.options or not spec.path.is_dir():
         return None
-    files = [file for file in folder.files(spec.path) if file.suffix.lower() in folder.IMAGE_SUFFIXES]
+    images = (file for file in folder.entries(spec.path) if file.suffix.lower() in folder.IMAGE_SUFFIXES)
+    files = [file for file in images if file.is_file()]  # loading refuses others
     sides = list[int]()
     for file in files[:: max(1, len(files) // SAMPLE)]:
         try:
