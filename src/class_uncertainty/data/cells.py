@@ -69,17 +69,16 @@ def numbers(tables: list[Table], name: str) -> list[NDArray[np.float64]] | None:
 
 def _check_cells(table: Table, name: str, values: NDArray[np.float64], is_text: NDArray[np.bool_]) -> None:
     """Refuse numbers mixed with text, too large, written oddly, or lost when rounded."""
-    count, large = int((~np.isnan(values)).sum()), np.abs(values) > LARGEST
-    first_text = table.at(name, int(is_text.argmax()))
+    count, large, first_text = int((~np.isnan(values)).sum()), np.abs(values) > LARGEST, int(is_text.argmax())
     if is_text.any() and count:
-        given = f"{first_text}, and {count:,} {'number' if count == 1 else 'numbers'}"
+        given = f"{table.at(name, first_text)}, and {count:,} {'number' if count == 1 else 'numbers'}"
         raise ColumnProblem(table, name, given, "correct it, or add {}", "categorical")
     if large.any():
         given, most = table.at(name, int(large.argmax())), f"numbers must be finite, and {LARGEST:.2g} at most"
         raise ColumnProblem(table, name, given, f"{most}; {{}} leaves it out", "drop")
     if is_text.any() and all(NUMBERLIKE.fullmatch(cell.strip()) for cell in table.columns[name][is_text]):
         advice = "write numbers as 1234.5, or add {} if these are names"
-        raise ColumnProblem(table, name, first_text, advice, "categorical")
+        raise ColumnProblem(table, name, table.at(name, first_text), advice, "categorical")
     _check_integers(table, name, values)
 
 

@@ -18,7 +18,6 @@ from class_uncertainty.data.readers import folder, npz, parquet
 from class_uncertainty.data.readers.csv_file import read_csv
 from class_uncertainty.data.specs import UNREADABLE, Spec, Splits
 from class_uncertainty.data.subsets import common_classes, split_off, without_classes
-from class_uncertainty.data.table import Table
 from class_uncertainty.data.table_splits import TableOptions, encode_splits
 from class_uncertainty.errors import InputError
 
@@ -59,7 +58,8 @@ def from_parquet(spec: Spec) -> Splits:
     image = parquet.image_column([*train, *(test or [])], spec.options.get("image"))
     if image is None:
         _refuse_options(spec, "a table", ("size", "channels", "skip"))
-        return _encoded(spec, parquet.table(train), parquet.table(test) if test else None)
+        options = _table_options(spec, test is not None)
+        return encode_splits(parquet.table(train), parquet.table(test) if test else None, options, spec.left_out)
     _refuse_options(spec, "images", ("categorical", "drop", "missing"))
 
     def read(files: list[Path], size: Size | None) -> Data:
@@ -84,7 +84,7 @@ def from_csv(spec: Spec) -> Splits:
     """A table in a CSV file, and perhaps a test table in another."""
     test_file, header = _test_file(spec), spec.one_of("header", ("yes", "no")) == "yes"
     test = None if test_file is None else read_csv(spec.file(test_file), header)
-    return _encoded(spec, read_csv(spec.path, header), test)
+    return encode_splits(read_csv(spec.path, header), test, _table_options(spec), spec.left_out)
 
 
 def _decoded(
@@ -111,10 +111,10 @@ def _image_splits(spec: Spec, read: Callable[[Any, Size | None], Data], train: A
     return _with_test(spec, train_data, read(test, (train_data.shape[1], train_data.shape[2])) if test else None)
 
 
-def _encoded(spec: Spec, train: Table, test: Table | None) -> Splits:
+def _table_options(spec: Spec, has_test: bool = False) -> TableOptions:
     share = _test_share(spec)
-    _refuse_second_test(spec, share is not None and test is not None)
-    options = TableOptions(
+    _refuse_second_test(spec, share is not None and has_test)
+    return TableOptions(
         label=spec.options.get("label", tabular.LABEL),
         group=spec.options.get("group"),
         categorical=spec.several("categorical"),
@@ -124,7 +124,6 @@ def _encoded(spec: Spec, train: Table, test: Table | None) -> Splits:
         share=share,
         seed=spec.seed,
     )
-    return encode_splits(train, test, options, spec.left_out)
 
 
 def _test_share(spec: Spec) -> float | None:
