@@ -45,7 +45,7 @@ def test_what_cannot_be_read_is_skipped_and_counted(spoilt, time):
     assert data.train.names[0] == "cat/000.png"
     (part,) = data.left_out
     assert (part.option, part.number, part.of, part.what) == ("?skip=unreadable", 3, 11, "images")
-    assert str(part) == "?skip=unreadable left out 3 of 11 images: pets/dog/gone.png, cat/0.png, cat/000a.txt."
+    assert str(part) == "?skip=unreadable left out 3 of 11 images: dog/gone.png, cat/0.png, cat/000a.txt."
 
 
 def test_nothing_is_left_out_where_all_can_be_read(here):
@@ -297,7 +297,7 @@ def test_commands_count_what_is_left_out(here, spoilt, run: Run):
     data = "folder:pets?skip=unreadable&min=2"
     _, out, _ = run("measure", data, *SHORT, "--estimator", "single")
     out = " ".join(out.split())
-    assert "?skip=unreadable left out 3 of 13 images: pets/dog/gone.png, cat/0.png, cat/000a.txt." in out
+    assert "?skip=unreadable left out 3 of 13 images: dog/gone.png, cat/0.png, cat/000a.txt." in out
     assert "?min=2 left out 1 of 3 classes: elk (1)." in out
     assert "1 of the 9 examples is identical to another (dog/x.png = cat/000.png)" in out
     _, out, _ = run("measure", data, *SHORT, "--estimator", "single", "--json")

@@ -100,6 +100,15 @@ def test_frames_of_other_libraries(churn, wrap):
     assert other.fingerprint == cu.load(chosen, **options).fingerprint
 
 
+def test_categories_as_polars_has_them():
+    """A dictionary of string views, in two chunks."""
+    views = pyarrow.array(["Oslo", "Rome"], pyarrow.string_view())
+    chunks = [pyarrow.DictionaryArray.from_arrays([0, 1, None], views), pyarrow.DictionaryArray.from_arrays([1], views)]
+    table = table_of(pyarrow.table({"city": pyarrow.chunked_array(chunks), "label": [0, 1, 0, 1]}))
+    assert table.columns["city"].tolist() == ["Oslo", "Rome", "", "Rome"]
+    assert table.missing["city"].tolist() == [False, False, True, False]
+
+
 def test_a_frame_to_judge_on(churn):
     train, test = churn.iloc[2:60], churn.iloc[60:]
     data = cu.load(train, label="churn", missing="fill", drop="id", test=test)

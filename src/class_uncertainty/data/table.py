@@ -105,7 +105,7 @@ def from_arrow(file: str, table: Any, files: tuple[tuple[int, str], ...] = (), i
         if kind not in NUMBERS | TEXTS and not kind.startswith("decimal"):
             unusable[name] = str(column.type)
             continue
-        column = column.cast(column.type.value_type) if indexed else column
+        column = _decoded(column) if indexed else column
         null = column.is_null().to_numpy()
         long_integer = kind.startswith("decimal") and column.type.scale <= 0  # of any length: kept as text
         if kind in TEXTS or long_integer:
@@ -117,6 +117,16 @@ def from_arrow(file: str, table: Any, files: tuple[tuple[int, str], ...] = (), i
             columns[name] = number.fill_null(0).to_numpy()  # integers with nulls would become floats
             missing[name] = null | np.isnan(columns[name])
     return Table(file, columns, missing, unusable=unusable, files=files, is_frame=is_frame)
+
+
+def _decoded(column: Any) -> Any:
+    """The values of a dictionary column."""
+    kind = column.type.value_type
+    if str(kind) != "string_view":
+        return column.cast(kind)
+    import pyarrow
+
+    return pyarrow.chunked_array([column.to_pylist()], "string")  # as polars has them: Arrow casts no such column
 
 
 def is_number(value: object) -> bool:

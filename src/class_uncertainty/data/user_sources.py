@@ -36,7 +36,7 @@ def from_folder(spec: Spec) -> Splits:
         files, labels = [file for file, _ in present], [label for _, label in present]
         data, skipped = _decoded(spec, files, partial(folder.decoding, present), size, labels=labels)
         names = np.array([str(file.relative_to(spec.path)) for file in files], dtype=object)
-        gone = [*map(str, broken), *names[sorted(skipped)]]
+        gone = [*(str(file.relative_to(spec.path)) for file in broken), *names[sorted(skipped)]]
         if gone:
             spec.left_out.append(LeftOut(SKIP, "images", len(gone), len(labelled), tuple(gone)))
         pattern = spec.options.get("group")
