@@ -47,6 +47,8 @@ class Data:
         How the features come from images.
     pictures : Pictures, optional
         The images that the features come from, for reports.
+    label : str, optional
+        The column of a table that the labels come from.
 
     Examples
     --------
@@ -66,6 +68,7 @@ class Data:
     encoding: tuple[Column, ...] | None
     embedding: Embedding | None
     pictures: Pictures | None
+    label: str | None
 
     def __init__(
         self,
@@ -79,6 +82,7 @@ class Data:
         encoding: Sequence[Column] | None = None,
         embedding: Embedding | None = None,
         pictures: Pictures | None = None,
+        label: str | None = None,
     ) -> None:
         if encoding is not None:
             columns = [feature for column in encoding for feature in column.features]
@@ -94,6 +98,7 @@ class Data:
             "encoding": None if encoding is None else tuple(encoding),
             "embedding": embedding,
             "pictures": pictures,
+            "label": label,
         }
         for field, value in fields.items():
             object.__setattr__(self, field, value)

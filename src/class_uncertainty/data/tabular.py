@@ -46,48 +46,52 @@ def encode(
         encoding.append(Column(name=name, categories=categories, median=median, fills=missing == "fill"))
         for block, column in zip(blocks, values, strict=True):
             block.append(encoding[-1].encoded(column))
+    names_of_rows = [table.row_names(np.flatnonzero(rows)) for table, rows in zip(tables, masks, strict=True)]
     splits = [
-        Data(np.hstack(block), y[rows], classes, encoding=encoding, names=table.row_names(np.flatnonzero(rows)))
-        for table, block, y, rows in zip(tables, blocks, labels, masks, strict=True)
+        Data(np.hstack(block), y[rows], classes, encoding=encoding, names=names, label=label)
+        for block, y, rows, names in zip(blocks, labels, masks, names_of_rows, strict=True)
     ]
     return splits[0], splits[1] if test is not None else None
 
 
-def features(table: Table, columns: Sequence[Column]) -> tuple[NDArray[np.float32], list[str]]:
-    """(N, features) of new rows, encoded as the training rows of a network were; other columns are ignored.
+def features(table: Table, columns: Sequence[Column]) -> tuple[NDArray[np.float32], list[str], dict[int, str]]:
+    """(n, features) of new rows, encoded as the training rows of a network were; other columns are ignored.
 
-    And a sentence on each column with categories that training did not have.
+    And a sentence on each column with categories that training did not have, and one on each row that is left out: a
+    value is missing in it, or no number.
     """
-    blocks, notes = [], []
+    blocks, notes, left_out = [], [], dict[int, str]()
     for column in columns:
-        values = _values(table, column)
+        values, faults = _values(table, column)
+        left_out = faults | left_out
         block = column.encoded(values)
         blocks.append(block)
-        if column.categories is not None and len(unseen := np.flatnonzero(~block.any(axis=1))):
+        unseen = np.setdiff1d(np.flatnonzero(~block.any(axis=1)), list(faults))
+        if column.categories is not None and len(unseen):
             first = f"the first is {brief(values[unseen[0]])} in {table.row_names(unseen[:1])[0]}"
             count = f"{len(unseen):,} of {len(values):,} rows"
             notes.append(f"{column.name}: {count} have a category that training did not have; {first}.")
-    return np.hstack(blocks).astype(np.float32), notes
+    readable = np.isin(np.arange(len(block)), list(left_out), invert=True)
+    return np.hstack(blocks)[readable].astype(np.float32), notes, dict(sorted(left_out.items()))
 
 
-def _values(table: Table, column: Column) -> NDArray:
-    """The column of new rows as numbers or texts, if a network that was trained on `column` can take it."""
+def _values(table: Table, column: Column) -> tuple[NDArray, dict[int, str]]:
+    """The column of new rows as numbers or texts, and why a network that was trained on `column` cannot take a row."""
     name = column.name
     if name in table.unusable:
         raise InputError(f"{table.file}: column {name!r} has type {table.unusable[name]}, and had another in training.")
     if name not in table.columns:
-        raise _no_column("the network", name, table.file, table.names)
+        raise no_column("the network", name, table.file, table.names)
     missing = table.missing[name]
-    if missing.any() and not column.fills:
-        first = f"{table.at(name, int(missing.argmax()))}: missing values ({int(missing.sum()):,} in this column)"
-        raise InputError(f"{first} can be filled only by a network that was trained with ?missing=fill.")
-    if column.categories is not None:
-        return _texts(table, name)
-    values = np.where(missing, np.nan, _as_numbers(table.columns[name]))
-    wrong = ~missing & ~(np.abs(values) <= LARGEST)
-    if wrong.any():
-        raise InputError(f"{table.at(name, int(wrong.argmax()))}: the network was trained on numbers, as 1234.5.")
-    return values
+    needs = "missing values need a network that was trained with ?missing=fill"
+    faults = {row: needs for row in np.flatnonzero(missing & (not column.fills)).tolist()}
+    values: NDArray = _texts(table, name) if column.categories is not None else _as_numbers(table.columns[name])
+    if column.categories is None:
+        values = np.where(missing, np.nan, values)
+        wrong = np.flatnonzero(~missing & ~(np.abs(values) <= LARGEST)).tolist()
+        faults |= dict.fromkeys(wrong, "the network was trained on numbers, as 1234.5")
+        values[wrong] = np.nan
+    return values, {row: f"{table.at(name, row)}: {fault}." for row, fault in faults.items()}
 
 
 def split_off(table: Table, label: str, share: float, seed: int) -> tuple[Table, Table]:
@@ -141,17 +145,17 @@ def _check_options(tables: list[Table], label: str, options: dict[str, Names]) -
             )
         for name in names:
             if name not in columns:
-                raise _no_column(option, name, _files(tables), columns)
+                raise no_column(option, name, _files(tables), columns)
 
 
 def _no_label(label: str, table: Table) -> InputError:
     if label == LABEL:
         names = _listed(table.names)
         return InputError(f"{table.file} has no column {label!r}: name it with ?label=COLUMN, one of {names}.")
-    return _no_column("label", label, table.file, table.names)
+    return no_column("label", label, table.file, table.names)
 
 
-def _no_column(role: str, name: str, file: str, names: list[str]) -> InputError:
+def no_column(role: str, name: str, file: str, names: list[str]) -> InputError:
     hint = f"did you mean {near!r}? There" if (near := nearest(name, names)) else "there"
     return InputError(f"no column {name!r} in {file} for {role}: {hint} are {_listed(names)}.")
 
@@ -174,7 +178,7 @@ def _labels(tables: list[Table], label: str) -> tuple[list[str], list[NDArray[np
         blank = np.array([not cell.strip() for cell in column]) if column.dtype == object else table.missing[label]
         if blank.any():
             raise InputError(f"{table.at(label, int(blank.argmax()))}: it is the label, and every row needs one.")
-        texts.append(_as_texts(column))
+        texts.append(as_texts(column))
     classes = sorted({name for text in texts for name in text})
     numbers = {name: _exact(name) for name in classes}
     if not any(number != number for number in numbers.values()):  # no NaN: every name is a number
@@ -266,10 +270,10 @@ def _complete_rows(tables: list[Table], names: list[str], policy: str) -> list[N
 
 def _texts(table: Table, name: str) -> NDArray[np.object_]:
     """The column as text; missing values are 'missing'."""
-    return np.where(table.missing[name], "missing", _as_texts(table.columns[name]))
+    return np.where(table.missing[name], "missing", as_texts(table.columns[name]))
 
 
-def _as_texts(column: NDArray) -> NDArray[np.object_]:
+def as_texts(column: NDArray) -> NDArray[np.object_]:
     """A column as text without blanks around it; 2.0 is '2'."""
     if column.dtype == object:
         return np.array([cell.strip() for cell in column], dtype=object)

@@ -1,6 +1,6 @@
 """Examples without labels, for a network to classify: images, rows of a table, or arrays."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,11 +12,12 @@ from class_uncertainty.data.images import ImageSource, decode
 from class_uncertainty.data.readers import folder, parquet
 from class_uncertainty.data.readers.csv_file import read_csv
 from class_uncertainty.data.readers.npz import by_lower_case, channels_first, read_arrays
-from class_uncertainty.data.table import Column
+from class_uncertainty.data.table import Column, Table
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import check_regular, near
 
 BATCH = 1024  # examples of a table or an array
+FOLDERS, Y = "the folders", "the array y"  # that name the classes of examples
 FORMS = "an image, a folder of images, or a .csv, .parquet, .npz or .npy file"
 
 
@@ -24,18 +25,24 @@ FORMS = "an image, a folder of images, or a .csv, .parquet, .npz or .npy file"
 class Unlabelled:
     """Inputs in batches, the name of each example (its file, line or row), and sentences on what is unusual.
 
-    Files that cannot be read are left out of the batches, and `skipped` says why, by their places among the names.
+    Examples that cannot be read are left out of the batches, and `skipped` says why, by their places among the names.
     """
 
     names: Sequence[str]
     batches: Iterator[NDArray]
     notes: Sequence[str] = ()
     skipped: dict[int, str] = field(default_factory=dict)  # complete when the batches have been read
+    table: Callable[[], Table] | None = None  # all columns of the examples, where they are rows of a table
+    labels: tuple[str, Sequence[str]] | None = None  # FOLDERS or Y, and the class of each; "" where they name none
+
+    @property
+    def read_places(self) -> list[int]:
+        """The examples that have been read."""
+        return [place for place in range(len(self.names)) if place not in self.skipped]
 
     @property
     def read_names(self) -> list[str]:
-        """The names of the examples that have been read."""
-        return [name for place, name in enumerate(self.names) if place not in self.skipped]
+        return [self.names[place] for place in self.read_places]
 
 
 def read_unlabelled(place: Path, shape: tuple[int, ...], columns: Sequence[Column] | None) -> Unlabelled:
@@ -60,9 +67,10 @@ def read_unlabelled(place: Path, shape: tuple[int, ...], columns: Sequence[Colum
     if not parquet_files and (place.is_dir() or place.suffix.lower() in folder.IMAGE_SUFFIXES):
         raise InputError(f"the network takes rows of a table, and {place} has none: give a .csv or .parquet file.")
     table = parquet.table(parquet_files) if parquet_files else read_csv(place)
-    inputs, notes = tabular.features(table, columns)
-    left_out = _left_out(files, parquet_files or files)
-    return Unlabelled(table.row_names(np.arange(len(inputs))), _batches(inputs), [*notes, *left_out])
+    inputs, notes, faults = tabular.features(table, columns)
+    notes += _left_out(files, parquet_files or files)
+    names = table.row_names(np.arange(len(inputs) + len(faults)))
+    return Unlabelled(names, _batches(inputs), notes, faults, lambda: table)
 
 
 def _images(place: Path, files: list[Path], shape: tuple[int, ...]) -> Unlabelled:
@@ -74,7 +82,9 @@ def _images(place: Path, files: list[Path], shape: tuple[int, ...]) -> Unlabelle
     names = [str(file.relative_to(place)) if file != place else place.name for file in image_files]
     skipped: dict[int, str] | None = {} if place.is_dir() else None  # the one file that was given is refused
     batches = decode(sources, (shape[1], shape[2]), shape[0], skipped)
-    return Unlabelled(names, batches, _left_out(files, image_files), {} if skipped is None else skipped)
+    folders = [Path(name).parts[0] if len(Path(name).parts) > 1 else "" for name in names]
+    labels = (FOLDERS, folders) if any(folders) else None
+    return Unlabelled(names, batches, _left_out(files, image_files), {} if skipped is None else skipped, labels=labels)
 
 
 def _left_out(files: list[Path], used: list[Path]) -> list[str]:
@@ -90,7 +100,8 @@ def _parquet_images(place: Path, files: list[Path], shape: tuple[int, ...]) -> U
         raise InputError(f"{files[0]} has no column of images, and the network takes images.")
     rows = [(file, row) for file in files for row in range(parquet.rows(file))]
     names = [f"{file.relative_to(place)}, row {row}" if place.is_dir() else f"row {row}" for file, row in rows]
-    return Unlabelled(names, decode(parquet.images(files, column), (shape[1], shape[2]), shape[0]))
+    batches = decode(parquet.images(files, column), (shape[1], shape[2]), shape[0])
+    return Unlabelled(names, batches, table=lambda: parquet.table(files, without=column))
 
 
 def _arrays(place: Path, shape: tuple[int, ...]) -> Unlabelled:
@@ -111,7 +122,9 @@ def _arrays(place: Path, shape: tuple[int, ...]) -> Unlabelled:
             inputs = inputs.astype(np.float32)
         for example, feature in np.argwhere(~np.isfinite(inputs)):
             raise InputError(f"{place}: feature {feature} of example {example} must be finite, as float32 too.")
-    return Unlabelled([f"row {i}" for i in range(len(inputs))], _batches(inputs))
+    y = arrays["y"] if "y" in arrays else np.empty(0)
+    labels = (Y, list(map(str, y.tolist()))) if y.shape == (len(inputs),) else None
+    return Unlabelled([f"row {i}" for i in range(len(inputs))], _batches(inputs), labels=labels)
 
 
 def _batches(inputs: NDArray) -> Iterator[NDArray]:
