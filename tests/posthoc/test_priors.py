@@ -9,7 +9,7 @@ from refusals import refused
 from scipy.stats import norm
 
 from class_uncertainty.posthoc.adjustment import adjust
-from class_uncertainty.posthoc.priors import at_prior, find_prior
+from class_uncertainty.posthoc.priors import at_prior, find_prior, measured_prior
 
 MEANS = np.array([-1.0, 0.5, 2.0])
 priors = hnp.arrays(float, 3, elements=st.floats(0.01, 1)).map(lambda values: values / values.sum())
@@ -72,3 +72,22 @@ def test_priors_by_name(prior: object, expected: list[float]) -> None:
 def test_a_prior_of_another_length_or_sum(prior: list[float], facts: tuple[str, ...]) -> None:
     with refused("prior", *facts):
         find_prior(prior, [30, 10])
+
+
+@pytest.mark.parametrize("stands_for", [[0.4, 0.3, 0.3], [0.1, 0.2, 0.7]])
+def test_the_prior_of_probabilities_is_found_by_their_labels(stands_for: list[float]) -> None:
+    """Exact posteriors under one prior, of examples that are drawn under another."""
+    rng, frequent = np.random.default_rng(0), np.array([0.7, 0.2, 0.1])
+    labels = rng.choice(3, 40_000, p=frequent)
+    p = posterior(rng.normal(MEANS[labels]), np.array(stands_for))
+    measured = measured_prior(p, labels, np.ones(3) / 3)
+    np.testing.assert_allclose(measured, stands_for, atol=0.01)
+    shares = np.bincount(labels) / len(labels)
+    np.testing.assert_allclose(at_prior(p, measured, shares).mean(axis=0), shares, atol=1e-3)
+
+
+def test_what_is_known_by_heart_says_nothing_about_the_prior() -> None:
+    labels = np.arange(300) % 10 // 8
+    p = np.where(np.eye(2)[labels] > 0, 1 - 1e-7, 1e-7)
+    np.testing.assert_allclose(measured_prior(p, labels, [0.3, 0.7]), [0.3, 0.7], atol=1e-3)
+    np.testing.assert_array_equal(measured_prior(p, labels, [1.0, 0.0]), [1.0, 0.0])  # a class that is ruled out stays

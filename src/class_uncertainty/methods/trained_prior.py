@@ -1,4 +1,4 @@
-"""The prior that a method's softmax stands for."""
+"""The prior that a method aims at: the one that its softmax would stand for if the network could learn anything."""
 
 import numpy as np
 

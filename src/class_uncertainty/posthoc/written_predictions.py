@@ -99,6 +99,8 @@ def read_written(path: Path) -> tuple[PredictionTable, Predictions]:
     try:
         p = check_probabilities(table.probabilities[None])[0]
         counts = None if about.get("counts") is None else Stats(about["counts"]).counts
+        if counts is not None and len(counts) != p.shape[1]:
+            raise InputError(f"counts are of {len(counts)} classes, and probabilities of {p.shape[1]}.")
         if counts is not None and about.get("prior") is not None:
             p = at_prior(p, check_prior(about["prior"], p.shape[1]), find_prior("train", counts))
     except InputError as error:

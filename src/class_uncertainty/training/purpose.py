@@ -17,7 +17,7 @@ class Purpose:
     counts : tuple of int
         Training examples of each class.
     prior : tuple of float
-        How frequent classes are where the model's probabilities hold; of sum 1.
+        How frequent classes are where the model's probabilities hold, as measured on its training examples; of sum 1.
     goal : str or None
         What its labels are best for, as `cu fix --goal` takes it; None where one method was trained.
     method : str

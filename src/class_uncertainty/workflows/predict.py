@@ -245,15 +245,15 @@ def _meaning(network: Deployed, prior: Prior, wanted: NDArray[np.float64] | None
     purpose = network.purpose
     if purpose is None or wanted is None:
         return [LIKELIEST if network.costs is None else BY_COST, f"{NO_PRIOR}probabilities are that softmax."]
-    by_method = f"Labels are the most probable classes by a network of the method {purpose.method!r}."
+    decided = f"Labels are the largest outputs of a network that was trained by {purpose.method!r}."
     if purpose.goal is not None:
         lowest = Goal(purpose.goal, np.array(purpose.prior)).describe()
-        by_method = f"Labels are for the lowest {lowest} (goal {purpose.goal!r})."
+        decided = f"Labels are for the lowest {lowest} (goal {purpose.goal!r})."
     under = PRIORS[prior] if isinstance(prior, str) else GIVEN
     other = f"; for {differing:,} examples, another class than the label is the most probable" if differing else ""
     lost = [network.classes[c] for c in np.flatnonzero((np.array(purpose.prior) == 0) & (wanted > 0))]
     never = [f"The goal rules out {', '.join(map(repr, lost))}, whose probability stays 0."] if lost else []
-    return [by_method, f"Probabilities are for {under}{other}.", *never]
+    return [decided, f"Probabilities are for {under}{other}.", *never]
 
 
 def _read(network: Deployed, examples: Path) -> Unlabelled:

@@ -10,6 +10,7 @@ from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import Method
 from class_uncertainty.methods.trained_prior import trained_prior
+from class_uncertainty.posthoc.priors import measured_prior
 from class_uncertainty.runs.context import Watch, open_context
 from class_uncertainty.runs.load_or_train import fit_and_store, load_or_estimate, load_or_evaluate
 from class_uncertainty.runs.store import Store
@@ -116,7 +117,8 @@ def train(
             raise InputError(f"{lane.name} diverged in epoch {fitted.results[0].diverged}: lower the learning rate.")
         result = fitted.results[0] if context.dataset.test else load_or_evaluate(context, [lane], stats)[0]
         module, counts = fitted.module(0), context.train.counts
-        prior = trained_prior(lane.value, Stats.of(counts, stats), context.recipe.epochs)
+        aimed = trained_prior(lane.value, Stats.of(counts, stats), context.recipe.epochs)
+        prior = measured_prior(fitted.probabilities(context.train)[0], context.train.labels, aimed)
         module.purpose = Purpose.of(counts, prior, method=lane.name, label=context.train.label)
         module.about = {"data": context.dataset.name, "columns": context.train.columns, "result": asdict(result)}
         files = save_model(module, save, module.about, embed_weights) if save else ()
