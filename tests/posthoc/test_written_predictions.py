@@ -39,6 +39,11 @@ def test_what_was_written_comes_back() -> None:
     np.testing.assert_array_equal(predictions.counts, [30, 10])
 
 
+def test_what_is_no_number_is_null_in_the_description() -> None:
+    write_predictions(Path("p.csv"), TABLE, {"scores": {"class_errors": (float("nan"), 25.0)}})
+    assert json.loads(Path("p.json").read_text(), parse_constant=pytest.fail)["scores"]["class_errors"] == [None, 25.0]
+
+
 def test_without_the_description_probabilities_are_as_they_are() -> None:
     write_predictions(Path("p.csv"), TABLE, ABOUT)
     Path("p.csv").rename("q.csv")

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from class_uncertainty.documents import finite
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import check_writable, parse_json, read_regular, write_together
 from class_uncertainty.measures import Stats
@@ -85,7 +86,7 @@ def write_predictions(path: Path, table: PredictionTable, about: dict[str, Any])
     if repeated:
         raise InputError(f"column {repeated[0]!r} cannot be kept: the predictions have one of that name.")
     description = description_of(path)
-    content = json.dumps({"predictions": path.name, **about}, indent=2).encode()
+    content = json.dumps({"predictions": path.name, **finite(about)}, indent=2).encode()
     write_together({description: [content], path: table.lines()})
     return [path, description]
 
