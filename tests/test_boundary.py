@@ -178,7 +178,8 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "Data": lambda: (
         cu.Data,
         {"inputs": table().inputs, "labels": table().labels, "classes": ["a", "b", "c"], "columns": ["x", "y"]}
-        | {"statistics": None, "names": None, "encoding": None, "embedding": None, "pictures": None, "groups": None},
+        | {"statistics": None, "names": None, "encoding": None, "embedding": None, "pictures": None, "groups": None}
+        | {"label": None},
     ),
     "Data.from_frame": lambda: (cu.Data.from_frame, {"frame": frame()} | COLUMNS),
     "Data.picture": lambda: (table().picture, {"i": 0}),
@@ -206,7 +207,9 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "Plan": lambda: (cu.Plan, fields(cu.plan(cu.METHODS["ubrs"], STATS, 0, 2))),
     "Predicted": lambda: (
         cu.Predicted,
-        {"names": ["a"], "classes": ("x", "y"), "probabilities": np.full((1, 2), 0.5), "notes": (), "costs": None},
+        {"names": ["a"], "classes": ("x", "y"), "probabilities": np.full((1, 2), 0.5), "labels": ["x"], "prior": None}
+        | {"purpose": None, "kept": {"id": [7]}, "truth": None, "scored_by": "", "scores": None}
+        | {"meaning": (), "notes": ()},
     ),
     "Recipe": lambda: (cu.Recipe, fields(RECIPE)),
     "Recipe.cut": lambda: (RECIPE.cut, {"epochs": 1}),
@@ -269,13 +272,18 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "mix_hardness": lambda: (cu.mix_hardness, {"easy": dataset(), "hard": dataset("hard"), "per_class": 2, "seed": 0}),
     "normalise": lambda: (cu.normalise, {"mu": [1.0, 2.0]}),
     "plan": lambda: (cu.plan, {"method": cu.METHODS["ubrs"], "stats": STATS, "epoch": 0, "epochs": 2}),
-    "predict": lambda: (cu.predict, {"model": saved(Path.cwd()), "examples": "rows.npy", "progress": None}),
+    "predict": lambda: (
+        cu.predict,
+        {"model": saved(Path.cwd()), "examples": "rows.npy", "prior": "train", "keep": (), "label": None}
+        | {"progress": None},
+    ),
     "predictive": lambda: (cu.predictive, {"p": P}),
     "register_network": lambda: (
         cu.register_network,
         {"name": "mine", "factory": lambda: torch.nn.Linear(2, 3), "preprocess": {"size": 32}, "stack": "loop"},
     ),
     "restore": lambda: (cu.restore, {"path": saved(Path.cwd())}),
+    "save": lambda: (cu.save, {"model": fitted().module(0), "path": "saved", "embed_weights": False}),
     "svci20": lambda: (cu.svci20, {"cifar10": dataset(), "svhn": dataset("hard"), "per_class": 2, "seed": 0}),
     "train": lambda: (
         cu.train,

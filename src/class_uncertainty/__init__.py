@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from class_uncertainty.workflows.fix import Fix, fix
     from class_uncertainty.workflows.measure import Measured, measure
     from class_uncertainty.workflows.predict import Predicted, predict
+    from class_uncertainty.workflows.save_model import save
     from class_uncertainty.workflows.train import Trained, train
 
 __version__ = "0.1.0"
@@ -45,6 +46,7 @@ _LATE = {  # these need torch
     "workflows.fix": ("Fix", "fix"),
     "workflows.measure": ("Measured", "measure"),
     "workflows.predict": ("Predicted", "predict"),
+    "workflows.save_model": ("save",),
     "workflows.train": ("Trained", "train"),
 }
 
@@ -67,5 +69,5 @@ __all__ = [
     "Trained", "Unfinished", "adjust", "adjust_predictions", "aleatoric", "aso", "class_uncertainty", "compare",
     "compare_estimators", "duplicate", "embed", "epistemic", "estimate", "fit", "fit_adjustment", "fix", "kwon", "load",
     "long_tail", "measure", "mix_hardness", "normalise", "plan", "predict", "predictive", "register_network",
-    "restore", "svci20", "train", "validation_split",
+    "restore", "save", "svci20", "train", "validation_split",
 ]  # fmt: skip

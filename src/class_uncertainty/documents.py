@@ -44,3 +44,12 @@ def _structured_fields(kind: Any) -> dict[str, tuple[Any, int]]:
         if item or depth:
             structured[name] = item, depth
     return structured
+
+
+def finite(value: Any) -> Any:
+    """A document without infinity and NaN, which JSON does not have: they become null."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and value - value != 0 else value

@@ -132,7 +132,8 @@ def check_prior(prior: ArrayLike | None, classes: int) -> NDArray[np.float64]:
     except (TypeError, ValueError):
         p = np.empty(0)
     if p.shape != (classes,) or not np.isfinite(p).all() or (p < 0).any() or abs(p.sum() - 1) > 1e-3:
-        raise InputError(f"prior must be {classes} probabilities that sum to 1, one a class.")
+        given = f", and there are {len(p)} of sum {p.sum():.4g}" if p.ndim == 1 and len(p) else ""
+        raise InputError(f"prior must be {classes} probabilities that sum to 1, one a class{given}.")
     return p / p.sum()
 
 

@@ -34,20 +34,17 @@ def test_a_line_for_every_picture(run: Run, pictures: cu.Predicted) -> None:
     with open("predictions.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["example"] for row in rows] == list(pictures.names)
-    guesses = pictures.probabilities.argmax(axis=1)
-    assert [row["class"] for row in rows] == [pictures.classes[c] for c in guesses]
+    assert [row["class"] for row in rows] == list(pictures.labels)
     table = np.array([[float(row[f"p({name})"]) for name in pictures.classes] for row in rows])
     np.testing.assert_allclose(table, pictures.probabilities, rtol=1e-5)
-    np.testing.assert_allclose(
-        [float(row["probability"]) for row in rows], pictures.probabilities.max(axis=1), rtol=1e-5
-    )
+    np.testing.assert_allclose([float(row["probability"]) for row in rows], pictures.confidence, rtol=1e-5)
     counts = {
         line.split()[0]: line.split()[1]
         for line in out.splitlines()
         if line.split()[:1] and line.split()[0] in pictures.classes
     }
-    assert counts == {name: str((guesses == c).sum()) for c, name in enumerate(pictures.classes)}
-    least = pictures.probabilities.max(axis=1).argmin()
+    assert counts == {name: str(pictures.labels.count(name)) for name in pictures.classes}
+    least = pictures.confidence.argmin()
     assert f"Least sure of: {pictures.names[least]} (" in " ".join(out.split())
     assert "wrote predictions.csv" in out
 
@@ -56,11 +53,11 @@ def test_json(run: Run, pictures: cu.Predicted) -> None:
     document = json.loads(run("predict", "model", "new", "--out", "deep/p.csv", "--json")[1])
     assert (document["file"], document["examples"], sum(document["classes"].values())) == ("deep/p.csv", 20, 20)
     assert Path("deep/p.csv").is_file()
-    assert [row["class"] for row in document["predictions"]] == pictures.guesses
+    assert [row["class"] for row in document["predictions"]] == pictures.labels
     assert [row["example"] for row in document["predictions"]] == list(pictures.names)
-    np.testing.assert_allclose(
-        [row["probability"] for row in document["predictions"]], pictures.probabilities.max(axis=1)
-    )
+    np.testing.assert_allclose([row["probability"] for row in document["predictions"]], pictures.confidence)
+    assert document["prior"] == pytest.approx(pictures.prior)
+    assert document["meaning"] == pictures.meaning == json.loads(Path("deep/p.json").read_text())["meaning"]
     assert run("predict", "model", "new", "--out", "deep/p.csv")[0] == 0  # over an earlier one
 
 
@@ -90,7 +87,8 @@ def test_what_fix_saves_can_be_asked(run: Run, blank_charts: Call) -> None:
                 (f"{age:.2f}" if i % 9 else "", "Oslo" if i % 4 else "", "yes" if age > 1 else "no")
             )
     assert run("fix", "csv:t.csv?missing=fill", *SHORT_FIX, "--save", "model")[0] == 0
-    assert run("predict", "model", "t.csv")[0] == 0
+    np.savetxt("prior.txt", cu.restore("model").purpose.prior)  # what the softmax stands for
+    assert run("predict", "model", "t.csv", "--prior", "prior.txt")[0] == 0
     with open("predictions.csv", newline="") as file:
         p = np.array([[float(row["p(no)"]), float(row["p(yes)"])] for row in csv.DictReader(file)])
     with torch.inference_mode():
@@ -106,7 +104,8 @@ def test_what_fix_saves_can_be_asked(run: Run, blank_charts: Call) -> None:
         (("modle", "new"), "modle.safetensors does not exist (did you mean 'model.safetensors'?):"),
         (("model", "newer"), "did you mean 'new'?"),
         (("model", "new", "--out", "new"), "--out is new, which is read: give another name."),
-        (("model", "new", "--out", "model.json"), "--out is model.json, which is read: give another name."),
+        (("model", "new", "--out", "model.json"), "model.json names a JSON file, and predictions are CSV"),
+        (("model", "new", "--out", "model.csv"), "beside which model.json is written, which is read:"),
         (("model", "new/0, \u00e9.png", "--out", "new/0, \u00e9.png"), "which is read: give another name."),
         (("model", "new", "--out", "new/1, \u00e9.png"), "is no file of predictions"),
         (
@@ -138,8 +137,43 @@ def test_classes_by_cost(run: Run, pictures: cu.Predicted) -> None:
     assert "least expected cost" in " ".join(out.split())
     with open("predictions.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    decided = (pictures.probabilities @ costs).argmin(axis=1)
+    softmax = cu.predict(module, "new", prior=module.purpose.prior).probabilities
+    decided = (softmax @ costs).argmin(axis=1)
     assert [row["class"] for row in rows] == [pictures.classes[c] for c in decided]
-    assert (decided != pictures.probabilities.argmax(axis=1)).any()
-    own = pictures.probabilities[np.arange(20), decided]
-    np.testing.assert_allclose([float(row["probability"]) for row in rows], own, rtol=1e-4)
+    assert (decided != softmax.argmax(axis=1)).any()
+    expected = softmax[np.arange(20), decided]
+    np.testing.assert_allclose([float(row["probability"]) for row in rows], expected, rtol=1e-4)
+
+
+def test_a_table_with_an_id_and_labels(run: Run) -> None:
+    """Kept, scored, and read again by `cu adjust`, whatever prior the probabilities were written for."""
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.arange(200) < 50)
+    rows = [f"c{i},{x:.3f},{'yes' if c else 'no'}" for i, (x, c) in enumerate(zip(rng.normal(y), y, strict=True))]
+    Path("t.csv").write_text("\n".join(["id,x,churn", *rows]))
+    assert run("train", "csv:t.csv?label=churn&drop=id", "--epochs", "2", "--save", "model")[0] == 0
+    adjusted = []
+    for prior in ("train", "equal", "0.1,0.9"):
+        code, out, err = run("predict", "model", "t.csv", "--keep", "id", "--prior", prior)
+        assert (code, err) == (0, "")
+        text = " ".join(out.split())
+        assert "Scored by column 'churn', 200 examples: overall error" in text
+        assert "class-mean error" in text
+        assert "Labels are the largest outputs of a network that was trained by 'naive'." in text
+        header, first, *_ = Path("predictions.csv").read_text().splitlines()
+        assert header == "example,id,label,class,probability,p(no),p(yes)"
+        assert first.startswith(f"line 2,c0,{'yes' if y[0] else 'no'},")
+        assert run("adjust", "predictions.csv", "--prior", "0.3,0.7")[0] == 0
+        with open("predictions-adjusted.csv", newline="") as file:
+            adjusted.append(list(csv.DictReader(file)))
+    assert [row["id"] for row in adjusted[0]] == [f"c{i}" for i in range(200)]
+    p = np.array([[[float(row["p(no)"]), float(row["p(yes)"])] for row in rows] for rows in adjusted])
+    expected = cu.predict("model", "t.csv", prior=[0.3, 0.7])
+    for of_prior in p:
+        np.testing.assert_allclose(of_prior, expected.probabilities, atol=2e-5)
+    assert json.loads(Path("predictions-adjusted.json").read_text())["prior"] == pytest.approx([0.3, 0.7])
+    assert "must end in .npz or .csv" in run("adjust", "predictions.csv", "--out", "x.txt")[2]
+    code, out, _ = run("predict", "model", "t.csv", "--keep", "id", "--json")
+    document = json.loads(out)
+    assert document["scores"]["top1_error"] == pytest.approx(expected.scores.top1_error)
+    assert document["predictions"][0]["id"] == "c0"

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 
 import class_uncertainty as cu
 from class_uncertainty.training.model_files import check_savable, save
+from class_uncertainty.training.purpose import Purpose
 
 HEADS = ("naive", "ldam", "duq", "crt", "dro-learned")
 
@@ -300,3 +301,33 @@ def test_a_network_of_the_first_format_has_no_shift(tmp_path: Path) -> None:
     without_checksum(tmp_path)
     with refused("'shift' are missing"):
         cu.restore(tmp_path / "m")
+
+
+PURPOSE = {"counts": [9] * 10, "prior": [0.1] * 10, "goal": "mean", "method": "naive", "label": None}
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"counts": [9] * 9}, "counts are .*: they must be whole numbers above 0, one a class"),
+        ({"counts": [0] * 10}, "counts are .*: they must be whole numbers above 0, one a class"),
+        ({"counts": ["x"] * 10}, "not a network that --save wrote"),
+        ({"prior": [0.1] * 9}, "prior must be 10 probabilities that sum to 1"),
+        ({"prior": [0.2] * 10}, "prior must be 10 probabilities that sum to 1, .* of sum 2"),
+        ({"goal": 7}, "the goal, the method and the label of the purpose must be text"),
+        ({"why": "so"}, "not a network that --save wrote"),
+    ],
+)
+def test_a_purpose_that_was_edited(fitted: cu.Fit, fields: dict, sentence: str, tmp_path: Path) -> None:
+    save(fitted.module(0), tmp_path / "m", {})
+    changed(purpose=PURPOSE | fields)(tmp_path)  # type: ignore[operator]
+    with pytest.raises(cu.InputError, match=sentence):
+        cu.restore(tmp_path / "m")
+
+
+def test_the_purpose_of_a_network_comes_back(fitted: cu.Fit, tmp_path: Path) -> None:
+    module = fitted.module(0)
+    module.purpose, module.about = Purpose.of(**PURPOSE), {"data": "digits"}
+    save(module, tmp_path / "m", module.about)
+    restored = cu.restore(tmp_path / "m")
+    assert (restored.purpose, restored.about) == (module.purpose, module.about)

@@ -14,7 +14,7 @@ import class_uncertainty as cu
 from class_uncertainty.posthoc.averaging import combined
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.training.model_files import save
-from class_uncertainty.workflows.predict import BY_COST
+from class_uncertainty.workflows.predict import BY_COST, LIKELIEST
 
 ROWS = [
     ("31.5", "Oslo", "yes"),
@@ -141,7 +141,7 @@ def test_the_rows_of_a_table(here, model):
     np.testing.assert_allclose(found.probabilities, said(network, np.float32(expected)), atol=1e-6)
     (note,) = found.notes
     assert all(fact in note for fact in ("city", "1 of 5 rows", "'Paris'", "line 6"))
-    assert found.guesses == [data.classes[c] for c in found.probabilities.argmax(axis=1)]
+    assert found.labels == [data.classes[c] for c in found.probabilities.argmax(axis=1)]
 
 
 def test_a_whole_table_is_read_as_in_training(here, model):
@@ -193,14 +193,9 @@ def test_what_is_no_image_is_refused(photos, model, here, place, facts):
     ("header", "rows", "facts"),
     [
         (["Age", "city"], [(3, "Rome")], ("'age'", "did you mean 'Age'?", "city")),
-        (["age", "city"], [(3, "Rome"), ("old", "Bern")], ("'age'", "'old'", "line 3", "numbers")),
-        (["age", "city"], [("1e39", "Rome")], ("'age'", "'1e39'", "line 2", "numbers")),
-        (
-            ["age", "city"],
-            [("", "Rome"), ("NA", "Bern")],
-            ("'age'", "''", "line 2", "missing values (2 in this column)"),
-        ),
-        (["age", "city"], [(4, "?")], ("'city'", "'?'", "line 2", "missing values (1 in this column)")),
+        (["age", "city"], [("1e39", "Rome")], ("no rows that can be read", "'age'", "'1e39'", "line 2", "numbers")),
+        (["age", "city"], [("", "Rome"), ("NA", "Bern")], ("no rows that can be read", "'age'", "''", "line 2")),
+        (["age", "city"], [(4, "?")], ("'city'", "'?'", "line 2", "missing values", "?missing=fill")),
     ],
 )
 def test_rows_that_the_network_cannot_read_are_refused(here, model, header, rows, facts):
@@ -209,6 +204,23 @@ def test_rows_that_the_network_cannot_read_are_refused(here, model, header, rows
     write("new.csv", header, rows)
     with refused("new.csv", *facts):
         cu.predict("model", "new.csv")
+
+
+def test_rows_that_cannot_be_read_are_skipped_and_counted(here, model):
+    """The first few are named; what is kept and scored is of the rows that are left."""
+    rows = [row for row in ROWS if all(row)]
+    write("train.csv", ["age", "city", "label"], rows)
+    data = cu.load("csv:train.csv").train
+    network = model(data)
+    bad = [("old", "Rome", "yes"), ("", "Bern", "no"), ("3", "", "no")]
+    write("new.csv", ["id", "age", "city"], [(f"c{i}", *row[:2]) for i, row in enumerate([*bad, *rows])])
+    found = cu.predict("model", "new.csv", keep=["id"])
+    np.testing.assert_allclose(found.probabilities, said(network, data.inputs), atol=1e-6)
+    assert list(found.names) == [f"line {i}" for i in range(5, 5 + len(rows))]
+    assert found.kept == {"id": [f"c{i}" for i in range(3, 3 + len(rows))]}
+    *first, count = found.notes
+    assert count == f"Skipped 3 of {3 + len(rows)} rows, which cannot be read."
+    assert [f"line {line}" in note for line, note in zip((2, 3, 4), first, strict=True)] == [True] * 3
 
 
 def test_a_folder_for_a_network_of_a_table(here, model):
@@ -288,7 +300,7 @@ def test_what_is_deployed_decides_as_its_goal(here, kind: str, costs: np.ndarray
     expected = adjustment(members[0] if kind == "adjusted" else combined(members))
     np.testing.assert_allclose(found.probabilities, expected, atol=2e-6)
     decided = goal.decide(expected)
-    assert found.guesses == [data.classes[c] for c in decided]
+    assert found.labels == [data.classes[c] for c in decided]
     np.testing.assert_array_equal(found.confidence, found.probabilities[np.arange(60), decided])
-    assert (found.guesses != [data.classes[c] for c in expected.argmax(axis=1)]) == (costs is not None)
-    assert list(found.notes) == ([] if costs is None else [BY_COST])
+    assert (found.labels != [data.classes[c] for c in expected.argmax(axis=1)]) == (costs is not None)
+    assert found.meaning[0] == (LIKELIEST if costs is None else BY_COST)

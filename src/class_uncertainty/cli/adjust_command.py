@@ -21,13 +21,13 @@ COLUMNS = {  # column -> field of Scores, digits
     "NLL": ("nll", 3),
     "ECE": ("ece", 1),
 }
-PRIORS = {"equal": "equally frequent classes", "train": "classes that are as frequent as in training"}
-PREDICTIONS = "A .npz file with probabilities (or logits) and perhaps labels, or a .npy file of probabilities."
+PREDICTIONS = "A .npz file with probabilities (or logits) and perhaps labels, a .npy file of probabilities, or a .csv "
+PREDICTIONS += "file of 'cu predict'."
 COUNTS = "Training examples of each class: 500,60,7 or a file (.npy, .txt, .json); by default counts of PREDICTIONS."
 UNSEEN = "Predictions with labels, of examples that the model was not trained on: what is chosen is chosen on these."
 TAU = "How far to correct, from 0; by default auto with --unseen and 1 without."
 PRIOR = "How frequent the classes are where the model is used."
-OUT = "The .npz file to write; by default PREDICTIONS with -adjusted in its name."
+OUT = "The .npz or .csv file to write; by default PREDICTIONS with -adjusted in its name."
 
 
 def adjust(
@@ -39,7 +39,7 @@ def adjust(
         bool, typer.Option("--bias", help="Fit one number a class around tau log N; needs --unseen.")
     ] = False,
     prior: Annotated[str, typer.Option(help=PRIOR, metavar="train|equal|FILE")] = "equal",
-    out: Annotated[Path | None, optional(OUT, "FILE.npz")] = None,
+    out: Annotated[Path | None, optional(OUT, "FILE")] = None,
     as_json: JSON = False,
 ) -> None:
     """Correct saved predictions for unequal class counts: p_c / N_c ** tau, renormalised. No network, no training.
@@ -55,12 +55,17 @@ def adjust(
     writes test-adjusted.npz. tau, and a temperature that keeps the probabilities calibrated, are chosen on val.npz, for
     classes as frequent as --prior says. Labels in test.npz are used only for judging; without them, before and after
     are shown for val.npz. Without --unseen, tau is 1 and no temperature is fitted.
+
+    **cu adjust predictions.csv --prior equal** takes what 'cu predict' wrote: the counts and the prior of its
+    probabilities are in predictions.json. The result is predictions-adjusted.csv, with the columns that were kept.
     """
     from class_uncertainty.posthoc.prediction_files import read_numbers
+    from class_uncertainty.posthoc.priors import PRIORS
     from class_uncertainty.reporting import terminal
     from class_uncertainty.workflows.adjust_predictions import adjust_predictions
 
-    target = out or predictions.parent / f"{predictions.stem}-adjusted.npz"
+    suffix = ".csv" if predictions.suffix.lower() == ".csv" else ".npz"
+    target = out or predictions.parent / f"{predictions.stem}-adjusted{suffix}"
     if any(place and same_file(target, place) for place in (counts, prior)):
         raise InputError(f"--out is {target}, which is read: give another name.")
     adjusted = adjust_predictions(
@@ -88,6 +93,7 @@ def _read_tau(tau: str | None) -> "float | Literal['auto'] | None":
 
 
 def _print(adjusted: "AdjustedPredictions", prior: str, bias: bool, unseen: Path | None) -> None:
+    from class_uncertainty.posthoc.priors import PRIORS
     from class_uncertainty.reporting import terminal
 
     if adjusted.absent:

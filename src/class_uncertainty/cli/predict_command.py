@@ -1,25 +1,24 @@
-"""The command that asks a saved network."""
+"""The command that asks a saved model."""
 
-import csv
-import re
 from collections import Counter
-from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from class_uncertainty.cli.options import JSON, argument
+from class_uncertainty.cli.options import JSON, argument, optional, split
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import check_writable, same_file, write_whole
+from class_uncertainty.files import same_file
 from class_uncertainty.limits import check_address_space
 from class_uncertainty.text import printable
 
 if TYPE_CHECKING:
     from class_uncertainty.workflows.predict import Predicted
 
-WRITTEN_HERE = re.compile(rb"example,class,probability,")  # how the file that is written begins
 UNSURE = 5  # examples that are named
+PRIOR = "What probabilities are for: classes as frequent as in training, equally frequent, or as FILE says."
+KEEP = "Columns of the table to write beside the predictions, such as an id."
+LABEL = "The column to score by; by default that of training, or folders with names of classes."
 
 
 def predict(
@@ -28,49 +27,90 @@ def predict(
         Path, argument("An image, a folder of images, or a .csv, .parquet, .npz or .npy file.", "EXAMPLES")
     ],
     out: Annotated[Path, typer.Option(help="The CSV file to write.")] = Path("predictions.csv"),
+    prior: Annotated[str, typer.Option(help=PRIOR, metavar="train|equal|FILE")] = "train",
+    keep: Annotated[str | None, optional(KEEP, "COLUMN,...")] = None,
+    label: Annotated[str | None, optional(LABEL, "COLUMN")] = None,
     as_json: JSON = False,
 ) -> None:
-    """Predict new examples with a saved network: a class and a probability for each, no labels needed.
+    """Predict new examples with a saved model: a label and the probabilities of all classes for each.
 
     **cu predict model new-photos** writes predictions.csv, a line for each example: its file, line or row, the class,
     its probability, and those of all classes. Images are resized, and the columns of a table become features, as they
-    were in training. Columns that the network does not know are ignored.
+    were in training. Columns that the model does not know are ignored. Files and rows that cannot be read are skipped.
 
-    Probabilities of a network that 'cu fix' saved are for equally frequent classes, or as frequent as its --goal says.
-    With the goal cost:FILE, the class of an example is the one of the least expected cost.
+    The class is the one that the model was made to decide on: by the --goal of 'cu fix'. Probabilities are for classes
+    as frequent as **--prior** says, by default as in training, so that their mean over many examples is the share of a
+    class. Then another class than the label may be the most probable. predictions.json says both.
+
+    **--keep id,name** writes these columns of a table too. Where labels are there, predictions are scored: by a column
+    of the name that the label had in training, by **--label**, by folders that have names of classes, or by an array y.
     """
     check_address_space()
+    from class_uncertainty.posthoc.prediction_files import read_numbers
+    from class_uncertainty.posthoc.priors import PRIORS
+    from class_uncertainty.posthoc.written_predictions import check_places, description_of, write_predictions
     from class_uncertainty.reporting import terminal
     from class_uncertainty.training.model_files import files_of
     from class_uncertainty.workflows.predict import predict as predict_examples
 
-    if any(same_file(out, place) for place in (examples, *files_of(model))):
-        raise InputError(f"--out is {out}, which is read: give another name.")
-    check_writable(out, WRITTEN_HERE, "file of predictions")
+    for place in (out, description_of(out)):
+        if any(same_file(place, other) for other in (examples, prior, *files_of(model))):
+            beside = "" if place == out else f", beside which {place} is written"
+            raise InputError(f"--out is {out}{beside}, which is read: give another name.")
+    check_places(out)
+    wanted = prior if prior in PRIORS else read_numbers(prior, "--prior", "train, equal, ")
+    columns = split("column", keep, str) if keep else ()
     with terminal.progress_bars("examples") as progress:
-        predicted = predict_examples(model, examples, progress=progress)
-    write_whole(out, _csv(predicted).encode())
-    guesses, confidence = predicted.guesses, predicted.confidence
-    counts = Counter(guesses)
+        predicted = predict_examples(model, examples, prior=wanted, keep=columns, label=label, progress=progress)
+    files = write_predictions(out, predicted.table(), predicted.document())
     if as_json:
-        examples_read = zip(predicted.names, guesses, confidence.tolist(), strict=True)
-        rows = [{"example": printable(name), "class": guess, "probability": p} for name, guess, p in examples_read]
-        classes = {name: counts[name] for name in predicted.classes}
-        document = {"file": str(out), "examples": len(rows), "classes": classes, "notes": list(predicted.notes)}
-        terminal.print_json(document | {"predictions": rows})
+        rows = {"examples": len(predicted.names), "predictions": _rows(predicted)}
+        terminal.print_json({"file": str(out)} | predicted.document() | rows)
         return
-    lines = [(name, f"{counts[name]:,}", f"{100 * counts[name] / len(guesses):.1f}") for name in predicted.classes]
-    terminal.print_fitting(("class", "predicted", "%"), lines, drop=("%",))
+    _print_classes(predicted)
+    confidence = predicted.confidence
     least = confidence.argsort(kind="stable")[:UNSURE]
-    unsure = ", ".join(f"{predicted.names[i]} ({guesses[i]} {confidence[i]:.2f})" for i in least)
-    terminal.say(*predicted.notes, f"Least sure of: {unsure}.", f"wrote {out}")
+    unsure = ", ".join(f"{predicted.names[i]} ({predicted.labels[i]} {confidence[i]:.2f})" for i in least)
+    terminal.say(*_scored(predicted), *predicted.meaning, *predicted.notes, f"Least sure of: {unsure}.")
+    terminal.say(*(f"wrote {file}" for file in files))
 
 
-def _csv(predicted: "Predicted") -> str:
-    """Names as a terminal would show them: a line of the file is an example, whatever its file is called."""
-    writer = csv.writer(text := StringIO(), lineterminator="\n")
-    writer.writerow(["example", "class", "probability", *(f"p({printable(name)})" for name in predicted.classes)])
-    columns = (predicted.names, predicted.guesses, predicted.confidence, predicted.probabilities)
-    for name, guess, confidence, row in zip(*columns, strict=True):
-        writer.writerow([printable(name), printable(guess), f"{confidence:.6g}", *(f"{p:.6g}" for p in row)])
-    return text.getvalue()
+def _rows(predicted: "Predicted") -> list[dict[str, Any]]:
+    rows = []
+    for i, (name, label, p) in enumerate(
+        zip(predicted.names, predicted.labels, predicted.confidence.tolist(), strict=True)
+    ):
+        kept = {column: cells[i] for column, cells in predicted.kept.items()}
+        truth = {"label": predicted.truth[i] or None} if predicted.truth else {}
+        rows.append({"example": printable(name), **kept, **truth, "class": label, "probability": p})
+    return rows
+
+
+def _print_classes(predicted: "Predicted") -> None:
+    """How often each class was predicted and, where there are labels, how often that was wrong."""
+    from class_uncertainty.reporting import terminal
+
+    number, counts = len(predicted.labels), Counter(predicted.labels)
+    truth, means = Counter(predicted.truth or ()), 100 * predicted.probabilities.mean(axis=0)
+    scored = number - truth[""]
+    lines = []
+    for c, name in enumerate(predicted.classes):
+        line = [name, f"{counts[name]:,}", f"{100 * counts[name] / number:.1f}", f"{means[c]:.1f}"]
+        if predicted.scores:
+            error = predicted.scores.class_errors[c]
+            line += [f"{100 * truth[name] / scored:.1f}", f"{truth[name]:,}", "–" if error != error else f"{error:.1f}"]
+        lines.append(line)
+    columns = ["class", "predicted", "%", "mean p %", *(["true %", "examples", "error %"] if predicted.scores else [])]
+    terminal.print_fitting(columns, lines, drop=("%", "true %"))
+
+
+def _scored(predicted: "Predicted") -> list[str]:
+    if not predicted.scores or not predicted.truth:
+        return []
+    scores, without = predicted.scores, sum(not name for name in predicted.truth)
+    errors = f"overall error {scores.top1_error:.1f} %, class-mean error {scores.error:.1f} %"
+    rest = f" {without:,} examples have no label and are not scored." if without else ""
+    number = len(predicted.truth) - without
+    calibration = f"NLL {scores.nll:.3f}, ECE {scores.ece:.1f} %"
+    scored = f"Scored by {predicted.scored_by}, {number:,} examples: {errors}"
+    return [f"{scored}; of the probabilities: {calibration}.{rest}"]

@@ -51,6 +51,8 @@ class Data:
         The images that the features come from, for reports.
     groups : sequence, optional
         What each example belongs to, as the patient or video that it is of: folds never part a group.
+    label : str, optional
+        The column of a table that the labels come from.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class Data:
     embedding: Embedding | None
     pictures: Pictures | None
     groups: NDArray[np.object_] | None
+    label: str | None
 
     def __init__(
         self,
@@ -85,6 +88,7 @@ class Data:
         embedding: Embedding | None = None,
         pictures: Pictures | None = None,
         groups: ArrayLike | None = None,
+        label: str | None = None,
     ) -> None:
         if encoding is not None:
             columns = [feature for column in encoding for feature in column.features]
@@ -102,6 +106,7 @@ class Data:
             "embedding": embedding,
             "pictures": pictures,
             "groups": groups,
+            "label": label,
         }
         for field, value in fields.items():
             object.__setattr__(self, field, value)

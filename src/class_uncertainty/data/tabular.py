@@ -58,6 +58,7 @@ def encode(
             classes,
             encoding=encoding,
             names=table.row_names(np.flatnonzero(rows)),
+            label=label,
             groups=None if group is None else group_texts(table, group)[rows],
         )
         for i, (table, rows) in enumerate(zip(tables, masks, strict=True))
@@ -65,41 +66,44 @@ def encode(
     return splits[0], splits[1] if test is not None else None
 
 
-def features(table: Table, columns: Sequence[Column]) -> tuple[NDArray[np.float32], list[str]]:
-    """(N, features) of new rows, encoded as the training rows of a network were; other columns are ignored.
+def features(table: Table, columns: Sequence[Column]) -> tuple[NDArray[np.float32], list[str], dict[int, str]]:
+    """(n, features) of new rows, encoded as the training rows of a network were; other columns are ignored.
 
-    And a sentence on each column with categories that training did not have.
+    And a sentence on each column with categories that training did not have, and one on each row that is left out: a
+    value is missing in it, or no number.
     """
-    blocks, notes = [], []
+    blocks, notes, left_out = [], [], dict[int, str]()
     for column in columns:
-        values = _values(table, column)
+        values, faults = _values(table, column)
+        left_out = faults | left_out
         block = column.encoded(values)
         blocks.append(block)
-        if column.categories is not None and len(unseen := np.flatnonzero(~block.any(axis=1))):
+        unseen = np.setdiff1d(np.flatnonzero(~block.any(axis=1)), list(faults))
+        if column.categories is not None and len(unseen):
             first = f"the first is {brief(values[unseen[0]])} in {table.row_names(unseen[:1])[0]}"
             count = f"{len(unseen):,} of {len(values):,} rows"
             notes.append(f"{column.name}: {count} have a category that training did not have; {first}.")
-    return np.hstack(blocks).astype(np.float32), notes
+    readable = np.isin(np.arange(len(block)), list(left_out), invert=True)
+    return np.hstack(blocks)[readable].astype(np.float32), notes, dict(sorted(left_out.items()))
 
 
-def _values(table: Table, column: Column) -> NDArray:
-    """The column of new rows as numbers or texts, if a network that was trained on `column` can take it."""
+def _values(table: Table, column: Column) -> tuple[NDArray, dict[int, str]]:
+    """The column of new rows as numbers or texts, and why a network that was trained on `column` cannot take a row."""
     name = column.name
     if name in table.unusable:
         raise InputError(f"{table.file}: column {name!r} has type {table.unusable[name]}, and had another in training.")
     if name not in table.columns:
-        raise _no_column("the network", name, table.file, table.names)
+        raise no_column("the network", name, table.file, table.names)
     missing = table.missing[name]
-    if missing.any() and not column.fills:
-        first = f"{table.at(name, int(missing.argmax()))}: missing values ({int(missing.sum()):,} in this column)"
-        raise InputError(f"{first} can be filled only by a network that was trained with ?missing=fill.")
-    if column.categories is not None:
-        return texts(table, name)
-    values = np.where(missing, np.nan, as_numbers(table.columns[name]))
-    wrong = ~missing & ~(np.abs(values) <= LARGEST)
-    if wrong.any():
-        raise InputError(f"{table.at(name, int(wrong.argmax()))}: the network was trained on numbers, as 1234.5.")
-    return values
+    needs = "missing values need a network that was trained with ?missing=fill"
+    faults = {row: needs for row in np.flatnonzero(missing & (not column.fills)).tolist()}
+    values: NDArray = texts(table, name) if column.categories is not None else as_numbers(table.columns[name])
+    if column.categories is None:
+        values = np.where(missing, np.nan, values)
+        wrong = np.flatnonzero(~missing & ~(np.abs(values) <= LARGEST)).tolist()
+        faults |= dict.fromkeys(wrong, "the network was trained on numbers, as 1234.5")
+        values[wrong] = np.nan
+    return values, {row: f"{table.at(name, row)}: {fault}." for row, fault in faults.items()}
 
 
 def feature_columns(
@@ -132,7 +136,7 @@ def check_roles(tables: Sequence[Table], label: str, group: str | None) -> None:
     for table in tables:
         for role, name in roles.items():
             if name not in table.names:
-                raise _no_label(label, table) if role == "label" else _no_column(role, name, table.file, table.names)
+                raise _no_label(label, table) if role == "label" else no_column(role, name, table.file, table.names)
             if name in table.unusable:
                 given = f"column {name!r} has type {table.unusable[name]}, not numbers or text"
                 raise InputError(f"{table.file}: {given}: name another {role}.")
@@ -161,17 +165,17 @@ def _check_options(tables: Sequence[Table], label: str, options: dict[str, Names
             )
         for name in names:
             if name not in columns:
-                raise _no_column(role, name, _files(tables), columns)
+                raise no_column(role, name, _files(tables), columns)
 
 
 def _no_label(label: str, table: Table) -> InputError:
     if label == LABEL:
         names, option = listed(table.names, LISTED), table.option("label", "COLUMN")
         return InputError(f"{table.file} has no column {label!r}: name it with {option}, one of {names}.")
-    return _no_column("label", label, table.file, table.names)
+    return no_column("label", label, table.file, table.names)
 
 
-def _no_column(role: str, name: str, file: str, names: list[str]) -> InputError:
+def no_column(role: str, name: str, file: str, names: list[str]) -> InputError:
     hint = f"did you mean {near!r}? There" if (near := nearest(name, names)) else "there"
     return InputError(f"no column {name!r} in {file} for {role}: {hint} are {listed(names, LISTED)}.")
 

@@ -22,6 +22,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from class_uncertainty.documents import finite
 from class_uncertainty.text import printable, shown
 
 NARROWEST = 12  # characters of a first column that is wrapped
@@ -115,13 +116,5 @@ def print_fitting(
 
 def print_json(document: Any) -> None:
     """Print one JSON document. Infinity and NaN become null, and control characters are escaped."""
-    text = json.dumps(_finite(document), indent=2, ensure_ascii=False)
+    text = json.dumps(finite(document), indent=2, ensure_ascii=False)
     print(re.sub(r"[^\n -~]", lambda match: match[0] if match[0].isprintable() else json.dumps(match[0])[1:-1], text))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and value - value != 0 else value

@@ -35,8 +35,9 @@ from class_uncertainty.training.networks.ensemble_network import Deployed, Ensem
 from class_uncertainty.training.networks.network_table import NETWORKS, Network, find_network
 from class_uncertainty.training.networks.preprocessing import checked_preprocessing
 from class_uncertainty.training.networks.pretrained import config_of
+from class_uncertainty.training.purpose import Purpose
 
-FORMAT = 3  # 1 had no shift, 2 no embedding
+FORMAT = 4  # 1 had no shift, 2 no embedding, 3 no purpose
 LARGEST_SIDE = 2**13  # pixels of an image that a backbone takes
 OURS = re.compile(rb'\{\s*"format": \d+,\s*"network": ')  # how a description begins
 
@@ -61,12 +62,12 @@ def check_savable(path: str | Path) -> None:
         raise InputError(f"{weights} exists without {description.name}, so it is not ours: give another name.")
 
 
-def check_embeds(train: Data, embed_weights: bool) -> None:
+def check_embeds(features: Data | Deployed, embed_weights: bool) -> None:
     """Refuse to embed the weights of a backbone that there is not, or that a file cannot name."""
-    if embed_weights and train.embedding is None:
+    if embed_weights and features.embedding is None:
         raise InputError("the weights of a backbone are to be saved, and there is none: name one by --backbone.")
-    if embed_weights and train.embedding:
-        check_named(train.embedding)
+    if embed_weights and features.embedding:
+        check_named(features.embedding)
 
 
 def save(module: Deployed, path: str | Path, about: dict[str, Any], embed_weights: bool = False) -> tuple[Path, Path]:
@@ -85,7 +86,8 @@ def save(module: Deployed, path: str | Path, about: dict[str, Any], embed_weight
     encoding = module.encoding and [asdict(column) for column in module.encoding]
     embedding = module.embedding and asdict(module.embedding)
     document = {"format": FORMAT, **module.rebuild, "preprocessing": statistics, "encoding": encoding}
-    document |= {"embedding": embedding, "backbone": None, "about": about}
+    purpose = module.purpose and asdict(module.purpose)
+    document |= {"embedding": embedding, "backbone": None, "purpose": purpose, "about": about}
     if isinstance(module.backbone, Embedder):
         document["backbone"] = config_of(module.backbone.body)
     tensors = {name: value.clone(memory_format=torch.contiguous_format) for name, value in module.state_dict().items()}
@@ -178,17 +180,20 @@ def _built(document: dict[str, Any]) -> Deployed:
     if decides_by not in DECISIONS:
         raise ValueError(f"decides_by is {brief(decides_by)}: it must be {' or '.join(DECISIONS)}")
     if "members" not in document:
-        return _with_backbone(_built_classifier(document, decides_by), document)
+        return _completed(_built_classifier(document, decides_by), document)
     members, number = document["members"], document["networks"]
     if not isinstance(members, list) or not members or number != len(members):
         raise ValueError(f"networks is {brief(number)}, and members are {brief(members)}: they must be as many")
     networks = [_built_classifier({**document, **member}) for member in members]
     ensemble = Ensemble(networks, _scale(document), costs=_no_costs(classes, decides_by))
-    return _with_backbone(ensemble, document)
+    return _completed(ensemble, document)
 
 
-def _with_backbone(module: Deployed, document: dict[str, Any]) -> Deployed:
-    """With room for the weights of the backbone, where they are in the file."""
+def _completed(module: Deployed, document: dict[str, Any]) -> Deployed:
+    """With what it is for, and room for the weights of the backbone, where they are in the file."""
+    if (purpose := document.get("purpose")) is not None:
+        module.purpose = Purpose.restored(purpose, len(module.classes))
+    module.about = dict(document.get("about") or {})
     if (config := document.get("backbone")) is not None:
         if module.embedding is None:
             raise ValueError("there is a backbone, and no embedding")

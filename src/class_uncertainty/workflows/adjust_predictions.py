@@ -1,7 +1,7 @@
 """cu.adjust_predictions(): saved predictions of a model of any framework, corrected for unequal class counts."""
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
@@ -15,8 +15,9 @@ from class_uncertainty.files import check_writable, same_file, write_whole
 from class_uncertainty.metrics import Scores, evaluate
 from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.calibration import fit_adjustment
-from class_uncertainty.posthoc.goal import frequencies
 from class_uncertainty.posthoc.prediction_files import Predictions, read_predictions
+from class_uncertainty.posthoc.priors import find_prior
+from class_uncertainty.posthoc.written_predictions import PredictionTable, check_places, read_written, write_predictions
 
 WRITTEN_HERE = re.compile(rb"PK.{28}tau\.npy.{,300}temperature\.npy", re.DOTALL)  # how the file that is written begins
 
@@ -44,7 +45,7 @@ class AdjustedPredictions:
     has_class_bias : bool
         Whether a bias beyond tau log N was fitted.
     file : Path or None
-        The .npz file that was written.
+        The file that was written.
 
     Examples
     --------
@@ -94,10 +95,10 @@ def adjust_predictions(
     Parameters
     ----------
     predictions : path
-        A .npz file with probabilities or logits and perhaps labels and counts, or a .npy file of probabilities. Members
-        (T, N, C) are averaged geometrically.
+        A .npz file with probabilities or logits and perhaps labels and counts, a .npy file of probabilities, or a .csv
+        file that `cu predict` wrote. Members (T, N, C) are averaged geometrically.
     counts : array (C,), optional
-        Training examples of each class; by default the array `counts` of a file.
+        Training examples of each class; by default the array `counts` of a file, or what `cu predict` wrote beside it.
     unseen : path, optional
         Predictions with labels, of examples that the model was not trained on: what is chosen is chosen on these.
     tau : float or "auto", optional
@@ -107,7 +108,7 @@ def adjust_predictions(
     prior : array (C,), "equal" or "train"
         How frequent the classes are where the model is used.
     out : path, optional
-        A .npz file to write.
+        A .npz file to write; for predictions in a .csv file also a .csv file, with the same columns.
 
     Returns
     -------
@@ -129,9 +130,9 @@ def adjust_predictions(
         option = "a bias" if bias else "tau 'auto'"
         need = "give unseen, a .npz file with probabilities and labels"
         raise InputError(f"{option} needs examples that the model has not seen: {need}.")
-    given, other = read_predictions(source), read_predictions(other_source) if other_source else None
+    (table, given), other = _read(source), _read(other_source)[1] if other_source else None
     class_counts = _counts(counts, given, other)
-    fitted_prior = _prior(prior, class_counts)
+    fitted_prior = find_prior(prior, class_counts)
     if other is None:
         adjustment = Adjustment.of(class_counts, 1.0 if tau is None or tau == "auto" else tau, fitted_prior)
     elif other.labels is None:
@@ -142,7 +143,10 @@ def adjust_predictions(
     adjusted = adjustment(given.probabilities)
     judged, judged_on = (given, source) if given.labels is not None else (other, other_source)
     before, after = _before_after(judged, adjustment, class_counts)
-    if target:
+    if target and table and target.suffix == ".csv":
+        check_places(target)
+        write_predictions(target, *_rewritten(table, adjusted, class_counts, adjustment.prior))
+    elif target:
         check_writable(target, WRITTEN_HERE, "file of adjusted predictions")
         write_whole(target, _packed(adjusted, given.labels, adjustment))
     labels_seen = set() if other is None or other.labels is None else set(other.labels.tolist())
@@ -160,14 +164,30 @@ def adjust_predictions(
     )
 
 
+def _read(path: Path) -> tuple[PredictionTable | None, Predictions]:
+    """The predictions and, of a .csv file, all its columns."""
+    return read_written(path) if path.suffix.lower() == ".csv" else (None, read_predictions(path))
+
+
+def _rewritten(
+    table: PredictionTable, adjusted: NDArray, counts: NDArray, prior: NDArray
+) -> tuple[PredictionTable, dict[str, Any]]:
+    """The same columns with other probabilities, and what they stand for."""
+    labels = [table.classes[c] for c in adjusted.argmax(axis=1)]
+    meaning = "Labels are the most probable classes, for classes as frequent as the prior says."
+    about = {"classes": list(table.classes), "counts": counts.tolist(), "prior": prior.tolist(), "meaning": [meaning]}
+    return replace(table, probabilities=adjusted, labels=labels), about
+
+
 def _check_places(source: Path, unseen: Path | None, target: Path | None) -> None:
     """Nothing is judged by what it was chosen on, and nothing that is read is overwritten."""
     if unseen and same_file(source, unseen):
         raise InputError(
             f"unseen is {unseen}, the predictions themselves: nothing may be chosen on what it is judged by."
         )
-    if target and target.suffix != ".npz":
-        raise InputError(f"out is {target}: its name must end in .npz.")
+    allowed = (".npz", ".csv") if source.suffix.lower() == ".csv" else (".npz",)
+    if target and target.suffix not in allowed:
+        raise InputError(f"out is {target}: its name must end in {' or '.join(allowed)}.")
     if target and any(place and same_file(target, place) for place in (source, unseen)):
         raise InputError(f"out is {target}, which is read: give another name.")
 
@@ -180,14 +200,6 @@ def _counts(counts: ArrayLike | None, given: Predictions, other: Predictions | N
     if file_counts is None:
         raise InputError("the number of training examples of each class is not known: give counts, as in 500,60,7.")
     return file_counts
-
-
-def _prior(prior: ArrayLike | Literal["equal", "train"], counts: NDArray) -> NDArray | None:
-    if isinstance(prior, str) and prior == "equal":
-        return None
-    if isinstance(prior, str) and prior == "train":
-        return frequencies(counts)
-    return np.asarray(prior)
 
 
 def _before_after(

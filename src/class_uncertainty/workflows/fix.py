@@ -16,6 +16,7 @@ from class_uncertainty.methods import named
 from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.goal import check_judgeable, parse_goal
+from class_uncertainty.posthoc.priors import measured_prior
 from class_uncertainty.runs.context import Context, Watch, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
 from class_uncertainty.runs.store import Store
@@ -28,6 +29,7 @@ from class_uncertainty.training.model_files import check_embeds
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.network_size import NetworkSize
 from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.training.purpose import Purpose
 from class_uncertainty.workflows.choose_rates import judged_by_folds
 from class_uncertainty.workflows.choose_step import DEPLOYS, Choice, choose_step
 from class_uncertainty.workflows.compare import check_seeds
@@ -49,7 +51,7 @@ class Fix:
     ----------
     module : torch.nn.Module
         The network, or the ensemble, with its preprocessing: raw inputs in, logits out. Its softmax is calibrated for
-        classes that are as frequent as the goal says.
+        classes that are about as frequent as the goal says; `purpose.prior` is what was measured.
     report : FixReport
         What was wrong, what was done and what has changed.
     choice : Choice
@@ -182,7 +184,10 @@ def fix(
         networks = train_ladder(context, searched, choices, plan, seeds, stats, aim)
         report = report_fix(context, searched, trial, choices, networks, aim, seeds, Spent(trainings, measuring))
         module = networks.module(choices[None], aim)
-        files = save_model(module, save, _about(context, report), embed_weights) if save else ()
+        prior = measured_prior(networks.probabilities(choices[None], train), train.labels, aim.prior)
+        module.purpose = Purpose.of(train.counts, prior, goal=goal, method=report.method, label=train.label)
+        module.about = _about(context, report)
+        files = save_model(module, save, module.about, embed_weights) if save else ()
         size = NetworkSize.of(context.recipe.network, train.shape, len(train.classes))
         return Fix(module, report, choices[None], size, tuple(files))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Stats
 from class_uncertainty.posthoc.adjustment import Adjustment
@@ -43,6 +44,14 @@ class Networks:
         if choice.step == ENSEMBLE:
             return self.best[None].take(range(TOGETHER)).ensemble_module(choice.adjustment, goal.costs)
         return self.best[None].adjusted_module(0, choice.adjustment, goal.costs)
+
+    def probabilities(self, choice: Choice, data: Data) -> NDArray[np.float64]:
+        """(N, C) by what is deployed."""
+        if choice.step == STUDENT:
+            return cooled(choice)(self.students[None].take([0]).probabilities(data)[0].astype(np.float64))
+        number = TOGETHER if choice.step == ENSEMBLE else 1
+        p = self.best[None].take(range(number)).probabilities(data).astype(np.float64)
+        return choice.adjustment(combined(p) if number > 1 else p[0])
 
 
 def cooled(choice: Choice) -> Adjustment:

@@ -1,27 +1,40 @@
-"""cu.predict(): the classes of new examples, by a saved network."""
+"""cu.predict(): the classes of new examples, by a model that was saved or that is at hand."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import Frame, checked
+from class_uncertainty.boundary import Frame, check_distinct, checked
 from class_uncertainty.data.cache import Progress
 from class_uncertainty.data.frames import FRAME
 from class_uncertainty.data.readers.unlabelled import Unlabelled, read_unlabelled
 from class_uncertainty.errors import InputError
-from class_uncertainty.metrics import decide
+from class_uncertainty.metrics import Scores, decide
+from class_uncertainty.posthoc.goal import Goal
+from class_uncertainty.posthoc.priors import GIVEN, PRIORS, Prior, at_prior, find_prior
+from class_uncertainty.posthoc.written_predictions import LABEL, PredictionTable
 from class_uncertainty.training.fit import default_device
 from class_uncertainty.training.model_files import restore
 from class_uncertainty.training.networks.backbones import Embedder, fused, same_backbone
 from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.training.purpose import Purpose
 from class_uncertainty.values import is_frame
+from class_uncertainty.workflows.fix import Fix
+from class_uncertainty.workflows.given_labels import find_labels, keep_columns
+from class_uncertainty.workflows.save_model import module_of
+from class_uncertainty.workflows.train import Trained
 
-BY_COST = "Classes are those of the least expected cost, by the costs that the network was saved with."
+BY_COST = "Labels are those of the least expected cost, by the costs that the model was saved with."
+LIKELIEST = "Labels are the most probable classes."
+NO_PRIOR = "The model does not say which prior its softmax stands for, as those that older versions saved: "
+NAMED = 5  # examples that cannot be read
 
 
 @checked
@@ -36,53 +49,111 @@ class Predicted:
     classes : tuple of str
         The classes that the columns of `probabilities` stand for.
     probabilities : array (N, C)
-        The network's softmax.
+        Of the classes, if they are as frequent as `prior` says.
+    labels : sequence of str
+        The class that the model decides on, by the goal that it was made for. Another class may be more probable under
+        another prior.
+    prior : array (C,), optional
+        What the probabilities are for; None where the model does not say what its softmax stands for.
+    purpose : Purpose, optional
+        The model's: `goal`, `method`, `counts` of the training examples, and the `prior` that its labels are for.
+    kept : dict
+        The columns that were to be kept, by name.
+    truth : sequence of str, optional
+        The class of each example where the examples have labels; "" where one has none.
+    scored_by : str
+        Where `truth` comes from.
+    scores : Scores, optional
+        Errors and calibration, by `truth`.
+    meaning : sequence of str
+        What labels and probabilities stand for, in sentences.
     notes : sequence of str
         What is odd about the examples.
-    costs : array (C, C), optional
-        What the network decides by: of predicting the class of the column for an example of that of the row.
-    guesses : list of str
-        The most probable class of each or, with costs, the one of the least expected cost.
     confidence : array (N,)
-        The probabilities of these classes.
+        The probabilities of the labels.
 
     Examples
     --------
-    >>> cu.Predicted(["a.png"], ("cat", "dog"), np.array([[0.2, 0.8]], dtype=np.float32)).guesses
-    ['dog']
+    >>> cu.Predicted(["a.png"], ("cat", "dog"), np.array([[0.2, 0.8]], dtype=np.float32), ["dog"]).confidence
+    array([0.8], dtype=float32)
     """
 
     names: Sequence[str]
     classes: tuple[str, ...]
     probabilities: NDArray[np.float32]
+    labels: Sequence[str]
+    prior: NDArray[np.float64] | None = None
+    purpose: Purpose | None = None
+    kept: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    truth: Sequence[str] | None = None
+    scored_by: str = ""
+    scores: Scores | None = None
+    meaning: Sequence[str] = ()
     notes: Sequence[str] = ()
-    costs: NDArray[np.float32] | None = None
 
-    @cached_property
-    def _decisions(self) -> NDArray[np.int64]:
-        return decide(self.probabilities.astype(np.float64), self.costs)
+    def table(self) -> PredictionTable:
+        """What `cu predict` writes as CSV."""
+        kept = {name: cells for name, cells in self.kept.items() if name != LABEL or self.truth is None}
+        return PredictionTable(self.names, self.classes, self.probabilities, self.labels, kept, self.truth)
 
-    @cached_property
-    def guesses(self) -> list[str]:
-        return [self.classes[c] for c in self._decisions]
+    def document(self) -> dict[str, Any]:
+        """What `cu predict` writes beside it: what labels and probabilities stand for, and how good they are."""
+        purpose, predicted = self.purpose, Counter(self.labels)
+        return {
+            "classes": {name: predicted[name] for name in self.classes},
+            "goal": purpose.goal if purpose else None,
+            "method": purpose.method if purpose else None,
+            "counts": list(purpose.counts) if purpose else None,
+            "prior": None if self.prior is None else self.prior.tolist(),
+            "meaning": list(self.meaning),
+            "scored by": self.scored_by or None,
+            "scores": asdict(self.scores) if self.scores else None,
+            "notes": list(self.notes),
+        }
+
+    @property
+    def guesses(self) -> Sequence[str]:
+        """The labels, by their earlier name."""
+        return self.labels
 
     @property
     def confidence(self) -> NDArray[np.float32]:
-        return self.probabilities[np.arange(len(self.probabilities)), self._decisions]
+        places = {name: place for place, name in enumerate(self.classes)}
+        return self.probabilities[np.arange(len(self.labels)), [places[name] for name in self.labels]]
 
 
 @checked
-def predict(model: str | Path, examples: str | Path | Frame, *, progress: Progress | None = None) -> Predicted:
-    """Predict new examples with the network that `cu train --save` or `cu fix --save` wrote.
+def predict(
+    model: str | Path | Fix | Trained | Deployed,
+    examples: str | Path | Frame,
+    *,
+    prior: ArrayLike | Literal["train", "equal"] = "train",
+    keep: Sequence[str] = (),
+    label: str | None = None,
+    progress: Progress | None = None,
+) -> Predicted:
+    """Predict new examples with a model of `cu.fix` or `cu.train`.
+
+    Labels are by the goal that the model was made for. Probabilities p_c of its softmax, which holds for the prior
+    `purpose.prior`, become p_c prior_c / purpose.prior_c, renormalised.
 
     Parameters
     ----------
-    model : path
-        What --save wrote: model, model.safetensors or model.json.
+    model : path, Fix, Trained or module
+        What --save wrote (model, model.safetensors or model.json), or what `cu.fix`, `cu.train` or `cu.restore`
+        returned.
     examples : path or DataFrame
         An image, a folder of images at any depth, or a .csv, .parquet, .npz or .npy file; or a DataFrame with the
         columns of training. Images are resized, or pass through the network's backbone, and columns become features,
-        as they were in training. Files of a folder that cannot be read are skipped, and `notes` name them.
+        as they were in training. Files of a folder and rows of a table that cannot be read are skipped, and `notes`
+        name them.
+    prior : "train", "equal" or array (C,)
+        What probabilities are for: classes as frequent as in training, equally frequent, or as given.
+    keep : sequence of str
+        Columns of the table to return beside the predictions, such as an id.
+    label : str, optional
+        The column to score predictions by. By default that of training, an array y, or folders with names of classes,
+        where there are any.
     progress : callable, optional
         Called with (what, done, total) as predicting goes on.
 
@@ -96,33 +167,97 @@ def predict(model: str | Path, examples: str | Path | Frame, *, progress: Progre
     >>> recipe = cu.Recipe("small-conv", epochs=1, batch=32)
     >>> trained = cu.train(data, recipe=recipe, save="model")
     >>> np.savez("new.npz", x=data.test.inputs[:3])
-    >>> cu.predict("model", "new.npz").probabilities.shape
+    >>> cu.predict("model", "new.npz", prior="equal").probabilities.shape
     (3, 10)
     """
-    network, device = restore(model), default_device()
-    network.to(device)
+    if keep:
+        check_distinct("column", keep)
+    network = _at_hand(model)
+    purpose, costs = network.purpose, None if network.costs is None else network.costs.cpu().numpy()
+    wanted = _wanted(network, prior)
     place, examples = (examples, FRAME) if is_frame(examples) else (Path(examples), str(examples))
     unlabelled = _read(network, place)
-    batches: list[NDArray[np.float32]] = []
+    given, unscored = find_labels(unlabelled, network.classes, label, purpose.label if purpose else None)
+    kept = keep_columns(unlabelled, keep)
+    parts: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
     done = 0
+    for p in _softmaxes(network, unlabelled, str(examples)):
+        decisions = decide(p.astype(np.float64), costs)
+        parts.append((decisions, p if purpose is None or wanted is None else at_prior(p, purpose.prior, wanted)))
+        done += len(p)
+        if progress:
+            progress(str(examples), done, len(unlabelled.names))
+    skipped, places = list(unlabelled.skipped.values()), unlabelled.read_places
+    unit = "rows" if unlabelled.table else "files"
+    if not parts:
+        raise InputError(f"{examples} has no {unit} that can be read; the first: {skipped[0]}")
+    decisions, shown = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    count = f"Skipped {len(skipped):,} of {len(unlabelled.names):,} {unit}, which cannot be read."
+    notes = [*unlabelled.notes, *skipped[:NAMED], *([count] if skipped else []), *([unscored] if unscored else [])]
+    truth = given.at(places) if given else None
+    counts = purpose.counts if purpose else np.ones(len(network.classes))
+    return Predicted(
+        [unlabelled.names[place] for place in places],
+        network.classes,
+        shown,
+        [network.classes[c] for c in decisions],
+        wanted,
+        purpose,
+        kept={name: [cells[place] for place in places] for name, cells in kept.items()},
+        truth=[network.classes[c] if c >= 0 else "" for c in truth.classes] if truth else None,
+        scored_by=truth.source if truth else "",
+        scores=truth.scores(shown, decisions, counts, wanted) if truth else None,
+        meaning=_meaning(network, prior, wanted, int((shown.argmax(axis=1) != decisions).sum())),
+        notes=notes,
+    )
+
+
+def _at_hand(model: str | Path | Fix | Trained | Deployed) -> Deployed:
+    """The module: on the best device where it comes from files, else where it is, and never changed."""
+    if isinstance(model, str | Path):
+        return restore(model).to(default_device())
+    module = copy(module_of(model))
+    module._modules = dict(module._modules)  # it may get a backbone
+    return module.eval()
+
+
+def _wanted(network: Deployed, prior: Prior) -> NDArray[np.float64] | None:
+    """The prior that is asked for, (C,); None where the model does not say what its own is."""
+    if network.purpose is not None:
+        return find_prior(prior, network.purpose.counts)
+    if not isinstance(prior, str) or prior != "train":
+        raise InputError(f"{NO_PRIOR}train and save it again, or leave the prior out.")
+    return None
+
+
+def _softmaxes(network: Deployed, unlabelled: Unlabelled, source: str) -> Iterator[NDArray[np.float32]]:
+    """The network's probabilities, batch after batch."""
+    device, done = network.shift.device, 0
     with torch.inference_mode():
         for batch in unlabelled.batches:
             logits = network(torch.from_numpy(batch).to(device))
             if not (finite := logits.isfinite().all(dim=1)).all():
                 name = unlabelled.read_names[done + int((~finite).nonzero()[0])]
                 advice = "the network's answer is not finite: its values must be like those of training"
-                raise InputError(f"{examples}, {name}: {advice}.")
-            batches.append(logits.softmax(dim=1).cpu().numpy())
+                raise InputError(f"{source}, {name}: {advice}.")
             done += len(batch)
-            if progress:
-                progress(examples, done, len(unlabelled.names))
-    costs = None if network.costs is None else network.costs.cpu().numpy()
-    skipped = list(unlabelled.skipped.values())
-    if not batches:
-        raise InputError(f"{examples} has no file that can be read; the first: {skipped[0]}")
-    count = f"Skipped {len(skipped):,} of {len(unlabelled.names):,} files, which cannot be read."
-    notes = [*unlabelled.notes, *skipped, *([count] if skipped else []), *([] if costs is None else [BY_COST])]
-    return Predicted(unlabelled.read_names, network.classes, np.concatenate(batches), notes, costs)
+            yield logits.softmax(dim=1).cpu().numpy()
+
+
+def _meaning(network: Deployed, prior: Prior, wanted: NDArray[np.float64] | None, differing: int) -> list[str]:
+    """What labels and probabilities stand for; `differing` labels are not the most probable classes."""
+    purpose = network.purpose
+    if purpose is None or wanted is None:
+        return [LIKELIEST if network.costs is None else BY_COST, f"{NO_PRIOR}probabilities are that softmax."]
+    decided = f"Labels are the largest outputs of a network that was trained by {purpose.method!r}."
+    if purpose.goal is not None:
+        lowest = Goal(purpose.goal, np.array(purpose.prior)).describe()
+        decided = f"Labels are for the lowest {lowest} (goal {purpose.goal!r})."
+    under = PRIORS[prior] if isinstance(prior, str) else GIVEN
+    other = f"; for {differing:,} examples, another class than the label is the most probable" if differing else ""
+    lost = [network.classes[c] for c in np.flatnonzero((np.array(purpose.prior) == 0) & (wanted > 0))]
+    never = [f"The goal rules out {', '.join(map(repr, lost))}, whose probability stays 0."] if lost else []
+    return [decided, f"Probabilities are for {under}{other}.", *never]
 
 
 def _read(network: Deployed, examples: Path | Frame) -> Unlabelled:

@@ -7,7 +7,10 @@ from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
+from class_uncertainty.measures import Stats
 from class_uncertainty.methods import Method
+from class_uncertainty.methods.trained_prior import trained_prior
+from class_uncertainty.posthoc.priors import measured_prior
 from class_uncertainty.runs.context import Watch, open_context
 from class_uncertainty.runs.load_or_train import fit_and_store, load_or_estimate, load_or_evaluate
 from class_uncertainty.runs.store import Store
@@ -16,6 +19,7 @@ from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.model_files import check_embeds
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.networks.classifier import Classifier
+from class_uncertainty.training.purpose import Purpose
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +31,7 @@ class Trained:
     dataset : Dataset
         What the network was trained on.
     module : torch.nn.Module
-        The network with its preprocessing: raw inputs in, logits out.
+        The network with its preprocessing: raw inputs in, logits out. `purpose.prior` is what its softmax stands for.
     result : Result
         How well it does on the test split, or by folds where there is none.
     estimate : Estimate or None
@@ -112,8 +116,11 @@ def train(
         if fitted.results[0].diverged is not None:
             raise InputError(f"{lane.name} diverged in epoch {fitted.results[0].diverged}: lower the learning rate.")
         result = fitted.results[0] if context.dataset.test else load_or_evaluate(context, [lane], stats)[0]
-        module = fitted.module(0)
-        about = {"data": context.dataset.name, "columns": context.train.columns, "result": asdict(result)}
-        files = save_model(module, save, about, embed_weights) if save else ()
+        module, counts = fitted.module(0), context.train.counts
+        aimed = trained_prior(lane.value, Stats.of(counts, stats), context.recipe.epochs)
+        prior = measured_prior(fitted.probabilities(context.train)[0], context.train.labels, aimed)
+        module.purpose = Purpose.of(counts, prior, method=lane.name, label=context.train.label)
+        module.about = {"data": context.dataset.name, "columns": context.train.columns, "result": asdict(result)}
+        files = save_model(module, save, module.about, embed_weights) if save else ()
         context.drop_checkpoints([lane], stats)  # not before the network is kept
         return Trained(context.dataset, module, result, estimate, tuple(files))

@@ -220,13 +220,14 @@ def _present(content: bytes | None) -> bytes:
     return content
 
 
-def table(files: Sequence[Path]) -> Table:
-    """All rows of some files as one table, without the index that pandas adds."""
-    schema(files)  # refuses files that disagree, or a missing pyarrow
+def table(files: Sequence[Path], without: str | None = None) -> Table:
+    """All rows of some files as one table, without the index that pandas adds, and without the given column."""
+    names = schema(files).names  # refuses files that disagree, or a missing pyarrow
+    columns = [name for name in names if name != without] if without in names else None
     import pyarrow
 
     with read_faults(files[0], "cannot be read", (pyarrow.ArrowException, OSError)):
-        tables = [_open(file).read() for file in files]
+        tables = [_open(file).read(columns=columns) for file in files]
         joined = pyarrow.concat_tables(tables)
         joined.validate(full=True)  # text in a damaged file may not be UTF-8
     joined = joined.drop_columns([name for name in joined.column_names if name.startswith("__index_level_")])

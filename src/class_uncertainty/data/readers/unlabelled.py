@@ -1,6 +1,6 @@
 """Examples without labels, for a network to classify: images, rows of a table, or arrays."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from class_uncertainty.files import check_regular, near
 from class_uncertainty.values import is_frame
 
 BATCH = 1024  # examples of a table or an array
+FOLDERS, Y = "the folders", "the array y"  # that name the classes of examples
 FORMS = "an image, a folder of images, or a .csv, .parquet, .npz or .npy file"
 
 
@@ -27,18 +28,24 @@ FORMS = "an image, a folder of images, or a .csv, .parquet, .npz or .npy file"
 class Unlabelled:
     """Inputs in batches, the name of each example (its file, line or row), and sentences on what is unusual.
 
-    Files that cannot be read are left out of the batches, and `skipped` says why, by their places among the names.
+    Examples that cannot be read are left out of the batches, and `skipped` says why, by their places among the names.
     """
 
     names: Sequence[str]
     batches: Iterator[NDArray]
     notes: Sequence[str] = ()
     skipped: dict[int, str] = field(default_factory=dict)  # complete when the batches have been read
+    table: Callable[[], Table] | None = None  # all columns of the examples, where they are rows of a table
+    labels: tuple[str, Sequence[str]] | None = None  # FOLDERS or Y, and the class of each; "" where they name none
+
+    @property
+    def read_places(self) -> list[int]:
+        """The examples that have been read."""
+        return [place for place in range(len(self.names)) if place not in self.skipped]
 
     @property
     def read_names(self) -> list[str]:
-        """The names of the examples that have been read."""
-        return [name for place, name in enumerate(self.names) if place not in self.skipped]
+        return [self.names[place] for place in self.read_places]
 
 
 def read_unlabelled(place: Path | Frame, shape: tuple[int, ...], columns: Sequence[Column] | None) -> Unlabelled:
@@ -65,17 +72,19 @@ def read_unlabelled(place: Path | Frame, shape: tuple[int, ...], columns: Sequen
     if not parquet_files and (place.is_dir() or place.suffix.lower() in folder.IMAGE_SUFFIXES):
         raise InputError(f"the network takes rows of a table, and {place} has none: give a .csv or .parquet file.")
     table = parquet.table(parquet_files) if parquet_files else _csv(place, columns)
-    inputs, notes = tabular.features(table, columns)
-    left_out = _left_out(files, parquet_files or files)
-    return Unlabelled(table.row_names(np.arange(len(inputs))), _batches(inputs), [*notes, *left_out])
+    return _rows(table, columns, _left_out(files, parquet_files or files))
 
 
 def _frame(frame: Frame, columns: Sequence[Column] | None) -> Unlabelled:
     if columns is None:
         raise InputError(f"the network names no columns, and cannot take {FRAME}: give {FORMS}.")
-    table = table_of(frame)
-    inputs, notes = tabular.features(table, columns)
-    return Unlabelled(table.row_names(np.arange(len(inputs))), _batches(inputs), notes)
+    return _rows(table_of(frame), columns)
+
+
+def _rows(table: Table, columns: Sequence[Column], left_out: Sequence[str] = ()) -> Unlabelled:
+    inputs, notes, faults = tabular.features(table, columns)
+    names = table.row_names(np.arange(len(inputs) + len(faults)))
+    return Unlabelled(names, _batches(inputs), [*notes, *left_out], faults, lambda: table)
 
 
 def _csv(place: Path, columns: Sequence[Column]) -> Table:
@@ -93,7 +102,9 @@ def _images(place: Path, files: list[Path], shape: tuple[int, ...]) -> Unlabelle
     names = [str(file.relative_to(place)) if file != place else place.name for file in image_files]
     skipped: dict[int, str] | None = {} if place.is_dir() else None  # the one file that was given is refused
     batches = decode(sources, (shape[1], shape[2]), shape[0], skipped)
-    return Unlabelled(names, batches, _left_out(files, image_files), {} if skipped is None else skipped)
+    folders = [Path(name).parts[0] if len(Path(name).parts) > 1 else "" for name in names]
+    labels = (FOLDERS, folders) if any(folders) else None
+    return Unlabelled(names, batches, _left_out(files, image_files), {} if skipped is None else skipped, labels=labels)
 
 
 def _left_out(files: list[Path], used: list[Path]) -> list[str]:
@@ -109,7 +120,8 @@ def _parquet_images(place: Path, files: list[Path], shape: tuple[int, ...]) -> U
         raise InputError(f"{files[0]} has no column of images, and the network takes images.")
     rows = [(file, row) for file in files for row in range(parquet.rows(file))]
     names = [f"{file.relative_to(place)}, row {row}" if place.is_dir() else f"row {row}" for file, row in rows]
-    return Unlabelled(names, decode(parquet.images(files, column), (shape[1], shape[2]), shape[0]))
+    batches = decode(parquet.images(files, column), (shape[1], shape[2]), shape[0])
+    return Unlabelled(names, batches, table=lambda: parquet.table(files, without=column))
 
 
 def _arrays(place: Path, shape: tuple[int, ...]) -> Unlabelled:
@@ -130,7 +142,9 @@ def _arrays(place: Path, shape: tuple[int, ...]) -> Unlabelled:
             inputs = inputs.astype(np.float32)
         for example, feature in np.argwhere(~np.isfinite(inputs)):
             raise InputError(f"{place}: feature {feature} of example {example} must be finite, as float32 too.")
-    return Unlabelled([f"row {i}" for i in range(len(inputs))], _batches(inputs))
+    y = arrays["y"] if "y" in arrays else np.empty(0)
+    labels = (Y, list(map(str, y.tolist()))) if y.shape == (len(inputs),) else None
+    return Unlabelled([f"row {i}" for i in range(len(inputs))], _batches(inputs), labels=labels)
 
 
 def _batches(inputs: NDArray) -> Iterator[NDArray]:

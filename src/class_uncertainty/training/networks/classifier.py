@@ -18,6 +18,7 @@ from class_uncertainty.training.networks.heads import CosineHead
 from class_uncertainty.training.networks.network_table import Shape, find_network
 from class_uncertainty.training.networks.own_network import seeded
 from class_uncertainty.training.networks.rbf_head import RBFHead
+from class_uncertainty.training.purpose import Purpose
 
 Names = tuple[str, ...]  # of the classes
 Columns = tuple[Column, ...] | None  # of a table that features come from
@@ -71,6 +72,8 @@ class Classifier(nn.Module):
         row = find_network(network)
         self.classes, self.encoding, self.embedding, self.scale = classes, columns, embedding, scale
         self.backbone: nn.Module | None = None  # what makes features of images, where it is part of the network
+        self.purpose: Purpose | None = None  # what its labels are best for, and its softmax stands for
+        self.about: dict[str, Any] = {}  # for whoever reads what is saved
         sizes = {"shape": list(shape), "classes": list(classes)}
         self.rebuild: dict[str, Any] = {"network": network, **sizes, "head": head, "scale": scale}
         self.rebuild["decides_by"] = DECISIONS[costs is not None]

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from class_uncertainty.training.networks.classifier import DECISIONS, Classifier
+from class_uncertainty.training.purpose import Purpose
 
 
 class Ensemble(nn.Module):
@@ -25,6 +26,8 @@ class Ensemble(nn.Module):
         first = networks[0]
         self.classes, self.encoding, self.embedding, self.scale = first.classes, first.encoding, first.embedding, scale
         self.backbone: nn.Module | None = None
+        self.purpose: Purpose | None = None
+        self.about: dict[str, Any] = {}
         shared = ("network", "shape", "classes", "architecture")
         alike = {name: first.rebuild[name] for name in shared if name in first.rebuild}
         members = [{name: network.rebuild[name] for name in ("head", "scale")} for network in networks]

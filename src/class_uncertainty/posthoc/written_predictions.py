@@ -1,0 +1,144 @@
+"""The files that `cu predict` writes and `cu adjust` reads: predictions as CSV, and a JSON file that describes them.
+
+The CSV file has a line for each example: its name, kept columns, its label if there are any, the class that is decided
+on, its probability, and those of all classes, p(CLASS). The JSON file beside it has the prior that they are for.
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.documents import finite
+from class_uncertainty.errors import InputError
+from class_uncertainty.files import check_writable, parse_json, read_regular, write_together
+from class_uncertainty.measures import Stats
+from class_uncertainty.measures.scores import check_probabilities
+from class_uncertainty.metrics import check_prior
+from class_uncertainty.posthoc.prediction_files import Predictions
+from class_uncertainty.posthoc.priors import at_prior, find_prior
+from class_uncertainty.text import printable, read_faults
+
+EXAMPLE, LABEL, CLASS, PROBABILITY = "example", "label", "class", "probability"
+WRITTEN_HERE = re.compile(rb"example,([^\n]*,)?class,probability,")  # how the CSV file begins
+OURS = re.compile(rb'\{\s*"predictions": ')  # how the JSON file begins
+COLUMN = re.compile(r"p\((.*)\)")
+BLOCK = 1000  # lines that are written at a time
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionTable:
+    """What a CSV file of predictions holds."""
+
+    names: Sequence[str]
+    classes: tuple[str, ...]
+    probabilities: NDArray  # (N, C)
+    labels: Sequence[str]  # the classes that are decided on
+    kept: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    truth: Sequence[str] | None = None
+
+    @property
+    def header(self) -> list[str]:
+        truth = [LABEL] if self.truth is not None else []
+        columns = [f"p({printable(name)})" for name in self.classes]
+        return [EXAMPLE, *map(printable, self.kept), *truth, CLASS, PROBABILITY, *columns]
+
+    def lines(self) -> Iterator[bytes]:
+        """The file in pieces. Cells are as a terminal would show them: a line of the file is an example."""
+        place_of = {name: place for place, name in enumerate(self.classes)}
+        beside = [*self.kept.values(), *([self.truth] if self.truth is not None else [])]
+        writer = csv.writer(text := io.StringIO(), lineterminator="\n")
+        writer.writerow(self.header)
+        for i, (name, label, row) in enumerate(zip(self.names, self.labels, self.probabilities.tolist(), strict=True)):
+            cells = ["" if column[i] is None else printable(column[i]) for column in beside]
+            numbers = [f"{p:.6g}" for p in (row[place_of[label]], *row)]
+            writer.writerow([printable(name), *cells, printable(label), *numbers])
+            if i % BLOCK == BLOCK - 1:
+                yield text.getvalue().encode()
+                text.seek(0)
+                text.truncate()
+        yield text.getvalue().encode()
+
+
+def description_of(path: Path) -> Path:
+    """The JSON file beside a CSV file."""
+    if path.suffix.lower() == ".json":
+        raise InputError(f"{path} names a JSON file, and predictions are CSV: give a name that ends in .csv.")
+    return path.with_suffix(".json")
+
+
+def check_places(path: Path) -> None:
+    """Refuse to overwrite files that were not written here."""
+    check_writable(path, WRITTEN_HERE, "file of predictions")
+    check_writable(description_of(path), OURS, "description of predictions")
+
+
+def write_predictions(path: Path, table: PredictionTable, about: dict[str, Any]) -> list[Path]:
+    """Write both files, completely or not at all."""
+    repeated = [name for name in table.header if table.header.count(name) > 1]
+    if repeated:
+        raise InputError(f"column {repeated[0]!r} cannot be kept: the predictions have one of that name.")
+    description = description_of(path)
+    content = json.dumps({"predictions": path.name, **finite(about)}, indent=2).encode()
+    write_together({description: [content], path: table.lines()})
+    return [path, description]
+
+
+def read_written(path: Path) -> tuple[PredictionTable, Predictions]:
+    """The file as it is, and its probabilities for classes as frequent as in training.
+
+    The JSON file beside it names the counts and the prior. Without it, they are taken to be for that prior.
+    """
+    table, about = _read_table(path), _read_description(path)
+    try:
+        p = check_probabilities(table.probabilities[None])[0]
+        counts = None if about.get("counts") is None else Stats(about["counts"]).counts
+        if counts is not None and len(counts) != p.shape[1]:
+            raise InputError(f"counts are of {len(counts)} classes, and probabilities of {p.shape[1]}.")
+        if counts is not None and about.get("prior") is not None:
+            p = at_prior(p, check_prior(about["prior"], p.shape[1]), find_prior("train", counts))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    places = {name: place for place, name in enumerate(table.classes)}
+    if unknown := sorted(set(table.truth or ()) - places.keys() - {""}):
+        raise InputError(f"{path} has the label {unknown[0]!r}: its classes are {', '.join(table.classes)}.")
+    labels = None if not table.truth or "" in table.truth else np.array([places[name] for name in table.truth])
+    return table, Predictions(p, labels, counts)
+
+
+def _read_table(path: Path) -> PredictionTable:
+    with read_faults(path, "cannot be read as CSV", (UnicodeDecodeError, csv.Error)):
+        rows = [row for row in csv.reader(io.StringIO(read_regular(path).decode("utf-8-sig"), newline="")) if row]
+    header = rows[0] if rows else []
+    classes = {match[1]: place for place, name in enumerate(header) if (match := COLUMN.fullmatch(name))}
+    if len(classes) < 2 or len(rows) < 2 or any(len(row) != len(header) for row in rows):
+        needs = "a line for each example, with columns p(CLASS) for two classes at least"
+        raise InputError(f"{path} is no file of predictions: it needs {needs}.")
+    try:
+        p = np.array([[float(row[place]) for place in classes.values()] for row in rows[1:]])
+    except ValueError as error:
+        raise InputError(f"{path} has no number in the place of a probability: {error}.") from None
+    columns = {name: [row[place] for row in rows[1:]] for place, name in enumerate(header)}
+    truth = columns.pop(LABEL, None)
+    kept = {name: column for name, column in columns.items() if not COLUMN.fullmatch(name)}
+    names = kept.pop(EXAMPLE, [f"row {i}" for i in range(len(p))])
+    kept.pop(PROBABILITY, None)
+    labels = kept.pop(CLASS, [list(classes)[c] for c in p.argmax(axis=1)])
+    return PredictionTable(names, tuple(classes), p, labels, kept, truth)
+
+
+def _read_description(path: Path) -> dict[str, Any]:
+    """What the JSON file says; {} where there is none."""
+    place = path.with_suffix(".json")
+    if not place.is_file():
+        return {}
+    with read_faults(place, "is no description of predictions", (ValueError, UnicodeDecodeError)):
+        about = parse_json(read_regular(place))
+    return about if isinstance(about, dict) and about.get("predictions") == path.name else {}

@@ -1,0 +1,81 @@
+"""What is known of examples beside their inputs: labels to score predictions by, and columns to keep."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from class_uncertainty.data.readers.unlabelled import FOLDERS, Unlabelled
+from class_uncertainty.data.row_columns import Cells, row_cells, row_labels
+from class_uncertainty.errors import InputError, nearest
+from class_uncertainty.metrics import Outcomes, Scores, score
+
+NAMED = 5  # unknown classes in a sentence
+
+
+@dataclass(frozen=True, eq=False)
+class GivenLabels:
+    """The classes of examples (N,), -1 where none is given, and where they come from."""
+
+    classes: NDArray[np.int64]
+    source: str
+
+    def at(self, places: Sequence[int]) -> "GivenLabels":
+        return GivenLabels(self.classes[places], self.source)
+
+    def scores(
+        self, p: NDArray, decisions: NDArray[np.int64], counts: ArrayLike, prior: ArrayLike | None
+    ) -> Scores | None:
+        """Of the labelled examples, by decisions (N,) and probabilities (N, C); calibration is for that prior."""
+        rows = np.flatnonzero(self.classes >= 0)
+        if not len(rows):
+            return None
+        truth, guesses = self.classes[rows], decisions[rows]
+        p_label, p_guess = (p[rows, classes].astype(np.float64) for classes in (truth, guesses))
+        return score(Outcomes(truth, guesses, p_label, p_guess), counts, prior)
+
+
+def find_labels(
+    examples: Unlabelled, classes: Sequence[str], column: str | None, usual: str | None
+) -> tuple[GivenLabels | None, str]:
+    """The labels of all examples, read or not: of the column that is asked for, or of what looks like them.
+
+    That is the column that training had, the array y, or folders with the names of classes. Names that are no classes
+    are refused where the column was asked for; otherwise nothing is scored, and a sentence says why.
+    """
+    labels: tuple[str, Sequence[str]]
+    table = examples.table() if examples.table and (column or usual) else None
+    if column is not None and table is None:
+        raise InputError(f"label is {column!r}, the name of a column: these examples are not rows of a table.")
+    if table and (column or usual in table.columns):
+        name = column or str(usual)
+        labels = f"column {name!r}", row_labels(table, name)
+    elif examples.labels is not None:
+        labels = examples.labels
+    else:
+        return None, ""
+    source, names = labels
+    places = {name: place for place, name in enumerate(classes)}
+    if source == FOLDERS and not any(name in places for name in names):
+        return None, ""  # they mean something else
+    unknown = sorted({name for name in names if name and name not in places})
+    if unknown:
+        listed = ", ".join(map(repr, unknown[:NAMED])) + (" and more" if len(unknown) > NAMED else "")
+        near = nearest(unknown[0], classes)
+        hint = f" (did you mean {near!r}?)" if near else ""
+        sentence = f"{source} names {listed}{hint}, and the classes are {', '.join(classes[: 2 * NAMED])}"
+        sentence += " and more" if len(classes) > 2 * NAMED else ""
+        if column:
+            raise InputError(f"{sentence}: correct the labels, or leave out the label.")
+        return None, f"Not scored: {sentence}."
+    numbers = np.array([places.get(name, -1) for name in names], dtype=np.int64)
+    return (GivenLabels(numbers, source), "") if (numbers >= 0).any() else (None, "")
+
+
+def keep_columns(examples: Unlabelled, names: Sequence[str]) -> dict[str, Cells]:
+    """The columns of these names, row by row."""
+    if names and examples.table is None:
+        raise InputError(f"keep names {', '.join(map(repr, names))}: these examples have no columns to keep.")
+    table = examples.table() if examples.table and names else None
+    return {name: row_cells(table, name, "keep") for name in names} if table else {}

@@ -1,0 +1,45 @@
+"""cu.save(): what was trained in Python, as the files that --save writes."""
+
+from pathlib import Path
+
+from class_uncertainty.boundary import checked
+from class_uncertainty.training.model_files import check_embeds, check_savable
+from class_uncertainty.training.model_files import save as save_module
+from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.workflows.fix import Fix
+from class_uncertainty.workflows.train import Trained
+
+
+@checked
+def save(model: Fix | Trained | Deployed, path: str | Path, *, embed_weights: bool = False) -> tuple[Path, ...]:
+    """Write a model to PATH.safetensors and PATH.json, as `--save` does.
+
+    Parameters
+    ----------
+    model : Fix, Trained or module
+        What `cu.fix`, `cu.train` or `cu.restore` returned.
+    path : path
+        Where to; `cu.restore` and `cu.predict` take the same path.
+    embed_weights : bool
+        Whether the files hold the weights of the backbone too, where features come from one.
+
+    Returns
+    -------
+    tuple of Path
+        The files that were written.
+
+    Examples
+    --------
+    >>> recipe = cu.Recipe("small-conv", epochs=1, batch=32)
+    >>> trained = cu.train(cu.load("digits-lt:20"), recipe=recipe)
+    >>> [file.name for file in cu.save(trained, "model")]
+    ['model.safetensors', 'model.json']
+    """
+    module = module_of(model)
+    check_savable(path)
+    check_embeds(module, embed_weights)
+    return save_module(module, path, module.about, embed_weights)
+
+
+def module_of(model: Fix | Trained | Deployed) -> Deployed:
+    return model.module if isinstance(model, Fix | Trained) else model

@@ -1,0 +1,93 @@
+"""The one rule for priors, against Bayes' rule on distributions that are known."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from refusals import refused
+from scipy.stats import norm
+
+from class_uncertainty.posthoc.adjustment import adjust
+from class_uncertainty.posthoc.priors import at_prior, find_prior, measured_prior
+
+MEANS = np.array([-1.0, 0.5, 2.0])
+priors = hnp.arrays(float, 3, elements=st.floats(0.01, 1)).map(lambda values: values / values.sum())
+
+
+def posterior(x: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    joint = prior * norm.pdf(x[:, None], MEANS)
+    return joint / joint.sum(axis=1, keepdims=True)
+
+
+@given(priors, priors)
+def test_it_is_bayes_rule(start: np.ndarray, end: np.ndarray) -> None:
+    x = np.linspace(-4, 5, 40)
+    np.testing.assert_allclose(at_prior(posterior(x, start), start, end), posterior(x, end), rtol=1e-9)
+
+
+@given(priors)
+def test_there_and_back(start: np.ndarray) -> None:
+    p = posterior(np.linspace(-4, 5, 40), start)
+    np.testing.assert_allclose(at_prior(at_prior(p, start, [0.2, 0.3, 0.5]), [0.2, 0.3, 0.5], start), p, rtol=1e-9)
+
+
+def test_the_same_prior_changes_no_bit() -> None:
+    p = np.random.default_rng(0).dirichlet([1, 1], 50).astype(np.float32)
+    assert at_prior(p, [0.3, 0.7], [0.3, 0.7]) is p
+
+
+def test_from_the_counts_it_is_the_adjustment() -> None:
+    """The rule of `cu adjust` at tau 1 starts from the frequencies of training."""
+    p = np.random.default_rng(0).dirichlet([1, 1, 1], 50)
+    start = find_prior("train", [60, 30, 10])
+    np.testing.assert_allclose(at_prior(p, start, find_prior("equal", [60, 30, 10])), adjust(p, [60, 30, 10]))
+
+
+def test_certainty_and_impossible_classes() -> None:
+    p = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]], dtype=np.float32)
+    q = at_prior(p, [0.5, 0.5, 0.0], [0.2, 0.3, 0.5])  # the third could not be: it has no probability to start from
+    np.testing.assert_allclose(q, [[1, 0, 0], [0.4, 0.6, 0]], atol=1e-6)
+    assert q.dtype == np.float32
+    np.testing.assert_allclose(at_prior(p, [0.4, 0.3, 0.3], [0.0, 0.5, 0.5]), [[0, 0.5, 0.5], [0, 1, 0]], atol=1e-6)
+    with refused("0 for every class that the model can predict"):
+        at_prior(p, [0.5, 0.5, 0.0], [0.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("prior", "expected"), [("train", [0.75, 0.25]), ("equal", [0.5, 0.5]), ([0.1, 0.9], [0.1, 0.9])]
+)
+def test_priors_by_name(prior: object, expected: list[float]) -> None:
+    np.testing.assert_allclose(find_prior(prior, [30, 10]), expected)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("prior", "facts"),
+    [
+        ([0.5, 0.3, 0.2], ("2 probabilities", "3 of sum 1")),
+        ([0.5, 0.6], ("sum to 1", "2 of sum 1.1")),
+        ([1.5, -0.5], ("2 probabilities",)),
+    ],
+)
+def test_a_prior_of_another_length_or_sum(prior: list[float], facts: tuple[str, ...]) -> None:
+    with refused("prior", *facts):
+        find_prior(prior, [30, 10])
+
+
+@pytest.mark.parametrize("stands_for", [[0.4, 0.3, 0.3], [0.1, 0.2, 0.7]])
+def test_the_prior_of_probabilities_is_found_by_their_labels(stands_for: list[float]) -> None:
+    """Exact posteriors under one prior, of examples that are drawn under another."""
+    rng, frequent = np.random.default_rng(0), np.array([0.7, 0.2, 0.1])
+    labels = rng.choice(3, 40_000, p=frequent)
+    p = posterior(rng.normal(MEANS[labels]), np.array(stands_for))
+    measured = measured_prior(p, labels, np.ones(3) / 3)
+    np.testing.assert_allclose(measured, stands_for, atol=0.01)
+    shares = np.bincount(labels) / len(labels)
+    np.testing.assert_allclose(at_prior(p, measured, shares).mean(axis=0), shares, atol=1e-3)
+
+
+def test_what_is_known_by_heart_says_nothing_about_the_prior() -> None:
+    labels = np.arange(300) % 10 // 8
+    p = np.where(np.eye(2)[labels] > 0, 1 - 1e-7, 1e-7)
+    np.testing.assert_allclose(measured_prior(p, labels, [0.3, 0.7]), [0.3, 0.7], atol=1e-3)
+    np.testing.assert_array_equal(measured_prior(p, labels, [1.0, 0.0]), [1.0, 0.0])  # a class that is ruled out stays

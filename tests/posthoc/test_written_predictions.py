@@ -1,0 +1,116 @@
+"""Predictions on disk come back as they were, and nothing is left of a file that was not written to its end."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from refusals import refused
+
+from class_uncertainty.posthoc.priors import at_prior
+from class_uncertainty.posthoc.written_predictions import PredictionTable, read_written, write_predictions
+
+P = np.array([[0.25, 0.75], [0.5, 0.5], [0.875, 0.125]])
+TABLE = PredictionTable(
+    ["a.png", "b,\nc.png", 'q".png'], ("no; never", "yes"), P, ["yes", "yes", "no; never"], {"id": [7, None, "x"]}
+)
+ABOUT = {"counts": [30, 10], "prior": [0.5, 0.5]}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_what_was_written_comes_back() -> None:
+    """A line is an example, whatever its name; probabilities are read for the prior of training."""
+    truth = ["yes", "no; never", "yes"]
+    assert write_predictions(Path("p.csv"), replace(TABLE, truth=truth), ABOUT) == [Path("p.csv"), Path("p.json")]
+    assert len(Path("p.csv").read_text().splitlines()) == 4
+    table, predictions = read_written(Path("p.csv"))
+    assert table.names == ["a.png", r"b,\nc.png", 'q".png']
+    assert (table.classes, table.labels, table.truth) == (TABLE.classes, TABLE.labels, truth)
+    assert table.kept == {"id": ["7", "", "x"]}
+    np.testing.assert_array_equal(table.probabilities, P)
+    np.testing.assert_allclose(predictions.probabilities, at_prior(P, [0.5, 0.5], [0.75, 0.25]))
+    np.testing.assert_array_equal(predictions.labels, [1, 0, 1])
+    np.testing.assert_array_equal(predictions.counts, [30, 10])
+
+
+def test_what_is_no_number_is_null_in_the_description() -> None:
+    write_predictions(Path("p.csv"), TABLE, {"scores": {"class_errors": (float("nan"), 25.0)}})
+    assert json.loads(Path("p.json").read_text(), parse_constant=pytest.fail)["scores"]["class_errors"] == [None, 25.0]
+
+
+def test_without_the_description_probabilities_are_as_they_are() -> None:
+    write_predictions(Path("p.csv"), TABLE, ABOUT)
+    Path("p.csv").rename("q.csv")
+    for foreign in (None, "{}", "[1]"):
+        if foreign:
+            Path("q.json").write_text(foreign)
+        _, predictions = read_written(Path("q.csv"))
+        np.testing.assert_array_equal(predictions.probabilities, P)
+        assert (predictions.labels, predictions.counts) == (None, None)
+
+
+def test_a_file_that_another_program_wrote() -> None:
+    Path("p.csv").write_text("p(a),p(b),label\n0.9,0.1,a\n0.2,0.8,a\n")
+    table, predictions = read_written(Path("p.csv"))
+    assert (list(table.names), list(table.labels)) == (["row 0", "row 1"], ["a", "b"])
+    np.testing.assert_array_equal(predictions.labels, [0, 0])
+
+
+@pytest.mark.parametrize(
+    ("text", "about", "facts"),
+    [
+        ("", None, ("no file of predictions", "p(CLASS)")),
+        ("a,b\n1,2\n", None, ("no file of predictions",)),
+        ("p(a),p(b)\n0.5,x\n", None, ("no number", "'x'")),
+        ("p(a),p(b)\n0.5\n", None, ("no file of predictions",)),
+        ("p(a),p(b)\n0.5,0.7\n", None, ("p.csv", "sum to 1")),
+        ("p(a),p(b),label\n0.5,0.5,c\n", None, ("'c'", "a, b")),
+        ("p(a),p(b)\n0.5,0.5\n", {"counts": [1, 2, 3], "prior": [0.5, 0.5]}, ("p.csv", "3")),
+        ("p(a),p(b)\n0.5,0.5\n", {"counts": [1, 2], "prior": [0.5]}, ("p.csv", "prior", "2 probabilities")),
+        ("p(a),p(b)\n0.5,0.5\n", {"counts": ["x", 2], "prior": [0.5, 0.5]}, ("p.csv", "counts")),
+    ],
+)
+def test_damage_is_refused_in_a_sentence(text: str, about: dict | None, facts: tuple[str, ...]) -> None:
+    Path("p.csv").write_text(text)
+    if about:
+        Path("p.json").write_text(json.dumps({"predictions": "p.csv"} | about))
+    with refused(*facts):
+        read_written(Path("p.csv"))
+
+
+def test_a_column_of_a_name_that_is_taken() -> None:
+    with refused("'class'", "cannot be kept"):
+        write_predictions(Path("p.csv"), replace(TABLE, kept={"class": [1, 2, 3]}), {})
+    assert list(Path().iterdir()) == []
+
+
+class Interrupted(list):
+    """Ctrl-C in the middle of a column."""
+
+    def __getitem__(self, place: object) -> object:
+        if place == 2500:
+            raise KeyboardInterrupt
+        return "x"
+
+
+def test_ctrl_c_leaves_the_earlier_files(tmp_path: Path) -> None:
+    write_predictions(Path("p.csv"), TABLE, ABOUT)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    names = [str(i) for i in range(3000)]
+    long = PredictionTable(names, TABLE.classes, np.full((3000, 2), 0.5), ["yes"] * 3000, {"id": Interrupted()})
+    with pytest.raises(KeyboardInterrupt):
+        write_predictions(Path("p.csv"), long, {})
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_lines_come_in_pieces() -> None:
+    names = [str(i) for i in range(2500)]
+    table = PredictionTable(names, TABLE.classes, np.full((2500, 2), 0.5), ["yes"] * 2500)
+    pieces: Iterator[bytes] = table.lines()
+    assert [piece.count(b"\n") for piece in pieces] == [1001, 1000, 500]
