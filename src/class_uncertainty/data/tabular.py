@@ -88,7 +88,7 @@ def _values(table: Table, column: Column) -> NDArray:
     if name in table.unusable:
         raise InputError(f"{table.file}: column {name!r} has type {table.unusable[name]}, and had another in training.")
     if name not in table.columns:
-        raise _no_column("the network", name, table.file, table.names)
+        raise no_column("the network", name, table.file, table.names)
     missing = table.missing[name]
     if missing.any() and not column.fills:
         first = f"{table.at(name, int(missing.argmax()))}: missing values ({int(missing.sum()):,} in this column)"
@@ -132,7 +132,7 @@ def check_roles(tables: Sequence[Table], label: str, group: str | None) -> None:
     for table in tables:
         for role, name in roles.items():
             if name not in table.names:
-                raise _no_label(label, table) if role == "label" else _no_column(role, name, table.file, table.names)
+                raise _no_label(label, table) if role == "label" else no_column(role, name, table.file, table.names)
             if name in table.unusable:
                 given = f"column {name!r} has type {table.unusable[name]}, not numbers or text"
                 raise InputError(f"{table.file}: {given}: name another {role}.")
@@ -161,17 +161,17 @@ def _check_options(tables: Sequence[Table], label: str, options: dict[str, Names
             )
         for name in names:
             if name not in columns:
-                raise _no_column(role, name, _files(tables), columns)
+                raise no_column(role, name, _files(tables), columns)
 
 
 def _no_label(label: str, table: Table) -> InputError:
     if label == LABEL:
         names, option = listed(table.names, LISTED), table.option("label", "COLUMN")
         return InputError(f"{table.file} has no column {label!r}: name it with {option}, one of {names}.")
-    return _no_column("label", label, table.file, table.names)
+    return no_column("label", label, table.file, table.names)
 
 
-def _no_column(role: str, name: str, file: str, names: list[str]) -> InputError:
+def no_column(role: str, name: str, file: str, names: list[str]) -> InputError:
     hint = f"did you mean {near!r}? There" if (near := nearest(name, names)) else "there"
     return InputError(f"no column {name!r} in {file} for {role}: {hint} are {listed(names, LISTED)}.")
 
