@@ -129,6 +129,22 @@ def test_kept_numbers_of_parquet(table: str) -> None:
     assert (found.truth, found.scores) == (None, None)
 
 
+def test_a_frame_keeps_columns_and_is_scored(table: str) -> None:
+    """As the file that it was read from; a row that cannot be read is skipped."""
+    import pandas as pd
+
+    frame, of_file = pd.read_csv(table), cu.predict("model", table, keep=["id"])
+    found = cu.predict("model", frame, keep=["id"])
+    np.testing.assert_allclose(found.probabilities, of_file.probabilities, atol=1e-6)
+    assert (found.kept, found.truth, found.scores) == (of_file.kept, of_file.truth, of_file.scores)
+    frame.loc[3, "a"] = np.nan
+    found = cu.predict("model", frame, keep=["id"])
+    assert found.kept["id"] == [f"c{i}" for i in range(60) if i != 3]
+    assert found.notes[-1] == "Skipped 1 of 60 rows, which cannot be read."
+    with refused("no column 'idd'", "did you mean 'id'?"):
+        cu.predict("model", frame, keep=["idd"])
+
+
 def test_other_labels_and_rows_without_one(table: str) -> None:
     rows = ["a,b,left", "0.1,0.2,yes", "1.5,0.7, no ", "0.3,0.1,"]
     Path("new.csv").write_text("\n".join(rows))

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from class_uncertainty.data.cells import as_texts
 from class_uncertainty.data.table import Table
-from class_uncertainty.data.tabular import as_texts, no_column
+from class_uncertainty.data.tabular import no_column
 from class_uncertainty.errors import InputError
 
 Cells = list[str | int | float | None]

@@ -175,22 +175,22 @@ def predict(
     network = _at_hand(model)
     purpose, costs = network.purpose, None if network.costs is None else network.costs.cpu().numpy()
     wanted = _wanted(network, prior)
-    place, examples = (examples, FRAME) if is_frame(examples) else (Path(examples), str(examples))
+    place, source = (examples, FRAME) if is_frame(examples) else (Path(examples), str(examples))
     unlabelled = _read(network, place)
     given, unscored = find_labels(unlabelled, network.classes, label, purpose.label if purpose else None)
     kept = keep_columns(unlabelled, keep)
     parts: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
     done = 0
-    for p in _softmaxes(network, unlabelled, str(examples)):
+    for p in _softmaxes(network, unlabelled, source):
         decisions = decide(p.astype(np.float64), costs)
         parts.append((decisions, p if purpose is None or wanted is None else at_prior(p, purpose.prior, wanted)))
         done += len(p)
         if progress:
-            progress(str(examples), done, len(unlabelled.names))
+            progress(source, done, len(unlabelled.names))
     skipped, places = list(unlabelled.skipped.values()), unlabelled.read_places
     unit = "rows" if unlabelled.table else "files"
     if not parts:
-        raise InputError(f"{examples} has no {unit} that can be read; the first: {skipped[0]}")
+        raise InputError(f"{source} has no {unit} that can be read; the first: {skipped[0]}")
     decisions, shown = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     count = f"Skipped {len(skipped):,} of {len(unlabelled.names):,} {unit}, which cannot be read."
     notes = [*unlabelled.notes, *skipped[:NAMED], *([count] if skipped else []), *([unscored] if unscored else [])]
