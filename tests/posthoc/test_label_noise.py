@@ -40,7 +40,7 @@ def posterior(q: np.ndarray, labels: np.ndarray, flips: np.ndarray) -> np.ndarra
 
 @pytest.mark.parametrize("flips", [symmetric(0.08), mixed_up_pairs(0.1)], ids=["symmetric", "pairs"])
 def test_data_from_the_model_give_the_posterior(rng, flips):
-    q, truth, labels = drawn(rng, flips)
+    q, _, labels = drawn(rng, flips)
     noise = label_noise(q, labels)
     exact = posterior(q, labels, flips)
     assert np.abs(noise.p_wrong - exact).mean() < 0.01
@@ -52,7 +52,7 @@ def test_data_from_the_model_give_the_posterior(rng, flips):
 
 @pytest.mark.parametrize("sharpness", [1.0, 6.0])
 def test_a_classifier_that_is_wrong_as_often_as_it_says_doubts_no_labels(rng, sharpness):
-    q, truth, labels = drawn(rng, np.eye(C), sharpness)
+    q, _, labels = drawn(rng, np.eye(C), sharpness)
     assert (q.argmax(axis=1) != labels).mean() > 0.05
     assert len(label_noise(q, labels).ranked) <= 0.002 * N
 

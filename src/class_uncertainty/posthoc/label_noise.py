@@ -1,6 +1,6 @@
 """How likely each label is to be wrong: a model of label noise, fitted to what networks say of examples unseen by them.
 
-The true class k of an example follows q_k, a log-linear pool of the sources, z = sum_m a_m log p_m + b, q = softmax(z),
+The true class k of an example follows q_k, a log-linear pool of M sources, z = sum_m a_m log p_m + b, q = softmax(z),
 and the label i was then written down with probability flips[k, i]. Weights a, biases b and flips are fitted to the
 labels: a calibrated classifier that explains them needs no flips, so clean data has few or no issues. A label is
 wrong with probability 1 - q_i flips[i, i] / sum_k q_k flips[k, i].
@@ -20,6 +20,7 @@ from class_uncertainty.posthoc.goal import is_clear, paired_sum
 
 LEAST = 1e-6  # probabilities below it count as it: a softmax in float16 has zeros
 START = 0.02  # share of wrong labels that the fit starts from
+LITTLE = -2.0  # logarithm of the weight that further sources start from
 ROUNDS, STEPS = 100, 2  # of expectation and maximisation, and of L-BFGS in each
 FITTED, EACH = 10**6, 20  # probabilities that a model is fitted to, or so many examples a class; more examples wait
 SETTLED = 1e-3  # largest change of a probability in the last round
@@ -45,8 +46,8 @@ class LabelNoise:
     Examples
     --------
     >>> labels = np.repeat([0, 1], 50)
-    >>> p = np.where(labels[:, None] == 0, [0.95, 0.05], [0.05, 0.95])
-    >>> p[7] = 0.05, 0.95
+    >>> p = np.where(labels[:, None] == 0, [0.9999, 0.0001], [0.0001, 0.9999])
+    >>> p[7] = 0.0001, 0.9999
     >>> noise = label_noise(p, labels)
     >>> noise.ranked, noise.guesses[7]
     (array([7]), np.int64(1))
@@ -125,9 +126,9 @@ def label_noise(probabilities: ArrayLike, labels: ArrayLike, others: Sequence[Ar
 
 @dataclass(frozen=True, eq=False)
 class _Model:
-    """z = sum_m exp(weights_m) log p_m + bias, and the flips."""
+    """z = sum_m a_m log p_m + bias, and the flips."""
 
-    weights: NDArray[np.float64]  # (M,) as logarithms
+    weights: NDArray[np.float64]  # (M,) log a
     bias: NDArray[np.float64]  # (C,)
     flips: NDArray[np.float64]  # (C, C)
 
@@ -154,12 +155,14 @@ def _chosen(logs: NDArray[np.float64], labels: NDArray[np.int64]) -> _Model:
 
 
 def _fit(logs: NDArray[np.float64], labels: NDArray[np.int64], by_pairs: bool) -> _Model:
-    """Maximum a posteriori by generalised expectation maximisation, where b is standard normal before anything is seen.
+    """Maximum a posteriori by generalised expectation maximisation.
 
-    With a rate for each pair, the flips of a class have C examples of symmetric noise beforehand.
+    Before anything is seen, b and log a are normal with variance 1: networks are calibrated, log a_1 is 0 on average,
+    and further sources count for little, LITTLE. With a rate for each pair, the flips of a class have C examples of
+    symmetric noise beforehand.
     """
     sources, examples, classes = logs.shape
-    model = _Model(np.full(sources, -np.log(sources)), np.zeros(classes), _symmetric(START, classes))
+    model = _Model(_expected_weights(sources), np.zeros(classes), _symmetric(START, classes))
     p_right, rows = np.zeros(examples), np.arange(examples)
     for _ in range(ROUNDS):
         model = _calibrated(model, logs, labels)
@@ -190,11 +193,11 @@ def _calibrated(model: _Model, logs: NDArray[np.float64], labels: NDArray[np.int
         total = joint.sum(axis=1, keepdims=True)
         slope = q - joint / total  # of -log p by z
         by_weight = np.exp(trial.weights) * [(slope * source).sum() for source in logs]
-        loss = (trial.bias @ trial.bias) / 2 - np.log(total).sum()
-        return float(loss), np.concatenate([by_weight, slope.sum(axis=0) + trial.bias])
+        away = values - prior
+        return float(away @ away / 2 - np.log(total).sum()), np.concatenate([by_weight, slope.sum(axis=0)]) + away
 
-    start = np.concatenate([model.weights, model.bias])
-    bounds = [(-7.0, 3.0)] * sources + [(None, None)] * len(model.bias)  # of the logarithms of weights: no overflow
+    prior, start = np.append(_expected_weights(sources), 0 * model.bias), np.append(model.weights, model.bias)
+    bounds = [(-7.0, 3.0)] * sources + [(None, None)] * len(model.bias)  # no weight overflows
     best = minimize(loss_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": STEPS}).x
     return replace(model, weights=best[:sources], bias=best[sources:])
 
@@ -207,6 +210,10 @@ def _held_out(logs: NDArray[np.float64], labels: NDArray[np.int64], by_pairs: bo
         model = _fit(logs[:, seen], labels[seen], by_pairs)
         likelihood[unseen] = model.likelihood(logs[:, unseen], labels[unseen])
     return likelihood
+
+
+def _expected_weights(sources: int) -> NDArray[np.float64]:
+    return np.array([0.0, *[LITTLE] * (sources - 1)])
 
 
 def _symmetric(rate: float, classes: int) -> NDArray[np.float64]:
