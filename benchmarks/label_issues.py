@@ -21,8 +21,8 @@ from cleanlab.filter import find_label_issues  # type: ignore[import-not-found,i
 from numpy.typing import NDArray
 
 import class_uncertainty as cu
-from class_uncertainty.posthoc.label_noise import label_noise
 from class_uncertainty.posthoc.neighbours import neighbour_counts, neighbour_shares
+from class_uncertainty.posthoc.noise_model import label_noise
 from class_uncertainty.training.recipe import default_recipe
 
 RATE = 0.05

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import check_labels, check_probabilities
-from class_uncertainty.posthoc.label_noise import label_noise
 from class_uncertainty.posthoc.neighbours import neighbour_counts, neighbour_shares
+from class_uncertainty.posthoc.noise_model import label_noise
 from class_uncertainty.text import printable
 
 SHOWN = 24  # issues with a picture

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.boundary import checked
-from class_uncertainty.data.subsets import stratified
+from class_uncertainty.data import stratified
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import check_labels, check_probabilities
 from class_uncertainty.posthoc.goal import is_clear, paired_sum
@@ -48,7 +48,7 @@ class LabelNoise:
     >>> labels = np.repeat([0, 1], 50)
     >>> p = np.where(labels[:, None] == 0, [0.9999, 0.0001], [0.0001, 0.9999])
     >>> p[7] = 0.0001, 0.9999
-    >>> noise = label_noise(p, labels)
+    >>> noise = cu.label_noise(p, labels)
     >>> noise.ranked, noise.guesses[7]
     (array([7]), np.int64(1))
     """
@@ -101,7 +101,7 @@ def label_noise(probabilities: ArrayLike, labels: ArrayLike, others: Sequence[Ar
     Examples
     --------
     >>> p = np.where(np.arange(60)[:, None] < 30, [0.9, 0.1], [0.1, 0.9])
-    >>> label_noise(p, (np.arange(60) >= 30).astype(int)).ranked
+    >>> cu.label_noise(p, (np.arange(60) >= 30).astype(int)).ranked
     array([], dtype=int64)
     """
     given = np.asarray(probabilities)

@@ -5,8 +5,8 @@ import pytest
 from refusals import refused
 from scipy.special import softmax
 
-from class_uncertainty.posthoc import label_noise as module
-from class_uncertainty.posthoc.label_noise import label_noise
+from class_uncertainty.posthoc import noise_model
+from class_uncertainty.posthoc.noise_model import label_noise
 
 N, C = 4000, 5
 
@@ -104,7 +104,7 @@ def test_a_further_source_counts_for_what_it_is_worth(rng):
 def test_many_examples_are_judged_by_a_model_of_a_part(rng, monkeypatch):
     q, _, labels = drawn(rng, symmetric(0.08))
     whole = label_noise(q, labels)
-    monkeypatch.setattr(module, "FITTED", N * C // 2)
+    monkeypatch.setattr(noise_model, "FITTED", N * C // 2)
     part = label_noise(q, labels)
     assert part.p_wrong.shape == (N,)
     assert 0 < np.abs(part.p_wrong - whole.p_wrong).mean() < 0.01
