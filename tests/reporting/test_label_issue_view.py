@@ -30,10 +30,13 @@ def test_the_summary_counts_labels_and_networks(issues, witnesses, sentence):
 
 def test_the_evidence_is_votes_and_neighbours():
     report = replace(TEN_CLASSES, witnesses=3)
-    assert label_issue_view.evidence(NEW, report) == "dog rather than wolf: 2 of 3 networks, 17 of 20 nearest"
-    assert label_issue_view.evidence(replace(NEW, near_guess=None), report).endswith("2 of 3 networks")
-    assert label_issue_view.evidence(OLD, report) == ""
-    assert [label_issue_view.chance(issue) for issue in (OLD, NEW)] == ["98 %", "97 %"]
+    assert label_issue_view.evidence(NEW, report) == ["97 % likely wrong", "2 of 3 networks", "17 of 20 nearest"]
+    alone = replace(NEW, p_wrong=0.9999, votes=1, near_guess=None)
+    assert label_issue_view.evidence(alone, replace(report, witnesses=1)) == [
+        "over 99 % likely wrong",
+        "1 of 1 network",
+    ]
+    assert label_issue_view.evidence(OLD, report) == ["98 %"]
 
 
 def test_a_long_list_is_cut_and_says_so(monkeypatch):

@@ -18,17 +18,19 @@ def summary(report: FixReport) -> str:
     number = f"{len(issues):,}" if issues else "None"
     verb = "are" if len(issues) > 1 else "is"
     near = " and by the labels of the nearest examples" if any(issue.near_guess is not None for issue in issues) else ""
-    judged = f"judged by {_networks(report)} that never saw them{near}"
+    networks = "one network" if report.witnesses == 1 else f"{report.witnesses or ''} networks".strip()
+    judged = f"judged by {networks} that never saw them{near}"
     return f"{number} of {sum(report.counts):,} training labels {verb} more likely wrong than right, {judged}."
 
 
-def evidence(issue: LabelIssue, report: FixReport) -> str:
-    """The votes of the networks and the labels of the nearest examples; "" in older reports."""
-    if issue.votes is None:
-        return ""
-    votes = f"{issue.votes} of {_networks(report)}"
-    near = "" if issue.near_guess is None else f", {issue.near_guess} of {NEAREST} nearest"
-    return f"{issue.guess} rather than {issue.label}: {votes}{near}"
+def evidence(issue: LabelIssue, report: FixReport) -> list[str]:
+    """How sure it is, the votes for the guess, and the nearest examples labelled so; older reports know less."""
+    if issue.p_wrong is None:
+        return [f"{100 * issue.p_guess:.0f} %"]
+    percent = f"{100 * issue.p_wrong:.0f}" if issue.p_wrong < 0.995 else "over 99"
+    votes = f"{issue.votes} of {report.witnesses} network{'' if report.witnesses == 1 else 's'}"
+    near = [] if issue.near_guess is None else [f"{issue.near_guess} of {NEAREST} nearest"]
+    return [f"{percent} % likely wrong", votes, *near]
 
 
 def view(report: FixReport) -> dict[str, Any]:
@@ -37,15 +39,6 @@ def view(report: FixReport) -> dict[str, Any]:
     rest = f" The table has the first {ROWS} of them; cu fix --json lists all." if len(issues) > ROWS else ""
     return {
         "summary": f"{summary(report)} The clearest come first. {ADVICE}{rest}",
-        "shown": [(issue, chance(issue), evidence(issue, report)) for issue in issues if issue.picture],
+        "shown": [(issue, evidence(issue, report)) for issue in issues if issue.picture],
         "rows": issues[:ROWS],
     }
-
-
-def chance(issue: LabelIssue) -> str:
-    """That the label is wrong, in percent; older reports only know how likely the guess is."""
-    return f"{100 * (issue.p_guess if issue.p_wrong is None else issue.p_wrong):.0f} %"
-
-
-def _networks(report: FixReport) -> str:
-    return "one network" if report.witnesses == 1 else f"{report.witnesses or ''} networks".strip()
