@@ -1,6 +1,6 @@
 """From trained networks to a FixReport: the ladder, what was wrong before, and label issues."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from class_uncertainty.posthoc.diagnosis import findings
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.goal import Goal, adjusts
-from class_uncertainty.posthoc.label_issues import LabelIssue, label_issues
+from class_uncertainty.posthoc.label_issues import label_issues
 from class_uncertainty.posthoc.ladder import Step
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.store import FIXES
@@ -92,7 +92,7 @@ def report_fix(
         ladder=tuple(ladder),
         rungs=search.rungs,
         findings=tuple(findings(dataset.classes, counts, before.means, before.confusion, _uncertainty(best, counts))),
-        label_issues=tuple(_label_issues(context, witnesses)),
+        label_issues=tuple(label_issues(witnesses, train.labels, train)) if len(witnesses) else (),
         witnesses=len(witnesses) or None,
         kind=kind_of(context.recipe, context.device),
         note=_note(context, networks, goal, _unchecked(doubts_labels, len(witnesses))),
@@ -180,10 +180,6 @@ def _uncertainty(evidence: Evidence, counts: NDArray[np.int64]) -> NDArray[np.fl
     scores, examples = predictive(evidence.p[None]), np.bincount(evidence.labels, minlength=len(counts))
     sums = np.bincount(evidence.labels, scores, minlength=len(counts))
     return np.where(examples > 0, sums / np.maximum(examples, 1), scores.mean())
-
-
-def _label_issues(context: Context, witnesses: NDArray[np.float64]) -> Sequence[LabelIssue]:
-    return label_issues(witnesses, context.train.labels, context.train) if len(witnesses) else ()
 
 
 def _note(context: Context, networks: Networks, goal: Goal, unchecked: str) -> str:
