@@ -18,6 +18,15 @@ def test_counts_are_of_the_nearest_by_cosine(rng, monkeypatch):
     assert np.array_equal(neighbour_counts(images, labels, 5), expected)
 
 
+def test_examples_of_a_group_are_no_neighbours_of_each_other(rng):
+    """The nearest of every example are of its group, and there are only four others."""
+    groups = np.repeat([0, 1], [26, 4])
+    x = rng.normal(0, 0.1, (30, 3)).astype(np.float32) + np.where(groups, 1, -1)[:, None]
+    counts = neighbour_counts(x, groups, 2, groups)
+    assert np.array_equal(counts[groups == 0], [[0, 4]] * 26)
+    assert np.array_equal(counts[groups == 1], [[NEAREST, 0]] * 4)
+
+
 def test_too_few_examples_have_no_neighbours():
     assert neighbour_counts(np.zeros((NEAREST, 2), np.float32), np.zeros(NEAREST, np.int64), 2) is None
 

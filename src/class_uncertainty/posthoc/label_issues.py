@@ -51,7 +51,7 @@ def label_issues(unseen: Any, labels: ArrayLike, train: Data) -> list[LabelIssue
     if len(labels) != len(train) or p.shape[2] != len(train.classes):
         expected = f"there are {len(train)} training examples of {len(train.classes)} classes"
         raise InputError(f"probabilities have shape {p.shape}: {expected}.")
-    near = neighbour_counts(train.inputs, labels, p.shape[2])
+    near = neighbour_counts(train.inputs, labels, p.shape[2], train.group_codes)
     noise = label_noise(p, labels, () if near is None else (neighbour_shares(near),))
     ranked, guesses = noise.ranked, noise.guesses
     return [
