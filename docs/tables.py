@@ -42,7 +42,7 @@ STAGES = {
     "Methods": "METHODS Method Plan plan",
     "Training": "fit Fit Lane Recipe CANDIDATES Candidate Result Teaching restore",
     "Estimation": "ESTIMATORS estimate Estimate",
-    "Remedies": "REMEDIES adjust fit_adjustment Adjustment",
+    "Remedies": "REMEDIES adjust fit_adjustment Adjustment label_noise LabelNoise",
     "Significance": "aso",
     "Errors": "InputError MachineFault Unfinished",
     "More": "",

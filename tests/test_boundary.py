@@ -199,6 +199,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "Fit.probabilities": lambda: (fitted().probabilities, {"data": table(), "views": 0}),
     "Fit.take": lambda: (fitted().take, {"places": [0]}),
     "Fix": lambda: (cu.Fix, fields(fixed())),
+    "LabelNoise": lambda: (cu.LabelNoise, fields(cu.label_noise(P, LABELS))),
     "Lane": lambda: (cu.Lane, fields(cu.Lane())),
     "Measured": lambda: (cu.Measured, {"dataset": dataset(), "estimate": estimated(), "rows": ()}),
     "Method": lambda: (cu.Method, fields(cu.METHODS["ubrs"])),
@@ -260,9 +261,10 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "fix": lambda: (
         cu.fix,
         {"dataset": dataset(), "candidates": ["naive"], "goal": "mean", "deploy": "one", "trainings": 3.0, "seeds": 1}
-        | {"save": None, "embed_weights": False} | WORKFLOW,
+        | {"save": None, "embed_weights": False, "label_issues": None} | WORKFLOW,
     ),
     "kwon": lambda: (cu.kwon, {"p": P}),
+    "label_noise": lambda: (cu.label_noise, {"probabilities": P, "labels": LABELS, "others": [P[0]]}),
     "load": lambda: (
         cu.load,
         {"spec": frame(), "root": None, "seed": 0, "progress": None, "test": None, "min": None} | COLUMNS,

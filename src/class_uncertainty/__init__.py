@@ -10,7 +10,7 @@ from class_uncertainty.estimation import ESTIMATORS, Estimate, estimate
 from class_uncertainty.measures import MEASURES, Stats, normalise
 from class_uncertainty.measures.scores import aleatoric, class_uncertainty, epistemic, kwon, predictive
 from class_uncertainty.methods import METHODS, Method, Plan, plan
-from class_uncertainty.posthoc import REMEDIES, Adjustment, adjust, fit_adjustment
+from class_uncertainty.posthoc import REMEDIES, Adjustment, LabelNoise, adjust, fit_adjustment, label_noise
 from class_uncertainty.runs import aso
 from class_uncertainty.training import Lane, Recipe, Result, Teaching
 from class_uncertainty.training.candidate import CANDIDATES, Candidate
@@ -65,9 +65,9 @@ def __dir__() -> list[str]:
 __all__ = [
     "CANDIDATES", "ESTIMATORS", "MEASURES", "METHODS", "REMEDIES", "AdjustedPredictions", "Adjustment", "Candidate",
     "Choice", "Comparison", "Data", "Dataset", "Estimate", "EstimatorComparison", "Fit", "Fix", "InputError",
-    "Lane", "MachineFault", "Measured", "Method", "Plan", "Predicted", "Recipe", "Result", "Stats", "Teaching",
-    "Trained", "Unfinished", "adjust", "adjust_predictions", "aleatoric", "aso", "class_uncertainty", "compare",
-    "compare_estimators", "duplicate", "embed", "epistemic", "estimate", "fit", "fit_adjustment", "fix", "kwon", "load",
-    "long_tail", "measure", "mix_hardness", "normalise", "plan", "predict", "predictive", "register_network",
-    "restore", "save", "svci20", "train", "validation_split",
+    "LabelNoise", "Lane", "MachineFault", "Measured", "Method", "Plan", "Predicted", "Recipe", "Result", "Stats",
+    "Teaching", "Trained", "Unfinished", "adjust", "adjust_predictions", "aleatoric", "aso", "class_uncertainty",
+    "compare", "compare_estimators", "duplicate", "embed", "epistemic", "estimate", "fit", "fit_adjustment", "fix",
+    "kwon", "label_noise", "load", "long_tail", "measure", "mix_hardness", "normalise", "plan", "predict", "predictive",
+    "register_network", "restore", "save", "svci20", "train", "validation_split",
 ]  # fmt: skip

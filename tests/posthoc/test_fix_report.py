@@ -22,7 +22,7 @@ def test_a_report_with_findings_and_label_issues_goes_through_json(rng):
     labels = np.concatenate([np.arange(4), rng.choice(4, size=196, p=[0.6, 0.25, 0.1, 0.05])])
     p = softmax(rng.normal(0, 1, (3, 200, 4)) + np.eye(4)[labels], axis=-1)
     evaluation = evaluate_seeds(p, labels, COUNTS)
-    issues = label_issues(p, labels, Data(np.zeros((200, 3, 5, 4), np.uint8), labels, NAMES), most=3)
+    issues = label_issues(p, labels, Data(np.zeros((200, 3, 5, 4), np.uint8), labels, NAMES))
     sentences = findings(NAMES, COUNTS, evaluation.means, evaluation.confusion, [1, 2, 3, 4])
     report = FixReport(
         data="x",

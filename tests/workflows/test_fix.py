@@ -371,7 +371,7 @@ def test_candidates_that_cannot_be_judged_are_dropped_with_their_reasons(
 def test_findings_are_of_before_and_label_issues_of_unseen_examples(
     fixed: cu.Fix, digits: cu.Dataset, recipe: cu.Recipe
 ) -> None:
-    """Every finalist near the best has left an example out, and all of them must agree."""
+    """Every finalist near the best has left an example out; handwritten digits are labelled rightly."""
     train, report = digits.train, fixed.report
     goal, order = parse_goal("mean", digits.classes, train.counts), fold_order(train)
     unseen, values = [], []
@@ -386,9 +386,7 @@ def test_findings_are_of_before_and_label_issues_of_unseen_examples(
             entropy = -(p * np.log(np.maximum(p, 1e-30))).sum(axis=1)
             unsure = [entropy[labels == c].mean() for c in range(10)]
     near = np.stack([p for p, value in zip(unseen, values, strict=True) if value <= 1.25 * min(values)])
-    issues = label_issues(near, train.labels, train)
-    assert issues
-    assert [issue.index for issue in report.label_issues] == [issue.index for issue in issues]
+    assert report.label_issues == tuple(label_issues(near, train.labels, train)) == ()
     assert report.witnesses == len(near)
     sentences = [
         tuple(findings(digits.classes, train.counts, evaluation.means, evaluation.confusion, unsure))
@@ -401,7 +399,7 @@ def test_findings_are_of_before_and_label_issues_of_unseen_examples(
 def test_few_trainings_look_for_no_label_issues(store: Store, digits: cu.Dataset, recipe: cu.Recipe) -> None:
     report = cu.fix(digits, recipe, candidates=ROWS, trainings=4, seeds=1, store=store).report
     assert (report.label_issues, report.witnesses) == ((), None)
-    assert "Label issues were not looked for" in report.note
+    assert "Labels were not checked" in report.note
 
 
 def test_it_is_stored_for_the_report(tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe) -> None:
@@ -434,7 +432,7 @@ def test_without_a_test_split_folds_judge_what_was_chosen_without_them(wine: cu.
     recipe, rows = default_recipe(wine, epochs=10), ["naive", "naive?rate=0.01"]
     dataset = cu.Dataset("wine", wine)
     with Store(tmp_path / "runs.sqlite") as store:
-        fix = cu.fix(dataset, recipe, candidates=rows, seeds=2, store=store)
+        fix = cu.fix(dataset, recipe, candidates=rows, seeds=2, label_issues=True, store=store)
         results = store.results(dataset.fingerprint)
     assert {result.seed: result.error for result in results} == pytest.approx(dict(enumerate(fix.before.errors)))
     assert {result.folds for result in results} == {5}

@@ -111,6 +111,22 @@ def test_a_finalist_that_learns_nothing_does_not_speak_of_labels(store: Store, d
     assert {issue.index for issue in alone.label_issues} & set(flipped)
 
 
+def test_labels_of_tables_are_checked_where_that_is_asked_for(store: Store, rng: np.random.Generator) -> None:
+    truth = np.repeat([0, 1], 100)
+    labels = truth.copy()
+    labels[[3, 150]] = 1 - labels[[3, 150]]
+    data, recipe = cu.Data(rng.normal(4 * truth[:, None], 1, (200, 3)), labels), cu.Recipe("mlp", epochs=4, batch=32)
+    usual, asked = (
+        cu.fix(data, recipe, candidates=["naive"], seeds=1, label_issues=label_issues, store=store).report
+        for label_issues in (None, True)
+    )
+    assert (usual.label_issues, usual.witnesses) == ((), None)
+    assert "Labels were not checked: --label-issues does." in usual.note
+    assert {issue.index for issue in asked.label_issues} == {3, 150}
+    assert asked.witnesses == 1
+    assert "not checked" not in asked.note
+
+
 def test_the_report_says_what_was_done(report: FixReport, digits: cu.Dataset) -> None:
     assert (report.data, report.goal, report.aim, report.unit) == (digits.name, "mean", "class-mean error", "%")
     assert (report.seeds, report.allowed, report.lr) == (2, 20, RECIPE.lr)

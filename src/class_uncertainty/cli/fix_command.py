@@ -15,6 +15,7 @@ GOAL = "What is best: mean, worst, accuracy, cost:FILE.csv or prior:FILE."
 DEPLOY = "What may be kept: one network, or an ensemble of five where that is better."
 SPENT = "What may be spent, in trainings of one naive network: "
 SPENT += f"{TRAININGS:g}, or {HEAD_TRAININGS:g} with the recipe embeddings."
+LABEL_ISSUES = "Whether to look for wrong labels: by default for images, as labels of tables are often facts."
 SEEDS = "Networks before and after, for the ±, which --trainings does not count; the network of seed 0 is saved."
 
 
@@ -27,6 +28,7 @@ def fix(
     seeds: Annotated[int, typer.Option(help=SEEDS)] = 3,
     save: options.SAVE = None,
     embed_weights: options.EMBED_WEIGHTS = False,
+    label_issues: Annotated[bool | None, options.optional(LABEL_ISSUES)] = None,
     page: Annotated[Path, typer.Option("--report", help="The HTML file that shows what changed.")] = options.PAGE,
     epochs: options.EPOCHS = None,
     recipe: options.RECIPE = None,
@@ -87,6 +89,7 @@ def fix(
             seeds=seeds,
             save=save,
             embed_weights=embed_weights,
+            label_issues=label_issues,
             **now.settings(chosen),
         )
         with now.loader() as load:

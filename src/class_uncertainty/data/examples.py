@@ -160,6 +160,11 @@ class Data:
     def is_images(self) -> bool:
         return self.inputs.ndim == 4
 
+    @property
+    def shows_pictures(self) -> bool:
+        """Whether examples are images, or come from images."""
+        return self.is_images or self.embedding is not None or self.pictures is not None
+
     @cached_property
     def counts(self) -> NDArray[np.int64]:
         """(C,) the number of examples of each class."""

@@ -4,9 +4,10 @@ from class_uncertainty.posthoc.adjustment import Adjustment, adjust, best_tau
 from class_uncertainty.posthoc.averaging import combined
 from class_uncertainty.posthoc.calibration import cross_adjusted, fit_adjustment
 from class_uncertainty.posthoc.goal import Goal, parse_goal
+from class_uncertainty.posthoc.noise_model import LabelNoise, label_noise
 from class_uncertainty.posthoc.remedies import REMEDIES, Remedy, find_remedy
 
 __all__ = [
-    "REMEDIES", "Adjustment", "Goal", "Remedy", "adjust", "best_tau", "combined", "cross_adjusted", "find_remedy",
-    "fit_adjustment", "parse_goal",
+    "REMEDIES", "Adjustment", "Goal", "LabelNoise", "Remedy", "adjust", "best_tau", "combined", "cross_adjusted",
+    "find_remedy", "fit_adjustment", "label_noise", "parse_goal",
 ]  # fmt: skip

@@ -32,7 +32,7 @@ class FixReport:
     rungs: tuple[Rung, ...] = ()
     findings: tuple[Finding, ...] = ()
     label_issues: tuple[LabelIssue, ...] = ()
-    witnesses: int | None = None  # networks that must all predict the same other class for a label issue
+    witnesses: int | None = None  # networks that judge labels; None where labels were not checked
     note: str = ""
     kind: str = ""  # of recipe and device
     lr: float | None = None  # of the naive networks

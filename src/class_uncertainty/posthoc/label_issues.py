@@ -11,63 +11,70 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import check_labels, check_probabilities
-from class_uncertainty.posthoc.adjustment import adjust
+from class_uncertainty.posthoc.neighbours import neighbour_counts, neighbour_shares
+from class_uncertainty.posthoc.noise_model import label_noise
 from class_uncertainty.text import printable
 
+SHOWN = 24  # issues with a picture
 SMALL = 84  # pixels: a narrower image is kept exactly, and enlarged without smoothing
 THUMBNAIL = 320  # pixels a side at most: twice what the page shows, for dense screens, and its full size on a click
 
 
 @dataclass(frozen=True)
 class LabelIssue:
-    """A training example whose label is probably wrong; the probabilities are adjusted for the counts."""
+    """A training example whose label is probably wrong. The probabilities do not consider its label."""
 
     index: int  # among the training examples
     label: str
     guess: str
     p_label: float
     p_guess: float
-    picture: str  # a PNG as a data URL, "" for features
+    picture: str  # an image as a data URL; "" for features, and for all but the clearest
     name: str = ""  # where the example comes from: a file or a line; its number where that is not known
+    p_wrong: float | None = None  # that the label is wrong; None in reports from before it was estimated
+    votes: int | None = None  # networks that predict the guess rather than the label
+    near_label: int | None = None  # nearest examples with this label; None where they were not looked for
+    near_guess: int | None = None  # nearest examples that are labelled as guessed
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or f"no. {self.index}")
 
 
-def label_issues(unseen: Any, labels: ArrayLike, train: Data, most: int = 24) -> list[LabelIssue]:
-    """Training examples that networks which never saw them agree to be of another class, the clearest first.
+def label_issues(unseen: Any, labels: ArrayLike, train: Data) -> list[LabelIssue]:
+    """Training examples whose label is more likely wrong than right, the clearest first.
 
-    Probabilities are (N, C) or (T, N, C). With p adjusted for the counts and t_c the mean p_c of the examples labelled
-    c, as in confident learning, a label is an issue where every member predicts g, p_g >= t_g, p_label < t_label, and g
-    is likelier than the label without the adjustment too. Where that holds for half of a class or more, the networks do
-    not know the class, and none of its labels is listed.
+    Probabilities are (N, C) or (T, N, C), by networks that never saw the examples. Nearest neighbours are a second
+    source where they are cheap. SHOWN issues have a picture.
     """
     p = check_probabilities(np.asarray(unseen)[None] if np.ndim(unseen) == 2 else unseen)
     labels = check_labels(labels, *p.shape[1:])
     if len(labels) != len(train) or p.shape[2] != len(train.classes):
         expected = f"there are {len(train)} training examples of {len(train.classes)} classes"
         raise InputError(f"probabilities have shape {p.shape}: {expected}.")
-    unadjusted, p, rows = p.mean(axis=0), adjust(p, train.counts), np.arange(len(labels))  # (N, C), (T, N, C), (N,)
-    guesses, mean = p.argmax(axis=2), p.mean(axis=0)  # (T, N), (N, C)
-    counts, guess = np.bincount(labels, minlength=p.shape[2]), guesses[0]
-    p_label, p_guess = mean[rows, labels], mean[rows, guess]
-    thresholds = np.bincount(labels, weights=p_label, minlength=p.shape[2]) / np.maximum(counts, 1)  # t
-    is_issue = (guesses == guess).all(axis=0) & (p_guess >= thresholds[guess]) & (p_label < thresholds[labels])
-    is_issue &= unadjusted[rows, guess] > unadjusted[rows, labels]
-    is_issue &= (2 * np.bincount(labels, weights=is_issue, minlength=p.shape[2]) < counts)[labels]
-    clearest = sorted(np.flatnonzero(is_issue), key=lambda i: p_label[i] - p_guess[i])[:most]
+    near = neighbour_counts(train.inputs, labels, p.shape[2], train.group_codes)
+    noise = label_noise(p, labels, () if near is None else (neighbour_shares(near),))
+    ranked, guesses = noise.ranked, noise.guesses
     return [
         LabelIssue(
             index=int(i),
             label=train.classes[labels[i]],
-            guess=train.classes[guess[i]],
-            p_label=float(p_label[i]),
-            p_guess=float(p_guess[i]),
-            picture="" if (pixels := train.picture(int(i))) is None else thumbnail(pixels),
+            guess=train.classes[guesses[i]],
+            p_label=float(noise.probabilities[i, labels[i]]),
+            p_guess=float(noise.probabilities[i, guesses[i]]),
+            picture=_picture(train, int(i)) if place < SHOWN else "",
             name="" if train.names is None else printable(str(train.names[i])),
+            p_wrong=float(noise.p_wrong[i]),
+            votes=int((p[:, i, guesses[i]] > p[:, i, labels[i]]).sum()),
+            near_label=None if near is None else int(near[i, labels[i]]),
+            near_guess=None if near is None else int(near[i, guesses[i]]),
         )
-        for i in clearest
+        for place, i in enumerate(ranked)
     ]
+
+
+def _picture(train: Data, i: int) -> str:
+    pixels = train.picture(i)
+    return "" if pixels is None else thumbnail(pixels)
 
 
 def thumbnail(pixels: NDArray[Any]) -> str:

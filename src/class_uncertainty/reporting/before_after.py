@@ -7,7 +7,7 @@ import numpy as np
 
 from class_uncertainty.posthoc.diagnosis import costly
 from class_uncertainty.posthoc.fix_report import FixReport
-from class_uncertainty.reporting import ladder_view
+from class_uncertainty.reporting import label_issue_view, ladder_view
 from class_uncertainty.reporting.ladder_view import aim_digits, aim_label, aim_values, mean_text, with_unit
 from class_uncertainty.reporting.page_columns import cell_columns
 
@@ -48,14 +48,6 @@ def confusions(report: FixReport) -> list[Change]:
     return sorted(rows, key=lambda row: -row.before)
 
 
-def witnesses(report: FixReport) -> str:
-    """Which networks take examples for another class, as a clause: there may be only one."""
-    if report.witnesses == 1:
-        return "a network which never saw them assigns to another class"
-    number = f"{report.witnesses} " if report.witnesses else ""
-    return f"{number}networks which never saw them assign to the same other class"
-
-
 def key_figures(report: FixReport) -> list[tuple[str, str, str]]:
     """(what, before, after), first of all what the goal measures."""
     before, after = report.before, report.after
@@ -91,8 +83,7 @@ def view(report: FixReport) -> dict[str, Any]:
         "changes": changes(report),
         "names_some": len(report.classes) > NAME_ALL,
         "confusions": confusions(report),
-        "witnesses": witnesses(report),
-        "images": [issue for issue in report.label_issues if issue.picture],
+        "label_issues": label_issue_view.view(report),
     }
 
 

@@ -123,4 +123,14 @@ _CHANGE = _number("Change", "change", 1, sign=True)
 _P_LABEL, _P_GUESS = _number("p of the label, %", "p_label", 1, 100), _number("p of the guess, %", "p_guess", 1, 100)
 CHANGE_COLUMNS = (_CLASS, _COUNT, _BEFORE, _AFTER, _CHANGE)
 CONFUSION_COLUMNS = (_CLASS, _text("Predicted as", "predicted_as"), _BEFORE, _AFTER, _CHANGE)
-LABEL_ISSUE_COLUMNS = (_text("Example", "name"), _text("Label", "label"), _P_LABEL, _text("Guess", "guess"), _P_GUESS)
+LABEL_ISSUE_COLUMNS = (
+    _text("Example", "name"),
+    _text("Label", "label"),
+    _P_LABEL,
+    _text("Guess", "guess"),
+    _P_GUESS,
+    _number("Likely wrong, %", "p_wrong", 1, 100),
+    _number("Votes", "votes", 0),
+    _number("Nearest as labelled", "near_label", 0),
+    _number("Nearest as guessed", "near_guess", 0),
+)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from class_uncertainty.metrics import FEW, MANY
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.reporting import ladder_view
-from class_uncertainty.reporting.before_after import changes, improved, key_figures, witnesses
+from class_uncertainty.reporting.before_after import changes, improved, key_figures
+from class_uncertainty.reporting.label_issue_view import summary
 from class_uncertainty.reporting.section import describe_folds, describe_network, describe_rates, describe_tests
 from class_uncertainty.reporting.terminal import print_fitting, say
 from class_uncertainty.runs.rows import ClassRow, MethodRow, spearman
@@ -88,10 +89,12 @@ def print_fix(fixed: "Fix") -> None:
     sentences = (report.note, ladder_view.kept_sentence(report), cost, ladder_view.judged_sentence(report))
     say(" ".join(filter(None, sentences)))
     say(ladder_view.NOTE, *describe_network(fixed.network))
+    if labels := summary(report):
+        say(labels)
     if issues := report.label_issues:
         first = ", ".join(f"{issue.name} ({issue.label}: {issue.guess}?)" for issue in issues[:LISTED])
         more = f", and {len(issues) - LISTED} more in the report" if len(issues) > LISTED else ""
-        say(f"Label issues, of examples that {witnesses(report)}: {first}{more}.")
+        say(f"Labels worth a look: {first}{more}.")
 
 
 def print_ladder(report: FixReport) -> None:

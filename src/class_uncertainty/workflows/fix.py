@@ -105,6 +105,7 @@ def fix(
     seeds: int = 3,
     save: str | Path | None = None,
     embed_weights: bool = False,
+    label_issues: bool | None = None,
     store: Store | str | Path | None = None,
     device: str | None = None,
     budget: float | Deadline | None = None,
@@ -139,6 +140,8 @@ def fix(
         Write the network to PATH.safetensors and PATH.json, which `cu.restore` reads.
     embed_weights : bool
         Whether the saved files hold the weights of the backbone too, where features come from one.
+    label_issues : bool, optional
+        Whether to look for wrong labels; by default for images alone, since labels of tables are often facts.
     store, device, budget, progress, profile
         As for `cu.measure`.
 
@@ -182,7 +185,9 @@ def fix(
             trial = try_steps(choosing, searched.best, plan.members, rates, aim, stats)
         choices = {fold: choose_step(choosing, searched, trial, aim, deploy, fold) for fold in folds}
         networks = train_ladder(context, searched, choices, plan, seeds, stats, aim)
-        report = report_fix(context, searched, trial, choices, networks, aim, seeds, Spent(trainings, measuring))
+        doubts_labels = train.shows_pictures if label_issues is None else label_issues
+        spent = Spent(trainings, measuring)
+        report = report_fix(context, searched, trial, choices, networks, aim, seeds, spent, doubts_labels)
         module = networks.module(choices[None], aim)
         prior = measured_prior(networks.probabilities(choices[None], train), train.labels, aim.prior)
         module.purpose = Purpose.of(train.counts, prior, goal=goal, method=report.method, label=train.label)

@@ -1,6 +1,6 @@
 """From trained networks to a FixReport: the ladder, what was wrong before, and label issues."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from class_uncertainty.posthoc.diagnosis import findings
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.goal import Goal, adjusts
-from class_uncertainty.posthoc.label_issues import LabelIssue, label_issues
+from class_uncertainty.posthoc.label_issues import label_issues
 from class_uncertainty.posthoc.ladder import Step
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.store import FIXES
@@ -30,6 +30,7 @@ from class_uncertainty.workflows.trial import Trial
 Cost = tuple[str, int, float, float]  # how a step trains, its networks, and what led to it: naive trainings, seconds
 Unseen = tuple[float | None, float | None, float | None, float | None]  # the value, its error, the gain, its error
 NOT_TRIED: Unseen = (None, None, None, None)
+NOBODY: NDArray[np.float64] = np.empty((0, 0, 0))  # witnesses
 NEAR = 1.25  # times the best value of the goal: finalists below it speak of label issues too
 
 
@@ -50,6 +51,7 @@ def report_fix(
     goal: Goal,
     seeds: int,
     spent: Spent,
+    doubts_labels: bool,
 ) -> FixReport:
     """Judge every step that was trained, look for reasons and for label issues, and store all of it."""
     dataset, train, choice = context.dataset, context.train, choices[None]
@@ -67,7 +69,7 @@ def report_fix(
         ladder.append(Step(*about, judged.get(name), values.get(name, ()), kept=name == choice.step))
     kept = next(step for step in ladder if step.kept)
     best = search.best
-    witnesses = _witnesses(context, search, goal)
+    witnesses = _witnesses(context, search, goal) if doubts_labels else NOBODY
     before, after = judged["naive"], kept.judged
     assert after is not None
     report = FixReport(
@@ -90,10 +92,10 @@ def report_fix(
         ladder=tuple(ladder),
         rungs=search.rungs,
         findings=tuple(findings(dataset.classes, counts, before.means, before.confusion, _uncertainty(best, counts))),
-        label_issues=tuple(_label_issues(context, witnesses)),
+        label_issues=tuple(label_issues(witnesses, train.labels, train)) if len(witnesses) else (),
         witnesses=len(witnesses) or None,
         kind=kind_of(context.recipe, context.device),
-        note=_note(context, networks, goal, bool(len(witnesses))),
+        note=_note(context, networks, goal, _unchecked(doubts_labels, len(witnesses))),
         lr=networks.baseline.lr(context.recipe),
     )
     parts = (seeds, goal.name, spent.allowed, [row.candidate for row in search.rungs[0].rows])
@@ -164,7 +166,7 @@ def _witnesses(context: Context, search: Search, goal: Goal) -> NDArray[np.float
     """
     complete = [one for one in search.finalists if len(one.places) == len(context.train)]
     if not complete:
-        return np.empty((0, 0, 0))
+        return NOBODY
     values = [goal.value(one.adjusted, one.labels) for one in complete]
     near = [one for one, value in zip(complete, values, strict=True) if value <= NEAR * min(values)]
     counts = context.train.counts
@@ -180,11 +182,7 @@ def _uncertainty(evidence: Evidence, counts: NDArray[np.int64]) -> NDArray[np.fl
     return np.where(examples > 0, sums / np.maximum(examples, 1), scores.mean())
 
 
-def _label_issues(context: Context, witnesses: NDArray[np.float64]) -> Sequence[LabelIssue]:
-    return label_issues(witnesses, context.train.labels, context.train) if len(witnesses) else ()
-
-
-def _note(context: Context, networks: Networks, goal: Goal, complete: bool) -> str:
+def _note(context: Context, networks: Networks, goal: Goal, unchecked: str) -> str:
     """What before and after are of, and how that was chosen."""
     test, lr = context.dataset.test, networks.baseline.lr(context.recipe)
     judged = f"judged on {len(test):,} test examples" if test else f"judged by {FOLDS} folds"
@@ -193,6 +191,11 @@ def _note(context: Context, networks: Networks, goal: Goal, complete: bool) -> s
     sentences = [f"Before: naive networks at the learning rate {lr:g}.", f"All was chosen out-of-fold, and {judged}."]
     if not adjusts(context.train.counts, goal):
         sentences.append("All classes have equally many examples, so nothing is adjusted.")
-    if not complete:
-        sentences.append("Label issues were not looked for: that takes finalists on all folds, so more trainings.")
-    return " ".join([*sentences, "The network of seed 0 is kept."])
+    return " ".join([*sentences, *filter(None, [unchecked]), "The network of seed 0 is kept."])
+
+
+def _unchecked(doubts_labels: bool, witnesses: int) -> str:
+    """Why there are no label issues; "" where they were looked for."""
+    if not doubts_labels:
+        return "Labels were not checked: --label-issues does."
+    return "" if witnesses else "Labels were not checked: that takes finalists on all folds, so more trainings."

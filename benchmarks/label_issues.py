@@ -1,0 +1,117 @@
+"""Labels worth a look: planted wrong labels, and what the package and cleanlab list, from the same probabilities.
+
+5 % of the labels are made wrong, any other class alike ("symmetric") or a similar class ("similar"), or none. Networks
+predict the examples of the fold that they never saw, and the same mean probabilities go to both sides: label_noise()
+with and without the nearest neighbours, and cleanlab's find_label_issues() with its default and with every other
+filter, of which the one with the highest F1 is shown. "as many" is the head of our ranking, as long as cleanlab's list.
+
+    python benchmarks/label_issues.py digits
+    python benchmarks/label_issues.py cifar10 --root ../shared/data --backbone efficientnet-lite0
+    python benchmarks/label_issues.py cifar10 --root ../shared/data --epochs 20 --seeds 3
+
+cleanlab is installed by hand: pip install cleanlab.
+"""
+
+import argparse
+import dataclasses
+import warnings
+
+import numpy as np
+from cleanlab.filter import find_label_issues  # type: ignore[import-not-found,import-untyped,unused-ignore]
+from numpy.typing import NDArray
+
+import class_uncertainty as cu
+from class_uncertainty.posthoc.neighbours import neighbour_counts, neighbour_shares
+from class_uncertainty.posthoc.noise_model import label_noise
+from class_uncertainty.training.recipe import default_recipe
+
+RATE = 0.05
+SOURCES = {"digits": "digits-lt:1", "cifar10": "cifar10-lt:1"}
+PAIRS = {"digits": "38 83 17 71 49 94 56 65", "cifar10": "35 53 19 91 20 47 74"}  # a class, and what it is taken for
+FILTERS = [  # cleanlab's default is the first
+    *("prune_by_noise_rate", "prune_by_class", "both", "confident_learning", "predicted_neq_given"),
+    *("low_normalized_margin", "low_self_confidence"),
+]
+
+
+def with_noise(data: cu.Data, kind: str, pairs: str, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Labels of which RATE are wrong."""
+    labels, classes, number = data.labels.copy(), len(data.classes), round(RATE * len(data))
+    if kind == "symmetric":
+        wrong = rng.choice(len(labels), number, replace=False)
+        labels[wrong] = (labels[wrong] + rng.integers(1, classes, number)) % classes
+    elif kind == "similar":
+        taken_for = {int(pair[0]): int(pair[1]) for pair in pairs.split()}
+        wrong = rng.choice(np.flatnonzero(np.isin(labels, list(taken_for))), number, replace=False)
+        labels[wrong] = [taken_for[c] for c in labels[wrong].tolist()]
+    return labels
+
+
+def scores(listed: NDArray[np.bool_], wrong: NDArray[np.bool_]) -> tuple[float, float, float]:
+    """Precision, recall and F1."""
+    hits = float((listed & wrong).sum())
+    return hits / max(listed.sum(), 1), hits / max(wrong.sum(), 1), 2 * hits / max(listed.sum() + wrong.sum(), 1)
+
+
+def head(ranking: NDArray[np.float64], length: int) -> NDArray[np.bool_]:
+    """The so many highest."""
+    mask = np.zeros(len(ranking), dtype=bool)
+    mask[np.argsort(-ranking, kind="stable")[:length]] = True
+    return mask
+
+
+def compare(p: NDArray, labels: NDArray[np.int64], data: cu.Data) -> dict[str, NDArray[np.bool_]]:
+    """What is listed, by the name of a row."""
+    wrong, near = labels != data.labels, neighbour_counts(data.inputs, labels, len(data.classes))
+    assert near is not None
+    alone, both = label_noise(p, labels), label_noise(p, labels, [neighbour_shares(near)])
+    mean = p.mean(axis=0, dtype=np.float64)
+    mean /= mean.sum(axis=1, keepdims=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = {name: find_label_issues(labels, mean, filter_by=name, n_jobs=1) for name in FILTERS}
+    best = max(FILTERS, key=lambda name: scores(theirs[name], wrong)[2])
+    rows = {"networks and neighbours": both.is_issue, "networks alone": alone.is_issue}
+    for name in dict.fromkeys((FILTERS[0], best)):
+        rows[f"cleanlab, {name}"] = theirs[name]
+        if wrong.any():
+            rows[f"as many, networks alone, {name}"] = head(alone.p_wrong, theirs[name].sum())
+            rows[f"as many, networks and neighbours, {name}"] = head(both.p_wrong, theirs[name].sum())
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", choices=SOURCES)
+    parser.add_argument("--root", help="where CIFAR-10 is")
+    parser.add_argument("--images", type=int, default=5000, help="a random part of CIFAR-10 (default: 5,000)")
+    parser.add_argument("--backbone", help="frozen network whose features are classified, such as efficientnet-lite0")
+    parser.add_argument("--epochs", type=int, help="of the small network, by default those of its recipe")
+    parser.add_argument("--seeds", type=int, default=1, help="networks a fold (default: 1)")
+    given = parser.parse_args()
+    dataset = cu.load(SOURCES[given.data], root=given.root)
+    data = dataset.train
+    if given.data == "digits" and dataset.test:
+        inputs, labels = (
+            np.concatenate([getattr(part, name) for part in (data, dataset.test)]) for name in ("inputs", "labels")
+        )
+        data = cu.Data(inputs, labels, data.classes)
+    rng = np.random.default_rng(0)
+    data = data.take(np.sort(rng.permutation(len(data))[: given.images]))
+    data = cu.embed(data, given.backbone) if given.backbone else data
+    recipe = default_recipe(data, epochs=given.epochs)
+    print("| wrong labels | error, % | list | labels | precision | recall |\n|---|--:|---|--:|--:|--:|")
+    for kind in ("none", "symmetric", "similar"):
+        labels = with_noise(data, kind, PAIRS[given.data], rng)
+        noisy = dataclasses.replace(data, labels=labels)
+        estimates = [cu.estimate(noisy, "out-of-fold", 5, recipe, seed) for seed in range(given.seeds)]
+        p, wrong = np.concatenate([estimate.probabilities for estimate in estimates]), labels != data.labels
+        error = 100 * float((p.mean(axis=0).argmax(axis=1) != data.labels).mean())
+        for name, listed in compare(p, labels, data).items():
+            precision, recall, _ = scores(listed, wrong)
+            shown = f"{precision:.2f} | {recall:.2f}" if wrong.any() else "– | –"
+            print(f"| {kind} | {error:.1f} | {name} | {listed.sum()} | {shown} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

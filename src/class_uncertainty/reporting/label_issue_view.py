@@ -1,0 +1,44 @@
+"""Labels worth a look, in words: how many there are, who doubts them, and the evidence of each."""
+
+from typing import Any
+
+from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.label_issues import LabelIssue
+from class_uncertainty.posthoc.neighbours import NEAREST
+
+ROWS = 200  # of the page's table
+ADVICE = "Look before you change a label: unusual examples of a class are listed too."
+
+
+def summary(report: FixReport) -> str:
+    """How many labels are doubted, and by whom; "" where they were not checked."""
+    issues = report.label_issues
+    if report.witnesses is None and not issues:
+        return ""
+    number = f"{len(issues):,}" if issues else "None"
+    verb = "are" if len(issues) > 1 else "is"
+    near = " and by the labels of the nearest examples" if any(issue.near_guess is not None for issue in issues) else ""
+    networks = "one network" if report.witnesses == 1 else f"{report.witnesses or ''} networks".strip()
+    judged = f"judged by {networks} that never saw them{near}"
+    return f"{number} of {sum(report.counts):,} training labels {verb} more likely wrong than right, {judged}."
+
+
+def evidence(issue: LabelIssue, report: FixReport) -> list[str]:
+    """How sure it is, the votes for the guess, and the nearest examples labelled so; older reports know less."""
+    if issue.p_wrong is None:
+        return [f"{100 * issue.p_guess:.0f} %"]
+    percent = f"{100 * issue.p_wrong:.0f}" if issue.p_wrong < 0.995 else "over 99"
+    votes = f"{issue.votes} of {report.witnesses} network{'' if report.witnesses == 1 else 's'}"
+    near = [] if issue.near_guess is None else [f"{issue.near_guess} of {NEAREST} nearest"]
+    return [f"{percent} % likely wrong", votes, *near]
+
+
+def view(report: FixReport) -> dict[str, Any]:
+    """What the template shows."""
+    issues = report.label_issues
+    rest = f" The table has the first {ROWS} of them; cu fix --json lists all." if len(issues) > ROWS else ""
+    return {
+        "summary": f"{summary(report)} The clearest come first. {ADVICE}{rest}",
+        "shown": [(issue, evidence(issue, report)) for issue in issues if issue.picture],
+        "rows": issues[:ROWS],
+    }

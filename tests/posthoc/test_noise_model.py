@@ -1,0 +1,139 @@
+"""label_noise(): on data drawn from its model it gives Bayes' posterior, and clean labels are left alone."""
+
+import numpy as np
+import pytest
+from refusals import refused
+from scipy.special import softmax
+
+from class_uncertainty.posthoc import noise_model
+from class_uncertainty.posthoc.noise_model import label_noise
+
+N, C = 4000, 5
+
+
+def symmetric(rate: float) -> np.ndarray:
+    return np.full((C, C), rate / (C - 1)) + np.eye(C) * (1 - rate - rate / (C - 1))
+
+
+def mixed_up_pairs(rate: float) -> np.ndarray:
+    """0 and 1, and 2 and 3, are written for each other; 4 is always right."""
+    flips = np.eye(C)
+    for one, other in ((0, 1), (1, 0), (2, 3), (3, 2)):
+        flips[one, one], flips[one, other] = 1 - rate, rate
+    return flips
+
+
+def drawn(rng: np.random.Generator, flips: np.ndarray, sharpness: float = 3.0, examples: int = N):
+    """Exact class probabilities, true classes drawn by them, and labels drawn by the flips."""
+    q = softmax(sharpness * rng.normal(size=(examples, C)), axis=1)
+    truth = (rng.random((examples, 1)) > q.cumsum(axis=1)).sum(axis=1).clip(max=C - 1)
+    labels = (rng.random((examples, 1)) > flips[truth].cumsum(axis=1)).sum(axis=1).clip(max=C - 1)
+    return q, truth, labels
+
+
+def posterior(q: np.ndarray, labels: np.ndarray, flips: np.ndarray) -> np.ndarray:
+    """P(truth is not the label | inputs, label), example by example."""
+    wrong = [sum(row[k] * flips[k, i] for k in range(C) if k != i) for row, i in zip(q, labels, strict=True)]
+    right = [row[i] * flips[i, i] for row, i in zip(q, labels, strict=True)]
+    return np.array(wrong) / (np.array(wrong) + np.array(right))
+
+
+@pytest.mark.parametrize("flips", [symmetric(0.08), mixed_up_pairs(0.1)], ids=["symmetric", "pairs"])
+def test_data_from_the_model_give_the_posterior(rng, flips):
+    q, _, labels = drawn(rng, flips)
+    noise = label_noise(q, labels)
+    exact = posterior(q, labels, flips)
+    assert np.abs(noise.p_wrong - exact).mean() < 0.01
+    assert np.abs(noise.flips - flips).max() < 0.03
+    assert np.abs(noise.probabilities - q).mean() < 0.02
+    # the list is as good as that of someone who knows the noise
+    assert ((noise.p_wrong > 0.5) != (exact > 0.5)).sum() < 0.01 * N
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 6.0])
+def test_a_classifier_that_is_wrong_as_often_as_it_says_doubts_no_labels(rng, sharpness):
+    q, _, labels = drawn(rng, np.eye(C), sharpness)
+    assert (q.argmax(axis=1) != labels).mean() > 0.05
+    assert len(label_noise(q, labels).ranked) <= 0.002 * N
+
+
+def test_overconfidence_and_a_wrong_prior_are_corrected(rng):
+    """Powers of the probabilities and factors of the classes change nothing: they are fitted."""
+    q, _, labels = drawn(rng, symmetric(0.05))
+    distorted = q**2.5 * [1, 2, 1, 0.5, 1]
+    distorted /= distorted.sum(axis=1, keepdims=True)
+    plain, corrected = label_noise(q, labels), label_noise(distorted, labels)
+    assert np.abs(plain.p_wrong - corrected.p_wrong).mean() < 0.01
+
+
+def test_issues_are_ranked_and_guessed(rng):
+    q, truth, labels = drawn(rng, symmetric(0.05), sharpness=8)
+    noise = label_noise(q, labels)
+    assert (np.diff(noise.p_wrong[noise.ranked]) <= 0).all()
+    assert set(noise.ranked) == set(np.flatnonzero(noise.is_issue))
+    wrong = noise.ranked[labels[noise.ranked] != truth[noise.ranked]]
+    assert len(wrong) > 0.8 * len(noise.ranked)
+    assert (noise.guesses[wrong] == truth[wrong]).mean() > 0.9
+    assert (noise.guesses != labels).all()
+
+
+def test_members_are_pooled_by_their_geometric_mean(rng):
+    q, _, labels = drawn(rng, symmetric(0.05))
+    members = np.stack([q * rng.uniform(0.5, 2, q.shape) for _ in range(3)])
+    members /= members.sum(axis=2, keepdims=True)
+    pooled = np.exp(np.log(np.maximum(members, 1e-6)).mean(axis=0))
+    expected = label_noise(pooled / pooled.sum(axis=1, keepdims=True), labels)
+    assert np.allclose(label_noise(members, labels).p_wrong, expected.p_wrong, atol=0.01)
+
+
+def test_a_further_source_counts_for_what_it_is_worth(rng):
+    """Half of the evidence each: together it is all of it. Chance is ignored."""
+    z, flips = 3 * rng.normal(size=(N, C)), symmetric(0.05)
+    q = softmax(z, axis=1)
+    truth = np.array([rng.choice(C, p=row) for row in q])
+    labels = np.array([rng.choice(C, p=flips[k]) for k in truth])
+    part = rng.normal(size=(N, C))
+    whole = label_noise(q, labels)
+    together = label_noise(softmax(z / 2 + part, axis=1), labels, [softmax(z / 2 - part, axis=1)])
+    alone = label_noise(softmax(z / 2 + part, axis=1), labels)
+    assert np.abs(whole.p_wrong - together.p_wrong).mean() < 0.01 < np.abs(whole.p_wrong - alone.p_wrong).mean()
+    beside_chance = label_noise(q, labels, [softmax(rng.normal(size=(N, C)), axis=1)])
+    assert np.abs(whole.p_wrong - beside_chance.p_wrong).mean() < 0.01
+
+
+def test_many_examples_are_judged_by_a_model_of_a_part(rng, monkeypatch):
+    q, _, labels = drawn(rng, symmetric(0.08))
+    whole = label_noise(q, labels)
+    monkeypatch.setattr(noise_model, "FITTED", N * C // 2)
+    part = label_noise(q, labels)
+    assert part.p_wrong.shape == (N,)
+    assert 0 < np.abs(part.p_wrong - whole.p_wrong).mean() < 0.01
+
+
+def test_nothing_is_said_of_a_class_that_networks_do_not_know():
+    labels = np.repeat([0, 1, 2], [200, 200, 20])
+    p = softmax(6 * np.eye(3)[np.where(labels == 2, 0, labels)], axis=1)
+    p[0] = p[-30]  # one label of another class is wrong
+    noise = label_noise(p, labels)
+    assert noise.p_wrong[-20:].min() > 0.5
+    assert noise.ranked.tolist() == [0]
+
+
+def test_the_list_is_at_least_that_of_confident_learning(rng):
+    """Of as many labels as cleanlab lists, at least as many are wrong."""
+    filters = pytest.importorskip("cleanlab.filter")
+    for flips in (symmetric(0.05), mixed_up_pairs(0.08)):
+        q, truth, labels = drawn(rng, flips)
+        theirs = filters.find_label_issues(labels, q, n_jobs=1)
+        ours = np.argsort(-label_noise(q, labels).p_wrong)[: theirs.sum()]
+        assert (labels != truth)[ours].sum() >= (labels != truth)[theirs].sum()
+
+
+def test_bad_input_is_refused():
+    p, labels = np.full((4, 2), 0.5), np.array([0, 1, 0, 1])
+    with refused("a further source has shape (4, 3)", "(4, 2)"):
+        label_noise(p, labels, [np.full((4, 3), 1 / 3)])
+    with refused("labels have shape (3,)"):
+        label_noise(p, labels[:3])
+    with refused("not finite"):
+        label_noise(p * np.nan, labels)
