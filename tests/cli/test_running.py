@@ -2,6 +2,7 @@
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 import time
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from commands import Run
+
+from class_uncertainty import Unfinished
 
 
 def test_a_budget_stops_cleanly_and_the_same_command_goes_on(run: Run, tmp_path: Path) -> None:
@@ -93,3 +96,56 @@ def screen(leader: int) -> bytes:
         while part := terminal.read(4096):
             seen += part
     return seen
+
+
+def test_what_is_known_is_printed_before_a_budget_ends_a_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On stdout for people; beside --json it stays empty."""
+    from class_uncertainty.workflows import fix as workflow
+
+    def spent(*_: object) -> None:
+        raise Unfinished("the budget is spent")
+
+    monkeypatch.setattr(workflow, "train_ladder", spent)
+    command = ("fix", "digits-lt:20", "--epochs", "2", "--candidates", "naive,cb-rs", "--seeds", "1")
+    code, out, err = run(*command)
+    assert code == 3
+    assert out.startswith("\nKnown so far:\nNaive networks, on ")
+    assert "All 2 candidates, 1 fold" in out
+    assert "One network is kept" in out
+    assert err.startswith("cu: the budget is spent; runs.sqlite keeps what has finished")
+    assert run(*command, "--json")[:2] == (3, "")
+
+
+def test_rows_that_are_stored_are_printed_when_others_are_not_trained(run: Run) -> None:
+    command = ("compare", "digits-lt:20", "--seeds", "1", "--epochs", "100")
+    assert run(*command, "--methods", "naive")[0] == 0
+    code, out, _ = run(*command, "--methods", "naive,cb-rs", "--budget", "1s")
+    assert code == 3
+    assert out.startswith("\nKnown so far:\n")
+    assert "naive" in out
+    assert "cb-rs" not in out
+
+
+def test_ctrl_c_prints_what_is_known(tmp_path: Path) -> None:
+    """On a terminal, in the middle of a fix: the plan, the bar, and the first rung."""
+    words = ("fix", "digits-lt:20", "--candidates", "naive,cb-rs", "--report", str(tmp_path / "r.html"))
+    command = [sys.executable, "-m", "class_uncertainty", *words, "--store", str(tmp_path / "s")]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
+    leader, follower = pty.openpty()
+    with subprocess.Popen(command, stderr=follower, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        os.close(follower)
+        seen, stopped = b"", False
+        with os.fdopen(leader, "rb", buffering=0) as terminal, suppress(OSError):
+            while part := terminal.read(4096):
+                seen += part
+                if b"were judged on" in seen and not stopped:
+                    process.send_signal(signal.SIGINT)
+                    stopped = True
+        out, _ = process.communicate()
+    text = seen.decode()
+    assert process.returncode == 130
+    assert "To train: up to" in text
+    assert "on this" in text
+    assert " left: training candidates" in text
+    assert "All 2 candidates, 1 fold" in out
+    assert text.rstrip().endswith("goes on from there.")

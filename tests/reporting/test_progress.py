@@ -1,18 +1,23 @@
-"""Lanes while they train: the live table, and lines for a file."""
+"""What a command shows while it trains: a plan, one bar, and news; lines for a file."""
 
 import dataclasses
 import io
-import threading
 
 import pytest
 from rich.console import Console
 
 import class_uncertainty as cu
+from class_uncertainty.posthoc.diagnosis import Finding
 from class_uncertainty.reporting import progress
-from class_uncertainty.reporting.progress import LaneProgress
+from class_uncertainty.reporting.progress import LiveProgress, describe_plan, roughly
+from class_uncertainty.runs.watcher import Decided, Diagnosed, Stage
 from class_uncertainty.training.fit import Epoch
+from class_uncertainty.training.speed import Speed
 
 LANES = [cu.Lane("naive", 0), cu.Lane("ubrs", 1, fold=(1, 5))]
+LONG = [cu.Lane("balanced-softmax", 12, fold=(2, 5)), cu.Lane("ubrs", 1, fold=(1, 5))]
+STAGES = [Stage("rung 1", "6 candidates on 1 fold", (6,)), Stage("ladder", "3 networks before and after", (3, 3))]
+FINDING = Diagnosed((Finding("9", "few", "9: 33 % wrong"),), 81, 5)
 
 
 @pytest.fixture
@@ -27,99 +32,152 @@ def news(epoch: int, lanes=LANES, epochs: int = 10) -> Epoch:
     return Epoch(tuple(lanes), epoch, epochs, losses, errors, rates, seconds=2.0, speed=1000.0 * len(lanes))
 
 
-def rendered(state: LaneProgress, most: int = 20) -> str:
+def rendered(state: LiveProgress, width: int = 120, height: int = 24) -> str:
     file = io.StringIO()
-    console = Console(file=file, width=120)
-    console.print(state.table(most, console))
+    state.console = Console(file=file, width=width, height=height)
+    state.console.print(state.table())
     return file.getvalue()
 
 
-def test_a_row_for_each_lane(clock):
-    state = LaneProgress("training", 3, 10)
-    state.update(news(0))
-    clock[0] = 4.0
-    state.update(news(1))  # 4 lane-epochs in 4 seconds
-    text = rendered(state)
-    cells = ("naive 0", "ubrs 1 fold 2/5", "2/10", "0.5000", "12.3", "0.1", "1,000")
+def test_a_bar_for_the_whole_and_a_row_for_each_network(clock):
+    state = LiveProgress()
+    state.ahead(STAGES, 10, "cpu", lambda networks: None)
+    with state("training candidates", 6, 10) as update:
+        update(news(0))
+        clock[0] = 4.0
+        update(news(4))  # half of two networks of twelve
+        text = rendered(state)
+    assert text.splitlines()[0] == "0 of 12 networks, about 0:44 left: training candidates"
+    assert "━" in text.splitlines()[1]
+    cells = ("naive 0", "ubrs 1 fold 2/5", "5/10", "0.5000", "12.3", "0.1", "1,000")
     assert all(cell in text for cell in cells)
-    assert "0 of 3 lanes trained, 0:26 left" in text  # 8 + 8 + 10 lane-epochs left
-    first, *rows = state.lines(20)
-    assert first == "training: 0 of 3 lanes trained, 0:26 left"
-    assert rows[0] == "  lane naive 0, epoch 2/10, loss 0.5000, train err % 12.3, lr 0.1, images/s 1,000, left 0:16"
-
-
-LONG = [cu.Lane("balanced-softmax", 12, fold=(2, 5)), cu.Lane("ubrs", 1, fold=(1, 5))]
 
 
 @pytest.mark.parametrize("lanes", [LANES, LONG])
-@pytest.mark.parametrize(
-    ("width", "seen"), [(80, ("4999/5000", "2:04:58")), (48, ("4999/5000",)), (42, ("4999/5000",))]
-)
-def test_a_narrow_terminal_shows_whole_numbers(clock, width, seen, lanes):
-    state = LaneProgress("training", 60, 5000)
-    state.update(dataclasses.replace(news(4998, lanes, epochs=5000), seconds=7498.0))
-    file = io.StringIO()
-    console = Console(file=file, width=width)
-    console.print(state.table(3, console))
-    first, *rest = file.getvalue().splitlines()
-    assert first.startswith("training: 0 of 60 lanes trained")
-    assert "…" not in file.getvalue()
-    assert any(all(cell in line for cell in ("ubrs 1 fold 2/5", *seen)) for line in rest)
+@pytest.mark.parametrize("width", [80, 48, 40])
+def test_a_narrow_terminal_shows_whole_numbers(clock, width, lanes):
+    state = LiveProgress()
+    with state("training candidates of a fix", 60, 5000) as update:
+        update(news(0, lanes, epochs=5000))
+        clock[0] = 1e4
+        update(dataclasses.replace(news(4998, lanes, epochs=5000), seconds=7498.0))
+        first, bar, *rest = rendered(state, width).splitlines()
+    assert first.startswith("0 of 60 networks, about")
+    assert " left:" in first
+    assert len(first) <= width
+    assert len(bar.strip()) <= width
+    assert any(all(cell in line for cell in ("ubrs 1 fold 2/5", "4999/5000")) for line in rest)
 
 
-def test_trained_lanes_leave_the_table(clock):
-    state = LaneProgress("training", 2, 10)
-    state.update(news(9, LANES[:1]))
-    state.update(news(3, LANES[1:]))
-    assert "naive 0" not in rendered(state)
-    assert "1 of 2 lanes trained" in rendered(state)
+def test_trained_networks_leave_the_table_and_the_rest_is_counted(clock):
+    state, lanes = LiveProgress(), [cu.Lane("naive", seed) for seed in range(30)]
+    with state("training", 31, 10) as update:
+        update(news(9, LANES[1:]))
+        update(news(3, lanes))
+        text = rendered(state, height=12)
+    assert "ubrs" not in text
+    assert text.startswith("1 of 31 networks")
+    assert "and 25 more networks" in text
 
 
-def test_more_lanes_than_there_is_room_for(clock):
-    lanes = [cu.Lane("naive", seed) for seed in range(30)]
-    state = LaneProgress("training", 30, 10)
-    state.update(news(0, lanes))
-    assert "and 25 more lanes" in rendered(state, 5)
-    assert state.lines(5)[-1] == "  and 25 more lanes"
+def test_without_news_the_time_left_is_unknown(clock):
+    state = LiveProgress()
+    with state("training", 2, 10):
+        assert state.summary() == "0 of 2 networks, about ? left: training"
 
 
-def test_without_news_the_time_left_is_unknown():
-    assert rendered(LaneProgress("training", 2, 10)).strip() == "training: 0 of 2 lanes trained, ? left"
-
-
-def test_lines_go_to_a_file_every_thirty_seconds(clock, capsys):
-    with progress.watch("training", 2, 10) as update:
-        for second in (0, 10, 29, 30, 31, 59, 61):
+def test_lines_go_to_a_file_ever_less_often(clock, capsys):
+    state = LiveProgress()
+    with state("training", 2, 10) as update:
+        for second in (0, 10, 29, 30, 31, 59, 61, 1000, 1050, 1099, 1115, 1150, 1250):
             clock[0] = float(second)
-            update(news(second // 10))
-    assert capsys.readouterr().err.count("training: 0 of 2 lanes trained") == 2
+            update(news(second % 9))
+    assert capsys.readouterr().err.count("of 2 networks") == 5  # after 30, 61, 1000, 1115 and 1250 seconds
 
 
-def test_many_short_stages_are_not_silent(clock, capsys):
-    pace = progress.Pace()
+def test_many_short_stages_are_not_silent_and_go_on_counting(clock, capsys):
+    state = LiveProgress()
+    state.ahead([Stage(f"{number}", "", (2,)) for number in range(7)], 10, "cpu", lambda networks: None)
     for stage in range(7):  # of ten seconds each
-        with progress.watch(f"stage {stage}", 2, 10, pace) as update:
+        state.begin(f"{stage}")
+        with state(f"stage {stage}", 2, 10) as update:
             clock[0] += 10.0
-            update(news(stage))
-    lines = [line for line in capsys.readouterr().err.splitlines() if "lanes trained" in line]
-    assert [line.split(":")[0] for line in lines] == ["stage 2", "stage 5"]
+            update(news(9))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(",")[0] for line in lines] == ["6 of 14 networks", "12 of 14 networks"]
+    assert [line.rpartition(": ")[2] for line in lines] == ["stage 2", "stage 5"]
 
 
-def test_several_threads_may_report_while_another_renders():
-    state, faults, console = LaneProgress("training", 400, 10), [], Console(file=io.StringIO())
+def test_the_plan_is_said_once_something_is_trained(clock, capsys):
+    measured = []
 
-    def report(first: int) -> None:
-        for epoch in range(9):
-            for seed in range(first, first + 100):
-                state.update(news(epoch, [cu.Lane("naive", seed)]))
+    def measure(networks: int) -> Speed:
+        measured.append(networks)
+        return Speed(20.0, width=3)
 
-    threads = [threading.Thread(target=report, args=(100 * i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        try:
-            state.table(50, console)
-            state.lines(50)
-        except Exception as error:  # whatever it is
-            faults.append(error)
-    assert faults == []
+    state = LiveProgress()
+    state.ahead(STAGES, 40, "cpu", measure)
+    state.tell(FINDING)  # of networks that are stored
+    state.begin("ladder")
+    assert capsys.readouterr().err == ""
+    with state("training naive networks", 3, 40):
+        pass
+    with state("training the best candidate", 3, 40):
+        pass
+    assert measured == [6]  # what the store lacks
+    plan = "To train: up to 6 networks of 40 epochs in about 40 s on this CPU: 3 networks before and after.\n"
+    assert capsys.readouterr().err == plan
+
+
+def test_news_are_said_while_there_is_more_to_train(clock, capsys):
+    state = LiveProgress()
+    state.ahead(STAGES, 10, "cuda", lambda networks: Speed(1.0))
+    with state("training candidates", 6, 10) as update:
+        update(news(9))
+    capsys.readouterr()
+    state.tell(FINDING)
+    err = capsys.readouterr().err
+    assert err.splitlines() == [
+        "Naive networks, on 81 examples that they never saw:",
+        "  9: 33 % wrong",
+        "  5 classes have too few of these examples to say anything.",
+    ]
+    state.tell(Decided("One network is kept."))  # the result begins with it
+    assert capsys.readouterr().err == ""
+    assert [type(one) for one in state.known] == [Diagnosed, Decided]
+
+
+def test_work_of_a_few_seconds_is_done_in_silence(clock, capsys):
+    state = LiveProgress()
+    state.ahead(STAGES, 1, "cpu", lambda networks: None)
+    with state("training candidates", 6, 1) as update:
+        update(news(0, epochs=1))
+        state.tell(FINDING)
+    assert capsys.readouterr().err == ""
+    assert state.known == [FINDING]
+
+
+def test_another_workflow_begins_anew(clock):
+    state = LiveProgress()
+    for _ in range(2):
+        state.ahead(STAGES, 10, "cpu", lambda networks: None)
+        with state("training candidates", 6, 10) as update:
+            update(news(9))
+        state.tell(FINDING)
+        assert state.work.amounts()[:2] == (2, 12)
+        assert state.known == [FINDING]
+        state.close()
+
+
+def test_a_plan_of_one_network():
+    state = LiveProgress()
+    state.work.announce([Stage("measuring", "1 network measures uncertainty", (1,))])
+    assert describe_plan(state.work, 1, "cpu") == "To train: one network of one epoch: 1 network measures uncertainty."
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(1, "5 s"), (22, "20 s"), (54, "55 s"), (56, "1 min"), (340, "6 min"), (1900, "30 min"), (9000, "2.5 h")],
+)
+def test_a_guess_is_rounded(seconds, words):
+    assert roughly(seconds) == words

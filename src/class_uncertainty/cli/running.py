@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,9 @@ from class_uncertainty.data import Dataset
 from class_uncertainty.errors import InputError, Unfinished, memory_faults
 from class_uncertainty.files import check_writable
 from class_uncertainty.limits import check_address_space
-from class_uncertainty.reporting import progress, terminal
+from class_uncertainty.reporting import terminal
+from class_uncertainty.reporting.news_view import print_known
+from class_uncertainty.reporting.progress import LiveProgress
 from class_uncertainty.reporting.section import describe_duplicates
 from class_uncertainty.runs import Store
 from class_uncertainty.text import seconds, tell
@@ -22,8 +24,7 @@ from class_uncertainty.training.recipe_specs import parse_recipe
 from class_uncertainty.workflows.load_named import PIXELS, load_named, with_backbone
 
 if TYPE_CHECKING:
-    from class_uncertainty.runs.context import Watch
-    from class_uncertainty.training.fit import Epoch
+    from class_uncertainty.runs.watcher import Watch
 
 FINE_TUNE = "fine-tune"  # the recipe for images and pretrained weights
 FEATURES = "features by "  # how the progress of embedding begins
@@ -47,7 +48,7 @@ class Running:
     root: Path | None
     deadline: Deadline
     profile: Path | None
-    pace: progress.Pace = field(default_factory=progress.Pace)
+    watch: LiveProgress = field(default_factory=LiveProgress)
 
     def say(self, *lines: str) -> None:
         """For people; silent where JSON is asked for."""
@@ -103,8 +104,10 @@ class Running:
         budget, profile = self.deadline, self.profile
         return {"recipe": recipe, "store": self.store, "budget": budget, "progress": self.watch, "profile": profile}
 
-    def watch(self, what: str, networks: int, epochs: int) -> AbstractContextManager[Callable[["Epoch"], None]]:
-        return progress.watch(what, networks, epochs, self.pace)
+    def show_known(self) -> None:
+        """What is known of a workflow that was stopped; a JSON document is of whole ones alone."""
+        if not self.as_json:
+            print_known(self.watch.known)
 
     def show(self, value: Any, render: Callable[[Any], None]) -> Any:
         """Render a workflow's value for people; its document is for programs."""
@@ -134,15 +137,18 @@ def running(
         raise InputError(f"--profile and --store are both {path}: give them different names.")
     written = _written(profile)
     with Store(path, create) as store:
+        now = Running(store, as_json, root, deadline, profile)
         try:
             with memory_faults(lambda: _kept(store)):
-                yield Running(store, as_json, root, deadline, profile)
+                yield now
             if profile and _written(profile) == written:
                 tell(f"nothing was trained, so {profile} was not written.")
         except KeyboardInterrupt:
+            now.show_known()
             tell(f"stopped{_kept(store)}.", start="\n")  # after the ^C that a terminal shows
             raise SystemExit(130) from None
         except Unfinished as unfinished:
+            now.show_known()
             tell(f"{unfinished}{_kept(store)}.")
             raise SystemExit(3) from None
 

@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -25,6 +26,17 @@ NOTE = (
     "without the trial of several and of a student); time: the same, on this machine. Passes: networks that run for "
     "each prediction."
 )
+
+
+class Search(Protocol):
+    """Rungs, and what they judge by: a FixReport, or what is known before there is one."""
+
+    @property
+    def aim(self) -> str: ...
+    @property
+    def unit(self) -> str: ...
+    @property
+    def rungs(self) -> tuple[Rung, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -54,13 +66,13 @@ def ladder_table(report: FixReport) -> CellTable:
     return CellTable((STEP, HOW, aim_heading(report), *numbers), rows)
 
 
-def rung_table(report: FixReport, rung: Rung) -> CellTable:
+def rung_table(report: Search, rung: Rung) -> CellTable:
     """One row a candidate, in the order of the list."""
     columns = ("candidate", f"{aim_heading(report)}, unseen", "behind the preferred", TRAININGS, "outcome")
     return CellTable(columns, tuple(_rung_row(report, row) for row in rung.rows))
 
 
-def rung_caption(report: FixReport, rung: Rung) -> str:
+def rung_caption(report: Search, rung: Rung) -> str:
     """'All 8 candidates, 1 fold (2,522 examples)'."""
     number, first = len(rung.rows), rung is report.rungs[0]
     if number == 1:
@@ -115,7 +127,7 @@ def aim_values(report: FixReport) -> tuple[Sequence[float], Sequence[float]]:
     return (before, after) if before and after else (report.before.errors, report.after.errors)
 
 
-def aim_heading(report: FixReport) -> str:
+def aim_heading(report: Search) -> str:
     """The goal's value and unit as the heading of a column, of two lines or more."""
     heading = with_unit(report, report.aim)
     for width in range(NARROW, WIDE + 1):
@@ -125,7 +137,7 @@ def aim_heading(report: FixReport) -> str:
     return "\n".join(lines)
 
 
-def aim_digits(report: FixReport) -> int:
+def aim_digits(report: Search) -> int:
     """Decimals of the goal's values."""
     return 2 if report.unit == "%" else 3
 
@@ -135,7 +147,7 @@ def aim_label(report: FixReport) -> str:
     return f"{report.aim}, {report.unit}" if report.unit else report.aim
 
 
-def with_unit(report: FixReport, text: str) -> str:
+def with_unit(report: Search, text: str) -> str:
     return f"{text} {report.unit}" if report.unit else text
 
 
@@ -173,7 +185,7 @@ def _step_row(report: FixReport, place: int) -> tuple[Cell, ...]:
     )
 
 
-def _rung_row(report: FixReport, row: RungRow) -> tuple[Cell, ...]:
+def _rung_row(report: Search, row: RungRow) -> tuple[Cell, ...]:
     digits = aim_digits(report)
     is_preferred = row.behind == 0 and row.behind_error == 0
     behind = Cell(MISSING, 0.0) if is_preferred else _number_cell(row.behind, row.behind_error, digits)

@@ -1,115 +1,173 @@
-"""Lanes while they train: a live table on a terminal, lines elsewhere."""
+"""LiveProgress: a plan at the start, one bar for the whole of a command, and what is known as soon as it is known.
+
+All of it goes to stderr. Where that is not a terminal, a few lines take the place of the bar. Where all is trained in a
+few seconds, nothing is said before the result.
+"""
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.text import Text
 
+from class_uncertainty.reporting.news_view import describe_news
 from class_uncertainty.reporting.terminal import fitting_table
+from class_uncertainty.reporting.work_progress import WorkProgress
+from class_uncertainty.runs.watcher import News, RowTrained, Stage, Watcher
 from class_uncertainty.text import printable
 from class_uncertainty.training import Lane
 
 if TYPE_CHECKING:
     from class_uncertainty.training.fit import Epoch
+    from class_uncertainty.training.speed import Speed
 
-LINE_INTERVAL, MOST_LINES = 30, 12  # without a terminal: seconds between prints, and lanes in one
-COLUMNS = ("lane", "epoch", "loss", "train err %", "lr", "images/s", "left")
-DROP = (("train err %", "lr", "images/s"), ("loss",), ("left",))  # where there is no room
-
-
-class LaneProgress:
-    """The last epoch of each lane, and how long the rest may take."""
-
-    def __init__(self, what: str, lanes: int, epochs: int) -> None:
-        self.what, self.total, self.epochs = what, lanes, epochs
-        self.last: dict[Lane, Epoch] = {}  # the lane that reported last comes last
-        self.lane_epochs, self.start = 0, time.monotonic()  # since then: a checkpoint may hold earlier ones
-        self.lock = Lock()  # stacks report from threads of their own
-
-    def update(self, epoch: "Epoch") -> None:
-        with self.lock:
-            for lane in epoch.lanes:
-                self.last.pop(lane, None)
-                self.last[lane] = epoch
-            self.lane_epochs += len(epoch.lanes)
-
-    def snapshot(self, most: int) -> tuple[str, list[tuple[str, ...]], list[str]]:
-        """The summary, a row for each of `most` running lanes, and how many more there are."""
-        with self.lock:
-            running = [lane for lane, epoch in self.last.items() if epoch.epoch + 1 < epoch.epochs]
-            trained = len(self.last) - len(running)
-            summary = f"{self.what}: {trained} of {self.total} lanes trained, {self._time_left()} left"
-            more = [f"  and {len(running) - most} more lanes"] if len(running) > most else []
-            return summary, [self._row(lane) for lane in running[-most:]], more
-
-    def lines(self, most: int) -> list[str]:
-        """For a file."""
-        summary, rows, more = self.snapshot(most)
-        pairs = (zip(COLUMNS, row, strict=True) for row in rows)
-        lines = ("  " + ", ".join(f"{name} {value}" for name, value in row) for row in pairs)
-        return [summary, *lines, *more]
-
-    def table(self, most: int, console: Console) -> RenderableType:
-        """For a terminal. The summary comes first, since Live cuts off the end."""
-        summary, rows, more = self.snapshot(most)
-        table, _ = fitting_table(console, COLUMNS, rows, DROP)
-        return Group(Text(summary), table, *map(Text, more)) if rows else Text(summary)
-
-    def _time_left(self) -> str:
-        """At the mean pace so far."""
-        if not self.lane_epochs:
-            return "?"
-        remaining = sum(epoch.epochs - epoch.epoch - 1 for epoch in self.last.values())
-        remaining += max(self.total - len(self.last), 0) * self.epochs
-        return _clock(remaining * (time.monotonic() - self.start) / self.lane_epochs)
-
-    def _row(self, lane: Lane) -> tuple[str, ...]:
-        epoch = self.last[lane]
-        i = epoch.lanes.index(lane)
-        name = f"{lane.name} {lane.seed}" + (f" fold {lane.fold[0] + 1}/{lane.fold[1]}" if lane.fold else "")
-        speed = f"{epoch.speed / len(epoch.lanes):,.0f}"
-        left = _clock((epoch.epochs - epoch.epoch - 1) * epoch.seconds)
-        numbers = (f"{epoch.loss[i]:.4f}", f"{epoch.error[i]:.1f}", f"{epoch.lr[i]:.3g}")
-        return (name, f"{epoch.epoch + 1}/{epoch.epochs}", *numbers, speed, left)
+LINE_INTERVAL, LINE_SHARE = 30.0, 0.1  # without a terminal: seconds between lines, and of the time that has passed
+WIDEST = 60  # characters of the bar
+COLUMNS = ("network", "epoch", "loss", "train err %", "lr", "images/s")
+DROP = (("train err %", "lr", "images/s"), ("loss",))  # where there is no room
+DEVICES = {"cpu": "on this CPU", "cuda": "on this GPU", "mps": "on this GPU"}
 
 
-class Pace:
-    """When a line was last printed, over all stages of a command, so that many short ones are not silent."""
+class LiveProgress(Watcher):
+    """What a command shows while it works, and keeps for the case that it is stopped."""
 
     def __init__(self) -> None:
-        self.last_print = time.monotonic()
+        self.work, self.console = WorkProgress(), Console(stderr=True)
+        self.known: list[News] = []
+        self.what, self.live = "", None  # type: str, Live | None
+        self.began = self.last_line = time.monotonic()
+        self.plan: Callable[[], None] | None = None  # says it, once something is really to be trained
+        self.long = False  # whether that takes more than a few seconds
+
+    def ahead(
+        self, stages: Sequence[Stage], epochs: int, device: str, measure: "Callable[[int], Speed | None]"
+    ) -> None:
+        self.work, self.known, self.long = WorkProgress(), [], False  # another workflow begins
+        self.work.announce(stages)
+
+        def say_plan() -> None:
+            self.work.measure(measure)
+            self.long = self.work.speed is not None
+            self.say(describe_plan(self.work, epochs, device))
+
+        self.plan = say_plan
+
+    def begin(self, name: str) -> None:
+        self.work.begin(name)
+
+    def tell(self, news: News) -> None:
+        if isinstance(news, RowTrained):  # what is known of a row replaces what was
+            self.known = [old for old in self.known if not (isinstance(old, RowTrained) and old.row == news.row)]
+        self.known.append(news)
+        if self.long and self.work.is_at_work:  # otherwise the result comes next
+            self.say(*describe_news(news))
+
+    def say(self, *lines: str) -> None:
+        """Lines for people, above the bar where there is one."""
+        for line in map(printable, lines if self.long else ()):
+            if self.shows_bar:
+                self.console.print(line, markup=False, highlight=False)
+            else:
+                print(line, file=sys.stderr, flush=True)
+
+    @contextmanager
+    def __call__(self, what: str, networks: int, epochs: int) -> Iterator[Callable[["Epoch"], None]]:
+        if not networks:
+            yield lambda epoch: None
+            return
+        if self.plan:
+            say_plan, self.plan = self.plan, None
+            say_plan()
+        self.what = what
+        alone = self.work.open(networks, what)
+        self._show()
+        yield self._update
+        if alone:
+            self.work.announce([])
+
+    def close(self) -> None:
+        self.plan = None
+        self.work.announce([])
+        if self.live:
+            self.live.stop()
+            self.live = None
+
+    def summary(self) -> str:
+        """'3 of 25 networks, about 0:40 left: training candidates'; what may be cut off comes last."""
+        trained, total, _, seconds = self.work.amounts()
+        left = "?" if seconds is None else clock(seconds)
+        return f"{trained} of {total} networks, about {left} left: {self.what}"
+
+    def table(self) -> RenderableType:
+        """For a terminal: the summary and the bar come first, since Live cuts off the end."""
+        most, running = max(self.console.height - 7, 1), self.work.running()
+        _, _, share, _ = self.work.amounts()
+        bar = ProgressBar(1.0, share, width=min(WIDEST, self.console.width))
+        parts: list[RenderableType] = [Text(self.summary(), no_wrap=True, overflow="ellipsis"), bar]
+        if running:
+            table, _ = fitting_table(self.console, COLUMNS, [_row(*one) for one in running[-most:]], DROP)
+            parts.append(table)
+        if len(running) > most:
+            parts.append(Text(f"  and {len(running) - most} more networks"))
+        return Group(*parts)
+
+    @property
+    def shows_bar(self) -> bool:
+        return self.console.is_terminal and not self.console.is_dumb_terminal
+
+    def _show(self) -> None:
+        """From the first training to the end of the workflow, where there is a terminal."""
+        if self.live is None and self.shows_bar:
+            self.live = Live(
+                console=self.console,
+                get_renderable=self.table,
+                transient=True,
+                refresh_per_second=4,
+                redirect_stdout=False,  # it may be a file or a pipe
+            )
+            self.live.start()
+
+    def _update(self, epoch: "Epoch") -> None:
+        self.work.update(epoch)
+        now = time.monotonic()
+        interval = max(LINE_INTERVAL, LINE_SHARE * (now - self.began))
+        if self.live is None and now - self.last_line >= interval:
+            self.last_line = now
+            print(printable(self.summary()), file=sys.stderr, flush=True)
 
 
-@contextmanager
-def watch(what: str, lanes: int, epochs: int, pace: Pace | None = None) -> Iterator[Callable[["Epoch"], None]]:
-    """A function to report epochs to, which are shown on stderr while lanes train."""
-    state, console, pace = LaneProgress(what, lanes, epochs), Console(stderr=True), pace or Pace()
-
-    def table() -> RenderableType:
-        return state.table(max(console.height - 6, 1), console)
-
-    def update_and_print(epoch: "Epoch") -> None:
-        state.update(epoch)
-        if time.monotonic() - pace.last_print >= LINE_INTERVAL:
-            pace.last_print = time.monotonic()
-            print("\n".join(map(printable, state.lines(MOST_LINES))), file=sys.stderr, flush=True)
-
-    if not lanes:
-        yield state.update
-    elif console.is_terminal and not console.is_dumb_terminal:
-        with Live(console=console, get_renderable=table, transient=True, refresh_per_second=4):
-            yield state.update
-    else:
-        yield update_and_print
+def describe_plan(work: WorkProgress, epochs: int, device: str) -> str:
+    """'To train: up to 24 networks of 40 epochs in about 40 s on this CPU: 6 candidates on 1 fold; …'."""
+    networks = sum(stage.networks for stage in work.stages)
+    number = "one network" if networks == 1 else f"up to {networks:,} networks"
+    passes = "one epoch" if epochs == 1 else f"{epochs:,} epochs"
+    about = f" in about {roughly(sum(work.weights))} {DEVICES[device]}" if work.speed else ""
+    return f"To train: {number} of {passes}{about}: {'; '.join(stage.about for stage in work.stages)}."
 
 
-def _clock(seconds: float) -> str:
+def roughly(seconds: float) -> str:
+    """'20 s', '3 min' or '2.5 h': what a guess is good for."""
+    if seconds < 55:
+        return f"{max(5, round(seconds / 5) * 5)} s"
+    minutes = seconds / 60
+    if minutes < 90:
+        return f"{round(minutes) if minutes < 10 else round(minutes / 5) * 5} min"
+    return f"{round(minutes / 30) / 2:g} h"
+
+
+def clock(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def _row(lane: Lane, epoch: "Epoch") -> tuple[str, ...]:
+    i = epoch.lanes.index(lane)
+    name = f"{lane.name} {lane.seed}" + (f" fold {lane.fold[0] + 1}/{lane.fold[1]}" if lane.fold else "")
+    numbers = (f"{epoch.loss[i]:.4f}", f"{epoch.error[i]:.1f}", f"{epoch.lr[i]:.3g}")
+    return (name, f"{epoch.epoch + 1}/{epoch.epochs}", *numbers, f"{epoch.speed / len(epoch.lanes):,.0f}")

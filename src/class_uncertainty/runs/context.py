@@ -1,9 +1,10 @@
 """Context: what a workflow works with. It is made once and handed down; its keys hash values and do nothing else."""
 
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from class_uncertainty.data import Data, Dataset
@@ -11,6 +12,7 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.measures import Stats
 from class_uncertainty.runs.store import Store
+from class_uncertainty.runs.watcher import News, Stage, Watch, Watcher
 from class_uncertainty.training import Lane, Recipe, default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
@@ -18,14 +20,10 @@ from class_uncertainty.training.fit import LaneOutcome, Progress, resolve_device
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.keys import checkpoint_keys, key_of, lane_key
 from class_uncertainty.training.networks.network_table import sealed
+from class_uncertainty.training.speed import measured_speed
 from class_uncertainty.training.stack_training import FitOptions
 
-Watch = Callable[[str, int, int], AbstractContextManager[Progress | None]]  # (what trains, networks, epochs of each)
 EVERY = 10  # epochs between checkpoints
-
-
-def unwatched(what: str, networks: int, epochs: int) -> AbstractContextManager[None]:
-    return nullcontext()
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +35,29 @@ class Context:
     recipe: Recipe
     device: str
     deadline: Deadline = field(default_factory=Deadline)
-    watch: Watch = unwatched
+    watch: Watch = field(default_factory=Watcher)
     checkpoints: Checkpoints | None = None
     profile: Path | None = None
 
     @property
     def train(self) -> Data:
         return self.dataset.train
+
+    def ahead(self, stages: Sequence[Stage]) -> None:
+        """Tell a Watcher all that is to be trained, stage after stage."""
+        if isinstance(self.watch, Watcher):
+            speed = partial(measured_speed, self.train, self.recipe, self.device)
+            self.watch.ahead([stage for stage in stages if stage.networks], self.recipe.epochs, self.device, speed)
+
+    def begin(self, stage: str) -> None:
+        """Tell a Watcher which of the stages begins."""
+        if isinstance(self.watch, Watcher):
+            self.watch.begin(stage)
+
+    def tell(self, news: News) -> None:
+        """Tell a Watcher what is known by now."""
+        if isinstance(self.watch, Watcher):
+            self.watch.tell(news)
 
     def untrained(self, lanes: Sequence[Lane]) -> Fit:
         """Lanes that are to be trained; large arrays go beside the store."""
@@ -102,7 +116,7 @@ def open_context(
             store = stack.enter_context(Store(store))
         checkpoints = Checkpoints(store.path.with_name(store.path.name + ".running"))
         store.add_data(dataset)
-        place = Path(profile) if profile else None
-        yield Context(
-            store, dataset, recipe, device, deadline, unwatched if progress is None else progress, checkpoints, place
-        )
+        place, watch = Path(profile) if profile else None, progress or Watcher()
+        if isinstance(watch, Watcher):
+            stack.callback(watch.close)
+        yield Context(store, dataset, recipe, device, deadline, watch, checkpoints, place)

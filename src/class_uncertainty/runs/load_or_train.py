@@ -1,6 +1,6 @@
 """Training through the store: what it has is not trained again."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -11,16 +11,18 @@ from class_uncertainty.measures import Stats
 from class_uncertainty.metrics import Outcomes
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.store import Store
+from class_uncertainty.runs.watcher import RowTrained
 from class_uncertainty.training import Lane, Result
 from class_uncertainty.training.fit import LaneOutcome, Progress
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import FOLDS, fold_indices, folded, pooled
 
 T = TypeVar("T")
+Ended = Callable[[Result], object]  # told of each result that is stored already, then of each when its lane has ended
 
 
 def load_or_estimate(
-    context: Context, requests: Sequence[EstimateRequest], what: str = "measuring"
+    context: Context, requests: Sequence[EstimateRequest], what: str = "measuring", ended: Ended | None = None
 ) -> list[Estimate | Diverged]:
     """Estimates, from the store or trained now, all together.
 
@@ -37,7 +39,7 @@ def load_or_estimate(
     judges = list({_fold_judge(request) for request in todo if request.lanes}) if context.dataset.test is None else []
     networks = len(lanes) + FOLDS * len(_without_result(context, judges))
     with context.watch(what, networks, context.recipe.epochs) if networks else nullcontext() as progress:
-        fitted = _train_members(context, lanes, progress) if lanes else None
+        fitted = _train_members(context, lanes, progress, ended) if lanes else None
         for request, estimate in zip(todo, estimates_from(context.train, todo, fitted), strict=True):
             if isinstance(estimate, Diverged):
                 estimates[request] = estimate
@@ -52,13 +54,13 @@ def load_or_estimate(
     return read_back(context.store, [estimates[request] for request in requests])
 
 
-def _train_members(context: Context, lanes: Sequence[Lane], progress: Progress | None) -> Fit:
+def _train_members(context: Context, lanes: Sequence[Lane], progress: Progress | None, ended: Ended | None) -> Fit:
     fitted, outcomes = context.untrained(lanes), []
-    with closing(context.train_lanes(fitted, progress)) as ended:
-        for outcome in ended:
+    with closing(context.train_lanes(fitted, progress)) as trained:
+        for outcome in trained:
             lane = lanes[outcome.place]
             if context.dataset.test and lane.name == "naive" and lane.fold is None and not lane.bootstrap:
-                _add_result(context, lane, None, outcome.result)
+                _add_result(context, lane, None, outcome.result, ended)
             _keep_naive(context, lane, outcome)
             outcomes.append(outcome)
     return fitted.trained(outcomes)
@@ -77,28 +79,36 @@ def _fold_judge(request: EstimateRequest) -> Lane:
 
 
 def load_or_evaluate(
-    context: Context, lanes: Sequence[Lane], stats: Stats | None = None, progress: Progress | None = None
+    context: Context,
+    lanes: Sequence[Lane],
+    stats: Stats | None = None,
+    progress: Progress | None = None,
+    ended: Ended | None = None,
 ) -> list[Result]:
     """The lanes' results in order, from the store or trained now: on the test split, or without one by folds."""
     by_folds = context.dataset.test is None
     keys = [context.result_key(lane, stats) for lane in lanes]
-    todo = [lane for lane, key in zip(lanes, keys, strict=True) if context.store.get(key) is None]
+    stored_before = [context.store.get(key) for key in keys]
+    todo = [lane for lane, result in zip(lanes, stored_before, strict=True) if result is None]
+    if ended:
+        for result in filter(None, stored_before):
+            ended(result)
     parts = [part for lane in todo for part in folded(lane)] if by_folds else todo
     folds: dict[int, dict[int, tuple[Result, Outcomes]]] = {i: {} for i in range(len(todo))}
     if parts:
         watched = nullcontext(progress) if progress else context.watch("training", len(parts), context.recipe.epochs)
-        with watched as watching, closing(context.train_lanes(context.untrained(parts), watching, stats)) as ended:
-            for outcome in ended:
+        with watched as watching, closing(context.train_lanes(context.untrained(parts), watching, stats)) as trained:
+            for outcome in trained:
                 _keep_naive(context, parts[outcome.place], outcome)
                 i, k = divmod(outcome.place, FOLDS if by_folds else 1)
                 if outcome.unseen is None:  # judged on the test split
-                    _add_result(context, todo[i], stats, outcome.result)
+                    _add_result(context, todo[i], stats, outcome.result, ended)
                     continue
                 folds[i][k] = outcome.result, outcome.unseen
                 if len(folds[i]) == FOLDS:
                     ended_folds = folds.pop(i)
                     results, unseen = zip(*(ended_folds[k] for k in range(FOLDS)), strict=True)
-                    _add_result(context, todo[i], stats, pooled(context.train, results, unseen))
+                    _add_result(context, todo[i], stats, pooled(context.train, results, unseen), ended)
     stored = [context.store.get(key) for key in keys]
     context.drop_checkpoints([part for lane in lanes for part in folded(lane)] if by_folds else lanes, stats)
     return read_back(context.store, stored)
@@ -170,8 +180,21 @@ def read_back(store: Store, rows: Iterable[T | None]) -> list[T]:
     return [value for value in values if value is not None]
 
 
-def _add_result(context: Context, lane: Lane, stats: Stats | None, result: Result) -> None:
+def telling_rows(context: Context, runs: int) -> Ended:
+    """Tells what is known of each row of a comparison, which is complete with so many runs."""
+    rows: dict[tuple[str, float], tuple[Result, ...]] = {}
+
+    def ended(result: Result) -> None:
+        row = rows[result.method, result.lr] = (*rows.get((result.method, result.lr), ()), result)
+        context.tell(RowTrained(row, len(row) == runs))
+
+    return ended
+
+
+def _add_result(context: Context, lane: Lane, stats: Stats | None, result: Result, ended: Ended | None = None) -> None:
     context.store.add(context.result_key(lane, stats), context.dataset.fingerprint, result)
+    if ended:
+        ended(result)
 
 
 def _keep_naive(context: Context, lane: Lane, outcome: LaneOutcome) -> None:

@@ -188,9 +188,7 @@ def _train_each(
 def _run_stage(runner: StageRunner, places: list[int]) -> Generator[Ended, None, None]:
     """Take the lanes at those places through one stage, in stacks of lanes that are equally far."""
     fitted, unfinished = runner.fitted, None
-    small = fitted.recipe.full_batch or fitted.recipe.batch * int(np.prod(fitted.shape)) <= SMALL
-    shared = find_network(fitted.recipe.network).own is not None  # they may share torch's one generator
-    small = small and fitted.device == "cpu" and not shared
+    small = is_small(fitted.recipe, fitted.shape, fitted.device)
     groups = _groups(runner, places)
     with _workers(min(len(groups), torch.get_num_threads()) if small else 1, single=small) as pool:
         running = [pool.submit(_run_group, runner, places) for places in groups]
@@ -208,6 +206,13 @@ def _run_stage(runner: StageRunner, places: list[int]) -> Generator[Ended, None,
             raise
     if unfinished:
         raise unfinished
+
+
+def is_small(recipe: Recipe, shape: Sequence[int], device: str) -> bool:
+    """Whether stacks train on one thread each, as many at once as there are threads."""
+    small = recipe.full_batch or recipe.batch * int(np.prod(shape)) <= SMALL
+    shared = find_network(recipe.network).own is not None  # they may share torch's one generator
+    return small and device == "cpu" and not shared
 
 
 def _groups(runner: StageRunner, places: list[int]) -> list[list[int]]:

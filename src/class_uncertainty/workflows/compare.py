@@ -13,7 +13,7 @@ from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.methods import named
 from class_uncertainty.posthoc.remedies import Remedy, find_remedy
 from class_uncertainty.runs.context import Watch, open_context
-from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate
+from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, telling_rows
 from class_uncertainty.runs.rate_choice import RateChoice
 from class_uncertainty.runs.rows import COUNTERPART, MethodRow, method_rows
 from class_uncertainty.runs.significance import corrected_confidence
@@ -25,6 +25,7 @@ from class_uncertainty.training.network_size import NetworkSize
 from class_uncertainty.workflows.choose_rates import check_choosing, choose_rates, judged_by_folds
 from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies
 from class_uncertainty.workflows.measure import describe_dataset
+from class_uncertainty.workflows.work_ahead import CHOOSING, METHODS, REMEDIES, comparison_stages, measuring_stage
 
 MAX_SEEDS = 1000
 
@@ -182,16 +183,26 @@ def compare(
     with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
         request = EstimateRequest.usual(estimator, members, recipe=context.recipe)
         uses_uncertainty = any(named(name).uses_uncertainty for name in trained)
+        measures = [measuring_stage(context.dataset, [request])] if uses_uncertainty else []
+        compared = [name for name in methods if name not in remedies]
+        sizes = (len(numbers), len(rates), len(trained) if choose_lr else 0, members)
+        context.ahead([*measures, *comparison_stages(context.dataset, compared, remedies.values(), *sizes)])
+        ended = telling_rows(context, len(numbers))
         estimate = read_by(load_or_estimate(context, [request])[0], score) if uses_uncertainty else None
         stats = estimate.stats if estimate else None
+        context.begin(CHOOSING)
         chosen = choose_rates(judged_by_folds(context), list(trained), lrs or (), stats) if choose_lr else {}
         lanes = [lane for lane in lanes if _trains_at(lane.name, lane.lr, chosen)]
-        results = load_or_evaluate(context, lanes, stats) if lanes else []
+        context.begin(METHODS)
+        results = load_or_evaluate(context, lanes, stats, ended=ended) if lanes else []
+        context.begin(REMEDIES)
         unseen: dict[float | None, Estimate] = {}
         for lr, at_rate in _by_rate(remedies, rates, chosen).items():
             if request.estimator == "out-of-fold" and any(remedy.adjusts for remedy in at_rate.values()):
                 unseen[lr] = read_by(load_or_estimate(context, [replace(request, lr=lr)])[0], None)
-            results += evaluate_remedies(context, at_rate, numbers, members, lr, unseen.get(lr), stats)
+            results += (made := evaluate_remedies(context, at_rate, numbers, members, lr, unseen.get(lr), stats))
+            for result in made:
+                ended(result)
         results.sort(key=lambda result: methods.index(result.method))
         ensembles = _equal_cost(results, estimate) if equal_cost else {}
         for lr, at_rate in _by_rate(ensembles, rates, chosen).items():

@@ -17,6 +17,7 @@ from class_uncertainty.runs.store import Store
 from class_uncertainty.training import Recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
+from class_uncertainty.workflows.work_ahead import measuring_stage
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,7 @@ def compare_estimators(
     for name, score in scored:
         requests[name, rates[0]].check_score(score)
     with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
+        context.ahead([measuring_stage(context.dataset, list(requests.values()))])
         estimates = dict(zip(requests, load_or_estimate(context, list(requests.values())), strict=True))
         dataset, default_lr = context.dataset, context.recipe.lr
     rows: list[EstimatorRow] = []

@@ -20,6 +20,7 @@ from class_uncertainty.posthoc.priors import measured_prior
 from class_uncertainty.runs.context import Context, Watch, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
 from class_uncertainty.runs.store import Store
+from class_uncertainty.runs.watcher import Decided
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.candidate import Candidate, default_candidates, find_candidates
 from class_uncertainty.training.deadline import Deadline
@@ -38,6 +39,7 @@ from class_uncertainty.workflows.report_fix import Spent, report_fix
 from class_uncertainty.workflows.search import search, unit_cost
 from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, STUDENT_RATES, TRAININGS, plan_search
 from class_uncertainty.workflows.trial import TELLING, Trial, try_steps
+from class_uncertainty.workflows.work_ahead import LADDER, TRIAL, fix_stages, measuring_stage
 
 MEASURING = EstimateRequest("out-of-fold", FOLDS)  # of class uncertainties, where a candidate uses them
 
@@ -175,15 +177,21 @@ def fix(
         measuring = float(len(MEASURING.lanes)) if any(map(uses_uncertainty, rows)) else 0.0
         why_not = _untried(context, deploy)
         plan = plan_search(trainings, costs, not why_not, deploy == "ensemble", measuring)
+        rows, costs = rows[len(rows) - plan.candidates :], costs[len(rows) - plan.candidates :]
+        measures = [measuring_stage(context.dataset, [MEASURING])] if measuring else []
+        context.ahead([*measures, *fix_stages(context, plan, rows, costs, seeds)])
         stats = read_by(load_or_estimate(context, [MEASURING])[0], None).stats if measuring else None
         choosing = judged_by_folds(context)  # what chooses is no result
-        searched = search(choosing, rows[len(rows) - plan.candidates :], plan, aim, stats)
+        searched = search(choosing, rows, plan, aim, stats)
         folds = dict.fromkeys([None, *judged_folds(context.dataset)])
         trial: Trial | str = why_not or f"{trainings:g} trainings do not pay for it"
         if plan.members:
+            context.begin(TRIAL)
             rates = () if plan.ensemble else STUDENT_RATES
             trial = try_steps(choosing, searched.best, plan.members, rates, aim, stats)
         choices = {fold: choose_step(choosing, searched, trial, aim, deploy, fold) for fold in folds}
+        context.tell(Decided(choices[None].why))
+        context.begin(LADDER)
         networks = train_ladder(context, searched, choices, plan, seeds, stats, aim)
         doubts_labels = train.shows_pictures if label_issues is None else label_issues
         spent = Spent(trainings, measuring)

@@ -8,12 +8,13 @@ from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.runs.context import Watch, open_context
-from class_uncertainty.runs.load_or_train import load_or_estimate
+from class_uncertainty.runs.load_or_train import load_or_estimate, telling_rows
 from class_uncertainty.runs.rows import ClassRow, class_rows, spearman
 from class_uncertainty.runs.store import Store
 from class_uncertainty.training import Recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.network_size import NetworkSize
+from class_uncertainty.workflows.work_ahead import measuring_stage
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +106,7 @@ def measure(
     budget : float, optional
         Seconds after which training stops at an epoch's end and Unfinished is raised; needs a store.
     progress : callable, optional
-        Shows training, as `class_uncertainty.reporting.progress.watch` does on a terminal.
+        Shows training, as `class_uncertainty.reporting.progress.LiveProgress()` does on a terminal.
     profile : path, optional
         Where to write a trace of one epoch.
 
@@ -122,7 +123,8 @@ def measure(
     EstimateRequest.usual(estimator, members, lr).check_score(score)
     with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
         request = EstimateRequest.usual(estimator, members, lr, context.recipe)
-        estimate = read_by(load_or_estimate(context, [request])[0], score)
+        context.ahead([measuring_stage(context.dataset, [request])])
+        estimate = read_by(load_or_estimate(context, [request], ended=telling_rows(context, members))[0], score)
         rows = class_rows(context.dataset.classes, context.train.counts.tolist(), estimate)
         return Measured(context.dataset, estimate, tuple(rows))
 

@@ -14,13 +14,16 @@ from class_uncertainty.posthoc.goal import Goal, is_clear
 from class_uncertainty.posthoc.ladder import Rung, RungRow
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import load_or_fit
+from class_uncertainty.runs.watcher import RungsJudged
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import FOLDS, Fold, fold_indices
 from class_uncertainty.training.recipe import Recipe
 from class_uncertainty.training.stages import lane_cost, naive_passes
+from class_uncertainty.workflows.early_diagnosis import diagnose
 from class_uncertainty.workflows.search_plan import SearchPlan
+from class_uncertainty.workflows.work_ahead import rung
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +147,7 @@ def search(
     keeps = [number for number, _ in plan.rungs[1:]] + [1]
     left, before = list(candidates), 0
     for (_, folds), keep in zip(plan.rungs, keeps, strict=True):
+        context.begin(rung(len(rungs) + 1))
         reasons = {row.name: reason for row in left if (reason := _obstacle(context, row, stats))}
         able = [row for row in left if row.name not in reasons]
         networks = fit_candidates(context, able, [0], [(k, FOLDS) for k in range(folds)], stats) if able else {}
@@ -157,6 +161,9 @@ def search(
         kept = lowest(judged, goal, keep) if judged else []
         spent = {row.name: _spent(context, row, networks.get(row.name), before) for row in left}
         rungs.append(_rung(left, judged, kept, spent, reasons, goal, folds))
+        context.tell(RungsJudged(tuple(rungs), goal.describe(), goal.unit))
+        for one in [one for one in judged if one.candidate.is_naive][:1]:
+            context.tell(diagnose(context.train, one.labels, one.p))
         evidence |= {one.candidate.name: one for one in judged}
         evidence = {name: one for name, one in evidence.items() if one in kept or one.candidate.is_naive}
         finalists = judged if judged and (len(left) > 1 or not finalists) else finalists

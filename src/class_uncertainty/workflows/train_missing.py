@@ -18,13 +18,12 @@ from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.stored_rows import StoredDataset
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.deadline import Deadline
-from class_uncertainty.training.speed import images_per_second
+from class_uncertainty.training.speed import FIXED_LANES, images_per_second
 from class_uncertainty.training.stages import lane_cost, naive_passes
 from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies, naive_lanes
 
 RESERVE = 0.85  # of what is left of a budget, into which lanes must fit before they begin
 SIX = Remedy("six naive networks, averaged and adjusted", adjusts=True, together=6)
-FIXED_LANES = 4  # a stack on a GPU takes as long as if it had so many lanes more
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,90 @@
+"""Watcher: what a workflow tells while it works: what it is going to train, how far it is, and what it knows by then.
+
+Workflows never print. A function of (what trains, networks, epochs) is enough to watch training; a Watcher hears more.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from class_uncertainty.posthoc.diagnosis import Finding
+from class_uncertainty.posthoc.ladder import Rung
+from class_uncertainty.training import Result
+from class_uncertainty.training.lane import Progress
+from class_uncertainty.training.speed import Speed
+
+Watch = Callable[[str, int, int], AbstractContextManager[Progress | None]]  # (what trains, networks, epochs of each)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Networks that are to be trained for one purpose: at most so many, since what is stored is not trained again."""
+
+    name: str
+    about: str  # '6 candidates on 1 fold'
+    together: tuple[int, ...]  # numbers of networks that train side by side
+    unit: float = 1.0  # what one of them costs, in naive trainings
+
+    @property
+    def networks(self) -> int:
+        return sum(self.together)
+
+
+@dataclass(frozen=True)
+class RungsJudged:
+    """Candidates of a fix were judged on unseen examples, last on the last rung; `aim` is to be low, in `unit`."""
+
+    rungs: tuple[Rung, ...]
+    aim: str
+    unit: str
+
+
+@dataclass(frozen=True)
+class Diagnosed:
+    """What is wrong with naive networks, on so many examples that they never saw."""
+
+    findings: tuple[Finding, ...]
+    examples: int
+    unsaid: int  # classes with too few of these examples to say anything
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What is kept, and why, in one sentence."""
+
+    why: str
+
+
+@dataclass(frozen=True, eq=False)
+class RowTrained:
+    """The results so far of a method at one learning rate, one at least."""
+
+    results: tuple[Result, ...]
+    complete: bool
+
+    @property
+    def row(self) -> tuple[str, float]:
+        return self.results[0].method, self.results[0].lr
+
+
+News = RungsJudged | Diagnosed | Decided | RowTrained
+
+
+class Watcher:
+    """Hears everything and does nothing with it."""
+
+    def __call__(self, what: str, networks: int, epochs: int) -> AbstractContextManager[Progress | None]:
+        """Training begins, within the returned context; what it yields is told of every epoch."""
+        return nullcontext()
+
+    def ahead(self, stages: Sequence[Stage], epochs: int, device: str, measure: Callable[[int], Speed | None]) -> None:
+        """All that is to be trained, in order; `measure` times a few steps of so many networks, if they are enough."""
+
+    def begin(self, name: str) -> None:
+        """The stage of this name begins: those before it have ended."""
+
+    def tell(self, news: News) -> None:
+        """Something is known before the workflow ends."""
+
+    def close(self) -> None:
+        """The workflow has ended, or was stopped."""

@@ -1,0 +1,65 @@
+"""What is known before a command ends, in lines and in tables."""
+
+import pytest
+from example_results import make_result
+
+import class_uncertainty as cu
+from class_uncertainty.posthoc.diagnosis import Finding
+from class_uncertainty.posthoc.ladder import Rung, RungRow
+from class_uncertainty.reporting.news_view import describe_news, print_known
+from class_uncertainty.runs.watcher import Decided, Diagnosed, RowTrained, RungsJudged
+
+ROWS = (
+    RungRow("naive", 1.0, 2.0, 12.5, 1.0, 3.25, 0.5),
+    RungRow("cb-rs", 1.0, 2.0, 9.25, 1.0, 0.0, 0.0, kept=True),
+    RungRow("ubrs", 1.0, 2.0, 9.5, 1.0, 0.25, 0.5, kept=True),
+    RungRow("dro", reason="it diverged in epoch 3"),
+)
+FIRST, LAST = Rung(1, 1081, ROWS), Rung(5, 5405, ROWS[1:2])
+JUDGED = RungsJudged((FIRST,), "class-mean error", "%")
+FINDING = Diagnosed((Finding("9", "few", "9: 33 % wrong"),), 81, 0)
+
+
+def row(seeds: int, complete: bool, **changes) -> RowTrained:
+    return RowTrained(tuple(make_result(cu.Lane("cb-rs", seed), **changes) for seed in range(seeds)), complete)
+
+
+@pytest.mark.parametrize(
+    ("news", "lines"),
+    [
+        (JUDGED, ["4 candidates were judged on 1,081 unseen examples: cb-rs is preferred, class-mean error 9.25 %; "
+                  "2 go on."]),
+        (RungsJudged((FIRST, LAST), "mean cost", ""), ["cb-rs was judged on 5,405 unseen examples: mean cost 9.250."]),
+        (RungsJudged((Rung(1, 0, ROWS[3:]),), "mean cost", ""), ["dro was judged: none could be trained."]),
+        (FINDING, ["Naive networks, on 81 examples that they never saw:", "  9: 33 % wrong"]),
+        (Decided("One network is kept."), []),
+        (row(2, complete=False), []),
+        (row(2, complete=True), ["Trained: cb-rs at the learning rate 0.1, class-mean error 20.00 ± 0.00 %."]),
+        (row(1, complete=True, scores=None, diverged=3),
+         ["Trained: cb-rs at the learning rate 0.1, every training diverged."]),
+    ],
+)  # fmt: skip
+def test_lines_as_soon_as_something_is_known(news, lines):
+    assert describe_news(news) == lines
+
+
+def test_all_that_is_known_when_a_command_is_stopped(capsys):
+    print_known(
+        [JUDGED, FINDING, RungsJudged((FIRST, LAST), "class-mean error", "%"), Decided("One is kept."), row(2, False)]
+    )
+    out = capsys.readouterr().out
+    assert out.startswith("\nKnown so far:\n")
+    for words in (
+        "9: 33 % wrong",
+        "All 4 candidates, 1 fold",
+        "The best of them, 5 folds",
+        "dropped: it diverged in epoch 3",
+    ):
+        assert out.count(words) == 1
+    assert "One is kept." in out
+    assert out.count("cb-rs") == 3  # on two rungs, and as the row of a comparison
+
+
+def test_nothing_is_printed_where_nothing_is_known(capsys):
+    print_known([])
+    assert capsys.readouterr().out == ""

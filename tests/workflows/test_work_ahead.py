@@ -1,0 +1,117 @@
+"""What is announced is what is trained, or a little more."""
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+from watching import Watched
+
+import class_uncertainty as cu
+from class_uncertainty.runs.watcher import Decided, Diagnosed, News, RowTrained, RungsJudged, Stage, Watcher
+from class_uncertainty.training.fit import Progress
+
+RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
+
+
+class Heard(Watcher):
+    """Everything that a workflow tells."""
+
+    def __init__(self) -> None:
+        self.stages: list[Stage] = []
+        self.begun: list[str] = []
+        self.news: list[News] = []
+        self.watched, self.closed = Watched(), 0
+
+    def __call__(self, what: str, networks: int, epochs: int) -> AbstractContextManager[Progress]:
+        return self.watched(what, networks, epochs)
+
+    def ahead(self, stages, epochs, device, measure) -> None:
+        self.stages += stages
+
+    def begin(self, name: str) -> None:
+        self.begun.append(name)
+
+    def tell(self, news: News) -> None:
+        self.news.append(news)
+
+    def close(self) -> None:
+        self.closed += 1
+
+    @property
+    def announced(self) -> int:
+        return sum(stage.networks for stage in self.stages)
+
+
+def without_test(digits: cu.Dataset) -> cu.Dataset:
+    return cu.Dataset("digits", digits.train)
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_a_measurement(digits: cu.Dataset, split: bool) -> None:
+    heard = Heard()
+    cu.measure(digits if split else without_test(digits), members=2, recipe=RECIPE, progress=heard)
+    assert heard.announced == heard.watched.trained == (2 if split else 7)
+    judged = "" if split else ", 5 folds judge"
+    assert [stage.about for stage in heard.stages] == [f"2 networks measure uncertainty{judged}"]
+    assert heard.closed == 1
+    assert len(heard.news) == (2 if split else 0)
+
+
+@pytest.mark.parametrize(
+    ("methods", "options", "abouts"),
+    [
+        (["naive", "cb-rs"], {}, ["2 methods × 2 seeds"]),
+        (["ubrs"], {"members": 2}, ["2 networks measure uncertainty", "1 method × 2 seeds"]),
+        (["cb-rs"], {"lrs": [0.1, 0.2]}, ["1 method × 2 seeds × 2 rates"]),
+        (
+            ["cb-rs"],
+            {"lrs": [0.1, 0.2], "choose_lr": True},
+            ["1 method × 2 rates × 5 folds choose", "1 method × 2 seeds"],
+        ),
+        (["ensemble", "distil"], {"members": 2}, ["6 networks for remedies"]),
+    ],
+)
+def test_a_comparison(digits: cu.Dataset, methods: list[str], options: dict, abouts: list[str]) -> None:
+    heard = Heard()
+    cu.compare(digits, methods, 2, recipe=RECIPE, progress=heard, **options)
+    assert [stage.about for stage in heard.stages] == abouts
+    assert heard.announced == heard.watched.trained
+    rows = [news for news in heard.news if isinstance(news, RowTrained) and news.complete]
+    assert {news.row[0] for news in rows} == set(methods)
+
+
+def test_a_comparison_by_folds(digits: cu.Dataset, tmp_path: Path) -> None:
+    known = {"recipe": RECIPE, "store": tmp_path / "runs.sqlite"}
+    heard, again = Heard(), Heard()
+    cu.compare(without_test(digits), ["cb-rs"], 2, progress=heard, **known)
+    assert [stage.about for stage in heard.stages] == ["1 method × 2 seeds × 5 folds"]
+    assert heard.announced == heard.watched.trained == 10
+    cu.compare(without_test(digits), ["cb-rs"], 2, progress=again, **known)  # rows that are stored are told too
+    assert [news.complete for news in again.news] == [False, True]
+    assert again.watched.trained == 0
+
+
+def test_a_fix(digits: cu.Dataset) -> None:
+    heard = Heard()
+    cu.fix(digits, recipe=RECIPE, candidates=["naive", "cb-rs", "ubrs"], seeds=2, progress=heard)
+    names = [stage.name for stage in heard.stages]
+    assert names == ["measuring", "rung 1", "rung 2", "rung 3", "ladder"]
+    assert [name for name in heard.begun if name in names] == names[1:]
+    assert heard.stages[1].about == "3 candidates on 1 fold"
+    assert heard.stages[-1].about == "2 networks before and after"
+    trained = heard.watched.trained
+    assert trained <= heard.announced <= trained + 4
+    kinds = [type(news) for news in heard.news]
+    assert kinds[:2] == [RungsJudged, Diagnosed]
+    assert kinds[-1] is Decided
+    assert [len(news.rungs) for news in heard.news if isinstance(news, RungsJudged)] == [1, 2, 3]
+
+
+def test_a_fix_with_a_trial_and_folds(digits: cu.Dataset) -> None:
+    heard = Heard()
+    options = {"candidates": ["naive"], "deploy": "ensemble", "seeds": 2, "trainings": 40}
+    cu.fix(without_test(digits), recipe=RECIPE, progress=heard, **options)
+    abouts = [stage.about for stage in heard.stages]
+    assert "a trial of 5 networks" in abouts
+    assert abouts[-1] == "2 networks before and after, each on 5 folds"
+    assert heard.watched.trained <= heard.announced
