@@ -20,7 +20,7 @@ from class_uncertainty.errors import InputError, MachineFault, notice
 from class_uncertainty.files import BlockCrcs, abandoned, checksum, disk_faults, file_crcs, parse_json, sync
 
 VERSION = 1  # raised when a reader changes what it makes of a file
-ARRAYS = ("inputs.npy", "labels.npy")
+ARRAYS, ABOUT = ("inputs.npy", "labels.npy"), "about.json"
 
 Progress = Callable[[str, int, int], None]  # (what, done, total)
 
@@ -88,7 +88,7 @@ def _key(what: str, files: Sequence[Path], options: dict[str, Any]) -> str:
 def _open(place: Path) -> tuple[Data, dict[int, str]] | None:
     """The cached Data and what it skipped, or None if there is none or a block of it is damaged."""
     try:
-        about = parse_json((place / "about.json").read_bytes())
+        about = parse_json((place / ABOUT).read_bytes())
         sealed = about.pop("checksum") == _seal(place, about)
         if not sealed or any(checksum(file_crcs(place / name)) != about[name] for name in ARRAYS):
             return None
@@ -141,9 +141,9 @@ def _write(place: Path, what: str, decoding: Decoding, progress: Progress | None
         about |= {"classes": list(decoding.classes), "what": what}
         if skipped:
             about["skipped"] = {str(i): why for i, why in skipped.items()}
-        append("about.json", json.dumps(about | {"checksum": _seal(place, about)}).encode())
+        append(ABOUT, json.dumps(about | {"checksum": _seal(place, about)}).encode())
         with _cache_faults(place.parent):
-            for name in (*ARRAYS, "about.json"):
+            for name in (*ARRAYS, ABOUT):
                 sync(partial / name)
             sync(partial)
         _put(partial, place)
