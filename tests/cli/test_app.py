@@ -262,3 +262,23 @@ def test_no_option_is_named_by_its_metavar() -> None:
             if option.param_type_name == "option":
                 assert (option.metavar or "").lower() not in (option.name, *option.opts), (command.name, option.name)
     assert len(commands) > 10
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "fix nosuch",
+        "fix digits-lt:20 --seeds 0",
+        "compare digits-lt:20 --seeds 0",
+        "compare digits-lt:20 --against nosuch",
+        "measure digits-lt:20 --budget soon",
+        "clean --older-than soon",
+    ],
+)
+def test_a_usage_error_does_not_wait_for_torch(words: str) -> None:
+    code = (
+        "import sys\nfrom class_uncertainty.cli.app import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    print(end.code, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words.split()], capture_output=True, text=True, check=True)
+    assert done.stdout == "2 False\n"

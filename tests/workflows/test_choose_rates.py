@@ -12,10 +12,11 @@ from watching import Watched, no_training
 import class_uncertainty as cu
 from class_uncertainty.reporting.report_data import sections
 from class_uncertainty.runs import Store
+from class_uncertainty.runs.comparison_checks import check_choosing
 from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_evaluate
 from class_uncertainty.runs.rate_choice import CHOOSING_SEED, RateChoice
-from class_uncertainty.workflows.choose_rates import check_choosing, choose_rates, judged_by_folds
+from class_uncertainty.workflows.choose_rates import choose_rates, judged_by_folds
 
 RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
 RATES = [0.4, 0.1]  # in one epoch naive is better at the first by 18 points, and ldam at the second by 19

@@ -9,8 +9,8 @@ from refusals import refused
 from watching import Watched, no_training
 
 import class_uncertainty as cu
+from class_uncertainty.runs.comparison_checks import check_seeds
 from class_uncertainty.runs.rows import method_rows
-from class_uncertainty.workflows.compare import check_seeds
 
 RECIPE = cu.Recipe("small-conv", epochs=2, batch=32)
 

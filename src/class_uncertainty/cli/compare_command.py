@@ -49,6 +49,7 @@ def compare(
     networks of a method together. With --estimator out-of-fold their tau is chosen on examples that the members never
     saw; otherwise it is 1.
     """
+    options.check_start(data, root, budget)
     names, numbers = options.split("method", methods, options.check_method), options.read_seeds(seeds)
     rates = options.read_rates(lrs)
     options.check_estimate(estimator, members, score)

@@ -8,6 +8,7 @@ import typer
 
 from class_uncertainty.cli import options
 from class_uncertainty.errors import InputError
+from class_uncertainty.runs.comparison_checks import check_seeds
 from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, TRAININGS
 
 CANDIDATES = "What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change the list of 'cu candidates'."
@@ -63,7 +64,9 @@ def fix(
     cu.restore("model") gives it back. What has finished is in the store: after Ctrl-C or a --budget the same command
     goes on.
     """
+    options.check_start(data, root, budget)
     names = options.read_candidates(candidates)
+    check_seeds(seeds, alternative="")
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting.html_page import check_place, write
     from class_uncertainty.reporting.report_data import sections

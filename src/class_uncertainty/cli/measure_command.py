@@ -34,6 +34,7 @@ def measure(
     With --estimators it compares several: what each costs, and how its class uncertainties correlate with a deep
     ensemble's and with the class errors.
     """
+    options.check_start(data, root, budget)
     names = options.split("estimator", estimators, str) if estimators is not None else []
     rates = options.read_rates(lrs)
     if rates and len(rates) > 1 and not names:

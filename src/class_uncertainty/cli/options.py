@@ -68,6 +68,17 @@ ROOT = Annotated[Path | None, optional("The data folder; by default CLASS_UNCERT
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
+def check_start(data: str, root: Path | None, budget: str | None) -> None:
+    """Refuse, before torch is imported, data of no known kind and a budget that is no time."""
+    from class_uncertainty.data import SOURCES
+    from class_uncertainty.data.specs import BY, parse
+    from class_uncertainty.text import seconds
+
+    seconds(budget)
+    if BY not in data:  # what follows may be a backbone, which torch must look at
+        parse(data, SOURCES, root, 0)
+
+
 def check_estimate(estimator: str | None, members: int, score: str | None, lr: float | None = None) -> None:
     """Refuse, before any data are read, an estimator or a score that there is not."""
     from class_uncertainty.estimation import EstimateRequest
@@ -93,8 +104,7 @@ def check_comparison(
     methods: Sequence[str], seeds: Sequence[int], lrs: Sequence[float] | None, choose_lr: bool, against: str
 ) -> None:
     """Refuse, before any data are read, what --choose-lr and --against cannot do."""
-    from class_uncertainty.workflows.choose_rates import check_choosing
-    from class_uncertainty.workflows.compare import check_against
+    from class_uncertainty.runs.comparison_checks import check_against, check_choosing
 
     check_against(against, methods)
     if choose_lr:
@@ -103,7 +113,7 @@ def check_comparison(
 
 def read_seeds(seeds: str) -> list[int]:
     """How many, or which."""
-    from class_uncertainty.workflows.compare import check_seeds
+    from class_uncertainty.runs.comparison_checks import check_seeds
 
     numbers = split("seed", seeds, int)
     return numbers if "," in seeds else check_seeds(numbers[0])

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from class_uncertainty.data import Dataset
-from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Stats
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import load_or_evaluate
@@ -27,12 +26,3 @@ def judged_by_folds(context: Context) -> Context:
     The store does not list its data set, so that no report shows the choosing networks as results.
     """
     return replace(context, dataset=Dataset(context.dataset.name, context.train))
-
-
-def check_choosing(lrs: Sequence[float] | None, seeds: Sequence[int]) -> None:
-    """Refuse a choice between fewer than two learning rates, and to judge the networks that choose."""
-    if lrs is None or len(lrs) < 2:
-        given = "no learning rates are" if not lrs else "one learning rate is"
-        raise InputError(f"{given} given to choose from: lrs needs two at least, as 0.1,0.4.")
-    if CHOOSING_SEED in seeds:
-        raise InputError(f"seed {CHOOSING_SEED} is that of the networks that choose the learning rates: give others.")

@@ -8,10 +8,11 @@ from typing import Any
 
 from class_uncertainty.boundary import check_distinct, checked
 from class_uncertainty.data import Data, Dataset
-from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.methods import named
 from class_uncertainty.posthoc.remedies import Remedy, find_remedy
+from class_uncertainty.runs.comparison_checks import check_against, check_choosing, check_seeds
 from class_uncertainty.runs.context import Watch, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, telling_rows
 from class_uncertainty.runs.rate_choice import RateChoice
@@ -22,12 +23,10 @@ from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.training.network_size import NetworkSize
-from class_uncertainty.workflows.choose_rates import check_choosing, choose_rates, judged_by_folds
+from class_uncertainty.workflows.choose_rates import choose_rates, judged_by_folds
 from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies
 from class_uncertainty.workflows.measure import describe_dataset
 from class_uncertainty.workflows.work_ahead import CHOOSING, METHODS, REMEDIES, comparison_stages, measuring_stage
-
-MAX_SEEDS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,12 +209,6 @@ def compare(
         return Comparison(context.dataset, tuple(results), estimate, against, tuple(chosen.values()))
 
 
-def check_against(against: str, methods: Sequence[str]) -> None:
-    """Refuse to test against a row that is not compared."""
-    if against not in (COUNTERPART, *methods):
-        raise unknown("row to test against", against, [COUNTERPART, *methods])
-
-
 def _check_test_split(dataset: Dataset | Data) -> None:
     if isinstance(dataset, Data) or dataset.test is None:
         reason = "folds would choose learning rates by the examples that judge them"
@@ -236,16 +229,6 @@ def _by_rate(
         if at_rate := {name: remedy for name, remedy in remedies.items() if _trains_at(remedy.method, lr, chosen)}:
             by_rate[lr] = at_rate
     return by_rate
-
-
-def check_seeds(seeds: int | Sequence[int], alternative: str = ", or a list of seeds") -> list[int]:
-    """Which seeds: given as a list, or as a number of them."""
-    if not isinstance(seeds, int):
-        check_distinct("seed", seeds)
-        return list(seeds)
-    if not 1 <= seeds <= MAX_SEEDS:
-        raise InputError(f"seeds is {seeds}: it must be how many, from 1 to {MAX_SEEDS:,}{alternative}.")
-    return list(range(seeds))
 
 
 def _equal_cost(results: Sequence[Result], estimate: Estimate | None) -> dict[str, Remedy]:

@@ -17,6 +17,7 @@ from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.goal import check_judgeable, parse_goal
 from class_uncertainty.posthoc.priors import measured_prior
+from class_uncertainty.runs.comparison_checks import check_seeds
 from class_uncertainty.runs.context import Context, Watch, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
 from class_uncertainty.runs.store import Store
@@ -33,7 +34,6 @@ from class_uncertainty.training.networks.ensemble_network import Deployed
 from class_uncertainty.training.purpose import Purpose
 from class_uncertainty.workflows.choose_rates import judged_by_folds
 from class_uncertainty.workflows.choose_step import DEPLOYS, Choice, choose_step
-from class_uncertainty.workflows.compare import check_seeds
 from class_uncertainty.workflows.ladder_networks import train_ladder
 from class_uncertainty.workflows.report_fix import Spent, report_fix
 from class_uncertainty.workflows.search import search, unit_cost

@@ -1,0 +1,35 @@
+"""What a comparison is refused for, before torch is imported: seeds, rates to choose from, a row to test against."""
+
+from collections.abc import Sequence
+
+from class_uncertainty.boundary import check_distinct
+from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.runs.rate_choice import CHOOSING_SEED
+from class_uncertainty.runs.rows import COUNTERPART
+
+MAX_SEEDS = 1000
+
+
+def check_seeds(seeds: int | Sequence[int], alternative: str = ", or a list of seeds") -> list[int]:
+    """Which seeds: given as a list, or as a number of them."""
+    if not isinstance(seeds, int):
+        check_distinct("seed", seeds)
+        return list(seeds)
+    if not 1 <= seeds <= MAX_SEEDS:
+        raise InputError(f"seeds is {seeds}: it must be how many, from 1 to {MAX_SEEDS:,}{alternative}.")
+    return list(range(seeds))
+
+
+def check_against(against: str, methods: Sequence[str]) -> None:
+    """Refuse to test against a row that is not compared."""
+    if against not in (COUNTERPART, *methods):
+        raise unknown("row to test against", against, [COUNTERPART, *methods])
+
+
+def check_choosing(lrs: Sequence[float] | None, seeds: Sequence[int]) -> None:
+    """Refuse a choice between fewer than two learning rates, and to judge the networks that choose."""
+    if lrs is None or len(lrs) < 2:
+        given = "no learning rates are" if not lrs else "one learning rate is"
+        raise InputError(f"{given} given to choose from: lrs needs two at least, as 0.1,0.4.")
+    if CHOOSING_SEED in seeds:
+        raise InputError(f"seed {CHOOSING_SEED} is that of the networks that choose the learning rates: give others.")
