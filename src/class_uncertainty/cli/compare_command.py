@@ -49,11 +49,11 @@ def compare(
     networks of a method together. With --estimator out-of-fold their tau is chosen on examples that the members never
     saw; otherwise it is 1.
     """
-    options.check_start(data, root, budget)
     names, numbers = options.split("method", methods, options.check_method), options.read_seeds(seeds)
     rates = options.read_rates(lrs)
     options.check_estimate(estimator, members, score)
     options.check_comparison(names, numbers, rates, choose_lr, against)
+    options.check_start(data, root, budget)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting import terminal_tables
     from class_uncertainty.workflows.compare import compare as compare_methods

@@ -64,9 +64,9 @@ def fix(
     cu.restore("model") gives it back. What has finished is in the store: after Ctrl-C or a --budget the same command
     goes on.
     """
-    options.check_start(data, root, budget)
     names = options.read_candidates(candidates)
     check_seeds(seeds, alternative="")
+    options.check_start(data, root, budget)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting.html_page import check_place, write
     from class_uncertainty.reporting.report_data import sections

@@ -34,7 +34,6 @@ def measure(
     With --estimators it compares several: what each costs, and how its class uncertainties correlate with a deep
     ensemble's and with the class errors.
     """
-    options.check_start(data, root, budget)
     names = options.split("estimator", estimators, str) if estimators is not None else []
     rates = options.read_rates(lrs)
     if rates and len(rates) > 1 and not names:
@@ -43,6 +42,7 @@ def measure(
         raise InputError("--estimators compares each by its own score: leave out --estimator and --score.")
     lr = rates[0] if rates else None
     options.check_estimate(estimator, members, score, lr)
+    options.check_start(data, root, budget)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting import terminal_tables
     from class_uncertainty.workflows.compare_estimators import compare_estimators

@@ -35,7 +35,9 @@ def print_known(known: Sequence[News]) -> None:
             say(f"{ladder_view.rung_caption(judged[-1], rung)}:")
             _, _, behind, trainings, outcome = table.columns
             print_fitting(table.columns, table.texts, drop=(trainings, behind, outcome), words=(outcome,))
-    say(*(news.why for news in known if isinstance(news, Decided)))
+    for news in known:
+        if isinstance(news, Decided):
+            say(news.why)
     if results := [result for news in known if isinstance(news, RowTrained) for result in news.results]:
         print_methods(method_rows(results))
 

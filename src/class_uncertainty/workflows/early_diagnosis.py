@@ -8,7 +8,7 @@ from class_uncertainty.measures.scores import predictive
 from class_uncertainty.posthoc.diagnosis import findings
 from class_uncertainty.runs.watcher import Diagnosed
 
-TELLING = 5  # unseen examples of a class: with fewer, nothing is said of it
+TELLING = 20  # unseen examples of a class: with fewer, nothing is said of it
 
 
 def diagnose(train: Data, labels: NDArray[np.int64], p: NDArray[np.float64]) -> Diagnosed:
