@@ -36,6 +36,12 @@ def listed(names: Sequence[str], most: int, number: int | None = None) -> str:
     return ", ".join(map(printable, names[:most])) + (f" and {more:,} more" if more else "")
 
 
+def decimal(number: float, digits: int, sign: str = "") -> str:
+    """A number with so many decimals. With the sign '+' a gain shows it; zero, and what rounds to it, has none."""
+    rounded = round(number, digits) + 0.0  # turns -0.0 into 0.0
+    return f"{rounded:{sign if rounded else ''},.{digits}f}"
+
+
 def amount(number: int) -> str:
     """A count in two or three digits: '650', '7.4 k', '0.46 M', '11.2 M'."""
     if number < 1000:

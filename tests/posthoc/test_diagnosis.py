@@ -1,116 +1,182 @@
-"""findings() and costly(): which classes are wrong and why, in plain words."""
+"""diagnose(): verdicts that follow the evidence; costly(): the confusions that cost most."""
+
+import json
+import runpy
+from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
 from refusals import refused
 
-from class_uncertainty.posthoc.diagnosis import Finding, costly, findings
+from class_uncertainty.documents import from_document
+from class_uncertainty.posthoc.adjustment import adjust
+from class_uncertainty.posthoc.diagnosis import Verdict, costly, diagnose, spoken
+from class_uncertainty.posthoc.intervals import change_interval, share_interval
+
+BENCHMARK = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "verdicts.py"))
+SCENES = BENCHMARK["SCENES"]
 
 
-def findings_of(counts, errors, confusion=None, uncertainty=None, most=5):
-    """Errors that are spread evenly over the other classes, unless given."""
-    number, errors = len(errors), np.asarray(errors, float)
-    spread = np.repeat(errors[:, None] / max(number - 1, 1), number, axis=1)
-    np.fill_diagonal(spread, 100 - errors)
-    names = [f"c{i}" for i in range(number)]
-    return findings(
-        names, counts, errors, spread if confusion is None else confusion, uncertainty or [1.0] * number, most
+def predicted(pairs: dict[tuple[int, int], int], classes: int, p: float = 0.8):
+    """Labels and probabilities of {(label, prediction): examples}, made with the probability p."""
+    labels = np.concatenate([np.full(number, label) for (label, _), number in pairs.items()])
+    guesses = np.concatenate([np.full(number, guess) for (_, guess), number in pairs.items()])
+    probabilities = np.full((len(labels), classes), (1 - p) / (classes - 1))
+    probabilities[np.arange(len(labels)), guesses] = p
+    return labels, probabilities
+
+
+def right(classes: int, number: int = 200) -> dict[tuple[int, int], int]:
+    return {(c, c): number for c in range(classes)}
+
+
+def kinds(*args, **options) -> list[str]:
+    return [verdict.kind for verdict in diagnose(*args, **options)]
+
+
+def test_nothing_is_said_where_nothing_is_wrong():
+    labels, p = predicted(right(4) | {(c, (c + 1) % 4): 20 for c in range(4)}, 4)
+    verdicts = diagnose(labels, p, [100] * 4)
+    assert [(verdict.kind, verdict.text) for verdict in verdicts] == [("", "")] * 4
+    assert spoken(verdicts) == []
+
+
+def test_no_verdict_by_chance():
+    """400 data sets of ten equally hard classes: a verdict on any of them in at most 5 %."""
+    rng, labels = np.random.default_rng(0), np.repeat(np.arange(10), 30)
+    spoke = 0
+    for _ in range(400):
+        wrong = rng.random(300) < 0.3
+        guesses = np.where(wrong, (labels + rng.integers(1, 10, 300)) % 10, labels)
+        p = 0.5 * np.eye(10)[guesses] + 0.05
+        spoke += bool({*kinds(labels, p, [30] * 10, adjusted=p)} - {"", "unknown"})
+    assert spoke <= 24  # 20 and the binomial's standard deviation of 4
+
+
+def test_a_class_that_the_counts_explain():
+    labels = np.repeat([0, 1], [900, 100])
+    p = np.where(labels, 0.6, 0.9)  # of class 0, which is always predicted
+    p = np.stack([p, 1 - p], axis=1)
+    common, rare = diagnose(labels, p, [900, 100], classes=["stays", "leaves"])
+    assert (common.kind, rare.kind) == ("", "imbalance")
+    evidence = rare.evidence
+    assert (evidence.count, evidence.examples, evidence.error, evidence.others) == (100, 100, 100.0, 0.0)
+    assert (evidence.low, evidence.high) == pytest.approx(share_interval(100, 100))
+    assert (evidence.adjusted, evidence.change) == (0.0, -100.0)
+    assert (evidence.change_low, evidence.change_high) == pytest.approx(change_interval(100, 0, 100))
+    assert rare.text == (
+        "leaves: 100 % of 100 test examples wrong (95 % interval 96 to 100 %), of the others 0 %; "
+        "adjusting for the counts alone changes that by -100 points (-100 to -94)"
     )
 
 
-def even(errors):
-    return [
-        Finding(
-            "", "even", f"No class is much worse than the others: {min(errors):.0f} to {max(errors):.0f} % are wrong."
-        )
-    ]
-
-
-def test_few_examples():
-    assert findings_of([160, 100, 80, 80, 12], [10, 10, 10, 10, 87]) == [
-        Finding("c4", "few", "c4: 87 % wrong, with 12 examples; the median class has 80")
-    ]
-    (finding,) = findings_of([160, 1000, 1000, 2000, 1], [10, 10, 10, 10, 87])
-    assert finding.text == "c4: 87 % wrong, with 1 example; the median class has 1,000"
-
-
-def test_hard_in_spite_of_examples():
-    (finding,) = findings_of([300] * 5, [61, 10, 10, 10, 10])
-    assert finding == Finding("c0", "hard", "c0: 61 % wrong in spite of 300 examples")
-    (finding,) = findings_of([300] * 5, [61, 10, 10, 10, 10], uncertainty=[0.1, 1, 1, 1, 1])
-    assert finding.text == "c0: 61 % wrong in spite of 300 examples that the networks are sure of"
-    (finding,) = findings_of([41, 80, 80, 80, 160], [61, 10, 10, 10, 10])
-    assert (finding.kind, finding.text) == (
-        "hard",
-        "c0: 61 % wrong with 41 examples",
-    )  # over half of the median count, and under it
-    (finding,) = findings_of([40, 80, 80, 80, 160], [61, 10, 10, 10, 10])
-    assert finding.kind == "few"
-
-
-def test_confused_with_one():
-    confusion = np.diag([90.0, 90, 90, 90, 30])
-    confusion[4, :4] = 52, 18, 0, 0
-    (finding,) = findings_of([80] * 5, [10, 10, 10, 10, 70], confusion)
-    assert finding == Finding("c4", "confused", "c4: 70 % wrong; 52 % are predicted as c0")
-    confusion[4, :4] = 35, 35, 0, 0  # half is not most
-    assert findings_of([80] * 5, [10, 10, 10, 10, 70], confusion)[0].kind == "hard"
-
-
-def test_a_scarce_class_that_is_not_lost_to_larger_ones():
-    confusion = np.diag([90.0, 90, 90, 90, 90, 30])
-    confusion[5, 3:5] = 35, 35
-    (finding,) = findings_of([80, 80, 80, 6, 6, 12], [10] * 5 + [70], confusion)
-    assert finding == Finding(
-        "c5", "hard", "c5: 70 % wrong, with 12 examples; most of its errors go to classes that have no more"
+def test_a_hard_class_is_what_adjusting_leaves():
+    errors = {(0, c): 30 for c in (1, 2, 3)}
+    labels, p = predicted(right(4) | errors, 4)
+    hard = diagnose(labels, p, [100] * 4, classes="abcd")[0]
+    assert hard.kind == "hard"
+    assert hard.text == (
+        "a: 31 % of 290 test examples wrong (95 % interval 26 to 37 %), of the others 0 %; "
+        "adjusting for the counts alone leaves 31 %"
     )
+    assert kinds(labels, p, [300, 100, 100, 100])[0] == "hard"  # in a common class, the counts cannot be the reason
+
+
+def test_a_pair_is_confused_where_most_errors_are_significantly_its_own():
+    labels, p = predicted(right(4) | {(0, 1): 80, (1, 0): 80}, 4)
+    verdicts = diagnose(labels, p, [100] * 4, classes="abcd")
+    assert [verdict.kind for verdict in verdicts] == ["confused", "confused", "", ""]
+    assert verdicts[0].text.endswith("; 29 % are taken for b")
+    assert (verdicts[0].evidence.rival, verdicts[1].evidence.rival) == ("b", "a")
+    few = {(0, 0): 4, (0, 1): 2, (0, 2): 1}  # two of three errors are no evidence
+    labels, p = predicted(right(4) | few, 4)
+    assert diagnose(labels, p, [100] * 4)[0].evidence.rival == ""
 
 
 def test_of_two_classes_neither_is_confused_with_the_other():
-    assert findings_of([80, 80], [0, 40])[0].kind == "hard"
+    labels, p = predicted(right(2) | {(1, 0): 100}, 2)
+    assert kinds(labels, p, [100, 100]) == ["", "hard"]
 
 
-def test_the_worst_come_first_and_of_equals_the_most_uncertain():
-    errors = [0] * 10 + [50, 90, 90, 60]
-    sentences = findings_of([100] * 14, errors, uncertainty=[1.0] * 11 + [2.0, 3.0, 1.0])
-    assert [finding.label for finding in sentences] == ["c12", "c11", "c13", "c10"]
-    assert findings_of([100] * 14, errors, most=2)[1].label in ("c11", "c12")
-    assert len(findings_of([100] * 14, errors, most=2)) == 2
+def test_label_noise_takes_suspect_labels():
+    errors = {(0, c): 20 for c in (1, 2, 3)}
+    labels, p = predicted(right(4) | errors, 4)
+    for suspect, kind in ((20, "noise"), (5, "hard")):
+        assert kinds(labels, p, [100] * 4, suspect=[suspect, 0, 0, 0]) == [kind, "", "", ""]
 
 
-@pytest.mark.parametrize(
-    ("errors", "spoken"),
-    [
-        ([0, 0, 0, 0], 0),
-        ([100, 100, 100], 0),
-        ([30], 0),
-        ([10, 10, 10, 14.9], 0),
-        ([10, 10, 10, 15], 1),
-        ([10, 30, 34.9, 70, 69], 2),  # a quarter has 30 at most
-        ([10, 30, 50, 70, 70], 3),
-        ([5, 60, 35], 2),
-        ([0, 16.7, 16.7], 2),  # most of them
-        ([3.3, 0, 100, 100, 100], 3),
-    ],
-)
-def test_much_worse_is_by_five_points_than_the_better_quarter(errors, spoken):
-    sentences = findings_of([50] * len(errors), errors)
-    assert (sentences == even(errors)) if not spoken else (len(sentences) == spoken and sentences != even(errors))
+def test_too_few_test_examples():
+    labels, p = predicted(right(3) | {(3, 3): 2, (3, 0): 1}, 4)
+    unknown = diagnose(labels, p, [100] * 4, classes="abcd")[3]
+    assert unknown.kind == "unknown"
+    assert unknown.text == "d: 33 % of 3 test examples wrong (95 % interval 1 to 91 %): too few to say anything"
+    none = diagnose(*predicted(right(2), 3), [100] * 3)[2]
+    assert (none.kind, none.text) == ("unknown", "2: no test examples")
 
 
-def test_of_two_classes_there_is_no_median():
-    assert findings_of([250, 40], [2, 40])[0].text == "c1: 40 % wrong, with 40 examples; the other class has 250"
+def test_a_bad_class_of_few_examples_has_no_reason():
+    """All four are wrong, which is no chance; adjusting turns two of them, which may be one."""
+    labels, p = predicted(right(3, 50) | {(3, 0): 4}, 4)
+    q = p.copy()
+    q[-2:] = np.eye(4)[3]
+    verdict = diagnose(labels, p, [100, 100, 100, 4], adjusted=q)[3]
+    assert verdict.kind == "scarce"  # half of it stays, significantly
+    assert verdict.text.endswith("4 training examples are few to learn it from, or it is hard")
+    q[-3:] = np.eye(4)[3]
+    verdict = diagnose(labels, p, [100, 100, 100, 4], adjusted=q)[3]
+    assert verdict.kind == "unclear"
+    assert "too few to say why" in verdict.text
+    assert "-75 points" in verdict.text
 
 
-def test_findings_are_refused_by_name():
-    with refused("class errors", "(3,)", "3 classes"):
-        findings("abc", [1, 2, 3], [1, 2], np.eye(3), [1, 1, 1])
-    with refused("uncertainty"):
-        findings("abc", [1, 2, 3], [1, 2, 3], np.eye(3), [1, np.nan, 1])
-    with refused("confusion", "(3, 3)"):
-        findings("abc", [1, 2, 3], [1, 2, 3], np.eye(2), [1, 1, 1])
-    with refused("counts"):
-        findings("", [], [], np.zeros((0, 0)), [])
+def test_a_rare_class_is_easy_only_where_its_error_says_so():
+    counts = [1000, 1000, 1000, 20]
+    labels, p = predicted(right(3) | {(3, 3): 60}, 4)
+    easy = diagnose(labels, p, counts, classes="abcd")[3]
+    assert easy.kind == "easy"
+    assert easy.text.endswith("with 20 training examples: easier than its count says")
+    for wrong in (20, 60):
+        labels, p = predicted(right(3) | {(3, 3): 60 - wrong, (3, 0): wrong}, 4)
+        assert "easy" not in kinds(labels, p, counts)
+
+
+def test_seeds_are_no_further_examples():
+    """Three equal networks say what one says."""
+    labels, p = predicted(right(4) | {(0, 1): 30}, 4)
+    assert diagnose(labels, np.stack([p] * 3), [100] * 4) == diagnose(labels, p, [100] * 4)
+
+
+def test_adjusting_is_for_the_counts_unless_it_is_given(rng):
+    labels, p = predicted(right(3) | {(2, 0): 80}, 3, p=0.5)
+    counts = [500, 500, 30]
+    assert diagnose(labels, p, counts) == diagnose(labels, p, counts, adjusted=adjust(p, counts))
+    assert kinds(labels, p, counts, adjusted=p)[2] in ("hard", "confused")
+
+
+def test_the_worst_come_first_and_what_is_not_known_last():
+    pairs = right(6) | {(0, 1): 40, (2, 3): 90, (5, 5): 2}
+    verdicts = spoken(diagnose(*predicted(pairs, 6), [100] * 6))
+    assert [verdict.label for verdict in verdicts] == ["2", "0", "5"]
+
+
+def test_verdicts_go_through_json_and_those_of_earlier_versions_are_read():
+    for verdict in diagnose(*predicted(right(3) | {(0, 1): 30}, 3), [100] * 3):
+        assert from_document(Verdict, json.loads(json.dumps(asdict(verdict), allow_nan=False))) == verdict
+    old = from_document(Verdict, {"label": "cat", "kind": "few", "text": "cat: 87 % wrong"})
+    assert (old.evidence, spoken([old])) == (None, [old])
+
+
+def test_refusals_name_what_was_given():
+    labels, p = predicted(right(3, 5), 3)
+    with refused("counts", "(2,)", "3 classes"):
+        diagnose(labels, p, [1, 2])
+    with refused("suspect", "(2,)"):
+        diagnose(labels, p, [1, 2, 3], suspect=[1, 2])
+    with refused("classes", "(2,)"):
+        diagnose(labels, p, [1, 2, 3], classes=["a", "b"])
+    with refused("adjusted", "(15, 2)"):
+        diagnose(labels, p, [1, 2, 3], adjusted=p[:, :2])
 
 
 def test_costly_pairs():
@@ -121,3 +187,10 @@ def test_costly_pairs():
     assert confusion[0, 0] == 90
     with refused("(2, 2)", "3 classes"):
         costly(np.eye(2), "abc")
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_verdicts_follow_the_truth(name):
+    """The fast part of benchmarks/verdicts.py: one data set of each scene, by a logistic regression."""
+    scene = SCENES[name]
+    assert BENCHMARK["kinds"](BENCHMARK["verdicts"](scene, "logistic", seed=0)) == scene.truth

@@ -8,11 +8,12 @@ from scipy.special import softmax
 
 from class_uncertainty import Data
 from class_uncertainty.documents import from_document
-from class_uncertainty.posthoc.diagnosis import findings
+from class_uncertainty.posthoc.diagnosis import diagnose
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import label_issues
 from class_uncertainty.posthoc.ladder import Rung, RungRow, Step
+from class_uncertainty.posthoc.price import price
 
 COUNTS = (60, 20, 5, 2)
 NAMES = ("wolf", "dog", "seal", "otter")
@@ -23,7 +24,8 @@ def test_a_report_with_findings_and_label_issues_goes_through_json(rng):
     p = softmax(rng.normal(0, 1, (3, 200, 4)) + np.eye(4)[labels], axis=-1)
     evaluation = evaluate_seeds(p, labels, COUNTS)
     issues = label_issues(p, labels, Data(np.zeros((200, 3, 5, 4), np.uint8), labels, NAMES))
-    sentences = findings(NAMES, COUNTS, evaluation.means, evaluation.confusion, [1, 2, 3, 4])
+    verdicts = diagnose(labels, p, COUNTS, classes=NAMES)
+    wrong = (p.argmax(axis=2) != labels).mean(axis=0)
     report = FixReport(
         data="x",
         goal="mean",
@@ -46,11 +48,24 @@ def test_a_report_with_findings_and_label_issues_goes_through_json(rng):
             Step("student", "naive", 1, 70, 6.5, 16.0, gain=1.0, gain_error=0.5, kept=True),
         ),
         rungs=(Rung(2, 8, (RungRow("naive", 0.5, 1.0, 50.0, 2.0, kept=True), RungRow("cb", reason="no"))),),
-        findings=tuple(sentences),
+        findings=verdicts,
         label_issues=tuple(issues),
         witnesses=3,
         note="A note.",
+        price=price(wrong, wrong, labels, 4),
     )
     assert issues
-    assert sentences
-    assert from_document(FixReport, json.loads(json.dumps(asdict(report), allow_nan=False))) == report
+    document = json.loads(json.dumps(asdict(report), allow_nan=False))
+    assert from_document(FixReport, document) == report
+    old = from_document(FixReport, _of_an_earlier_version(document))
+    assert (old.price, old.before.overall, old.before.two) == (None, (), None)
+    assert [(finding.label, finding.kind, finding.evidence) for finding in old.findings] == [("seal", "few", None)]
+
+
+def _of_an_earlier_version(document):
+    """Without the fields that came later, and with findings of that time."""
+    document = {name: value for name, value in document.items() if name != "price"}
+    for side in ("before", "after"):
+        document[side] = {name: value for name, value in document[side].items() if name not in ("overall", "two")}
+    document["findings"] = [{"label": "seal", "kind": "few", "text": "seal: 60 % wrong, with 5 examples"}]
+    return document

@@ -1,79 +1,267 @@
-"""Which classes are wrong, and why, in plain words."""
+"""Which classes are wrong, and why: a verdict on each class, as far as the test examples allow one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.errors import InputError
+from class_uncertainty.measures.scores import check_labels, check_probabilities
+from class_uncertainty.posthoc import intervals
+from class_uncertainty.posthoc.adjustment import adjust
+from class_uncertainty.posthoc.intervals import LEVEL
+from class_uncertainty.text import decimal
 
-APART = 5.0  # percentage points by which a class must be worse than the better quarter to be spoken of
-SCARCE = 0.5  # of the median count: a class with no more has few examples
-MAJORITY = 0.5  # of a class's errors: more than that say where they go
+APART = 5.0  # percentage points by which a class must be worse than the others to be spoken of,
+APART_SHARE = 0.5  # and how much of their error: where all classes are hard, a training shifts their borders
+SCARCE = 0.5  # of the median count: a class with no more is rare
+MAJORITY = 0.5  # of a class's excess or errors: what explains as much is the reason
+WIDE = 40.0  # percentage points: a wider interval says nothing
+NEAR = 15.0  # percentage points above the others: a rare class is easy where its whole interval stays below that
+KINDS = {  # of verdicts; "" is said of a class with which nothing is wrong
+    "imbalance": "imbalance",
+    "hard": "hard",
+    "confused": "confused",
+    "noise": "label noise",
+    "scarce": "few training examples",
+    "unclear": "cause unclear",
+    "unknown": "too few test examples",
+    "easy": "rare but easy",
+}
+UNJUDGED = ("unknown", "easy")  # kinds of classes with which nothing is known to be wrong
+
+Vector = NDArray[np.float64]  # (C,)
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One sentence on one class: 'few', 'hard' or 'confused'; 'even', of no class, where there is nothing to find."""
+class ClassEvidence:
+    """What is known of one class. Shares are in percent, changes in percentage points, intervals at 95 %."""
+
+    count: int  # training examples
+    examples: int  # test examples
+    error: float
+    low: float  # the error's interval, by Clopper and Pearson
+    high: float
+    others: float  # error of all other test examples
+    adjusted: float  # error once the probabilities are adjusted for the counts, and nothing else
+    change: float  # by that
+    change_low: float  # its paired interval, by Bonett and Price
+    change_high: float
+    rival: str  # the class that most of its errors go to, once adjusted, where that is significant; else ""
+    rival_share: float  # of its examples that are predicted as the class which most errors go to
+    suspect: float  # of its labels that look wrong
+
+    @property
+    def excess(self) -> float:
+        return self.error - self.others
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the evidence says of one class. Reports of earlier versions hold no evidence, and other kinds."""
 
     label: str
-    kind: str
-    text: str
+    kind: str  # a key of KINDS, or "" where nothing is wrong
+    text: str  # one sentence; "" where nothing is wrong
+    evidence: ClassEvidence | None = None
 
 
-def findings(
-    classes: Sequence[str],
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Predictions counted by class, means over the seeds."""
+
+    wrong: Vector  # (N,) share of the seeds that are wrong
+    by_class: Vector  # (C,) errors
+    confusion: NDArray[np.float64]  # (C, C) examples of the row's class that are predicted as the column's
+    examples: NDArray[np.int64]  # (C,)
+
+    @classmethod
+    def of(cls, p: NDArray[np.float64], labels: NDArray[np.int64]) -> "Tally":
+        """Of probabilities (S, N, C)."""
+        classes, guesses = p.shape[2], p.argmax(axis=2)
+        pairs = np.bincount((labels * classes + guesses).ravel(), minlength=classes**2)
+        confusion = pairs.reshape(classes, classes) / len(p)
+        by_class = confusion.sum(axis=1) - confusion.diagonal()
+        wrong, examples = guesses != labels, np.bincount(labels, minlength=classes)
+        return cls(wrong.mean(axis=0), by_class, confusion, examples)
+
+    @property
+    def errors(self) -> Vector:
+        """(C,) in percent; 0 for a class without examples."""
+        return 100 * self.by_class / np.maximum(self.examples, 1)
+
+    @property
+    def others(self) -> Vector:
+        """(C,) error of all examples of other classes, in percent."""
+        rest = self.examples.sum() - self.examples
+        return 100 * (self.by_class.sum() - self.by_class) / np.maximum(rest, 1)
+
+    def is_worse(self, level: float) -> NDArray[np.bool_]:
+        """(C,) whether a class is APART from the others and that is no chance, for any class, at the level."""
+        p = intervals.holm(intervals.worse_than_rest(self.by_class, self.examples))
+        return (self.errors >= self.others + np.maximum(APART, APART_SHARE * self.others)) & (p <= level)
+
+
+def diagnose(
+    labels: ArrayLike,
+    probabilities: Any,
     counts: ArrayLike,
-    class_errors: ArrayLike,
-    confusion: ArrayLike,
-    uncertainty: ArrayLike,
-    most: int = 5,
-) -> list[Finding]:
-    """A sentence on each class that is APART points worse than the better quarter, the worst first.
+    *,
+    classes: Sequence[str] | None = None,
+    adjusted: Any = None,
+    suspect: ArrayLike | None = None,
+    level: float = LEVEL,
+) -> tuple[Verdict, ...]:
+    """A verdict on each class, from predictions for examples that the model did not see.
 
-    Counts, class errors in percent and raw class uncertainties are (C,), the confusion matrix (C, C) in percent.
-    Of equally bad classes the most uncertain comes first.
+    A class is worse where its error is APART points and APART_SHARE above that of all other examples and Fisher's exact
+    test says so. Corrected by Holm over all classes, chance alone gives any such verdict with a probability of at most
+    `level`. The reason is *imbalance* where adjusting for the counts alone helps, by a paired test, and takes away at
+    least half of that excess, or all that is significant of it. What stays is *noise* where at least half of it is
+    suspect labels, *confused* where most errors go to one class, significantly, and otherwise *scarce* in a rare class
+    and *hard* in others. The cause is *unclear* where the adjustment neither helps nor leaves an excess that is
+    significant. A class is *unknown* where its interval is wider than WIDE points, unless all of it is APART from the
+    others. A rare class is *easy* where the interval ends within NEAR points of the others' error.
+
+    Parameters
+    ----------
+    labels : array (N,)
+        Classes of the examples, from 0.
+    probabilities : array (N, C) or (S, N, C)
+        Of one model, or of S models that differ in their seeds: then an example counts by its mean over them.
+    counts : array (C,)
+        Training examples of each class.
+    classes : sequence of str, optional
+        Their names.
+    adjusted : array, optional
+        The probabilities after adjustment for the counts; by default `adjust(probabilities, counts)`.
+    suspect : array (C,), optional
+        Percent of each class's labels that look wrong, as `cu.label_noise` says.
+    level : float
+        Of the tests and of 1 - confidence of the intervals.
+
+    Returns
+    -------
+    tuple of Verdict
+        One a class, in their order.
+
+    Examples
+    --------
+    >>> labels = np.repeat([0, 1], [900, 100])
+    >>> p = np.where(np.arange(1000) % 2, 0.9, 0.7)  # of class 0: all are predicted as class 0
+    >>> p[labels == 1] -= 0.2
+    >>> [verdict.kind for verdict in diagnose(labels, np.stack([p, 1 - p], axis=1), [900, 100])]
+    ['', 'imbalance']
     """
-    number = len(classes)
-    inputs = {"counts": counts, "class errors": class_errors, "uncertainty": uncertainty, "confusion": confusion}
-    for name, values in inputs.items():
-        shape = (number, number) if name == "confusion" else (number,)
-        if np.shape(values) != shape or not number or not np.isfinite(np.asarray(values, dtype=np.float64)).all():
-            raise InputError(f"{name} must be finite numbers of the shape {shape}, for {number} classes.")
-    n, errors, unsure, matrix = (np.asarray(values, dtype=np.float64) for values in inputs.values())
-    apart = errors >= np.percentile(errors, 25) + APART
-    worst = [int(c) for c in np.lexsort((-unsure, -errors)) if apart[c]][:most]
-    if not worst:
-        extent = f"{errors.min():.0f} to {errors.max():.0f} % are wrong"
-        return [Finding("", "even", f"No class is much worse than the others: {extent}.")]
-    sure = unsure < np.median(unsure)
-    return [Finding(classes[c], *_finding(c, classes, n, errors, matrix[c], bool(sure[c]))) for c in worst]
+    p = check_probabilities(np.asarray(probabilities)[None] if np.ndim(probabilities) == 2 else probabilities)
+    number = p.shape[2]
+    labels = check_labels(labels, p.shape[1], number)
+    names = [str(c) for c in range(number)] if classes is None else list(classes)
+    given = {"classes": names, "counts": counts, "suspect": suspect}
+    for what, values in given.items():
+        if values is not None and np.shape(values) != (number,):
+            raise InputError(f"{what} have the shape {np.shape(values)}: give one for each of {number} classes.")
+    if adjusted is not None and np.shape(adjusted) != np.shape(probabilities):
+        raise InputError(f"adjusted have the shape {np.shape(adjusted)}, probabilities {np.shape(probabilities)}.")
+    q = adjust(p, counts) if adjusted is None else np.asarray(adjusted).reshape(p.shape)
+    before, after = (Tally.of(side, labels) for side in (p, q))
+    better, worse = intervals.changed(before.wrong, after.wrong, labels, number)
+    columns = _columns(before, after, better, worse, level)
+    columns |= {"count": np.asarray(counts), "suspect": np.zeros(number) if suspect is None else np.asarray(suspect)}
+    rivals, rows = _rivals(after, level), list[ClassEvidence]()
+    for c in range(number):
+        numbers = {name: values[c].item() for name, values in columns.items()}
+        rows.append(ClassEvidence(**numbers, rival=names[rivals[c]] if rivals[c] >= 0 else ""))
+    helped = intervals.at_least(better, better + worse, 0.5) <= level
+    rare = is_rare(columns["count"])
+    tests = np.stack([before.is_worse(level), after.is_worse(level), helped, rare], axis=1).tolist()
+    kinds = [_kind(row, *tested) for row, tested in zip(rows, tests, strict=True)]
+    triples = zip(names, rows, kinds, strict=True)
+    return tuple(Verdict(name, kind, _text(name, row, kind), row) for name, row, kind in triples)
 
 
-def _finding(
-    c: int, classes: Sequence[str], n: NDArray, errors: NDArray, predicted: NDArray, sure: bool
-) -> tuple[str, str]:
-    """(kind, sentence) on class c, of which `predicted` (C,) percent are predicted as each class.
+def spoken(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Those that say something, the worst class first; verdicts without evidence as they stand."""
 
-    Few: a scarce class whose errors go to larger ones. Confused: most errors go to one class. Hard: all else.
+    def place(verdict: Verdict) -> tuple[bool, float]:
+        return verdict.kind in UNJUDGED, -verdict.evidence.error if verdict.evidence else 0.0
+
+    return sorted((verdict for verdict in verdicts if verdict.text), key=place)
+
+
+def _columns(before: Tally, after: Tally, better: Vector, worse: Vector, level: float) -> dict[str, NDArray]:
+    """The numbers of ClassEvidence that come from predictions, (C,) each."""
+    low, high = intervals.share_interval(before.by_class, before.examples, level)
+    change_low, change_high = intervals.change_interval(better, worse, before.examples, level)
+    errors = after.confusion * ~np.eye(len(low), dtype=bool)
+    return {
+        "examples": before.examples,
+        "error": before.errors,
+        "low": low,
+        "high": high,
+        "others": before.others,
+        "adjusted": after.errors,
+        "change": after.errors - before.errors,
+        "change_low": change_low,
+        "change_high": change_high,
+        "rival_share": 100 * errors.max(axis=1) / np.maximum(after.examples, 1),
+    }
+
+
+def _rivals(after: Tally, level: float) -> NDArray[np.int64]:
+    """(C,) the class that MAJORITY of a class's errors go to, significantly more than by chance; -1 for none.
+
+    By chance every other class gets the same share; the level is divided by their number. Of two there is only one.
     """
-    wrong = predicted * (np.arange(len(n)) != c)
-    scarce, rival = n[c] <= SCARCE * np.median(n), int(wrong.argmax())
-    error = f"{classes[c]}: {errors[c]:.0f} % wrong"
-    examples = f"{n[c]:,.0f} example{'' if n[c] == 1 else 's'}"
-    if scarce and wrong[n > n[c]].sum() > MAJORITY * wrong.sum():
-        usual = f"the other class has {n.max():,.0f}" if len(n) == 2 else f"the median class has {np.median(n):,.0f}"
-        return "few", f"{error}, with {examples}; {usual}"
-    if len(n) > 2 and wrong[rival] > MAJORITY * wrong.sum():  # of two classes there is only one other
-        return "confused", f"{error}; {wrong[rival]:.0f} % are predicted as {classes[rival]}"
-    if scarce:
-        return "hard", f"{error}, with {examples}; most of its errors go to classes that have no more"
-    spite, sureness = (
-        "in spite of" if n[c] >= np.median(n) else "with",
-        " that the networks are sure of" if sure else "",
-    )
-    return "hard", f"{error} {spite} {examples}{sureness}"
+    number = len(after.examples)
+    errors = after.confusion * ~np.eye(number, dtype=bool)
+    most, total = errors.max(axis=1), errors.sum(axis=1)
+    chance = (number - 1) * intervals.at_least(most, total, 1 / (number - 1)) if number > 2 else np.ones(number)
+    return np.where((chance <= level) & (most > MAJORITY * total), errors.argmax(axis=1), -1)
+
+
+def is_rare(counts: NDArray) -> NDArray[np.bool_]:
+    """(C,) whether a class has few examples: of two beside the other class, of more beside the median one."""
+    return counts <= SCARCE * (counts.max() if len(counts) == 2 else np.median(counts))
+
+
+def _kind(row: ClassEvidence, is_worse: bool, stays: bool, helped: bool, rare: bool) -> str:
+    """Of a class that is worse than the others, stays so once adjusted, is helped by that, is rare; or not."""
+    if row.high - row.low > WIDE and (not is_worse or row.low < row.others + APART):
+        return "unknown"
+    if is_worse and helped and (not stays or -row.change >= MAJORITY * row.excess):
+        return "imbalance"
+    if is_worse and stays and row.suspect >= MAJORITY * row.excess:
+        return "noise"
+    if is_worse and stays:
+        return "confused" if row.rival else "scarce" if rare else "hard"
+    if is_worse:
+        return "unclear"
+    return "easy" if rare and row.high <= row.others + NEAR else ""
+
+
+def _text(name: str, row: ClassEvidence, kind: str) -> str:
+    """The verdict as one sentence."""
+    if not kind:
+        return ""
+    number = f"{row.examples:,} test example{'' if row.examples == 1 else 's'}"
+    error = f"{name}: {row.error:.0f} % of {number} wrong (95 % interval {row.low:.0f} to {row.high:.0f} %)"
+    worse, alone = f"{error}, of the others {row.others:.0f} %", "adjusting for the counts alone"
+    trained = f"{row.count:,} training example{'' if row.count == 1 else 's'}"
+    change, low, high = (decimal(points, 0, "+") for points in (row.change, row.change_low, row.change_high))
+    stays = f" and leaves {row.adjusted:.0f} %" if row.adjusted > row.others + APART else ""
+    return {
+        "imbalance": f"{worse}; {alone} changes that by {change} points ({low} to {high}){stays}",
+        "noise": f"{worse}; about {row.suspect:.0f} % of its labels look wrong",
+        "confused": f"{worse}; {row.rival_share:.0f} % are taken for {row.rival}",
+        "hard": f"{worse}; {alone} leaves {row.adjusted:.0f} %",
+        "scarce": f"{worse}; {alone} leaves {row.adjusted:.0f} %: {trained} are few to learn it from, or it is hard",
+        "unclear": f"{worse}; too few to say why: {alone} changes that by {change} points ({low} to {high})",
+        "unknown": f"{error}: too few to say anything" if row.examples else f"{name}: no test examples",
+        "easy": f"{error}, with {trained}: easier than its count says",
+    }[kind]
 
 
 def costly(confusion: ArrayLike, classes: Sequence[str], most: int = 8) -> list[tuple[str, str, float]]:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import check_labels, check_probabilities
 from class_uncertainty.metrics import Outcomes, check_prior, reliability, score, surprise
+from class_uncertainty.posthoc.two_classes import TwoClasses, two_classes
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Evaluation:
     bins: tuple[Bin, ...]  # those that hold examples
     ece: float  # percent
     nll: float  # nats
+    overall: tuple[float, ...] = ()  # (S,) errors over all examples
+    two: TwoClasses | None = None  # of two classes
 
     @property
     def means(self) -> NDArray[np.float64]:
@@ -74,4 +77,6 @@ def evaluate_seeds(
         bins=tuple(Bin(*map(float, row)) for row in bins),
         ece=100 * float(bins[:, 0] @ np.abs(bins[:, 2] - bins[:, 1])),
         nll=float(weights @ surprise(both.p_label)),
+        overall=tuple(seed_scores.top1_error for seed_scores in scores),
+        two=two_classes(p, labels, counts, costs) if classes == 2 else None,
     )

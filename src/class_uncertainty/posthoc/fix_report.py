@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
-from class_uncertainty.posthoc.diagnosis import Finding
+from class_uncertainty.posthoc.diagnosis import Verdict
 from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.label_issues import LabelIssue
 from class_uncertainty.posthoc.ladder import Rung, Step
+from class_uncertainty.posthoc.price import Price
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,10 @@ class FixReport:
     after: Evaluation
     ladder: tuple[Step, ...] = ()
     rungs: tuple[Rung, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Verdict, ...] = ()  # one a class; in reports of earlier versions of some classes
     label_issues: tuple[LabelIssue, ...] = ()
     witnesses: int | None = None  # networks that judge labels; None where labels were not checked
     note: str = ""
     kind: str = ""  # of recipe and device
     lr: float | None = None  # of the naive networks
+    price: Price | None = None  # None in reports of earlier versions

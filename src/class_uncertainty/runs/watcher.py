@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from class_uncertainty.posthoc.diagnosis import Finding
+from class_uncertainty.posthoc.diagnosis import Verdict
 from class_uncertainty.posthoc.ladder import Rung
 from class_uncertainty.training import Result
 from class_uncertainty.training.lane import Progress
@@ -43,7 +43,7 @@ class RungsJudged:
 class Diagnosed:
     """What is wrong with naive networks, on so many examples that they never saw."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Verdict, ...]
     examples: int
     unsaid: int  # classes with too few of these examples to say anything
 

@@ -1,19 +1,20 @@
 """From trained networks to a FixReport: the ladder, what was wrong before, and label issues."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.measures.scores import predictive
+from class_uncertainty.data import Data
 from class_uncertainty.posthoc.adjustment import Adjustment
-from class_uncertainty.posthoc.diagnosis import findings
+from class_uncertainty.posthoc.diagnosis import diagnose
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.goal import Goal, adjusts
-from class_uncertainty.posthoc.label_issues import label_issues
+from class_uncertainty.posthoc.label_issues import LabelIssue, label_issues
 from class_uncertainty.posthoc.ladder import Step
+from class_uncertainty.posthoc.price import price
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.store import FIXES
 from class_uncertainty.training.candidate import Candidate
@@ -68,8 +69,11 @@ def report_fix(
         about = (name, candidate, number, number * size, round(trainings, 2), seconds, *unseen.get(name, NOT_TRIED))
         ladder.append(Step(*about, judged.get(name), values.get(name, ()), kept=name == choice.step))
     kept = next(step for step in ladder if step.kept)
-    best = search.best
     witnesses = _witnesses(context, search, goal) if doubts_labels else NOBODY
+    issues = tuple(label_issues(witnesses, train.labels, train)) if len(witnesses) else ()
+    wrong = {
+        name: np.mean([goal.decide(p_seed) != labels for p_seed in p[name]], axis=0) for name in ("naive", kept.name)
+    }
     before, after = judged["naive"], kept.judged
     assert after is not None
     report = FixReport(
@@ -91,12 +95,13 @@ def report_fix(
         after=after,
         ladder=tuple(ladder),
         rungs=search.rungs,
-        findings=tuple(findings(dataset.classes, counts, before.means, before.confusion, _uncertainty(best, counts))),
-        label_issues=tuple(label_issues(witnesses, train.labels, train)) if len(witnesses) else (),
+        findings=diagnose(labels, p["naive"], counts, classes=dataset.classes, suspect=_suspect(issues, train)),
+        label_issues=issues,
         witnesses=len(witnesses) or None,
         kind=kind_of(context.recipe, context.device),
         note=_note(context, networks, goal, _unchecked(doubts_labels, len(witnesses))),
         lr=networks.baseline.lr(context.recipe),
+        price=price(wrong["naive"], wrong[kept.name], labels, len(counts)),
     )
     parts = (seeds, goal.name, spent.allowed, [row.candidate for row in search.rungs[0].rows])
     key = key_of(FIXES, *parts, choice.step, networks.best[None].keys, dataset.fingerprint)
@@ -175,11 +180,10 @@ def _witnesses(context: Context, search: Search, goal: Goal) -> NDArray[np.float
     return np.stack([natural(equal(one.adjusted))[np.argsort(one.places)] for one in near])
 
 
-def _uncertainty(evidence: Evidence, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """(C,) mean uncertainty of each class; that of all examples for classes which the evidence has none of."""
-    scores, examples = predictive(evidence.p[None]), np.bincount(evidence.labels, minlength=len(counts))
-    sums = np.bincount(evidence.labels, scores, minlength=len(counts))
-    return np.where(examples > 0, sums / np.maximum(examples, 1), scores.mean())
+def _suspect(issues: Sequence[LabelIssue], train: Data) -> NDArray[np.float64]:
+    """(C,) percent of each class's training labels that are issues."""
+    labels = train.labels[np.array([issue.index for issue in issues], dtype=np.int64)]
+    return 100 * np.bincount(labels, minlength=len(train.classes)) / train.counts
 
 
 def _note(context: Context, networks: Networks, goal: Goal, unchecked: str) -> str:

@@ -21,7 +21,7 @@ from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import FOLDS, Fold, fold_indices
 from class_uncertainty.training.recipe import Recipe
 from class_uncertainty.training.stages import lane_cost, naive_passes
-from class_uncertainty.workflows.early_diagnosis import diagnose
+from class_uncertainty.workflows.early_diagnosis import diagnose_early
 from class_uncertainty.workflows.search_plan import SearchPlan
 from class_uncertainty.workflows.work_ahead import rung
 
@@ -163,7 +163,7 @@ def search(
         rungs.append(_rung(left, judged, kept, spent, reasons, goal, folds))
         context.tell(RungsJudged(tuple(rungs), goal.describe(), goal.unit))
         for one in [one for one in judged if one.candidate.is_naive][:1]:
-            context.tell(diagnose(context.train, one.labels, one.p))
+            context.tell(diagnose_early(context.train, one.labels, one.p))
         evidence |= {one.candidate.name: one for one in judged}
         evidence = {name: one for name, one in evidence.items() if one in kept or one.candidate.is_naive}
         finalists = judged if judged and (len(left) > 1 or not finalists) else finalists

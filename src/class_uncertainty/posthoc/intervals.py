@@ -1,0 +1,88 @@
+"""How far shares of a few examples can be trusted: intervals, and tests of whether two of them differ."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+LEVEL = 0.05  # intervals hold the truth, and no test errs, with at least about 1 - LEVEL
+
+Numbers = NDArray[np.float64]
+
+
+def share_interval(part: ArrayLike, whole: ArrayLike, level: float = LEVEL) -> tuple[Numbers, Numbers]:
+    """(low, high) in percent of a share part / whole: Clopper and Pearson's exact interval, elementwise.
+
+    The bounds are quantiles of Beta distributions, which are defined between whole numbers, too: `part` may be a mean
+    over seeds. Of no examples at all, the share lies between 0 and 100 %.
+    """
+    from scipy.special import betaincinv
+
+    k, n = np.broadcast_arrays(np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64))
+    rest = n - k
+    low = np.where(k > 0, betaincinv(np.where(k > 0, k, 1), rest + 1, level / 2), 0.0)
+    high = np.where(rest > 0, betaincinv(k + 1, np.where(rest > 0, rest, 1), 1 - level / 2), 1.0)
+    return 100 * low, 100 * high
+
+
+def change_interval(
+    better: ArrayLike, worse: ArrayLike, examples: ArrayLike, level: float = LEVEL
+) -> tuple[Numbers, Numbers]:
+    """(low, high) in percentage points of a paired change (worse - better) / examples, elementwise.
+
+    `better` examples were wrong and are right, `worse` ones the other way round. Bonett and Price's interval: that of
+    Wald after one example is added to either side, which keeps its level for few examples, too.
+    """
+    b, w, n = (np.asarray(values, dtype=np.float64) for values in (better, worse, examples))
+    gained, lost = (b + 1) / (n + 2), (w + 1) / (n + 2)
+    change = lost - gained
+    reach = normal_quantile(level) * np.sqrt((gained + lost - change**2) / (n + 2))
+    return 100 * np.maximum(change - reach, -1), 100 * np.minimum(change + reach, 1)
+
+
+def normal_quantile(level: float = LEVEL) -> float:
+    """The z that a standard normal variable exceeds, on either side, with the probability `level`."""
+    from scipy.special import ndtri
+
+    return -float(ndtri(level / 2))
+
+
+def changed(before: Numbers, after: Numbers, labels: NDArray[np.int64], classes: int) -> tuple[Numbers, Numbers]:
+    """(C,) examples that got better, and that got worse: from how wrong each one (N,) is, 0 to 1, before and after."""
+    better, worse = (np.maximum(gain, 0) for gain in (before - after, after - before))
+    return sum_by_class(better, labels, classes), sum_by_class(worse, labels, classes)
+
+
+def sum_by_class(values: Numbers, labels: NDArray[np.int64], classes: int) -> Numbers:
+    """(C,) sums of values (N,) over the examples of each class."""
+    return np.bincount(labels, weights=values, minlength=classes).astype(np.float64)
+
+
+def worse_than_rest(wrong: ArrayLike, examples: ArrayLike) -> Numbers:
+    """(C,) P that a class has no fewer errors if it were as hard as all others together: Fisher's exact test.
+
+    Means over seeds are rounded in favour of the class.
+    """
+    from scipy.stats import hypergeom
+
+    k, n = np.asarray(wrong, dtype=np.float64), np.asarray(examples, dtype=np.int64)
+    of_class = np.floor(k + 1e-9)
+    of_rest = np.ceil(k.sum() - k - 1e-9)
+    return np.asarray(hypergeom.sf(of_class - 1, n.sum(), of_class + of_rest, n), dtype=np.float64)
+
+
+def at_least(part: ArrayLike, whole: ArrayLike, share: float) -> Any:
+    """P(X >= part) of a binomial X of `whole` trials, defined between whole numbers, too."""
+    from scipy.special import betainc
+
+    k, n = np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64)
+    return np.where(k > 0, betainc(np.where(k > 0, k, 1), n - k + 1, share), 1.0)
+
+
+def holm(p: ArrayLike) -> Numbers:
+    """(C,) p values of C tests, corrected by Holm: below a level, no test at all errs with more than that level."""
+    given = np.asarray(p, dtype=np.float64)
+    order = np.argsort(given, kind="stable")
+    corrected = np.empty_like(given)
+    corrected[order] = np.minimum(np.maximum.accumulate(given[order] * np.arange(len(given), 0, -1)), 1)
+    return corrected

@@ -1,0 +1,91 @@
+"""What a fix brings and what it costs: changes of errors on the same test examples, with 95 % intervals."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.posthoc.goal import paired_sum
+from class_uncertainty.posthoc.intervals import change_interval, changed, normal_quantile
+
+HANDFUL = 10  # test examples: a class with fewer says little
+NEEDED = 0.5  # of a gain: where classes with a HANDFUL bring more, the gain hangs on them
+
+
+@dataclass(frozen=True)
+class ErrorChange:
+    """In percentage points, with its interval; below 0 where the error falls."""
+
+    change: float
+    low: float
+    high: float
+
+    @property
+    def is_clear_rise(self) -> bool:
+        return self.low > 0
+
+    @property
+    def is_clear_fall(self) -> bool:
+        return self.high < 0
+
+
+@dataclass(frozen=True)
+class Price:
+    """Changes from before to after. The intervals are for other test examples of the same classes, not other seeds."""
+
+    examples: tuple[int, ...]  # (C,) test examples
+    overall: ErrorChange  # over all test examples
+    mean: ErrorChange  # of the class-mean error
+    classes: tuple[ErrorChange, ...]  # (C,)
+
+    @property
+    def risen(self) -> int:
+        """Classes whose error rises beyond its interval."""
+        return sum(change.is_clear_rise for change in self.classes)
+
+    @property
+    def fallen(self) -> int:
+        return sum(change.is_clear_fall for change in self.classes)
+
+    @property
+    def handful(self) -> "Handful | None":
+        """The classes with a HANDFUL of test examples, where they bring more than NEEDED of the class-mean gain."""
+        few = [c for c, examples in enumerate(self.examples) if 0 < examples < HANDFUL]
+        judged = sum(examples > 0 for examples in self.examples)
+        points = -sum(self.classes[c].change for c in few) / max(judged, 1)
+        if self.mean.change >= 0 or points <= -NEEDED * self.mean.change:
+            return None
+        return Handful(points, len(few), sum(self.examples[c] for c in few))
+
+
+@dataclass(frozen=True)
+class Handful:
+    """What classes with few test examples contribute to the gain in class-mean error."""
+
+    points: float
+    classes: int
+    examples: int  # of all of them
+
+
+def price(before: NDArray[np.float64], after: NDArray[np.float64], labels: NDArray[np.int64], classes: int) -> Price:
+    """The Price, from how wrong each example is (N,) before and after: the share of seeds that are.
+
+    The intervals of classes and of all examples are Bonett and Price's; that of the mean is the paired normal one.
+    """
+    examples = np.bincount(labels, minlength=classes)
+    better, worse = changed(before, after, labels, classes)
+    present = max(int((examples > 0).sum()), 1)
+    change, error = paired_sum(100 * (after - before) / (present * examples[labels]))
+    reach = normal_quantile() * error
+    by_class = zip(better.tolist(), worse.tolist(), examples.tolist(), strict=True)
+    return Price(
+        tuple(examples.tolist()),
+        _change(float(better.sum()), float(worse.sum()), len(labels)),
+        ErrorChange(change, change - reach, change + reach),
+        tuple(_change(*numbers) for numbers in by_class),
+    )
+
+
+def _change(better: float, worse: float, examples: int) -> ErrorChange:
+    low, high = change_interval(better, worse, examples)
+    return ErrorChange(100 * (worse - better) / max(examples, 1), float(low), float(high))

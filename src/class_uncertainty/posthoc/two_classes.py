@@ -1,0 +1,93 @@
+"""Two classes: how well the rarer one is found, at every threshold and at the one that decides."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from class_uncertainty.metrics import decide
+
+POINTS = 60  # of a curve at most
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """What predicting the positive class from some probability on gives, in percent."""
+
+    probability: float
+    precision: float
+    recall: float
+
+
+@dataclass(frozen=True)
+class TwoClasses:
+    """How well the positive class, the rarer one in training, is found. In percent, means over the seeds."""
+
+    positive: int
+    precision: float  # of the examples that are predicted as positive; 0 where none is
+    recall: float  # of the positive examples
+    f1: float
+    auc: float  # area under the ROC curve
+    average_precision: float
+    threshold: float  # the probability from which an example is predicted as positive
+    curve: tuple[Threshold, ...]  # of the first seed, from high probabilities to low ones
+
+
+def two_classes(
+    p: NDArray[np.float64], labels: NDArray[np.int64], counts: ArrayLike, costs: NDArray[np.float64] | None = None
+) -> TwoClasses:
+    """The TwoClasses of probabilities (S, N, 2) on labels (N,), given training counts (2,).
+
+    With costs (2, 2) a prediction is the class of the least expected cost.
+    """
+    first, second = np.asarray(counts).tolist()
+    positive = 0 if first < second else 1
+    is_positive, scores = labels == positive, p[:, :, positive]
+    decided = np.array([_precision_recall(decide(of_seed, costs) == positive, is_positive) for of_seed in p])  # (S, 2)
+    sums = decided.sum(axis=1)
+    f1 = 2 * decided.prod(axis=1) / np.where(sums > 0, sums, 1)
+    areas = [(roc_area(of_seed, is_positive), average_precision(of_seed, is_positive)) for of_seed in scores]
+    precision, recall, mean_f1, auc, average = (100 * np.column_stack([decided, f1, areas]).mean(axis=0)).tolist()
+    curve = tuple(_curve(scores[0], is_positive))
+    return TwoClasses(positive, precision, recall, mean_f1, auc, average, _threshold(costs, positive), curve)
+
+
+def roc_area(scores: NDArray[np.float64], is_positive: NDArray[np.bool_]) -> float:
+    """P that a positive example has a higher score than another one, ties counted by half: Mann and Whitney's U."""
+    from scipy.stats import rankdata
+
+    positives = int(is_positive.sum())
+    above = rankdata(scores)[is_positive].sum() - positives * (positives + 1) / 2
+    return float(above / (positives * (len(scores) - positives)))
+
+
+def average_precision(scores: NDArray[np.float64], is_positive: NDArray[np.bool_]) -> float:
+    """sum_t (recall_t - recall_t-1) precision_t over the thresholds t, from high to low."""
+    points = np.array([(point.precision, point.recall) for point in _curve(scores, is_positive, len(scores))]) / 100
+    return float(points[:, 0] @ np.diff(points[:, 1], prepend=0))
+
+
+def _precision_recall(predicted: NDArray[np.bool_], is_positive: NDArray[np.bool_]) -> tuple[float, float]:
+    hits = (predicted & is_positive).sum()
+    return hits / max(predicted.sum(), 1), hits / is_positive.sum()
+
+
+def _curve(scores: NDArray[np.float64], is_positive: NDArray[np.bool_], most: int = POINTS) -> list[Threshold]:
+    """At every score that occurs, or at so many of them that are equally far apart in rank."""
+    order = np.argsort(-scores, kind="stable")
+    hits, ends = np.cumsum(is_positive[order]), np.flatnonzero(np.diff(scores[order], append=-1))  # of equal scores
+    if len(ends) > most:
+        ends = ends[np.unique(np.linspace(0, len(ends) - 1, most).astype(int))]
+    precision, recall = 100 * hits[ends] / (ends + 1), 100 * hits[ends] / hits[-1]
+    columns = (scores[order][ends].tolist(), precision.tolist(), recall.tolist())
+    return [Threshold(*point) for point in zip(*columns, strict=True)]
+
+
+def _threshold(costs: NDArray[np.float64] | None, positive: int) -> float:
+    """Where both predictions are expected to cost the same."""
+    if costs is None:
+        return 0.5
+    other = 1 - positive
+    false_alarm = costs[other, positive] - costs[other, other]
+    missed = costs[positive, other] - costs[positive, positive]
+    return float(false_alarm / (false_alarm + missed)) if false_alarm + missed > 0 else 0.5
