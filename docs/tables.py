@@ -16,6 +16,7 @@ from class_uncertainty.measures import MEASURE_MAKERS, MEASURES, constants_of
 from class_uncertainty.methods import AUGMENTATIONS, MAKERS, METHODS, Method
 from class_uncertainty.reporting.candidate_words import describe_candidate
 from class_uncertainty.reporting.chart_images import draw
+from class_uncertainty.reporting.glossary import GLOSSARY
 from class_uncertainty.reporting.reproduction_figures import Figure, figures
 from class_uncertainty.reporting.reproduction_tables import TextTable, text_tables, verdicts
 from class_uncertainty.runs.ledger import Ledger
@@ -225,7 +226,13 @@ def speed() -> str:
     return table(("data", "device", "lanes", "model-images/s"), rows)
 
 
-RENDERERS = (methods, candidates, measures, augmentations, estimators, networks, sources, options, api, summary, speed)
+def glossary() -> str:
+    return bullets(f"**{term}** – {meaning}" for term, meaning in GLOSSARY.items())
+
+
+RENDERERS = (
+    methods, candidates, measures, augmentations, estimators, networks, sources, options, api, summary, speed, glossary,
+)  # fmt: skip
 TABLES = {renderer.__name__: renderer for renderer in RENDERERS}
 TABLES |= {f"reproduce {name}": partial(experiment, name) for name in REPRODUCED}
 

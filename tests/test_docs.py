@@ -20,6 +20,7 @@ LISTS = {
     "api.md": {"api"},
     "data.md": {"sources", "options"},
     "estimators.md": {"estimators"},
+    "glossary.md": {"glossary"},
     "methods.md": {"methods", "candidates", "measures", "augmentations", "networks"},
     "performance.md": {"speed"},
     "reproduction.md": {"summary", *(f"reproduce {name}" for name in EXPERIMENTS if name != "places")},

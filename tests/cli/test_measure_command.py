@@ -16,7 +16,7 @@ from class_uncertainty.runs import Store
 def test_measure(run: Run) -> None:
     code, out, err = run("measure", "digits-lt:20", "--epochs", "2", "--members", "2")
     assert (code, err) == (0, "")
-    for word in ("μ^C", "μ^U", "effective", "epistemic share", "rank U", "0.2864", "Spearman"):
+    for word in ("μ^C", "μ^U", "rarity", "effective", "disputed", "rank unc.", "0.2864", "Spearman"):
         assert word in out
     code, out, err = run("measure", "digits-lt:20", "--epochs", "2", "--members", "2", "--json")
     document = json.loads(out)

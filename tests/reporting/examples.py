@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from class_uncertainty.posthoc.diagnosis import Finding
+from class_uncertainty.posthoc.diagnosis import Verdict
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.ladder import Rung, RungRow, Step
+from class_uncertainty.posthoc.price import price
 from class_uncertainty.reporting.section import Gallery, GalleryImage, Section
 from class_uncertainty.runs.rows import ClassRow, MethodRow
 
@@ -115,10 +116,9 @@ def fix_report(number: int, seeds: int = 3, **others: Any) -> FixReport:
     labels, counts = np.repeat(np.arange(number), 20), np.geomspace(500, 5, number).astype(int)
     lean = np.log(counts / counts.mean())
     logits = rng.normal(0, 1, (2, seeds, len(labels), number)) + 2 * np.eye(number)[labels]
-    before, after = (
-        evaluate_seeds(softmax(2 * (side + strength * lean), axis=-1), labels, counts)
-        for side, strength in zip(logits, (1, 0), strict=True)
-    )
+    p = [softmax(2 * (side + strength * lean), axis=-1) for side, strength in zip(logits, (1, 0), strict=True)]
+    before, after = (evaluate_seeds(side, labels, counts) for side in p)
+    wrong = [(side.argmax(axis=2) != labels).mean(axis=0) for side in p]
     sides = {"before": {"judged": before, "values": before.errors}, "after": {"judged": after, "values": after.errors}}
     ladder = (
         Step("naive", "naive?rate=4", 1, 464_154, 1.0, 38.0, 54.0, 0.5, -12.7, 0.61, **sides["before"]),
@@ -134,7 +134,8 @@ def fix_report(number: int, seeds: int = 3, **others: Any) -> FixReport:
     sizes = {"seeds": seeds, "tau": 1.0, "temperature": 1.457, "cost": 18.4, "allowed": 20.0}
     classes = {"classes": (NASTY, *(f"class {c}" for c in range(1, number))), "counts": tuple(map(int, counts))}
     judged = {"before": before, "after": after, "ladder": ladder, "rungs": RUNGS}
-    known = {"findings": (Finding("class 1", "few", "class 1: <b>bad</b>"),), "lr": 0.4, "note": "A note."}
+    known = {"findings": (Verdict("class 1", "few", "class 1: <b>bad</b>"),), "lr": 0.4, "note": "A note."}
+    known |= {"price": price(wrong[0], wrong[1], labels, number)}
     return FixReport("digits", **(about | sizes | classes | judged | known | others))
 
 
@@ -144,6 +145,7 @@ TEN_CLASSES, HUNDRED_CLASSES = fix_report(10), fix_report(100)
 def worsened(report: FixReport) -> FixReport:
     """Before and after have changed sides, on the ladder too."""
     naive, *others = report.ladder
+    report = replace(report, price=None)  # as stored by earlier versions
     ladder = [replace(naive, values=report.after.errors, judged=report.after)]
     ladder += [replace(one, values=report.before.errors, judged=report.before) if one.values else one for one in others]
     return replace(report, before=report.after, after=report.before, ladder=tuple(ladder))

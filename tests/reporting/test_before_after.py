@@ -10,9 +10,11 @@ from reporting.examples import HUNDRED_CLASSES, NASTY, TAUGHT, TEN_CLASSES, fix_
 from reporting.test_html_page import Page
 
 from class_uncertainty import Data
+from class_uncertainty.posthoc.diagnosis import diagnose
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import LabelIssue, label_issues
+from class_uncertainty.posthoc.price import price
 from class_uncertainty.reporting import before_after, html_page
 from class_uncertainty.reporting.section import Section
 
@@ -70,9 +72,10 @@ def test_confusions_are_the_most_costly_of_either_side():
 
 
 def test_key_figures_are_means_with_their_deviation():
-    (_, *errors), (_, *worst), (_, *ece), (_, *nll) = before_after.key_figures(TEN_CLASSES)
+    (_, *errors), (_, *overall), (_, *worst), (_, *ece), (_, *nll) = before_after.key_figures(TEN_CLASSES)
     for i, side in enumerate((TEN_CLASSES.before, TEN_CLASSES.after)):
         assert errors[i] == f"{np.mean(side.errors):.2f} ± {np.std(side.errors, ddof=1):.2f}"
+        assert overall[i] == f"{np.mean(side.overall):.2f} ± {np.std(side.overall, ddof=1):.2f}"
         assert worst[i] == f"{np.mean(side.worst):.2f} ± {np.std(side.worst, ddof=1):.2f}"
         assert (ece[i], nll[i]) == (f"{side.ece:.1f}", f"{side.nll:.3f}")
     assert before_after.key_figures(fix_report(10, seeds=1))[0][1] == f"{fix_report(10, seeds=1).before.errors[0]:.2f}"
@@ -93,8 +96,9 @@ def test_the_lead_says_how_the_error_changed(report, verb):
 
 def test_settings_and_cost():
     view = before_after.view(TEN_CLASSES)
-    assert "τ = 1; the student's logits are divided by 1.46." in view["how"]
-    assert view["cost"] == ("18.4", "of 20 trainings of one naive network")
+    assert "with the strength 1 (τ; 0 leaves them, 1 is full)" in view["how"]
+    assert "the student's logits are divided by the temperature 1.46." in view["how"]
+    assert view["cost"] == ("18.4", "of 20 that were allowed")
 
 
 def test_the_lead_and_the_figures_are_of_the_goal():
@@ -138,10 +142,15 @@ def test_tables_hold_what_the_charts_show(html):
     cells = [re.findall(r"<t[hd][ >].*?</t[hd]>", row, re.DOTALL) for row in table_rows]
     rows = [[unescape(re.sub("<[^>]*>", "", cell)) for cell in row] for row in cells]
     del rows[:14]  # those of the ladder and of the rungs
-    assert rows[0] == ["Class", "Training examples", "Before, %", "After, %", "Change"]
+    sides, interval = (
+        ["Before, %", "95\N{NO-BREAK SPACE}% interval", "After, %", "Change"],
+        "95\N{NO-BREAK SPACE}% interval",
+    )
+    assert rows[0] == ["Class", "Training examples", "Test examples", *sides, interval, "What was wrong"]
     for shown, row in zip(rows[1:11], before_after.changes(TEN_CLASSES), strict=True):
         change = f"{row.change:+.1f}".replace("-", "−") if round(row.change, 1) else "0.0"
-        assert shown == [row.name, str(row.count), f"{row.before:.1f}", f"{row.after:.1f}", change]
+        numbers = [f"{row.before:.1f}", "–", f"{row.after:.1f}", change, row.change_interval.replace("-", "−")]
+        assert shown == [row.name, str(row.count), "20", *numbers, row.verdict]
     first = before_after.confusions(TEN_CLASSES)[0]
     assert rows[12][:2] == [first.name, first.predicted_as]
 
@@ -194,3 +203,51 @@ def test_a_name_that_is_not_unicode_is_drawn(tmp_path):
     odd = replace(TEN_CLASSES, classes=("a\udcff", *TEN_CLASSES.classes[1:]))
     html_page.write([fix_section(odd)], tmp_path / "report.html")
     assert "a?" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+# The price
+
+
+def test_the_price_names_what_rises_and_how_sure_that_is():
+    labels = np.repeat(np.arange(10), 20)
+    before, after = np.zeros(200), np.zeros(200)
+    before[:20] = after[20:40] = after[40] = 1  # class 0 gets better, class 1 worse, class 2 by one example
+    cost = price(before, after, labels, 10)
+    report = replace(TEN_CLASSES, price=cost, after=replace(TEN_CLASSES.after, ece=TEN_CLASSES.before.ece + 2))
+    shown = " ".join(before_after.price_sentences(report))
+    assert "Change of the class-mean error: +0.5 points" in shown
+    assert "the error falls for 1 class and rises for 1 class." in shown
+    assert "Calibration gets worse" in shown
+    assert "hang on" not in shown
+    assert "No class changes" in " ".join(
+        before_after.price_sentences(replace(report, price=price(before, before, labels, 10)))
+    )
+    assert before_after.price_sentences(replace(report, price=None)) == []
+
+
+def test_a_gain_that_hangs_on_a_handful_is_said():
+    labels = np.concatenate([np.repeat(np.arange(9), 20), [9]])
+    before = (labels == 9).astype(float)
+    report = replace(TEN_CLASSES, price=price(before, np.zeros(181), labels, 10))
+    last = before_after.price_sentences(report)[-1]
+    assert last.startswith(
+        "10.0 of the 10.0 points of class-mean gain hang on 1 class with fewer than 10 test examples"
+    )
+    assert "(1 test example in all)" in last
+
+
+def test_two_classes_have_figures_of_their_own():
+    html, report = render(fix_report(2)), fix_report(2)
+    figures = {what: (before, after) for what, before, after in before_after.key_figures(report)}
+    assert "worst tenth, %" not in figures
+    assert "recall of class 1, %" in figures
+    assert figures["AUC of class 1, %"] == (f"{report.before.two.auc:.1f}", f"{report.after.two.auc:.1f}")
+    assert "From which probability on?" in html
+    assert "Worst 10th" not in text(html)
+    assert "From which probability on?" not in render(TEN_CLASSES)
+
+
+def test_nothing_found_is_said():
+    labels = np.repeat(np.arange(10), 20)
+    verdicts = diagnose(labels, 0.9 * np.eye(10)[labels] + 0.01, [100] * 10)
+    assert "No class is worse than the others beyond chance." in render(replace(TEN_CLASSES, findings=verdicts))

@@ -29,8 +29,8 @@ def test_a_profile_has_both_measures_and_the_errors_in_the_order_of_the_classes(
     upper, lower = spec["concat"]
     (line,) = layers_of(upper, "line")
     points = values_of(line, upper, spec)
-    for measure in ("cardinality", "uncertainty"):
-        shares = [(point["index"], point["share"]) for point in points if point["series"] == measure]
+    for series, measure in {"rarity": "cardinality", "uncertainty": "uncertainty"}.items():
+        shares = [(point["index"], point["share"]) for point in points if point["series"] == series]
         assert shares == [(c, getattr(row, measure)) for c, row in enumerate(section.classes)]
     (bars,) = layers_of(lower, "bar")
     drawn = values_of(bars, lower, spec)
@@ -46,7 +46,7 @@ def test_equal_counts_are_a_flat_line_inside_the_panel():
     (line,) = layers_of(spec["concat"][0], "line")
     low, high = line["encoding"]["y"]["scale"]["domain"]
     points = values_of(line, spec["concat"][0], spec)
-    assert {point["share"] for point in points if point["series"] == "cardinality"} == {0.05}
+    assert {point["share"] for point in points if point["series"] == "rarity"} == {0.05}
     assert low == 0
     assert high > max(point["share"] for point in points)
 

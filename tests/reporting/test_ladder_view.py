@@ -103,7 +103,7 @@ def test_candidates_are_counted_and_those_that_failed_named():
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("adjusted", f"Kept: one network, trained by {LONGEST}. It is adjusted for the counts with τ = 1; its logits"),
+        ("adjusted", f"Kept: one network, trained by {LONGEST}. It is adjusted for the counts with the strength 1"),
         ("ensemble", f"Kept: 5 networks, trained by {LONGEST}. Their mean is adjusted"),
         ("student", f"Kept: one network, trained by {TAUGHT} and taught by an ensemble of {LONGEST}. The ensemble is"),
     ],

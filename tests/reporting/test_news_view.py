@@ -4,7 +4,7 @@ import pytest
 from example_results import make_result
 
 import class_uncertainty as cu
-from class_uncertainty.posthoc.diagnosis import Finding
+from class_uncertainty.posthoc.diagnosis import Verdict
 from class_uncertainty.posthoc.ladder import Rung, RungRow
 from class_uncertainty.reporting.news_view import describe_news, print_known
 from class_uncertainty.runs.watcher import Decided, Diagnosed, RowTrained, RungsJudged
@@ -17,7 +17,7 @@ ROWS = (
 )
 FIRST, LAST = Rung(1, 1081, ROWS), Rung(5, 5405, ROWS[1:2])
 JUDGED = RungsJudged((FIRST,), "class-mean error", "%")
-FINDING = Diagnosed((Finding("9", "few", "9: 33 % wrong"),), 81, 0)
+FINDING = Diagnosed((Verdict("9", "few", "9: 33 % wrong"),), 81, 0)
 
 
 def row(seeds: int, complete: bool, **changes) -> RowTrained:
@@ -32,6 +32,9 @@ def row(seeds: int, complete: bool, **changes) -> RowTrained:
         (RungsJudged((FIRST, LAST), "mean cost", ""), ["cb-rs was judged on 5,405 unseen examples: mean cost 9.250."]),
         (RungsJudged((Rung(1, 0, ROWS[3:]),), "mean cost", ""), ["dro was judged: none could be trained."]),
         (FINDING, ["Naive networks, on 81 examples that they never saw:", "  9: 33 % wrong"]),
+        (Diagnosed((), 81, 1), ["Naive networks, on 81 examples that they never saw:",
+                                "  No class is worse than the others beyond chance.",
+                                "  One class has too few of these examples to say anything."]),
         (Decided("One network is kept."), []),
         (row(2, complete=False), []),
         (row(2, complete=True), ["Trained: cb-rs at the learning rate 0.1, class-mean error 20.00 ± 0.00 %."]),

@@ -7,7 +7,7 @@ from reporting.examples import BETTER, FULL, LOST, WORSE
 
 from class_uncertainty.reporting.page_columns import CHANGE_COLUMNS, CLASS_COLUMNS, METHOD_COLUMNS
 
-COLUMNS = {column.key: column for column in (*CLASS_COLUMNS, *METHOD_COLUMNS, *CHANGE_COLUMNS)}
+COLUMNS = {column.key: column for column in (*CHANGE_COLUMNS[::-1], *CLASS_COLUMNS, *METHOD_COLUMNS)}
 
 
 @pytest.mark.parametrize(

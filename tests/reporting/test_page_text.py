@@ -3,15 +3,15 @@
 from dataclasses import replace
 
 import pytest
-from reporting.examples import BETTER, FULL, LOST, NAIVE, WORSE, class_row_examples, method_row
+from reporting.examples import BETTER, FULL, LOST, NAIVE, WORSE, method_row
 
 from class_uncertainty.reporting.page_text import class_lead, key_facts, method_lead
 from class_uncertainty.reporting.section import Section
 from class_uncertainty.training.network_size import NetworkSize
 
 BEST = "<b>ubrs</b> has the lowest mean error: 8.00 ± 0.50 % over 5 runs, 2.00 points below naive’s 10.00"
-HARDER = (
-    "&lt;/script&gt; größe 犬</b>: rank 10 of 10 by its 500 training examples, rank 1 by uncertainty, so it is harder"
+EASIER = (
+    "<b>class 9</b>, <b>class 8</b>, <b>class 7</b> and 2 more are easier than their counts suggest, by uncertainty"
 )
 
 
@@ -54,11 +54,8 @@ def every(**fields):
 @pytest.mark.parametrize(
     ("rows", "present"),
     [
-        (FULL.classes, HARDER),
-        (
-            [replace(row, rank_uncertainty=row.rank_cardinality) for row in FULL.classes],
-            "Cardinality ranks all classes",
-        ),
+        (FULL.classes, EASIER),
+        ([replace(row, rank_uncertainty=row.rank_cardinality) for row in FULL.classes], "Rarity ranks all classes"),
         (every(count=7), "equally many training examples"),
         (every(uncertainty=0.1), "All classes are equally uncertain."),
     ],
@@ -69,14 +66,14 @@ def test_the_lead_about_classes(rows, present):
     assert present in lead
 
 
-def test_the_lead_about_classes_that_disagree_alike():
-    """Neighbours in rank change places, so that every class is one rank off."""
-    rows = []
-    for row in class_row_examples(10):
-        swapped = (row.rank_cardinality - 1) // 2 * 4 + 3 - row.rank_cardinality
-        rows.append(replace(row, name=f"n{row.rank_cardinality:g}", rank_uncertainty=swapped))
-    (lead,) = class_lead(rows)
-    assert "disagree most about <b>n2</b>, <b>n1</b>, <b>n4</b> and 7 more, by 1 rank each." in lead
+def test_uncertainty_without_an_error_that_agrees_says_nothing():
+    """The first class has rank 10 by rarity, 1 by uncertainty, and no error at all."""
+    (lead,) = class_lead(FULL.classes)
+    assert "harder" not in lead
+    worse = [replace(FULL.classes[0], error=50.0, low=40.0, high=60.0), *FULL.classes[1:]]
+    assert "größe 犬</b> is harder than its count suggests, by uncertainty and by error." in class_lead(worse)[0]
+    unsure = [replace(worse[0], low=1.0), *FULL.classes[1:]]
+    assert "harder" not in class_lead(unsure)[0]
 
 
 def test_nothing_leads_to_nothing():

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 import class_uncertainty as cu
-from class_uncertainty.posthoc.diagnosis import Finding
+from class_uncertainty.posthoc.diagnosis import Verdict
 from class_uncertainty.reporting import progress
 from class_uncertainty.reporting.progress import LiveProgress, describe_plan, roughly
 from class_uncertainty.runs.watcher import Decided, Diagnosed, Stage
@@ -17,7 +17,7 @@ from class_uncertainty.training.speed import Speed
 LANES = [cu.Lane("naive", 0), cu.Lane("ubrs", 1, fold=(1, 5))]
 LONG = [cu.Lane("balanced-softmax", 12, fold=(2, 5)), cu.Lane("ubrs", 1, fold=(1, 5))]
 STAGES = [Stage("rung 1", "6 candidates on 1 fold", (6,)), Stage("ladder", "3 networks before and after", (3, 3))]
-FINDING = Diagnosed((Finding("9", "few", "9: 33 % wrong"),), 81, 5)
+FINDING = Diagnosed((Verdict("9", "few", "9: 33 % wrong"),), 81, 5)
 
 
 @pytest.fixture

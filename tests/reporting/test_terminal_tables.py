@@ -11,6 +11,7 @@ import pytest
 from reporting.examples import BETTER, FULL, HUNDRED_CLASSES, LOST, NAIVE, TEN_CLASSES, class_row_examples, worsened
 from reporting.examples import LONGEST as LONGEST_CANDIDATE
 
+from class_uncertainty.posthoc.diagnosis import diagnose, spoken
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import LabelIssue
 from class_uncertainty.reporting import before_after, terminal_tables
@@ -60,18 +61,26 @@ def test_every_table_names_the_network_and_its_parameters(printed: Printed) -> N
     named = replace(COMPARISON, network=RESNET)
     assert "Network: resnet32, 0.46 M parameters." in printed(terminal_tables.print_estimator_comparison, named)
     about = {"rows": FULL.methods, "folds": 0, "estimate": None, "strengths": {}, "chosen": ()}
+    about["dataset"] = SimpleNamespace(classes="abc")
     comparison = SimpleNamespace(**about, network=RESNET)
     assert "Network: resnet32, 0.46 M parameters." in printed(terminal_tables.print_comparison, comparison)
 
 
 def test_classes_by_every_measure(printed: Printed) -> None:
-    out = printed(terminal_tables.print_measured, measured(FULL.classes, folds=5))
+    out = printed(terminal_tables.print_measured, measured(FULL.classes, folds=5), width=200)
     row = FULL.classes[2]
     shares = [f"{share:.4f}" for share in (row.cardinality, row.effective, row.uncertainty)]
-    assert line_of(out, "class 2") == ["class", "2", "179", *shares, "25%", "8", "8", "9", "2.0"]
+    assert line_of(out, "class 2") == ["class", "2", "179", *shares, "25%", "8", "8", "9", "2.0", "–", "–"]
     assert "5 stratified folds" in out
-    assert "class 1: easier than its 299 examples" in out
-    assert out.count("by cardinality") == 5
+    assert "class 1 is easier than its 299 examples" in out
+    assert "harder" not in out  # the class that uncertainty ranks so has no errors
+    assert out.count("by rarity") == 5
+    known = [replace(row, examples=40, low=1.0, high=13.0) for row in FULL.classes]
+    out = printed(terminal_tables.print_measured, measured(known))
+    assert line_of(out, "class 2")[-5:] == ["2.0", "1", "to", "13", "40"]
+    assert "its error does not clearly agree" in out
+    two = printed(terminal_tables.print_measured, measured(class_row_examples(2)))
+    assert not [word for word in ("Spearman", "harder", "easier") if word in two]
 
 
 def test_few_classes_and_no_errors(printed: Printed) -> None:
@@ -112,14 +121,14 @@ def test_footnotes_count_the_tests_and_say_which_naive_the_gains_are_over() -> N
     assert "1 test at confidence 1 - 0.05 / 1 = 0.95" in own
 
 
-def test_a_narrow_terminal_keeps_the_learning_rate_longer_than_the_cost(printed: Printed) -> None:
+def test_a_narrow_terminal_keeps_the_learning_rate_longer_than_the_trainings(printed: Printed) -> None:
     dropped = {}
     for width in range(30, 161, 5):
         out = in_one_line(printed(terminal_tables.print_methods, (NAIVE, LOST), width=width))
         dropped[width] = out.partition("No room for ")[2].partition(":")[0].split(", ")
     assert dropped[160] == [""]
-    assert any("cost" in columns and "lr" not in columns for columns in dropped.values())
-    assert not [columns for columns in dropped.values() if "lr" in columns and "cost" not in columns]
+    assert any("trainings" in columns and "lr" not in columns for columns in dropped.values())
+    assert not [columns for columns in dropped.values() if "lr" in columns and "trainings" not in columns]
 
 
 # Estimators
@@ -134,7 +143,7 @@ COMPARISON = estimators(LONGEST, replace(LONGEST, estimator="cardinality", lr=No
 
 def test_a_wide_terminal_shows_every_column_of_estimators(printed: Printed) -> None:
     out = printed(terminal_tables.print_estimator_comparison, COMPARISON, width=120)
-    head = "estimator score lr cost ρ ensemble ens. beyond N ρ error err. beyond N"
+    head = "estimator score lr trainings ρ ensemble ens. beyond N ρ error err. beyond N"
     assert in_one_line(out.splitlines()[1]) == head
     row = ["out-of-fold", "least-confidence", "0.1", "5", "0.123", "-0.500", "–", "0.750"]
     assert line_of(out, "out-of-fold") == row
@@ -145,11 +154,11 @@ def test_a_wide_terminal_shows_every_column_of_estimators(printed: Printed) -> N
 @pytest.mark.parametrize(
     ("width", "dropped", "cells"),
     [
-        (88, "ens. beyond N", ["out-of-fold", "least-confidence", "0.1", "5", "0.123", "–", "0.750"]),
-        (60, "ens. beyond N, lr, score", ["out-of-fold", "5", "0.123", "–", "0.750"]),
-        (47, "ens. beyond N, lr, score, ρ ensemble", ["out-of-fold", "5", "–", "0.750"]),
-        (30, "ens. beyond N, lr, score, ρ ensemble, err. beyond N", ["out-of-fold", "5", "–"]),
-        (24, "ens. beyond N, lr, score, ρ ensemble, err. beyond N, cost", ["out-of-fold", "–"]),
+        (92, "ens. beyond N", ["out-of-fold", "least-confidence", "0.1", "5", "0.123", "–", "0.750"]),
+        (65, "ens. beyond N, lr, score", ["out-of-fold", "5", "0.123", "–", "0.750"]),
+        (52, "ens. beyond N, lr, score, ρ ensemble", ["out-of-fold", "5", "–", "0.750"]),
+        (35, "ens. beyond N, lr, score, ρ ensemble, err. beyond N", ["out-of-fold", "5", "–"]),
+        (24, "ens. beyond N, lr, score, ρ ensemble, err. beyond N, trainings", ["out-of-fold", "–"]),
     ],
 )
 def test_a_narrow_terminal_drops_columns_of_estimators(
@@ -172,7 +181,7 @@ def test_a_fix_shows_the_ladder_then_findings_then_the_classes_that_changed_most
     out = printed(terminal_tables.print_fix, fixed(HUNDRED_CLASSES))
     lines = [line for line in out.splitlines() if line.strip()]
     assert lines[0] == HUNDRED_CLASSES.why
-    start = lines.index("class 1: <b>bad</b>")
+    start = lines.index("Few examples – class 1: <b>bad</b>.")
     assert start <= 12  # all of the ladder is on the first screen
     assert [line.split("  ")[0].strip() for line in lines[4:9]] == [
         "naive",
@@ -182,14 +191,15 @@ def test_a_fix_shows_the_ladder_then_findings_then_the_classes_that_changed_most
         "student (kept)",
     ]
     ordered = [row.name for row in sorted(before_after.changes(HUNDRED_CLASSES), key=lambda row: row.change)]
-    changed = [name[:13] for name in (*ordered[:5], *ordered[-5:])]
+    changed = [name[:13] for name in (*ordered[:5], "class 1", *ordered[-5:])]  # which has a finding
     table = lines[start + 3 :]
-    assert [line[1:15].strip()[:13] for line in table[:10]] == changed
-    assert [line.split()[0] for line in table[10:14]] == ["class-mean", "worst", "balanced", "balanced"]
+    assert [line[1:15].strip()[:13] for line in table[:11]] == changed
+    assert [line.split()[0] for line in table[11:16]] == ["class-mean", "overall", "worst", "balanced", "balanced"]
     errors = HUNDRED_CLASSES.before.errors
-    assert f"{np.mean(errors):.2f} ± {np.std(errors, ddof=1):.2f}" in table[10]
-    after = in_one_line("\n".join(table[14:]))
-    for words in ("A note. Kept: one network", "Cost: 18.4 of 20 trainings", "Candidates judged: 4, on 2 rungs."):
+    assert f"{np.mean(errors):.2f} ± {np.std(errors, ddof=1):.2f}" in table[11]
+    after = in_one_line("\n".join(table[16:]))
+    assert "of 100 classes are not shown: --all-classes or the report lists them." in after
+    for words in ("A note. Kept: one network", "Trainings: 18.4 of 20,", "Candidates judged: 4, on 2 rungs."):
         assert words in after
 
 
@@ -241,14 +251,36 @@ def test_names_are_shown_as_they_are_and_columns_without_room_dropped(printed: P
     out = printed(terminal_tables.print_changes, odd, width=45)
     assert "[red]" in out
     assert all(len(line) <= 45 for line in out.splitlines())
-    assert "No room for examples, change:" in in_one_line(out)
-    assert "examples" not in out.splitlines()[1]
+    assert "No room for train, what was wrong, 95 %," in in_one_line(out)
+    assert "train" not in out.splitlines()[1]
 
 
-def test_of_the_classes_that_did_not_change_those_with_findings_are_shown(printed: Printed) -> None:
-    out = printed(terminal_tables.print_changes, replace(TEN_CLASSES, after=TEN_CLASSES.before))
-    (shown,) = [line for line in out.splitlines() if re.match(r"\s*class \d+ ", line)]
-    assert shown.split()[:3] == ["class", "1", str(TEN_CLASSES.counts[1])]
+def test_no_class_is_left_out_in_silence(printed: Printed) -> None:
+    def listed(out: str) -> int:
+        return sum(bool(re.match(r"\s*class \d+ ", line)) for line in out.splitlines())
+
+    assert listed(printed(terminal_tables.print_changes, TEN_CLASSES)) == 9  # and the one with an odd name
+    few = printed(terminal_tables.print_changes, replace(HUNDRED_CLASSES, after=HUNDRED_CLASSES.before))
+    assert "class 1 " in few  # it did not change, and has a finding
+    hidden = int(re.search(r"(\d+) of 100 classes are not shown", in_one_line(few))[1])  # type: ignore[index]
+    assert hidden + listed(few) in (99, 100)
+    everything = printed(terminal_tables.print_changes, HUNDRED_CLASSES, True)
+    assert listed(everything) == 99
+    assert "not shown" not in everything
+
+
+def test_findings_are_a_sentence_a_class(printed: Printed) -> None:
+    labels = np.repeat(np.arange(12), 30)
+    guesses = np.where((labels < 11) & (np.arange(360) % 2 == 0), 11, labels)
+    p = np.full((360, 12), 0.02)
+    p[np.arange(360), guesses] = 0.78
+    half = diagnose(labels, p, [100] * 12)
+    assert "No class is worse" in printed(terminal_tables.print_findings, replace(TEN_CLASSES, findings=half))
+    p = np.where((labels == 3)[:, None], p, 0.76 * np.eye(12)[labels] + 0.02)
+    (finding,) = spoken(diagnose(labels, p, [100] * 12))
+    out = in_one_line(printed(terminal_tables.print_findings, replace(TEN_CLASSES, findings=(finding,) * 12)))
+    assert out.startswith(f"Confused – {finding.text}.")
+    assert "2 more findings" in out
 
 
 def test_a_fix_that_gains_nothing_says_how_to_keep_a_naive_network(printed: Printed) -> None:

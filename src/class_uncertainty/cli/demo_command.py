@@ -32,9 +32,7 @@ def demo(
         now.say("naive -> adjusted -> best single -> ensemble -> student: what each step buys")
         fixed = fix(dataset, **now.settings(recipe))
         document: dict[str, Any] = {"fix": now.show(fixed, terminal_tables.print_fix)}
-        now.say(
-            "", "How under-represented is each class, by its count (μ^C) and by what five networks are unsure of (μ^U)?"
-        )
+        now.say("", "How rare is each class, and how unsure are five networks of it?")
         measured = measure(dataset, **now.settings(recipe))
         document["measure"] = now.show(measured, terminal_tables.print_measured)
         now.say("", "The same network trained by ten methods, three seeds each:")

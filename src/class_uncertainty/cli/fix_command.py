@@ -1,6 +1,7 @@
 """`cu fix`: from data to the best network that a number of trainings buys."""
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ SPENT = "What may be spent, in trainings of one naive network: "
 SPENT += f"{TRAININGS:g}, or {HEAD_TRAININGS:g} with the recipe embeddings."
 LABEL_ISSUES = "Whether to look for wrong labels: by default for images, as labels of tables are often facts."
 SEEDS = "Networks before and after, for the ±, which --trainings does not count; the network of seed 0 is saved."
+ALL_CLASSES = "List every class before and after, however many there are."
 
 
 def fix(
@@ -30,6 +32,7 @@ def fix(
     save: options.SAVE = None,
     embed_weights: options.EMBED_WEIGHTS = False,
     label_issues: Annotated[bool | None, options.optional(LABEL_ISSUES)] = None,
+    all_classes: Annotated[bool, typer.Option("--all-classes", help=ALL_CLASSES)] = False,
     page: Annotated[Path, typer.Option("--report", help="The HTML file that shows what changed.")] = options.PAGE,
     epochs: options.EPOCHS = None,
     recipe: options.RECIPE = None,
@@ -98,7 +101,7 @@ def fix(
         with now.loader() as load:
             shown = sections(now.store, dataset.name, load)
         files = [*fixed.files, *write(shown, page)]
-        document = now.show(fixed, print_fix)
+        document = now.show(fixed, partial(print_fix, all_classes=all_classes))
         now.say(*(f"wrote {file}" for file in files))
         left_out = [asdict(part) for part in dataset.left_out]
         now.answer(document | {"left_out": left_out, "files": [str(file) for file in files]})

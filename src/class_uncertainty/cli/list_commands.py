@@ -7,7 +7,7 @@ from class_uncertainty.cli.options import JSON, ROOT, argument
 
 
 def methods(as_json: JSON = False) -> None:
-    """List the methods: what each does to the knobs (which class is drawn, its weight, its margin).
+    """List the methods: which classes each draws more often (alpha), weighs more (weight) or gives a margin.
 
     A name is row:constant=value@measure:constant=value^power+augmentation\\*N, of which all but the row may be left
     out. So **cb-focal:beta=0.99:gamma=1** sets two constants, **cb@mix:gamma=0.3** is driven by another measure, and
@@ -71,9 +71,9 @@ def remedies(as_json: JSON = False) -> None:
         cost = row.trainings(5)
         rows.append((name, f"{cost:.3g}", row.about))
         documents.append({"name": name, "about": row.about, "cost": cost, "adjusts": row.adjusts})
-    _list(("remedy", "cost", "what it is"), rows, documents, as_json)
+    _list(("remedy", "trainings", "what it is"), rows, documents, as_json)
     if not as_json:
-        terminal.say("Cost: in naive trainings with five members, without the out-of-fold networks that choose tau.")
+        terminal.say("Trainings: in naive ones, with five members, without the out-of-fold networks that choose tau.")
 
 
 def measures(as_json: JSON = False) -> None:

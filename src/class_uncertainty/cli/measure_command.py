@@ -27,9 +27,10 @@ def measure(
 ) -> None:
     """Measure which classes are under-represented, by count and by how uncertain networks are about them.
 
-    Trains an ensemble (once: later calls find it in the store) and lists every class with its count, the cardinality
-    measure μ^C, the effective number, the uncertainty measure μ^U, how much of it is disagreement between the members,
-    its rank by each (1 = most under-represented), and the classes on which cardinality and uncertainty disagree most.
+    Trains an ensemble (once: later calls find it in the store) and lists every class with its count, its rarity (μ^C,
+    also by the effective number of examples), its uncertainty (μ^U), how much of it is disagreement between the
+    networks, its rank by each (1 = most under-represented), its error with a 95 % interval, and the classes that are
+    harder or easier than their counts suggest.
 
     With --estimators it compares several: what each costs, and how its class uncertainties correlate with a deep
     ensemble's and with the class errors.

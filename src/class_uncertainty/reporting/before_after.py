@@ -5,25 +5,37 @@ from typing import Any
 
 import numpy as np
 
-from class_uncertainty.posthoc.diagnosis import costly
+from class_uncertainty.posthoc.diagnosis import KINDS, costly, spoken
 from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.price import HANDFUL, ErrorChange
 from class_uncertainty.reporting import label_issue_view, ladder_view
 from class_uncertainty.reporting.ladder_view import aim_digits, aim_label, aim_values, mean_text, with_unit
 from class_uncertainty.reporting.page_columns import cell_columns
+from class_uncertainty.text import decimal
 
 NAME_ALL = 20  # classes: with more, a chart names only the worst tenth before and the worst tenth after
-FINDING_KINDS = {"few": "few examples", "hard": "hard", "confused": "confused"}
+WORSE_ECE = 0.5  # percentage points: a rise beyond that is spoken of
+TWO_CLASS_FIGURES = {"precision": "precision", "recall": "recall", "f1": "F1", "auc": "AUC"}
+TWO_CLASS_FIGURES |= {"average_precision": "average precision"}
+FINDING_KINDS = KINDS | {"few": "few examples"}  # which reports of earlier versions say
 
 
 @dataclass(frozen=True)
 class Change:
-    """A class's error before and after, or its confusion with another class; in percent, mean over the seeds."""
+    """A class's error before and after, or its confusion with another class; in percent, mean over the seeds.
+
+    Intervals are at 95 %; reports of earlier versions have none.
+    """
 
     name: str
     count: int  # training examples
     before: float
     after: float
     predicted_as: str = ""  # the other class of a confusion
+    examples: int | None = None  # test examples
+    interval: str = ""  # of the error before
+    change_interval: str = ""
+    verdict: str = ""  # in a word or two
 
     @property
     def change(self) -> float:
@@ -33,9 +45,28 @@ class Change:
 
 def changes(report: FixReport) -> list[Change]:
     """One for each class, the worst before first."""
-    columns = (report.counts, report.before.means.tolist(), report.after.means.tolist())
-    rows = [Change(name, *numbers) for name, *numbers in zip(report.classes, *columns, strict=True)]
+    verdicts, cost = {verdict.label: verdict for verdict in report.findings}, report.price
+    rows = []
+    for c, name in enumerate(report.classes):
+        verdict = verdicts.get(name)
+        evidence = verdict.evidence if verdict else None
+        row = Change(
+            name,
+            report.counts[c],
+            float(report.before.means[c]),
+            float(report.after.means[c]),
+            examples=cost.examples[c] if cost else None,
+            interval=f"{evidence.low:.0f} to {evidence.high:.0f}" if evidence else "",
+            change_interval=interval_text(cost.classes[c]) if cost else "",
+            verdict=FINDING_KINDS.get(verdict.kind, "") if verdict else "",
+        )
+        rows.append(row)
     return sorted(rows, key=lambda row: -row.before)
+
+
+def interval_text(change: ErrorChange) -> str:
+    """'-7.1 to +2.0'."""
+    return f"{decimal(change.low, 1, '+')} to {decimal(change.high, 1, '+')}"
 
 
 def confusions(report: FixReport) -> list[Change]:
@@ -55,14 +86,60 @@ def key_figures(report: FixReport) -> list[tuple[str, str, str]]:
     balanced = "balanced " if equal else ""
     figures = [
         ("class-mean error, %", mean_text(before.errors), mean_text(after.errors)),
+        ("overall error, %", mean_text(before.overall), mean_text(after.overall)),
         ("worst tenth, %", mean_text(before.worst), mean_text(after.worst)),
         (f"{balanced}ECE, %", f"{before.ece:.1f}", f"{after.ece:.1f}"),
         (f"{balanced}NLL, nats", f"{before.nll:.3f}", f"{after.nll:.3f}"),
     ]
+    hidden = {"worst tenth, %"} if len(report.classes) == 2 else set()
+    hidden |= set() if before.overall else {"overall error, %"}
+    figures = [figure for figure in figures if figure[0] not in hidden] + _two_class_figures(report)
     if equal:
         return figures
     before_text, after_text = (mean_text(side, aim_digits(report)) for side in aim_values(report))
     return [(aim_label(report), before_text, after_text), *figures]
+
+
+def _two_class_figures(report: FixReport) -> list[tuple[str, str, str]]:
+    """How well the rarer of two classes is found."""
+    before, after = report.before.two, report.after.two
+    if before is None or after is None:
+        return []
+    name = report.classes[before.positive]
+    sides = [(getattr(before, field), getattr(after, field)) for field in TWO_CLASS_FIGURES]
+    words = [f"{word} of {name}, %" for word in TWO_CLASS_FIGURES.values()]
+    return [(word, f"{one:.1f}", f"{other:.1f}") for word, (one, other) in zip(words, sides, strict=True)]
+
+
+def price_sentences(report: FixReport) -> list[str]:
+    """What the fix costs: overall error, classes that got worse, calibration, and whether a few examples carry it."""
+    cost, before, after = report.price, report.before, report.after
+    if cost is None:
+        return []
+    mean, overall = (
+        f"{decimal(one.change, 1, '+')} points ({interval_text(one)})" for one in (cost.mean, cost.overall)
+    )
+    sentences = [
+        f"Change of the class-mean error: {mean}, of the overall error: {overall}; 95 % intervals, paired.",
+        f"Beyond its 95 % interval, the error falls for {_classes(cost.fallen)} and rises for {_classes(cost.risen)}."
+        if cost.fallen or cost.risen
+        else "No class changes beyond its 95 % interval.",
+    ]
+    if risen := [row for row in changes(report) if row.change > 0]:
+        worst = max(risen, key=lambda row: row.change)
+        sentences.append(f"Most of all it rises for {worst.name}, from {worst.before:.1f} to {worst.after:.1f} %.")
+    if after.ece > before.ece + WORSE_ECE:
+        sentences.append(f"Calibration gets worse: ECE rises from {before.ece:.1f} to {after.ece:.1f} %.")
+    if few := cost.handful:
+        examples = f"{few.examples} test example{'' if few.examples == 1 else 's'} in all"
+        which = f"{_classes(few.classes)} with fewer than {HANDFUL} test examples ({examples})"
+        share = f"{few.points:.1f} of the {-cost.mean.change:.1f} points of class-mean gain hang on"
+        sentences.append(f"{share} {which}: a few other examples could undo that.")
+    return sentences
+
+
+def _classes(number: int) -> str:
+    return f"{number or 'no'} class{'' if number == 1 else 'es'}"
 
 
 def view(report: FixReport) -> dict[str, Any]:
@@ -73,13 +150,16 @@ def view(report: FixReport) -> dict[str, Any]:
         "lead": _lead(report),
         "how": ladder_view.kept_sentence(report),
         "figures": key_figures(report),
-        "cost": (f"{report.cost:.3g}", f"of {report.allowed:.3g} trainings of one naive network"),
+        "positive": report.classes[report.after.two.positive] if report.after.two else "",
+        "price": price_sentences(report),
+        "nothing_found": bool(report.findings) and not spoken(report.findings),
+        "cost": (f"{report.cost:.3g}", f"of {report.allowed:.3g} that were allowed"),
         "ladder": ladder,
         "ladder_columns": cell_columns(ladder.columns),
         "ladder_note": ladder_view.NOTE,
         "rungs": [(caption, cell_columns(table.columns), table.rows) for caption, table in rungs],
         "rule": ladder_view.RULE,
-        "findings": [(FINDING_KINDS.get(finding.kind, ""), finding.text) for finding in report.findings],
+        "findings": [(FINDING_KINDS.get(finding.kind, ""), finding.text) for finding in spoken(report.findings)],
         "changes": changes(report),
         "names_some": len(report.classes) > NAME_ALL,
         "confusions": confusions(report),

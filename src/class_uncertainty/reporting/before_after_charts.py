@@ -7,6 +7,7 @@ import numpy as np
 
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.ladder import Step
+from class_uncertainty.posthoc.two_classes import TwoClasses
 from class_uncertainty.reporting import chart_style as style
 from class_uncertainty.reporting.before_after import NAME_ALL, Change, changes
 from class_uncertainty.reporting.ladder_view import aim_digits, aim_label, mean_text
@@ -25,7 +26,8 @@ STEP_HEIGHT, ROOM = 30, 0.3  # of a step's line in pixels; for its trainings, as
 
 def before_after_charts(alt: Any, report: FixReport) -> dict[str, Any]:
     ladder = {"ladder": _ladder(alt, report)} if any(step.values for step in report.ladder) else {}
-    return ladder | {"slopes": _slopes(alt, changes(report)), "reliability": _reliability(alt, report)}
+    threshold = {"threshold": _threshold(alt, report.after.two)} if report.after.two else {}
+    return ladder | {"slopes": _slopes(alt, changes(report))} | threshold | {"reliability": _reliability(alt, report)}
 
 
 def _ladder(alt: Any, report: FixReport) -> Any:
@@ -124,6 +126,26 @@ def _directions(alt: Any, legend: Any = None) -> tuple[Any, Any, Any]:
     colour = alt.Color("direction:N", scale=alt.Scale(domain=domain), **options)
     dash = alt.StrokeDash("direction:N", scale=dashes, **options)
     return colour, dash, alt.Shape("direction:N", scale=triangles, **options)
+
+
+def _threshold(alt: Any, two: TwoClasses) -> Any:
+    """Precision and recall over the probability from which the positive class is predicted, with the one in use."""
+    measures = ("precision", "recall")
+    values = [
+        {"probability": point.probability, "percent": getattr(point, name), "measure": name}
+        for name in measures
+        for point in two.curve
+    ]
+    x_axis, percent = alt.Axis(format=".1f", tickCount=5), alt.Scale(domain=[0, 100])
+    x_options = {"title": "threshold", "scale": alt.Scale(domain=[0, 1]), "axis": x_axis}
+    x, y = alt.X("probability:Q", **x_options), alt.Y("percent:Q", title="percent", scale=percent)
+    options = {"title": None, "legend": alt.Legend(symbolType="stroke", symbolStrokeWidth=2, symbolSize=400)}
+    colour = alt.Color("measure:N", scale=alt.Scale(domain=measures), **options)
+    dashes = alt.StrokeDash("measure:N", scale=alt.Scale(domain=measures, range=[[1, 0], [5, 3]]), **options)
+    tooltip = style.tooltips(alt, {"measure": "measure", "probability": "threshold", "percent": "percent"})
+    lines = style.chart_of(alt, values).mark_line(strokeWidth=2).encode(x, y, colour, dashes, tooltip=tooltip)
+    chosen = style.chart_of(alt, [{"probability": two.threshold}]).mark_rule(style="reference", tooltip=None).encode(x)
+    return alt.layer(chosen, lines).properties(width=560, height=280, description="Precision and recall by threshold.")
 
 
 def _reliability(alt: Any, report: FixReport) -> Any:

@@ -31,7 +31,7 @@ MOST_LABELS = 10  # that are placed beside dots; three times as many are tried
 FORMATS = {"count": ",d", "raw": ".2f", "error": ".2f", "runs": "d", "diverged": "d", "change": "+.1f"}
 FORMATS |= {"cardinality": ".2%", "effective": ".2%", "uncertainty": ".2%"}
 FORMATS |= {"rank_cardinality": ".4~g", "rank_uncertainty": ".4~g", "before": ".1f", "after": ".1f"}
-FORMATS |= {"share": ".1%", "confidence": ".1%", "accuracy": ".1%"}
+FORMATS |= {"share": ".1%", "confidence": ".1%", "accuracy": ".1%", "probability": ".2f", "percent": ".1f"}
 
 
 def altair() -> Any:

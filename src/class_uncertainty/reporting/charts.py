@@ -15,11 +15,11 @@ from class_uncertainty.reporting.class_scatter import ShareAxis, class_layers, e
 from class_uncertainty.reporting.section import Section
 from class_uncertainty.runs.rows import ClassRow, MethodRow, spearman
 
-MEASURES = {"cardinality": "Cardinality", "effective": "Effective number", "uncertainty": "Uncertainty"}
+MEASURES = {"cardinality": "Rarity", "effective": "Effective rarity", "uncertainty": "Uncertainty"}
 CLASS_TOOLTIP = {"name": "class", "count": "training examples"}
 CLASS_TOOLTIP |= {measure: f"by {title.lower()}" for measure, title in MEASURES.items()}
-CLASS_TOOLTIP |= {"rank_cardinality": "rank by cardinality", "rank_uncertainty": "rank by uncertainty"}
-CLASS_TOOLTIP |= {"raw": "mean uncertainty", "epistemic_text": "epistemic share, %", "error_text": "test error, %"}
+CLASS_TOOLTIP |= {"rank_cardinality": "rank by rarity", "rank_uncertainty": "rank by uncertainty"}
+CLASS_TOOLTIP |= {"raw": "mean uncertainty", "epistemic_text": "disputed, %", "error_text": "test error, %"}
 METHOD_TOOLTIP = {"method": "method", "lr": "learning rate", "error": "mean class-mean error, %"}
 METHOD_TOOLTIP |= {"deviation_text": "standard deviation", "gain_text": "gain over naive"}
 METHOD_TOOLTIP |= {"runs": "runs", "diverged": "diverged runs"}
@@ -34,7 +34,7 @@ def charts(section: Section) -> dict[str, Any]:
         drawn["profile"] = profile(alt, section.classes)
     if len({row.count for row in section.classes}) > 1:  # where all are equal, the dots would stand in one column
         drawn["measures"] = _measures(alt, section.classes)
-    if any(row.error is not None for row in section.classes):
+    if len(section.classes) > 2 and any(row.error is not None for row in section.classes):  # of two, rho says nothing
         drawn["errors"] = _errors(alt, section.classes)
     if any(row.error is not None for row in section.methods):
         drawn["comparison"] = _comparison(alt, section.methods)
@@ -57,19 +57,19 @@ def files(section: Section, specs: Mapping[str, Any], folder: Path) -> dict[Path
 
 
 def _measures(alt: Any, rows: Sequence[ClassRow]) -> Any:
-    """μ^C across, μ^U up, one dot a class. On the dashed diagonal both measures agree."""
+    """Rarity across, uncertainty up, one dot a class. On the dashed diagonal both measures agree."""
     axis = ShareAxis(alt, [value for row in rows for value in (row.cardinality, row.uncertainty)])
-    above, below = "larger share by uncertainty", "larger share by cardinality"
+    above, below = "larger share of uncertainty", "larger share of rarity"
     values = [_class_values(row) | {"side": above if row.uncertainty > row.cardinality else below} for row in rows]
     dots = [(axis.position(row.cardinality), axis.position(row.uncertainty)) for row in rows]
     farthest_first = sorted(range(len(rows)), key=lambda i: -abs(dots[i][0] - dots[i][1]))
-    x = alt.X("cardinality:Q", title="share by cardinality", **axis.options)
-    y = alt.Y("uncertainty:Q", title="share by uncertainty", **axis.options)
+    x = alt.X("cardinality:Q", title="rarity", **axis.options)
+    y = alt.Y("uncertainty:Q", title="uncertainty", **axis.options)
     colour = alt.Color("side:N", title=None, scale=alt.Scale(domain=[below, above]), legend=alt.Legend(columns=1))
     chart = style.chart_of(alt, values).encode(x, y, colour)
     layers = class_layers(alt, chart, x, y, values, dots, farthest_first, CLASS_TOOLTIP)
     chart = alt.layer(style.diagonal(alt, *axis.domain, axis.options), *layers)
-    description = "Each class by its share of cardinality and of uncertainty."
+    description = "Each class by rarity and by uncertainty."
     return chart.properties(width=440, height=380, description=description)
 
 

@@ -20,7 +20,7 @@ WIDTH, HEIGHT, LOW_HEIGHT = 620, 240, 130
 def profile(alt: Any, rows: Sequence[ClassRow]) -> Any:
     """Both measures of every class in the order of the classes; below them, sharing x, the errors."""
     names = [row.name for row in rows]
-    measures = {"cardinality": [row.cardinality for row in rows], "uncertainty": [row.uncertainty for row in rows]}
+    measures = {"rarity": [row.cardinality for row in rows], "uncertainty": [row.uncertainty for row in rows]}
     facts = {
         "training examples": [f"{row.count:,}" for row in rows],
         "test error, %": [style.number_text(row.error) for row in rows],

@@ -12,14 +12,15 @@ from class_uncertainty.metrics import FEW, MANY
 from class_uncertainty.posthoc.label_issues import thumbnail
 from class_uncertainty.reporting import before_after, chart_style, charts, page_columns
 from class_uncertainty.reporting.chart_images import ChartRequest, DrawingFailed, draw
+from class_uncertainty.reporting.glossary import GLOSSARY
 from class_uncertainty.reporting.page_text import class_lead, key_facts, method_lead
 from class_uncertainty.reporting.section import Section, describe_rates, describe_tests
-from class_uncertainty.runs.rows import ClassRow
+from class_uncertainty.runs.rows import harder_and_easier
 
 PAGE_START = re.compile(rb"\s*<!doctype html><!-- class-uncertainty")
 MOST_DISAGREEMENTS = 5  # classes listed as harder, and as easier, than their counts suggest
 TEMPLATE_VALUES = {"style": chart_style, "columns": page_columns, "methods": METHODS, "many": MANY, "few": FEW}
-TEMPLATE_VALUES["thumbnail"] = thumbnail
+TEMPLATE_VALUES |= {"thumbnail": thumbnail, "glossary": GLOSSARY}
 ADVICE = "raise the limit on memory or address space (ulimit -v), and 'cu report' draws them"
 
 
@@ -86,15 +87,19 @@ def _view(section: Section, charts: dict[str, Any]) -> dict[str, Any]:
     errors = [row.error for row in methods if row.error is not None]
     warnings = dict.fromkeys(row.aso_warning for row in methods if row.aso_warning)
     several_rates = len({row.lr for row in methods}) > 1
+    disputed = harder_and_easier(section.classes)
+    hidden = {"lr"} if not several_rates else set()
+    hidden |= {"worst"} if len(section.classes) == 2 else set()
     return {
         "section": section,
         "lead": class_lead(section.classes) + method_lead(methods),
         "facts": key_facts(section),
         "charts": charts,
-        "disagreements": _disagreements(section.classes),
+        "disagreements": {kind: rows[:MOST_DISAGREEMENTS] for kind, rows in disputed.items() if rows},
+        "has_errors": any(row.error is not None for row in section.classes),
         "classes": sorted(section.classes, key=lambda row: (row.rank_uncertainty, row.name)),
         "several_rates": several_rates,
-        "method_columns": [column for column in page_columns.METHOD_COLUMNS if several_rates or column.key != "lr"],
+        "method_columns": [column for column in page_columns.METHOD_COLUMNS if column.key not in hidden],
         "warnings": {warning: number for number, warning in enumerate(warnings, start=1)},
         "lowest": min(errors, default=None),
         "naive_rates": len({row.lr for row in methods if row.method == "naive" and row.error is not None}),
@@ -102,13 +107,3 @@ def _view(section: Section, charts: dict[str, Any]) -> dict[str, Any]:
         "tests": describe_tests(methods),
         "before_after": before_after.view(section.fix_report) if section.fix_report else None,
     }
-
-
-def _disagreements(rows: Sequence[ClassRow]) -> dict[str, list[ClassRow]]:
-    """The classes that are harder, and easier, than their counts suggest; none where all counts are equal."""
-    if len({row.count for row in rows}) < 2:
-        return {}
-    ordered = sorted(rows, key=lambda row: -row.disagreement)
-    harder = [row for row in ordered if row.disagreement > 0]
-    easier = [row for row in reversed(ordered) if row.disagreement < 0]
-    return {kind: rows[:MOST_DISAGREEMENTS] for kind, rows in (("harder", harder), ("easier", easier)) if rows}

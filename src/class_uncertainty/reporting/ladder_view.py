@@ -9,7 +9,7 @@ import numpy as np
 
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.ladder import Rung, RungRow, Step
-from class_uncertainty.text import amount
+from class_uncertainty.text import amount, decimal
 
 MISSING = "–"
 NARROW, WIDE = 12, 24  # characters of a heading's line: as few as make two lines of it, and the most
@@ -62,8 +62,10 @@ class CellTable:
 def ladder_table(report: FixReport) -> CellTable:
     """One row a step, from naive to student; values are means over the seeds."""
     numbers = (WORST, ECE, GAIN, TRAININGS, TIME, PARAMETERS, PASSES)
-    rows = tuple(_step_row(report, place) for place in range(len(report.ladder)))
-    return CellTable((STEP, HOW, aim_heading(report), *numbers), rows)
+    columns = (STEP, HOW, aim_heading(report), *numbers)
+    shown = [i for i, column in enumerate(columns) if column != WORST or len(report.classes) > 2]
+    rows = [_step_row(report, place) for place in range(len(report.ladder))]
+    return CellTable(tuple(columns[i] for i in shown), tuple(tuple(row[i] for i in shown) for row in rows))
 
 
 def rung_table(report: Search, rung: Rung) -> CellTable:
@@ -110,8 +112,9 @@ def kept_step(report: FixReport) -> Step | None:
 def kept_sentence(report: FixReport) -> str:
     """What was kept, and how it came to be."""
     step = kept_step(report)
-    settings = f"adjusted for the counts with τ = {report.tau:g}" if report.tau else "not adjusted for the counts"
-    divided = f"logits are divided by {report.temperature:.2f}"
+    strength = f"with the strength {report.tau:g} (τ; 0 leaves them, 1 is full)"
+    settings = f"adjusted for the counts {strength}" if report.tau else "not adjusted for the counts"
+    divided = f"logits are divided by the temperature {report.temperature:.2f}"
     if step and step.name == "student":
         kept = f"one network, trained by {step.candidate} and taught by an ensemble of {report.method}"
         return f"Kept: {kept}. The ensemble is {settings}; the student's {divided}."
@@ -204,7 +207,7 @@ def _number_cell(value: float | None, error: float | None = None, digits: int = 
     if value is None:
         return Cell(MISSING)
     spread = f" ± {error:.{digits}f}" if error is not None else ""
-    return Cell(f"{round(value, digits) + 0.0:{sign}.{digits}f}{spread}", value)  # + 0.0 turns -0.0 into 0.0
+    return Cell(f"{decimal(value, digits, sign)}{spread}", value)
 
 
 def _listed(names: Sequence[str]) -> str:

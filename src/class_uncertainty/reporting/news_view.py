@@ -67,7 +67,9 @@ def _row_line(news: RowTrained) -> str:
 
 def _diagnosis_lines(news: Diagnosed) -> list[str]:
     lines = [f"Naive networks, on {news.examples:,} examples that they never saw:"]
-    lines += [f"  {finding.text}" for finding in news.findings]
+    lines += [f"  {finding.text}" for finding in news.findings] or [
+        "  No class is worse than the others beyond chance."
+    ]
     if news.unsaid:
         classes = "One class has" if news.unsaid == 1 else f"{news.unsaid} classes have"
         lines.append(f"  {classes} too few of these examples to say anything.")

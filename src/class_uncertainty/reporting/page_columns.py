@@ -7,7 +7,8 @@ from html import escape
 from typing import Any
 
 from class_uncertainty.reporting.ladder_view import MISSING, Cell
-from class_uncertainty.runs.rows import MethodRow
+from class_uncertainty.runs.rows import ClassRow, MethodRow
+from class_uncertainty.text import decimal
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,7 @@ def _number(heading: str, key: str, digits: int = 2, factor: float = 1, sign: bo
         value = getattr(row, key)
         if _is_missing(value):
             return MISSING
-        rounded = round(factor * value, digits) + 0.0  # + 0.0 turns -0.0 into 0.0
-        return f"{rounded:{'+' if sign and rounded else ''},.{digits}f}".replace("-", "−")
+        return decimal(factor * value, digits, "+" if sign else "").replace("-", "−")
 
     return ReportColumn(heading, key, text)
 
@@ -84,6 +84,10 @@ def _disagreement(row: Any) -> str:
     return f"{row.disagreement:+g}".replace("-", "−") if row.disagreement else "0"
 
 
+def _error_interval(row: ClassRow) -> str:
+    return MISSING if row.low is None or row.high is None else f"{row.low:.0f} to {row.high:.0f}"
+
+
 def _aso(row: MethodRow) -> str:
     return MISSING if row.aso is None else f"{row.aso:.2f} vs {row.aso_against}"
 
@@ -92,36 +96,44 @@ _CLASS, _COUNT = _text("Class", "name"), _number("Training examples", "count", 0
 CLASS_COLUMNS = (
     _CLASS,
     _COUNT,
-    _number("μ<sup>C</sup>,&nbsp;%", "cardinality", factor=100),
-    _number("Effective, %", "effective", factor=100),
-    _number("μ<sup>U</sup>,&nbsp;%", "uncertainty", factor=100),
-    _number("Uncer&shy;tainty", "raw", 3),
-    _number("Epistemic share, %", "epistemic_share", 0, 100),
-    _shortest("Rank&nbsp;μ<sup>C</sup>", "rank_cardinality"),
-    _shortest("Rank&nbsp;eff.", "rank_effective"),
-    _shortest("Rank&nbsp;μ<sup>U</sup>", "rank_uncertainty"),
-    ReportColumn("Disagree&shy;ment", "disagreement", _disagreement),
+    _number("Rarity, %", "cardinality", factor=100),
+    _number("Effective rarity, %", "effective", factor=100),
+    _number("Uncer&shy;tainty, %", "uncertainty", factor=100),
+    _number("Mean uncer&shy;tainty", "raw", 3),
+    _number("Disputed, %", "epistemic_share", 0, 100),
+    _shortest("Rank by rarity", "rank_cardinality"),
+    _shortest("Rank by effective rarity", "rank_effective"),
+    _shortest("Rank by uncer&shy;tainty", "rank_uncertainty"),
+    ReportColumn("Rank differ&shy;ence", "disagreement", _disagreement),
     _number("Error, %", "error", 1),
+    ReportColumn("95&nbsp;% interval", "low", _error_interval),
+    _number("Test examples", "examples", 0),
 )
 METHOD_COLUMNS = (
     _text("Method", "method"),
     _shortest("Learning rate", "lr"),
     ReportColumn("Class-mean error, %", "error", mean_with_deviation),
     _number("Gain", "gain", sign=True),
-    _number("Top-1 error", "top1_error"),
+    _number("Overall error", "top1_error"),
     *(_number(key.capitalize(), key) for key in ("many", "medium", "few")),
     _number("Worst tenth", "worst"),
     _number("Spread", "spread"),
     _number("NLL", "nll", 3),
     _number("ECE", "ece"),
-    ReportColumn("Cost", "cost", lambda row: f"{row.cost:.3g}"),
+    ReportColumn("Trainings", "cost", lambda row: f"{row.cost:.3g}"),
     ReportColumn("ASO", "aso", _aso),
     *(_number(key.capitalize(), key, 0) for key in ("runs", "diverged")),
 )
 _BEFORE, _AFTER = _number("Before, %", "before", 1), _number("After, %", "after", 1)
 _CHANGE = _number("Change", "change", 1, sign=True)
 _P_LABEL, _P_GUESS = _number("p of the label, %", "p_label", 1, 100), _number("p of the guess, %", "p_guess", 1, 100)
-CHANGE_COLUMNS = (_CLASS, _COUNT, _BEFORE, _AFTER, _CHANGE)
+_EXAMPLES = _number("Test examples", "examples", 0)
+_INTERVAL = ReportColumn("95&nbsp;% interval", "before", lambda row: row.interval or MISSING)
+_CHANGE_INTERVAL = ReportColumn(
+    "95&nbsp;% interval", "change", lambda row: row.change_interval.replace("-", "−") or MISSING
+)
+_VERDICT = _text("What was wrong", "verdict")
+CHANGE_COLUMNS = (_CLASS, _COUNT, _EXAMPLES, _BEFORE, _INTERVAL, _AFTER, _CHANGE, _CHANGE_INTERVAL, _VERDICT)
 CONFUSION_COLUMNS = (_CLASS, _text("Predicted as", "predicted_as"), _BEFORE, _AFTER, _CHANGE)
 LABEL_ISSUE_COLUMNS = (
     _text("Example", "name"),

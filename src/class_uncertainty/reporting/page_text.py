@@ -5,7 +5,7 @@ from typing import Any
 
 from class_uncertainty.reporting.page_columns import mean_with_deviation
 from class_uncertainty.reporting.section import Section
-from class_uncertainty.runs.rows import ClassRow, MethodRow
+from class_uncertainty.runs.rows import ClassRow, MethodRow, harder_and_easier
 from class_uncertainty.runs.significance import ENOUGH
 from class_uncertainty.text import amount
 
@@ -45,22 +45,20 @@ def class_lead(classes: Sequence[ClassRow]) -> list[str]:
 
 
 def _disagreement(rows: Sequence[ClassRow]) -> str:
-    """How far cardinality and uncertainty disagree, and on which classes most."""
+    """Which classes are harder or easier than their counts suggest, by uncertainty and by error."""
     if len({row.count for row in rows}) == 1:
-        return "All classes have equally many training examples, so cardinality does not tell them apart."
-    widest = max(rows, key=lambda row: abs(row.disagreement))
-    gap = abs(widest.disagreement)
-    if not gap:
-        return "Cardinality ranks all classes as uncertainty does."
-    most = "Cardinality and uncertainty disagree most about {}"
-    alike = [row for row in rows if abs(row.disagreement) == gap]
-    if len(alike) > 1:
-        names = _names(alike[:3], others=len(alike) - 3)
-        return _markup(most + ", by {:g} {} each.").format(names, gap, "rank" if gap == 1 else "ranks")
-    ranks = "rank {:g} of {} by its {:,} training examples, rank {:g} by uncertainty"
-    numbers = (widest.rank_cardinality, len(rows), widest.count, widest.rank_uncertainty)
-    kind = "harder" if widest.disagreement > 0 else "easier"
-    return _markup(f"{most}: {ranks}, so it is {kind} than its count suggests.").format(_names([widest]), *numbers)
+        return "All classes have equally many training examples, so rarity does not tell them apart."
+    if len(rows) < 3:
+        return ""
+    if not any(row.disagreement for row in rows):
+        return "Rarity ranks all classes as uncertainty does."
+    sentences = []
+    for kind, agreeing in harder_and_easier(rows).items():
+        if agreeing:
+            names, verb = _names(agreeing[:3], others=len(agreeing) - 3), "is" if len(agreeing) == 1 else "are"
+            count = "its count suggests" if len(agreeing) == 1 else "their counts suggest"
+            sentences.append(_markup("{} {} {} than {}, by uncertainty and by error.").format(names, verb, kind, count))
+    return _markup(" ").join(sentences)
 
 
 def method_lead(rows: Sequence[MethodRow]) -> list[str]:

@@ -5,13 +5,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from class_uncertainty.metrics import FEW, MANY
+from class_uncertainty.posthoc.diagnosis import spoken
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.reporting import ladder_view
-from class_uncertainty.reporting.before_after import changes, improved, key_figures
+from class_uncertainty.reporting.before_after import (
+    FINDING_KINDS,
+    NAME_ALL,
+    changes,
+    improved,
+    key_figures,
+    price_sentences,
+)
 from class_uncertainty.reporting.label_issue_view import summary
 from class_uncertainty.reporting.section import describe_folds, describe_network, describe_rates, describe_tests
 from class_uncertainty.reporting.terminal import print_fitting, say
-from class_uncertainty.runs.rows import ClassRow, MethodRow, spearman
+from class_uncertainty.runs.rows import ClassRow, MethodRow, harder_and_easier, spearman
+from class_uncertainty.text import decimal
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.workflows.compare import Comparison
 from class_uncertainty.workflows.compare_estimators import EstimatorComparison
@@ -21,6 +30,7 @@ if TYPE_CHECKING:
     from class_uncertainty.workflows.fix import Fix
 
 MEANINGFUL = 10  # classes that a rank correlation needs to say much
+MOST_FINDINGS = 10
 LISTED = 5  # classes or label issues in one list
 
 
@@ -36,12 +46,12 @@ def print_measured(measured: Measured) -> None:
 def print_comparison(comparison: Comparison) -> None:
     """The methods, and what the columns mean."""
     folds, estimate, strengths = comparison.folds, comparison.estimate, comparison.strengths
-    print_methods(comparison.rows)
+    print_methods(comparison.rows, len(comparison.dataset.classes))
     say(*footnotes(comparison.rows, folds), *describe_network(comparison.network))
     if chosen := comparison.chosen:
         number = f"{len(chosen[0].errors)} rates × {FOLDS} folds = {comparison.choosing_trainings} trainings"
         names = ", ".join(choice.method for choice in chosen)
-        say(f"Learning rates: chosen by folds of the training split, {number} each of {names}; cost leaves them out.")
+        say(f"Learning rates: chosen by folds of the training split, {number} each of {names}, not counted above.")
         at_edge = [choice.method for choice in chosen if choice.lr in (min(choice.errors), max(choice.errors))]
         if at_edge:
             say(f"At the edge of the rates that were tried: {', '.join(at_edge)}. Rates beyond it may be better.")
@@ -49,7 +59,8 @@ def print_comparison(comparison: Comparison) -> None:
         say(f"Uncertainty: {estimate.estimator}, by {estimate.score}.")
     if strengths:
         by_fold = "; each fold's was chosen on the others" if folds and set(strengths.values()) != {1.0} else ""
-        say(f"τ: {', '.join(f'{tau:g} at the learning rate {lr:g}' for lr, tau in strengths.items())}{by_fold}.")
+        chosen_at = ", ".join(f"{tau:g} at the learning rate {lr:g}" for lr, tau in strengths.items())
+        say(f"Strength of the adjustment for the counts (τ): {chosen_at}{by_fold}.")
         judged = comparison.dataset.test or comparison.dataset.train
         if len(set(judged.counts)) > 1:
             say("NLL and ECE weigh all judged examples alike, while rows with τ assume equally frequent classes.")
@@ -57,15 +68,15 @@ def print_comparison(comparison: Comparison) -> None:
 
 def print_estimator_comparison(comparison: EstimatorComparison) -> None:
     """What each estimator costs, and how its class uncertainties correlate with others and with the errors."""
-    columns = ("estimator", "score", "lr", "cost", "ρ ensemble", "ens. beyond N", "ρ error", "err. beyond N")
+    columns = ("estimator", "score", "lr", "trainings", "ρ ensemble", "ens. beyond N", "ρ error", "err. beyond N")
     lines = []
     for row in comparison.rows:
         correlations = (row.ensemble, row.ensemble_beyond, row.error, row.error_beyond)
         lr = "–" if row.lr is None else f"{row.lr:g}"
         lines.append((row.estimator, row.score, lr, f"{row.cost:g}", *(_number(rho, 3) for rho in correlations)))
-    print_fitting(columns, lines, drop=("ens. beyond N", "lr", "score", "ρ ensemble", "err. beyond N", "cost"))
+    print_fitting(columns, lines, drop=("ens. beyond N", "lr", "score", "ρ ensemble", "err. beyond N", "trainings"))
     say(
-        "Cost: in trainings of one network.",
+        "Trainings: in units of one network.",
         "ρ: Spearman's correlation of the class uncertainties with the ensemble's, and with the naive class errors.",
         "Beyond N: the same after the ranks of the counts are regressed out.",
         *(f"Not shown: {sentence}." for sentence in comparison.diverged),
@@ -75,17 +86,17 @@ def print_estimator_comparison(comparison: EstimatorComparison) -> None:
         say(describe_folds(comparison.folds))
 
 
-def print_fix(fixed: "Fix") -> None:
+def print_fix(fixed: "Fix", all_classes: bool = False) -> None:
     """What each step bought, what was wrong, what changed, what it cost, and labels worth a look."""
     report = fixed.report
     print_ladder(report)
-    if report.findings:
-        say(*(finding.text for finding in report.findings))
-    print_changes(report)
+    print_findings(report)
+    print_changes(report, all_classes)
     if not improved(report):
         options = f"{shlex.quote(report.data)} --lr {report.lr:g} --save MODEL, with the same --recipe and --epochs"
         say(f"The {report.aim} did not fall: keep a naive network (cu train {options}), or see 'cu compare'.")
-    cost = f"Cost: {report.cost:.3g} of {report.allowed:.3g} trainings of one naive network, without repeats for the ±."
+    repeats = ", without repeats for the ±" if report.seeds > 1 else ""
+    cost = f"Trainings: {report.cost:.3g} of {report.allowed:.3g}, in units of one naive network{repeats}."
     sentences = (report.note, ladder_view.kept_sentence(report), cost, ladder_view.judged_sentence(report))
     say(" ".join(filter(None, sentences)))
     say(ladder_view.NOTE, *describe_network(fixed.network))
@@ -95,6 +106,18 @@ def print_fix(fixed: "Fix") -> None:
         first = ", ".join(f"{issue.name} ({issue.label}: {issue.guess}?)" for issue in issues[:LISTED])
         more = f", and {len(issues) - LISTED} more in the report" if len(issues) > LISTED else ""
         say(f"Labels worth a look: {first}{more}.")
+
+
+def print_findings(report: FixReport) -> None:
+    """What was wrong with which class, the worst first."""
+    verdicts = spoken(report.findings)
+    if report.findings and not verdicts:
+        say("No class is worse than the others beyond chance.")
+    for verdict in verdicts[:MOST_FINDINGS]:
+        kind = FINDING_KINDS.get(verdict.kind, "")
+        say(f"{kind[:1].upper()}{kind[1:]} – {verdict.text}." if kind else verdict.text)
+    if (more := len(verdicts) - MOST_FINDINGS) > 0:
+        say(f"{more} more findings: the report and --json list them.")
 
 
 def print_ladder(report: FixReport) -> None:
@@ -109,72 +132,92 @@ def print_ladder(report: FixReport) -> None:
         say(ladder_view.trained_by(report))
 
 
-def print_changes(report: FixReport) -> None:
-    """The classes that improved most, those with findings that did not change, those that got worse, and the means."""
+def print_changes(report: FixReport, all_classes: bool = False) -> None:
+    """All classes or, of many, those that changed most and those with findings; the means; and what it costs."""
     rows = sorted(changes(report), key=lambda row: row.change)
-    improved, worse = [row for row in rows if row.change < 0], [row for row in rows if row.change > 0]
-    named = {finding.label for finding in report.findings}
-    unchanged = [row for row in rows if row.change == 0 and row.name in named]
-    listed = (*improved[:LISTED], *unchanged, *worse[-LISTED:])
-    lines = [
-        (row.name, f"{row.count}", f"{row.before:.1f}", f"{row.after:.1f}", f"{row.change:+.1f}") for row in listed
-    ]
-    lines += [(what, "", before, after, "") for what, before, after in key_figures(report)]
-    print_fitting(("class", "examples", "before %", "after %", "change"), lines, drop=("examples", "change"))
+    listed = rows
+    if len(rows) > NAME_ALL and not all_classes:
+        named = {finding.label for finding in spoken(report.findings)[:LISTED]}
+        listed = [row for i, row in enumerate(rows) if not LISTED <= i < len(rows) - LISTED or row.name in named]
+    lines = []
+    for row in listed:
+        examples, change = "–" if row.examples is None else f"{row.examples:,}", decimal(row.change, 1, "+")
+        sides = (f"{row.before:.1f}", row.interval, f"{row.after:.1f}", change, row.change_interval)
+        lines.append((row.name, f"{row.count:,}", examples, *sides, row.verdict))
+    lines += [(what, "", "", before, "", after, "", "", "") for what, before, after in key_figures(report)]
+    columns = ("class", "train", "test", "before %", "95 %", "after %", "change", "95 % ", "what was wrong")
+    print_fitting(columns, lines, drop=("train", "what was wrong", "95 %", "change", "95 % ", "test"))
+    if hidden := len(rows) - len(listed):
+        say(f"{hidden} of {len(rows)} classes are not shown: --all-classes or the report lists them.")
+    say("Train, test: examples. 95 %: intervals, that of the change paired.", *price_sentences(report))
 
 
 def print_classes(rows: Sequence[ClassRow], judged: str = "naive ") -> None:
     """Every class by every measure."""
     error = f"{judged}error %"
-    measures, ranks = ("μ^C", "effective", "μ^U"), ("rank C", "rank eff.", "rank U")
+    measures, ranks = ("rarity", "effective", "uncertainty"), ("rank rarity", "rank eff.", "rank unc.")
     lines = []
     for row in rows:
         shares = (f"{share:.4f}" for share in (row.cardinality, row.effective, row.uncertainty))
         epistemic = "–" if row.epistemic_share is None else f"{row.epistemic_share:.0%}"
         places = (f"{rank:g}" for rank in (row.rank_cardinality, row.rank_effective, row.rank_uncertainty))
-        lines.append((row.name, str(row.count), *shares, epistemic, *places, _number(row.error, 1)))
-    columns = ("class", "examples", *measures, "epistemic share", *ranks, error)
-    print_fitting(columns, lines, drop=("rank eff.", "effective", "epistemic share", "rank C", "μ^C", error, "rank U"))
+        interval = "–" if row.low is None or row.high is None else f"{row.low:.0f} to {row.high:.0f}"
+        test = "–" if row.examples is None else f"{row.examples:,}"
+        errors = (_number(row.error, 1), interval, test)
+        lines.append((row.name, f"{row.count:,}", *shares, epistemic, *places, *errors))
+    columns = ("class", "train", *measures, "disputed", *ranks, error, "95 %", "test")
+    drop = ("rank eff.", "effective", "disputed", "test", "95 %", "rank rarity", "rarity", error, "rank unc.")
+    print_fitting(columns, lines, drop)
+    say(
+        "Rarity (μ^C) and uncertainty (μ^U): shares of 1; rank 1 is the rarest or most uncertain. Effective: rarity "
+        "by the effective number of examples. Disputed: how much of the uncertainty is disagreement between networks "
+        "(epistemic). Train, test: examples. 95 %: the error's interval."
+    )
 
 
 def disagreements(rows: Sequence[ClassRow]) -> list[str]:
-    """The classes that cardinality and uncertainty rank most differently, one line each, or why there are none."""
+    """The classes that are harder or easier than their counts suggest, one line each, or why there are none."""
     if len({row.count for row in rows}) == 1:
-        return ["All classes have equally many examples, so cardinality does not tell them apart."]
-    disputed = sorted((row for row in rows if row.disagreement), key=lambda row: -abs(row.disagreement))
-    if not disputed:
-        return ["Cardinality and uncertainty rank the classes alike."]
-    lines = ["Cardinality and uncertainty disagree most on"]
-    for row in disputed[:LISTED]:
-        kind = "harder" if row.disagreement > 0 else "easier"
-        ranks = f"rank {row.rank_cardinality:g} by cardinality, {row.rank_uncertainty:g} by uncertainty"
-        lines.append(f"  {row.name}: {kind} than its {row.count} examples suggest ({ranks})")
-    return lines
+        return ["All classes have equally many examples, so rarity does not tell them apart."]
+    if len(rows) < 3:
+        return []
+    if not any(row.disagreement for row in rows):
+        return ["Rarity and uncertainty rank the classes alike."]
+    kinds = [(kind, row) for kind, agreeing in harder_and_easier(rows).items() for row in agreeing]
+    if not kinds:
+        return ["Where uncertainty ranks a class other than rarity does, its error does not clearly agree."]
+    lines = ["Uncertainty and error agree that"]
+    for kind, row in kinds[:LISTED]:
+        ranks = f"rank {row.rank_cardinality:g} by rarity, {row.rank_uncertainty:g} by uncertainty"
+        lines.append(f"  {row.name} is {kind} than its {row.count} examples suggest ({ranks})")
+    return lines + ([f"  and {len(kinds) - LISTED} more, which the report shows"] if len(kinds) > LISTED else [])
 
 
 def correlations(rows: Sequence[ClassRow], judged: str = "naive ") -> list[str]:
-    """Spearman's rho of each measure with the class errors, in words; nothing where none is defined."""
-    rhos = {measure: spearman(rows, measure) for measure in ("cardinality", "effective", "uncertainty")}
-    defined = ", ".join(f"{measure} {rho:.2f}" for measure, rho in rhos.items() if rho is not None)
+    """Spearman's rho of each measure with the class errors, in words; nothing where none is defined, or two classes."""
+    names = {"cardinality": "rarity", "effective": "effective", "uncertainty": "uncertainty"}
+    rhos = {name: spearman(rows, measure) for measure, name in names.items()} if len(rows) > 2 else {}
+    defined = ", ".join(f"{name} {decimal(rho, 2)}" for name, rho in rhos.items() if rho is not None)
     few = f" ({len(rows)} classes are few for it)" if len(rows) < MEANINGFUL else ""
-    return [f"Spearman's ρ with the {judged}class errors: {defined}{few}"] if defined else []
+    return [f"Rank correlation (Spearman's ρ) with the {judged}class errors: {defined}{few}"] if defined else []
 
 
-def print_methods(rows: Sequence[MethodRow]) -> None:
-    """Means over the seeds, one row for each method and learning rate."""
-    groups, calibration = ("top-1", "many", "medium", "few", "worst 10th"), ("NLL", "ECE")
+def print_methods(rows: Sequence[MethodRow], classes: int | None = None) -> None:
+    """Means over the seeds, one row for each method and learning rate. Two classes have no worst tenth."""
+    groups, calibration = ("overall", "many", "medium", "few", "worst 10th"), ("NLL", "ECE")
     lines = []
     for row in rows:
         runs = f"{row.runs} ({row.diverged} diverged)" if row.diverged else str(row.runs)
         deviation = "" if row.error_sd is None else f" ± {row.error_sd:.2f}"
-        gain = "" if row.gain is None else f"{row.gain:+.2f}"
+        gain = "" if row.gain is None else decimal(row.gain, 2, "+")
         errors = (_number(value, 1) for value in (row.top1_error, row.many, row.medium, row.few, row.worst))
         aso = "" if row.aso is None else f"{row.aso:.2f} vs {row.aso_against}"
         first = (row.method, f"{row.lr:g}", runs, _number(row.error, 2) + deviation, gain)
         lines.append((*first, *errors, _number(row.nll, 3), _number(row.ece, 1), f"{row.cost:.3g}", aso))
-    columns = ("method", "lr", "runs", "error %", "gain", *groups, *calibration, "cost", "ASO")
-    drop = (*calibration, "medium", "many", "top-1", "worst 10th", "few", "cost", "runs", "ASO", "gain", "lr")
-    print_fitting(columns, lines, drop)
+    columns = ("method", "lr", "runs", "error %", "gain", *groups, *calibration, "trainings", "ASO")
+    drop = (*calibration, "medium", "many", "overall", "worst 10th", "few", "trainings", "runs", "ASO", "gain", "lr")
+    shown = [i for i, column in enumerate(columns) if column != "worst 10th" or classes != 2]
+    print_fitting([columns[i] for i in shown], [[line[i] for i in shown] for line in lines], drop)
 
 
 def footnotes(rows: Sequence[MethodRow], folds: int) -> list[str]:
@@ -183,11 +226,11 @@ def footnotes(rows: Sequence[MethodRow], folds: int) -> list[str]:
     has_gain = any(row.gain is not None for row in rows)
     gain = f"; gain: naive's error less the method's, {describe_rates(rows)}" if has_gain else ""
     groups = f"classes with more than {MANY}, {FEW} to {MANY}, and fewer than {FEW} training examples"
-    cost = "Cost: total trainings per deployed network, in units of one naive training."
-    notes = [f"Error: mean of the class errors in percent{deviation}{gain}.", cost]
+    cost = "Trainings: all that lead to one network, in units of one naive training."
+    notes = [f"Error: mean of the class errors in percent{deviation}{gain}. Overall: of all examples.", cost]
     notes += [f"Many, medium, few: {groups}; worst 10th: of the classes.", *([describe_folds(folds)] if folds else [])]
     if tests := describe_tests(rows):
-        notes.append(f"ASO: ε_min against the row that is named; below 0.5, the method is better; {tests}.")
+        notes.append(f"ASO: a test against the row that is named (ε_min); below 0.5, the method is better; {tests}.")
     if any(row.error_sd == 0 for row in rows):
         notes.append("± 0.00: every seed gives the same network, so there is no chance to test for.")
     warnings = {row.aso_warning for row in rows if row.aso_warning}
@@ -195,4 +238,4 @@ def footnotes(rows: Sequence[MethodRow], folds: int) -> list[str]:
 
 
 def _number(value: float | None, digits: int) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
+    return "–" if value is None else decimal(value, digits)

@@ -10,6 +10,7 @@ from class_uncertainty.estimation import Estimate
 from class_uncertainty.measures import MEASURES, Stats, constants_of, normalise
 from class_uncertainty.methods import MAKERS, METHODS, parse_name
 from class_uncertainty.metrics import rank_correlation
+from class_uncertainty.posthoc.intervals import share_interval
 from class_uncertainty.runs.significance import aso, corrected_confidence
 from class_uncertainty.training import Result
 
@@ -31,19 +32,49 @@ class ClassRow:
     rank_effective: float
     rank_uncertainty: float
     error: float | None  # mean error of the networks that measured, in percent
+    examples: int | None = None  # test examples that the error is of; None where they are not known
+    low: float | None = None  # of the error's 95 % interval, by Clopper and Pearson
+    high: float | None = None
 
     @property
     def disagreement(self) -> float:
-        """Above 0 the class is harder than its count says, below 0 easier."""
+        """Above 0 the class is more uncertain than its count says, below 0 less."""
         return self.rank_cardinality - self.rank_uncertainty
 
 
-def class_rows(classes: Sequence[str], counts: Sequence[int], estimate: Estimate) -> list[ClassRow]:
+def harder_and_easier(rows: Sequence[ClassRow]) -> dict[str, list[ClassRow]]:
+    """The classes that are harder, and easier, than their counts suggest, those that are most so first.
+
+    Uncertainty must rank them so, and the error must agree: its interval, or itself where that is not known, lies above
+    the mean class error, or below it. Of two classes, or equal counts, ranks say nothing.
+    """
+    errors = [row.error for row in rows if row.error is not None]
+    if len(rows) < 3 or len({row.count for row in rows}) < 2 or len(errors) < len(rows):
+        return {"harder": [], "easier": []}
+    mean, ordered = float(np.mean(errors)), sorted(rows, key=lambda row: -abs(row.disagreement))
+
+    def bound(value: float | None, row: ClassRow) -> float:
+        return (row.error or 0.0) if value is None else value
+
+    return {
+        "harder": [row for row in ordered if row.disagreement > 0 and bound(row.low, row) > mean],
+        "easier": [row for row in ordered if row.disagreement < 0 and bound(row.high, row) < mean],
+    }
+
+
+def class_rows(
+    classes: Sequence[str], counts: Sequence[int], estimate: Estimate, judged: NDArray[np.int64] | None = None
+) -> list[ClassRow]:
+    """One a class, in their order; `judged` are the labels (N,) of the examples that the errors are of."""
     raw = estimate.raw
     mu = {name: normalise(MEASURES[name](Stats(counts))) for name in ("cardinality", "effective")}
     mu["uncertainty"] = estimate.mu
     ranks = {name: _ranks(values) for name, values in mu.items()}
     errors, shares = estimate.class_errors, estimate.epistemic_share
+    examples = low = high = None
+    if errors is not None and judged is not None:
+        examples = np.bincount(judged, minlength=len(classes))
+        low, high = share_interval(np.nan_to_num(errors) * examples / 100, examples)
     return [
         ClassRow(
             name=name,
@@ -53,6 +84,9 @@ def class_rows(classes: Sequence[str], counts: Sequence[int], estimate: Estimate
             epistemic_share=None if shares is None else float(shares[c]),
             **{f"rank_{measure}": float(values[c]) for measure, values in ranks.items()},
             error=None if errors is None else float(errors[c]),
+            examples=None if examples is None else int(examples[c]),
+            low=None if low is None else float(low[c]),
+            high=None if high is None else float(high[c]),
         )
         for c, name in enumerate(classes)
     ]

@@ -1,0 +1,50 @@
+"""The words of tables, pages and messages, in plain language: shown by the report and by docs/glossary.md."""
+
+GLOSSARY = {
+    "Adjusted for the counts": "A model leans towards classes that it has seen often. Dividing the probability of each "
+    "class by its count, to the power of a strength τ, takes that away without any training: 0 leaves the "
+    "probabilities as they are, 1 corrects them fully.",
+    "ASO": "Almost stochastic order, a test of whether one method is better than another over all seeds. Its value "
+    "ε_min is 0 where it always is; below 0.5 the method is better.",
+    "AUC, average precision": "Areas under the ROC curve and under the curve of precision against recall: how well "
+    "probabilities rank the examples of two classes, whatever the threshold. By chance an AUC is 50 %.",
+    "Candidate": "One way to train a network that `cu fix` chooses between.",
+    "Class-mean error": "The mean of the classes' errors: every class weighs the same, however many examples it has.",
+    "Confused": "Most errors of a class go to one other class, more than chance would send there.",
+    "Disputed (epistemic share)": "How much of a class's uncertainty is disagreement between the networks, which more "
+    "data can settle. The rest is doubt that all networks share.",
+    "ECE": "Expected calibration error: by how much confidence and accuracy differ, on average. Balanced: with all "
+    "classes equally frequent.",
+    "Fold, out-of-fold": "The training examples are split into parts. Out-of-fold predictions for a part come from a "
+    "network that was trained without it.",
+    "Gain": "By how much an error is lower; above 0 is better.",
+    "Few training examples": "A rare class that stays worse than the others once its count is adjusted for: its "
+    "examples are too few to learn it from, or it is hard. Predictions alone do not tell which.",
+    "Hard": "A class that has examples enough, and stays worse than the others once its count is adjusted for.",
+    "Imbalance": "A class is worse than the others since it is rare: adjusting for the counts alone makes up for at "
+    "least half of it.",
+    "Interval, 95 %": "The range that the true value lies in, for 95 of 100 such intervals. Errors have Clopper and "
+    "Pearson's exact interval, paired changes that of Bonett and Price. It covers the choice of test examples, not "
+    "the chance of a training, which the ± over seeds shows.",
+    "Knob": "What a method changes in training: how often a class is drawn (alpha), how much its loss weighs (weight), "
+    "or by how far its logit must win (margin).",
+    "Label noise": "A class that is worse than the others, mostly since its labels look wrong.",
+    "Lane": "One training of one network. Many lanes train together as one program.",
+    "Many, medium, few": "Classes with more than 100, 20 to 100, and fewer than 20 training examples.",
+    "NLL": "Negative log-likelihood in nats: how surprised a model is by the labels. Lower is better.",
+    "Overall error": "The share of all test examples that are wrong (top-1). Frequent classes dominate it.",
+    "Passes": "How many networks run for each prediction.",
+    "Precision, recall, F1": "Of what is predicted as a class, the share that is right; of the examples of the class, "
+    "the share that is found; and their harmonic mean. Of two classes, those of the rarer one.",
+    "Rarity (μ^C)": "A class's share of the inverse training counts: high where examples are few. Effective: the same "
+    "by the effective number of examples, which discounts near-duplicates.",
+    "Rank correlation (Spearman's ρ)": "1 where two lists rank the classes alike, 0 where they have nothing in common.",
+    "Seed": "The start of a training's random numbers. ± is the standard deviation over seeds.",
+    "Temperature (T)": "What logits are divided by, so that a network is as sure as it is right.",
+    "Test examples": "Examples that no network was trained on: the test split or, without one, the fold left out.",
+    "Threshold": "Of two classes, the probability from which the rarer one is predicted: 0.5, or what the costs say.",
+    "Trainings": "What something costs, in trainings of one naive network.",
+    "Uncertainty (μ^U)": "A class's share of the classes' mean uncertainties: high where networks are unsure about its "
+    "examples. Where it is an entropy, the mean is in nats.",
+    "Worst tenth": "The mean error of the tenth of the classes that are worst, at least of one.",
+}
