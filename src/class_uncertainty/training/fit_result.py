@@ -27,6 +27,7 @@ from class_uncertainty.training.networks.ensemble_network import Ensemble
 from class_uncertainty.training.networks.layers import drop_features
 from class_uncertainty.training.networks.network_table import find_network, sealed
 from class_uncertainty.training.networks.stack import Stack, State, precision, to_device
+from class_uncertainty.training.recipe import TREES
 from class_uncertainty.training.stages import staged
 from class_uncertainty.training.streams import stream
 
@@ -61,9 +62,9 @@ Done = Callable[[LaneOutcome], None]  # called for each lane when its stack ends
 
 
 def width_of(recipe: Recipe, device: str) -> int:
-    """The lanes of a stack: exactly so many on a CPU, at most on other devices. On full batches each is alone."""
+    """The lanes of a stack: exactly so many on a CPU, at most on other devices. What is fitted is alone."""
     network = find_network(recipe.network)
-    return 1 if recipe.full_batch else network.width if device == "cpu" else network.widest
+    return 1 if recipe.is_fitted else network.width if device == "cpu" else network.widest
 
 
 def as_tensor(inputs: NDArray) -> Tensor:
@@ -78,6 +79,8 @@ def standardising(train: Data, network: str) -> Standardise:
     Constant columns are only shifted.
     """
     row = find_network(network)
+    if network in TREES:  # they only compare
+        return Standardise(torch.zeros(train.shape), torch.ones(train.shape))
     about = row.own.preprocessing if row.own and train.is_images else {}
     if "mean" in about:
         mean, std = (255 * np.asarray(about[name]) for name in ("mean", "std"))
@@ -254,7 +257,7 @@ class Fit:
         scale = self._scale(group)
         for rows, features in self._features(stack, inputs, drawn):
             with precision(stack):
-                z = stack.head(features)
+                z = stack.logits(features)
             yield rows, (scale * z.float()[: len(group)]).cpu().numpy()
 
     @torch.no_grad()
@@ -311,7 +314,8 @@ class Fit:
         self, lane: Lane, state: State, adjustment: Correction | None = None, costs: NDArray | None = None
     ) -> Classifier:
         """A lane in that state, likewise."""
-        head, scale = lane.value.head, lane.value.scale / (adjustment.temperature if adjustment else 1)
+        head = self.recipe.network if self.recipe.is_trees else lane.value.head
+        scale = lane.value.scale / (adjustment.temperature if adjustment else 1)
         about = (self.recipe.network, self.shape, self.classes, head, scale, self.encoding)
         module = Classifier(*about, _shift(adjustment), _costs(costs), self.embedding)
         state = {f"preprocess.{name}": value.cpu() for name, value in self.standardise.named_buffers()} | state

@@ -14,6 +14,7 @@ from class_uncertainty.training.lane import Lane, Result, describe
 from class_uncertainty.training.networks.stack import Stack
 from class_uncertainty.training.stack_training import StackTraining, StageContext
 from class_uncertainty.training.stages import lane_cost
+from class_uncertainty.training.tree_training import TreeTraining
 
 PROBED = 64  # training examples that show whether a lane diverged, where there is nothing to evaluate it on
 
@@ -25,7 +26,8 @@ class StageRunner(StageContext):
 
     def run(self, places: list[int], started: list[LaneState]) -> list[Ended]:
         """Train one stack of lanes that are equally far, and evaluate it; `started` is empty where they begin."""
-        training = StackTraining(self, places, started)
+        train = TreeTraining if self.fitted.recipe.is_trees else StackTraining
+        training = train(self, places, started)
         states = training.run()
         began = time.perf_counter()
         lanes = [self.lane(place) for place in places]

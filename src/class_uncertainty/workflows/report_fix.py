@@ -60,7 +60,7 @@ def report_fix(
     p = predictions(context, search, choices, networks, goal, seeds)
     judged = {name: evaluate_seeds(p_step, labels, counts, goal.prior, goal.costs) for name, p_step in p.items()}
     values = {name: tuple(goal.value(p_seed, labels) for p_seed in p_step) for name, p_step in p.items()}
-    size = parameters(context.recipe.network, train.shape, len(train.classes))
+    size = parameters(context.recipe.network, train.shape, len(train.classes)) or 0
     unseen = _unseen(search, tried, choice, networks.baseline, goal)
     ladder = []
     for name, cost in _costs(search, tried, choice, networks, spent.measuring, judged).items():

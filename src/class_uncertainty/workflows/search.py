@@ -105,8 +105,10 @@ def at(context: Context, candidate: Candidate) -> Context:
 
 
 def unit_cost(context: Context, candidate: Candidate) -> float:
-    """Of one training of a candidate, in naive trainings by the recipe as it is."""
+    """Of one training of a candidate, in naive trainings by the recipe as it is; a training of another kind is one."""
     recipe, train = candidate.recipe(context.recipe), context.train
+    if recipe.network != context.recipe.network:
+        return lane_cost(candidate.lane(context.recipe, 0), recipe, train)
     passes = naive_passes(recipe, train) / naive_passes(context.recipe, train)
     return passes * lane_cost(candidate.lane(context.recipe, 0), recipe, train)
 

@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.networks import rbf_head
-from class_uncertainty.training.networks.classifier import Classifier, Names, Shape
+from class_uncertainty.training.networks.classifier import HEADS, Classifier, Names, Shape
 from class_uncertainty.training.networks.double_backward import differentiable_twice
 from class_uncertainty.training.networks.heads import StackedHead
 from class_uncertainty.training.networks.layer_rates import rate_factors
@@ -48,7 +48,10 @@ class Stack(nn.Module):
         with seeded(0):
             self.body = row.body(shape, self.lanes)
         self.rbf = methods[0].head == "rbf"  # all lanes of a stack, or none
-        if self.rbf:
+        self.trees = recipe.is_trees
+        if self.trees:
+            self.head = HEADS[recipe.network](features, classes)  # type: ignore[assignment]
+        elif self.rbf:
             self.head = StackedRBFHead(features, classes, self.lanes)
             if not self.own:
                 differentiable_twice(self.body)  # a gradient penalty is trained by second derivatives
@@ -61,7 +64,12 @@ class Stack(nn.Module):
         self.load_state_dict({name: joined([state[name] for state in states]) for name in shared}, strict=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.body(x))
+        return self.logits(self.body(x))
+
+    def logits(self, features: Tensor) -> Tensor:
+        """(lanes, B, C) of the features of all lanes; trees are one lane."""
+        z = self.head(features)
+        return z[None] if self.trees else z
 
     @property
     def kernels(self) -> bool:
