@@ -140,7 +140,7 @@ def test_boosting_refuses_more_classes_than_it_has_time_for():
 
 
 def test_forests_of_many_classes_are_pruned_to_fit_into_memory(monkeypatch):
-    monkeypatch.setattr("class_uncertainty.training.fitted_trees.LARGEST", 2 * FOREST.trees * 3 * 4)
+    monkeypatch.setattr("class_uncertainty.training.fitted_trees.NUMBERS", 2 * FOREST.trees * 3 * 4)
     fitted = cu.fit(table(), [cu.Lane("naive")], recipe=FOREST)
     assert len(fitted.states[0]["head.values"]) <= 4 * FOREST.trees + 1
     np.testing.assert_allclose(fitted.probabilities(table())[0], forest_reference(table(), max_leaf_nodes=4), atol=2e-6)

@@ -324,6 +324,11 @@ class Fit:
         return module.eval()
 
 
+def averaged(networks: Sequence[Classifier], costs: NDArray | None = None) -> Ensemble:
+    """Networks with adjustments of their own as one."""
+    return Ensemble(networks, costs=_costs(costs)).eval()
+
+
 def _shift(adjustment: Correction | None) -> Tensor | None:
     return None if adjustment is None else torch.tensor(np.maximum(adjustment.shift, NEVER), dtype=torch.float32)
 

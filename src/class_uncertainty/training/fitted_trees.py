@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from class_uncertainty.methods import plan
 from class_uncertainty.training.networks.stack import State
+from class_uncertainty.training.networks.tree_heads import LARGEST
 from class_uncertainty.training.recipe import Recipe
 from class_uncertainty.training.sampling import LaneSampler
 
-LARGEST = 2**27  # numbers in the leaves of a forest while it is fitted: 1 GB
+NUMBERS = 2**27  # numbers in the leaves of a forest while it is fitted: 1 GB
 NEVER = -30.0  # the score of a class without examples
 
 Floats = NDArray[np.float64]
@@ -25,7 +26,8 @@ def fit_trees(recipe: Recipe, sampler: LaneSampler, inputs: NDArray, lr: float) 
     order = np.argsort(sampler.indices, kind="stable")
     labels = sampler.labels[order][np.searchsorted(sampler.indices[order], drawn)]
     weights = example_weights(sampler, labels, times)
-    return FITS[recipe.network](recipe, sampler, inputs[drawn], labels, weights, lr)
+    equal = np.allclose(weights, 1)  # without weights, bins and bootstraps take a fraction of the time
+    return FITS[recipe.network](recipe, sampler, inputs[drawn], labels, None if equal else weights, lr)
 
 
 def example_weights(sampler: LaneSampler, labels: NDArray[np.int64], times: NDArray[np.int64]) -> Floats:
@@ -37,19 +39,19 @@ def example_weights(sampler: LaneSampler, labels: NDArray[np.int64], times: NDAr
 
 
 def _fit_forest(
-    recipe: Recipe, sampler: LaneSampler, inputs: NDArray, labels: NDArray[np.int64], weights: Floats, lr: float
+    recipe: Recipe, sampler: LaneSampler, inputs: NDArray, labels: NDArray[np.int64], weights: Floats | None, lr: float
 ) -> State:
     """Trees of bootstraps, and one more that asks nothing: the class frequencies. So no class is ever impossible."""
     from sklearn.ensemble import RandomForestClassifier
 
     classes = len(sampler.counts)
-    most = max(2, min(recipe.leaves or len(labels), LARGEST // (2 * recipe.trees * classes)))
+    most = max(2, min(recipe.leaves or len(labels), NUMBERS // (2 * recipe.trees * classes)))
     limit = most if len(labels) > most * recipe.leaf else None  # with a limit, trees grow more slowly
     seed = sampler.lane.seed % 2**32  # scikit-learn's have 32 bits
     forest = RandomForestClassifier(recipe.trees, min_samples_leaf=recipe.leaf, max_leaf_nodes=limit, random_state=seed)
-    forest.fit(inputs, labels, weights if np.ptp(weights) else None)  # by weights, bootstraps are drawn more slowly
+    forest.fit(inputs, labels, weights)
     trees = [_forest_nodes(tree.tree_, forest.classes_, classes) for tree in forest.estimators_]
-    root = np.bincount(labels, weights, classes)[None] / weights.sum()
+    root = np.bincount(labels, weights, classes)[None] / len(labels)
     itself = np.zeros((1, 2), np.int64)
     return _packed([*trees, (np.array([True]), np.zeros(1), np.zeros(1), itself, root)])
 
@@ -63,7 +65,7 @@ def _forest_nodes(tree: Any, present: NDArray[np.int64], classes: int) -> Nodes:
 
 
 def _fit_boosting(
-    recipe: Recipe, sampler: LaneSampler, inputs: NDArray, labels: NDArray[np.int64], weights: Floats, lr: float
+    recipe: Recipe, sampler: LaneSampler, inputs: NDArray, labels: NDArray[np.int64], weights: Floats | None, lr: float
 ) -> State:
     """Trees that each add to the scores of one class. Of two classes, the first has the score 0."""
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -102,21 +104,28 @@ def _boosting_nodes(nodes: NDArray) -> Nodes:
 
 
 def _packed(trees: Sequence[Nodes]) -> State:
-    """All trees as one list of nodes, and the values of all leaves."""
-    sizes, rows = [len(tree[0]) for tree in trees], [len(tree[4]) for tree in trees]
-    roots, first_rows = np.cumsum([0, *sizes[:-1]]), np.cumsum([0, *rows[:-1]])
-    features, thresholds, children = [], [], []
-    for (leaf, feature, threshold, below, _), root, row in zip(trees, roots, first_rows, strict=True):
-        place = np.arange(len(leaf))
-        features.append(np.where(leaf, row + np.cumsum(leaf) - 1, feature))
-        thresholds.append(np.where(leaf, 0.0, threshold))
-        children.append(root + np.where(leaf[:, None], place[:, None], below))
+    """All trees as one list of nodes, the children of a node beside each other, and the values of all leaves.
+
+    Nodes come with parents before their children. The children of the k-th node that asks stand at 2 k + 1 and 2 k + 2.
+    """
+    features, thresholds, below, values, roots = [], [], [], [], np.cumsum([0, *(len(tree[0]) for tree in trees)])
+    for (leaf, feature, threshold, children, of_leaves), root in zip(trees, roots, strict=False):
+        place, asking = np.zeros(len(leaf), np.int64), np.flatnonzero(~leaf)
+        first = 2 * np.arange(len(asking)) + 1
+        place[children[asking, 0]], place[children[asking, 1]] = first, first + 1
+        order = np.argsort(place)
+        to = np.where(leaf, place, 0)
+        to[asking] = first
+        features.append(np.where(leaf, 0, feature)[order])
+        thresholds.append(np.where(leaf, LARGEST, threshold)[order])
+        below.append((root + to)[order])
+        values.append(of_leaves[np.cumsum(leaf)[order][leaf[order]] - 1])
     return {
-        "head.roots": torch.tensor(roots, dtype=torch.int32),
+        "head.roots": torch.tensor(roots[:-1], dtype=torch.int32),
         "head.feature": torch.tensor(np.concatenate(features), dtype=torch.int32),
         "head.threshold": torch.from_numpy(rounded_down(np.concatenate(thresholds))),
-        "head.below": torch.tensor(np.concatenate(children), dtype=torch.int32),
-        "head.values": torch.tensor(np.concatenate([tree[4] for tree in trees]), dtype=torch.float32),
+        "head.below": torch.tensor(np.concatenate(below), dtype=torch.int32),
+        "head.values": torch.tensor(np.concatenate(values), dtype=torch.float32),
     }
 
 

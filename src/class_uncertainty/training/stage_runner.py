@@ -47,7 +47,9 @@ class StageRunner(StageContext):
         test, train = self.options.test if last else None, self.train
         every = np.arange(len(train))
         left_out = [np.isin(every, fold_indices(train, lane.fold)) if lane.fold else None for lane in lanes]
-        probed = train if any(lane.fold for lane in lanes) else train.take(every[:PROBED])
+        folds = [unseen for unseen in left_out if unseen is not None]
+        kept = np.flatnonzero(np.logical_or.reduce(folds)) if folds else every[:PROBED]
+        probed, left_out = train.take(kept), [None if unseen is None else unseen[kept] for unseen in left_out]
         finite, parts = [True] * len(lanes), [list[Outcomes]() for _ in lanes]
         for rows, batch in self.fitted.batches(stack, lanes, test or probed):
             for i, p in enumerate(batch):
@@ -55,7 +57,7 @@ class StageRunner(StageContext):
                 if test:
                     parts[i].append(Outcomes.of(p, test.labels[rows]))
                 elif self.options.test is None and (unseen := left_out[i]) is not None:
-                    parts[i].append(Outcomes.of(p[unseen[rows]], train.labels[rows][unseen[rows]]))
+                    parts[i].append(Outcomes.of(p[unseen[rows]], probed.labels[rows][unseen[rows]]))
         return finite, [Outcomes.joined(outcomes) if outcomes else None for outcomes in parts]
 
     def _outcome(self, place: int, state: LaneState, outcomes: Outcomes | None) -> LaneOutcome:

@@ -58,8 +58,8 @@ class Evidence:
 
     def adjustment(self, counts: NDArray, goal: Goal) -> Adjustment:
         fitted = fit_adjustment(self.p, self.labels, counts, goal=goal, usual_tau=self.candidate.usual_tau)
-        # heads that converge do not memorise their examples
-        return fitted if self.networks.recipe.full_batch else never_sharper(fitted)
+        # heads that converge do not memorise their examples, and trees that left some out are as sure as others
+        return fitted if self.networks.recipe.is_fitted else never_sharper(fitted)
 
 
 def never_sharper(adjustment: Adjustment) -> Adjustment:
@@ -77,7 +77,7 @@ class Search:
     evidence: dict[str, Evidence]  # of the best and of naive candidates, on their last rung
 
     def baseline(self, goal: Goal) -> Candidate:
-        """Naive networks, at the learning rate that suits them best; as the recipe is where none was judged."""
+        """Naive networks, at the learning rate or of the kind that suits best; by the recipe where none was judged."""
         if self.best.candidate.is_naive:
             return self.best.candidate
         naive = [one for one in self.evidence.values() if one.candidate.is_naive]

@@ -3,16 +3,16 @@
 import pytest
 import torch
 
-from class_uncertainty.training.networks.tree_heads import BoostingHead, ForestHead
+from class_uncertainty.training.networks.tree_heads import LARGEST, BoostingHead, ForestHead
 
 
 def one_split(head, **changes):
     """Is feature 1 at most 0.5? Then the first row of values, otherwise the second."""
     tensors = {
         "roots": torch.tensor([0]),
-        "feature": torch.tensor([1, 0, 1]),
-        "threshold": torch.tensor([0.5, 0.0, 0.0]),
-        "below": torch.tensor([[1, 2], [1, 1], [2, 2]]),
+        "feature": torch.tensor([1, 0, 0]),
+        "threshold": torch.tensor([0.5, LARGEST, LARGEST]),
+        "below": torch.tensor([1, 1, 2]),
         "values": torch.tensor([[0.75, 0.25], [0.0, 1.0]]),
     }
     if isinstance(head, BoostingHead):
@@ -40,11 +40,13 @@ def test_boosting_adds_scores_to_the_class_of_a_tree():
     [
         ({"roots": torch.tensor([3])}, "no roots"),
         ({"roots": torch.tensor([], dtype=torch.long)}, "no roots"),
-        ({"threshold": torch.tensor([0.5])}, "not as many thresholds"),
-        ({"below": torch.tensor([[1, 2], [0, 0], [2, 2]])}, "does not stand behind it"),
-        ({"below": torch.tensor([[1, 9], [1, 1], [2, 2]])}, "does not stand behind it"),
-        ({"feature": torch.tensor([2, 0, 1])}, "asks for a feature"),
-        ({"feature": torch.tensor([1, 0, 2])}, "asks for a feature"),
+        ({"threshold": torch.tensor([0.5])}, "not as many"),
+        ({"values": torch.tensor([[0.5]])}, "not as many"),
+        ({"below": torch.tensor([1, 0, 2])}, "not as many"),
+        ({"below": torch.tensor([2, 1, 2])}, "does not stand behind it"),
+        ({"below": torch.tensor([9, 1, 2])}, "does not stand behind it"),
+        ({"feature": torch.tensor([2, 0, 0])}, "a feature that is not there"),
+        ({"threshold": torch.tensor([0.5, LARGEST, 0.5])}, "a leaf asks"),
         ({"target": torch.tensor([2])}, "a class that is not there"),
     ],
 )

@@ -6,55 +6,59 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-TINY = torch.finfo(torch.float32).tiny
+TINY, LARGEST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 FREE = 0  # the length of a tensor that depends on the fit: any length may be loaded
 
 
 class TreeHead(nn.Module):
-    """Trees in one list of nodes: a node asks whether a feature is at most its threshold, and a leaf names its values.
+    """Trees in one list of nodes: a node asks whether a feature is above its threshold.
 
-    Children stand behind their parents, so that every walk from a root ends. A leaf is its own child, on both sides,
-    and has the row of its values in the place of a feature.
+    Its child is `below` it in the list if not, and the node behind that one if it is. Children stand behind their
+    parents, so that every walk from a root ends. A leaf is its own child, with a threshold that nothing is above.
     """
 
     roots: Tensor  # (T,) where the trees begin
-    feature: Tensor  # (M,) what a node asks for, or the row of a leaf's values
-    threshold: Tensor  # (M,) float32: features are, so that rounding down changes no answer
-    below: Tensor  # (M, 2) where to go: at most the threshold, above it
-    values: Tensor  # (L, K)
+    feature: Tensor  # (M,) what a node asks for
+    threshold: Tensor  # (M,)
+    below: Tensor  # (M,) where to go
+    values: Tensor  # (L, K) of the leaves, in their order
 
     def __init__(self, features: int, classes: int, width: int) -> None:
         super().__init__()
         self.features, self.classes = features, classes
-        for name in ("roots", "feature"):
+        for name in ("roots", "feature", "below"):
             self.register_buffer(name, torch.zeros(FREE, dtype=torch.int32))
         self.register_buffer("threshold", torch.zeros(FREE))
-        self.register_buffer("below", torch.zeros(FREE, 2, dtype=torch.int32))
         self.register_buffer("values", torch.zeros(FREE, width))
+
+    @property
+    def is_leaf(self) -> Tensor:
+        """(M,)"""
+        return self.below == torch.arange(len(self.below), device=self.below.device)
 
     def leaves(self, x: Tensor) -> Tensor:
         """(B, D) -> (B, T): the row of values that each example reaches in each tree."""
-        at = self.roots.long().expand(len(x), -1)
+        feature, below, rows = self.feature.long(), self.below.long(), self.is_leaf.cumsum(dim=0) - 1
+        shape = (len(x), len(self.roots))
+        at = self.roots.long().expand(shape).flatten()
         while True:
-            left, right = self.below[at].unbind(dim=-1)
-            is_leaf = left == at
-            if is_leaf.all():
-                return self.feature[at].long()
-            asked = self.feature[at].long().masked_fill(is_leaf, 0)  # that of a leaf is a row of values
-            at = torch.where(x.gather(1, asked) > self.threshold[at], right, left).long()
+            above = x.gather(1, feature.take(at).view(shape)).flatten() > self.threshold.take(at)
+            children = below.take(at) + above
+            if torch.equal(children, at):
+                return rows.take(at).view(shape)
+            at = children
 
     def check(self) -> None:
         """Refuse trees that lead nowhere: they come from a file."""
-        nodes, at = len(self.feature), torch.arange(len(self.feature), device=self.feature.device)
-        same = {len(self.threshold), len(self.below)} == {nodes} and len(self.roots) and len(self.values)
-        if not same or not ((self.roots >= 0) & (self.roots < nodes)).all():
-            raise ValueError("the trees have no roots, or not as many thresholds and children as nodes")
-        leaf = (self.below == at[:, None]).all(dim=1)
-        if not (leaf | ((self.below > at[:, None]) & (self.below < nodes)).all(dim=1)).all():
+        nodes, at, is_leaf = len(self.feature), torch.arange(len(self.below), device=self.below.device), self.is_leaf
+        sizes = {len(self.threshold), len(self.below)} == {nodes} and int(is_leaf.sum()) == len(self.values) > 0
+        if not sizes or not len(self.roots) or not ((self.roots >= 0) & (self.roots < nodes)).all():
+            raise ValueError("the trees have no roots, or their nodes, thresholds and leaves are not as many")
+        if not (is_leaf | ((self.below > at) & (self.below < nodes - 1))).all():
             raise ValueError("a node of a tree has a child that does not stand behind it")
-        most = torch.where(leaf, len(self.values), self.features)
-        if not ((self.feature >= 0) & (self.feature < most)).all():
-            raise ValueError("a node of a tree asks for a feature, or names values, that are not there")
+        asks = (self.feature >= 0) & (self.feature < self.features) & (~is_leaf | (self.threshold == LARGEST))
+        if not asks.all():
+            raise ValueError("a node of a tree asks for a feature that is not there, or a leaf asks for one")
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: Any) -> None:
         for name, buffer in self.named_buffers():
