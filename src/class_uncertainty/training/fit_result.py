@@ -257,8 +257,9 @@ class Fit:
         scale = self._scale(group)
         for rows, features in self._features(stack, inputs, drawn):
             with precision(stack):
-                z = stack.logits(features)
-            yield rows, (scale * z.float()[: len(group)]).cpu().numpy()
+                z = stack.head(features)
+            z = z.float().view(-1, *z.shape[-2:])  # trees have no axis of lanes
+            yield rows, (scale * z[: len(group)]).cpu().numpy()
 
     @torch.no_grad()
     def _features(self, stack: Stack, inputs: Tensor, drawn: Drawn | None = None) -> Iterator[tuple[slice, Tensor]]:

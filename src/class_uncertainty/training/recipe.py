@@ -179,7 +179,7 @@ class Recipe:
     @property
     def is_fitted(self) -> bool:
         """Whether lanes are fitted one by one, with nothing left to train: heads on full batches, and trees."""
-        return self.full_batch or self.is_trees
+        return self.optimizer == "lbfgs" or self.network in TREES
 
     @property
     def measured_by(self) -> str:

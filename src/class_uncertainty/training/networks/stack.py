@@ -48,8 +48,7 @@ class Stack(nn.Module):
         with seeded(0):
             self.body = row.body(shape, self.lanes)
         self.rbf = methods[0].head == "rbf"  # all lanes of a stack, or none
-        self.trees = recipe.is_trees
-        if self.trees:
+        if recipe.is_trees:  # one lane, whose logits have no axis of lanes
             self.head = HEADS[recipe.network](features, classes)  # type: ignore[assignment]
         elif self.rbf:
             self.head = StackedRBFHead(features, classes, self.lanes)
@@ -64,12 +63,7 @@ class Stack(nn.Module):
         self.load_state_dict({name: joined([state[name] for state in states]) for name in shared}, strict=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.logits(self.body(x))
-
-    def logits(self, features: Tensor) -> Tensor:
-        """(lanes, B, C) of the features of all lanes; trees are one lane."""
-        z = self.head(features)
-        return z[None] if self.trees else z
+        return self.head(self.body(x))
 
     @property
     def kernels(self) -> bool:

@@ -31,14 +31,10 @@ class TreeHead(nn.Module):
         self.register_buffer("threshold", torch.zeros(FREE))
         self.register_buffer("values", torch.zeros(FREE, width))
 
-    @property
-    def is_leaf(self) -> Tensor:
-        """(M,)"""
-        return self.below == torch.arange(len(self.below), device=self.below.device)
-
     def leaves(self, x: Tensor) -> Tensor:
         """(B, D) -> (B, T): the row of values that each example reaches in each tree."""
-        feature, below, rows = self.feature.long(), self.below.long(), self.is_leaf.cumsum(dim=0) - 1
+        feature, below, nodes = self.feature.long(), self.below.long(), torch.arange(len(self.below), device=x.device)
+        rows = (below == nodes).cumsum(dim=0) - 1
         shape = (len(x), len(self.roots))
         at = self.roots.long().expand(shape).flatten()
         while True:
@@ -50,7 +46,8 @@ class TreeHead(nn.Module):
 
     def check(self) -> None:
         """Refuse trees that lead nowhere: they come from a file."""
-        nodes, at, is_leaf = len(self.feature), torch.arange(len(self.below), device=self.below.device), self.is_leaf
+        nodes, at = len(self.feature), torch.arange(len(self.below), device=self.below.device)
+        is_leaf = self.below == at
         sizes = {len(self.threshold), len(self.below)} == {nodes} and int(is_leaf.sum()) == len(self.values) > 0
         if not sizes or not len(self.roots) or not ((self.roots >= 0) & (self.roots < nodes)).all():
             raise ValueError("the trees have no roots, or their nodes, thresholds and leaves are not as many")
