@@ -68,8 +68,9 @@ __all__ = [
     "CANDIDATES", "ESTIMATORS", "MEASURES", "METHODS", "REMEDIES", "AdjustedPredictions", "Adjustment", "Candidate",
     "Choice", "Comparison", "Data", "Dataset", "Estimate", "EstimatorComparison", "Fit", "Fix", "InputError",
     "LabelNoise", "Lane", "MachineFault", "Measured", "Method", "Model", "Plan", "Predicted", "Recipe", "Result",
-    "Stats", "Teaching", "Trained", "Unfinished", "adjust", "adjust_predictions", "aleatoric", "aso", "class_uncertainty",
-    "compare", "compare_estimators", "duplicate", "embed", "epistemic", "estimate", "fit", "fit_adjustment", "fix",
+    "Stats", "Teaching", "Trained", "Unfinished", "adjust", "adjust_predictions", "aleatoric", "aso",
+    "class_uncertainty", "compare", "compare_estimators", "duplicate", "embed", "epistemic", "estimate", "fit",
+    "fit_adjustment", "fix",
     "kwon", "label_noise", "load", "long_tail", "measure", "mix_hardness", "normalise", "plan", "predict", "predictive",
     "register_network", "restore", "save", "svci20", "train", "validation_split",
 ]  # fmt: skip

@@ -35,6 +35,7 @@ def test_a_frame_and_its_features_have_the_same_probabilities(model: cu.Model) -
         ([[1, 2, np.nan]], ["not finite"]),
         ([[1, 2], [3]], ["give a DataFrame or an array"]),
         (pyarrow.table({"size": [1]}), ["kind"]),
+        (pyarrow.table({"size": [1, None], "kind": ["a", "b"]}), ["size"]),
         (None, ["of shape ()"]),
     ],
 )

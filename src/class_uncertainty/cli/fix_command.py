@@ -68,7 +68,7 @@ def fix(
     """
     options.check_start(data, root, budget)
     names = options.read_candidates(candidates)
-    check_seeds(seeds, alternative="")
+    check_seeds(1 if seeds is None else seeds, alternative="")
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting.html_page import check_place, write
     from class_uncertainty.reporting.report_data import sections

@@ -28,7 +28,7 @@ class NetworkSize:
 
     @classmethod
     def of(cls, network: str, shape: tuple[int, ...] | None, classes: int) -> "NetworkSize":
-        """With the linear head, for inputs of that shape. A network that cannot be built here is not counted."""
+        """With the linear head, for inputs of that shape. What cannot be built here, or is several, is not counted."""
         try:
             return cls(network, parameters(network, shape, classes) if shape else None)
         except InputError:

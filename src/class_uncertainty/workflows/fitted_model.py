@@ -9,14 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.boundary import checked, shortly
 from class_uncertainty.data import tabular
-from class_uncertainty.data.table import from_arrow
+from class_uncertainty.data.frames import table_of
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.metrics import decide
 from class_uncertainty.training.networks.ensemble_network import Deployed
 
 BATCH = 1024
-FRAME = "the DataFrame"  # in messages, as a file has its name
 
 
 @checked
@@ -47,7 +46,7 @@ class Model:
 
     @checked
     def predict_proba(self, rows: Any) -> NDArray[np.float64]:
-        """(N, C): the probabilities of the classes, as frequent as the goal says.
+        """(N, C): the probabilities of the classes, as frequent as the goal says: the softmax of `module`.
 
         Parameters
         ----------
@@ -70,14 +69,11 @@ class Model:
     def _inputs(self, rows: Any) -> NDArray:
         """As the network takes them."""
         if hasattr(rows, "columns") and self.module.encoding is not None:
-            return _encoded(rows, self.module.encoding)
+            inputs, _, left_out = tabular.features(table_of(rows), self.module.encoding)
+            for sentence in left_out.values():
+                raise InputError(sentence)
+            return inputs
         return _checked(rows, tuple(self.module.rebuild["shape"]))
-
-
-def _encoded(frame: Any, encoding: Any) -> NDArray:
-    import pyarrow
-
-    return tabular.features(from_arrow(FRAME, pyarrow.table(frame)), encoding)[0]
 
 
 def _checked(rows: ArrayLike, shape: tuple[int, ...]) -> NDArray:

@@ -171,12 +171,12 @@ def fix(
     """
     if deploy not in (None, *DEPLOYS):
         raise unknown("deploy", str(deploy), DEPLOYS)
+    check_seeds(SEEDS if seeds is None else seeds, alternative="")
     with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
         check_embeds(context.train, embed_weights)
         train, is_table = context.train, context.recipe.is_trees
         deploy = deploy or (ENSEMBLE if is_table else DEPLOYS[0])
         seeds = (1 if is_table else SEEDS) if seeds is None else seeds
-        check_seeds(seeds, alternative="")
         aim = parse_goal(goal, train.classes, train.counts)
         check_judgeable(train.counts, train.classes, aim)
         check_fit(train, [Lane("naive")], context.recipe, None, None)
@@ -223,7 +223,8 @@ def fix(
         module.purpose = Purpose.of(train.counts, prior, goal=goal, method=report.method, label=train.label)
         module.about = _about(context, report)
         files = save_model(module, save, module.about, embed_weights) if save else ()
-        size = NetworkSize.of(context.recipe.network, train.shape, len(train.classes))
+        names = dict.fromkeys(row.recipe(context.recipe).network for row in choices[None].candidates)
+        size = NetworkSize.of(" + ".join(names), train.shape, len(train.classes))
         return Fix(module, report, choices[None], size, tuple(files))
 
 

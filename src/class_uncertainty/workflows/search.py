@@ -83,7 +83,9 @@ class Search:
         naive = [one for one in self.evidence.values() if one.candidate.is_naive]
         if not naive:
             return Candidate("naive")
-        return min(alike(naive), key=lambda one: goal.value(one.adjusted, one.labels)).candidate
+        plain = bool(naive[0].candidate.kind)  # of several kinds, the one that does best as it is
+        values = [goal.value(one.p if plain else one.adjusted, one.labels) for one in alike(naive)]
+        return naive[values.index(min(values))].candidate
 
     def spent(self, name: str) -> tuple[float, float]:
         """Trainings and seconds of one candidate on all rungs."""
