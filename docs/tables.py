@@ -116,7 +116,8 @@ def networks() -> str:
     counts = listed_parameters()
     for name in BUILT_IN:
         row, count = NETWORKS[name], counts[name]
-        rows.append((f"`{name}`", row.about, amount(count), "images" if row.images else "features"))
+        size, inputs = "–" if count is None else amount(count), "images" if row.images else "features"
+        rows.append((f"`{name}`", row.about, size, inputs))
     return table(("name", "what it is", "parameters", "inputs"), rows)
 
 

@@ -55,6 +55,7 @@ COMMANDS = {
         "ensemble",
     ),
     "fix, no test split": ("fix", "csv:t.csv", *SHORT_FIX),
+    "fix, a table": ("fix", "csv:t.csv", "--candidates", "naive?recipe=forest&trees=3,naive?recipe=logistic"),
     "predict": ("predict", "model", "new.npy"),
     "adjust": ("adjust", "p.npz", "--counts", "9,3", "--unseen", "unseen.npz", "--bias"),
     "report": ("report",),

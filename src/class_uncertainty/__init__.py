@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from class_uncertainty.workflows.choose_step import Choice
     from class_uncertainty.workflows.compare import Comparison, compare
     from class_uncertainty.workflows.compare_estimators import EstimatorComparison, compare_estimators
+    from class_uncertainty.workflows.fitted_model import Model
     from class_uncertainty.workflows.fix import Fix, fix
     from class_uncertainty.workflows.measure import Measured, measure
     from class_uncertainty.workflows.predict import Predicted, predict
@@ -43,6 +44,7 @@ _LATE = {  # these need torch
     "workflows.choose_step": ("Choice",),
     "workflows.compare": ("Comparison", "compare"),
     "workflows.compare_estimators": ("EstimatorComparison", "compare_estimators"),
+    "workflows.fitted_model": ("Model",),
     "workflows.fix": ("Fix", "fix"),
     "workflows.measure": ("Measured", "measure"),
     "workflows.predict": ("Predicted", "predict"),
@@ -65,9 +67,10 @@ def __dir__() -> list[str]:
 __all__ = [
     "CANDIDATES", "ESTIMATORS", "MEASURES", "METHODS", "REMEDIES", "AdjustedPredictions", "Adjustment", "Candidate",
     "Choice", "Comparison", "Data", "Dataset", "Estimate", "EstimatorComparison", "Fit", "Fix", "InputError",
-    "LabelNoise", "Lane", "MachineFault", "Measured", "Method", "Plan", "Predicted", "Recipe", "Result", "Stats",
-    "Teaching", "Trained", "Unfinished", "adjust", "adjust_predictions", "aleatoric", "aso", "class_uncertainty",
-    "compare", "compare_estimators", "duplicate", "embed", "epistemic", "estimate", "fit", "fit_adjustment", "fix",
+    "LabelNoise", "Lane", "MachineFault", "Measured", "Method", "Model", "Plan", "Predicted", "Recipe", "Result",
+    "Stats", "Teaching", "Trained", "Unfinished", "adjust", "adjust_predictions", "aleatoric", "aso",
+    "class_uncertainty", "compare", "compare_estimators", "duplicate", "embed", "epistemic", "estimate", "fit",
+    "fit_adjustment", "fix",
     "kwon", "label_noise", "load", "long_tail", "measure", "mix_hardness", "normalise", "plan", "predict", "predictive",
     "register_network", "restore", "save", "svci20", "train", "validation_split",
 ]  # fmt: skip

@@ -72,13 +72,18 @@ def test_candidates_are_described_and_those_for_some_data_listed(run: Run, monke
     assert rows["naive"] | {"about": ""} == {
         "name": "naive",
         "about": "",
-        "data": "any",
+        "data": "any network",
         "method": "naive",
         "rate": 1,
+        "recipe": None,
         "changes": {},
     }
     grey = {row["name"]: row["data"] for row in json.loads(run("candidates", "digits-lt:20", "--json")[1])}
-    assert set(grey.values()) == {"any", "images or features", "grey images or features"}  # the digits have no colours
+    assert set(grey.values()) == {
+        "any network",
+        "images or features",
+        "grey images or features",
+    }  # the digits have no colours
     monkeypatch.setattr("class_uncertainty.reporting.terminal.PIPE_WIDTH", 80)
     narrow = run("candidates")[1]
     assert all(len(line) <= 80 for line in narrow.splitlines())

@@ -17,11 +17,14 @@ from class_uncertainty.training.networks.classifier import Classifier
 from class_uncertainty.training.networks.layers import WIDEST
 from class_uncertainty.training.networks.network_table import NETWORKS
 from class_uncertainty.training.networks.stack import SGD, Stack
+from class_uncertainty.training.recipe import TREES
 from class_uncertainty.training.stage_runner import StageRunner
 from class_uncertainty.training.streams import draw_order, initial_state, stream
 
 IMAGES = cu.Recipe("small-conv", epochs=2, batch=32, crop=1, flip=True)
 FEATURES = {name: cu.Recipe(name, epochs=2, batch=16) for name in ("mlp", "linear")}
+
+STACKED = [network for network in NETWORKS if network not in TREES]  # test_fitted_trees.py has the others
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +70,7 @@ def setting(network: str, digits: cu.Dataset, wine: cu.Data) -> tuple[cu.Data, c
     return digits.train.take(few), dataclasses.replace(IMAGES, network=network, epochs=1, batch=15)
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("network", STACKED)
 def test_a_lane_alone_is_the_lane_among_others(network: str, digits: cu.Dataset, wine: cu.Data) -> None:
     """Same bits on the CPU for any company in any order."""
     train, recipe = setting(network, digits, wine)
@@ -81,7 +84,7 @@ def test_a_lane_alone_is_the_lane_among_others(network: str, digits: cu.Dataset,
         assert np.array_equal(together[i], alone[0])
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("network", STACKED)
 @pytest.mark.parametrize("classes", [2, 7])
 @pytest.mark.parametrize("size", [3, 13, 96])
 def test_a_place_in_the_stack_changes_no_bit(network: str, classes: int, size: int) -> None:
@@ -100,7 +103,7 @@ def test_a_place_in_the_stack_changes_no_bit(network: str, classes: int, size: i
         assert np.array_equal(p, np.broadcast_to(p[0], p.shape))
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("network", STACKED)
 def test_stack_is_separate_networks_under_torch_sgd(network: str) -> None:
     """Forward, batch statistics and steps of SGD in float64 equal plain modules under torch.optim.SGD."""
     steps, batch, side = (2, 4, 4) if NETWORKS[network].large else (10, 16, 8)

@@ -13,6 +13,7 @@ from class_uncertainty.text import amount
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize, parameters
 from class_uncertainty.training.networks.classifier import Classifier
 from class_uncertainty.training.networks.network_table import NETWORKS
+from class_uncertainty.training.recipe import TREES
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def test_by_hand(network: str, shape: tuple[int, ...], classes: int, expected: i
     assert parameters(network, shape, classes) == expected
 
 
-@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("network", [network for network in NETWORKS if network not in TREES])
 def test_it_is_what_the_real_network_has(network: str) -> None:
     """And counting takes no memory, nor a random number."""
     before, shape = torch.get_rng_state(), (1, 8, 8) if NETWORKS[network].images else (5,)
@@ -57,6 +58,7 @@ def test_in_words(number: int, words: str) -> None:
 
 
 def test_what_is_not_known_is_not_said() -> None:
+    assert str(NetworkSize.of("forest", (4,), 3)) == "forest"  # as many as the data ask for
     assert str(NetworkSize.of("resnet32", (3, 32, 32), 100)) == "resnet32, 0.47 M parameters"
     assert NetworkSize.of("resnet32", None, 100) == NetworkSize("resnet32", None)
     assert str(NetworkSize.of("of a later version", (3, 32, 32), 100)) == "of a later version"

@@ -34,6 +34,9 @@ EVERY_FIELD = {
     "accumulate": ("4", 4),
     "resized_crop": ("0.08", 0.08),
     "jitter": ("0.4", 0.4),
+    "trees": ("7", 7),
+    "leaf": ("3", 3),
+    "leaves": ("8", 8),
     "fingerprint": ("0123abcd", "0123abcd"),
 }
 

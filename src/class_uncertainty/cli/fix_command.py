@@ -14,11 +14,13 @@ from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, TRAININGS
 
 CANDIDATES = "What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change the list of 'cu candidates'."
 GOAL = "What is best: mean, worst, accuracy, cost:FILE.csv or prior:FILE."
-DEPLOY = "What may be kept: one network, or an ensemble of five where that is better."
+DEPLOY = (
+    "What may be kept: one network, or an ensemble where that is better; by default one, and of tables an ensemble."
+)
 SPENT = "What may be spent, in trainings of one naive network: "
-SPENT += f"{TRAININGS:g}, or {HEAD_TRAININGS:g} with the recipe embeddings."
+SPENT += f"{TRAININGS:g}, or {HEAD_TRAININGS:g} for tables and with the recipe embeddings."
 LABEL_ISSUES = "Whether to look for wrong labels: by default for images, as labels of tables are often facts."
-SEEDS = "Networks before and after, for the ±, which --trainings does not count; the network of seed 0 is saved."
+SEEDS = "Networks before and after, for the ±, which --trainings does not count: 3, or 1 for tables; seed 0 is saved."
 ALL_CLASSES = "List every class before and after, however many there are."
 
 
@@ -26,9 +28,9 @@ def fix(
     data: options.DATA,
     goal: Annotated[str, typer.Option(help=GOAL)] = "mean",
     candidates: Annotated[str | None, options.optional(CANDIDATES)] = None,
-    deploy: Annotated[str, typer.Option(help=DEPLOY)] = "one",
+    deploy: Annotated[str | None, options.optional(DEPLOY)] = None,
     trainings: Annotated[float | None, options.optional(SPENT)] = None,
-    seeds: Annotated[int, typer.Option(help=SEEDS)] = 3,
+    seeds: Annotated[int | None, options.optional(SEEDS)] = None,
     save: options.SAVE = None,
     embed_weights: options.EMBED_WEIGHTS = False,
     label_issues: Annotated[bool | None, options.optional(LABEL_ISSUES)] = None,
@@ -68,7 +70,7 @@ def fix(
     goes on.
     """
     names = options.read_candidates(candidates)
-    check_seeds(seeds, alternative="")
+    check_seeds(1 if seeds is None else seeds, alternative="")
     options.check_start(data, root, budget)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting.html_page import check_place, write

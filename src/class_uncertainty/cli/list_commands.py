@@ -35,7 +35,8 @@ def candidates(
     """List the candidates: ways to train one network that 'cu fix' chooses between, the simplest first.
 
     A name is METHOD?field=value&field=value (in quotes, for the shell): a method as 'cu methods' names it, then fields
-    of the recipe that it changes, where *rate* is a factor of the learning rate. **cu fix DATA --candidates
+    of the recipe that it changes, where *rate* is a factor of the learning rate and *recipe* names another recipe.
+    **cu fix DATA --candidates
     "+cb-rs?rate=2,-ldam-rw"** adds one and removes one.
     """
     from class_uncertainty.data import load
@@ -49,7 +50,7 @@ def candidates(
         about = describe_candidate(row)
         rows.append((row.name, row.data, about))
         fields = {"name": row.name, "about": about, "data": row.data, "method": row.method, "rate": row.rate}
-        documents.append({**fields, "changes": row.changes})
+        documents.append({**fields, "recipe": row.kind or None, "changes": row.changes})
     width, longest = terminal.console().width, max(len(row.name) for row in chosen)
     wrapped = width // 2 if longest > 3 * width // 5 else None  # so that there is room for what it does
     _list(("candidate", "data", "what it does"), rows, documents, as_json, wrapped)

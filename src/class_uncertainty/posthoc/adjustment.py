@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -138,8 +139,9 @@ def best_tau(
         raise InputError("the grid of tau is empty: give one value at least.")
     grid = grid if usual is None else list(dict.fromkeys((*grid, usual)))
     prior = prior if goal is None else goal.prior
-    candidates = [replace(Adjustment.of(counts, tau, prior), temperature=temperature) for tau in grid]
-    classes = len(candidates[0].bias)
+    first = Adjustment.of(counts, grid[0], prior)
+    candidates = _on_grid(tuple(Stats(counts).counts), tuple(grid), tuple(first.prior), temperature)
+    classes = len(first.bias)
     if classes != p.shape[1]:
         raise InputError(f"counts are of {classes} classes, and probabilities of {p.shape[1]}: give one a class.")
     goal = Goal("prior", candidates[0].prior) if goal is None else goal
@@ -154,6 +156,13 @@ def best_tau(
         gains = np.subtract(*(goal.contributions_of(decisions[i], labels) for i in (grid.index(usual), best)))
         best = best if is_clear(*paired_sum(gains)) else grid.index(usual)
     return grid[best]
+
+
+@lru_cache(maxsize=64)  # the same for all examples that are left out in turn
+def _on_grid(
+    counts: tuple[float, ...], grid: tuple[float, ...], prior: tuple[float, ...], temperature: float
+) -> list[Adjustment]:
+    return [replace(Adjustment.of(counts, tau, prior), temperature=temperature) for tau in grid]
 
 
 def _decisions(scaled: NDArray, candidates: Sequence[Adjustment], goal: Goal) -> Iterator[NDArray[np.int64]]:

@@ -10,6 +10,8 @@ def describe_candidate(candidate: Candidate) -> str:
     words, fields = [named(candidate.method).about], candidate.fields
     if augmentations := parse_name(candidate.method).augmentations:
         words.append(f"with {' and '.join(augmentations)}")
+    if candidate.kind:
+        words.append(f"by the recipe {candidate.kind}")
     if candidate.rate != 1:
         words.append(f"{short(candidate.rate)} times the learning rate")
     if "lr" in fields:

@@ -118,6 +118,9 @@ def kept_sentence(report: FixReport) -> str:
     if step and step.name == "student":
         kept = f"one network, trained by {step.candidate} and taught by an ensemble of {report.method}"
         return f"Kept: {kept}. The ensemble is {settings}; the student's {divided}."
+    if step and step.networks > 1 and step.candidate != report.method:
+        models = f"{step.networks} models, {step.candidate}"
+        return f"Kept: the mean of {models}. Each is adjusted for the counts by its own τ."
     if step and step.networks > 1:
         return f"Kept: {step.networks} networks, trained by {report.method}. Their mean is {settings}; {divided}."
     return f"Kept: one network, trained by {report.method}. It is {settings}; its {divided}."

@@ -13,7 +13,7 @@ from class_uncertainty.methods import named
 from class_uncertainty.text import short
 from class_uncertainty.training.folds import Fold
 from class_uncertainty.training.lane import Lane, Teaching
-from class_uncertainty.training.recipe import Recipe, check_lr, default_recipe
+from class_uncertainty.training.recipe import RECIPES, Recipe, check_lr, default_recipe
 from class_uncertainty.training.recipe_specs import split_changes
 
 COLOURS = 3  # channels
@@ -22,16 +22,15 @@ COLOURS = 3  # channels
 @checked
 @dataclass(frozen=True)
 class Candidate:
-    """A way to train one network: a method, and what it changes in the recipe.
+    """A way to train one network: a method, and what it changes in the recipe, or another recipe.
 
     Parameters
     ----------
     name : str
         METHOD?field=value&field=value: a method as `cu methods` names it, then fields of the recipe. `rate` is a factor
-        of the recipe's learning rate.
+        of the recipe's learning rate, and `recipe` names the recipe where it is not the one of all candidates.
     data : str
-        What it is for: "any", "images or features", "colour images", "grey images or features", or "embeddings":
-        heads of features that train by the recipe of this name.
+        What it is for: a key of SUITS, such as "any", "colour images", or "tables", whose recipe is "forest".
 
     Attributes
     ----------
@@ -39,6 +38,8 @@ class Candidate:
     rate : float
     changes : dict
         Fields of the recipe other than the learning rate.
+    kind : str
+        The recipe that it names; "" where that is the one of all candidates.
 
     Examples
     --------
@@ -57,12 +58,14 @@ class Candidate:
         check_lr(self.rate)
         if "lr" in self.fields and "rate" in self.fields:
             raise InputError(f"{self.name!r} gives both lr and rate: one of them is enough.")
+        if self.kind and self.kind not in RECIPES:
+            raise unknown("recipe", self.kind, RECIPES)
         if "network" in self.fields:
-            raise InputError(f"{self.name!r} changes the network: all candidates have the one of --recipe.")
+            raise InputError(f"{self.name!r} changes the network: name another recipe, as in 'naive?recipe=forest'.")
 
     @cached_property
     def _parts(self) -> tuple[str, dict[str, Any]]:
-        return split_changes(self.name, {"rate": float})
+        return split_changes(self.name, {"rate": float, "recipe": str})
 
     @property
     def method(self) -> str:
@@ -80,7 +83,11 @@ class Candidate:
 
     @property
     def changes(self) -> dict[str, Any]:
-        return {name: value for name, value in self.fields.items() if name not in ("rate", "lr")}
+        return {name: value for name, value in self.fields.items() if name not in ("rate", "lr", "recipe")}
+
+    @property
+    def kind(self) -> str:
+        return str(self.fields.get("recipe", ""))
 
     @property
     def usual_tau(self) -> float:
@@ -89,15 +96,15 @@ class Candidate:
 
     @property
     def is_naive(self) -> bool:
-        """Whether it is the naive method by the recipe, at any learning rate."""
+        """Whether it is the naive method by the recipe, or one that it names, at any learning rate."""
         return self.method == "naive" and not self.changes
 
     def recipe(self, recipe: Recipe) -> Recipe:
-        """The recipe with what the candidate changes."""
-        return dataclasses.replace(recipe, **self.changes)
+        """The recipe, or the one that it names, with what the candidate changes."""
+        return dataclasses.replace(RECIPES.get(self.kind, recipe), **self.changes)
 
     def lr(self, recipe: Recipe) -> float:
-        return float(self.fields.get("lr", self.rate * recipe.lr))
+        return float(self.fields.get("lr", self.rate * RECIPES.get(self.kind, recipe).lr))
 
     def lane(self, recipe: Recipe, seed: int, fold: Fold = None, teaching: Teaching | None = None) -> Lane:
         """One training of the candidate where the recipe without its changes is given."""
@@ -130,26 +137,35 @@ def _has_colours(data: Data) -> bool:
 
 SUITS: dict[str, Callable[[Data, Recipe], bool]] = {
     "any": lambda data, recipe: True,
-    "images or features": lambda data, recipe: not recipe.full_batch,
+    "any network": lambda data, recipe: not recipe.is_trees,
+    "images or features": lambda data, recipe: not recipe.is_fitted,
     "colour images": lambda data, recipe: _has_colours(data),
-    "grey images or features": lambda data, recipe: not _has_colours(data) and not recipe.full_batch,
+    "grey images or features": lambda data, recipe: not _has_colours(data) and not recipe.is_fitted,
     "embeddings": lambda data, recipe: recipe.full_batch,
+    "tables": lambda data, recipe: recipe.is_trees,
 }
 COSINE = "rate=2&schedule=cosine&weight_decay=5e-4&average=0.3"
 # from the simple to the elaborate: of equals the first is kept, and few trainings try only the last
 CANDIDATES: dict[str, Candidate] = {
     candidate.name: candidate
     for candidate in (
-        Candidate("naive"),
+        Candidate("naive", "any network"),
         Candidate("naive?rate=4", "grey images or features"),
         Candidate("balanced-softmax", "grey images or features"),
-        Candidate("ldam-rw"),
+        Candidate("ldam-rw", "any network"),
         Candidate("balanced-softmax?rate=4", "grey images or features"),
         Candidate(f"balanced-softmax?{COSINE}", "images or features"),
         Candidate(f"naive+autoaugment+cutout?{COSINE}", "colour images"),
         Candidate(f"balanced-softmax+autoaugment+cutout?{COSINE}", "colour images"),
         *(Candidate(f"cb-rs?weight_decay={decay}", "embeddings") for decay in ("0.1", "1")),
         *(Candidate(f"naive?weight_decay={decay}", "embeddings") for decay in ("0.001", "0.1", "0.3", "1")),
+        Candidate("naive?recipe=logistic", "tables"),
+        Candidate("naive?recipe=logistic&weight_decay=0.001", "tables"),
+        Candidate("cb-rs?recipe=logistic", "tables"),
+        Candidate("naive?recipe=forest", "tables"),
+        Candidate("cb-rs?recipe=forest", "tables"),
+        Candidate("naive?recipe=boosting", "tables"),
+        Candidate("naive?recipe=boosting&trees=50&leaves=8", "tables"),
     )
 }
 

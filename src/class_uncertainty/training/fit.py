@@ -210,7 +210,7 @@ def _run_stage(runner: StageRunner, places: list[int]) -> Generator[Ended, None,
 
 def is_small(recipe: Recipe, shape: Sequence[int], device: str) -> bool:
     """Whether stacks train on one thread each, as many at once as there are threads."""
-    small = recipe.full_batch or recipe.batch * int(np.prod(shape)) <= SMALL
+    small = recipe.is_fitted or recipe.batch * int(np.prod(shape)) <= SMALL
     shared = find_network(recipe.network).own is not None  # they may share torch's one generator
     return small and device == "cpu" and not shared
 

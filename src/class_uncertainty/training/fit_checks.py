@@ -10,6 +10,8 @@ from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.networks.small import identity
 
+MOST_BOOSTED = 100  # classes
+
 
 def check_fit(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats | None, test: Data | None) -> None:
     """Refuse data, lanes and recipes that do not go together."""
@@ -22,6 +24,8 @@ def check_fit(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats |
     stats = Stats.of(train.counts, stats)
     for lane in lanes:
         _check_gather(lane)
+        if recipe.is_trees:
+            _check_trees(lane, recipe)
         if recipe.full_batch:
             _check_deterministic(lane, recipe)
         for method in lane.value.stages:
@@ -50,6 +54,11 @@ def _check_recipe(train: Data, recipe: Recipe) -> None:
         raise InputError("the recipe crops or jitters, and the data are features: both shares must be 0.")
     if train.is_images and recipe.crop > min(train.shape[1:]):
         raise InputError(f"crop is {recipe.crop}, wider than the images: they are {train.shape[1]} x {train.shape[2]}.")
+    if recipe.is_trees != bool(recipe.trees) or (recipe.is_trees and (recipe.epochs > 1 or recipe.optimizer != "sgd")):
+        _refuse_trees(recipe)
+    if recipe.network == "boosting" and len(train.classes) > MOST_BOOSTED:
+        trees = f"a tree for each of the {len(train.classes):,} classes in every round"
+        raise InputError(f"network 'boosting' would fit {trees}: for more than {MOST_BOOSTED} choose 'forest'.")
     if recipe.full_batch and network.body is not identity:
         needs = f"and network {recipe.network!r} has a body: it needs 'linear'"
         raise InputError(f"optimizer {recipe.optimizer!r} trains heads alone, {needs}.")
@@ -75,6 +84,40 @@ def _check_gather(lane: Lane) -> None:
         raise InputError(f"lane {lane.name!r} gathers {lane.gather}, and its method has several stages: give another.")
     if lane.gather == "snapshots" and not lane.value.cycles:
         raise InputError(f"lane {lane.name!r} gathers snapshots: its method must have cycles, as 'cyclic' has.")
+
+
+def _refuse_trees(recipe: Recipe) -> None:
+    """Trees are fitted in one go: there are some, in one epoch."""
+    if not recipe.is_trees:
+        raise InputError(f"trees is {recipe.trees}, and network {recipe.network!r} has none: it must be 0.")
+    if not recipe.trees:
+        raise InputError(f"trees is 0, and network {recipe.network!r} is made of them: give one at least.")
+    given = f"epochs is {recipe.epochs} and optimizer {recipe.optimizer!r}"
+    raise InputError(f"{given}: network {recipe.network!r} is fitted in one go, so that they must be 1 and 'sgd'.")
+
+
+def _check_trees(lane: Lane, recipe: Recipe) -> None:
+    """Trees take weights of examples: refuse what acts on logits, on steps or on epochs."""
+    method = lane.value
+    if recipe.network == "forest" and lane.lr not in (None, recipe.lr):
+        raise InputError(f"lane {lane.name!r} has the learning rate {lane.lr:g}, and a forest has none: leave it out.")
+    reasons = {
+        "teachers": lane.teaching,
+        "several stages": method.then,
+        "margins": method.margin,
+        "a divisor of the logits": method.divisor,
+        "focal loss": method.focal,
+        f"a head {method.head!r}": method.head != "linear",
+        "a loss of the features": method.level == "features",
+        "dropout": method.dropout,
+        "cycles of the learning rate": method.cycles,
+        " and ".join(method.augment): method.augment,
+        "a ramp over the epochs": not method.is_steady,
+        f"to gather {lane.gather}": lane.gather,
+    }
+    if what := next((what for what, has in reasons.items() if has), None):
+        takes = f"network {recipe.network!r} takes only weights of the examples"
+        raise InputError(f"{lane.name!r} has {what}, and {takes}: choose another recipe.")
 
 
 def _check_deterministic(lane: Lane, recipe: Recipe) -> None:

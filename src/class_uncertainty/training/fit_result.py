@@ -27,6 +27,7 @@ from class_uncertainty.training.networks.ensemble_network import Ensemble
 from class_uncertainty.training.networks.layers import drop_features
 from class_uncertainty.training.networks.network_table import find_network, sealed
 from class_uncertainty.training.networks.stack import Stack, State, precision, to_device
+from class_uncertainty.training.recipe import TREES
 from class_uncertainty.training.stages import staged
 from class_uncertainty.training.streams import stream
 
@@ -61,9 +62,9 @@ Done = Callable[[LaneOutcome], None]  # called for each lane when its stack ends
 
 
 def width_of(recipe: Recipe, device: str) -> int:
-    """The lanes of a stack: exactly so many on a CPU, at most on other devices. On full batches each is alone."""
+    """The lanes of a stack: exactly so many on a CPU, at most on other devices. What is fitted is alone."""
     network = find_network(recipe.network)
-    return 1 if recipe.full_batch else network.width if device == "cpu" else network.widest
+    return 1 if recipe.is_fitted else network.width if device == "cpu" else network.widest
 
 
 def as_tensor(inputs: NDArray) -> Tensor:
@@ -78,6 +79,8 @@ def standardising(train: Data, network: str) -> Standardise:
     Constant columns are only shifted.
     """
     row = find_network(network)
+    if network in TREES:  # they only compare
+        return Standardise(torch.zeros(train.shape), torch.ones(train.shape))
     about = row.own.preprocessing if row.own and train.is_images else {}
     if "mean" in about:
         mean, std = (255 * np.asarray(about[name]) for name in ("mean", "std"))
@@ -255,7 +258,8 @@ class Fit:
         for rows, features in self._features(stack, inputs, drawn):
             with precision(stack):
                 z = stack.head(features)
-            yield rows, (scale * z.float()[: len(group)]).cpu().numpy()
+            z = z.float().view(-1, *z.shape[-2:])  # trees have no axis of lanes
+            yield rows, (scale * z[: len(group)]).cpu().numpy()
 
     @torch.no_grad()
     def _features(self, stack: Stack, inputs: Tensor, drawn: Drawn | None = None) -> Iterator[tuple[slice, Tensor]]:
@@ -311,13 +315,19 @@ class Fit:
         self, lane: Lane, state: State, adjustment: Correction | None = None, costs: NDArray | None = None
     ) -> Classifier:
         """A lane in that state, likewise."""
-        head, scale = lane.value.head, lane.value.scale / (adjustment.temperature if adjustment else 1)
+        head = self.recipe.network if self.recipe.is_trees else lane.value.head
+        scale = lane.value.scale / (adjustment.temperature if adjustment else 1)
         about = (self.recipe.network, self.shape, self.classes, head, scale, self.encoding)
         module = Classifier(*about, _shift(adjustment), _costs(costs), self.embedding)
         state = {f"preprocess.{name}": value.cpu() for name, value in self.standardise.named_buffers()} | state
         state |= dict(module.named_buffers(recurse=False))
         module.load_state_dict({name: value for name, value in state.items() if name in module.state_dict()})
         return module.eval()
+
+
+def averaged(networks: Sequence[Classifier], costs: NDArray | None = None) -> Ensemble:
+    """Networks with adjustments of their own as one."""
+    return Ensemble(networks, costs=_costs(costs)).eval()
 
 
 def _shift(adjustment: Correction | None) -> Tensor | None:

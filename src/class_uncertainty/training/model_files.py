@@ -35,6 +35,7 @@ from class_uncertainty.training.networks.ensemble_network import Deployed, Ensem
 from class_uncertainty.training.networks.network_table import NETWORKS, Network, find_network
 from class_uncertainty.training.networks.preprocessing import checked_preprocessing
 from class_uncertainty.training.networks.pretrained import config_of
+from class_uncertainty.training.networks.tree_heads import FREE, TreeHead
 from class_uncertainty.training.purpose import Purpose
 
 FORMAT = 4  # 1 had no shift, 2 no embedding, 3 no purpose
@@ -152,6 +153,9 @@ def restore(path: str | Path) -> Deployed:
         _check_weights(needed, given)
         module = _built(document)
         module.load_state_dict(given)
+        for part in module.modules():
+            if isinstance(part, TreeHead):
+                part.check()
         if isinstance(module.backbone, Embedder):
             check_same(module.backbone)
     except (InputError, MachineFault):
@@ -168,6 +172,8 @@ def _check_weights(needed: dict[str, Tensor], given: dict[str, Tensor]) -> None:
     shapes = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in needed.items()}
     for name in sorted(shapes.keys() | given.keys()):
         kind = (tuple(given[name].shape), given[name].dtype) if name in given else None
+        if kind and name in shapes and shapes[name][0][:1] == (FREE,):  # of trees there may be any number
+            kind = ((FREE, *kind[0][1:]), kind[1])
         if kind != shapes.get(name):
             raise ValueError(f"weights {name!r} are {kind or 'missing'}: the network has {shapes.get(name, 'none')}")
         if not given[name].isfinite().all():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from class_uncertainty.errors import InputError
 from class_uncertainty.text import amount
 from class_uncertainty.training.lane import Result
+from class_uncertainty.training.recipe import TREES
 
 if TYPE_CHECKING:
     from class_uncertainty.training.networks.network_table import Network
@@ -27,7 +28,7 @@ class NetworkSize:
 
     @classmethod
     def of(cls, network: str, shape: tuple[int, ...] | None, classes: int) -> "NetworkSize":
-        """With the linear head, for inputs of that shape. A network that cannot be built here is not counted."""
+        """With the linear head, for inputs of that shape. What cannot be built here, or is several, is not counted."""
         try:
             return cls(network, parameters(network, shape, classes) if shape else None)
         except InputError:
@@ -42,10 +43,15 @@ class NetworkSize:
 NOTHING_TRAINED = NetworkSize()
 
 
-def parameters(network: str, shape: tuple[int, ...], classes: int) -> int:
-    """How many numbers a network trains, body and linear head, counted on a module that holds no memory."""
+def parameters(network: str, shape: tuple[int, ...], classes: int) -> int | None:
+    """How many numbers a network trains, body and linear head, counted on a module that holds no memory.
+
+    None of trees, which have as many as the data ask for.
+    """
     from class_uncertainty.training.networks.network_table import find_network
 
+    if network in TREES:
+        return None
     return _counted(network, find_network(network), shape, classes)
 
 
@@ -61,14 +67,14 @@ def _counted(network: str, row: "Network", shape: tuple[int, ...], classes: int)
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def listed_parameters() -> dict[str, int]:
+def listed_parameters() -> dict[str, int | None]:
     """The parameters of every network for 10 classes, of images with 3 channels or of 64 features.
 
     Registered networks that take neither are left out.
     """
     from class_uncertainty.training.networks.network_table import NETWORKS
 
-    counts = dict[str, int]()
+    counts = dict[str, int | None]()
     for name, row in NETWORKS.items():
         shapes = [(3, 32, 32)] if row.images is not False else []
         for shape in [*shapes, *([(64,)] if not row.images else [])]:

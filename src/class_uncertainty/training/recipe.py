@@ -14,6 +14,10 @@ from class_uncertainty.errors import InputError, unknown
 MAX_EPOCHS = 10**9
 SCHEDULES = ("drops", "cosine")
 OPTIMIZERS = ("sgd", "adamw", "lbfgs")
+TREES = ("forest", "boosting")  # networks that scikit-learn fits
+STEPS = ("network", "epochs", "batch", "optimizer", "schedule")  # fields that trees have no use for
+# the smallest whole numbers that fields may have
+LEAST = {"epochs": 1, "batch": 1, "crop": 0, "warmup": 0, "trees": 0, "leaf": 1, "leaves": 0}
 # refuses a learning rate
 check_lr = partial(check_number, "learning rate", allowed="a finite number above 0", fine=lambda lr: 0 < lr < math.inf)
 from_zero: Callable[[float], bool] = lambda value: 0 <= value < math.inf  # noqa: E731
@@ -27,9 +31,9 @@ class Recipe:
     Parameters
     ----------
     network : str
-        The network to train, a key of NETWORKS: "resnet32", "resnet32x4", "resnet18", "small-conv", "mlp" or
-        "linear"; one that `cu.register_network` has registered; or "efficientnet-lite0", "timm:NAME", "hf:FOLDER" or
-        "PATH.py:FACTORY".
+        The network to train, a key of NETWORKS: "resnet32", "resnet32x4", "resnet18", "small-conv", "mlp", "linear",
+        "forest" or "boosting"; one that `cu.register_network` has registered; or "efficientnet-lite0", "timm:NAME",
+        "hf:FOLDER" or "PATH.py:FACTORY".
     epochs : int
         Passes over the training examples.
     batch : int
@@ -73,6 +77,10 @@ class Recipe:
         Least share of an image that random crops show, scaled to the size that the network takes; 0 for none.
     jitter : float
         Largest change of brightness, contrast and saturation, from 0 to 1.
+    trees : int
+        Trees of the network "forest", rounds of "boosting"; 0 for others.
+    leaf, leaves : int
+        The fewest examples of a leaf, and the most leaves of a tree; 0 for any number.
     fingerprint : str
         Of the code and the weights of a network that is not the package's own. Training fills it in.
 
@@ -82,6 +90,9 @@ class Recipe:
     all examples, `epochs` the most of them, and `batch` the examples that are in work at a time. The objective is the
     mean loss + weight_decay / 2 |W|^2, biases left out: weight_decay = 1 / (C N) of scikit-learn's LogisticRegression
     for N examples of standardised features. Learning rate, momentum and schedule have no meaning.
+
+    Trees are fitted by scikit-learn in one go, which is one epoch. Boosting takes `lr` as its shrinkage and
+    `weight_decay` as its L2 penalty; the other fields have no meaning for trees.
 
     Examples
     --------
@@ -113,10 +124,13 @@ class Recipe:
     accumulate: int = 1
     resized_crop: float = 0.0
     jitter: float = 0.0
+    trees: int = 0
+    leaf: int = 1
+    leaves: int = 0
     fingerprint: str = ""
 
     def __post_init__(self) -> None:
-        for field, least in (("epochs", 1), ("batch", 1), ("crop", 0), ("warmup", 0)):
+        for field, least in LEAST.items():
             check_least(field, getattr(self, field), least)
         check_field(self, "epochs", f"a whole number from 1 to {MAX_EPOCHS:,}", lambda epochs: epochs <= MAX_EPOCHS)
         for field in ("momentum", "weight_decay", "warmup_from", "drop"):
@@ -158,9 +172,19 @@ class Recipe:
         return self.optimizer == "lbfgs"
 
     @property
+    def is_trees(self) -> bool:
+        """Whether scikit-learn fits it, in one go."""
+        return self.network in TREES
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether lanes are fitted one by one, with nothing left to train: heads on full batches, and trees."""
+        return self.optimizer == "lbfgs" or self.network in TREES
+
+    @property
     def measured_by(self) -> str:
-        """The usual estimator of uncertainty. On full batches the members of an ensemble would all be the same."""
-        return "out-of-fold" if self.full_batch else "ensemble"
+        """The usual estimator of uncertainty. Heads on full batches are all the same, and trees know their examples."""
+        return "out-of-fold" if self.is_fitted else "ensemble"
 
     @property
     def dropped(self) -> list[int]:
@@ -184,12 +208,16 @@ class Recipe:
 
 
 _RESNET: dict[str, Any] = {"network": "resnet32", "epochs": 200, "batch": 128, "drop": 0.01, "crop": 4, "flip": True}
+_FITTED: dict[str, Any] = {"batch": 1024, "warmup": 0, "drops": (), "drop_last": False}
+_LOGISTIC: dict[str, Any] = _FITTED | {"network": "linear", "epochs": 200, "weight_decay": 0.01, "optimizer": "lbfgs"}
+_TREES: dict[str, Any] = _FITTED | {"epochs": 1, "trees": 100}
 RECIPES: dict[str, Recipe] = {
     "images": Recipe("small-conv", epochs=40, batch=32, crop=1),
     "features": Recipe("mlp", epochs=40, batch=32),
-    "embeddings": Recipe(
-        "linear", epochs=200, batch=1024, weight_decay=0.01, warmup=0, drops=(), drop_last=False, optimizer="lbfgs"
-    ),
+    "embeddings": Recipe(**_LOGISTIC),
+    "logistic": Recipe(**_LOGISTIC),
+    "forest": Recipe("forest", **_TREES, leaf=5),
+    "boosting": Recipe("boosting", **_TREES, leaf=20, leaves=31, weight_decay=0),
     # Bag-of-Tricks steps its schedule before the epoch: the 160th and the 180th are the first with a lower rate
     "bag-of-tricks": Recipe(**_RESNET, drops=(159 / 200, 179 / 200)),
     "ldam-drw": Recipe(**_RESNET, nesterov=False, warmup_from=0, drop_last=False),
@@ -230,8 +258,14 @@ RECIPES: dict[str, Recipe] = {
 
 
 def default_recipe(data: Data, name: str | None = None, **changes: Any) -> Recipe:
-    """The recipe of that name, or the one for images, embeddings or features, with fields changed (None: not)."""
+    """The recipe of that name, or the one for images, embeddings, tables or features, with fields changed (None: not).
+
+    Whoever changes the network or the epochs of a table's recipe means a network.
+    """
     if name is not None and name not in RECIPES:
         raise unknown("recipe", name, RECIPES)
-    recipe = RECIPES[name or ("images" if data.is_images else "embeddings" if data.embedding else "features")]
+    usual = "images" if data.is_images else "embeddings" if data.embedding else "features"
+    if data.encoding and not data.is_images and not any(changes.get(field) for field in STEPS):
+        usual = "forest"  # a table
+    recipe = RECIPES[name or usual]
     return dataclasses.replace(recipe, **{field: value for field, value in changes.items() if value is not None})

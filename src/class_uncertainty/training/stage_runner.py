@@ -14,6 +14,7 @@ from class_uncertainty.training.lane import Lane, Result, describe
 from class_uncertainty.training.networks.stack import Stack
 from class_uncertainty.training.stack_training import StackTraining, StageContext
 from class_uncertainty.training.stages import lane_cost
+from class_uncertainty.training.tree_training import TreeTraining
 
 PROBED = 64  # training examples that show whether a lane diverged, where there is nothing to evaluate it on
 
@@ -25,7 +26,8 @@ class StageRunner(StageContext):
 
     def run(self, places: list[int], started: list[LaneState]) -> list[Ended]:
         """Train one stack of lanes that are equally far, and evaluate it; `started` is empty where they begin."""
-        training = StackTraining(self, places, started)
+        train = TreeTraining if self.fitted.recipe.is_trees else StackTraining
+        training = train(self, places, started)
         states = training.run()
         began = time.perf_counter()
         lanes = [self.lane(place) for place in places]
@@ -45,7 +47,9 @@ class StageRunner(StageContext):
         test, train = self.options.test if last else None, self.train
         every = np.arange(len(train))
         left_out = [np.isin(every, fold_indices(train, lane.fold)) if lane.fold else None for lane in lanes]
-        probed = train if any(lane.fold for lane in lanes) else train.take(every[:PROBED])
+        folds = [unseen for unseen in left_out if unseen is not None]
+        kept = np.flatnonzero(np.logical_or.reduce(folds)) if folds else every[:PROBED]
+        probed, left_out = train.take(kept), [None if unseen is None else unseen[kept] for unseen in left_out]
         finite, parts = [True] * len(lanes), [list[Outcomes]() for _ in lanes]
         for rows, batch in self.fitted.batches(stack, lanes, test or probed):
             for i, p in enumerate(batch):
@@ -53,7 +57,7 @@ class StageRunner(StageContext):
                 if test:
                     parts[i].append(Outcomes.of(p, test.labels[rows]))
                 elif self.options.test is None and (unseen := left_out[i]) is not None:
-                    parts[i].append(Outcomes.of(p[unseen[rows]], train.labels[rows][unseen[rows]]))
+                    parts[i].append(Outcomes.of(p[unseen[rows]], probed.labels[rows][unseen[rows]]))
         return finite, [Outcomes.joined(outcomes) if outcomes else None for outcomes in parts]
 
     def _outcome(self, place: int, state: LaneState, outcomes: Outcomes | None) -> LaneOutcome:

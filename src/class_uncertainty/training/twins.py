@@ -10,8 +10,14 @@ Twins = dict[int, list[int]]  # the places of lanes that are alike, itself among
 
 
 def is_seedless(lane: Lane, recipe: Recipe) -> bool:
-    """Whether every seed gives the same network: a linear head on full batches starts at zero, and nothing is drawn."""
-    return recipe.full_batch and not lane.bootstrap and all(method.head == "linear" for method in lane.value.stages)
+    """Whether every seed gives the same network, since nothing is drawn.
+
+    A linear head on full batches starts at zero, and boosting takes all examples.
+    """
+    if lane.bootstrap:
+        return False
+    is_head = recipe.full_batch and all(method.head == "linear" for method in lane.value.stages)
+    return is_head or recipe.network == "boosting"
 
 
 def find_twins(lanes: Sequence[Lane], recipe: Recipe) -> Twins:

@@ -11,11 +11,20 @@ from class_uncertainty.runs.context import Context
 from class_uncertainty.training import Teaching
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.folds import Fold, fold_indices
+from class_uncertainty.workflows.mixture import Mixture, best_of_kinds
 from class_uncertainty.workflows.search import Search, preferred
 from class_uncertainty.workflows.trial import Gain, Trial
 
 ADJUSTED, SINGLE, ENSEMBLE, STUDENT = "adjusted", "best single", "ensemble", "student"
 DEPLOYS = ("one", "ensemble")
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One model of an ensemble across kinds: how it trains, and how its probabilities are corrected."""
+
+    candidate: Candidate
+    adjustment: Adjustment
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +47,8 @@ class Choice:
         What a student's logits are divided by.
     why : str
         One sentence.
+    parts : tuple of Part
+        The models of an ensemble across kinds, if that is kept.
 
     Examples
     --------
@@ -53,6 +64,12 @@ class Choice:
     student: Candidate | None = None
     cooling: float = 1.0
     why: str = ""
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """What is trained: the best one, and what it is averaged with."""
+        return list(dict.fromkeys([self.candidate, *(part.candidate for part in self.parts)]))
 
     @property
     def tau(self) -> float:
@@ -67,18 +84,26 @@ class Choice:
 Choices = dict[Fold, Choice]
 
 
-def choose_step(context: Context, search: Search, trial: Trial | str, goal: Goal, deploy: str, fold: Fold) -> Choice:
+def choose_step(
+    context: Context, search: Search, trial: Trial | Mixture | str, goal: Goal, deploy: str, fold: Fold
+) -> Choice:
     """The best of the finalists, and whether it is kept as one network, as several, or taught to one.
 
     What is chosen for a judged fold is chosen without it, though the networks asked about the other folds have learnt
     it. The trial decides for all folds; where there was none, it is the reason.
     """
-    best = search.best
+    best, finalists, counts = search.best, list(search.finalists), context.train.counts
     if fold:
-        places, counts = fold_indices(context.train, fold), context.train.counts
-        judged = [rest for evidence in search.finalists if (rest := evidence.without(places, counts, goal))]
-        best = preferred(judged, goal) if judged else best
-    adjustment = best.adjustment(context.train.counts, goal)
+        places = fold_indices(context.train, fold)
+        judged = [rest for evidence in finalists if (rest := evidence.without(places, counts, goal))]
+        best, finalists = (preferred(judged, goal), judged) if judged else (best, finalists)
+    adjustment = best.adjustment(counts, goal)
+    if isinstance(trial, Mixture):
+        choice = Choice(best.candidate, ENSEMBLE, adjustment, Teaching(tau=adjustment.tau), why=_why_mixed(trial, goal))
+        if not trial.kept:
+            return replace(choice, step=choice.single)
+        models = best_of_kinds(finalists, best, goal)
+        return replace(choice, parts=tuple(Part(one.candidate, one.adjustment(counts, goal)) for one in models))
     step, why = _step(trial, goal, deploy)
     student, cooling = None, 1.0
     if isinstance(trial, Trial) and trial.student:
@@ -103,6 +128,14 @@ def _step(trial: Trial | str, goal: Goal, deploy: str) -> tuple[str, str]:
     step = max(clear, key=lambda name: clear[name].gain)
     gained = f"{where}, it {_points(clear[step], goal)} against one network"
     return step, f"{_article(step).capitalize()} is kept: {gained}."
+
+
+def _why_mixed(mixture: Mixture, goal: Goal) -> str:
+    where = f"on {mixture.examples:,} examples that none of them saw, it {_points(mixture.gain, goal)}"
+    models = f"the mean of {len(mixture.names)} kinds of models"
+    if mixture.kept:
+        return f"{models.capitalize()} is kept: {where} against the best of them."
+    return f"One model is kept: of {models}, {where}."
 
 
 def _article(step: str) -> str:

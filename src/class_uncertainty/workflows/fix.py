@@ -33,14 +33,17 @@ from class_uncertainty.training.network_size import NetworkSize
 from class_uncertainty.training.networks.ensemble_network import Deployed
 from class_uncertainty.training.purpose import Purpose
 from class_uncertainty.workflows.choose_rates import judged_by_folds
-from class_uncertainty.workflows.choose_step import DEPLOYS, Choice, choose_step
+from class_uncertainty.workflows.choose_step import DEPLOYS, ENSEMBLE, Choice, choose_step
+from class_uncertainty.workflows.fitted_model import Model
 from class_uncertainty.workflows.ladder_networks import train_ladder
+from class_uncertainty.workflows.mixture import Mixture, mix
 from class_uncertainty.workflows.report_fix import Spent, report_fix
 from class_uncertainty.workflows.search import search, unit_cost
 from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, STUDENT_RATES, TRAININGS, plan_search
 from class_uncertainty.workflows.trial import TELLING, Trial, try_steps
 from class_uncertainty.workflows.work_ahead import LADDER, TRIAL, fix_stages, measuring_stage
 
+SEEDS = 3  # of networks before and after; of a table, other examples would change more than other seeds
 MEASURING = EstimateRequest("out-of-fold", FOLDS)  # of class uncertainties, where a candidate uses them
 
 
@@ -54,6 +57,8 @@ class Fix:
     module : torch.nn.Module
         The network, or the ensemble, with its preprocessing: raw inputs in, logits out. Its softmax is calibrated for
         classes that are about as frequent as the goal says; `purpose.prior` is what was measured.
+    model : Model
+        The same with scikit-learn's `predict_proba`, for DataFrames and arrays.
     report : FixReport
         What was wrong, what was done and what has changed.
     choice : Choice
@@ -76,6 +81,11 @@ class Fix:
     choice: Choice
     network: NetworkSize
     files: tuple[Path, ...] = ()
+
+    @property
+    def model(self) -> Model:
+        """The same with `predict_proba` and `predict`: rows of a DataFrame, or arrays, in; probabilities out."""
+        return Model(self.module)
 
     @property
     def before(self) -> Evaluation:
@@ -102,9 +112,9 @@ def fix(
     *,
     candidates: Sequence[str | Candidate] | None = None,
     goal: str = "mean",
-    deploy: str = "one",
+    deploy: str | None = None,
     trainings: float | None = None,
-    seeds: int = 3,
+    seeds: int | None = None,
     save: str | Path | None = None,
     embed_weights: bool = False,
     label_issues: bool | None = None,
@@ -132,12 +142,13 @@ def fix(
         What is best: "mean" (class-mean error), "worst" (error of the worst tenth of the classes), "accuracy" (error
         where classes are as frequent as in training), "cost:FILE.csv" (a matrix of costs) or "prior:FILE".
     deploy : str
-        "one" network, or an "ensemble" where that is better.
+        "one" network, or an "ensemble" where that is better; by default one, and of tables an ensemble, which averages
+        models of several kinds.
     trainings : float, optional
-        What may be spent, in trainings of one naive network; by default 20, or 60 with the recipe "embeddings".
-        Repeats for the ± are not counted.
-    seeds : int
-        Networks before and after, for the ±. The network of seed 0 is kept.
+        What may be spent, in trainings of one naive network; by default 20, or 60 for tables and with the recipe
+        "embeddings". Repeats for the ± are not counted.
+    seeds : int, optional
+        Networks before and after, for the ±; by default 3, and 1 for tables. The network of seed 0 is kept.
     save : path, optional
         Write the network to PATH.safetensors and PATH.json, which `cu.restore` reads.
     embed_weights : bool
@@ -158,12 +169,14 @@ def fix(
     >>> len(fixed.after.errors), fixed.report.cost
     (1, 2.0)
     """
-    check_seeds(seeds, alternative="")
-    if deploy not in DEPLOYS:
-        raise unknown("deploy", deploy, DEPLOYS)
+    if deploy not in (None, *DEPLOYS):
+        raise unknown("deploy", str(deploy), DEPLOYS)
+    check_seeds(SEEDS if seeds is None else seeds, alternative="")
     with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
         check_embeds(context.train, embed_weights)
-        train = context.train
+        train, is_table = context.train, context.recipe.is_trees
+        deploy = deploy or (ENSEMBLE if is_table else DEPLOYS[0])
+        seeds = (1 if is_table else SEEDS) if seeds is None else seeds
         aim = parse_goal(goal, train.classes, train.counts)
         check_judgeable(train.counts, train.classes, aim)
         check_fit(train, [Lane("naive")], context.recipe, None, None)
@@ -172,11 +185,13 @@ def fix(
         else:
             rows = find_candidates(candidates, train, context.recipe)
         if trainings is None:
-            trainings = HEAD_TRAININGS if context.recipe.full_batch else TRAININGS
+            trainings = HEAD_TRAININGS if context.recipe.is_fitted else TRAININGS
         costs = [unit_cost(context, row) for row in rows]
         measuring = float(len(MEASURING.lanes)) if any(map(uses_uncertainty, rows)) else 0.0
         why_not = _untried(context, deploy)
-        plan = plan_search(trainings, costs, not why_not, deploy == "ensemble", measuring)
+        kinds = len({row.recipe(context.recipe).network for row in rows})
+        kept = kinds if is_table and deploy == ENSEMBLE else 1
+        plan = plan_search(trainings, costs, not why_not, deploy == ENSEMBLE, measuring, kept)
         rows, costs = rows[len(rows) - plan.candidates :], costs[len(rows) - plan.candidates :]
         measures = [measuring_stage(context.dataset, [MEASURING])] if measuring else []
         context.ahead([*measures, *fix_stages(context, plan, rows, costs, seeds)])
@@ -184,11 +199,13 @@ def fix(
         choosing = judged_by_folds(context)  # what chooses is no result
         searched = search(choosing, rows, plan, aim, stats)
         folds = dict.fromkeys([None, *judged_folds(context.dataset)])
-        trial: Trial | str = why_not or f"{trainings:g} trainings do not pay for it"
+        trial: Trial | Mixture | str = why_not or f"{trainings:g} trainings do not pay for it"
         if plan.members:
             context.begin(TRIAL)
             rates = () if plan.ensemble else STUDENT_RATES
             trial = try_steps(choosing, searched.best, plan.members, rates, aim, stats)
+        elif kept > 1:
+            trial = mix(searched, aim)
         choices = {fold: choose_step(choosing, searched, trial, aim, deploy, fold) for fold in folds}
         context.tell(Decided(choices[None].why))
         context.begin(LADDER)
@@ -197,16 +214,24 @@ def fix(
         spent = Spent(trainings, measuring)
         report = report_fix(context, searched, trial, choices, networks, aim, seeds, spent, doubts_labels)
         module = networks.module(choices[None], aim)
-        prior = measured_prior(networks.probabilities(choices[None], train), train.labels, aim.prior)
+        if is_table:  # trees know their own examples by heart
+            unseen = trial if isinstance(trial, Mixture) and trial.kept else searched.best
+            p, labels = unseen.p if isinstance(unseen, Mixture) else unseen.adjusted, unseen.labels
+        else:
+            p, labels = networks.probabilities(choices[None], train), train.labels
+        prior = measured_prior(p, labels, aim.prior)
         module.purpose = Purpose.of(train.counts, prior, goal=goal, method=report.method, label=train.label)
         module.about = _about(context, report)
         files = save_model(module, save, module.about, embed_weights) if save else ()
-        size = NetworkSize.of(context.recipe.network, train.shape, len(train.classes))
+        names = dict.fromkeys(row.recipe(context.recipe).network for row in choices[None].candidates)
+        size = NetworkSize.of(" + ".join(names), train.shape, len(train.classes))
         return Fix(module, report, choices[None], size, tuple(files))
 
 
 def _untried(context: Context, deploy: str) -> str:
     """Why neither an ensemble nor a student is tried; "" where they may be."""
+    if context.recipe.is_trees:
+        return "several models of one kind gain too little"
     if context.recipe.full_batch:
         return "heads that train to convergence differ too little to gain from each other"
     small = len(context.train) // FOLDS < TELLING and deploy != "ensemble"

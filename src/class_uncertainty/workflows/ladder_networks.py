@@ -15,12 +15,12 @@ from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import add_fold_results
 from class_uncertainty.training.candidate import Candidate
-from class_uncertainty.training.fit_result import Fit
+from class_uncertainty.training.fit_result import Fit, averaged
 from class_uncertainty.training.folds import Fold, fold_indices, judged_examples, judged_folds
 from class_uncertainty.training.networks.ensemble_network import Deployed
 from class_uncertainty.workflows.choose_rates import judged_by_folds
 from class_uncertainty.workflows.choose_step import ADJUSTED, ENSEMBLE, STUDENT, Choice, Choices
-from class_uncertainty.workflows.search import Search, fit_candidates
+from class_uncertainty.workflows.search import Search, at, fit_candidates
 from class_uncertainty.workflows.search_plan import TOGETHER, SearchPlan
 from class_uncertainty.workflows.trial import teach
 
@@ -36,9 +36,14 @@ class Networks:
     best: Fits
     students: Fits
     baseline: Candidate
+    parts: dict[Fold, list[Fit]]  # of an ensemble across kinds
 
     def module(self, choice: Choice, goal: Goal) -> Deployed:
         """What is deployed: preprocessing, networks and adjustment as one module."""
+        if choice.parts:
+            models = zip(self.parts[None], choice.parts, strict=True)
+            members = [fitted.adjusted_module(0, part.adjustment) for fitted, part in models]
+            return averaged(members, goal.costs)
         if choice.step == STUDENT:
             return self.students[None].adjusted_module(0, cooled(choice), goal.costs)
         if choice.step == ENSEMBLE:
@@ -66,16 +71,20 @@ def train_ladder(
     folds, quiet, baseline = judged_folds(context.dataset), judged_by_folds(context), search.baseline(goal)
     naive = fit_candidates(context, [baseline], range(seeds), folds, stats, what="naive networks")[baseline.name]
     if context.dataset.test is None:
-        add_fold_results(context, [baseline.lane(context.recipe, seed) for seed in range(seeds)], naive)
-    step = choices[None].step
-    number = TOGETHER if step == ENSEMBLE else 1
-    best, students = Fits(), Fits()
+        add_fold_results(at(context, baseline), [baseline.lane(context.recipe, seed) for seed in range(seeds)], naive)
+    step, mixed = choices[None].step, bool(choices[None].parts)
+    number = TOGETHER if step == ENSEMBLE and not mixed else 1
+    fits, students = dict[tuple[Candidate, Fold], Fit](), Fits()
     for judged, wanted in ((True, max(number, seeds)), (False, number)):  # what is kept by folds needs no repeats
         by_candidate: dict[Candidate, list[Fold]] = {}
         for fold in (fold for fold in choices if (fold in folds) is judged):
-            by_candidate.setdefault(choices[fold].candidate, []).append(fold)
+            for row in choices[fold].candidates:
+                by_candidate.setdefault(row, []).append(fold)
         for row, left_out in by_candidate.items():
-            best |= _by_fold(fit_candidates(quiet, [row], range(wanted), left_out, stats, what="the best candidate"))
+            networks = fit_candidates(quiet, [row], range(wanted), left_out, stats, what="the best candidate")
+            fits |= {(row, fold): fitted for fold, fitted in _by_fold(networks).items()}
+    best = {fold: fits[choice.candidate, fold] for fold, choice in choices.items()}
+    parts = {fold: [fits[part.candidate, fold] for part in choice.parts] for fold, choice in choices.items()}
     for fold, choice in choices.items() if step == STUDENT else ():
         assert choice.student is not None
         teachers = _teachers(quiet, search, choice, plan, fold, stats)
@@ -84,7 +93,7 @@ def train_ladder(
     kept = [fitted.take([0]) for fitted in (best[None], students.get(None)) if fitted]
     _check_converged([*kept, *(best[None].take([i]) for i in range(number))])
     before = _by_fold({baseline.name: naive})
-    return Networks(_sound(before, folds), _sound(best, folds), _sound(students, folds), baseline)
+    return Networks(_sound(before, folds), _sound(best, folds), _sound(students, folds), baseline, parts)
 
 
 def _teachers(
@@ -139,7 +148,11 @@ def predictions(
             rest = tuned.outside(fold_indices(context.train, fold)) if fold else None
             of_fold[ADJUSTED] = (rest or tuned).adjustment(context.train.counts, goal)(naive)
         of_fold[choices[None].single] = choice.adjustment(best[:seeds])
-        if len(best) > 1:
+        if choice.parts:
+            models = zip(networks.parts[fold], choice.parts, strict=True)
+            p_models = [part.adjustment(fitted.probabilities(judged).astype(np.float64)) for fitted, part in models]
+            of_fold[ENSEMBLE] = np.stack([combined(p_seed) for p_seed in zip(*p_models, strict=True)])
+        elif len(best) > 1:
             of_fold[ENSEMBLE] = choice.adjustment(combined(best[:TOGETHER]))[None]
         if fold in networks.students:
             of_fold[STUDENT] = cooled(choice)(networks.students[fold].probabilities(judged).astype(np.float64))

@@ -24,11 +24,13 @@ from class_uncertainty.training.keys import key_of, kind_of
 from class_uncertainty.training.network_size import parameters
 from class_uncertainty.workflows.choose_step import ADJUSTED, ENSEMBLE, SINGLE, STUDENT, Choice, Choices
 from class_uncertainty.workflows.ladder_networks import Networks, predictions
+from class_uncertainty.workflows.mixture import Mixture
 from class_uncertainty.workflows.search import Evidence, Search, alike
 from class_uncertainty.workflows.search_plan import TOGETHER, student_cost
 from class_uncertainty.workflows.trial import Trial
 
-Cost = tuple[str, int, float, float]  # how a step trains, its networks, and what led to it: naive trainings, seconds
+# how a step trains, its networks and their parameters, and what led to it: naive trainings, seconds
+Cost = tuple[str, int, int, float, float]
 Unseen = tuple[float | None, float | None, float | None, float | None]  # the value, its error, the gain, its error
 NOT_TRIED: Unseen = (None, None, None, None)
 NOBODY: NDArray[np.float64] = np.empty((0, 0, 0))  # witnesses
@@ -46,7 +48,7 @@ class Spent:
 def report_fix(
     context: Context,
     search: Search,
-    trial: Trial | str,
+    trial: Trial | Mixture | str,
     choices: Choices,
     networks: Networks,
     goal: Goal,
@@ -61,12 +63,13 @@ def report_fix(
     p = predictions(context, search, choices, networks, goal, seeds)
     judged = {name: evaluate_seeds(p_step, labels, counts, goal.prior, goal.costs) for name, p_step in p.items()}
     values = {name: tuple(goal.value(p_seed, labels) for p_seed in p_step) for name, p_step in p.items()}
-    size = parameters(context.recipe.network, train.shape, len(train.classes))
     unseen = _unseen(search, tried, choice, networks.baseline, goal)
+    if isinstance(trial, Mixture):
+        unseen[ENSEMBLE] = (trial.value, trial.standard_error, trial.gain.gain, trial.gain.standard_error)
     ladder = []
     for name, cost in _costs(search, tried, choice, networks, spent.measuring, judged).items():
-        candidate, number, trainings, seconds = cost
-        about = (name, candidate, number, number * size, round(trainings, 2), seconds, *unseen.get(name, NOT_TRIED))
+        candidate, number, size, trainings, seconds = cost
+        about = (name, candidate, number, size, round(trainings, 2), seconds, *unseen.get(name, NOT_TRIED))
         ladder.append(Step(*about, judged.get(name), values.get(name, ()), kept=name == choice.step))
     kept = next(step for step in ladder if step.kept)
     witnesses = _witnesses(context, search, goal) if doubts_labels else NOBODY
@@ -116,20 +119,27 @@ def _costs(
     naive, single, unit = networks.baseline.name, choice.candidate.name, search.best.cost
     naive_seconds, single_seconds = _seconds(next(iter(networks.naive.values()))), _seconds(networks.best[None])
     trainings, seconds = measuring + search.trainings, search.seconds
-    costs = {"naive": (naive, 1, 1.0, naive_seconds)}
+    plain, size = _size(next(iter(networks.naive.values()))), _size(networks.best[None])
+    costs = {"naive": (naive, 1, plain, 1.0, naive_seconds)}
     if naive in search.evidence and SINGLE in judged:
         tuning_trainings, tuning_seconds = search.spent(naive)
-        costs[ADJUSTED] = (naive, 1, 1 + tuning_trainings, naive_seconds + tuning_seconds)
-    costs[choice.single] = (single, 1, trainings + unit, seconds + single_seconds)
+        costs[ADJUSTED] = (naive, 1, plain, 1 + tuning_trainings, naive_seconds + tuning_seconds)
+    costs[choice.single] = (single, 1, size, trainings + unit, seconds + single_seconds)
+    if choice.parts:
+        models, names = networks.parts[None], " + ".join(part.candidate.name for part in choice.parts)
+        seconds += sum(map(_seconds, models))
+        costs[ENSEMBLE] = (names, len(models), sum(map(_size, models)), trainings + unit * len(models), seconds)
+        return costs
     if trial:
         trainings, seconds = trainings + trial.trainings, seconds + trial.seconds
     if trial or ENSEMBLE in judged:
         number = min(TOGETHER, max(len(fitted.lanes) for fitted in networks.best.values()))
         number = number if ENSEMBLE in judged or trial is None else trial.members
-        costs[ENSEMBLE] = (single, number, trainings + number * unit, seconds + number * single_seconds)
+        several = trainings + number * unit, seconds + number * single_seconds
+        costs[ENSEMBLE] = (single, number, number * size, *several)
     if trial and choice.student:
         taught = _seconds(networks.students[None]) if networks.students else 0.0
-        costs[STUDENT] = (choice.student.name, 1, trainings + unit * student_cost(FOLDS), seconds + taught)
+        costs[STUDENT] = (choice.student.name, 1, size, trainings + unit * student_cost(FOLDS), seconds + taught)
     return costs
 
 
@@ -158,6 +168,12 @@ def _unseen_naive(goal: Goal, best: Evidence, naive: Evidence, adjusted: bool) -
     p = one.adjusted if adjusted else one.p
     behind, error = goal.difference(p, other.adjusted, one.labels)
     return goal.value(p, one.labels), goal.standard_error(p, one.labels), -behind, error
+
+
+def _size(fitted: Fit) -> int:
+    """Parameters of one network; all numbers of trees, which have as many as the data ask for."""
+    count = parameters(fitted.recipe.network, fitted.shape, len(fitted.classes))
+    return sum(value.numel() for value in fitted.states[0].values()) if count is None else count
 
 
 def _seconds(fitted: Fit) -> float:
@@ -192,7 +208,10 @@ def _note(context: Context, networks: Networks, goal: Goal, unchecked: str) -> s
     judged = f"judged on {len(test):,} test examples" if test else f"judged by {FOLDS} folds"
     if not test:
         judged += "; the candidate for a fold was chosen without it where it has other evidence, all else with it"
-    sentences = [f"Before: naive networks at the learning rate {lr:g}.", f"All was chosen out-of-fold, and {judged}."]
+    before = f"naive networks at the learning rate {lr:g}"
+    if kind := networks.baseline.kind:
+        before = f"a plain model by the recipe {kind}"
+    sentences = [f"Before: {before}.", f"All was chosen out-of-fold, and {judged}."]
     if not adjusts(context.train.counts, goal):
         sentences.append("All classes have equally many examples, so nothing is adjusted.")
     return " ".join([*sentences, *filter(None, [unchecked]), "The network of seed 0 is kept."])

@@ -58,8 +58,8 @@ class Evidence:
 
     def adjustment(self, counts: NDArray, goal: Goal) -> Adjustment:
         fitted = fit_adjustment(self.p, self.labels, counts, goal=goal, usual_tau=self.candidate.usual_tau)
-        # heads that converge do not memorise their examples
-        return fitted if self.networks.recipe.full_batch else never_sharper(fitted)
+        # heads that converge do not memorise their examples, and trees that left some out are as sure as others
+        return fitted if self.networks.recipe.is_fitted else never_sharper(fitted)
 
 
 def never_sharper(adjustment: Adjustment) -> Adjustment:
@@ -77,13 +77,15 @@ class Search:
     evidence: dict[str, Evidence]  # of the best and of naive candidates, on their last rung
 
     def baseline(self, goal: Goal) -> Candidate:
-        """Naive networks, at the learning rate that suits them best; as the recipe is where none was judged."""
+        """Naive networks, at the learning rate or of the kind that suits best; by the recipe where none was judged."""
         if self.best.candidate.is_naive:
             return self.best.candidate
         naive = [one for one in self.evidence.values() if one.candidate.is_naive]
         if not naive:
             return Candidate("naive")
-        return min(alike(naive), key=lambda one: goal.value(one.adjusted, one.labels)).candidate
+        plain = bool(naive[0].candidate.kind)  # of several kinds, the one that does best as it is
+        values = [goal.value(one.p if plain else one.adjusted, one.labels) for one in alike(naive)]
+        return naive[values.index(min(values))].candidate
 
     def spent(self, name: str) -> tuple[float, float]:
         """Trainings and seconds of one candidate on all rungs."""
@@ -105,8 +107,10 @@ def at(context: Context, candidate: Candidate) -> Context:
 
 
 def unit_cost(context: Context, candidate: Candidate) -> float:
-    """Of one training of a candidate, in naive trainings by the recipe as it is."""
+    """Of one training of a candidate, in naive trainings by the recipe as it is; a training of another kind is one."""
     recipe, train = candidate.recipe(context.recipe), context.train
+    if recipe.network != context.recipe.network:
+        return lane_cost(candidate.lane(context.recipe, 0), recipe, train)
     passes = naive_passes(recipe, train) / naive_passes(context.recipe, train)
     return passes * lane_cost(candidate.lane(context.recipe, 0), recipe, train)
 

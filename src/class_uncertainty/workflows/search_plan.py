@@ -10,7 +10,7 @@ from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.training.stages import FORWARD
 
 TRAININGS: float = 20  # that a fix may spend unless told otherwise
-HEAD_TRAININGS: float = 60  # of heads on full batches, which take seconds: all candidates are judged on all folds
+HEAD_TRAININGS: float = 60  # of heads on full batches and of trees: all candidates are judged on all folds
 EVERY = 1000  # finalists: more than there are candidates
 TOGETHER = 5  # networks of a deployed ensemble
 STUDENT_RATES = (1.0, 0.5)  # factors of the teachers' learning rate that students are tried at
@@ -29,11 +29,12 @@ class SearchPlan:
     last_folds: int
     members: int  # 0: neither an ensemble nor a student is tried
     ensemble: bool  # whether an ensemble may be deployed; then no student is tried
+    kept: int = 1  # networks that are trained on all examples, where none is tried
 
     @property
     def rungs(self) -> list[tuple[int, int]]:
         """(candidates, folds) of each rung."""
-        rungs = [(self.candidates, 1)]
+        rungs = [(self.candidates, self.folds if self.finalists == self.candidates else 1)]
         for number, folds in ((self.finalists, self.folds), (1, self.last_folds)):
             rungs += [(number, folds)] if folds > rungs[-1][1] else []
         return rungs
@@ -44,7 +45,7 @@ class SearchPlan:
         for number, folds in self.rungs:
             search, before = search + number * (folds - before), folds
         if not self.members:
-            return unit * (search + 1)
+            return unit * (search + self.kept)
         if self.ensemble:
             return unit * (search + self.members - 1 + TOGETHER)
         trial = self.members - 1 + student_cost(self.members, len(STUDENT_RATES))
@@ -71,17 +72,17 @@ PLANS = (
 
 
 def plan_search(
-    trainings: float, costs: Sequence[float], tries: bool, ensemble: bool, measuring: float = 0.0
+    trainings: float, costs: Sequence[float], tries: bool, ensemble: bool, measuring: float = 0.0, kept: int = 1
 ) -> SearchPlan:
     """The most telling plan that these trainings pay for; if need be, without the first candidates of the list.
 
     `costs` are those of the candidates, in naive trainings. `tries` is whether an ensemble and a student may be tried.
-    `measuring` is spent before the search.
+    `measuring` is spent before the search, and `kept` networks are trained after it.
     """
     check_number("trainings", trainings, allowed="a finite number above 0", fine=lambda n: 0 < n < math.inf)
     for number in range(len(costs), 0, -1):
         for finalists, folds, last_folds, members in PLANS:
-            plan = SearchPlan(number, min(finalists, number), folds, last_folds, members, ensemble)
+            plan = SearchPlan(number, min(finalists, number), folds, last_folds, members, ensemble, min(kept, number))
             if (tries or not members) and measuring + plan.cost(max(costs[-number:])) <= trainings + 1e-9:
                 return plan
     least = measuring + SearchPlan(1, 1, 1, 1, 0, ensemble).cost(costs[-1])

@@ -74,7 +74,7 @@ def fix_stages(
     for number, (judged, folds) in enumerate(plan.rungs, 1):
         who = _count(judged, "candidate") if number == 1 else f"{judged} of them" if judged > 1 else "the best"
         alike = Counter(candidate.recipe(context.recipe) for candidate in candidates)
-        together = tuple(alike.values()) if number == 1 else (judged * (folds - before),)
+        together = tuple(folds * rows for rows in alike.values()) if number == 1 else (judged * (folds - before),)
         stages.append(Stage(rung(number), f"{who} on {_count(folds, 'fold')}", together, unit))
         before = folds
     students = len(STUDENT_RATES) if plan.members and not plan.ensemble else 0
@@ -83,9 +83,9 @@ def fix_stages(
         cost = plan.members - 1 + (student_cost(plan.members, students) if students else 0)
         about = f"a trial of {plan.members} networks" + (f" and {students} students" if students else "")
         stages.append(Stage(TRIAL, about, trained, unit * cost / sum(trained)))
-    folds, kept = len(judged_folds(context.dataset)), TOGETHER if plan.ensemble else 1
+    folds, kept = len(judged_folds(context.dataset)), TOGETHER if plan.ensemble and plan.members else 1
     judged = plan.last_folds if folds > 1 else 0  # networks that the rungs have left
-    after = max(kept, seeds) * folds + kept * (folds > 1) - judged
+    after = plan.kept * (max(kept, seeds) * folds + kept * (folds > 1) - judged)
     taught = seeds * folds + (1 + plan.members * folds) * (folds > 1) if students else 0
     about = f"{_count(seeds, 'network')} before and after" + (f", each on {folds} folds" if folds > 1 else "")
     return [*stages, Stage(LADDER, about, (seeds * folds, after, taught), unit)]

@@ -18,13 +18,20 @@ from class_uncertainty.training.networks.heads import CosineHead
 from class_uncertainty.training.networks.network_table import Shape, find_network
 from class_uncertainty.training.networks.own_network import seeded
 from class_uncertainty.training.networks.rbf_head import RBFHead
+from class_uncertainty.training.networks.tree_heads import BoostingHead, ForestHead
 from class_uncertainty.training.purpose import Purpose
 
 Names = tuple[str, ...]  # of the classes
 Columns = tuple[Column, ...] | None  # of a table that features come from
 
 
-HEADS: dict[str, Callable[[int, int], nn.Module]] = {"linear": nn.Linear, "cosine": CosineHead, "rbf": RBFHead}
+HEADS: dict[str, Callable[[int, int], nn.Module]] = {
+    "linear": nn.Linear,
+    "cosine": CosineHead,
+    "rbf": RBFHead,
+    "forest": ForestHead,
+    "boosting": BoostingHead,
+}
 DECISIONS = ("probability", "cost")  # what a prediction is the best by
 
 

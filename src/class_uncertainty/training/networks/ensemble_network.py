@@ -9,11 +9,15 @@ from torch import Tensor, nn
 from class_uncertainty.training.networks.classifier import DECISIONS, Classifier
 from class_uncertainty.training.purpose import Purpose
 
+SHARED = ("network", "shape", "classes", "architecture")  # what describes all networks, or the first
+OWN = ("network", "head", "scale")  # what describes each of them
+
 
 class Ensemble(nn.Module):
-    """Networks of one architecture, ready to deploy: raw inputs in, scale * mean_i log softmax(z_i) + shift out.
+    """Networks of the same inputs and classes, ready to deploy: raw inputs in, scale * mean_i log softmax(z_i) + shift.
 
-    That is the logarithm of the geometric mean of their probabilities. `costs` are as in Classifier.
+    That is the logarithm of the geometric mean of their probabilities. `costs` are as in Classifier. Networks of
+    several kinds may each have an adjustment of their own.
     """
 
     shift: Tensor
@@ -28,9 +32,8 @@ class Ensemble(nn.Module):
         self.backbone: nn.Module | None = None
         self.purpose: Purpose | None = None
         self.about: dict[str, Any] = {}
-        shared = ("network", "shape", "classes", "architecture")
-        alike = {name: first.rebuild[name] for name in shared if name in first.rebuild}
-        members = [{name: network.rebuild[name] for name in ("head", "scale")} for network in networks]
+        alike = {name: first.rebuild[name] for name in SHARED if name in first.rebuild}
+        members = [{name: network.rebuild[name] for name in OWN} for network in networks]
         decides_by = DECISIONS[costs is not None]
         self.rebuild: dict[str, Any] = {**alike, "networks": len(networks), "members": members, "scale": scale}
         self.rebuild["decides_by"] = decides_by

@@ -75,6 +75,8 @@ NETWORKS: dict[str, Network] = {
     "small-conv": Network("three small convolutions, for small images", small_conv, lambda shape: 32, True, width=5),
     "mlp": Network("one hidden layer of 64, for features and tables", mlp, lambda shape: 64, False, width=10),
     "linear": Network("a linear classifier of features", identity, lambda shape: shape[0], False, width=10),
+    "forest": Network("a random forest, fitted by scikit-learn", identity, lambda shape: shape[0], False, width=1),
+    "boosting": Network("boosted trees, fitted by scikit-learn", identity, lambda shape: shape[0], False, width=1),
 }
 BUILT_IN = tuple(NETWORKS)
 

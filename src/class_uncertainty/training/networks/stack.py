@@ -12,7 +12,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.networks import rbf_head
-from class_uncertainty.training.networks.classifier import Classifier, Names, Shape
+from class_uncertainty.training.networks.classifier import HEADS, Classifier, Names, Shape
 from class_uncertainty.training.networks.double_backward import differentiable_twice
 from class_uncertainty.training.networks.heads import StackedHead
 from class_uncertainty.training.networks.layer_rates import rate_factors
@@ -48,7 +48,9 @@ class Stack(nn.Module):
         with seeded(0):
             self.body = row.body(shape, self.lanes)
         self.rbf = methods[0].head == "rbf"  # all lanes of a stack, or none
-        if self.rbf:
+        if recipe.is_trees:  # one lane, whose logits have no axis of lanes
+            self.head = HEADS[recipe.network](features, classes)  # type: ignore[assignment]
+        elif self.rbf:
             self.head = StackedRBFHead(features, classes, self.lanes)
             if not self.own:
                 differentiable_twice(self.body)  # a gradient penalty is trained by second derivatives

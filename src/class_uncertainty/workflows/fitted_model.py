@@ -1,0 +1,91 @@
+"""Model: a deployed network with the calls of scikit-learn's classifiers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from class_uncertainty.boundary import checked, shortly
+from class_uncertainty.data import tabular
+from class_uncertainty.data.frames import table_of
+from class_uncertainty.errors import InputError
+from class_uncertainty.measures.scores import row_blocks
+from class_uncertainty.metrics import decide
+from class_uncertainty.training.networks.ensemble_network import Deployed
+
+BATCH = 1024
+
+
+@checked
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What is deployed, for raw examples: rows of a DataFrame, or an array.
+
+    Attributes
+    ----------
+    module : torch.nn.Module
+        The network, or several as one.
+    classes_ : array (C,)
+        The names that the columns of probabilities stand for.
+
+    Examples
+    --------
+    >>> data = cu.Data(np.eye(8), ["cat", "dog"] * 4)
+    >>> trained = cu.train(data, recipe=cu.Recipe("mlp", epochs=1, batch=4))
+    >>> cu.Model(trained.module).predict_proba(data.inputs).shape
+    (8, 2)
+    """
+
+    module: Deployed
+
+    @property
+    def classes_(self) -> NDArray[np.str_]:
+        return np.array(self.module.classes)
+
+    @checked
+    def predict_proba(self, rows: Any) -> NDArray[np.float64]:
+        """(N, C): the probabilities of the classes, as frequent as the goal says: the softmax of `module`.
+
+        Parameters
+        ----------
+        rows : DataFrame or array
+            A table with the columns of training, an array (N, D) of features, or uint8 images (N, channels, H, W).
+        """
+        inputs, p = self._inputs(rows), list[NDArray]()
+        with torch.inference_mode():
+            for block in row_blocks(len(inputs), BATCH):
+                logits = self.module(torch.from_numpy(np.ascontiguousarray(inputs[block])))
+                p.append(logits.double().softmax(dim=1).numpy())
+        return np.concatenate(p)
+
+    @checked
+    def predict(self, rows: Any) -> NDArray[np.str_]:
+        """(N,): the most probable class of each row or, with costs, the one of the least expected cost."""
+        costs = None if self.module.costs is None else self.module.costs.double().numpy()
+        return self.classes_[decide(self.predict_proba(rows), costs)]
+
+    def _inputs(self, rows: Any) -> NDArray:
+        """As the network takes them."""
+        if hasattr(rows, "columns") and self.module.encoding is not None:
+            inputs, _, left_out = tabular.features(table_of(rows), self.module.encoding)
+            for sentence in left_out.values():
+                raise InputError(sentence)
+            return inputs
+        return _checked(rows, tuple(self.module.rebuild["shape"]))
+
+
+def _checked(rows: ArrayLike, shape: tuple[int, ...]) -> NDArray:
+    try:
+        inputs = np.asarray(rows)
+    except Exception:  # anything may be given
+        raise InputError(f"rows are {shortly(rows)}: give a DataFrame or an array.") from None
+    if inputs.shape[1:] != shape or not len(inputs) or inputs.dtype.kind not in "fiub":
+        takes = f"(N, {', '.join(map(str, shape))})"
+        given = f"of shape {inputs.shape} and type {inputs.dtype}"
+        raise InputError(f"rows are {given}: give one at least, as numbers of shape {takes}.")
+    inputs = inputs if len(shape) == 3 else inputs.astype(np.float32)
+    if not np.isfinite(inputs).all():
+        raise InputError("rows have numbers that are not finite, as float32 too: fill or remove them.")
+    return inputs

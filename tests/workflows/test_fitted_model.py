@@ -1,0 +1,44 @@
+"""Model: probabilities of DataFrames and arrays."""
+
+import numpy as np
+import pyarrow
+import pytest
+from refusals import refused
+
+import class_uncertainty as cu
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> cu.Model:
+    file = tmp_path_factory.mktemp("table") / "t.csv"
+    lines = [f"{i % 7},{'ab'[i % 2]},{'xy'[i % 3 == 0]}" for i in range(60)]
+    file.write_text("\n".join(["size,kind,label", *lines]))
+    recipe = cu.Recipe("forest", epochs=1, batch=64, trees=5)
+    return cu.Model(cu.train(cu.load(f"csv:{file}"), recipe=recipe).module)
+
+
+def test_a_frame_and_its_features_have_the_same_probabilities(model: cu.Model) -> None:
+    frame = pyarrow.table({"kind": ["b", "a", "new"], "size": [3, 1, 2]})
+    p = model.predict_proba(frame)
+    np.testing.assert_allclose(p, model.predict_proba([[3, 0, 1], [1, 1, 0], [2, 0, 0]]))
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    assert model.classes_.tolist() == ["x", "y"]
+    assert model.predict(frame).tolist() == [model.classes_[c] for c in p.argmax(axis=1)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "parts"),
+    [
+        ([[1, 2]], ["of shape (1, 2)", "(N, 3)"]),
+        (np.zeros((0, 3)), ["give one at least"]),
+        ([["a", "b", "c"]], ["as numbers"]),
+        ([[1, 2, np.nan]], ["not finite"]),
+        ([[1, 2], [3]], ["give a DataFrame or an array"]),
+        (pyarrow.table({"size": [1]}), ["kind"]),
+        (pyarrow.table({"size": [1, None], "kind": ["a", "b"]}), ["size"]),
+        (None, ["of shape ()"]),
+    ],
+)
+def test_other_rows_are_refused(model: cu.Model, rows: object, parts: list[str]) -> None:
+    with refused(*parts):
+        model.predict_proba(rows)

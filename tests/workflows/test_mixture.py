@@ -1,0 +1,143 @@
+"""Tables: models of several kinds are judged on the same folds, and averaged where that is no worse."""
+
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+import torch
+
+import class_uncertainty as cu
+from class_uncertainty.posthoc.averaging import combined
+from class_uncertainty.posthoc.goal import parse_goal
+from class_uncertainty.training import default_recipe
+from class_uncertainty.training.fit_result import Fit
+from class_uncertainty.training.folds import fold_indices
+from class_uncertainty.training.recipe import RECIPES
+from class_uncertainty.workflows.mixture import Mixture, best_of_kinds, mix
+from class_uncertainty.workflows.search import Evidence, Search
+
+ROWS = ["naive?recipe=logistic", "cb-rs?recipe=forest&trees=8", "naive?recipe=boosting&trees=8&leaf=5"]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> cu.Dataset:
+    """A rare class, a column of text, and a label that all kinds learn a part of."""
+    rng, lines = np.random.default_rng(0), ["age,city,income,label"]
+    for _ in range(200):
+        age, city, income = rng.integers(18, 80), rng.choice(["Oslo", "Rome", "Bern"]), rng.normal()
+        churns = (age > 60 and city == "Rome") or income + 0.3 * rng.normal() < -1.3
+        lines.append(f"{age},{city},{income:.3f},{'churn' if churns else 'stay'}")
+    file = tmp_path_factory.mktemp("table") / "t.csv"
+    file.write_text("\n".join(lines))
+    return cu.load(f"csv:{file}")
+
+
+@pytest.fixture(scope="module")
+def fixed(table: cu.Dataset, tmp_path_factory: pytest.TempPathFactory) -> cu.Fix:
+    """With the mean kept, whatever it gains."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Mixture, "kept", True)
+        return cu.fix(table, candidates=ROWS, save=tmp_path_factory.mktemp("model") / "model")
+
+
+def test_the_mean_of_all_kinds_is_deployed_and_restored(fixed: cu.Fix, table: cu.Dataset) -> None:
+    assert fixed.choice.step == "ensemble"
+    assert [part.candidate.name for part in fixed.choice.parts] == ROWS
+    assert fixed.report.seeds == 1
+    alone = []
+    for part in fixed.choice.parts:
+        recipe = part.candidate.recipe(RECIPES["forest"])
+        lane = part.candidate.lane(RECIPES["forest"], 0)
+        alone.append(part.adjustment(cu.fit(table.train, [lane], recipe=recipe).probabilities(table.train)[0]))
+    p = fixed.model.predict_proba(table.train.inputs)
+    np.testing.assert_allclose(p, combined(np.stack(alone)), atol=1e-5)
+    again = cu.restore(fixed.files[0])
+    np.testing.assert_allclose(again(torch.from_numpy(table.train.inputs)).softmax(dim=1).detach(), p, atol=1e-6)
+
+
+def test_before_and_after_are_of_models_that_never_saw_the_fold(fixed: cu.Fix, table: cu.Dataset) -> None:
+    """The plain model by hand, fold after fold."""
+    train, wrong = table.train, np.zeros(len(table.train), bool)
+    baseline = next(step for step in fixed.report.ladder if step.name == "naive")
+    candidate = cu.Candidate(baseline.candidate)
+    assert candidate.is_naive
+    for k in range(5):
+        lane = candidate.lane(RECIPES["forest"], 0, (k, 5))
+        left_out = fold_indices(train, (k, 5))
+        networks = cu.fit(train, [lane], recipe=candidate.recipe(RECIPES["forest"]))
+        wrong[left_out] = networks.probabilities(train.take(left_out))[0].argmax(axis=1) != train.labels[left_out]
+    errors = [100 * wrong[train.labels == c].mean() for c in range(2)]
+    assert fixed.before.errors == pytest.approx((np.mean(errors),))
+    assert "a plain model by the recipe" in fixed.report.note
+
+
+def test_one_model_is_kept_where_that_is_asked_for(table: cu.Dataset) -> None:
+    fixed = cu.fix(table, candidates=ROWS, deploy="one")
+    assert fixed.choice.parts == ()
+    assert fixed.choice.step in ("adjusted", "best single")
+
+
+def test_rows_of_a_file_are_predicted_as_in_training(fixed: cu.Fix, table: cu.Dataset, tmp_path: Path) -> None:
+    rows = tmp_path / "new.csv"
+    rows.write_text("income,city,age\n-2,Oslo,30\n0.5,Rome,20\n")
+    predicted = cu.predict(fixed.files[0], rows)
+    features = np.array([[30, 0, 1, 0, -2], [20, 0, 0, 1, 0.5]])
+    assert table.train.columns == ("age", "city=Bern", "city=Oslo", "city=Rome", "income")
+    assert predicted.guesses == fixed.model.predict(features).tolist() == ["churn", "stay"]
+
+
+LABELS = np.arange(40) % 2
+
+
+def evidence(name: str, wrong: int, recipe: str = "forest") -> Evidence:
+    """Sure of every label, and wrong in the last so many examples."""
+    p = np.where(LABELS[:, None] == np.arange(2), 0.9, 0.1)
+    p[len(p) - wrong :] = p[len(p) - wrong :, ::-1]
+    networks = cast(Fit, type("Networks", (), {"recipe": RECIPES[recipe]})())
+    return Evidence(cu.Candidate(name), networks, np.arange(40), LABELS, p, p, 1.0)
+
+
+def test_the_best_of_every_kind_is_averaged() -> None:
+    goal = parse_goal("mean", ["a", "b"], [20, 20])
+    finalists = [
+        evidence("naive", 9),
+        evidence("cb-rs", 2),
+        evidence("cb", 4, "boosting"),
+        evidence("ubrw", 9, "logistic"),
+    ]
+    best = best_of_kinds(finalists, finalists[1], goal)
+    assert [one.candidate.name for one in best] == ["cb-rs", "cb", "ubrw"]
+
+
+@pytest.mark.parametrize(("others", "kept"), [(3, True), (20, False)])
+def test_the_mean_is_kept_unless_one_model_is_clearly_better(others: int, kept: bool) -> None:
+    """Two that are wrong outvote one that is right."""
+    goal = parse_goal("mean", ["a", "b"], [20, 20])
+    finalists = (evidence("naive", 2), evidence("cb", others, "boosting"), evidence("cb-rs", others, "logistic"))
+    mixture = mix(Search(finalists[0], finalists, (), {}), goal)
+    assert not isinstance(mixture, str)
+    assert mixture.kept is kept
+    assert mixture.gain.gain == pytest.approx(100 * (2 - others) / 40)
+
+
+def test_finalists_of_one_kind_are_not_averaged() -> None:
+    finalists = (evidence("naive", 2), evidence("cb", 3))
+    reason = mix(Search(finalists[0], finalists, (), {}), parse_goal("mean", ["a", "b"], [20, 20]))
+    assert reason == "the finalists are all of one kind"
+
+
+def test_tables_use_forests_unless_a_network_is_asked_for(table: cu.Dataset) -> None:
+    assert default_recipe(table.train) == RECIPES["forest"]
+    assert default_recipe(table.train, epochs=3).network == "mlp"
+    assert default_recipe(cu.Data(table.train.inputs, table.train.labels)) == RECIPES["features"]
+    measured = cu.measure(table, recipe=cu.Recipe("forest", epochs=1, batch=64, trees=8))
+    assert measured.estimate.estimator == "out-of-fold"
+    assert measured.rows[0].name == "churn"
+    assert measured.rows[0].uncertainty > measured.rows[1].uncertainty
+
+
+def test_methods_are_compared_by_forests(table: cu.Dataset) -> None:
+    recipe = cu.Recipe("forest", epochs=1, batch=64, trees=8)
+    rows = cu.compare(table, ["naive", "cb-rs", "ubrw"], seeds=1, recipe=recipe).rows
+    assert [row.method for row in rows] == ["naive", "cb-rs", "ubrw"]
