@@ -80,12 +80,8 @@ class Search:
         """Naive networks, at the learning rate or of the kind that suits best; by the recipe where none was judged."""
         if self.best.candidate.is_naive:
             return self.best.candidate
-        naive = [one for one in self.evidence.values() if one.candidate.is_naive]
-        if not naive:
-            return Candidate("naive")
-        plain = bool(naive[0].candidate.kind)  # of several kinds, the one that does best as it is
-        values = [goal.value(one.p if plain else one.adjusted, one.labels) for one in alike(naive)]
-        return naive[values.index(min(values))].candidate
+        naive = best_naive(self.evidence.values(), goal)
+        return naive.candidate if naive else Candidate("naive")
 
     def spent(self, name: str) -> tuple[float, float]:
         """Trainings and seconds of one candidate on all rungs."""
@@ -166,8 +162,8 @@ def search(
         spent = {row.name: _spent(context, row, networks.get(row.name), before) for row in left}
         rungs.append(_rung(left, judged, kept, spent, reasons, goal, folds))
         context.tell(RungsJudged(tuple(rungs), goal.describe(), goal.unit))
-        for one in [one for one in judged if one.candidate.is_naive][:1]:
-            context.tell(diagnose_early(context.train, one.labels, one.p))
+        if naive := best_naive(judged, goal):
+            context.tell(diagnose_early(context.train, naive.labels, naive.p))
         evidence |= {one.candidate.name: one for one in judged}
         evidence = {name: one for name, one in evidence.items() if one in kept or one.candidate.is_naive}
         finalists = judged if judged and (len(left) > 1 or not finalists) else finalists
@@ -232,6 +228,16 @@ def lowest(evidence: Sequence[Evidence], goal: Goal, number: int) -> list[Eviden
     others = [other for other in evidence if other is not best]
     others.sort(key=lambda other: goal.value(other.adjusted, other.labels))
     return [best, *others][:number]
+
+
+def best_naive(evidence: Iterable[Evidence], goal: Goal) -> Evidence | None:
+    """Of the naive candidates the best once adjusted; of several kinds of models, the best as they are."""
+    naive = [one for one in evidence if one.candidate.is_naive]
+    if not naive:
+        return None
+    as_it_is = bool(naive[0].candidate.kind)
+    values = [goal.value(one.p if as_it_is else one.adjusted, one.labels) for one in alike(naive)]
+    return naive[values.index(min(values))]
 
 
 def alike(evidence: Sequence[Evidence]) -> list[Evidence]:
