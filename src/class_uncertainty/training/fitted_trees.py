@@ -22,9 +22,8 @@ Nodes = tuple[NDArray, NDArray, NDArray, NDArray, Floats]  # is a leaf, feature,
 
 def fit_trees(recipe: Recipe, sampler: LaneSampler, inputs: NDArray, lr: float) -> State:
     """The state of the head that `recipe.network` names, for the examples and the method of a lane."""
-    drawn, times = np.unique(sampler.indices, return_counts=True)
-    order = np.argsort(sampler.indices, kind="stable")
-    labels = sampler.labels[order][np.searchsorted(sampler.indices[order], drawn)]
+    drawn, first, times = np.unique(sampler.indices, return_index=True, return_counts=True)
+    labels = sampler.labels[first]
     weights = example_weights(sampler, labels, times)
     equal = np.allclose(weights, 1)  # without weights, bins and bootstraps take a fraction of the time
     return FITS[recipe.network](recipe, sampler, inputs[drawn], labels, None if equal else weights, lr)
@@ -51,9 +50,7 @@ def _fit_forest(
     forest = RandomForestClassifier(recipe.trees, min_samples_leaf=recipe.leaf, max_leaf_nodes=limit, random_state=seed)
     forest.fit(inputs, labels, weights)
     trees = [_forest_nodes(tree.tree_, forest.classes_, classes) for tree in forest.estimators_]
-    root = np.bincount(labels, weights, classes)[None] / len(labels)
-    itself = np.zeros((1, 2), np.int64)
-    return _packed([*trees, (np.array([True]), np.zeros(1), np.zeros(1), itself, root)])
+    return _packed([*trees, _stump(np.bincount(labels, weights, classes) / len(labels))])
 
 
 def _forest_nodes(tree: Any, present: NDArray[np.int64], classes: int) -> Nodes:
@@ -75,8 +72,7 @@ def _fit_boosting(
     baseline = np.full(classes, NEVER)
     if len(present) == 1:
         baseline[present] = 0.0
-        stump = (np.array([True]), np.zeros(1), np.zeros(1), np.zeros((1, 2), np.int64), np.zeros((1, 1)))
-        return _packed([stump]) | _targets([int(present[0])], baseline)
+        return _packed([_stump(np.zeros(1))]) | _targets([int(present[0])], baseline)
     model = HistGradientBoostingClassifier(
         learning_rate=lr,
         max_iter=recipe.trees,
@@ -91,16 +87,19 @@ def _fit_boosting(
     added = present[1:] if len(present) == 2 else present
     baseline[present] = 0.0
     baseline[added] = model._baseline_prediction.ravel()
-    targets = [int(c) for _ in model._predictors for c in added]
-    return _packed([_boosting_nodes(tree.nodes) for trees in model._predictors for tree in trees]) | _targets(
-        targets, baseline
-    )
+    trees = [_boosting_nodes(tree.nodes) for of_round in model._predictors for tree in of_round]
+    return _packed(trees) | _targets([int(c) for _ in model._predictors for c in added], baseline)
 
 
 def _boosting_nodes(nodes: NDArray) -> Nodes:
     leaf = nodes["is_leaf"].astype(bool)
     children = np.stack([nodes["left"], nodes["right"]], axis=1).astype(np.int64)
     return leaf, nodes["feature_idx"], nodes["num_threshold"], children, nodes["value"][leaf][:, None]
+
+
+def _stump(values: Floats) -> Nodes:
+    """A tree that asks nothing."""
+    return np.array([True]), np.zeros(1), np.zeros(1), np.zeros((1, 2), np.int64), values[None]
 
 
 def _packed(trees: Sequence[Nodes]) -> State:
