@@ -215,10 +215,10 @@ def test_what_is_said_of_adjusted_rows(run: Run, rng: np.random.Generator) -> No
     for name in ("some", "even"):
         options = ("--seeds", "1", "--methods", "naive,adjusted", "--estimator", "out-of-fold")
         texts[name] = " ".join(run("compare", f"npz:{name}.npz", *SHORT, *options)[1].split())
-    assert ("each fold's was chosen on the others" in texts["some"]) == ("τ: 1 at" not in texts["some"])
+    assert ("each fold's was chosen on the others" in texts["some"]) == ("(τ): 1 at" not in texts["some"])
     assert "equally frequent classes" in texts["some"]
     assert "equally frequent" not in texts["even"]
-    assert "τ: 0 at the learning rate 0.1; each fold's" in texts["even"]
+    assert "(τ): 0 at the learning rate 0.1; each fold's" in texts["even"]
 
 
 def test_equal_cost(run: Run) -> None:
