@@ -6,7 +6,8 @@ import torch
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
 import class_uncertainty as cu
-from class_uncertainty.training.fitted_trees import fit_trees, rounded_down
+from class_uncertainty.methods import plan
+from class_uncertainty.training.fitted_trees import example_weights, fit_trees, rounded_down
 from class_uncertainty.training.model_files import save
 from class_uncertainty.training.recipe import RECIPES
 from class_uncertainty.training.sampling import LaneSampler
@@ -85,6 +86,32 @@ def test_a_class_that_no_training_example_has_is_nearly_impossible(recipe, left)
     module.load_state_dict(module.state_dict() | fit_trees(recipe, sampler, data.inputs, recipe.lr))
     p = module(torch.from_numpy(data.inputs)).softmax(dim=1).numpy()
     np.testing.assert_allclose(p[:, left].sum(axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["cb", "ubrw", "cb-rs"])
+def test_examples_weigh_what_sampling_and_weighting_come_to(method):
+    data, uncertainty = table(), [0.2, 0.3, 0.5]
+    sampler = LaneSampler(cu.Lane(method), data, cu.Stats(data.counts, uncertainty), 0)
+    knobs = plan(sampler.lane.value, sampler.stats, 0, 1)
+    expected = np.array([knobs.alpha[c] / data.counts[c] * knobs.weight[c] for c in data.labels])
+    assert np.ptp(expected) > 0
+    weights = example_weights(sampler, data.labels, np.ones(len(data), int))
+    np.testing.assert_allclose(weights, expected / expected.mean())
+
+
+def test_examples_that_a_bootstrap_repeats_weigh_more():
+    data = table()
+    lane = cu.Lane("cb-rs", bootstrap=True)
+    sampler = LaneSampler(lane, data, None, 0)
+    drawn, times = np.unique(sampler.indices, return_counts=True)
+    assert times.max() > 1
+    weights = times / sampler.counts[data.labels[drawn]]
+    model = HistGradientBoostingClassifier(
+        learning_rate=0.2, max_iter=12, max_leaf_nodes=8, min_samples_leaf=5, l2_regularization=0.5
+    )
+    model.fit(data.inputs[drawn], data.labels[drawn], weights / weights.mean())
+    fitted = cu.fit(data, [lane], recipe=BOOSTING)
+    np.testing.assert_allclose(fitted.probabilities(data)[0], model.predict_proba(data.inputs), atol=2e-6)
 
 
 def test_rounded_thresholds_send_every_float32_the_same_way():

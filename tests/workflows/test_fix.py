@@ -16,9 +16,10 @@ from watching import Watched, no_training
 
 import class_uncertainty as cu
 from class_uncertainty.posthoc.calibration import cross_adjusted
-from class_uncertainty.posthoc.diagnosis import findings
+from class_uncertainty.posthoc.diagnosis import diagnose
 from class_uncertainty.posthoc.goal import parse_goal
 from class_uncertainty.posthoc.label_issues import label_issues
+from class_uncertainty.posthoc.priors import measured_prior
 from class_uncertainty.runs import Store
 from class_uncertainty.training import default_recipe
 from class_uncertainty.training.candidate import default_candidates
@@ -382,18 +383,19 @@ def test_findings_are_of_before_and_label_issues_of_unseen_examples(
         values.append(class_mean_error(adjusted, labels))
         natural = adjusted * train.counts  # classes as frequent as in training
         unseen.append((natural / natural.sum(axis=1, keepdims=True))[np.argsort(order)])
-        if row == report.method:
-            entropy = -(p * np.log(np.maximum(p, 1e-30))).sum(axis=1)
-            unsure = [entropy[labels == c].mean() for c in range(10)]
     near = np.stack([p for p, value in zip(unseen, values, strict=True) if value <= 1.25 * min(values)])
     assert report.label_issues == tuple(label_issues(near, train.labels, train)) == ()
     assert report.witnesses == len(near)
-    sentences = [
-        tuple(findings(digits.classes, train.counts, evaluation.means, evaluation.confusion, unsure))
-        for evaluation in (fixed.before, fixed.after)
-    ]
-    assert report.findings == sentences[0]
-    assert sentences[0] != sentences[1]  # or this would not tell them apart
+    before, after = (
+        cu.fit(train, [cu.Lane(method, seed, lr) for seed in range(2)], recipe=recipe).probabilities(digits.test)
+        for method, lr in (("naive", recipe.lr), ("cb-rs", 2 * recipe.lr))
+    )
+    before, after = (
+        diagnose(digits.test.labels, p, train.counts, classes=digits.classes, suspect=np.zeros(10))
+        for p in (before.astype(float), after.astype(float))
+    )
+    assert [(one.label, one.kind) for one in report.findings] == [(one.label, one.kind) for one in before]
+    assert report.findings != after  # or this would not tell them apart
 
 
 def test_few_trainings_look_for_no_label_issues(store: Store, digits: cu.Dataset, recipe: cu.Recipe) -> None:
@@ -450,12 +452,30 @@ def test_without_a_test_split_folds_judge_what_was_chosen_without_them(wine: cu.
     assert fix.after.errors == errors_of(np.concatenate(after, axis=1), labels)
     assert len(set(temperatures)) > 1  # or it could have been chosen for all folds at once
     assert fix.choice.tau == 1
-    for words in ("judged by 5 folds", "chosen without it", "a fold has fewer than 250 examples"):
+    for words in ("judged by 5 folds", "best on the other folds", "step that is kept is decided on", "fewer than 250"):
         assert words in fix.report.note + fix.report.why
     assert 3 in [issue.index for issue in fix.report.label_issues]
     whole = cu.fit(wine, [cu.Lane("naive", 0, recipe.lr)], recipe=recipe).probabilities(wine)[0].astype(float)
     assert softmax_of(fix, wine.inputs) == pytest.approx(fix.choice.adjustment(whole), abs=1e-4)
     assert fix.report.cost == 11
+
+
+@pytest.mark.parametrize(("row", "why"), [("forest&trees=10", "of one kind"), ("logistic", "heads that train")])
+def test_a_table_model_beside_a_network_is_neither_averaged_nor_taught(
+    row: str, why: str, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    """And trees, which know their own examples by heart, say on unseen ones what prior they stand for."""
+    inputs = rng.normal(size=(1500, 4)).astype(np.float32)
+    data = cu.Data(inputs, (inputs[:, 0] + rng.normal(size=1500) > 1).astype(int))
+    candidate, network = cu.Candidate(f"naive?recipe={row}"), cu.Recipe("mlp", epochs=1, batch=64)
+    with Store(tmp_path / "runs.sqlite") as store:
+        fix = cu.fix(data, network, candidates=[candidate], trainings=30, seeds=1, store=store)
+    assert why in fix.choice.why
+    assert fix.module.purpose is not None
+    if fix.choice.candidate.recipe(network).is_trees:
+        p, labels = unseen_of(data, candidate.recipe(network), "naive")
+        adjusted = cross_adjusted(p, labels, data.counts, parse_goal("mean", data.classes, data.counts), usual_tau=1.0)
+        assert fix.module.purpose.prior == pytest.approx(measured_prior(adjusted, labels, [0.5, 0.5]), abs=1e-6)
 
 
 @pytest.mark.usefixtures("every_gain_is_clear")

@@ -56,6 +56,17 @@ def test_the_mean_of_all_kinds_is_deployed_and_restored(fixed: cu.Fix, table: cu
     np.testing.assert_allclose(again(torch.from_numpy(table.train.inputs)).softmax(dim=1).detach(), p, atol=1e-6)
 
 
+def test_what_is_saved_names_all_models_of_the_mean(fixed: cu.Fix) -> None:
+    kept = next(step for step in fixed.report.ladder if step.kept)
+    purpose = cu.restore(fixed.files[0]).purpose
+    assert purpose is not None
+    assert purpose.method == fixed.module.about["candidate"] == kept.candidate == " + ".join(ROWS)
+
+
+def test_the_note_says_what_was_decided_on_the_folds_that_judge(fixed: cu.Fix) -> None:
+    assert "Without a test split, whether several kinds are averaged is decided on the same folds" in fixed.report.note
+
+
 def test_before_and_after_are_of_models_that_never_saw_the_fold(fixed: cu.Fix, table: cu.Dataset) -> None:
     """The plain model by hand, fold after fold."""
     train, wrong = table.train, np.zeros(len(table.train), bool)

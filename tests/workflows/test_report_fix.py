@@ -1,6 +1,7 @@
 """From trained networks to a FixReport."""
 
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 import pytest
@@ -8,10 +9,14 @@ import pytest
 import class_uncertainty as cu
 from class_uncertainty.posthoc.calibration import cross_adjusted
 from class_uncertainty.posthoc.fix_report import FixReport
-from class_uncertainty.posthoc.goal import parse_goal
+from class_uncertainty.posthoc.goal import Goal, parse_goal
 from class_uncertainty.posthoc.ladder import Step
 from class_uncertainty.runs import Store
+from class_uncertainty.runs.context import open_context
+from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import fold_indices
+from class_uncertainty.workflows.report_fix import _witnesses
+from class_uncertainty.workflows.search import Evidence, Search
 
 RECIPE = cu.Recipe("small-conv", epochs=4, batch=32, crop=1, flip=False)
 ROWS = ["naive", "cb-rs?rate=2"]
@@ -125,6 +130,17 @@ def test_labels_of_tables_are_checked_where_that_is_asked_for(store: Store, rng:
     assert {issue.index for issue in asked.label_issues} == {3, 150}
     assert asked.witnesses == 1
     assert "not checked" not in asked.note
+
+
+def test_witnesses_speak_for_classes_as_frequent_as_in_training(rng: np.random.Generator) -> None:
+    """p_c f_c / prior_c, renormalised, in the order of the training examples."""
+    train = cu.Data(np.zeros((20, 1)), np.repeat([0, 1, 2], [12, 5, 3]))
+    p, places, prior = rng.dirichlet([1, 1, 1], 20), rng.permutation(20), np.array([0.2, 0.5, 0.3])
+    one = Evidence(cu.Candidate("naive"), cast(Fit, None), places, train.labels[places], p, p, 1.0)
+    expected = p * train.counts / train.counts.sum() / prior
+    with open_context(train, cu.Recipe("linear", 1, 8)) as context:
+        witnesses = _witnesses(context, Search(one, (one,), (), {}), Goal("mean", prior))
+    np.testing.assert_allclose(witnesses[0][places], expected / expected.sum(axis=1, keepdims=True))
 
 
 def test_the_report_says_what_was_done(report: FixReport, digits: cu.Dataset) -> None:

@@ -222,6 +222,21 @@ def test_the_baseline_is_the_naive_row_of_the_best_rate(monkeypatch: pytest.Monk
     assert halve(monkeypatch, table, {"cb": "10000", "cb-rs": "20000"})[0].baseline(MEAN) == cu.Candidate("naive")
 
 
+def test_of_several_kinds_the_best_as_it_is_stands_before(monkeypatch: pytest.MonkeyPatch, table: Context) -> None:
+    """Also where another is the best once adjusted; the early diagnosis is of the same model."""
+    logistic, boosting = evidence("naive?recipe=logistic", [0, 1, 2, 6, 7]), evidence("naive?recipe=boosting", [0, 6])
+    logistic = replace(logistic, adjusted=evidence("naive", []).p)
+    rows, diagnosed = {one.candidate.name: one for one in (logistic, boosting)}, list[Any]()
+    Judged(monkeypatch, {}, {})
+    monkeypatch.setattr(workflow, "judge", lambda context, candidate, networks, goal: rows[candidate.name])
+    monkeypatch.setattr(workflow, "diagnose_early", lambda train, labels, p: diagnosed.append(p))
+    plan = SearchPlan(2, 2, 5, 5, 0, False)
+    searched = workflow.search(table, [one.candidate for one in rows.values()], plan, MEAN, None)
+    assert searched.best is logistic
+    assert searched.baseline(MEAN) is boosting.candidate
+    assert diagnosed[0] is boosting.p
+
+
 def test_a_candidate_that_diverges_is_dropped(monkeypatch: pytest.MonkeyPatch, table: Context) -> None:
     wrong = {"naive": "60000", "cb": "10000", "cb-rs": "50000", "focal": "90000"}
     found, asked = halve(monkeypatch, table, wrong, {"cb": 0})

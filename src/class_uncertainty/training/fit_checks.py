@@ -34,8 +34,8 @@ def check_fit(train: Data, lanes: Sequence[Lane], recipe: Recipe, stats: Stats |
                 _check_full_batch(lane.name, method)
         if any(stage.pasted for stage in lane.value.then) and not train.is_images:
             raise InputError(f"method {lane.name!r} pastes parts of images, and the data are features.")
-        if any(stage.pasted for stage in lane.value.then) and (own := find_network(recipe.network).own):
-            own.check_maps(train.shape, lane.name)
+        if any(stage.pasted for stage in lane.value.then) and (custom := find_network(recipe.network).own):
+            custom.check_maps(train.shape, lane.name)
         if any(stage.trains == "body" for stage in lane.value.then) and find_network(recipe.network).body is identity:
             raise InputError(
                 f"method {lane.name!r} trains features, and network {recipe.network!r} has none: choose another recipe."

@@ -72,6 +72,11 @@ class Choice:
         return list(dict.fromkeys([self.candidate, *(part.candidate for part in self.parts)]))
 
     @property
+    def trained_by(self) -> str:
+        """The names of the candidates that are kept."""
+        return " + ".join(part.candidate.name for part in self.parts) or self.candidate.name
+
+    @property
     def tau(self) -> float:
         return self.adjustment.tau
 

@@ -128,7 +128,8 @@ def fix(
 
     Candidates are judged out-of-fold, adjusted for the counts, and dropped early. The best of them, an ensemble of it
     and a student of that ensemble are the steps to choose from. Before and after are judged on the test split, or by
-    folds without one; nothing is chosen on them.
+    folds without one. Nothing is chosen on a test split. Without one, whether several kinds are averaged is decided on
+    the same folds, and so are the finalists.
 
     Parameters
     ----------
@@ -200,7 +201,9 @@ def fix(
         searched = search(choosing, rows, plan, aim, stats)
         folds = dict.fromkeys([None, *judged_folds(context.dataset)])
         trial: Trial | Mixture | str = why_not or f"{trainings:g} trainings do not pay for it"
-        if plan.members:
+        if plan.members and (why_not := _alone(searched.best.networks.recipe)):
+            trial = why_not
+        elif plan.members:
             context.begin(TRIAL)
             rates = () if plan.ensemble else STUDENT_RATES
             trial = try_steps(choosing, searched.best, plan.members, rates, aim, stats)
@@ -214,14 +217,14 @@ def fix(
         spent = Spent(trainings, measuring)
         report = report_fix(context, searched, trial, choices, networks, aim, seeds, spent, doubts_labels)
         module = networks.module(choices[None], aim)
-        if is_table:  # trees know their own examples by heart
+        if is_table or searched.best.networks.recipe.is_trees:  # trees know their own examples by heart
             unseen = trial if isinstance(trial, Mixture) and trial.kept else searched.best
             p, labels = unseen.p if isinstance(unseen, Mixture) else unseen.adjusted, unseen.labels
         else:
             p, labels = networks.probabilities(choices[None], train), train.labels
         prior = measured_prior(p, labels, aim.prior)
-        module.purpose = Purpose.of(train.counts, prior, goal=goal, method=report.method, label=train.label)
-        module.about = _about(context, report)
+        module.purpose = Purpose.of(train.counts, prior, goal=goal, method=choices[None].trained_by, label=train.label)
+        module.about = _about(context, choices[None], report)
         files = save_model(module, save, module.about, embed_weights) if save else ()
         names = dict.fromkeys(row.recipe(context.recipe).network for row in choices[None].candidates)
         size = NetworkSize.of(" + ".join(names), train.shape, len(train.classes))
@@ -230,20 +233,25 @@ def fix(
 
 def _untried(context: Context, deploy: str) -> str:
     """Why neither an ensemble nor a student is tried; "" where they may be."""
-    if context.recipe.is_trees:
-        return "several models of one kind gain too little"
-    if context.recipe.full_batch:
-        return "heads that train to convergence differ too little to gain from each other"
+    if why_not := _alone(context.recipe):
+        return why_not
     small = len(context.train) // FOLDS < TELLING and deploy != "ensemble"
     return f"a fold has fewer than {TELLING} examples" if small else ""
+
+
+def _alone(recipe: Recipe) -> str:
+    """Why models of this recipe are neither averaged with each other nor taught to one; "" where they may be."""
+    if recipe.is_trees:
+        return "several models of one kind gain too little"
+    return "heads that train to convergence differ too little to gain from each other" if recipe.full_batch else ""
 
 
 def uses_uncertainty(candidate: Candidate) -> bool:
     return named(candidate.method).uses_uncertainty
 
 
-def _about(context: Context, report: FixReport) -> dict[str, Any]:
+def _about(context: Context, choice: Choice, report: FixReport) -> dict[str, Any]:
     """What stands beside the weights."""
     about: dict[str, Any] = {"data": report.data, "columns": context.train.columns, "goal": report.goal}
-    about |= {"candidate": report.method, "step": report.step, "tau": report.tau, "errors": report.after.errors}
+    about |= {"candidate": choice.trained_by, "step": report.step, "tau": report.tau, "errors": report.after.errors}
     return about

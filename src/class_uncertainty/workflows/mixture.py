@@ -41,8 +41,8 @@ def best_of_kinds(finalists: Sequence[Evidence], best: Evidence, goal: Goal) -> 
     kinds: dict[str, list[Evidence]] = {}
     for evidence in finalists:
         kinds.setdefault(evidence.networks.recipe.network, []).append(evidence)
-    own = best.networks.recipe.network
-    return [best if kind == own else preferred(of_kind, goal) for kind, of_kind in kinds.items()]
+    best_kind = best.networks.recipe.network
+    return [best if kind == best_kind else preferred(of_kind, goal) for kind, of_kind in kinds.items()]
 
 
 def mix(search: Search, goal: Goal) -> Mixture | str:

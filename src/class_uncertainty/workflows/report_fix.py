@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data import Data
-from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.diagnosis import diagnose
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport
-from class_uncertainty.posthoc.goal import Goal, adjusts
+from class_uncertainty.posthoc.goal import Goal, adjusts, frequencies
 from class_uncertainty.posthoc.label_issues import LabelIssue, label_issues
 from class_uncertainty.posthoc.ladder import Step
 from class_uncertainty.posthoc.price import price
+from class_uncertainty.posthoc.priors import at_prior
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.store import FIXES
 from class_uncertainty.training.candidate import Candidate
@@ -102,7 +102,7 @@ def report_fix(
         label_issues=issues,
         witnesses=len(witnesses) or None,
         kind=kind_of(context.recipe, context.device),
-        note=_note(context, networks, goal, _unchecked(doubts_labels, len(witnesses))),
+        note=_note(context, networks, goal, isinstance(trial, Mixture), _unchecked(doubts_labels, len(witnesses))),
         lr=networks.baseline.lr(context.recipe),
         price=price(wrong["naive"], wrong[kept.name], labels, len(counts)),
     )
@@ -126,9 +126,10 @@ def _costs(
         costs[ADJUSTED] = (naive, 1, plain, 1 + tuning_trainings, naive_seconds + tuning_seconds)
     costs[choice.single] = (single, 1, size, trainings + unit, seconds + single_seconds)
     if choice.parts:
-        models, names = networks.parts[None], " + ".join(part.candidate.name for part in choice.parts)
+        models = networks.parts[None]
         seconds += sum(map(_seconds, models))
-        costs[ENSEMBLE] = (names, len(models), sum(map(_size, models)), trainings + unit * len(models), seconds)
+        several = trainings + unit * len(models), seconds
+        costs[ENSEMBLE] = (choice.trained_by, len(models), sum(map(_size, models)), *several)
         return costs
     if trial:
         trainings, seconds = trainings + trial.trainings, seconds + trial.seconds
@@ -190,10 +191,8 @@ def _witnesses(context: Context, search: Search, goal: Goal) -> NDArray[np.float
         return NOBODY
     values = [goal.value(one.adjusted, one.labels) for one in complete]
     near = [one for one, value in zip(complete, values, strict=True) if value <= NEAR * min(values)]
-    counts = context.train.counts
-    natural = Adjustment(np.zeros(len(counts)), counts / counts.sum())
-    equal = Adjustment(np.log(np.maximum(goal.prior, 1e-12)), np.full(len(counts), 1 / len(counts)))
-    return np.stack([natural(equal(one.adjusted))[np.argsort(one.places)] for one in near])
+    natural = frequencies(context.train.counts)
+    return np.stack([at_prior(one.adjusted, goal.prior, natural)[np.argsort(one.places)] for one in near])
 
 
 def _suspect(issues: Sequence[LabelIssue], train: Data) -> NDArray[np.float64]:
@@ -202,16 +201,18 @@ def _suspect(issues: Sequence[LabelIssue], train: Data) -> NDArray[np.float64]:
     return 100 * np.bincount(labels, minlength=len(train.classes)) / train.counts
 
 
-def _note(context: Context, networks: Networks, goal: Goal, unchecked: str) -> str:
+def _note(context: Context, networks: Networks, goal: Goal, mixes: bool, unchecked: str) -> str:
     """What before and after are of, and how that was chosen."""
     test, lr = context.dataset.test, networks.baseline.lr(context.recipe)
     judged = f"judged on {len(test):,} test examples" if test else f"judged by {FOLDS} folds"
-    if not test:
-        judged += "; the candidate for a fold was chosen without it where it has other evidence, all else with it"
     before = f"naive networks at the learning rate {lr:g}"
     if kind := networks.baseline.kind:
         before = f"a plain model by the recipe {kind}"
     sentences = [f"Before: {before}.", f"All was chosen out-of-fold, and {judged}."]
+    if not test:
+        step = "whether several kinds are averaged" if mixes else "the step that is kept"
+        sentences.append("The candidate for a fold is the finalist that is best on the other folds, if any were tried.")
+        sentences.append(f"Without a test split, {step} is decided on the same folds, and so are the finalists.")
     if not adjusts(context.train.counts, goal):
         sentences.append("All classes have equally many examples, so nothing is adjusted.")
     return " ".join([*sentences, *filter(None, [unchecked]), "The network of seed 0 is kept."])

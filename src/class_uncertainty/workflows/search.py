@@ -78,7 +78,7 @@ class Search:
 
     def baseline(self, goal: Goal) -> Candidate:
         """Naive networks, at the learning rate or of the kind that suits best; by the recipe where none was judged."""
-        if self.best.candidate.is_naive:
+        if self.best.candidate.is_naive and not self.best.candidate.kind:
             return self.best.candidate
         naive = best_naive(self.evidence.values(), goal)
         return naive.candidate if naive else Candidate("naive")
