@@ -226,6 +226,7 @@ def test_adjusted_twice(run: Run, files: dict[str, np.ndarray]) -> None:
         (("test.npz", *GIVEN, "--prior", "0.5,0.5,0.5"), ["prior", "3 probabilities"]),
         (("test.npz", *GIVEN, "--prior", "0.5,0.5"), ["prior", "3 probabilities"]),
         (("test.npz", *GIVEN, "--prior", "even"), ["--prior is 'even'", "train", "equal"]),
+        (("test.npz", *GIVEN, "--prior", "eqal"), ["--prior is 'eqal': did you mean 'equal'? It must be train"]),
         (("test.npz", *GIVEN, "--unseen", "plain.npz"), ["plain.npz", "labels"]),
         (("test.npz", *GIVEN, "--unseen", "test.npz"), ["unseen is test.npz"]),
         (("test.npz", *GIVEN, "--out", "test.npz"), ["out is test.npz"]),

@@ -173,6 +173,10 @@ def test_a_table_with_an_id_and_labels(run: Run) -> None:
         np.testing.assert_allclose(of_prior, expected.probabilities, atol=2e-5)
     assert json.loads(Path("predictions-adjusted.json").read_text())["prior"] == pytest.approx([0.3, 0.7])
     assert "must end in .npz or .csv" in run("adjust", "predictions.csv", "--out", "x.txt")[2]
+    for name in ("p(old)", "class"):  # before the examples are read
+        code, _, err = run("predict", "model", "none.csv", "--keep", name)
+        assert (code, err.count("\n")) == (2, 1)
+        assert f"column '{name}' cannot be kept" in err
     code, out, _ = run("predict", "model", "t.csv", "--keep", "id", "--json")
     document = json.loads(out)
     assert document["scores"]["top1_error"] == pytest.approx(expected.scores.top1_error)

@@ -83,6 +83,27 @@ def test_a_share_of_groups(case, share):
     assert not np.array_equal(held, held_groups(labels, groups, share, 1))
 
 
+def groups_by_class(labels, groups):
+    return np.array([len(set(groups[labels == c])) for c in range(labels.max() + 1)])
+
+
+def test_of_every_class_a_group_is_held_and_two_stay():
+    """On small data, where one class or the other easily misses out; at shares at which none would be held as well."""
+    rng, tried = np.random.default_rng(0), 0
+    for seed in range(500):
+        labels = rng.choice(4, 60, p=rng.dirichlet(np.ones(4)))
+        groups = numbered([str(g) for g in rng.integers(0, rng.integers(5, 15), 60)])
+        total = groups_by_class(labels, groups)
+        if len(total) < 4 or total.min() < 3:
+            continue
+        held, tried = held_groups(labels, groups, [0.02, 0.2, 0.5, 0.8][seed % 4], seed), tried + 1
+        stay = groups_by_class(np.append(labels[~held], 3), np.append(groups[~held], -1)) - [0, 0, 0, 1]
+        assert stay.min() >= 2
+        assert set(labels[held]) == {0, 1, 2, 3}
+        assert not set(groups[held]) & set(groups[~held])
+    assert tried > 100
+
+
 def test_lanes_that_leave_out_a_fold_leave_out_whole_groups():
     labels, groups = drawn(120, 12, 2)
     data = cu.Data(np.arange(240.0).reshape(120, 2), labels, groups=groups)

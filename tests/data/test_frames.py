@@ -167,6 +167,14 @@ def test_all_columns_that_cannot_be_used_are_named_at_once():
     assert cu.load(frame, drop=[*odd]).train.columns == ("x",)
 
 
+@pytest.mark.parametrize("cells", [[1j, 2j, 3j, 4j], [2**70, 1, 2, 3]])
+def test_columns_that_arrow_does_not_know_are_named_and_can_be_dropped(cells):
+    frame = pandas.DataFrame({"x": [1, 2, 3, 4], "label": [0, 1, 0, 1], "odd": cells})
+    with refused("column 'odd' has type object", "drop='odd'"):
+        cu.load(frame)
+    assert cu.load(frame, drop="odd").train.columns == ("x",)
+
+
 @pytest.mark.parametrize(
     ("frame", "parts"),
     [

@@ -257,6 +257,21 @@ def test_an_example_is_adjusted_by_what_the_others_say(rng, goal: Goal) -> None:
     np.testing.assert_allclose(fitted_to_others, fitted(changed[out]), rtol=1e-12)
 
 
+@pytest.mark.parametrize("number", [40, 5, 3, 1])
+def test_an_example_is_not_adjusted_by_what_its_group_says(rng, number: int) -> None:
+    p, labels = examples(rng)
+    groups, goal = 10 * rng.integers(0, number, len(labels)), Goal("mean", np.ones(3) / 3)  # numbered with gaps
+    adjusted, others = cross_adjusted(p, labels, COUNTS, goal, groups=groups), groups == groups[0]
+    others[0] = False
+    changed = p.copy()
+    changed[others] = changed[others][:, ::-1]  # the rest of the group of the first example
+    again = cross_adjusted(changed, labels, COUNTS, goal, groups=groups)
+    np.testing.assert_array_equal(again[0], adjusted[0])
+    assert others.any()
+    if number == 1:  # nothing is left to fit to
+        np.testing.assert_allclose(adjusted, Adjustment.of(COUNTS, 1.0, goal.prior)(p))
+
+
 @pytest.mark.parametrize("labels", [[0], [0, 1, 2], [0, 0, 0, 0, 0, 1], [2, 2]])
 def test_few_examples_are_adjusted_all_the_same(rng, labels: list[int], goal: Goal) -> None:
     p = rng.dirichlet(np.ones(3), len(labels))

@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from refusals import refused
+from scipy.optimize import approx_fprime, minimize
 from scipy.stats import norm
 
 from class_uncertainty.posthoc.adjustment import adjust
-from class_uncertainty.posthoc.priors import at_prior, find_prior, measured_prior
+from class_uncertainty.posthoc.priors import at_prior, find_prior, measured_prior, shift_loss
 
 MEANS = np.array([-1.0, 0.5, 2.0])
 priors = hnp.arrays(float, 3, elements=st.floats(0.01, 1)).map(lambda values: values / values.sum())
@@ -91,3 +92,35 @@ def test_what_is_known_by_heart_says_nothing_about_the_prior() -> None:
     p = np.where(np.eye(2)[labels] > 0, 1 - 1e-7, 1e-7)
     np.testing.assert_allclose(measured_prior(p, labels, [0.3, 0.7]), [0.3, 0.7], atol=1e-3)
     np.testing.assert_array_equal(measured_prior(p, labels, [1.0, 0.0]), [1.0, 0.0])  # a class that is ruled out stays
+
+
+def test_the_measured_prior_is_at_the_minimum_of_its_formula() -> None:
+    """Few examples, where the term that pulls towards the start matters; against a search without a gradient."""
+    rng, start = np.random.default_rng(1), np.array([0.2, 0.3, 0.5])
+    labels = np.array([0] * 6 + [1] * 3 + [2] * 2)
+    p, frequent = rng.dirichlet([1, 1, 1], len(labels)), np.bincount(labels) / len(labels)
+
+    def formula(log_m: np.ndarray) -> float:
+        q = p * frequent / np.exp(log_m)
+        nll = -np.log((q / q.sum(axis=1, keepdims=True))[np.arange(len(labels)), labels]).sum()
+        return nll + ((log_m - np.log(start)) ** 2).sum() / 2
+
+    options = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 5000}
+    prior = np.exp(minimize(formula, np.log(start), method="Nelder-Mead", options=options).x)
+    np.testing.assert_allclose(measured_prior(p, labels, start), prior / prior.sum(), atol=1e-4)
+    at_start, shift = np.log(frequent / start), rng.normal(size=3)
+    value, gradient = shift_loss(shift, at_start, np.log(p), labels)
+    assert value == pytest.approx(formula(np.log(frequent) - shift))
+    numeric = approx_fprime(shift, lambda x: shift_loss(x, at_start, np.log(p), labels)[0], 1e-6)
+    np.testing.assert_allclose(gradient, numeric, atol=1e-4)
+
+
+def test_a_class_without_examples_keeps_its_prior() -> None:
+    rng, start = np.random.default_rng(0), np.array([0.2, 0.5, 0.3])
+    labels = rng.choice([0, 2], 2000, p=[0.8, 0.2])
+    p = posterior(rng.normal(MEANS[labels]), np.array([0.4, 0.3, 0.3]))
+    prior = measured_prior(p, labels, start)
+    assert prior[1] == 0.5
+    assert prior.sum() == pytest.approx(1)
+    without = p[:, [0, 2]] / p[:, [0, 2]].sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(prior[[0, 2]], measured_prior(without, labels // 2, [0.4, 0.6]) / 2, atol=1e-4)

@@ -10,7 +10,7 @@ import pytest
 from refusals import refused
 
 from class_uncertainty.posthoc.priors import at_prior
-from class_uncertainty.posthoc.written_predictions import PredictionTable, read_written, write_predictions
+from class_uncertainty.posthoc.written_predictions import PredictionTable, check_kept, read_written, write_predictions
 
 P = np.array([[0.25, 0.75], [0.5, 0.5], [0.875, 0.125]])
 TABLE = PredictionTable(
@@ -71,6 +71,7 @@ def test_a_file_that_another_program_wrote() -> None:
         ("p(a),p(b)\n0.5\n", None, ("no file of predictions",)),
         ("p(a),p(b)\n0.5,0.7\n", None, ("p.csv", "sum to 1")),
         ("p(a),p(b),label\n0.5,0.5,c\n", None, ("'c'", "a, b")),
+        ("p(a),p(b),class\n0.5,0.5,c\n", None, ("the class 'c'", "a, b")),
         ("p(a),p(b)\n0.5,0.5\n", {"counts": [1, 2, 3], "prior": [0.5, 0.5]}, ("p.csv", "3")),
         ("p(a),p(b)\n0.5,0.5\n", {"counts": [1, 2], "prior": [0.5]}, ("p.csv", "prior", "2 probabilities")),
         ("p(a),p(b)\n0.5,0.5\n", {"counts": ["x", 2], "prior": [0.5, 0.5]}, ("p.csv", "counts")),
@@ -88,6 +89,22 @@ def test_a_column_of_a_name_that_is_taken() -> None:
     with refused("'class'", "cannot be kept"):
         write_predictions(Path("p.csv"), replace(TABLE, kept={"class": [1, 2, 3]}), {})
     assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["p(old)", "p()", "class", "example", "probability"])
+def test_kept_columns_are_not_read_as_predictions(name: str) -> None:
+    check_kept(["id", "p", "p(old", "label"])
+    with refused(repr(name), "cannot be kept", "p(CLASS)"):
+        check_kept(["id", name])
+    with refused(repr(name), "cannot be kept"):
+        write_predictions(Path("p.csv"), replace(TABLE, kept={name: [1, 2, 3]}), {})
+
+
+def test_rows_without_a_label() -> None:
+    write_predictions(Path("p.csv"), replace(TABLE, truth=["yes", "", "no; never"]), ABOUT)
+    np.testing.assert_array_equal(read_written(Path("p.csv"))[1].labels, [1, -1, 0])
+    write_predictions(Path("p.csv"), replace(TABLE, truth=[""] * 3), ABOUT)
+    assert read_written(Path("p.csv"))[1].labels is None
 
 
 class Interrupted(list):

@@ -10,6 +10,7 @@ from scipy.special import softmax
 
 import class_uncertainty as cu
 from class_uncertainty.metrics import Scores, evaluate
+from class_uncertainty.posthoc.written_predictions import PredictionTable, write_predictions
 
 COUNTS = np.array([500, 60, 7])
 EQUAL = np.full(3, 1 / 3)
@@ -122,3 +123,26 @@ def test_refusals_write_nothing(files: dict[str, np.ndarray], options: dict, par
     with refused(*parts):
         cu.adjust_predictions("test.npz", **{"counts": COUNTS} | options)
     assert {path: path.read_bytes() for path in Path().iterdir()} == before
+
+
+@pytest.mark.parametrize("unlabelled", [0, 40])
+def test_before_is_what_the_file_decides(files: dict[str, np.ndarray], unlabelled: int) -> None:
+    """As `cu predict` scores it: by the column `class`, on the rows that have a label."""
+    p, labels = files["test"], files["test_labels"]
+    decided = p[:, ::-1].argmax(axis=1)
+    truth = [""] * unlabelled + [str(c) for c in labels[unlabelled:]]
+    table = PredictionTable(list(map(str, range(150))), ("0", "1", "2"), p, [str(c) for c in decided], {}, truth)
+    write_predictions(Path("p.csv"), table, {"counts": COUNTS.tolist(), "prior": (COUNTS / COUNTS.sum()).tolist()})
+    adjusted, rows = cu.adjust_predictions("p.csv", out="a.npz"), slice(unlabelled, None)
+    assert adjusted.before is not None
+    assert adjusted.before.top1_error == pytest.approx(100 * (decided != labels)[rows].mean())
+    expected = evaluate(cu.adjust(p, COUNTS), labels, COUNTS, EQUAL) if not unlabelled else None
+    after = cu.adjust(p, COUNTS).argmax(axis=1)
+    assert adjusted.after.top1_error == pytest.approx(100 * (after != labels)[rows].mean())
+    assert expected is None or numbers(adjusted.after) == pytest.approx(numbers(expected), rel=1e-4)
+    assert adjusted.changed == (after != decided).sum()
+    with np.load("a.npz") as written:
+        assert ("labels" in written.files) == (unlabelled == 0)
+    chosen = cu.adjust_predictions("test.npz", COUNTS, unseen="p.csv")
+    assert chosen.unseen == 150 - unlabelled
+    assert chosen.adjustment.tau == cu.fit_adjustment(p[rows], labels[rows], COUNTS).tau

@@ -42,3 +42,23 @@ def test_a_frame_and_its_features_have_the_same_probabilities(model: cu.Model) -
 def test_other_rows_are_refused(model: cu.Model, rows: object, parts: list[str]) -> None:
     with refused(*parts):
         model.predict_proba(rows)
+
+
+class WithColumns(np.ndarray):
+    """An array that has names of columns, and is no DataFrame."""
+
+    columns = ("size", "kind=a", "kind=b")
+
+
+def test_an_array_with_columns_is_an_array(model: cu.Model) -> None:
+    rows = np.array([[3, 0, 1], [1, 1, 0]])
+    np.testing.assert_array_equal(model.predict_proba(rows.view(WithColumns)), model.predict_proba(rows))
+
+
+def test_images_are_uint8(digits: cu.Dataset) -> None:
+    model = cu.Model(cu.train(digits, recipe=cu.Recipe("small-conv", epochs=1, batch=32)).module)
+    images = digits.train.inputs[:2]
+    assert model.predict_proba(images).shape == (2, len(digits.train.classes))
+    for other in (images / 255, images.astype(np.int64)):
+        with refused(f"type {other.dtype}", "as uint8 of shape (N, "):
+            model.predict_proba(other)

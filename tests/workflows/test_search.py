@@ -121,6 +121,21 @@ def test_evidence_of_a_fold_is_by_the_network_that_left_it_out(context: Context,
     assert np.array_equal(first.p, found.p[: len(first.p)])
 
 
+def test_groups_stay_together_where_tau_is_fitted() -> None:
+    rng, labels = np.random.default_rng(0), np.repeat([0, 1], [80, 40])
+    groups, candidate = rng.integers(0, 15, 120), cu.Candidate("naive")
+    data = cu.Data(rng.normal(0, 1, (120, 2)) + labels[:, None], labels, groups=groups)
+    with open_context(cu.Dataset("x", data), cu.Recipe("linear", 1, 16)) as grouped:
+        networks = fit_candidates(grouped, [candidate], [0], [(k, 5) for k in range(5)], None)[candidate.name]
+        one = judge(grouped, candidate, networks, MEAN)
+    rest = one.without(np.arange(0, 120, 7), data.counts, MEAN)
+    assert rest is not None
+    for part in (one, rest):
+        given = (part.p, part.labels, data.counts, MEAN, candidate.usual_tau)
+        assert np.array_equal(part.adjusted, cross_adjusted(*given, data.group_codes[part.places]))
+        assert not np.array_equal(part.adjusted, cross_adjusted(*given))
+
+
 def test_candidates_of_one_recipe_train_together_and_as_if_alone(context: Context) -> None:
     rows = [cu.Candidate(name) for name in ("naive", "cb-rs?rate=2", "naive?epochs=2")]
     together = fit_candidates(context, rows, [0, 1], [None], None)

@@ -85,3 +85,13 @@ def test_wrong_input_and_a_network_that_diverged(digits: cu.Dataset, tmp_path: P
     with refused("naive", "diverged in epoch 0", "learning rate"):
         cu.train(digits, lr=1e30, recipe=RECIPE, save=tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("method", ["naive", "cb-rs"])
+def test_the_prior_of_trees_is_what_the_method_aims_at(method: str) -> None:
+    """Trees know their training examples by heart, which would say the same of any prior."""
+    rng, y = np.random.default_rng(0), np.repeat([0, 1], [90, 30])
+    data = cu.Data(rng.normal(0, 1, (120, 3)) + y[:, None], y)
+    trained = cu.train(data, method, recipe=cu.Recipe("forest", epochs=1, batch=64, trees=5))
+    assert trained.module.purpose is not None
+    assert trained.module.purpose.prior == pytest.approx([0.75, 0.25] if method == "naive" else [0.5, 0.5])

@@ -48,7 +48,12 @@ def predict(
     check_address_space()
     from class_uncertainty.posthoc.prediction_files import read_numbers
     from class_uncertainty.posthoc.priors import PRIORS
-    from class_uncertainty.posthoc.written_predictions import check_places, description_of, write_predictions
+    from class_uncertainty.posthoc.written_predictions import (
+        check_kept,
+        check_places,
+        description_of,
+        write_predictions,
+    )
     from class_uncertainty.reporting import terminal
     from class_uncertainty.training.model_files import files_of
     from class_uncertainty.workflows.predict import predict as predict_examples
@@ -60,6 +65,7 @@ def predict(
     check_places(out)
     wanted = prior if prior in PRIORS else read_numbers(prior, "--prior", "train, equal, ")
     columns = split("column", keep, str) if keep else ()
+    check_kept(columns)
     with terminal.progress_bars("examples") as progress:
         predicted = predict_examples(model, examples, prior=wanted, keep=columns, label=label, progress=progress)
     files = write_predictions(out, predicted.table(), predicted.document())

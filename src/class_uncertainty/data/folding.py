@@ -46,13 +46,32 @@ def stratified(labels: ArrayLike, parts: int, seed: int = 0, groups: Codes | Non
 
 
 def held_groups(labels: Codes, groups: Codes, share: float, seed: int) -> NDArray[np.bool_]:
-    """(N,) whether an example is set aside: whole groups, about that share of every class, and a group of each."""
+    """(N,) whether an example is set aside: whole groups, about that share of every class, and a group of each.
+
+    Of a class with three groups or more two stay, even where that sets aside none of it.
+    """
     held = _shared_out(labels, groups, [1 - share, share], np.random.default_rng([seed, 0x5E7])) == 1
-    sizes = np.bincount(groups)
+    sizes, number = np.bincount(groups), int(labels.max()) + 1
+    group_of, class_of = divmod(np.unique(groups * number + labels), number)
+    total, set_aside = (np.bincount(class_of[rows], minlength=number) for rows in (slice(None), held[group_of]))
+    most = total - np.where(total > 2, 2, 1)  # that may be set aside
+
+    def move(group: int) -> None:
+        held[group] = not held[group]
+        set_aside[classes(group)] += 1 if held[group] else -1
+
+    def classes(group: int) -> Codes:
+        return class_of[slice(*np.searchsorted(group_of, [group, group + 1]))]
+
     for c in np.unique(labels):
-        of_class = np.unique(groups[labels == c])
-        if not held[of_class].any():
-            held[of_class[np.argmin(sizes[of_class])]] = True
+        while set_aside[c] > most[c] > 0:  # the group that fewest classes miss
+            back = [group for group in group_of[class_of == c] if held[group]]
+            move(min(back, key=lambda group: ((set_aside[classes(group)] < 2).sum(), sizes[group])))
+    for c in np.unique(labels):
+        if not set_aside[c]:
+            free = [g for g in group_of[class_of == c] if (set_aside[classes(g)] < most[classes(g)]).all()]
+            if free:
+                move(min(free, key=lambda group: sizes[group]))
     return held[groups]
 
 

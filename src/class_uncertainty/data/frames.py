@@ -43,6 +43,8 @@ def _arrow(column: Any) -> Any:
 
     try:
         return pyarrow.array(column, from_pandas=True)
+    except (pyarrow.ArrowNotImplementedError, OverflowError):  # such as complex numbers, and whole ones beyond 64 bits
+        return None
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
         cells, missing = column.to_numpy(dtype=object), column.isna().to_numpy(dtype=bool)
         if not all(isinstance(cell, str | Number) for cell in cells[~missing]):

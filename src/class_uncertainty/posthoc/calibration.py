@@ -103,15 +103,22 @@ def _fitted(p: Probabilities, labels: Labels, adjustment: Adjustment, bias: bool
 
 
 def cross_adjusted(
-    probabilities: Tensorlike, labels: Tensorlike, counts: ArrayLike, goal: Goal, usual_tau: float | None = None
+    probabilities: Tensorlike,
+    labels: Tensorlike,
+    counts: ArrayLike,
+    goal: Goal,
+    usual_tau: float | None = None,
+    groups: NDArray[np.int64] | None = None,
 ) -> Probabilities:
     """(N, C) adjusted probabilities: each stratified part by the tau and temperature fitted to the other parts.
 
-    So no example is judged by what was fitted to it. Where the other parts have no example that counts under the prior,
-    tau is the usual one, or 1, and the temperature 1.
+    So no example is judged by what was fitted to it or, with groups (N,), to its group. Where the other parts have no
+    example that counts under the prior, tau is the usual one, or 1, and the temperature 1.
     """
     p, labels = check_judged(probabilities, labels)
-    part, adjusted = stratified(labels, FOLDS), np.empty_like(p)
+    codes = None if groups is None else np.unique(groups, return_inverse=True)[1]
+    parts = FOLDS if codes is None else min(FOLDS, int(codes.max()) + 1)
+    part, adjusted = stratified(labels, parts, groups=codes), np.empty_like(p)
     for out in (part == k for k in np.unique(part)):
         has_weight = goal.prior[labels[~out]].any()
         rest = (p[~out], labels[~out], counts)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data.readers.npz import read_arrays
-from class_uncertainty.errors import InputError, MachineFault
+from class_uncertainty.errors import InputError, MachineFault, nearest
 from class_uncertainty.files import check_regular, parse_json
 from class_uncertainty.measures.measures import Vector
 from class_uncertainty.measures.scores import check_labels, check_probabilities
@@ -23,8 +23,13 @@ class Predictions:
     """A model's probabilities for some examples, and what is known of them."""
 
     probabilities: NDArray  # (N, C) float32 or float64
-    labels: NDArray[np.int64] | None = None  # (N,)
+    labels: NDArray[np.int64] | None = None  # (N,), -1 where one has none
     counts: NDArray | None = None  # (C,) of the training examples
+    decided: NDArray[np.int64] | None = None  # (N,) the classes that the file decides on, where it says so
+
+    @property
+    def decisions(self) -> NDArray[np.int64]:
+        return self.probabilities.argmax(axis=1) if self.decided is None else self.decided
 
 
 def read_predictions(path: Path) -> Predictions:
@@ -79,7 +84,9 @@ def read_numbers(text: str, option: str, alternatives: str = "") -> Vector:
         return _parse(text) if _is_numbers(text) else _read(text)
     except FileNotFoundError:
         allowed = f"{alternatives}numbers with commas between them, or a file of numbers that exists"
-        raise InputError(f"{option} is {text!r}: it must be {allowed}.") from None
+        near = nearest(text, filter(None, alternatives.split(", ")))
+        must = f"did you mean {near!r}? It must" if near else "it must"
+        raise InputError(f"{option} is {text!r}: {must} be {allowed}.") from None
     except OSError as error:
         raise MachineFault(f"{text} could not be read: {error.strerror or error}.") from error
     except InputError:

@@ -54,7 +54,8 @@ def measured_prior(p: NDArray, labels: NDArray[np.int64], start: ArrayLike) -> V
 
     argmin_m NLL of p_c f_c / m_c, renormalised, + sum_c (log m_c - log start_c) ** 2 / 2, with f the frequencies of the
     labels: at the minimum, the mean probability of a class is nearly its frequency. Examples that the model has learnt
-    by heart say nothing about m, which then stays at `start`: what was aimed at.
+    by heart say nothing about m, which then stays at `start`: what was aimed at. Classes without examples keep `start`
+    too; the others are fitted among themselves.
 
     Examples
     --------
@@ -64,19 +65,25 @@ def measured_prior(p: NDArray, labels: NDArray[np.int64], start: ArrayLike) -> V
     array([0.53, 0.47])
     """
     from scipy.optimize import minimize
-    from scipy.special import log_softmax
 
     aimed = np.asarray(start, dtype=np.float64)
     if not aimed.all():
         return aimed
-    counts = np.bincount(labels, minlength=len(aimed))
-    log_p, rows = log_probabilities(p).astype(np.float64), np.arange(len(p))
-    at_start = np.log(frequencies(counts) / aimed)
+    present, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    log_p, frequent = log_probabilities(p).astype(np.float64)[:, present], frequencies(counts)
+    at_start = np.log(frequent / aimed[present])
+    shift = minimize(shift_loss, at_start, (at_start, log_p, codes), method="L-BFGS-B", jac=True).x
+    fitted, prior = frequent * np.exp(shift.min() - shift), aimed.copy()
+    prior[present] = fitted / fitted.sum() * (1 - np.delete(aimed, present).sum())
+    return prior
 
-    def loss(shift: Vector) -> tuple[float, Vector]:
-        log_q, off = log_softmax(log_p + shift, axis=1), shift - at_start
-        return off @ off / 2 - log_q[rows, labels].sum(), off + np.exp(log_q).sum(axis=0) - counts
 
-    shift = minimize(loss, at_start, method="L-BFGS-B", jac=True).x
-    prior = frequencies(counts) * np.exp(shift.min() - shift)
-    return prior / prior.sum()
+def shift_loss(
+    shift: Vector, at_start: Vector, log_p: NDArray[np.float64], labels: NDArray[np.int64]
+) -> tuple[float, Vector]:
+    """What `measured_prior` minimises, at shift = log f - log m, and its gradient; every class has a label."""
+    from scipy.special import log_softmax
+
+    log_q, off = log_softmax(log_p + shift, axis=1), shift - at_start
+    nll = -log_q[np.arange(len(labels)), labels].sum()
+    return off @ off / 2 + nll, off + np.exp(log_q).sum(axis=0) - np.bincount(labels)

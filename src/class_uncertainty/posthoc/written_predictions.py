@@ -8,7 +8,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,8 +80,17 @@ def check_places(path: Path) -> None:
     check_writable(description_of(path), OURS, "description of predictions")
 
 
+def check_kept(names: Iterable[str]) -> None:
+    """Refuse to keep columns that would be read as the predictions."""
+    for name in map(printable, names):
+        if name in (EXAMPLE, CLASS, PROBABILITY) or COLUMN.fullmatch(name):
+            taken = f"{EXAMPLE}, {CLASS}, {PROBABILITY} and p(CLASS) are columns of the predictions"
+            raise InputError(f"column {name!r} cannot be kept: {taken}, so rename it.")
+
+
 def write_predictions(path: Path, table: PredictionTable, about: dict[str, Any]) -> list[Path]:
     """Write both files, completely or not at all."""
+    check_kept(table.kept)
     repeated = [name for name in table.header if table.header.count(name) > 1]
     if repeated:
         raise InputError(f"column {repeated[0]!r} cannot be kept: the predictions have one of that name.")
@@ -107,10 +116,11 @@ def read_written(path: Path) -> tuple[PredictionTable, Predictions]:
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     places = {name: place for place, name in enumerate(table.classes)}
-    if unknown := sorted(set(table.truth or ()) - places.keys() - {""}):
-        raise InputError(f"{path} has the label {unknown[0]!r}: its classes are {', '.join(table.classes)}.")
-    labels = None if not table.truth or "" in table.truth else np.array([places[name] for name in table.truth])
-    return table, Predictions(p, labels, counts)
+    for what, names in ((LABEL, {*(table.truth or ())} - {""}), (CLASS, {*table.labels})):
+        if unknown := sorted(names - places.keys()):
+            raise InputError(f"{path} has the {what} {unknown[0]!r}: its classes are {', '.join(table.classes)}.")
+    labels = np.array([places.get(name, -1) for name in table.truth]) if table.truth and any(table.truth) else None
+    return table, Predictions(p, labels, counts, np.array([places[name] for name in table.labels]))
 
 
 def _read_table(path: Path) -> PredictionTable:

@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import check_writable, same_file, write_whole
-from class_uncertainty.metrics import Scores, evaluate
+from class_uncertainty.metrics import Scores
 from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.calibration import fit_adjustment
 from class_uncertainty.posthoc.prediction_files import Predictions, read_predictions
 from class_uncertainty.posthoc.priors import find_prior
 from class_uncertainty.posthoc.written_predictions import PredictionTable, check_places, read_written, write_predictions
+from class_uncertainty.workflows.given_labels import GivenLabels
 
 WRITTEN_HERE = re.compile(rb"PK.{28}tau\.npy.{,300}temperature\.npy", re.DOTALL)  # how the file that is written begins
 
@@ -33,9 +34,10 @@ class AdjustedPredictions:
     adjustment : Adjustment
         What was chosen: tau, bias and temperature, for a prior.
     changed : int
-        Predictions whose most probable class is another one now.
+        Predictions whose class is another one now.
     before, after : Scores or None
-        How good the predictions are, or the unseen ones where the predictions have no labels.
+        How good the predictions with labels are, or the unseen ones where none has any: before by the column `class` of
+        a .csv file, or by the most probable classes, after by the most probable classes.
     judged_on : Path or None
         The file that `before` and `after` are of.
     absent : tuple of int
@@ -138,7 +140,8 @@ def adjust_predictions(
     elif other.labels is None:
         raise InputError(f"{unseen} has no array called labels: nothing can be chosen on examples without them.")
     else:
-        p, labels, strength = other.probabilities, other.labels, "auto" if tau is None else tau
+        rows, strength = other.labels >= 0, "auto" if tau is None else tau
+        p, labels = other.probabilities[rows], other.labels[rows]
         adjustment = fit_adjustment(p, labels, class_counts, tau=strength, prior=fitted_prior, bias=bias)
     adjusted = adjustment(given.probabilities)
     judged, judged_on = (given, source) if given.labels is not None else (other, other_source)
@@ -149,16 +152,16 @@ def adjust_predictions(
     elif target:
         check_writable(target, WRITTEN_HERE, "file of adjusted predictions")
         write_whole(target, _packed(adjusted, given.labels, adjustment))
-    labels_seen = set() if other is None or other.labels is None else set(other.labels.tolist())
+    labels_seen = [] if other is None or other.labels is None else [c for c in other.labels.tolist() if c >= 0]
     return AdjustedPredictions(
         probabilities=adjusted,
         adjustment=adjustment,
-        changed=int((adjusted.argmax(axis=1) != given.probabilities.argmax(axis=1)).sum()),
+        changed=int((adjusted.argmax(axis=1) != given.decisions).sum()),
         before=before,
         after=after,
         judged_on=judged_on,
-        absent=tuple(sorted(set(range(len(class_counts))) - labels_seen)) if other else (),
-        unseen=len(other.probabilities) if other else 0,
+        absent=tuple(sorted(set(range(len(class_counts))) - set(labels_seen))) if other else (),
+        unseen=len(labels_seen),
         has_class_bias=bool((adjustment.bias != Adjustment.of(class_counts, adjustment.tau).bias).any()),
         file=target,
     )
@@ -207,14 +210,16 @@ def _before_after(
 ) -> tuple[Scores | None, Scores | None]:
     if judged is None or judged.labels is None:
         return None, None
-    p, labels = judged.probabilities, judged.labels
-    return evaluate(p, labels, counts, adjustment.prior), evaluate(adjustment(p), labels, counts, adjustment.prior)
+    p, truth = judged.probabilities, GivenLabels(judged.labels, "labels")
+    q = adjustment(p)
+    before = truth.scores(p, judged.decisions, counts, adjustment.prior)
+    return before, truth.scores(q, q.argmax(axis=1), counts, adjustment.prior)
 
 
 def _packed(adjusted: NDArray, labels: NDArray | None, adjustment: Adjustment) -> bytes:
     """A .npz file that reads like the predictions, with what was chosen in it."""
     arrays: dict[str, Any] = {"tau": adjustment.tau, "temperature": adjustment.temperature}
     arrays |= {"bias": adjustment.bias, "prior": adjustment.prior, "probabilities": adjusted}
-    arrays |= {} if labels is None else {"labels": labels}
+    arrays |= {} if labels is None or (labels < 0).any() else {"labels": labels}
     np.savez(packed := BytesIO(), **arrays)
     return packed.getvalue()

@@ -14,6 +14,7 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.metrics import decide
 from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.values import is_frame
 
 BATCH = 1024
 
@@ -68,7 +69,7 @@ class Model:
 
     def _inputs(self, rows: Any) -> NDArray:
         """As the network takes them."""
-        if hasattr(rows, "columns") and self.module.encoding is not None:
+        if is_frame(rows) and self.module.encoding is not None:
             inputs, _, left_out = tabular.features(table_of(rows), self.module.encoding)
             for sentence in left_out.values():
                 raise InputError(sentence)
@@ -81,11 +82,15 @@ def _checked(rows: ArrayLike, shape: tuple[int, ...]) -> NDArray:
         inputs = np.asarray(rows)
     except Exception:  # anything may be given
         raise InputError(f"rows are {shortly(rows)}: give a DataFrame or an array.") from None
-    if inputs.shape[1:] != shape or not len(inputs) or inputs.dtype.kind not in "fiub":
+    is_images = len(shape) == 3
+    fits = inputs.dtype == np.uint8 if is_images else inputs.dtype.kind in "fiub"
+    if inputs.shape[1:] != shape or not len(inputs) or not fits:
         takes = f"(N, {', '.join(map(str, shape))})"
         given = f"of shape {inputs.shape} and type {inputs.dtype}"
-        raise InputError(f"rows are {given}: give one at least, as numbers of shape {takes}.")
-    inputs = inputs if len(shape) == 3 else inputs.astype(np.float32)
+        raise InputError(
+            f"rows are {given}: give one at least, as {'uint8' if is_images else 'numbers'} of shape {takes}."
+        )
+    inputs = inputs if is_images else inputs.astype(np.float32)
     if not np.isfinite(inputs).all():
         raise InputError("rows have numbers that are not finite, as float32 too: fill or remove them.")
     return inputs

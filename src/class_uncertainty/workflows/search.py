@@ -37,6 +37,7 @@ class Evidence:
     p: NDArray[np.float64]  # (n, C)
     adjusted: NDArray[np.float64]  # (n, C), by a tau that was fitted to other examples
     cost: float  # of one training, in naive ones
+    groups: NDArray[np.int64] | None = None  # (n,)
 
     def outside(self, places: NDArray[np.int64]) -> "Evidence | None":
         """Without these training examples; None where nothing would be left."""
@@ -49,12 +50,13 @@ class Evidence:
         if rest is None:
             return None
         usual = self.candidate.usual_tau
-        return replace(rest, adjusted=cross_adjusted(rest.p, rest.labels, counts, goal, usual_tau=usual))
+        return replace(rest, adjusted=cross_adjusted(rest.p, rest.labels, counts, goal, usual, rest.groups))
 
     def at(self, rows: NDArray[np.bool_] | slice) -> "Evidence":
         """These rows alone."""
         parts = (self.places[rows], self.labels[rows], self.p[rows], self.adjusted[rows])
-        return Evidence(self.candidate, self.networks, *parts, self.cost)
+        groups = None if self.groups is None else self.groups[rows]
+        return Evidence(self.candidate, self.networks, *parts, self.cost, groups)
 
     def adjustment(self, counts: NDArray, goal: Goal) -> Adjustment:
         fitted = fit_adjustment(self.p, self.labels, counts, goal=goal, usual_tau=self.candidate.usual_tau)
@@ -217,9 +219,9 @@ def judge(context: Context, candidate: Candidate, networks: Fit, goal: Goal) -> 
         places.append(fold_indices(train, lane.fold))
         p.append(networks.take([i]).probabilities(train.take(places[-1]))[0].astype(np.float64))
     order, predicted = np.concatenate(places), np.concatenate(p)
-    labels = train.labels[order]
-    adjusted = cross_adjusted(predicted, labels, train.counts, goal, usual_tau=candidate.usual_tau)
-    return Evidence(candidate, networks, order, labels, predicted, adjusted, unit_cost(context, candidate))
+    labels, groups = train.labels[order], None if train.group_codes is None else train.group_codes[order]
+    adjusted = cross_adjusted(predicted, labels, train.counts, goal, candidate.usual_tau, groups)
+    return Evidence(candidate, networks, order, labels, predicted, adjusted, unit_cost(context, candidate), groups)
 
 
 def lowest(evidence: Sequence[Evidence], goal: Goal, number: int) -> list[Evidence]:

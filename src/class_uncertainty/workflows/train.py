@@ -118,7 +118,9 @@ def train(
         result = fitted.results[0] if context.dataset.test else load_or_evaluate(context, [lane], stats)[0]
         module, counts = fitted.module(0), context.train.counts
         aimed = trained_prior(lane.value, Stats.of(counts, stats), context.recipe.epochs)
-        prior = measured_prior(fitted.probabilities(context.train)[0], context.train.labels, aimed)
+        prior = aimed
+        if not context.recipe.is_trees:  # which know their training examples by heart
+            prior = measured_prior(fitted.probabilities(context.train)[0], context.train.labels, aimed)
         module.purpose = Purpose.of(counts, prior, method=lane.name, label=context.train.label)
         module.about = {"data": context.dataset.name, "columns": context.train.columns, "result": asdict(result)}
         files = save_model(module, save, module.about, embed_weights) if save else ()
