@@ -1,6 +1,7 @@
 """From trained networks to a FixReport."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from class_uncertainty.posthoc.goal import parse_goal
 from class_uncertainty.posthoc.ladder import Step
 from class_uncertainty.runs import Store
 from class_uncertainty.training.folds import fold_indices
+from class_uncertainty.workflows import report_fix
 
 RECIPE = cu.Recipe("small-conv", epochs=4, batch=32, crop=1, flip=False)
 ROWS = ["naive", "cb-rs?rate=2"]
@@ -145,3 +147,13 @@ def test_every_plan_has_a_report_of_its_own(store: Store, report: FixReport, dig
     other = cu.fix(digits, RECIPE, candidates=ROWS, seeds=2, trainings=3, store=store).report
     assert len(store.fix_reports(digits.fingerprint)) == before + 1
     assert store.fix_reports(digits.fingerprint)[-1] == other != report
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_groups_that_intervals_do_not_know_are_said(digits: cu.Dataset, grouped: bool) -> None:
+    train = digits.train
+    data = cu.Data(train.inputs, train.labels, train.classes, groups=np.arange(len(train)) if grouped else None)
+    context = SimpleNamespace(dataset=SimpleNamespace(test=None), train=data, recipe=RECIPE)
+    goal = parse_goal("mean", digits.classes, train.counts)
+    note = report_fix._note(context, SimpleNamespace(baseline=cu.Candidate("naive")), goal, "")  # type: ignore[arg-type]
+    assert ("Examples of one group are counted as independent: intervals are too narrow." in note) == grouped

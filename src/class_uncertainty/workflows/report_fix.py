@@ -212,6 +212,8 @@ def _note(context: Context, networks: Networks, goal: Goal, unchecked: str) -> s
     if kind := networks.baseline.kind:
         before = f"a plain model by the recipe {kind}"
     sentences = [f"Before: {before}.", f"All was chosen out-of-fold, and {judged}."]
+    if (test or context.train).groups is not None:
+        sentences.append("Examples of one group are counted as independent: intervals are too narrow.")
     if not adjusts(context.train.counts, goal):
         sentences.append("All classes have equally many examples, so nothing is adjusted.")
     return " ".join([*sentences, *filter(None, [unchecked]), "The network of seed 0 is kept."])
