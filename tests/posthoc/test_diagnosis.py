@@ -11,7 +11,7 @@ from refusals import refused
 
 from class_uncertainty.documents import from_document
 from class_uncertainty.posthoc.adjustment import adjust
-from class_uncertainty.posthoc.diagnosis import Verdict, costly, diagnose, spoken
+from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG, Verdict, costly, diagnose, spoken
 from class_uncertainty.posthoc.intervals import change_interval, share_interval
 
 BENCHMARK = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "verdicts.py"))
@@ -40,6 +40,10 @@ def test_nothing_is_said_where_nothing_is_wrong():
     verdicts = diagnose(labels, p, [100] * 4)
     assert [(verdict.kind, verdict.text) for verdict in verdicts] == [("", "")] * 4
     assert spoken(verdicts) == []
+
+
+def test_the_sentence_for_nothing_wrong_names_the_floor():
+    assert NOTHING_WRONG.startswith("No class is clearly worse than the others (by 5 points or more")
 
 
 def test_no_verdict_by_chance():
@@ -139,6 +143,50 @@ def test_a_rare_class_is_easy_only_where_its_error_says_so():
     for wrong in (20, 60):
         labels, p = predicted(right(3) | {(3, 3): 60 - wrong, (3, 0): wrong}, 4)
         assert "easy" not in kinds(labels, p, counts)
+    labels, p = predicted(right(3) | {(0, 1): 3, (3, 3): 190, (3, 0): 10}, 4)
+    worse = diagnose(labels, p, counts, adjusted=p)[3]  # 5 % wrong, of the others 0.5 %: below the floor, yet no chance
+    assert worse.evidence.low > worse.evidence.others
+    assert worse.kind == ""
+
+
+def test_no_class_is_easy_that_is_mostly_wrong():
+    """However hard the others are."""
+    labels, p = predicted({(c, (c + 1) % 4): 200 for c in range(4)}, 4)
+    assert kinds(labels, p, [1000, 1000, 1000, 20], adjusted=p) == [""] * 4
+
+
+def test_imbalance_explains_half_of_the_excess():
+    """Class 3 is wrong in 100 of 200 examples; adjusting clearly helps so many of them."""
+    labels, p = predicted(right(3) | {(3, c): 33 + (c == 0) for c in range(3)} | {(3, 3): 100}, 4)
+    wrong = np.random.default_rng(0).permutation(np.flatnonzero((labels == 3) & (p.argmax(axis=1) != 3)))
+    for helped, kind in ((30, "scarce"), (49, "scarce"), (50, "imbalance")):
+        q = p.copy()
+        q[wrong[:helped]] = np.eye(4)[3]
+        assert kinds(labels, p, [1000, 1000, 1000, 100], adjusted=q)[3] == kind
+
+
+def test_less_than_half_is_imbalance_where_nothing_significant_stays():
+    labels, p = predicted(right(3) | {(3, 3): 180, (3, 0): 20}, 4)
+    others = np.flatnonzero(labels == 0)[:30]
+    q = p.copy()
+    q[np.flatnonzero((labels == 3) & (p.argmax(axis=1) != 3))[:8]] = np.eye(4)[3]
+    q[others] = np.eye(4)[1]  # adjusting costs the others as much, so that class 3 is no longer worse
+    verdict = diagnose(labels, p, [1000, 1000, 1000, 100], adjusted=q)[3]
+    assert (verdict.evidence.excess, verdict.evidence.change) == (10.0, -4.0)
+    assert verdict.kind == "imbalance"
+
+
+def test_a_rival_is_tested_against_all_others():
+    """P(6 or more of 9 go to one of three) is 0.042 for one of them, 0.127 for any."""
+    labels, p = predicted(right(4, 20) | {(0, 1): 6, (0, 2): 2, (0, 3): 1}, 4)
+    assert diagnose(labels, p, [100] * 4, adjusted=p)[0].evidence.rival == ""
+    labels, p = predicted(right(4, 20) | {(0, 1): 8, (0, 2): 1}, 4)
+    assert diagnose(labels, p, [100] * 4, adjusted=p)[0].evidence.rival == "1"
+
+
+def test_the_sentence_names_the_confidence_of_its_interval():
+    labels, p = predicted(right(4) | {(0, 1): 80}, 4)
+    assert "(90 % interval" in diagnose(labels, p, [100] * 4, level=0.1)[0].text
 
 
 def test_seeds_are_no_further_examples():

@@ -17,11 +17,11 @@ from class_uncertainty.runs.rows import ClassRow, MethodRow
 NASTY = '<script>alert("x")&\'</script> größe 犬'
 
 
-def class_row_examples(number: int, judged: bool = True) -> tuple[ClassRow, ...]:
-    """A long tail in which uncertainty ranks every class one place off."""
+def class_row_examples(number: int, judged: bool = True, off: int = 2) -> tuple[ClassRow, ...]:
+    """A long tail in which uncertainty ranks every class some places off."""
     tail = np.geomspace(500, 5, number)
     inverse, rank = 1 / tail, number - np.arange(number)
-    hard = np.roll(inverse, 1)
+    hard = np.roll(inverse, off)
     return tuple(
         ClassRow(
             name=NASTY if c == 0 else f"class {c}",
@@ -33,7 +33,7 @@ def class_row_examples(number: int, judged: bool = True) -> tuple[ClassRow, ...]
             epistemic_share=float("nan") if c == 1 else 0.25,
             rank_cardinality=float(rank[c]),
             rank_effective=float(rank[c]),
-            rank_uncertainty=float(np.roll(rank, 1)[c]),
+            rank_uncertainty=float(np.roll(rank, off)[c]),
             error=float(c % 7) if judged else None,
         )
         for c in range(number)
@@ -82,7 +82,7 @@ EQUAL = Section(
     (),
     5,
 )
-HUNDRED = Section("cifar100 & more", class_row_examples(100), TWO_RATES, 5)
+HUNDRED = Section("cifar100 & more", class_row_examples(100, off=1), TWO_RATES, 5)
 
 
 LONGEST = "balanced-softmax+autoaugment+cutout?rate=2&schedule=cosine&weight_decay=5e-4"

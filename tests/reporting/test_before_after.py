@@ -10,11 +10,11 @@ from reporting.examples import HUNDRED_CLASSES, NASTY, TAUGHT, TEN_CLASSES, fix_
 from reporting.test_html_page import Page
 
 from class_uncertainty import Data
-from class_uncertainty.posthoc.diagnosis import diagnose
+from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG, diagnose
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import LabelIssue, label_issues
-from class_uncertainty.posthoc.price import price
+from class_uncertainty.posthoc.price import ErrorChange, price
 from class_uncertainty.reporting import before_after, html_page
 from class_uncertainty.reporting.section import Section
 
@@ -216,13 +216,31 @@ def test_the_price_names_what_rises_and_how_sure_that_is():
     report = replace(TEN_CLASSES, price=cost, after=replace(TEN_CLASSES.after, ece=TEN_CLASSES.before.ece + 2))
     shown = " ".join(before_after.price_sentences(report))
     assert "Change of the class-mean error: +0.5 points" in shown
-    assert "the error falls for 1 class and rises for 1 class." in shown
+    assert "The error clearly falls for 1 class and clearly rises for 1 class (their" in shown
     assert "Calibration gets worse" in shown
     assert "hang on" not in shown
-    assert "No class changes" in " ".join(
+    assert shown.count(": not clear)") == 2  # of the mean, and of all examples
+    assert "No class changes clearly (its 95 % interval holds 0)." in " ".join(
         before_after.price_sentences(replace(report, price=price(before, before, labels, 10)))
     )
     assert before_after.price_sentences(replace(report, price=None)) == []
+
+
+def test_a_clear_change_is_not_called_unclear():
+    labels = np.repeat(np.arange(10), 20)
+    report = replace(TEN_CLASSES, price=price(np.ones(200), np.zeros(200), labels, 10))
+    assert "not clear" not in " ".join(before_after.price_sentences(report))
+
+
+def test_a_mean_that_moves_by_chance_in_the_second_decimal_does_not_change():
+    by_chance = replace(TEN_CLASSES.price, mean=ErrorChange(0.04, -1.0, 1.1))
+    before, after = (f"{np.mean(side.errors):.2f}" for side in (TEN_CLASSES.before, TEN_CLASSES.after))
+    lead = before_after.view(replace(TEN_CLASSES, price=by_chance))["lead"]
+    assert lead.startswith(f"The class-mean error does not change ({before} ±")
+    assert f"{after} ±" in lead
+    for mean in (ErrorChange(0.06, -1.0, 1.1), ErrorChange(0.04, 0.01, 0.07)):
+        priced = replace(TEN_CLASSES, price=replace(TEN_CLASSES.price, mean=mean))
+        assert "does not change" not in before_after.view(priced)["lead"]
 
 
 def test_a_gain_that_hangs_on_a_handful_is_said():
@@ -250,4 +268,4 @@ def test_two_classes_have_figures_of_their_own():
 def test_nothing_found_is_said():
     labels = np.repeat(np.arange(10), 20)
     verdicts = diagnose(labels, 0.9 * np.eye(10)[labels] + 0.01, [100] * 10)
-    assert "No class is worse than the others beyond chance." in render(replace(TEN_CLASSES, findings=verdicts))
+    assert NOTHING_WRONG in render(replace(TEN_CLASSES, findings=verdicts))

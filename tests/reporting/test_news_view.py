@@ -4,7 +4,7 @@ import pytest
 from example_results import make_result
 
 import class_uncertainty as cu
-from class_uncertainty.posthoc.diagnosis import Verdict
+from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG, Verdict
 from class_uncertainty.posthoc.ladder import Rung, RungRow
 from class_uncertainty.reporting.news_view import describe_news, print_known
 from class_uncertainty.runs.watcher import Decided, Diagnosed, RowTrained, RungsJudged
@@ -33,7 +33,7 @@ def row(seeds: int, complete: bool, **changes) -> RowTrained:
         (RungsJudged((Rung(1, 0, ROWS[3:]),), "mean cost", ""), ["dro was judged: none could be trained."]),
         (FINDING, ["Naive networks, on 81 examples that they never saw:", "  9: 33 % wrong"]),
         (Diagnosed((), 81, 1), ["Naive networks, on 81 examples that they never saw:",
-                                "  No class is worse than the others beyond chance.",
+                                f"  {NOTHING_WRONG}",
                                 "  One class has too few of these examples to say anything."]),
         (Decided("One network is kept."), []),
         (row(2, complete=False), []),

@@ -11,7 +11,7 @@ from class_uncertainty.training.network_size import NetworkSize
 
 BEST = "<b>ubrs</b> has the lowest mean error: 8.00 ± 0.50 % over 5 runs, 2.00 points below naive’s 10.00"
 EASIER = (
-    "<b>class 9</b>, <b>class 8</b>, <b>class 7</b> and 2 more are easier than their counts suggest, by uncertainty"
+    "<b>class 9</b>, <b>class 8</b>, <b>class 7</b> and 1 more are easier than their counts suggest, by uncertainty"
 )
 
 

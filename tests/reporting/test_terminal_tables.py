@@ -11,7 +11,7 @@ import pytest
 from reporting.examples import BETTER, FULL, HUNDRED_CLASSES, LOST, NAIVE, TEN_CLASSES, class_row_examples, worsened
 from reporting.examples import LONGEST as LONGEST_CANDIDATE
 
-from class_uncertainty.posthoc.diagnosis import diagnose, spoken
+from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG, diagnose, spoken
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import LabelIssue
 from class_uncertainty.reporting import before_after, terminal_tables
@@ -70,17 +70,24 @@ def test_classes_by_every_measure(printed: Printed) -> None:
     out = printed(terminal_tables.print_measured, measured(FULL.classes, folds=5), width=200)
     row = FULL.classes[2]
     shares = [f"{share:.4f}" for share in (row.cardinality, row.effective, row.uncertainty)]
-    assert line_of(out, "class 2") == ["class", "2", "179", *shares, "25%", "8", "8", "9", "2.0", "–", "–"]
+    assert line_of(out, "class 2") == ["class", "2", "179", *shares, "25%", "8", "8", "10", "2.0", "–", "–"]
     assert "5 stratified folds" in out
-    assert "class 1 is easier than its 299 examples" in out
+    assert "class 2 is easier than its 179 examples" in out
     assert "harder" not in out  # the class that uncertainty ranks so has no errors
-    assert out.count("by rarity") == 5
+    assert out.count("by rarity") == 4
     known = [replace(row, examples=40, low=1.0, high=13.0) for row in FULL.classes]
     out = printed(terminal_tables.print_measured, measured(known))
     assert line_of(out, "class 2")[-5:] == ["2.0", "1", "to", "13", "40"]
     assert "its error does not clearly agree" in out
     two = printed(terminal_tables.print_measured, measured(class_row_examples(2)))
     assert not [word for word in ("Spearman", "harder", "easier") if word in two]
+
+
+def test_one_rank_apart_says_nothing(printed: Printed) -> None:
+    near = [replace(row, rank_uncertainty=row.rank_cardinality + 1) for row in FULL.classes]
+    out = printed(terminal_tables.print_measured, measured(near))
+    assert "easier" not in out
+    assert "two places or more apart" in in_one_line(out)
 
 
 def test_few_classes_and_no_errors(printed: Printed) -> None:
@@ -275,7 +282,7 @@ def test_findings_are_a_sentence_a_class(printed: Printed) -> None:
     p = np.full((360, 12), 0.02)
     p[np.arange(360), guesses] = 0.78
     half = diagnose(labels, p, [100] * 12)
-    assert "No class is worse" in printed(terminal_tables.print_findings, replace(TEN_CLASSES, findings=half))
+    assert NOTHING_WRONG in printed(terminal_tables.print_findings, replace(TEN_CLASSES, findings=half))
     p = np.where((labels == 3)[:, None], p, 0.76 * np.eye(12)[labels] + 0.02)
     (finding,) = spoken(diagnose(labels, p, [100] * 12))
     out = in_one_line(printed(terminal_tables.print_findings, replace(TEN_CLASSES, findings=(finding,) * 12)))
@@ -289,6 +296,14 @@ def test_a_fix_that_gains_nothing_says_how_to_keep_a_naive_network(printed: Prin
     out = in_one_line(printed(terminal_tables.print_fix, fixed(worse)))
     assert command in out
     assert "The class-mean error did not fall" in out
+    assert "What this fix saves is the kept model, not the naive one" in out
+    for candidate, options in (
+        ("naive?recipe=forest", "forest"),
+        ("naive?recipe=boosting&rate=4", "boosting --lr 0.4"),
+    ):
+        table = replace(worse, ladder=(replace(worse.ladder[0], candidate=candidate), *worse.ladder[1:]))
+        out = in_one_line(printed(terminal_tables.print_fix, fixed(table)))
+        assert f"cu train 'csv:a.csv?label=b&test=0.2' --recipe {options} --save MODEL, or see" in out
     better = printed(terminal_tables.print_fix, fixed(TEN_CLASSES))
     assert "cu train" not in better
     assert "Network: resnet32, 0.46 M parameters." in better

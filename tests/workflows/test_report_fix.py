@@ -1,6 +1,7 @@
 """From trained networks to a FixReport."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import fold_indices
+from class_uncertainty.workflows import report_fix
 from class_uncertainty.workflows.report_fix import _witnesses
 from class_uncertainty.workflows.search import Evidence, Search
 
@@ -161,3 +163,13 @@ def test_every_plan_has_a_report_of_its_own(store: Store, report: FixReport, dig
     other = cu.fix(digits, RECIPE, candidates=ROWS, seeds=2, trainings=3, store=store).report
     assert len(store.fix_reports(digits.fingerprint)) == before + 1
     assert store.fix_reports(digits.fingerprint)[-1] == other != report
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_groups_that_intervals_do_not_know_are_said(digits: cu.Dataset, grouped: bool) -> None:
+    train = digits.train
+    data = cu.Data(train.inputs, train.labels, train.classes, groups=np.arange(len(train)) if grouped else None)
+    context = SimpleNamespace(dataset=SimpleNamespace(test=None), train=data, recipe=RECIPE)
+    goal = parse_goal("mean", digits.classes, train.counts)
+    note = report_fix._note(context, SimpleNamespace(baseline=cu.Candidate("naive")), goal, False, "")  # type: ignore[arg-type]
+    assert ("Examples of one group are counted as independent: intervals are too narrow." in note) == grouped

@@ -19,7 +19,11 @@ APART_SHARE = 0.5  # and how much of their error: where all classes are hard, a 
 SCARCE = 0.5  # of the median count: a class with no more is rare
 MAJORITY = 0.5  # of a class's excess or errors: what explains as much is the reason
 WIDE = 40.0  # percentage points: a wider interval says nothing
-NEAR = 15.0  # percentage points above the others: a rare class is easy where its whole interval stays below that
+NEAR = 15.0  # percentage points above the others: a rare class is easy where its whole interval stays below that,
+EASY = 50.0  # and its error below so many percent: however hard the others are, most of its examples are right
+NOTHING_WRONG = (
+    f"No class is clearly worse than the others (by {APART:.0f} points or more, and by half of their error)."
+)
 KINDS = {  # of verdicts; "" is said of a class with which nothing is wrong
     "imbalance": "imbalance",
     "hard": "hard",
@@ -123,7 +127,8 @@ def diagnose(
     suspect labels, *confused* where most errors go to one class, significantly, and otherwise *scarce* in a rare class
     and *hard* in others. The cause is *unclear* where the adjustment neither helps nor leaves an excess that is
     significant. A class is *unknown* where its interval is wider than WIDE points, unless all of it is APART from the
-    others. A rare class is *easy* where the interval ends within NEAR points of the others' error.
+    others. A rare class is *easy* where the interval begins no higher than the others' error and ends within NEAR
+    points of it, and the error is below EASY.
 
     Parameters
     ----------
@@ -179,7 +184,7 @@ def diagnose(
     tests = np.stack([before.is_worse(level), after.is_worse(level), helped, rare], axis=1).tolist()
     kinds = [_kind(row, *tested) for row, tested in zip(rows, tests, strict=True)]
     triples = zip(names, rows, kinds, strict=True)
-    return tuple(Verdict(name, kind, _text(name, row, kind), row) for name, row, kind in triples)
+    return tuple(Verdict(name, kind, _text(name, row, kind, level), row) for name, row, kind in triples)
 
 
 def spoken(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -239,15 +244,17 @@ def _kind(row: ClassEvidence, is_worse: bool, stays: bool, helped: bool, rare: b
         return "confused" if row.rival else "scarce" if rare else "hard"
     if is_worse:
         return "unclear"
-    return "easy" if rare and row.high <= row.others + NEAR else ""
+    near = row.low <= row.others and row.high <= row.others + NEAR
+    return "easy" if rare and near and row.error < EASY else ""
 
 
-def _text(name: str, row: ClassEvidence, kind: str) -> str:
+def _text(name: str, row: ClassEvidence, kind: str, level: float) -> str:
     """The verdict as one sentence."""
     if not kind:
         return ""
     number = f"{row.examples:,} test example{'' if row.examples == 1 else 's'}"
-    error = f"{name}: {row.error:.0f} % of {number} wrong (95 % interval {row.low:.0f} to {row.high:.0f} %)"
+    interval = f"{100 * (1 - level):g} % interval {row.low:.0f} to {row.high:.0f} %"
+    error = f"{name}: {row.error:.0f} % of {number} wrong ({interval})"
     worse, alone = f"{error}, of the others {row.others:.0f} %", "adjusting for the counts alone"
     trained = f"{row.count:,} training example{'' if row.count == 1 else 's'}"
     change, low, high = (decimal(points, 0, "+") for points in (row.change, row.change_low, row.change_high))

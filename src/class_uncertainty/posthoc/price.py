@@ -28,6 +28,11 @@ class ErrorChange:
     def is_clear_fall(self) -> bool:
         return self.high < 0
 
+    @property
+    def is_clear(self) -> bool:
+        """Whether the interval does not hold 0."""
+        return self.is_clear_rise or self.is_clear_fall
+
 
 @dataclass(frozen=True)
 class Price:
@@ -40,7 +45,7 @@ class Price:
 
     @property
     def risen(self) -> int:
-        """Classes whose error rises beyond its interval."""
+        """Classes whose error rises clearly: the interval of the change lies above 0."""
         return sum(change.is_clear_rise for change in self.classes)
 
     @property

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from class_uncertainty.posthoc.diagnosis import KINDS, costly, spoken
+from class_uncertainty.posthoc.diagnosis import KINDS, NOTHING_WRONG, costly, spoken
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.price import HANDFUL, ErrorChange
 from class_uncertainty.reporting import label_issue_view, ladder_view
@@ -116,14 +116,13 @@ def price_sentences(report: FixReport) -> list[str]:
     cost, before, after = report.price, report.before, report.after
     if cost is None:
         return []
-    mean, overall = (
-        f"{decimal(one.change, 1, '+')} points ({interval_text(one)})" for one in (cost.mean, cost.overall)
-    )
+    mean, overall = map(_change_text, (cost.mean, cost.overall))
     sentences = [
         f"Change of the class-mean error: {mean}, of the overall error: {overall}; 95 % intervals, paired.",
-        f"Beyond its 95 % interval, the error falls for {_classes(cost.fallen)} and rises for {_classes(cost.risen)}."
+        f"The error clearly falls for {_classes(cost.fallen)} and clearly rises for {_classes(cost.risen)}"
+        " (their 95 % intervals do not hold 0)."
         if cost.fallen or cost.risen
-        else "No class changes beyond its 95 % interval.",
+        else "No class changes clearly (its 95 % interval holds 0).",
     ]
     if risen := [row for row in changes(report) if row.change > 0]:
         worst = max(risen, key=lambda row: row.change)
@@ -136,6 +135,12 @@ def price_sentences(report: FixReport) -> list[str]:
         share = f"{few.points:.1f} of the {-cost.mean.change:.1f} points of class-mean gain hang on"
         sentences.append(f"{share} {which}: a few other examples could undo that.")
     return sentences
+
+
+def _change_text(change: ErrorChange) -> str:
+    """'-2.6 points (-7.1 to +2.0: not clear)'."""
+    unclear = "" if change.is_clear else ": not clear"
+    return f"{decimal(change.change, 1, '+')} points ({interval_text(change)}{unclear})"
 
 
 def _classes(number: int) -> str:
@@ -152,7 +157,7 @@ def view(report: FixReport) -> dict[str, Any]:
         "figures": key_figures(report),
         "positive": report.classes[report.after.two.positive] if report.after.two else "",
         "price": price_sentences(report),
-        "nothing_found": bool(report.findings) and not spoken(report.findings),
+        "nothing_found": NOTHING_WRONG if report.findings and not spoken(report.findings) else "",
         "cost": (f"{report.cost:.3g}", f"of {report.allowed:.3g} that were allowed"),
         "ladder": ladder,
         "ladder_columns": cell_columns(ladder.columns),
@@ -180,6 +185,9 @@ def _lead(report: FixReport) -> str:
     verb = "falls" if after < before else "rises" if after > before else "stays"
     texts = [with_unit(report, mean_text(side, aim_digits(report))) for side in sides]
     values = f"from {texts[0]} to {texts[1]}" if after != before else f"at {texts[1]}"
+    mean = report.price.mean if report.price and report.goal == "mean" else None
+    if mean and not mean.is_clear and not round(mean.change, 1):
+        verb, values = "does not change", f"({texts[0]} before, {texts[1]} after)"
     fell, rose = (sum(sign * row.change > 0 for row in changes(report)) for sign in (-1, 1))
     seeds = f"{report.seeds} seed{'' if report.seeds == 1 else 's'}"
     classes = f"the error falls for {fell} of {len(report.classes)} classes and rises for {rose}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG
 from class_uncertainty.reporting import ladder_view
 from class_uncertainty.reporting.terminal import print_fitting, say
 from class_uncertainty.reporting.terminal_tables import print_methods
@@ -67,9 +68,7 @@ def _row_line(news: RowTrained) -> str:
 
 def _diagnosis_lines(news: Diagnosed) -> list[str]:
     lines = [f"Naive networks, on {news.examples:,} examples that they never saw:"]
-    lines += [f"  {finding.text}" for finding in news.findings] or [
-        "  No class is worse than the others beyond chance."
-    ]
+    lines += [f"  {finding.text}" for finding in news.findings] or [f"  {NOTHING_WRONG}"]
     if news.unsaid:
         classes = "One class has" if news.unsaid == 1 else f"{news.unsaid} classes have"
         lines.append(f"  {classes} too few of these examples to say anything.")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from class_uncertainty.metrics import FEW, MANY
-from class_uncertainty.posthoc.diagnosis import spoken
+from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG, spoken
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.reporting import ladder_view
 from class_uncertainty.reporting.before_after import (
@@ -21,6 +21,7 @@ from class_uncertainty.reporting.section import describe_folds, describe_network
 from class_uncertainty.reporting.terminal import print_fitting, say
 from class_uncertainty.runs.rows import ClassRow, MethodRow, harder_and_easier, spearman
 from class_uncertainty.text import decimal
+from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.workflows.compare import Comparison
 from class_uncertainty.workflows.compare_estimators import EstimatorComparison
@@ -93,8 +94,7 @@ def print_fix(fixed: "Fix", all_classes: bool = False) -> None:
     print_findings(report)
     print_changes(report, all_classes)
     if not improved(report):
-        options = f"{shlex.quote(report.data)} --lr {report.lr:g} --save MODEL, with the same --recipe and --epochs"
-        say(f"The {report.aim} did not fall: keep a naive network (cu train {options}), or see 'cu compare'.")
+        say(_naive_advice(report))
     repeats = ", without repeats for the ±" if report.seeds > 1 else ""
     cost = f"Trainings: {report.cost:.3g} of {report.allowed:.3g}, in units of one naive network{repeats}."
     sentences = (report.note, ladder_view.kept_sentence(report), cost, ladder_view.judged_sentence(report))
@@ -108,11 +108,23 @@ def print_fix(fixed: "Fix", all_classes: bool = False) -> None:
         say(f"Labels worth a look: {first}{more}.")
 
 
+def _naive_advice(report: FixReport) -> str:
+    """How to get the model that stands before a fix which gains nothing."""
+    naive = next((Candidate(step.candidate) for step in report.ladder if step.name == "naive"), Candidate("naive"))
+    how, rest = f"--lr {report.lr:g} --save MODEL", ", with the same --recipe and --epochs"
+    if naive.kind:
+        rate = f" --lr {report.lr:g}" if {"lr", "rate"} & naive.fields.keys() else ""
+        how, rest = f"--recipe {naive.kind}{rate} --save MODEL", ""
+    command = f"cu train {shlex.quote(report.data)} {how}"
+    saved = "What this fix saves is the kept model, not the naive one"
+    return f"The {report.aim} did not fall. {saved}: for that, run {command}{rest}, or see 'cu compare'."
+
+
 def print_findings(report: FixReport) -> None:
     """What was wrong with which class, the worst first."""
     verdicts = spoken(report.findings)
     if report.findings and not verdicts:
-        say("No class is worse than the others beyond chance.")
+        say(NOTHING_WRONG)
     for verdict in verdicts[:MOST_FINDINGS]:
         kind = FINDING_KINDS.get(verdict.kind, "")
         say(f"{kind[:1].upper()}{kind[1:]} – {verdict.text}." if kind else verdict.text)
@@ -185,7 +197,7 @@ def disagreements(rows: Sequence[ClassRow]) -> list[str]:
         return ["Rarity and uncertainty rank the classes alike."]
     kinds = [(kind, row) for kind, agreeing in harder_and_easier(rows).items() for row in agreeing]
     if not kinds:
-        return ["Where uncertainty ranks a class other than rarity does, its error does not clearly agree."]
+        return ["Where uncertainty and rarity rank a class two places or more apart, its error does not clearly agree."]
     lines = ["Uncertainty and error agree that"]
     for kind, row in kinds[:LISTED]:
         ranks = f"rank {row.rank_cardinality:g} by rarity, {row.rank_uncertainty:g} by uncertainty"

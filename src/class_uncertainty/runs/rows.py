@@ -14,6 +14,7 @@ from class_uncertainty.posthoc.intervals import share_interval
 from class_uncertainty.runs.significance import aso, corrected_confidence
 from class_uncertainty.training import Result
 
+RANKS_APART = 2  # of rarity and uncertainty, at least, for a class to be harder or easier than its count suggests
 COUNTERPART = "counterpart"  # to test each uncertainty row against its row with cardinality
 
 
@@ -45,8 +46,8 @@ class ClassRow:
 def harder_and_easier(rows: Sequence[ClassRow]) -> dict[str, list[ClassRow]]:
     """The classes that are harder, and easier, than their counts suggest, those that are most so first.
 
-    Uncertainty must rank them so, and the error must agree: its interval, or itself where that is not known, lies above
-    the mean class error, or below it. Of two classes, or equal counts, ranks say nothing.
+    Uncertainty must rank them so, RANKS_APART from rarity, and the error must agree: its interval, or itself where that
+    is not known, lies above the mean class error, or below it. Of two classes, or equal counts, ranks say nothing.
     """
     errors = [row.error for row in rows if row.error is not None]
     if len(rows) < 3 or len({row.count for row in rows}) < 2 or len(errors) < len(rows):
@@ -57,8 +58,8 @@ def harder_and_easier(rows: Sequence[ClassRow]) -> dict[str, list[ClassRow]]:
         return (row.error or 0.0) if value is None else value
 
     return {
-        "harder": [row for row in ordered if row.disagreement > 0 and bound(row.low, row) > mean],
-        "easier": [row for row in ordered if row.disagreement < 0 and bound(row.high, row) < mean],
+        "harder": [row for row in ordered if row.disagreement >= RANKS_APART and bound(row.low, row) > mean],
+        "easier": [row for row in ordered if row.disagreement <= -RANKS_APART and bound(row.high, row) < mean],
     }
 
 

@@ -213,6 +213,8 @@ def _note(context: Context, networks: Networks, goal: Goal, mixes: bool, uncheck
         step = "whether several kinds are averaged" if mixes else "the step that is kept"
         sentences.append("The candidate for a fold is the finalist that is best on the other folds, if any were tried.")
         sentences.append(f"Without a test split, {step} is decided on the same folds, and so are the finalists.")
+    if (test or context.train).groups is not None:
+        sentences.append("Examples of one group are counted as independent: intervals are too narrow.")
     if not adjusts(context.train.counts, goal):
         sentences.append("All classes have equally many examples, so nothing is adjusted.")
     return " ".join([*sentences, *filter(None, [unchecked]), "The network of seed 0 is kept."])
