@@ -20,7 +20,7 @@ def test_demo(run: Run, monkeypatch: pytest.MonkeyPatch, forbid_training: Call, 
     assert "cu-demo/report.html" in out
     steps = [line.split("  ")[0].strip() for line in out.splitlines()[:24]]
     assert "naive" in steps  # the ladder is on the first screen
-    assert out.index("best single") < out.index("rank U")
+    assert out.index("best single") < out.index("rank rarity")
     assert "digits-lt:20" in Path("cu-demo/report.html").read_text()
     forbid_training()
     blank_charts()
