@@ -205,6 +205,9 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "Method": lambda: (cu.Method, fields(cu.METHODS["ubrs"])),
     "Method.augmented": lambda: (lambda name: cu.METHODS["ubrs"].augmented(name), {"name": "mixup"}),
     "Method.using": lambda: (cu.METHODS["ubrs"].using, {"measure": MEASURES["surprisal"]}),
+    "Model": lambda: (cu.Model, {"module": fitted().module(0)}),
+    "Model.predict": lambda: (cu.Model(fitted().module(0)).predict, {"rows": table().inputs}),
+    "Model.predict_proba": lambda: (cu.Model(fitted().module(0)).predict_proba, {"rows": table().inputs}),
     "Plan": lambda: (cu.Plan, fields(cu.plan(cu.METHODS["ubrs"], STATS, 0, 2))),
     "Predicted": lambda: (
         cu.Predicted,

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 import class_uncertainty as cu
 from class_uncertainty.documents import from_document
 from class_uncertainty.metrics import Scores
-from class_uncertainty.posthoc.diagnosis import Finding
+from class_uncertainty.posthoc.diagnosis import ClassEvidence, Verdict
 from class_uncertainty.posthoc.evaluation import Bin, Evaluation
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import LabelIssue
 from class_uncertainty.posthoc.ladder import Rung, RungRow, Step
+from class_uncertainty.posthoc.price import ErrorChange, Price
+from class_uncertainty.posthoc.two_classes import Threshold, TwoClasses
 from class_uncertainty.runs import StoredDataset
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -58,7 +60,17 @@ EVALUATIONS = values_of(
     class_errors=st.lists(ERRORS, max_size=2).map(tuple),
     confusion=st.lists(ERRORS, max_size=2).map(tuple),
     bins=st.lists(values_of(Bin), max_size=2).map(tuple),
+    two=st.none() | values_of(TwoClasses, curve=st.lists(values_of(Threshold), max_size=2).map(tuple)),
 )
+CHANGES = values_of(ErrorChange)
+PRICES = values_of(
+    Price,
+    examples=st.lists(st.integers(0, 9), max_size=2).map(tuple),
+    overall=CHANGES,
+    mean=CHANGES,
+    classes=st.lists(CHANGES, max_size=2).map(tuple),
+)
+VERDICTS = values_of(Verdict, evidence=st.none() | values_of(ClassEvidence))
 STEPS = values_of(Step, judged=st.none() | EVALUATIONS)
 REPORTS = values_of(
     FixReport,
@@ -68,8 +80,9 @@ REPORTS = values_of(
     after=EVALUATIONS,
     ladder=st.lists(STEPS, max_size=2).map(tuple),
     rungs=st.lists(values_of(Rung, rows=st.lists(values_of(RungRow), max_size=2).map(tuple)), max_size=2).map(tuple),
-    findings=st.lists(values_of(Finding), max_size=2).map(tuple),
+    findings=st.lists(VERDICTS, max_size=2).map(tuple),
     label_issues=st.lists(values_of(LabelIssue), max_size=2).map(tuple),
+    price=st.none() | PRICES,
 )
 DATASETS = values_of(
     StoredDataset,

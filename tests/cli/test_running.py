@@ -110,7 +110,7 @@ def test_what_is_known_is_printed_before_a_budget_ends_a_command(run: Run, monke
     code, out, err = run(*command)
     assert code == 3
     assert out.startswith("\nKnown so far:\nNaive networks, on ")
-    assert "All 2 candidates, 1 fold" in out
+    assert "All 2 candidates, 5 folds" in out
     assert "One network is kept" in out
     assert err.startswith("cu: the budget is spent; runs.sqlite keeps what has finished")
     assert run(*command, "--json")[:2] == (3, "")
@@ -147,5 +147,5 @@ def test_ctrl_c_prints_what_is_known(tmp_path: Path) -> None:
     assert "To train: up to" in text
     assert "on this" in text
     assert " left: training candidates" in text
-    assert "All 2 candidates, 1 fold" in out
+    assert "All 2 candidates, 5 folds" in out
     assert text.rstrip().endswith("goes on from there.")

@@ -158,7 +158,7 @@ def test_files_that_cannot_be_read_are_skipped(here, run):
         cu.predict("model", "photos/a/bad.png")
     for file in here.glob("photos/*/[0-9].png"):
         file.unlink()
-    with refused("has no file that can be read"):
+    with refused("has no files that can be read"):
         cu.predict("model", "photos")
 
 
