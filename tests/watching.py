@@ -1,11 +1,20 @@
 """What tests see of training: a `progress` for workflows that keeps all news, and one that allows no training."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
 from class_uncertainty.training import Lane
 from class_uncertainty.training.fit import Epoch, Progress
+
+LANES = (Lane("naive", 0), Lane("ubrs", 1, fold=(1, 5)))
+
+
+def epoch_news(epoch: int, lanes: Sequence[Lane] = LANES, epochs: int = 10) -> Epoch:
+    """What a stack of these lanes tells at the end of an epoch of two seconds."""
+    losses, errors, rates = ((value,) * len(lanes) for value in (0.5, 12.34, 0.1))
+    return Epoch(tuple(lanes), epoch, epochs, losses, errors, rates, seconds=2.0, speed=1000.0 * len(lanes))
 
 
 class Watched:

@@ -5,16 +5,16 @@ import io
 
 import pytest
 from rich.console import Console
+from watching import LANES
+from watching import epoch_news as news
 
 import class_uncertainty as cu
 from class_uncertainty.posthoc.diagnosis import Verdict
 from class_uncertainty.reporting import progress
 from class_uncertainty.reporting.progress import LiveProgress, describe_plan, roughly
 from class_uncertainty.runs.watcher import Decided, Diagnosed, Stage
-from class_uncertainty.training.fit import Epoch
 from class_uncertainty.training.speed import Speed
 
-LANES = [cu.Lane("naive", 0), cu.Lane("ubrs", 1, fold=(1, 5))]
 LONG = [cu.Lane("balanced-softmax", 12, fold=(2, 5)), cu.Lane("ubrs", 1, fold=(1, 5))]
 STAGES = [Stage("rung 1", "6 candidates on 1 fold", (6,)), Stage("ladder", "3 networks before and after", (3, 3))]
 FINDING = Diagnosed((Verdict("9", "few", "9: 33 % wrong"),), 81, 5)
@@ -25,11 +25,6 @@ def clock(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     return now
-
-
-def news(epoch: int, lanes=LANES, epochs: int = 10) -> Epoch:
-    losses, errors, rates = ((value,) * len(lanes) for value in (0.5, 12.34, 0.1))
-    return Epoch(tuple(lanes), epoch, epochs, losses, errors, rates, seconds=2.0, speed=1000.0 * len(lanes))
 
 
 def rendered(state: LiveProgress, width: int = 120, height: int = 24) -> str:

@@ -3,15 +3,15 @@
 import threading
 
 import pytest
+from watching import LANES
+from watching import epoch_news as news
 
 import class_uncertainty as cu
 from class_uncertainty.reporting import work_progress
 from class_uncertainty.reporting.work_progress import TRUSTED, WorkProgress
 from class_uncertainty.runs.watcher import Stage
-from class_uncertainty.training.lane import Epoch
 from class_uncertainty.training.speed import Speed
 
-LANES = [cu.Lane("naive", 0), cu.Lane("ubrs", 1, fold=(1, 5))]
 STAGES = [Stage("first", "two", (2,)), Stage("second", "four", (4,), unit=0.5), Stage("third", "two more", (2,))]
 
 
@@ -20,11 +20,6 @@ def clock(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(work_progress.time, "monotonic", lambda: now[0])
     return now
-
-
-def news(epoch: int, lanes=LANES, epochs: int = 10) -> Epoch:
-    losses, errors, rates = ((value,) * len(lanes) for value in (0.5, 12.34, 0.1))
-    return Epoch(tuple(lanes), epoch, epochs, losses, errors, rates, seconds=2.0, speed=1000.0 * len(lanes))
 
 
 @pytest.fixture

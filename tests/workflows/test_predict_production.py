@@ -44,24 +44,30 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("store") / "runs.sqlite"
 
 
+def predict_customers(model: cu.Fix | cu.Trained) -> tuple[cu.Predicted, np.ndarray]:
+    """Of held-out rows, and the softmax behind: mean probabilities are the shares, and labels are the module's."""
+    x, y = customers(4000, 2)
+    np.savez("new.npz", x=x, y=y)
+    predicted = cu.predict(model, "new.npz")
+    np.testing.assert_allclose(predicted.probabilities.mean(axis=0), np.bincount(y) / len(y), atol=0.02)
+    with torch.inference_mode():
+        softmax = model.module(torch.from_numpy(x)).softmax(1).numpy()
+    assert predicted.labels == [str(c) for c in softmax.argmax(axis=1)]
+    return predicted, softmax
+
+
 @pytest.mark.parametrize("goal", ["mean", "accuracy"])
 def test_the_mean_probability_is_the_share_of_the_class(goal: str, store: Path) -> None:
     """Under the prior of training, on held-out rows, whatever the goal; labels stay those of the goal."""
     data, recipe = cu.Data(*customers(1500, 0)), cu.Recipe("mlp", epochs=6, batch=64)
     fixed = cu.fix(data, recipe, goal=goal, candidates=["naive"], trainings=2, seeds=1, store=store)
-    x, y = customers(4000, 2)
-    np.savez("new.npz", x=x, y=y)
-    found = cu.predict(fixed, "new.npz")
-    np.testing.assert_allclose(found.probabilities.mean(axis=0), np.bincount(y) / len(y), atol=0.02)
-    with torch.inference_mode():
-        softmax = fixed.module(torch.from_numpy(x)).softmax(1).numpy()
-    assert found.labels == [str(c) for c in softmax.argmax(axis=1)]
+    predicted, softmax = predict_customers(fixed)
     assert abs(softmax.mean(axis=0)[1] - CHURN) > 0.1 or goal == "accuracy"  # or there would be nothing to correct
-    as_it_is = cu.predict(fixed, "new.npz", prior=found.purpose.prior)  # type: ignore[union-attr]
+    as_it_is = cu.predict(fixed, "new.npz", prior=predicted.purpose.prior)  # type: ignore[union-attr]
     np.testing.assert_allclose(as_it_is.probabilities, softmax, atol=1e-6)
-    assert found.scores is not None
-    assert found.scores.ece < 4
-    assert found.scores.top1_error == pytest.approx(100 * (softmax.argmax(axis=1) != y).mean())
+    assert predicted.scores is not None
+    assert predicted.scores.ece < 4
+    assert predicted.scores.top1_error == pytest.approx(100 * (softmax.argmax(axis=1) != customers(4000, 2)[1]).mean())
 
 
 def test_probabilities_are_by_the_rule_and_labels_do_not_change(table: str) -> None:
@@ -94,14 +100,8 @@ def test_a_network_of_one_method_knows_its_prior(method: str) -> None:
     """Whatever the method, the mean probability of a class is its share; without the rule, only of naive networks."""
     data = cu.Data(*customers(1500, 0))
     trained = cu.train(data, method, recipe=cu.Recipe("mlp", epochs=6, batch=64))
-    x, y = customers(4000, 2)
-    np.savez("new.npz", x=x, y=y)
-    found = cu.predict(trained, "new.npz")
-    np.testing.assert_allclose(found.probabilities.mean(axis=0), np.bincount(y) / len(y), atol=0.02)
-    with torch.inference_mode():
-        softmax = trained.module(torch.from_numpy(x)).softmax(1).numpy()
-    assert found.labels == [str(c) for c in softmax.argmax(axis=1)]
-    assert repr(method) in found.meaning[0]
+    predicted, _ = predict_customers(trained)
+    assert repr(method) in predicted.meaning[0]
 
 
 def test_kept_columns_and_scores_of_a_table(table: str) -> None:
