@@ -65,7 +65,7 @@ class StepProgram:
         self.centroids = torch.zeros(stack.lanes, classes, stack.head.weight.shape[-1], device=device)
         self.set_training()
         large = find_network(self.recipe.network).large and self.length * self.recipe.epochs >= COMPILED
-        if examples.labels.is_cuda and not stack.own:  # a graph cannot hold whatever someone's own network may do
+        if examples.labels.is_cuda and stack.is_replayable:  # a graph cannot hold whatever someone's own network may do
             with self._put_back():
                 self._capture()
         elif large and not stack.rbf and not FAILED["compile"]:  # compiled code has no second derivative

