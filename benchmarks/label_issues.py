@@ -6,24 +6,30 @@ with and without the nearest neighbours, and cleanlab's find_label_issues() with
 filter, of which the one with the highest F1 is shown. "as many" is the head of our ranking, as long as cleanlab's list.
 
     python benchmarks/label_issues.py digits
-    python benchmarks/label_issues.py cifar10 --root ../shared/data --backbone efficientnet-lite0
-    python benchmarks/label_issues.py cifar10 --root ../shared/data --epochs 20 --seeds 3
+    python benchmarks/label_issues.py cifar10 --root DATA --backbone efficientnet-lite0
+    python benchmarks/label_issues.py cifar10 --root DATA --epochs 20 --seeds 3
+    python benchmarks/label_issues.py cifar10 --root DATA --images 50000 --recipe bag-of-tricks --save p.npz
+    python benchmarks/label_issues.py cifar10 --root DATA --images 50000 --load p.npz
 
-cleanlab is installed by hand: pip install cleanlab.
+cleanlab is installed by hand: pip install cleanlab. Without it only our lists are shown; --save keeps the probabilities
+for a machine that has it.
 """
 
 import argparse
 import dataclasses
+import sys
 import warnings
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
-from cleanlab.filter import find_label_issues  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from numpy.typing import NDArray
 
 import class_uncertainty as cu
 from class_uncertainty.posthoc.neighbours import neighbour_counts, neighbour_shares
 from class_uncertainty.posthoc.noise_model import label_noise
 from class_uncertainty.training.recipe import default_recipe
+from class_uncertainty.training.recipe_specs import parse_recipe
 
 RATE = 0.05
 SOURCES = {"digits": "digits-lt:1", "cifar10": "cifar10-lt:1"}
@@ -60,24 +66,40 @@ def head(ranking: NDArray[np.float64], length: int) -> NDArray[np.bool_]:
     return mask
 
 
-def compare(p: NDArray, labels: NDArray[np.int64], data: cu.Data) -> dict[str, NDArray[np.bool_]]:
-    """What is listed, by the name of a row."""
-    wrong, near = labels != data.labels, neighbour_counts(data.inputs, labels, len(data.classes))
-    assert near is not None
-    alone, both = label_noise(p, labels), label_noise(p, labels, [neighbour_shares(near)])
+def confident_learning(p: NDArray, labels: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
+    """What cleanlab lists, by filter; nothing where it is not installed."""
+    if find_spec("cleanlab") is None:
+        return {}
+    from cleanlab.filter import find_label_issues  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
     mean = p.mean(axis=0, dtype=np.float64)
     mean /= mean.sum(axis=1, keepdims=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        theirs = {name: find_label_issues(labels, mean, filter_by=name, n_jobs=1) for name in FILTERS}
-    best = max(FILTERS, key=lambda name: scores(theirs[name], wrong)[2])
-    rows = {"networks and neighbours": both.is_issue, "networks alone": alone.is_issue}
-    for name in dict.fromkeys((FILTERS[0], best)):
+        return {name: find_label_issues(labels, mean, filter_by=name, n_jobs=1) for name in FILTERS}
+
+
+def compare(p: NDArray, labels: NDArray[np.int64], data: cu.Data) -> dict[str, NDArray[np.bool_]]:
+    """What is listed, by the name of a row."""
+    wrong, near = labels != data.labels, neighbour_counts(data.inputs, labels, len(data.classes))
+    ours = {"networks alone": label_noise(p, labels)}
+    if near is not None:  # cheap enough
+        ours = {"networks and neighbours": label_noise(p, labels, [neighbour_shares(near)])} | ours
+    rows = {name: noise.is_issue for name, noise in ours.items()}
+    theirs = confident_learning(p, labels)
+    best = max(theirs, key=lambda name: scores(theirs[name], wrong)[2], default=FILTERS[0])
+    for name in dict.fromkeys((FILTERS[0], best)) if theirs else ():
         rows[f"cleanlab, {name}"] = theirs[name]
         if wrong.any():
-            rows[f"as many, networks alone, {name}"] = head(alone.p_wrong, theirs[name].sum())
-            rows[f"as many, networks and neighbours, {name}"] = head(both.p_wrong, theirs[name].sum())
+            lists = {row: head(noise.p_wrong, theirs[name].sum()) for row, noise in ours.items()}
+            rows |= {f"as many, {row}, {name}": listed for row, listed in lists.items()}
     return rows
+
+
+def predicted(data: cu.Data, recipe: cu.Recipe, seeds: int, device: str | None) -> NDArray:
+    """(seeds, N, C) of networks that never saw the example."""
+    estimates = [cu.estimate(data, "out-of-fold", 5, recipe, seed, device=device) for seed in range(seeds)]
+    return np.concatenate([estimate.probabilities for estimate in estimates])
 
 
 def main() -> None:
@@ -86,9 +108,15 @@ def main() -> None:
     parser.add_argument("--root", help="where CIFAR-10 is")
     parser.add_argument("--images", type=int, default=5000, help="a random part of CIFAR-10 (default: 5,000)")
     parser.add_argument("--backbone", help="frozen network whose features are classified, such as efficientnet-lite0")
-    parser.add_argument("--epochs", type=int, help="of the small network, by default those of its recipe")
+    parser.add_argument("--recipe", default="", help="such as bag-of-tricks or 'bag-of-tricks?schedule=cosine'")
+    parser.add_argument("--network", help="in place of the recipe's, such as resnet18")
+    parser.add_argument("--epochs", type=int, help="by default those of the recipe")
     parser.add_argument("--seeds", type=int, default=1, help="networks a fold (default: 1)")
+    parser.add_argument("--device", help="cpu or cuda (default: the GPU if there is one)")
+    parser.add_argument("--save", type=Path, help="keep labels and out-of-fold probabilities in this .npz file")
+    parser.add_argument("--load", type=Path, help="read them from there, and train nothing")
     given = parser.parse_args()
+    name, changes = parse_recipe(given.recipe) if given.recipe else (None, {})
     dataset = cu.load(SOURCES[given.data], root=given.root)
     data = dataset.train
     if given.data == "digits" and dataset.test:
@@ -99,18 +127,26 @@ def main() -> None:
     rng = np.random.default_rng(0)
     data = data.take(np.sort(rng.permutation(len(data))[: given.images]))
     data = cu.embed(data, given.backbone) if given.backbone else data
-    recipe = default_recipe(data, epochs=given.epochs)
+    changes |= {field: value for field in ("network", "epochs") if (value := getattr(given, field)) is not None}
+    recipe = default_recipe(data, name, **changes)
+    kept: dict[str, NDArray] = dict(np.load(given.load)) if given.load else {"truth": data.labels}
+    if not np.array_equal(kept["truth"], data.labels):
+        sys.exit(f"{given.load} is of other examples: give the --images of the run that saved it.")
     print("| wrong labels | error, % | list | labels | precision | recall |\n|---|--:|---|--:|--:|--:|")
     for kind in ("none", "symmetric", "similar"):
-        labels = with_noise(data, kind, PAIRS[given.data], rng)
-        noisy = dataclasses.replace(data, labels=labels)
-        estimates = [cu.estimate(noisy, "out-of-fold", 5, recipe, seed) for seed in range(given.seeds)]
-        p, wrong = np.concatenate([estimate.probabilities for estimate in estimates]), labels != data.labels
+        if not given.load:
+            kept[f"{kind}_labels"] = with_noise(data, kind, PAIRS[given.data], rng)
+            noisy = dataclasses.replace(data, labels=kept[f"{kind}_labels"])
+            kept[f"{kind}_p"] = predicted(noisy, recipe, given.seeds, given.device)
+            if given.save:
+                np.savez(given.save, **kept)  # type: ignore[arg-type]
+        labels, p = kept[f"{kind}_labels"], kept[f"{kind}_p"]
+        wrong = labels != data.labels
         error = 100 * float((p.mean(axis=0).argmax(axis=1) != data.labels).mean())
-        for name, listed in compare(p, labels, data).items():
+        for row, listed in compare(p, labels, data).items():
             precision, recall, _ = scores(listed, wrong)
             shown = f"{precision:.2f} | {recall:.2f}" if wrong.any() else "– | –"
-            print(f"| {kind} | {error:.1f} | {name} | {listed.sum()} | {shown} |", flush=True)
+            print(f"| {kind} | {error:.1f} | {row} | {listed.sum()} | {shown} |", flush=True)
 
 
 if __name__ == "__main__":
