@@ -303,3 +303,23 @@ def test_commands_count_what_is_left_out(here, spoilt, run: Run):
     _, out, _ = run("measure", data, *SHORT, "--estimator", "single", "--json")
     counted = [(part["option"], part["number"]) for part in json.loads(out)["left_out"]]
     assert counted == [("?skip=unreadable", 3), ("?min=2", 1)]
+
+
+@pytest.mark.parametrize("numbers", [(1, 2, 3, 4), (0, 1, 2, 3), (7, 4, 12, 5)])
+def test_a_first_column_that_only_numbers_rows_is_left_out(here, caplog, numbers):
+    """As R and pandas write it."""
+    rows = ["0.5,a", "0.1,b", "0.2,a", "0.3,b"]
+    (here / "a.csv").write_text("\n".join([",x,label", *(f"{i},{row}" for i, row in zip(numbers, rows, strict=True))]))
+    with caplog.at_level(logging.WARNING, "class_uncertainty"):
+        data = load("csv:a.csv").train
+    assert caplog.messages == ["a.csv: column 1 has no name and only numbers the rows: it is left out."]
+    assert (data.columns, data.inputs.ravel().tolist()) == (("x",), pytest.approx([0.5, 0.1, 0.2, 0.3]))
+    assert data.names[1] == "line 3"
+
+
+@pytest.mark.parametrize("cells", ["1 1 2 3", "1 2 3.5 4", "-1 2 3 4", "a b c d", "1 2 3 "])
+def test_any_other_column_without_a_name_is_refused(here, cells):
+    rows = [f"{cell},0,{'ab'[i % 2]}" for i, cell in enumerate(cells.split(" "))]
+    (here / "a.csv").write_text("\n".join([",x,label", *rows]))
+    with refused("column 1 has no name"):
+        load("csv:a.csv")

@@ -103,10 +103,12 @@ class Tally:
         rest = self.examples.sum() - self.examples
         return 100 * (self.by_class.sum() - self.by_class) / np.maximum(rest, 1)
 
-    def is_worse(self, level: float, effects: Vector, rest_effects: Vector) -> NDArray[np.bool_]:
+    def is_worse(
+        self, level: float, effects: Vector, rest_effects: Vector, share: float = APART_SHARE
+    ) -> NDArray[np.bool_]:
         """(C,) whether a class is APART from the others and that is no chance, for any class, at the level."""
         p = intervals.holm(intervals.worse_than_rest(self.by_class, self.examples, effects, rest_effects))
-        return (self.errors >= self.others + np.maximum(APART, APART_SHARE * self.others)) & (p <= level)
+        return (self.errors >= self.others + np.maximum(APART, share * self.others)) & (p <= level)
 
 
 def diagnose(
@@ -189,8 +191,8 @@ def diagnose(
     helped = intervals.at_least(better / of_change, (better + worse) / of_change, 0.5) <= level
     rare = is_rare(columns["count"])
     is_worse, stays = (
-        side.is_worse(level, effects, design_effects_of_rest(side.wrong, labels, number, groups, level))
-        for side, effects in zip((before, after), of_errors, strict=True)
+        side.is_worse(level, effects, design_effects_of_rest(side.wrong, labels, number, groups, level), share)
+        for side, effects, share in zip((before, after), of_errors, (APART_SHARE, 0.0), strict=True)
     )
     tests = np.stack([is_worse, stays, helped, rare], axis=1).tolist()
     kinds = [_kind(row, *tested) for row, tested in zip(rows, tests, strict=True)]
