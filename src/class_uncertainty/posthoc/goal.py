@@ -129,6 +129,16 @@ class Goal:
         return prior_weights(labels, self.prior * counted)
 
 
+def check_goal(text: str) -> tuple[str, str]:
+    """The kind of a goal, and the file that it names or ""; a goal that there is not is refused."""
+    kind, colon, file = text.partition(":")
+    if kind not in {goal.partition(":")[0] for goal in GOALS} or (colon and kind not in ("cost", "prior")):
+        raise unknown("goal", text, GOALS)
+    if kind in ("cost", "prior") and not file:
+        raise InputError(f"the goal {text!r} names no file: write {GOALS[3] if kind == 'cost' else GOALS[4]}.")
+    return kind, file
+
+
 def parse_goal(text: str, classes: Sequence[str], counts: ArrayLike) -> Goal:
     """The goal of that name, with its file read.
 
@@ -142,11 +152,7 @@ def parse_goal(text: str, classes: Sequence[str], counts: ArrayLike) -> Goal:
     counts : array (C,)
         Training examples of each class.
     """
-    kind, colon, file = text.partition(":")
-    if kind not in {goal.partition(":")[0] for goal in GOALS} or (colon and kind not in ("cost", "prior")):
-        raise unknown("goal", text, GOALS)
-    if kind in ("cost", "prior") and not file:
-        raise InputError(f"the goal {text!r} names no file: write {GOALS[3] if kind == 'cost' else GOALS[4]}.")
+    kind, file = check_goal(text)
     if kind == "prior":
         try:
             return Goal(text, check_prior(read_numbers(file, "the prior"), len(classes)))
