@@ -66,6 +66,15 @@ def test_images_of_parquet_are_skipped_and_their_rows_keep_their_numbers(here, w
     assert data.names.tolist() == [f"row {i}" for i in (0, 2, 3, 5, 6, 7)]
 
 
+def test_what_is_skipped_needs_no_group(here):
+    for i in range(12):
+        picture(here / "pets" / ("cat", "dog")[i % 2] / f"v{i // 2}_{i}.png", i)
+    (here / "pets" / "cat" / "notes.txt").write_text("no image, and no group")
+    data = load("folder:pets?skip=unreadable&group=_")
+    assert sorted(data.train.groups.tolist()) == sorted(f"v{i // 2}" for i in range(12))
+    assert str(data.left_out[0]) == "?skip=unreadable left out 1 of 13 images: cat/notes.txt."
+
+
 def test_nothing_can_be_read(here):
     for name in ("cat/a.png", "dog/b.png"):
         (here / "pets" / name).parent.mkdir(parents=True)
