@@ -272,6 +272,9 @@ def test_no_option_is_named_by_its_metavar() -> None:
         "compare digits-lt:20 --seeds 0",
         "compare digits-lt:20 --against nosuch",
         "measure digits-lt:20 --budget soon",
+        "fix digits-lt:20 --goal meen",
+        "fix digits-lt:20 --deploy nosuch",
+        "train digits-lt:20 --recipe nosuch",
         "clean --older-than soon",
     ],
 )

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,11 @@ from commands import SHORT_FIX, Call, Run
 from PIL import Image
 
 import class_uncertainty as cu
+from class_uncertainty.cli import predict_command
+from class_uncertainty.posthoc.priors import at_prior
 from class_uncertainty.training.model_files import save
 from class_uncertainty.training.networks.classifier import Classifier
+from class_uncertainty.training.purpose import Purpose
 
 
 @pytest.fixture
@@ -44,9 +48,24 @@ def test_a_line_for_every_picture(run: Run, pictures: cu.Predicted) -> None:
         if line.split()[:1] and line.split()[0] in pictures.classes
     }
     assert counts == {name: str(pictures.labels.count(name)) for name in pictures.classes}
-    least = pictures.confidence.argmin()
-    assert f"Least sure of: {pictures.names[least]} (" in " ".join(out.split())
+    decided = at_prior(pictures.probabilities, pictures.prior, pictures.purpose.prior)  # type: ignore[union-attr,arg-type]
+    least = decided.max(axis=1).argmin()
+    assert f" decide: {pictures.names[least]} (" in " ".join(out.split())
     assert "wrote predictions.csv" in out
+
+
+def test_least_sure_are_those_that_were_hardest_to_decide() -> None:
+    """Not those of rare classes, whose probabilities are low where classes are as frequent as in training."""
+    decided = np.array([[0.9, 0.1], [0.05, 0.95], [0.45, 0.55]], dtype=np.float32)  # for equal classes
+    purpose = Purpose.of((99, 1), (0.5, 0.5), goal="mean")
+    shown = at_prior(decided, purpose.prior, (0.99, 0.01))
+    predicted = cu.Predicted(
+        ["a", "b", "c"], ("no", "yes"), shown, ["no", "yes", "yes"], np.array([0.99, 0.01]), purpose
+    )
+    told = "Least sure of, by the probabilities that decide: c (yes 0.55), a (no 0.90), b (yes 0.95)."
+    assert predict_command._least_sure(predicted) == told
+    as_it_is = replace(predicted, probabilities=decided, prior=np.array([0.5, 0.5]))
+    assert predict_command._least_sure(as_it_is) == told.replace(", by the probabilities that decide", "")
 
 
 def test_json(run: Run, pictures: cu.Predicted) -> None:
@@ -159,7 +178,7 @@ def test_a_table_with_an_id_and_labels(run: Run) -> None:
         text = " ".join(out.split())
         assert "Scored by column 'churn', 200 examples: overall error" in text
         assert "class-mean error" in text
-        assert "Labels are the largest outputs of a network that was trained by 'naive'." in text
+        assert "Predictions are the largest outputs of a network that was trained by 'naive'." in text
         header, first, *_ = Path("predictions.csv").read_text().splitlines()
         assert header == "example,id,label,class,probability,p(no),p(yes)"
         assert first.startswith(f"line 2,c0,{'yes' if y[0] else 'no'},")

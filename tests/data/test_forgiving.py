@@ -66,6 +66,15 @@ def test_images_of_parquet_are_skipped_and_their_rows_keep_their_numbers(here, w
     assert data.names.tolist() == [f"row {i}" for i in (0, 2, 3, 5, 6, 7)]
 
 
+def test_what_is_skipped_needs_no_group(here):
+    for i in range(12):
+        picture(here / "pets" / ("cat", "dog")[i % 2] / f"v{i // 2}_{i}.png", i)
+    (here / "pets" / "cat" / "notes.txt").write_text("no image, and no group")
+    data = load("folder:pets?skip=unreadable&group=_")
+    assert sorted(data.train.groups.tolist()) == sorted(f"v{i // 2}" for i in range(12))
+    assert str(data.left_out[0]) == "?skip=unreadable left out 1 of 13 images: cat/notes.txt."
+
+
 def test_nothing_can_be_read(here):
     for name in ("cat/a.png", "dog/b.png"):
         (here / "pets" / name).parent.mkdir(parents=True)
@@ -303,3 +312,23 @@ def test_commands_count_what_is_left_out(here, spoilt, run: Run):
     _, out, _ = run("measure", data, *SHORT, "--estimator", "single", "--json")
     counted = [(part["option"], part["number"]) for part in json.loads(out)["left_out"]]
     assert counted == [("?skip=unreadable", 3), ("?min=2", 1)]
+
+
+@pytest.mark.parametrize("numbers", [(1, 2, 3, 4), (0, 1, 2, 3), (7, 4, 12, 5)])
+def test_a_first_column_that_only_numbers_rows_is_left_out(here, caplog, numbers):
+    """As R and pandas write it."""
+    rows = ["0.5,a", "0.1,b", "0.2,a", "0.3,b"]
+    (here / "a.csv").write_text("\n".join([",x,label", *(f"{i},{row}" for i, row in zip(numbers, rows, strict=True))]))
+    with caplog.at_level(logging.WARNING, "class_uncertainty"):
+        data = load("csv:a.csv").train
+    assert caplog.messages == ["a.csv: column 1 has no name and only numbers the rows: it is left out."]
+    assert (data.columns, data.inputs.ravel().tolist()) == (("x",), pytest.approx([0.5, 0.1, 0.2, 0.3]))
+    assert data.names[1] == "line 3"
+
+
+@pytest.mark.parametrize("cells", ["1 1 2 3", "1 2 3.5 4", "-1 2 3 4", "a b c d", "1 2 3 "])
+def test_any_other_column_without_a_name_is_refused(here, cells):
+    rows = [f"{cell},0,{'ab'[i % 2]}" for i, cell in enumerate(cells.split(" "))]
+    (here / "a.csv").write_text("\n".join([",x,label", *rows]))
+    with refused("column 1 has no name"):
+        load("csv:a.csv")

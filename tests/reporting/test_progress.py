@@ -36,7 +36,7 @@ def rendered(state: LiveProgress, width: int = 120, height: int = 24) -> str:
 
 def test_a_bar_for_the_whole_and_a_row_for_each_network(clock):
     state = LiveProgress()
-    state.ahead(STAGES, 10, "cpu", lambda networks: None)
+    state.ahead(STAGES, 10, "cpu", lambda networks, kind: None)
     with state("training candidates", 6, 10) as update:
         update(news(0))
         clock[0] = 4.0
@@ -92,7 +92,7 @@ def test_lines_go_to_a_file_ever_less_often(clock, capsys):
 
 def test_many_short_stages_are_not_silent_and_go_on_counting(clock, capsys):
     state = LiveProgress()
-    state.ahead([Stage(f"{number}", "", (2,)) for number in range(7)], 10, "cpu", lambda networks: None)
+    state.ahead([Stage(f"{number}", "", (2,)) for number in range(7)], 10, "cpu", lambda networks, kind: None)
     for stage in range(7):  # of ten seconds each
         state.begin(f"{stage}")
         with state(f"stage {stage}", 2, 10) as update:
@@ -106,7 +106,7 @@ def test_many_short_stages_are_not_silent_and_go_on_counting(clock, capsys):
 def test_the_plan_is_said_once_something_is_trained(clock, capsys):
     measured = []
 
-    def measure(networks: int) -> Speed:
+    def measure(networks: int, kind: cu.Recipe | None) -> Speed:
         measured.append(networks)
         return Speed(20.0, width=3)
 
@@ -126,7 +126,7 @@ def test_the_plan_is_said_once_something_is_trained(clock, capsys):
 
 def test_news_are_said_while_there_is_more_to_train(clock, capsys):
     state = LiveProgress()
-    state.ahead(STAGES, 10, "cuda", lambda networks: Speed(1.0))
+    state.ahead(STAGES, 10, "cuda", lambda networks, kind: Speed(1.0))
     with state("training candidates", 6, 10) as update:
         update(news(9))
     capsys.readouterr()
@@ -144,7 +144,7 @@ def test_news_are_said_while_there_is_more_to_train(clock, capsys):
 
 def test_work_of_a_few_seconds_is_done_in_silence(clock, capsys):
     state = LiveProgress()
-    state.ahead(STAGES, 1, "cpu", lambda networks: None)
+    state.ahead(STAGES, 1, "cpu", lambda networks, kind: None)
     with state("training candidates", 6, 1) as update:
         update(news(0, epochs=1))
         state.tell(FINDING)
@@ -155,7 +155,7 @@ def test_work_of_a_few_seconds_is_done_in_silence(clock, capsys):
 def test_another_workflow_begins_anew(clock):
     state = LiveProgress()
     for _ in range(2):
-        state.ahead(STAGES, 10, "cpu", lambda networks: None)
+        state.ahead(STAGES, 10, "cpu", lambda networks, kind: None)
         with state("training candidates", 6, 10) as update:
             update(news(9))
         state.tell(FINDING)

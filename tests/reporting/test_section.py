@@ -27,6 +27,17 @@ def test_duplicates_are_counted(train: list[float], test: list[float] | None, fa
     assert all(fact in note for fact in facts)
 
 
+def test_copies_in_other_groups_are_not_kept_together_by_groups() -> None:
+    data = features([1, 2, 3, 1, 1, 5, 6, 7, 8, 9])
+    grouped = cu.Data(data.inputs, data.labels, data.classes, groups=[0, 1, 2, 0, 3, 4, 5, 6, 7, 8])
+    alone, given = (describe_duplicates(cu.Dataset("x", one)) for one in (data, grouped))
+    assert alone.startswith("2 of the 10 examples are")
+    assert alone.endswith("unless ?group= keeps copies together.")
+    assert given == "1 of the 10 examples is identical to another (example 4 = example 0), of another group: " + (
+        "folds may leak into each other."
+    )
+
+
 def test_folds_are_counted() -> None:
     assert "5 stratified folds" in describe_folds(5)
 

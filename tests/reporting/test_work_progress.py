@@ -10,6 +10,7 @@ import class_uncertainty as cu
 from class_uncertainty.reporting import work_progress
 from class_uncertainty.reporting.work_progress import TRUSTED, WorkProgress
 from class_uncertainty.runs.watcher import Stage
+from class_uncertainty.training.recipe import RECIPES
 from class_uncertainty.training.speed import Speed
 
 STAGES = [Stage("first", "two", (2,)), Stage("second", "four", (4,), unit=0.5), Stage("third", "two more", (2,))]
@@ -64,13 +65,25 @@ def test_what_a_checkpoint_holds_counts_as_done_and_not_for_the_pace(work, clock
 
 
 def test_a_measured_speed_counts_until_much_is_seen(work, clock):
-    work.measure(lambda networks: Speed(networks * 1.25, width=5))  # stages take 10, 5 and 10 seconds
+    work.measure(lambda networks, kind: Speed(networks * 1.25, width=5))  # stages take 10, 5 and 10 seconds
     assert work.weights == [10.0, 5.0, 10.0]
     assert work.amounts()[3] == pytest.approx(25.0)
     work.update(news(0))
     clock[0] = 20.0
     work.update(news(9))  # twice as long as that
     assert work.amounts()[3] == pytest.approx(15.0 * (20 + TRUSTED) / (10 + TRUSTED))
+
+
+def test_other_kinds_of_models_are_timed_apart():
+    """Later stages train any of them: as long as the first stage's, on average."""
+    slow, quick = RECIPES["boosting"], RECIPES["logistic"]
+    seconds = {None: 4.0, slow: 10.0, quick: 1.0}
+    work = WorkProgress()
+    work.announce([Stage("first", "", (2, 4), kinds=(slow, quick)), Stage("second", "", (3,), unit=2.0)])
+    work.measure(lambda networks, kind: Speed(seconds[kind]))
+    assert work.weights == [24.0, 2 * 3 * 4 * 24 / (6 * 4)]
+    work.measure(lambda networks, kind: None if kind == slow else Speed(seconds[kind]))
+    assert work.weights[0] == 2 * 4 + 4  # too few to be timed: as by the recipe of the workflow
 
 
 def test_training_that_nobody_announced_is_a_stage(clock):

@@ -82,8 +82,10 @@ def test_probabilities_are_by_the_rule_and_labels_do_not_change(table: str) -> N
         assert found.labels == [module.classes[c] for c in softmax.argmax(axis=1)]
         differing = (found.probabilities.argmax(axis=1) != softmax.argmax(axis=1)).sum()
         assert differing > 0
-        assert found.meaning[0] == "Labels are for the lowest class-mean error (goal 'mean')."
-        assert f"for {differing} examples, another class than the label is the most probable" in found.meaning[1]
+        assert found.meaning[0] == "Predictions are for the lowest class-mean error (goal 'mean')."
+        assert (
+            f"for {differing} examples, another class than the predicted one is the most probable" in found.meaning[1]
+        )
         assert ("as in training" in found.meaning[1]) == (prior == "train")
 
 

@@ -53,7 +53,7 @@ def compare(
     rates = options.read_rates(lrs)
     options.check_estimate(estimator, members, score)
     options.check_comparison(names, numbers, rates, choose_lr, against)
-    options.check_start(data, root, budget)
+    options.check_start(data, root, budget, recipe)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting import terminal_tables
     from class_uncertainty.workflows.compare import compare as compare_methods

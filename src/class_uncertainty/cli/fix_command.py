@@ -70,8 +70,9 @@ def fix(
     goes on.
     """
     names = options.read_candidates(candidates)
+    options.check_fix(goal, deploy)
     check_seeds(1 if seeds is None else seeds, alternative="")
-    options.check_start(data, root, budget)
+    options.check_start(data, root, budget, recipe)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting.html_page import check_place, write
     from class_uncertainty.reporting.report_data import sections

@@ -43,7 +43,7 @@ def measure(
         raise InputError("--estimators compares each by its own score: leave out --estimator and --score.")
     lr = rates[0] if rates else None
     options.check_estimate(estimator, members, score, lr)
-    options.check_start(data, root, budget)
+    options.check_start(data, root, budget, recipe)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting import terminal_tables
     from class_uncertainty.workflows.compare_estimators import compare_estimators

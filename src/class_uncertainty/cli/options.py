@@ -68,13 +68,16 @@ ROOT = Annotated[Path | None, optional("The data folder; by default CLASS_UNCERT
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
-def check_start(data: str, root: Path | None, budget: str | None) -> None:
-    """Refuse, before torch is imported, data of no known kind and a budget that is no time."""
+def check_start(data: str, root: Path | None, budget: str | None, recipe: str | None) -> None:
+    """Refuse, before torch is imported, data of no known kind, a budget that is no time, and an unknown recipe."""
     from class_uncertainty.data import SOURCES
     from class_uncertainty.data.specs import BY, parse
     from class_uncertainty.text import seconds
+    from class_uncertainty.training.recipe_specs import parse_recipe
 
     seconds(budget)
+    if recipe is not None:
+        parse_recipe(recipe)
     if BY not in data:  # what follows may be a backbone, which torch must look at
         parse(data, SOURCES, root, 0)
 
@@ -84,6 +87,17 @@ def check_estimate(estimator: str | None, members: int, score: str | None, lr: f
     from class_uncertainty.estimation import EstimateRequest
 
     EstimateRequest.usual(estimator, members, lr).check_score(score)
+
+
+def check_fix(goal: str, deploy: str | None) -> None:
+    """Refuse, before torch is imported, a goal that there is not, and something to deploy that there is not."""
+    from class_uncertainty.errors import unknown
+    from class_uncertainty.posthoc.goal import check_goal
+    from class_uncertainty.posthoc.ladder import DEPLOYS
+
+    check_goal(goal)
+    if deploy not in (None, *DEPLOYS):
+        raise unknown("deploy", str(deploy), DEPLOYS)
 
 
 def check_method(name: str) -> str:

@@ -1,6 +1,7 @@
 """The command that asks a saved model."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -40,7 +41,7 @@ def predict(
 
     The class is the one that the model was made to decide on: by the --goal of 'cu fix'. Probabilities are for classes
     as frequent as **--prior** says, by default as in training, so that their mean over many examples is the share of a
-    class. Then another class than the label may be the most probable. predictions.json says both.
+    class. Then another class than the predicted one may be the most probable. predictions.json says both.
 
     **--keep id,name** writes these columns of a table too. Where labels are there, predictions are scored: by a column
     of the name that the label had in training, by **--label**, by folders that have names of classes, or by an array y.
@@ -74,11 +75,23 @@ def predict(
         terminal.print_json({"file": str(out)} | predicted.document() | rows)
         return
     _print_classes(predicted)
+    terminal.say(*_scored(predicted), *predicted.meaning, *predicted.notes, _least_sure(predicted))
+    terminal.say(*(f"wrote {file}" for file in files))
+
+
+def _least_sure(predicted: "Predicted") -> str:
+    """The examples whose predictions have the lowest probabilities, under the prior that predictions are made for."""
+    from class_uncertainty.posthoc.priors import at_prior
+
+    purpose, prior, under = predicted.purpose, predicted.prior, ""
+    differs = [predicted.classes[c] for c in predicted.probabilities.argmax(axis=1)] != list(predicted.labels)
+    if purpose is not None and prior is not None and differs and prior.all():
+        decided = at_prior(predicted.probabilities, prior, purpose.prior)
+        predicted, under = replace(predicted, probabilities=decided), ", by the probabilities that decide"
     confidence = predicted.confidence
     least = confidence.argsort(kind="stable")[:UNSURE]
     unsure = ", ".join(f"{predicted.names[i]} ({predicted.labels[i]} {confidence[i]:.2f})" for i in least)
-    terminal.say(*_scored(predicted), *predicted.meaning, *predicted.notes, f"Least sure of: {unsure}.")
-    terminal.say(*(f"wrote {file}" for file in files))
+    return f"Least sure of{under}: {unsure}."
 
 
 def _rows(predicted: "Predicted") -> list[dict[str, Any]]:

@@ -44,6 +44,7 @@ def train(
         raise InputError(f"{method!r} is a remedy, made of trained networks: {advice}.")
     Lane(method, seed, lr)
     options.check_estimate(estimator, members, score)
+    options.check_start(data, root, budget, recipe)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting.terminal_tables import print_comparison
     from class_uncertainty.training.model_files import check_savable

@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.data.examples import check_apart
+from class_uncertainty.data.example_checks import check_apart
 from class_uncertainty.data.table import LARGEST, Table
 from class_uncertainty.errors import InputError
 

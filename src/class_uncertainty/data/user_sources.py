@@ -1,13 +1,12 @@
 """The user's own data: folders of images, Parquet, .npz and CSV files."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from class_uncertainty.data import tabular
 from class_uncertainty.data.cache import Decoding, cached_readable
@@ -39,9 +38,10 @@ def from_folder(spec: Spec) -> Splits:
         gone = [*(str(file.relative_to(spec.path)) for file in broken), *names[sorted(skipped)]]
         if gone:
             spec.left_out.append(LeftOut(SKIP, "images", len(gone), len(labelled), tuple(gone)))
+        readable = [one for i, one in enumerate(present) if i not in skipped]  # others need no group
         pattern = spec.options.get("group")
-        groups = folder.groups(spec.path, present, pattern) if pattern else None
-        return _described(data, names, groups, skipped)
+        groups = np.array(folder.groups(spec.path, readable, pattern), dtype=object) if pattern else None
+        return replace(data, names=np.delete(names, list(skipped)), groups=groups)
 
     return _image_splits(spec, read, splits["train"], splits.get("test") or splits.get("validation"))
 
@@ -69,7 +69,8 @@ def from_parquet(spec: Spec) -> Splits:
         if skipped:
             spec.left_out.append(LeftOut(SKIP, "images", len(skipped), len(names), tuple(names[sorted(skipped)])))
         column = spec.options.get("group")
-        return _described(data, names, parquet.groups(files, column) if column else None, skipped)
+        groups = np.delete(parquet.groups(files, column), list(skipped)) if column else None
+        return replace(data, names=np.delete(names, list(skipped)), groups=groups)
 
     return _image_splits(spec, read, train, test)
 
@@ -95,14 +96,6 @@ def _decoded(
     unreadable: dict[str, Any] = {"skipped": {}} if spec.skips else {"advice": SKIP}
     key = about | options | ({"skip": True} if spec.skips else {})
     return cached_readable(spec.argument, files, partial(build, **options, **unreadable), spec.progress, **key)
-
-
-def _described(
-    data: Data, names: NDArray[np.object_], groups: Sequence[str] | NDArray[np.object_] | None, skipped: dict[int, str]
-) -> Data:
-    """With the names and groups of the images that were read."""
-    gone = list(skipped)
-    return replace(data, names=np.delete(names, gone), groups=None if groups is None else np.delete(groups, gone))
 
 
 def _image_splits(spec: Spec, read: Callable[[Any, Size | None], Data], train: Any, test: Any) -> Splits:

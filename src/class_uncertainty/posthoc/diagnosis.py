@@ -11,6 +11,7 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import check_labels, check_probabilities
 from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.adjustment import adjust
+from class_uncertainty.posthoc.clusters import design_effects, design_effects_of_rest
 from class_uncertainty.posthoc.intervals import LEVEL
 from class_uncertainty.text import decimal
 
@@ -102,10 +103,12 @@ class Tally:
         rest = self.examples.sum() - self.examples
         return 100 * (self.by_class.sum() - self.by_class) / np.maximum(rest, 1)
 
-    def is_worse(self, level: float) -> NDArray[np.bool_]:
+    def is_worse(
+        self, level: float, effects: Vector, rest_effects: Vector, share: float = APART_SHARE
+    ) -> NDArray[np.bool_]:
         """(C,) whether a class is APART from the others and that is no chance, for any class, at the level."""
-        p = intervals.holm(intervals.worse_than_rest(self.by_class, self.examples))
-        return (self.errors >= self.others + np.maximum(APART, APART_SHARE * self.others)) & (p <= level)
+        p = intervals.holm(intervals.worse_than_rest(self.by_class, self.examples, effects, rest_effects))
+        return (self.errors >= self.others + np.maximum(APART, share * self.others)) & (p <= level)
 
 
 def diagnose(
@@ -116,6 +119,7 @@ def diagnose(
     classes: Sequence[str] | None = None,
     adjusted: Any = None,
     suspect: ArrayLike | None = None,
+    groups: NDArray[np.int64] | None = None,
     level: float = LEVEL,
 ) -> tuple[Verdict, ...]:
     """A verdict on each class, from predictions for examples that the model did not see.
@@ -144,6 +148,9 @@ def diagnose(
         The probabilities after adjustment for the counts; by default `adjust(probabilities, counts)`.
     suspect : array (C,), optional
         Percent of each class's labels that look wrong, as `cu.label_noise` says.
+    groups : array (N,), optional
+        What each example belongs to, from 0. Examples of a group may err alike: all counts that tests and intervals see
+        are divided by a design effect.
     level : float
         Of the tests and of 1 - confidence of the intervals.
 
@@ -173,15 +180,21 @@ def diagnose(
     q = adjust(p, counts) if adjusted is None else np.asarray(adjusted).reshape(p.shape)
     before, after = (Tally.of(side, labels) for side in (p, q))
     better, worse = intervals.changed(before.wrong, after.wrong, labels, number)
-    columns = _columns(before, after, better, worse, level)
+    of_change = design_effects(after.wrong - before.wrong, labels, number, groups, level)
+    of_errors = [design_effects(side.wrong, labels, number, groups, level) for side in (before, after)]
+    columns = _columns(before, after, better / of_change, worse / of_change, of_errors[0], of_change, level)
     columns |= {"count": np.asarray(counts), "suspect": np.zeros(number) if suspect is None else np.asarray(suspect)}
-    rivals, rows = _rivals(after, level), list[ClassEvidence]()
+    rivals, rows = _rivals(after, of_errors[1], level), list[ClassEvidence]()
     for c in range(number):
         numbers = {name: values[c].item() for name, values in columns.items()}
         rows.append(ClassEvidence(**numbers, rival=names[rivals[c]] if rivals[c] >= 0 else ""))
-    helped = intervals.at_least(better, better + worse, 0.5) <= level
+    helped = intervals.at_least(better / of_change, (better + worse) / of_change, 0.5) <= level
     rare = is_rare(columns["count"])
-    tests = np.stack([before.is_worse(level), after.is_worse(level), helped, rare], axis=1).tolist()
+    is_worse, stays = (
+        side.is_worse(level, effects, design_effects_of_rest(side.wrong, labels, number, groups, level), share)
+        for side, effects, share in zip((before, after), of_errors, (APART_SHARE, 0.0), strict=True)
+    )
+    tests = np.stack([is_worse, stays, helped, rare], axis=1).tolist()
     kinds = [_kind(row, *tested) for row, tested in zip(rows, tests, strict=True)]
     triples = zip(names, rows, kinds, strict=True)
     return tuple(Verdict(name, kind, _text(name, row, kind, level), row) for name, row, kind in triples)
@@ -196,10 +209,12 @@ def spoken(verdicts: Sequence[Verdict]) -> list[Verdict]:
     return sorted((verdict for verdict in verdicts if verdict.text), key=place)
 
 
-def _columns(before: Tally, after: Tally, better: Vector, worse: Vector, level: float) -> dict[str, NDArray]:
+def _columns(
+    before: Tally, after: Tally, better: Vector, worse: Vector, effects: Vector, of_change: Vector, level: float
+) -> dict[str, NDArray]:
     """The numbers of ClassEvidence that come from predictions, (C,) each."""
-    low, high = intervals.share_interval(before.by_class, before.examples, level)
-    change_low, change_high = intervals.change_interval(better, worse, before.examples, level)
+    low, high = intervals.share_interval(before.by_class / effects, before.examples / effects, level)
+    change_low, change_high = intervals.change_interval(better, worse, before.examples / of_change, level)
     errors = after.confusion * ~np.eye(len(low), dtype=bool)
     return {
         "examples": before.examples,
@@ -215,7 +230,7 @@ def _columns(before: Tally, after: Tally, better: Vector, worse: Vector, level: 
     }
 
 
-def _rivals(after: Tally, level: float) -> NDArray[np.int64]:
+def _rivals(after: Tally, effects: Vector, level: float) -> NDArray[np.int64]:
     """(C,) the class that MAJORITY of a class's errors go to, significantly more than by chance; -1 for none.
 
     By chance every other class gets the same share; the level is divided by their number. Of two there is only one.
@@ -223,7 +238,9 @@ def _rivals(after: Tally, level: float) -> NDArray[np.int64]:
     number = len(after.examples)
     errors = after.confusion * ~np.eye(number, dtype=bool)
     most, total = errors.max(axis=1), errors.sum(axis=1)
-    chance = (number - 1) * intervals.at_least(most, total, 1 / (number - 1)) if number > 2 else np.ones(number)
+    chance = np.ones(number)
+    if number > 2:
+        chance = (number - 1) * intervals.at_least(most / effects, total / effects, 1 / (number - 1))
     return np.where((chance <= level) & (most > MAJORITY * total), errors.argmax(axis=1), -1)
 
 

@@ -86,12 +86,13 @@ class Goal:
         """How far probabilities (N, C) are from the goal, by labels (N,)."""
         return float(self.contributions(p, labels).sum())
 
-    def standard_error(self, p: NDArray, labels: Labels) -> float:
+    def standard_error(self, p: NDArray, labels: Labels, groups: Labels | None = None) -> float:
         """Of the value, if other examples of the same classes had been drawn: sqrt(sum_c w_c ** 2 s_c ** 2 / n_c).
 
         s_c ** 2 is the variance of the losses within class c, over n_c - 1. A class of one example has none: it takes
         the variance over all classes under the prior, which for errors is that of a Bernoulli variable of the mean
-        rate. Which classes are the worst is taken as given.
+        rate. Which classes are the worst is taken as given. With groups (N,) it is the root of the sum over them of
+        the square of sum_i w_i (loss_i - the mean of its class), and no less.
         """
         guesses = self.decide(p)
         losses, weights = self._losses(guesses, labels), self._weights(guesses, labels)
@@ -101,14 +102,19 @@ class Goal:
         means = np.bincount(labels, losses, minlength=len(self.prior)) / np.maximum(examples, 1)
         squares = np.bincount(labels, (losses - means[labels]) ** 2, minlength=len(self.prior))
         variances = np.where(examples > 1, squares / np.maximum(examples - 1, 1), pooled)
-        return float(np.sqrt(weights**2 @ variances[labels]))
+        alone = float(np.sqrt(weights**2 @ variances[labels]))
+        if groups is None:
+            return alone
+        return max(alone, paired_sum(weights * (losses - means[labels]), groups)[1])
 
-    def difference(self, p_a: NDArray, p_b: NDArray, labels: Labels) -> tuple[float, float]:
+    def difference(
+        self, p_a: NDArray, p_b: NDArray, labels: Labels, groups: Labels | None = None
+    ) -> tuple[float, float]:
         """(value of a - value of b, its paired standard error): sum_i d_i and sqrt(sum_i d_i ** 2).
 
-        d_i is the difference of both contributions of an example.
+        d_i is the difference of both contributions of an example or, with groups (N,), of all examples of a group.
         """
-        return paired_sum(self.contributions(p_a, labels) - self.contributions(p_b, labels))
+        return paired_sum(self.contributions(p_a, labels) - self.contributions(p_b, labels), groups)
 
     def _losses(self, guesses: Labels, labels: Labels) -> NDArray[np.float64]:
         return 100.0 * (guesses != labels) if self.costs is None else self.costs[labels, guesses]
@@ -121,6 +127,16 @@ class Goal:
         present = np.flatnonzero(~np.isnan(errors))
         counted = np.isin(np.arange(len(errors)), present[worst_classes(errors[present])])
         return prior_weights(labels, self.prior * counted)
+
+
+def check_goal(text: str) -> tuple[str, str]:
+    """The kind of a goal, and the file that it names or ""; a goal that there is not is refused."""
+    kind, colon, file = text.partition(":")
+    if kind not in {goal.partition(":")[0] for goal in GOALS} or (colon and kind not in ("cost", "prior")):
+        raise unknown("goal", text, GOALS)
+    if kind in ("cost", "prior") and not file:
+        raise InputError(f"the goal {text!r} names no file: write {GOALS[3] if kind == 'cost' else GOALS[4]}.")
+    return kind, file
 
 
 def parse_goal(text: str, classes: Sequence[str], counts: ArrayLike) -> Goal:
@@ -136,11 +152,7 @@ def parse_goal(text: str, classes: Sequence[str], counts: ArrayLike) -> Goal:
     counts : array (C,)
         Training examples of each class.
     """
-    kind, colon, file = text.partition(":")
-    if kind not in {goal.partition(":")[0] for goal in GOALS} or (colon and kind not in ("cost", "prior")):
-        raise unknown("goal", text, GOALS)
-    if kind in ("cost", "prior") and not file:
-        raise InputError(f"the goal {text!r} names no file: write {GOALS[3] if kind == 'cost' else GOALS[4]}.")
+    kind, file = check_goal(text)
     if kind == "prior":
         try:
             return Goal(text, check_prior(read_numbers(file, "the prior"), len(classes)))
@@ -152,9 +164,13 @@ def parse_goal(text: str, classes: Sequence[str], counts: ArrayLike) -> Goal:
     return Goal(text, prior, only_worst=kind == "worst")
 
 
-def paired_sum(differences: NDArray[np.float64]) -> tuple[float, float]:
-    """The sum of paired differences (N,), and its standard error: sum_i d_i and sqrt(sum_i d_i ** 2)."""
-    return float(differences.sum()), float(np.linalg.norm(differences))
+def paired_sum(differences: NDArray[np.float64], groups: Labels | None = None) -> tuple[float, float]:
+    """The sum of paired differences (N,), and its standard error: sum_i d_i and sqrt(sum_i d_i ** 2).
+
+    With groups (N,) of examples that err alike, d_i is the sum over a group.
+    """
+    independent = differences if groups is None else np.bincount(groups, differences)
+    return float(differences.sum()), float(np.linalg.norm(independent))
 
 
 def is_clear(gain: float, standard_error: float) -> bool:

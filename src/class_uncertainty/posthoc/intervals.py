@@ -58,17 +58,20 @@ def sum_by_class(values: Numbers, labels: NDArray[np.int64], classes: int) -> Nu
     return np.bincount(labels, weights=values, minlength=classes).astype(np.float64)
 
 
-def worse_than_rest(wrong: ArrayLike, examples: ArrayLike) -> Numbers:
+def worse_than_rest(
+    wrong: ArrayLike, examples: ArrayLike, effects: Numbers | float = 1.0, rest_effects: Numbers | float = 1.0
+) -> Numbers:
     """(C,) P that a class has no fewer errors if it were as hard as all others together: Fisher's exact test.
 
-    Means over seeds are rounded in favour of the class.
+    Counts of a class and of the others are divided by their design effects first. What is then no whole number, as
+    means over seeds, is rounded in favour of the class.
     """
     from scipy.stats import hypergeom
 
-    k, n = np.asarray(wrong, dtype=np.float64), np.asarray(examples, dtype=np.int64)
-    of_class = np.floor(k + 1e-9)
-    of_rest = np.ceil(k.sum() - k - 1e-9)
-    return np.asarray(hypergeom.sf(of_class - 1, n.sum(), of_class + of_rest, n), dtype=np.float64)
+    k, n = np.asarray(wrong, dtype=np.float64), np.asarray(examples, dtype=np.float64)
+    of_class, of_rest = np.floor(k / effects + 1e-9), np.ceil((k.sum() - k) / rest_effects - 1e-9)
+    size, rest = np.ceil(n / effects - 1e-9), np.maximum(np.floor((n.sum() - n) / rest_effects + 1e-9), of_rest)
+    return np.asarray(hypergeom.sf(of_class - 1, size + rest, of_class + of_rest, size), dtype=np.float64)
 
 
 def at_least(part: ArrayLike, whole: ArrayLike, share: float) -> Any:

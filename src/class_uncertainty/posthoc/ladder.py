@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from class_uncertainty.posthoc.evaluation import Evaluation
 
+DEPLOYS = ("one", "ensemble")  # what may be kept: one network, or several together
+
 
 @dataclass(frozen=True)
 class Step:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from class_uncertainty.posthoc.clusters import design_effects, paired_reach
 from class_uncertainty.posthoc.goal import paired_sum
-from class_uncertainty.posthoc.intervals import change_interval, changed, normal_quantile
+from class_uncertainty.posthoc.intervals import change_interval, changed
 
 HANDFUL = 10  # test examples: a class with fewer says little
 NEEDED = 0.5  # of a gain: where classes with a HANDFUL bring more, the gain hangs on them
@@ -72,25 +73,34 @@ class Handful:
     examples: int  # of all of them
 
 
-def price(before: NDArray[np.float64], after: NDArray[np.float64], labels: NDArray[np.int64], classes: int) -> Price:
+def price(
+    before: NDArray[np.float64],
+    after: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    classes: int,
+    groups: NDArray[np.int64] | None = None,
+) -> Price:
     """The Price, from how wrong each example is (N,) before and after: the share of seeds that are.
 
-    The intervals of classes and of all examples are Bonett and Price's; that of the mean is the paired normal one.
+    The intervals of classes and of all examples are Bonett and Price's; that of the mean is the paired normal one. With
+    groups (N,) the counts of both are divided by design effects, and the third is of groups.
     """
     examples = np.bincount(labels, minlength=classes)
     better, worse = changed(before, after, labels, classes)
     present = max(int((examples > 0).sum()), 1)
-    change, error = paired_sum(100 * (after - before) / (present * examples[labels]))
-    reach = normal_quantile() * error
-    by_class = zip(better.tolist(), worse.tolist(), examples.tolist(), strict=True)
+    change, error = paired_sum(100 * (after - before) / (present * examples[labels]), groups)
+    reach = paired_reach(groups) * error if error else 0.0
+    effects = design_effects(after - before, labels, classes, groups)
+    effect = design_effects(after - before, np.zeros_like(labels), 1, groups).item()
+    by_class = zip(better.tolist(), worse.tolist(), examples.tolist(), effects.tolist(), strict=True)
     return Price(
         tuple(examples.tolist()),
-        _change(float(better.sum()), float(worse.sum()), len(labels)),
+        _change(float(better.sum()), float(worse.sum()), len(labels), effect),
         ErrorChange(change, change - reach, change + reach),
         tuple(_change(*numbers) for numbers in by_class),
     )
 
 
-def _change(better: float, worse: float, examples: int) -> ErrorChange:
-    low, high = change_interval(better, worse, examples)
+def _change(better: float, worse: float, examples: int, effect: float) -> ErrorChange:
+    low, high = change_interval(better / effect, worse / effect, examples / effect)
     return ErrorChange(100 * (worse - better) / max(examples, 1), float(low), float(high))

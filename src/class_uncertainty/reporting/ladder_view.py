@@ -23,8 +23,8 @@ RULE = (
 NOTE = (
     "Gain: by how much a step is better than the best single network, ± a paired standard error, on examples that "
     "neither trained on. Trainings: all that led to the step, in trainings of one naive network (for one network "
-    "without the trial of several and of a student); time: the same, on this machine. Passes: networks that run for "
-    "each prediction."
+    "without the trial of several and of a student); time: of these, added up, so longer than it took where several "
+    "trained at once. Passes: networks that run for each prediction."
 )
 
 

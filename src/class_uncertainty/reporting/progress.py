@@ -18,13 +18,12 @@ from rich.text import Text
 from class_uncertainty.reporting.news_view import describe_news
 from class_uncertainty.reporting.terminal import fitting_table
 from class_uncertainty.reporting.work_progress import WorkProgress
-from class_uncertainty.runs.watcher import News, RowTrained, Stage, Watcher
+from class_uncertainty.runs.watcher import Measure, News, RowTrained, Stage, Watcher
 from class_uncertainty.text import printable
 from class_uncertainty.training import Lane
 
 if TYPE_CHECKING:
     from class_uncertainty.training.fit import Epoch
-    from class_uncertainty.training.speed import Speed
 
 LINE_INTERVAL, LINE_SHARE = 30.0, 0.1  # without a terminal: seconds between lines, and of the time that has passed
 WIDEST = 60  # characters of the bar
@@ -44,9 +43,7 @@ class LiveProgress(Watcher):
         self.plan: Callable[[], None] | None = None  # says it, once something is really to be trained
         self.long = False  # whether that takes more than a few seconds
 
-    def ahead(
-        self, stages: Sequence[Stage], epochs: int, device: str, measure: "Callable[[int], Speed | None]"
-    ) -> None:
+    def ahead(self, stages: Sequence[Stage], epochs: int, device: str, measure: Measure) -> None:
         self.work, self.known, self.long = WorkProgress(), [], False  # another workflow begins
         self.work.announce(stages)
 

@@ -22,7 +22,6 @@ from class_uncertainty.runs import Store, StoredDataset
 from class_uncertainty.runs.rate_choice import CHOOSING_SEED, best_rate
 from class_uncertainty.runs.rows import ClassRow, class_rows, method_rows
 from class_uncertainty.training import Recipe, Result
-from class_uncertainty.training.folds import judged_labels
 from class_uncertainty.training.keys import kind_of
 from class_uncertainty.training.network_size import NetworkSize
 
@@ -106,8 +105,7 @@ def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset |
     network = NetworkSize.of_results(results, shape, len(data.classes))
     section = Section(name, (), tuple(rows), 0, fix_report=fix_report, network=network)
     if estimate:
-        judged = judged_labels(dataset) if dataset and unchanged else None
-        classes = tuple(class_rows(data.classes, data.counts, estimate, judged))
+        classes = tuple(class_rows(data.classes, data.counts, estimate, dataset if unchanged else None))
         galleries: tuple[Gallery, ...] = ()
         if dataset is None:
             notes.append(f"The data could not be read again, so no images are shown ({problem}).")

@@ -1,12 +1,12 @@
 """WorkProgress: how far the whole of a command is, from what it has announced and from the epochs that have ended."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
-from class_uncertainty.runs.watcher import Stage
-from class_uncertainty.training import Lane
+from class_uncertainty.runs.watcher import Measure, Stage
+from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.lane import Epoch
 from class_uncertainty.training.speed import Speed
 
@@ -22,7 +22,8 @@ class WorkProgress:
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.speed: Speed | None = None
+        self.speed: Speed | None = None  # by the recipe of the workflow,
+        self.speeds: dict[Recipe, Speed] = {}  # and by those of other kinds of models
         self.stages: list[Stage] = []  # the first one trains now
         self.weights: list[float] = []  # of the stages: seconds where the speed is known, otherwise naive trainings
         self.parts: list[dict[Lane, tuple[Epoch, int]]] = []  # of this stage: each lane's last epoch, and its first
@@ -37,10 +38,14 @@ class WorkProgress:
             self.stages = list(stages)
             self._weigh()
 
-    def measure(self, measure: Callable[[int], Speed | None]) -> None:
+    def measure(self, measure: Measure) -> None:
         """Weigh networks by the time that they take. Steps are timed in a thread, which leaves this one as it is."""
+        networks = sum(stage.networks for stage in self.stages)
+        kinds = dict.fromkeys(kind for stage in self.stages for kind in stage.kinds)
         with ThreadPoolExecutor(1) as pool:
-            self.speed = pool.submit(measure, sum(stage.networks for stage in self.stages)).result()
+            self.speed = pool.submit(measure, networks, None).result()
+            timed = {kind: pool.submit(measure, networks, kind).result() for kind in kinds if self.speed}
+        self.speeds = {kind: speed for kind, speed in timed.items() if speed}
         with self.lock:
             self._weigh()
 
@@ -99,10 +104,23 @@ class WorkProgress:
             return trained, total, share, seconds
 
     def _weigh(self) -> None:
-        self.weights = [
-            stage.unit * (self.speed.estimate(stage.together) if self.speed else stage.networks)
+        speed = self.speed
+        if speed is None:
+            self.weights = [stage.unit * stage.networks for stage in self.stages]
+            return
+        alike = [stage.unit * speed.estimate(stage.together) for stage in self.stages]
+        by_kind = [
+            stage.unit * sum(self.speeds.get(kind, speed).estimate((n,)) for kind, n in self._parts(stage))
             for stage in self.stages
         ]
+        # which kinds later stages train is not known: as if all of them alike
+        known = [i for i, stage in enumerate(self.stages) if stage.kinds]
+        ratio = sum(by_kind[i] for i in known) / sum(alike[i] for i in known) if known else 1.0
+        self.weights = [by_kind[i] if stage.kinds else ratio * alike[i] for i, stage in enumerate(self.stages)]
+
+    @staticmethod
+    def _parts(stage: Stage) -> Iterable[tuple[Recipe, int]]:
+        return zip(stage.kinds, stage.together, strict=True) if stage.kinds else ()
 
     def _end_stage(self) -> None:
         self.finished += self._trained()

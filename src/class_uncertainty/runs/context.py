@@ -4,7 +4,6 @@ import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from class_uncertainty.data import Data, Dataset
@@ -20,7 +19,7 @@ from class_uncertainty.training.fit import LaneOutcome, Progress, resolve_device
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.keys import checkpoint_keys, key_of, lane_key
 from class_uncertainty.training.networks.network_table import sealed
-from class_uncertainty.training.speed import measured_speed
+from class_uncertainty.training.speed import Speed, measured_speed
 from class_uncertainty.training.stack_training import FitOptions
 
 EVERY = 10  # epochs between checkpoints
@@ -46,8 +45,11 @@ class Context:
     def ahead(self, stages: Sequence[Stage]) -> None:
         """Tell a Watcher all that is to be trained, stage after stage."""
         if isinstance(self.watch, Watcher):
-            speed = partial(measured_speed, self.train, self.recipe, self.device)
-            self.watch.ahead([stage for stage in stages if stage.networks], self.recipe.epochs, self.device, speed)
+
+            def measure(networks: int, recipe: Recipe | None) -> Speed | None:
+                return measured_speed(self.train, recipe or self.recipe, self.device, networks)
+
+            self.watch.ahead([stage for stage in stages if stage.networks], self.recipe.epochs, self.device, measure)
 
     def begin(self, stage: str) -> None:
         """Tell a Watcher which of the stages begins."""

@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from class_uncertainty.data import Dataset
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.measures import MEASURES, Stats, constants_of, normalise
 from class_uncertainty.methods import MAKERS, METHODS, parse_name
 from class_uncertainty.metrics import rank_correlation
+from class_uncertainty.posthoc.clusters import design_effects
 from class_uncertainty.posthoc.intervals import share_interval
 from class_uncertainty.runs.significance import aso, corrected_confidence
 from class_uncertainty.training import Result
@@ -34,7 +36,7 @@ class ClassRow:
     rank_uncertainty: float
     error: float | None  # mean error of the networks that measured, in percent
     examples: int | None = None  # test examples that the error is of; None where they are not known
-    low: float | None = None  # of the error's 95 % interval, by Clopper and Pearson
+    low: float | None = None  # of the error's 95 % interval, by Clopper and Pearson, with groups by Korn and Graubard
     high: float | None = None
 
     @property
@@ -64,18 +66,19 @@ def harder_and_easier(rows: Sequence[ClassRow]) -> dict[str, list[ClassRow]]:
 
 
 def class_rows(
-    classes: Sequence[str], counts: Sequence[int], estimate: Estimate, judged: NDArray[np.int64] | None = None
+    classes: Sequence[str], counts: Sequence[int], estimate: Estimate, dataset: Dataset | None = None
 ) -> list[ClassRow]:
-    """One a class, in their order; `judged` are the labels (N,) of the examples that the errors are of."""
+    """One a class, in their order; `dataset` is what the errors are of, where it can still be read."""
     raw = estimate.raw
     mu = {name: normalise(MEASURES[name](Stats(counts))) for name in ("cardinality", "effective")}
     mu["uncertainty"] = estimate.mu
     ranks = {name: _ranks(values) for name, values in mu.items()}
     errors, shares = estimate.class_errors, estimate.epistemic_share
     examples = low = high = None
-    if errors is not None and judged is not None:
-        examples = np.bincount(judged, minlength=len(classes))
-        low, high = share_interval(np.nan_to_num(errors) * examples / 100, examples)
+    if errors is not None and dataset is not None:
+        examples = (dataset.test or dataset.train).counts
+        known = examples / _design_effects(dataset, estimate)
+        low, high = share_interval(np.nan_to_num(errors) / 100 * known, known)
     return [
         ClassRow(
             name=name,
@@ -91,6 +94,18 @@ def class_rows(
         )
         for c, name in enumerate(classes)
     ]
+
+
+def _design_effects(dataset: Dataset, estimate: Estimate) -> NDArray[np.float64]:
+    """(C,) what the counts of judged examples are divided by, since those of a group err alike.
+
+    Where the estimate is not what judged them, nothing is known of single examples: then a group counts as one.
+    """
+    judged = dataset.test or dataset.train
+    wrong = np.zeros(len(judged))
+    if dataset.test is None and estimate.estimator == "out-of-fold":
+        wrong = (estimate.probabilities.mean(axis=0).argmax(axis=1) != judged.labels).astype(np.float64)
+    return design_effects(wrong, judged.labels, len(judged.classes), judged.group_codes)
 
 
 def _ranks(values: NDArray) -> NDArray[np.float64]:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from class_uncertainty.posthoc.diagnosis import Verdict
 from class_uncertainty.posthoc.ladder import Rung
-from class_uncertainty.training import Result
+from class_uncertainty.training import Recipe, Result
 from class_uncertainty.training.lane import Progress
 from class_uncertainty.training.speed import Speed
 
+Measure = Callable[[int, Recipe | None], Speed | None]  # of so many networks, by that recipe or the workflow's
 Watch = Callable[[str, int, int], AbstractContextManager[Progress | None]]  # (what trains, networks, epochs of each)
 
 
@@ -24,6 +25,7 @@ class Stage:
     about: str  # '6 candidates on 1 fold'
     together: tuple[int, ...]  # numbers of networks that train side by side
     unit: float = 1.0  # what one of them costs, in naive trainings
+    kinds: tuple[Recipe, ...] = ()  # how each number of `together` trains, where that is not as the workflow's recipe
 
     @property
     def networks(self) -> int:
@@ -77,7 +79,7 @@ class Watcher:
         """Training begins, within the returned context; what it yields is told of every epoch."""
         return nullcontext()
 
-    def ahead(self, stages: Sequence[Stage], epochs: int, device: str, measure: Callable[[int], Speed | None]) -> None:
+    def ahead(self, stages: Sequence[Stage], epochs: int, device: str, measure: Measure) -> None:
         """All that is to be trained, in order; `measure` times a few steps of so many networks, if they are enough."""
 
     def begin(self, name: str) -> None:

@@ -20,9 +20,10 @@ from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.distillation import check_teachers
 from class_uncertainty.training.fit_checks import check_fit
-from class_uncertainty.training.fit_result import Done, Fit, LaneOutcome, as_tensor, width_of
+from class_uncertainty.training.fit_result import Done, Fit, LaneOutcome, width_of
 from class_uncertainty.training.keys import checkpoint_keys
 from class_uncertainty.training.lane import Epoch, Progress
+from class_uncertainty.training.network_inputs import as_tensor
 from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.sampling import Examples
 from class_uncertainty.training.stack_training import FitOptions

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,30 +21,21 @@ from class_uncertainty.metrics import Outcomes
 from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.augment.crop_flip_mixup import Drawn, augmented, draw
 from class_uncertainty.training.checkpoints import LaneState
+from class_uncertainty.training.corrections import Correction, costs_of, shift_of
 from class_uncertainty.training.folds import fold_indices
+from class_uncertainty.training.network_inputs import as_tensor, standardising
 from class_uncertainty.training.networks.classifier import Classifier, Standardise
 from class_uncertainty.training.networks.ensemble_network import Ensemble
 from class_uncertainty.training.networks.layers import drop_features
 from class_uncertainty.training.networks.network_table import find_network, sealed
 from class_uncertainty.training.networks.stack import Stack, State, precision, to_device
-from class_uncertainty.training.recipe import TREES
 from class_uncertainty.training.stages import staged
 from class_uncertainty.training.streams import stream
 
 SCORING = 2**40  # the epoch of streams that no training draws from
 BATCH = 256  # examples of a forward pass
-NEVER = -1e30  # added to the logit of a class that cannot be: finite, where the logarithm of its prior is not
 
 Batches = Iterator[tuple[slice, NDArray[np.float32]]]  # rows of the data, and what lanes predict for them
-
-
-class Correction(Protocol):
-    """What softmax(z / temperature + shift) needs to be known of an Adjustment, which a later stage makes."""
-
-    @property
-    def temperature(self) -> float: ...
-    @property
-    def shift(self) -> NDArray[np.float64]: ...  # (C,), -inf for a class that cannot be
 
 
 @dataclass(frozen=True)
@@ -65,31 +56,6 @@ def width_of(recipe: Recipe, device: str) -> int:
     """The lanes of a stack: exactly so many on a CPU, at most on other devices. What is fitted is alone."""
     network = find_network(recipe.network)
     return 1 if recipe.is_fitted else network.width if device == "cpu" else network.widest
-
-
-def as_tensor(inputs: NDArray) -> Tensor:
-    """A tensor without a copy where possible: pixels may be a file mapped into memory."""
-    usable = inputs.flags.writeable and min(inputs.strides) >= 0  # torch has no strides backwards, as in bgr[:, ::-1]
-    return torch.from_numpy(inputs if usable else np.array(inputs))
-
-
-def standardising(train: Data, network: str) -> Standardise:
-    """By the mean and deviation of each channel or column: the network's, or the data's as given or measured.
-
-    Constant columns are only shifted.
-    """
-    row = find_network(network)
-    if network in TREES:  # they only compare
-        return Standardise(torch.zeros(train.shape), torch.ones(train.shape))
-    about = row.own.preprocessing if row.own and train.is_images else {}
-    if "mean" in about:
-        mean, std = (255 * np.asarray(about[name]) for name in ("mean", "std"))
-    else:
-        mean, std = map(np.asarray, train.statistics or train.measured_statistics())
-    shape = (-1, 1, 1) if train.is_images else (-1,)
-    deviation = np.where(std > 0, std, 1)
-    shift, scale = (torch.tensor(value, dtype=torch.float32).view(shape) for value in (mean, deviation))
-    return Standardise(shift, scale, about.get("size"))
 
 
 @checked
@@ -309,7 +275,7 @@ class Fit:
     def ensemble_module(self, adjustment: Correction, costs: NDArray | None = None) -> Ensemble:
         """All lanes as one network: the geometric mean of their probabilities, adjusted."""
         networks = [self.module(i) for i in range(len(self.lanes))]
-        return Ensemble(networks, 1 / adjustment.temperature, _shift(adjustment), _costs(costs)).eval()
+        return Ensemble(networks, 1 / adjustment.temperature, shift_of(adjustment), costs_of(costs)).eval()
 
     def plain(
         self, lane: Lane, state: State, adjustment: Correction | None = None, costs: NDArray | None = None
@@ -318,21 +284,8 @@ class Fit:
         head = self.recipe.network if self.recipe.is_trees else lane.value.head
         scale = lane.value.scale / (adjustment.temperature if adjustment else 1)
         about = (self.recipe.network, self.shape, self.classes, head, scale, self.encoding)
-        module = Classifier(*about, _shift(adjustment), _costs(costs), self.embedding)
+        module = Classifier(*about, shift_of(adjustment), costs_of(costs), self.embedding)
         state = {f"preprocess.{name}": value.cpu() for name, value in self.standardise.named_buffers()} | state
         state |= dict(module.named_buffers(recurse=False))
         module.load_state_dict({name: value for name, value in state.items() if name in module.state_dict()})
         return module.eval()
-
-
-def averaged(networks: Sequence[Classifier], costs: NDArray | None = None) -> Ensemble:
-    """Networks with adjustments of their own as one."""
-    return Ensemble(networks, costs=_costs(costs)).eval()
-
-
-def _shift(adjustment: Correction | None) -> Tensor | None:
-    return None if adjustment is None else torch.tensor(np.maximum(adjustment.shift, NEVER), dtype=torch.float32)
-
-
-def _costs(costs: NDArray | None) -> Tensor | None:
-    return None if costs is None else torch.tensor(costs, dtype=torch.float32)

@@ -35,10 +35,17 @@ def judged_examples(dataset: Dataset, fold: Fold) -> Data:
 
 def judged_labels(dataset: Dataset) -> NDArray[np.int64]:
     """Fold after fold."""
-    if dataset.test:
-        return dataset.test.labels
-    folds = [fold_indices(dataset.train, fold) for fold in judged_folds(dataset) if fold]
-    return dataset.train.labels[np.concatenate(folds)]
+    return dataset.test.labels if dataset.test else dataset.train.labels[_fold_after_fold(dataset.train)]
+
+
+def judged_groups(dataset: Dataset) -> NDArray[np.int64] | None:
+    """The groups of the same examples, numbered; None where none are given."""
+    codes = (dataset.test or dataset.train).group_codes
+    return codes if codes is None or dataset.test else codes[_fold_after_fold(dataset.train)]
+
+
+def _fold_after_fold(train: Data) -> NDArray[np.int64]:
+    return np.concatenate([fold_indices(train, (k, FOLDS)) for k in range(FOLDS)])
 
 
 def pooled(train: Data, results: Sequence[Result], unseen: Sequence[Outcomes]) -> Result:

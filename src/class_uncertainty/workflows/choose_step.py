@@ -16,7 +16,6 @@ from class_uncertainty.workflows.search import Search, preferred
 from class_uncertainty.workflows.trial import Gain, Trial
 
 ADJUSTED, SINGLE, ENSEMBLE, STUDENT = "adjusted", "best single", "ensemble", "student"
-DEPLOYS = ("one", "ensemble")
 
 
 @dataclass(frozen=True, eq=False)

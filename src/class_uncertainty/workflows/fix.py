@@ -16,6 +16,7 @@ from class_uncertainty.methods import named
 from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.goal import check_judgeable, parse_goal
+from class_uncertainty.posthoc.ladder import DEPLOYS
 from class_uncertainty.posthoc.priors import measured_prior
 from class_uncertainty.runs.comparison_checks import check_seeds
 from class_uncertainty.runs.context import Context, Watch, open_context
@@ -33,7 +34,7 @@ from class_uncertainty.training.network_size import NetworkSize
 from class_uncertainty.training.networks.ensemble_network import Deployed
 from class_uncertainty.training.purpose import Purpose
 from class_uncertainty.workflows.choose_rates import judged_by_folds
-from class_uncertainty.workflows.choose_step import DEPLOYS, ENSEMBLE, Choice, choose_step
+from class_uncertainty.workflows.choose_step import ENSEMBLE, Choice, choose_step
 from class_uncertainty.workflows.fitted_model import Model
 from class_uncertainty.workflows.ladder_networks import train_ladder
 from class_uncertainty.workflows.mixture import Mixture, mix

@@ -13,7 +13,6 @@ from class_uncertainty.runs.rows import ClassRow, class_rows, spearman
 from class_uncertainty.runs.store import Store
 from class_uncertainty.training import Recipe
 from class_uncertainty.training.deadline import Deadline
-from class_uncertainty.training.folds import judged_labels
 from class_uncertainty.training.network_size import NetworkSize
 from class_uncertainty.workflows.work_ahead import measuring_stage
 
@@ -126,8 +125,7 @@ def measure(
         request = EstimateRequest.usual(estimator, members, lr, context.recipe)
         context.ahead([measuring_stage(context.dataset, [request])])
         estimate = read_by(load_or_estimate(context, [request], ended=telling_rows(context, members))[0], score)
-        judged = judged_labels(context.dataset)
-        rows = class_rows(context.dataset.classes, context.train.counts.tolist(), estimate, judged)
+        rows = class_rows(context.dataset.classes, context.train.counts.tolist(), estimate, context.dataset)
         return Measured(context.dataset, estimate, tuple(rows))
 
 

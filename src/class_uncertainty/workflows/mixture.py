@@ -53,5 +53,6 @@ def mix(search: Search, goal: Goal) -> Mixture | str:
     names = tuple(part.candidate.name for part in parts)
     best, *compared = alike([search.best, *parts])
     p = combined([part.adjusted for part in compared])
-    gain = Gain(*goal.difference(best.adjusted, p, best.labels))
-    return Mixture(names, p, best.labels, gain, goal.value(p, best.labels), goal.standard_error(p, best.labels))
+    gain = Gain(*goal.difference(best.adjusted, p, best.labels, best.groups))
+    error = goal.standard_error(p, best.labels, best.groups)
+    return Mixture(names, p, best.labels, gain, goal.value(p, best.labels), error)

@@ -31,8 +31,8 @@ from class_uncertainty.workflows.given_labels import find_labels, keep_columns
 from class_uncertainty.workflows.save_model import module_of
 from class_uncertainty.workflows.train import Trained
 
-BY_COST = "Labels are those of the least expected cost, by the costs that the model was saved with."
-LIKELIEST = "Labels are the most probable classes."
+BY_COST = "Predictions are the classes of the least expected cost, by the costs that the model was saved with."
+LIKELIEST = "Predictions are the most probable classes."
 NO_PRIOR = "The model does not say which prior its softmax stands for, as those that older versions saved: "
 NAMED = 5  # examples that cannot be read
 
@@ -249,12 +249,14 @@ def _meaning(network: Deployed, prior: Prior, wanted: NDArray[np.float64] | None
     purpose = network.purpose
     if purpose is None or wanted is None:
         return [LIKELIEST if network.costs is None else BY_COST, f"{NO_PRIOR}probabilities are that softmax."]
-    decided = f"Labels are the largest outputs of a network that was trained by {purpose.method!r}."
+    decided = f"Predictions are the largest outputs of a network that was trained by {purpose.method!r}."
     if purpose.goal is not None:
         lowest = Goal(purpose.goal, np.array(purpose.prior)).describe()
-        decided = f"Labels are for the lowest {lowest} (goal {purpose.goal!r})."
+        decided = f"Predictions are for the lowest {lowest} (goal {purpose.goal!r})."
     under = PRIORS[prior] if isinstance(prior, str) else GIVEN
-    other = f"; for {differing:,} examples, another class than the label is the most probable" if differing else ""
+    other = (
+        f"; for {differing:,} examples, another class than the predicted one is the most probable" if differing else ""
+    )
     lost = [network.classes[c] for c in np.flatnonzero((np.array(purpose.prior) == 0) & (wanted > 0))]
     never = [f"The goal rules out {', '.join(map(repr, lost))}, whose probability stays 0."] if lost else []
     return [decided, f"Probabilities are for {under}{other}.", *never]

@@ -19,7 +19,7 @@ from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.store import FIXES
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_result import Fit
-from class_uncertainty.training.folds import FOLDS, judged_labels
+from class_uncertainty.training.folds import FOLDS, judged_groups, judged_labels
 from class_uncertainty.training.keys import key_of, kind_of
 from class_uncertainty.training.network_size import parameters
 from class_uncertainty.workflows.choose_step import ADJUSTED, ENSEMBLE, SINGLE, STUDENT, Choice, Choices
@@ -59,7 +59,7 @@ def report_fix(
     """Judge every step that was trained, look for reasons and for label issues, and store all of it."""
     dataset, train, choice = context.dataset, context.train, choices[None]
     tried = trial if isinstance(trial, Trial) else None
-    labels, counts = judged_labels(dataset), train.counts
+    labels, groups, counts = judged_labels(dataset), judged_groups(dataset), train.counts
     p = predictions(context, search, choices, networks, goal, seeds)
     judged = {name: evaluate_seeds(p_step, labels, counts, goal.prior, goal.costs) for name, p_step in p.items()}
     values = {name: tuple(goal.value(p_seed, labels) for p_seed in p_step) for name, p_step in p.items()}
@@ -98,13 +98,15 @@ def report_fix(
         after=after,
         ladder=tuple(ladder),
         rungs=search.rungs,
-        findings=diagnose(labels, p["naive"], counts, classes=dataset.classes, suspect=_suspect(issues, train)),
+        findings=diagnose(
+            labels, p["naive"], counts, classes=dataset.classes, suspect=_suspect(issues, train), groups=groups
+        ),
         label_issues=issues,
         witnesses=len(witnesses) or None,
         kind=kind_of(context.recipe, context.device),
         note=_note(context, networks, goal, isinstance(trial, Mixture), _unchecked(doubts_labels, len(witnesses))),
         lr=networks.baseline.lr(context.recipe),
-        price=price(wrong["naive"], wrong[kept.name], labels, len(counts)),
+        price=price(wrong["naive"], wrong[kept.name], labels, len(counts), groups),
     )
     parts = (seeds, goal.name, spent.allowed, [row.candidate for row in search.rungs[0].rows])
     key = key_of(FIXES, *parts, choice.step, networks.best[None].keys, dataset.fingerprint)
@@ -150,7 +152,7 @@ def _unseen(search: Search, trial: Trial | None, choice: Choice, baseline: Candi
     if naive:
         unseen["naive"] = _unseen_naive(goal, best, naive, adjusted=False)
         unseen[ADJUSTED] = _unseen_naive(goal, best, naive, adjusted=True)
-    value, error = goal.value(best.adjusted, best.labels), goal.standard_error(best.adjusted, best.labels)
+    value, error = goal.value(best.adjusted, best.labels), goal.standard_error(best.adjusted, best.labels, best.groups)
     unseen[choice.single] = (value, error, None, None)
     if trial:
         unseen[ENSEMBLE] = (None, None, trial.ensemble.gain, trial.ensemble.standard_error)
@@ -167,8 +169,8 @@ def _unseen_naive(goal: Goal, best: Evidence, naive: Evidence, adjusted: bool) -
     """
     one, other = alike([naive, best])
     p = one.adjusted if adjusted else one.p
-    behind, error = goal.difference(p, other.adjusted, one.labels)
-    return goal.value(p, one.labels), goal.standard_error(p, one.labels), -behind, error
+    behind, error = goal.difference(p, other.adjusted, one.labels, one.groups)
+    return goal.value(p, one.labels), goal.standard_error(p, one.labels, one.groups), -behind, error
 
 
 def _size(fitted: Fit) -> int:
@@ -214,7 +216,7 @@ def _note(context: Context, networks: Networks, goal: Goal, mixes: bool, uncheck
         sentences.append("The candidate for a fold is the finalist that is best on the other folds, if any were tried.")
         sentences.append(f"Without a test split, {step} is decided on the same folds, and so are the finalists.")
     if (test or context.train).groups is not None:
-        sentences.append("Examples of one group are counted as independent: intervals are too narrow.")
+        sentences.append("Intervals and verdicts allow for groups whose examples err alike.")
     if not adjusts(context.train.counts, goal):
         sentences.append("All classes have equally many examples, so nothing is adjusted.")
     return " ".join([*sentences, *filter(None, [unchecked]), "The network of seed 0 is kept."])

@@ -165,7 +165,7 @@ def search(
         rungs.append(_rung(left, judged, kept, spent, reasons, goal, folds))
         context.tell(RungsJudged(tuple(rungs), goal.describe(), goal.unit))
         if naive := best_naive(judged, goal):
-            context.tell(diagnose_early(context.train, naive.labels, naive.p))
+            context.tell(diagnose_early(context.train, naive.labels, naive.p, naive.groups))
         evidence |= {one.candidate.name: one for one in judged}
         evidence = {name: one for name, one in evidence.items() if one in kept or one.candidate.is_naive}
         finalists = judged if judged and (len(left) > 1 or not finalists) else finalists
@@ -253,7 +253,7 @@ def preferred(evidence: Sequence[Evidence], goal: Goal) -> Evidence:
     compared = alike(evidence)
     values = [round(goal.value(one.adjusted, one.labels), 10) for one in compared]
     best = compared[values.index(min(values))]
-    behind = [goal.difference(one.adjusted, best.adjusted, one.labels) for one in compared]
+    behind = [goal.difference(one.adjusted, best.adjusted, one.labels, one.groups) for one in compared]
     tied = [i for i, difference in enumerate(behind) if not is_clear(*difference)]
     return evidence[min(tied, key=lambda i: (round(compared[i].cost, 9), values[i], i))]
 

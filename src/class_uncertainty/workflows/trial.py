@@ -74,7 +74,7 @@ def try_steps(
     one = np.mean([goal.contributions(adjustment(p_member), judged.labels) for p_member in p], axis=0)
 
     def gain(p_step: NDArray[np.float64]) -> Gain:
-        return Gain(*paired_sum(one - goal.contributions(p_step, judged.labels)))
+        return Gain(*paired_sum(one - goal.contributions(p_step, judged.labels), judged.group_codes))
 
     students, cooling = dict[str, Gain](), dict[str, float]()
     trainings, seconds = best.cost * (members - 1), sum(result.seconds for result in fitted.results[1:])

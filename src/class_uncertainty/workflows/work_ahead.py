@@ -10,6 +10,7 @@ from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.watcher import Stage
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.folds import FOLDS, judged_folds
+from class_uncertainty.training.recipe import Recipe
 from class_uncertainty.workflows.search_plan import STUDENT_RATES, TOGETHER, SearchPlan, student_cost
 
 MEASURING, CHOOSING, METHODS, REMEDIES, TRIAL, LADDER = (
@@ -75,7 +76,9 @@ def fix_stages(
         who = _count(judged, "candidate") if number == 1 else f"{judged} of them" if judged > 1 else "the best"
         alike = Counter(candidate.recipe(context.recipe) for candidate in candidates)
         together = tuple(folds * rows for rows in alike.values()) if number == 1 else (judged * (folds - before),)
-        stages.append(Stage(rung(number), f"{who} on {_count(folds, 'fold')}", together, unit))
+        kinds = tuple(_kind(recipe, context.recipe) for recipe in alike) if number == 1 else ()
+        mixed = kinds if set(kinds) != {context.recipe} else ()
+        stages.append(Stage(rung(number), f"{who} on {_count(folds, 'fold')}", together, unit, mixed))
         before = folds
     students = len(STUDENT_RATES) if plan.members and not plan.ensemble else 0
     if plan.members:
@@ -89,6 +92,11 @@ def fix_stages(
     taught = seeds * folds + (1 + plan.members * folds) * (folds > 1) if students else 0
     about = f"{_count(seeds, 'network')} before and after" + (f", each on {folds} folds" if folds > 1 else "")
     return [*stages, Stage(LADDER, about, (seeds * folds, after, taught), unit)]
+
+
+def _kind(recipe: Recipe, usual: Recipe) -> Recipe:
+    """How long a training takes goes by the recipe; a network of the usual one only takes more or fewer passes."""
+    return usual if recipe.network == usual.network and not recipe.is_fitted else recipe
 
 
 def _count(number: int, thing: str) -> str:

@@ -23,6 +23,9 @@ def read_csv(path: Path, header: bool = True) -> Table:
     file = str(path)
     rows, lines = read_rows(path)
     names = [name.strip() for name in rows[0]]
+    if header and len(names) > 1 and not names[0] and _numbers_rows([row[0].strip() for row in rows[1:]]):
+        notice(f"{file}: column 1 has no name and only numbers the rows: it is left out.")
+        names, rows = names[1:], [row[1:] for row in rows]
     if not header:
         names, rows, lines = [str(i + 1) for i in range(len(names))], [names, *rows], [0, *lines]
     elif _looks_like_data(names, rows[1:]):
@@ -37,6 +40,11 @@ def read_csv(path: Path, header: bool = True) -> Table:
 def header_of(path: Path) -> list[str]:
     """The cells of the first line."""
     return [name.strip() for name in read_rows(path)[0][0]]
+
+
+def _numbers_rows(cells: list[str]) -> bool:
+    """Whether these are whole numbers that all differ, as programs write them before the columns of a table."""
+    return all(cell.isascii() and cell.isdigit() for cell in cells) and len(set(cells)) == len(cells)
 
 
 def _looks_like_data(names: list[str], rows: list[list[str]]) -> bool:

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from class_uncertainty.data.embedding import Embedding
 from class_uncertainty.data.table import Column
 from class_uncertainty.training.networks.backbones import fitted
+from class_uncertainty.training.networks.custom_network import seeded
 from class_uncertainty.training.networks.heads import CosineHead
 from class_uncertainty.training.networks.network_table import Shape, find_network
-from class_uncertainty.training.networks.own_network import seeded
 from class_uncertainty.training.networks.rbf_head import RBFHead
 from class_uncertainty.training.networks.tree_heads import BoostingHead, ForestHead
 from class_uncertainty.training.purpose import Purpose

@@ -15,8 +15,8 @@ from class_uncertainty.data.specs import split_options
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.files import read_regular
 from class_uncertainty.training.networks.backbones import FORMS, IMAGENET_SIDE, build, given_size
+from class_uncertainty.training.networks.custom_network import OwnNetwork, factory_code
 from class_uncertainty.training.networks.layers import WIDEST
-from class_uncertainty.training.networks.own_network import OwnNetwork, factory_code
 from class_uncertainty.training.networks.preprocessing import checked_preprocessing
 from class_uncertainty.training.networks.pretrained import LITE0, Built, call_factory, find_factory, load_weights
 from class_uncertainty.training.networks.resnet import resnet18, resnet32, resnet32x4

@@ -13,12 +13,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.networks import rbf_head
 from class_uncertainty.training.networks.classifier import HEADS, Classifier, Names, Shape
+from class_uncertainty.training.networks.custom_body import MODULE
+from class_uncertainty.training.networks.custom_network import seeded
 from class_uncertainty.training.networks.double_backward import differentiable_twice
 from class_uncertainty.training.networks.heads import StackedHead
 from class_uncertainty.training.networks.layer_rates import rate_factors
 from class_uncertainty.training.networks.network_table import find_network
-from class_uncertainty.training.networks.own_body import MODULE
-from class_uncertainty.training.networks.own_network import seeded
 from class_uncertainty.training.networks.rbf_head import StackedRBFHead
 from class_uncertainty.training.networks.resnet import ResNet
 from class_uncertainty.training.streams import initial_state, stream

@@ -16,9 +16,9 @@ from torch import nn
 import class_uncertainty as cu
 from class_uncertainty.training.lane import Epoch
 from class_uncertainty.training.model_files import save
+from class_uncertainty.training.networks.custom_network import epoch_seed, seeded
 from class_uncertainty.training.networks.fingerprints import printed
 from class_uncertainty.training.networks.network_table import find_network, sealed
-from class_uncertainty.training.networks.own_network import epoch_seed, seeded
 
 DATA, TEST = images(), images(seed=1)
 STATS = cu.Stats(DATA.counts, [0.1, 0.2, 0.3])

@@ -8,7 +8,7 @@ from own_networks import Layers, registered
 from torch import Tensor, nn
 
 import class_uncertainty as cu
-from class_uncertainty.training.networks.own_body import OwnBody, StackedOwnBody
+from class_uncertainty.training.networks.custom_body import OwnBody, StackedOwnBody
 from class_uncertainty.training.networks.stack import Stack
 
 LANES = 3

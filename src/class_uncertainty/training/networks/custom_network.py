@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from class_uncertainty.errors import InputError
+from class_uncertainty.training.networks.custom_body import MODULE, OwnBody, StackedOwnBody
 from class_uncertainty.training.networks.fingerprints import function_code, module_code, printed, weights_hash
-from class_uncertainty.training.networks.own_body import MODULE, OwnBody, StackedOwnBody
 from class_uncertainty.training.networks.pretrained import Built
 from class_uncertainty.training.streams import stream
 

@@ -1,0 +1,108 @@
+"""Design effects: how many independent examples the examples of groups are worth."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from class_uncertainty.posthoc.clusters import design_effects, design_effects_of_rest, paired_reach, t_quantile
+from class_uncertainty.posthoc.diagnosis import diagnose
+from class_uncertainty.posthoc.goal import paired_sum, parse_goal
+from class_uncertainty.posthoc.intervals import share_interval
+from class_uncertainty.posthoc.price import price
+
+GROUPS, COPIES = 12, 4
+WRONG = np.repeat((np.arange(GROUPS) % 3 == 0).astype(float), COPIES)  # groups whose examples are all alike
+CODES, ONE_CLASS = np.repeat(np.arange(GROUPS), COPIES), np.zeros(GROUPS * COPIES, dtype=np.int64)
+
+
+def test_copies_count_once():
+    examples = GROUPS * COPIES
+    few = stats.t.ppf(0.975, GROUPS - 1) / stats.t.ppf(0.975, examples - 1)
+    expected = (examples - 1) / (GROUPS - 1) * few**2  # both variances unbiased
+    assert design_effects(WRONG, ONE_CLASS, 1, CODES) == pytest.approx(expected)
+
+
+def test_groups_of_one_change_nothing():
+    effects = design_effects(WRONG, ONE_CLASS, 1, np.arange(len(WRONG)))
+    assert effects == design_effects(WRONG, ONE_CLASS, 1, None) == 1
+
+
+def test_without_any_error_a_group_counts_once_and_one_group_says_nothing():
+    effect = design_effects(np.zeros(len(WRONG)), ONE_CLASS, 1, CODES).item()
+    few = stats.t.ppf(0.975, GROUPS - 1) / stats.t.ppf(0.975, GROUPS * COPIES - 1)
+    assert effect == pytest.approx(COPIES * few**2)
+    alone = design_effects(WRONG, ONE_CLASS, 1, np.zeros_like(CODES))
+    assert alone == np.inf
+    assert share_interval(16 / alone, 48 / alone) == (0, 100)
+
+
+def test_a_class_without_spread_takes_the_correlation_of_the_others():
+    labels = np.repeat([0, 1], len(WRONG))
+    effects = design_effects(np.append(WRONG, 0 * WRONG), labels, 2, np.tile(CODES, 2))
+    half = np.where(np.arange(COPIES) % 2, 1.0, 0.0)  # every group is half wrong: no examples err alike
+    unlike = design_effects(np.append(np.tile(half, GROUPS), 0 * WRONG), labels, 2, np.tile(CODES, 2))
+    few = (t_quantile(GROUPS - 1) / t_quantile(len(WRONG) - 1)) ** 2
+    assert effects[1] / few == pytest.approx(COPIES)
+    assert unlike / few == pytest.approx([1, 1])
+
+
+def test_the_rest_is_all_other_classes_together():
+    labels, values = np.tile([0, 1, 2], 16), np.append(WRONG[1:], 0)
+    rest = design_effects_of_rest(values, labels, 3, CODES)
+    others = labels != 1
+    expected = design_effects(values[others], ONE_CLASS[others], 1, CODES[others])
+    assert rest[1] == expected
+    assert design_effects_of_rest(values, labels, 3, None).tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(("groups", "size", "rate", "rho"), [(30, 20, 0.2, 0.2), (30, 5, 0.1, 0.6), (200, 5, 0.5, 0.2)])
+def test_intervals_hold_the_truth_where_groups_err_alike(groups, size, rate, rho):
+    rng, rounds = np.random.default_rng(0), 400
+    codes = np.repeat(np.arange(groups), size)
+    covered = np.zeros(2)
+    for _ in range(rounds):
+        rates = rng.beta(rate * (1 - rho) / rho, (1 - rate) * (1 - rho) / rho, groups)
+        wrong = (rng.random(len(codes)) < rates[codes]).astype(float)
+        effect = design_effects(wrong, np.zeros_like(codes), 1, codes).item()
+        for i, by in enumerate((1, effect)):
+            low, high = share_interval(wrong.sum() / by, len(codes) / by)
+            covered[i] += low <= 100 * rate <= high
+    independent, of_groups = covered / rounds
+    assert independent < 0.9
+    assert of_groups >= 0.93
+
+
+def test_paired_sums_over_groups_by_hand():
+    differences, groups = np.array([1.0, 2.0, -4.0, 0.5]), np.array([0, 0, 1, 2])
+    assert paired_sum(differences, groups) == (-0.5, pytest.approx(np.sqrt(9 + 16 + 0.25)))
+    assert paired_reach(groups) == pytest.approx(stats.t.ppf(0.975, 2))
+    assert paired_reach(None) == pytest.approx(stats.norm.ppf(0.975))
+
+
+def test_a_goals_standard_error_grows_with_groups():
+    goal = parse_goal("mean", "ab", [48, 48])
+    p = np.stack([1 - WRONG, WRONG], axis=1)
+    labels, groups = np.repeat([0, 1], len(WRONG)), np.tile(CODES, 2)
+    both = np.concatenate([p, p[:, ::-1]])
+    by_groups = goal.standard_error(both, labels, groups)
+    sums = 2 * COPIES * (np.arange(GROUPS) % 3 == 0) - 2 * COPIES / 3  # of deviations, over both classes
+    assert by_groups == pytest.approx(100 / 2 / len(WRONG) * np.sqrt((sums**2).sum()))
+    assert by_groups > goal.standard_error(both, labels)
+    assert goal.standard_error(both, labels, np.arange(len(both))) == goal.standard_error(both, labels)
+
+
+def test_copies_of_examples_make_no_verdict_and_no_clear_change():
+    """20 of 60 wrong against 5 of 60 is no chance; of 12 groups each it may be."""
+    labels, groups = np.repeat([0, 1], 60), np.repeat(np.arange(24), 5)
+    wrong = np.concatenate([np.repeat([1] * 4 + [0] * 8, 5), np.repeat([1] + [0] * 11, 5)])
+    p = np.eye(2)[np.where(wrong, 1 - labels, labels)] * 0.8 + 0.1
+    alone, grouped = (diagnose(labels, p, [60, 60], groups=given)[0] for given in (None, groups))
+    assert (alone.kind, grouped.kind) == ("hard", "unknown")
+    assert grouped.evidence.low < alone.evidence.low < alone.evidence.high < grouped.evidence.high
+    narrow, wide = (price(wrong.astype(float), np.zeros(120), labels, 2, given) for given in (None, groups))
+    assert narrow.classes[0].is_clear_fall
+    assert not wide.classes[0].is_clear
+    assert narrow.overall.is_clear_fall
+    assert wide.overall.high > narrow.overall.high
+    assert wide.mean.change == narrow.mean.change
+    assert wide.mean.high > narrow.mean.high
