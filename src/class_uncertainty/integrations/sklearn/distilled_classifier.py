@@ -91,7 +91,12 @@ class DistilledClassifier(ClassifierMixin, BaseEstimator):
         data = self._table(X, codes) if is_frame(X) else self._array(X, codes)
         names = tuple(str(name) for name in self.classes_)
         data = replace(data, classes=names, label=None, groups=None if groups is None else column_or_1d(groups))
-        how = {"goal": self.goal, "deploy": self.deploy, "trainings": self.trainings, "candidates": self.candidates}
+        how: dict[str, Any] = {
+            "goal": self.goal,
+            "deploy": self.deploy,
+            "trainings": self.trainings,
+            "candidates": self.candidates,
+        }
         self.fix_ = fix(data, self.recipe, seeds=1, label_issues=False, device=self.device, **how)
         return self
 

@@ -11,7 +11,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import Bunch, column_or_1d, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, _num_samples, has_fit_parameter
 
@@ -19,6 +19,8 @@ from class_uncertainty.boundary import Expected, check_least
 from class_uncertainty.data.folding import FOLDS, stratified
 from class_uncertainty.errors import InputError
 from class_uncertainty.values import shortly
+
+MULTILABEL = "Multilabel and multioutput targets are not supported: give one class an example."
 
 Codes = NDArray[np.int64]  # (N,) the place of each example's class in `classes`
 
@@ -38,7 +40,7 @@ class Labelled:
     @property
     def counts(self) -> NDArray[np.float64]:
         """(C,) the examples of each class, or the sum of their weights."""
-        return np.bincount(self.codes, weights=self.weights)
+        return np.bincount(self.codes, weights=self.weights).astype(np.float64)
 
     @property
     def examples(self) -> NDArray[np.int64]:
@@ -64,16 +66,22 @@ class OverClassifier(MetaEstimatorMixin, BaseEstimator):
     def get_metadata_routing(self) -> MetadataRouter:
         """What `fit` passes on: to the classifier's `fit`, and to the splitter's `split`."""
         router = MetadataRouter(owner=self).add_self_request(self)
-        router.add(estimator=classifier_of(self.estimator), method_mapping=MethodMapping().add(caller="fit", callee="fit"))
+        router.add(
+            estimator=classifier_of(self.estimator), method_mapping=MethodMapping().add(caller="fit", callee="fit")
+        )
         return router.add(splitter=self.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.input_tags = get_tags(classifier_of(self.estimator)).input_tags  # sparse, missing values, text: as it takes
+        tags.input_tags = get_tags(
+            classifier_of(self.estimator)
+        ).input_tags  # sparse, missing values, text: as it takes
         return tags
 
-    def _labelled(self, X: Any, y: Any, sample_weight: Any = None, fit_params: dict[str, Any] | None = None) -> Labelled:
+    def _labelled(
+        self, X: Any, y: Any, sample_weight: Any = None, fit_params: dict[str, Any] | None = None
+    ) -> Labelled:
         """The examples of a call of `fit`, once its arguments and the estimator's own are checked."""
         check_parameters(self)
         inner = classifier_of(self.estimator)
@@ -94,7 +102,7 @@ class OverClassifier(MetaEstimatorMixin, BaseEstimator):
         return Labelled(X, column_or_1d(y), classes, codes, weights, routed.estimator.fit, routed.splitter.split)
 
     def _out_of_fold(self, labelled: Labelled) -> OutOfFold:
-        """Each example by a classifier that was trained on the other folds; the mean, where it is held out repeatedly."""
+        """Each example by a classifier of the other folds; the mean, where it is held out repeatedly."""
         inner, number = classifier_of(self.estimator), len(labelled.classes)
         pairs = folds(self.cv, labelled)
         predicted = Parallel(n_jobs=self.n_jobs)(delayed(_predicted)(inner, labelled, *pair) for pair in pairs)
@@ -115,7 +123,9 @@ def classifier_of(estimator: Any) -> Any:
         return default.set_fit_request(sample_weight=True) if _routes() else default
     if isinstance(estimator, type) or not hasattr(estimator, "fit") or not hasattr(estimator, "predict_proba"):
         given = shortly(estimator)
-        raise InputError(f"estimator is {given}: it must be a classifier with fit and predict_proba, as LogisticRegression().")
+        raise InputError(
+            f"estimator is {given}: it must be a classifier with fit and predict_proba, as LogisticRegression()."
+        )
     return estimator
 
 
@@ -131,6 +141,8 @@ def encode_labels(y: Any) -> tuple[NDArray, Codes]:
     if not _num_samples(y):
         raise InputError("there are 0 sample(s) while a minimum of 1 is required: give examples of two classes.")
     check_classification_targets(y)
+    if type_of_target(y).startswith("multi") and type_of_target(y) != "multiclass":
+        raise InputError(MULTILABEL)
     classes, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
     if len(classes) < 2:
         raise InputError(f"there is only one class, {shortly(classes[0])}: at least two are needed.")

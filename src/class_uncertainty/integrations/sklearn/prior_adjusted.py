@@ -95,8 +95,15 @@ class PriorAdjustedClassifier(ClassifierMixin, OverClassifier):
                 needs = "tau='auto', a bias and a temperature need a class of two examples"
                 raise InputError(f"no example can be held out: {needs}; give a number, as tau=1.")
             rows, self.oof_ = unseen.judged, unseen.p
-            judged, fitted = (unseen.p[rows], labelled.codes[rows]), {"bias": self.bias, "temperature": self.temperature}
-            self.adjustment_ = fit_adjustment(*judged, labelled.counts, tau=self.tau, prior=prior, **fitted)
+            self.adjustment_ = fit_adjustment(
+                unseen.p[rows],
+                labelled.codes[rows],
+                labelled.counts,
+                tau=self.tau,
+                prior=prior,
+                bias=self.bias,
+                temperature=self.temperature,
+            )
         else:
             self.adjustment_ = Adjustment.of(labelled.counts, self.tau, prior)
         inner = clone(classifier_of(self.estimator))

@@ -10,7 +10,7 @@ from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.integrations.sklearn.class_shares import SAMPLINGS, SamplingStrategy, resampling_method
 from class_uncertainty.integrations.sklearn.over_classifier import Labelled, OverClassifier
-from class_uncertainty.measures import SCORES, Stats
+from class_uncertainty.measures import SCORES, Stats, normalise
 from class_uncertainty.methods import named, plan
 
 LEAST = 0.01  # of the most uncertain class: what a class without any doubt is weighted by
@@ -38,11 +38,13 @@ class ClassUncertainty(OverClassifier):
         Examples of each class, or sums of their weights.
     oof_ : array (N, C)
         Out-of-fold probabilities, NaN for an example that was never held out.
-    uncertainty_, mu_ : arrays (C,)
-        Class means of the uncertainty, and the same normalised to sum 1 (Eq. 10).
+    uncertainty_ : array (C,)
+        Class means of the uncertainty.
+    mu_ : array (C,)
+        The same normalised to sum 1 (Eq. 10). A class without any doubt counts with a hundredth of the largest
+        uncertainty, since at 0 no method would ever draw it; without doubt about any class, all are equal.
     stats_ : Stats
-        What methods of this package need. A class without any doubt has a hundredth of the largest uncertainty in it:
-        at 0 no method would ever draw it.
+        What methods of this package need: `counts_` and the uncertainties that `mu_` is made of.
     class_weight_ : dict
         Weights by class uncertainty (Eq. 11, the method 'ubrw'), for `class_weight` of other classifiers.
 
@@ -86,12 +88,15 @@ class ClassUncertainty(OverClassifier):
         rows, number = unseen.judged, len(labelled.classes)
         if len(absent := np.flatnonzero(np.bincount(labelled.codes[rows], minlength=number) == 0)):
             name = labelled.classes[absent[0]]
-            raise InputError(f"cv never holds out an example of class {name!r} with another to learn from: give others.")
-        p, codes = unseen.p[rows][None], labelled.codes[rows]
+            raise InputError(
+                f"cv never holds out an example of class {name!r} with another to learn from: give others."
+            )
+        p, codes = unseen.p[rows].astype(np.float32)[None], labelled.codes[rows]
         estimate = Estimate("out-of-fold", p, codes, score=self.uncertainty)
         self.classes_, self.counts_, self.oof_ = labelled.classes, labelled.counts, unseen.p
-        self.uncertainty_, self.mu_ = estimate.raw, estimate.mu
-        self.stats_ = Stats(self.counts_, np.maximum(estimate.raw, LEAST * estimate.raw.max()))
+        self.uncertainty_ = estimate.raw
+        positive = np.maximum(estimate.raw, LEAST * estimate.raw.max()) if estimate.raw.any() else np.ones(number)
+        self.stats_, self.mu_ = Stats(self.counts_, positive), normalise(positive)
         weights = plan(named("ubrw"), self.stats_, 0, 1).weight
         self.class_weight_ = dict(zip(self.classes_.tolist(), weights.tolist(), strict=True))
         return self
@@ -114,7 +119,8 @@ class ClassUncertainty(OverClassifier):
         if sampling not in SAMPLINGS[1:]:
             raise unknown("sampling", str(sampling), SAMPLINGS[1:])
         resampling_method(method)
-        return SamplingStrategy(self.classes_, self.stats_.uncertainty, sampling, method, strength)
+        uncertainty = np.asarray(self.stats_.uncertainty)
+        return SamplingStrategy(self.classes_, uncertainty, sampling, method, strength)
 
 
 def _check_examples(labelled: Labelled) -> None:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from class_uncertainty.errors import InputError
 from class_uncertainty.integrations.sklearn.class_shares import class_shares, resampled_counts, resampling_method
-from class_uncertainty.integrations.sklearn.over_classifier import Codes, OverClassifier
+from class_uncertainty.integrations.sklearn.over_classifier import MULTILABEL, Codes, OverClassifier
 from class_uncertainty.integrations.sklearn.uncertainty_meter import ClassUncertainty
 from class_uncertainty.measures import Stats
 
@@ -127,7 +127,7 @@ def _flat(y: Any) -> Any:
         return column_or_1d(y)
     rows = np.asarray(y)
     if (rows.sum(axis=1) != 1).any():
-        raise InputError("Multilabel and multioutput targets are not supported: give one class an example.")
+        raise InputError(MULTILABEL)
     return rows.argmax(axis=1)
 
 
