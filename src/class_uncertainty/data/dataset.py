@@ -108,7 +108,7 @@ class Dataset:
         """
         sources = import_module("class_uncertainty.data.hf_sources")  # late, since it makes Data
         (train, *test), left_out = sources.data_of(*sources.splits_of(ds), image, label, **options)
-        return cls("hf", train, *(test or [None]), left_out=tuple(left_out))
+        return cls("hf", train, test[0] if test else None, tuple(left_out))
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -199,20 +199,20 @@ def _tables(
     left_out: list[LeftOut],
     **columns: Any,
 ) -> list[Data]:
-    tables = [_table(split, label, labels) for split, labels in zip(splits, codes, strict=True)]
     options = table_options(label=label, **columns)
+    tables = [_table(split, label, labels, options.drop) for split, labels in zip(splits, codes, strict=True)]
     encoded = encode_splits(tables[0], tables[1] if len(tables) > 1 else None, options, left_out)
     return [replace(data, classes=tuple(names)) for data in encoded if data is not None]
 
 
-def _table(split: Split, label: str, codes: NDArray[np.int64]) -> Table:
+def _table(split: Split, label: str, codes: NDArray[np.int64], drop: Sequence[str]) -> Table:
     """The columns as those of a DataFrame; lists of equally many numbers become a column each."""
     import pyarrow
 
     with read_faults(NAME, "cannot be read"):
         table, columns = _arrow(split, list(split.features)), dict[str, Any]()
         for name, column in zip(table.column_names, table.columns, strict=True):
-            if name != label and str(column.type).startswith(LISTS):
+            if name not in (label, *drop) and str(column.type).startswith(LISTS):
                 columns |= _unlisted(name, column)
             else:
                 columns[name] = pyarrow.array(codes) if name == label else column

@@ -90,7 +90,9 @@ class SamplingStrategy:
         """The number of examples that each class is to have."""
         present, counts = np.unique(np.asarray(y), return_counts=True)
         if len(others := np.setdiff1d(present, self.classes)):
-            raise InputError(f"class {shortly(others[0])} was not measured: measure class uncertainty on all classes.")
+            raise InputError(
+                f"class {shortly(others.tolist()[0])} was not measured: measure class uncertainty on all classes."
+            )
         uncertainty = self.uncertainty[np.searchsorted(self.classes, present)]
         alpha = class_shares(self.method, Stats(counts, uncertainty), self.strength)
         return dict(zip(present.tolist(), resampled_counts(alpha, counts, self.sampling).tolist(), strict=True))

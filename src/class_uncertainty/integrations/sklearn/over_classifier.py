@@ -96,9 +96,15 @@ class OverClassifier(MetaEstimatorMixin, BaseEstimator):
             if sample_weight is not None and not has_fit_parameter(inner, "sample_weight"):
                 raise InputError(f"sample_weight is given, and {type(inner).__name__} takes none: leave it out.")
             routed.estimator.fit = given
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if (weights < 0).any():
+            raise InputError(
+                f"sample_weight {np.argmax(weights < 0)} is {weights.min():g}: weights are numbers from 0."
+            )
         if sample_weight is not None and len(none := np.setdiff1d(np.arange(len(classes)), codes[weights > 0])):
-            raise InputError(f"every example of class {classes[none[0]]!r} has the weight 0: leave the class out.")
+            raise InputError(
+                f"every example of class {classes.tolist()[none[0]]!r} has the weight 0: leave the class out."
+            )
         return Labelled(X, column_or_1d(y), classes, codes, weights, routed.estimator.fit, routed.splitter.split)
 
     def _out_of_fold(self, labelled: Labelled) -> OutOfFold:
@@ -145,7 +151,7 @@ def encode_labels(y: Any) -> tuple[NDArray, Codes]:
         raise InputError(MULTILABEL)
     classes, codes = np.unique(column_or_1d(y, warn=True), return_inverse=True)
     if len(classes) < 2:
-        raise InputError(f"there is only one class, {shortly(classes[0])}: at least two are needed.")
+        raise InputError(f"there is only one class, {shortly(classes.tolist()[0])}: at least two are needed.")
     return classes, codes
 
 

@@ -87,7 +87,7 @@ class ClassUncertainty(OverClassifier):
         unseen = self._out_of_fold(labelled)
         rows, number = unseen.judged, len(labelled.classes)
         if len(absent := np.flatnonzero(np.bincount(labelled.codes[rows], minlength=number) == 0)):
-            name = labelled.classes[absent[0]]
+            name = labelled.classes.tolist()[absent[0]]
             raise InputError(
                 f"cv never holds out an example of class {name!r} with another to learn from: give others."
             )
