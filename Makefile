@@ -4,7 +4,7 @@ BIN := .venv/bin
 CHECK = @$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; say which with make PYTHON=python3.12")'
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-gpu test-install dist fuzz fuzz-faults fuzz-calls fuzz-readers lint tables docs clean
+.PHONY: demo test test-gpu test-integrations test-install dist fuzz fuzz-faults fuzz-calls fuzz-readers lint tables docs clean
 .PHONY: bench bench-data bench-engine bench-estimators bench-fine-tune bench-integrity bench-limits bench-remedy bench-tables
 
 demo: .venv/installed
@@ -15,6 +15,10 @@ test: lint
 
 test-gpu: .venv/installed-dev
 	@$(BIN)/python -m pytest -m gpu
+
+# Optional packages in a venv of their own; a missing one is a failure there, and a skipped test elsewhere
+test-integrations: .venv-integrations/installed
+	@CU_REQUIRE_INTEGRATIONS=1 .venv-integrations/bin/python -m pytest -n auto tests/integrations
 
 test-install dist:
 	$(CHECK)
@@ -88,9 +92,16 @@ bench-remedy: .venv/installed-dev
 	@$(PIP) --editable '.[docs]'
 	@touch .venv/installed $@
 
+.venv-integrations/installed: pyproject.toml constraints.txt
+	$(CHECK)
+	@echo "Installing class-uncertainty and the packages it integrates with into .venv-integrations (once)"
+	@$(PYTHON) -m venv .venv-integrations
+	@$(PIP:$(BIN)/%=.venv-integrations/bin/%) --editable '.[dev,integrations]'
+	@touch $@
+
 .venv/bin/python:
 	$(CHECK)
 	@$(PYTHON) -m venv .venv
 
 clean:
-	rm -rf .venv site
+	rm -rf .venv .venv-integrations site

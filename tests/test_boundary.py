@@ -18,6 +18,7 @@ import pandas
 import pyarrow
 import pytest
 import torch
+from hf_split import Split
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refused
@@ -158,6 +159,7 @@ def frame() -> pandas.DataFrame:
 
 P = np.full((2, 6, 3), 1 / 3)
 COLUMNS = {"label": None, "group": None, "categorical": (), "drop": (), "missing": None}
+HF = {"image": None, "size": None, "channels": 3} | COLUMNS
 LABELS = np.arange(6) % 3
 STATS = cu.Stats([30, 20, 10], [1.0, 2.0, 3.0])
 RUNS = {"device": "cpu", "budget": None, "progress": None, "profile": None}  # what every call that trains takes
@@ -181,10 +183,12 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         | {"statistics": None, "names": None, "encoding": None, "embedding": None, "pictures": None, "groups": None}
         | {"label": None},
     ),
+    "Data.from_hf": lambda: (cu.Data.from_hf, {"ds": Split(frame())} | HF),
     "Data.from_frame": lambda: (cu.Data.from_frame, {"frame": frame()} | COLUMNS),
     "Data.picture": lambda: (table().picture, {"i": 0}),
     "Data.take": lambda: (table().take, {"indices": [0, 1]}),
     "Dataset": lambda: (cu.Dataset, {"name": "table", "train": table(), "test": table(1), "left_out": ()}),
+    "Dataset.from_hf": lambda: (cu.Dataset.from_hf, {"ds": {"train": Split(frame()), "test": Split(frame())}} | HF),
     "Estimate": lambda: (cu.Estimate, fields(estimated())),
     "Estimate.using": lambda: (estimated().using, {"score": "aleatoric"}),
     "EstimatorComparison": lambda: (

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +88,27 @@ class Dataset:
             check_judge(self.train, self.test)
         elif self.train.groups is not None:
             self.train.folds[FOLDS]  # refuses too few groups before anything is trained
+
+    @classmethod
+    @checked(passes_on="class_uncertainty.data.hf_sources.data_of", without=("train", "test"))
+    def from_hf(cls, ds: Any, image: str | None = None, label: str | None = None, **options: Any) -> "Dataset":
+        """The splits `train` and `test` of a DatasetDict of the Hugging Face library `datasets`.
+
+        A `datasets.Dataset` alone is a training split, which folds judge.
+
+        Parameters
+        ----------
+        ds : datasets.DatasetDict or datasets.Dataset
+        image, label, **options
+            As in `Data.from_hf`.
+
+        Returns
+        -------
+        Dataset
+        """
+        sources = import_module("class_uncertainty.data.hf_sources")  # late, since it makes Data
+        (train, *test), left_out = sources.data_of(*sources.splits_of(ds), image, label, **options)
+        return cls("hf", train, test[0] if test else None, tuple(left_out))
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -152,6 +153,29 @@ class Data:
         sources = import_module("class_uncertainty.data.frame_sources")  # late, since it makes Data
         columns = {"label": label, "group": group, "categorical": categorical, "drop": drop, "missing": missing}
         return sources.data_of(frame, **columns)
+
+    @classmethod
+    @checked(passes_on="class_uncertainty.data.hf_sources.data_of", without=("train", "test"))
+    def from_hf(cls, ds: Any, image: str | None = None, label: str | None = None, **options: Any) -> "Data":
+        """The rows of a split of the Hugging Face library `datasets`: images, decoded into memory, or a table.
+
+        Parameters
+        ----------
+        ds : datasets.Dataset
+        image : str, optional
+            The column of images, by default the one with the feature Image. Without any, all columns but the label are
+            features; lists of equally many numbers become one each.
+        label : str, optional
+            The column of classes, by default 'label' or another usual name. ClassLabel names the classes.
+        **options
+            `group` as in `load`; `size` and `channels` of images; `categorical`, `drop` and `missing` of tables.
+
+        Returns
+        -------
+        Data
+        """
+        sources = import_module("class_uncertainty.data.hf_sources")  # late, since it makes Data
+        return sources.data_of(sources.check_split(ds), None, image, label, **options)[0][0]
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -24,16 +24,18 @@ def dataset_of(frame: Any, seed: int, test: Any = None, **columns: Any) -> Datas
     query = {option: ",".join(_several(value)) for option, value in options.items()}
     left_out = list[LeftOut]()
     train, test_table = table_of(frame), table_of(test, TEST_FRAME) if is_frame(test) else None
-    splits = encode_splits(train, test_table, _options(**columns, share=test if shares else None, seed=seed), left_out)
+    splits = encode_splits(
+        train, test_table, table_options(**columns, share=test if shares else None, seed=seed), left_out
+    )
     return Dataset(Spec("frame", "", query, Path(), seed).name, *splits, tuple(left_out))
 
 
 def data_of(frame: Any, **columns: Any) -> Data:
     """`Data.from_frame`."""
-    return encode_splits(table_of(frame), None, _options(**columns), [])[0]
+    return encode_splits(table_of(frame), None, table_options(**columns), [])[0]
 
 
-def _options(
+def table_options(
     label: str | int | None = None,
     group: str | int | None = None,
     categorical: str | Sequence[str] = (),
@@ -42,6 +44,7 @@ def _options(
     min: int | None = None,
     **others: Any,
 ) -> TableOptions:
+    """Options of tables from keywords."""
     if missing is not None and missing not in MISSING_POLICIES:
         raise unknown("missing", missing, MISSING_POLICIES)
     if min is not None and min < 1:

@@ -1,0 +1,1 @@
+"""Class uncertainty and prior adjustment in the tools of others, by their own conventions."""

@@ -1,0 +1,116 @@
+"""ClassUncertainty by hand, and the counts and weights that follow from it."""
+
+import numpy as np
+import pytest
+from refusals import refused
+from scipy.stats import entropy
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+import class_uncertainty as cu
+from class_uncertainty.integrations.sklearn import ClassUncertainty, SamplingStrategy
+from class_uncertainty.integrations.sklearn.class_shares import class_shares, resampled_counts
+
+P = np.array([[0.9, 0.1], [0.7, 0.3], [0.8, 0.2], [0.6, 0.4], [0.3, 0.7], [0.5, 0.5]])
+LABELS = np.array(["cat", "cat", "cat", "cat", "dog", "dog"])
+
+
+class Given(ClassifierMixin, BaseEstimator):
+    """Its probabilities are its inputs."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        return np.asarray(X)
+
+
+def test_class_means_of_the_true_class_by_hand():
+    measured = ClassUncertainty(Given()).fit(P, LABELS)
+    np.testing.assert_allclose(measured.uncertainty_, [(0.1 + 0.3 + 0.2 + 0.4) / 4, (0.3 + 0.5) / 2], rtol=1e-6)
+    np.testing.assert_allclose(measured.mu_, [0.25 / 0.65, 0.4 / 0.65], rtol=1e-6)
+    np.testing.assert_allclose(measured.oof_, P)
+    assert measured.counts_.tolist() == [4, 2]
+    weights = measured.class_weight_  # Eq. 11: they sum to the number of classes
+    np.testing.assert_allclose([weights["cat"], weights["dog"]], [2 * 0.25 / 0.65, 2 * 0.4 / 0.65], rtol=1e-6)
+
+
+def test_predictive_uncertainty_is_scipy_s_entropy():
+    measured = ClassUncertainty(Given(), uncertainty="predictive").fit(P, LABELS)
+    each = entropy(P, axis=1)
+    np.testing.assert_allclose(measured.uncertainty_, [each[:4].mean(), each[4:].mean()], rtol=1e-6)
+
+
+def test_examples_are_judged_by_classifiers_that_never_saw_them():
+    """A tree knows its own examples by heart."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(60, 2)), random.integers(0, 3, 60)
+    tree = DecisionTreeClassifier(random_state=0)
+    assert clone(tree).fit(X, y).score(X, y) == 1
+    assert ClassUncertainty(tree).fit(X, y).uncertainty_.min() > 0.3
+
+
+def test_a_class_without_doubt_counts_a_hundredth_and_no_doubt_at_all_is_equal():
+    sure = np.where(P > 0.45, 1.0, 0.0) / np.where(P > 0.45, 1.0, 0.0).sum(axis=1, keepdims=True)
+    measured = ClassUncertainty(Given()).fit(sure, LABELS)
+    assert measured.uncertainty_.tolist() == [0, 0.25]
+    np.testing.assert_allclose(measured.mu_, [0.0025 / 0.2525, 0.25 / 0.2525])
+    certain = ClassUncertainty(Given()).fit(np.eye(2)[(LABELS == "dog").astype(int)], LABELS)
+    assert certain.mu_.tolist() == [0.5, 0.5]
+
+
+def test_fewer_examples_than_folds_are_enough_and_one_is_not():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(12, 2)), np.array([0] * 7 + [1] * 3 + [2] * 2)
+    assert np.isfinite(ClassUncertainty(LogisticRegression(), cv=5).fit(X, y).oof_).all()
+    with refused("class '2' has only one example", "needs two"):
+        ClassUncertainty(GaussianNB()).fit(X[:11], y[:11])
+    with refused("2 classes have only one example", "b (1), c (1)"):
+        ClassUncertainty(GaussianNB()).fit(X[:5], list("aaabc"))
+
+
+def test_folds_that_never_hold_out_a_class_are_refused():
+    with refused("cv never holds out", "'dog'"):
+        ClassUncertainty(Given(), cv=[([1, 2, 3, 4, 5], [0])]).fit(P, LABELS)
+
+
+def test_wrong_parameters_are_refused():
+    with refused("uncertainty 'predictve'", "did you mean 'predictive'?"):
+        ClassUncertainty(Given(), uncertainty="predictve").fit(P, LABELS)
+    with refused("n_jobs is 'all'", "whole number"):
+        ClassUncertainty(Given(), n_jobs="all").fit(P, LABELS)
+    measured = ClassUncertainty(Given()).fit(P, LABELS)
+    with refused("sampling 'same-size'", "over-sampling"):
+        measured.sampling_strategy("same-size")
+    with refused("method 'cb' does not resample", "ubrs"):
+        measured.sampling_strategy(method="cb")
+
+
+@pytest.mark.parametrize(
+    ("sampling", "wanted"), [("over-sampling", [20, 60]), ("under-sampling", [4, 12]), ("same-size", [8, 24])]
+)
+def test_counts_follow_the_shares(sampling, wanted):
+    """Shares of 1 : 3 from 20 and 12 examples."""
+    alpha = class_shares("ubrs", cu.Stats([20, 12], [0.1, 0.3]))
+    np.testing.assert_allclose(alpha, [0.25, 0.75])
+    assert resampled_counts(alpha, np.array([20, 12]), sampling).tolist() == wanted
+
+
+def test_strength_0_changes_nothing_and_half_is_half_way():
+    stats = cu.Stats([20, 10], [0.1, 0.3])
+    for sampling in ("over-sampling", "under-sampling", "same-size"):
+        assert resampled_counts(class_shares("ubrs", stats, 0.0), np.array([20, 10]), sampling).tolist() == [20, 10]
+    np.testing.assert_allclose(class_shares("ubrs", stats, 0.5), [(2 / 3 + 1 / 4) / 2, (1 / 3 + 3 / 4) / 2])
+    with refused("strength is 2", "0 to 1"):
+        class_shares("ubrs", stats, 2)
+
+
+def test_a_strategy_counts_the_labels_that_it_is_given():
+    strategy = ClassUncertainty(Given()).fit(P, LABELS).sampling_strategy(method="cb-rs")
+    assert strategy(["cat"] * 7 + ["dog"] * 3) == {"cat": 7, "dog": 7}
+    assert SamplingStrategy(np.array([0, 1]), np.array([0.2, 0.2]), "under-sampling")([0] * 9 + [1] * 4) == {0: 4, 1: 4}
+    with refused("'emu'", "not measured"):
+        strategy(["cat", "emu"])
