@@ -20,8 +20,8 @@ STAGES = (
     "__main__",
 )  # fmt: skip
 FOLDERS = (
-    "", "cli", "data", "data/readers", "estimation", "experiments", "measures", "methods", "posthoc", "reporting",
-    "runs", "training", "training/augment", "training/kernels", "training/networks", "workflows",
+    "", "cli", "data", "data/readers", "estimation", "experiments", "integrations", "measures", "methods", "posthoc",
+    "reporting", "runs", "training", "training/augment", "training/kernels", "training/networks", "workflows",
 )  # fmt: skip
 LINES = 350
 BANNED = {"deepsig": "GPL, and only an oracle of the tests", "torchvision": "a heavy dependency for a few file formats"}

@@ -1,0 +1,1 @@
+"""Class uncertainty in other tools: one module each, imported only by those who use it."""
