@@ -81,8 +81,9 @@ def export(
     model = whole(module)
     program = Exportable(model, by_matrices=to == "onnx")
     content = _traced(program, to)
-    difference = max(_difference(model, content, to, program.examples(size)) for size in BATCHES)
-    if not difference <= TOLERANCE:
+    compared = [_compared(model, content, to, program.examples(size)) for size in BATCHES]
+    difference = max(difference for difference, _ in compared)
+    if not all(difference <= allowed for difference, allowed in compared):
         raise InputError(f"as {to}, the model's probabilities differ by {difference:.3g}: {file} was not written.")
     write_together({file: [content]})
     about = program.about()
@@ -114,8 +115,8 @@ def _to_pt2(program: Exportable) -> bytes:
     return content.getvalue()
 
 
-def _difference(model: Deployed, content: bytes, to: str, inputs: Tensor) -> float:
-    """The largest between the file and the model, of probabilities and of what labels are worth; less for logits > 10."""
+def _compared(model: Deployed, content: bytes, to: str, inputs: Tensor) -> tuple[float, float]:
+    """The largest difference between the file and the model, of probabilities and of labels' worth; and the allowed."""
     with torch.no_grad():
         logits = model(inputs)
         p, largest = logits.softmax(dim=1).numpy(), float(logits.abs().max())
@@ -127,4 +128,4 @@ def _difference(model: Deployed, content: bytes, to: str, inputs: Tensor) -> flo
     costs, rows = model.costs, np.arange(len(p))
     gain = p if costs is None else -p @ costs.numpy()
     lost = gain.max(axis=1) - gain[rows, decided]  # by another label than the model's: nothing, but for ties
-    return float(max(np.abs(p - q).max(), lost.max())) / max(1, largest * ROUNDING / TOLERANCE)
+    return float(max(np.abs(p - q).max(), lost.max())), max(TOLERANCE, ROUNDING * largest)
