@@ -16,6 +16,8 @@ from class_uncertainty.training import Lane, Recipe, Result, Teaching
 from class_uncertainty.training.candidate import CANDIDATES, Candidate
 
 if TYPE_CHECKING:
+    from class_uncertainty.integrations.export import export
+    from class_uncertainty.integrations.torch import ClassSampler, Loss, OnlineUncertainty
     from class_uncertainty.training.embed import embed
     from class_uncertainty.training.fit import fit
     from class_uncertainty.training.fit_result import Fit
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LATE = {  # these need torch
+    "integrations.export": ("export",),
+    "integrations.torch": ("ClassSampler", "Loss", "OnlineUncertainty"),
     "training.embed": ("embed",),
     "training.fit": ("fit",),
     "training.fit_result": ("Fit",),
@@ -66,11 +70,11 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "CANDIDATES", "ESTIMATORS", "MEASURES", "METHODS", "REMEDIES", "AdjustedPredictions", "Adjustment", "Candidate",
-    "Choice", "Comparison", "Data", "Dataset", "Estimate", "EstimatorComparison", "Fit", "Fix", "InputError",
-    "LabelNoise", "Lane", "MachineFault", "Measured", "Method", "Model", "Plan", "Predicted", "Recipe", "Result",
-    "Stats", "Teaching", "Trained", "Unfinished", "adjust", "adjust_predictions", "aleatoric", "aso",
-    "class_uncertainty", "compare", "compare_estimators", "duplicate", "embed", "epistemic", "estimate", "fit",
-    "fit_adjustment", "fix",
-    "kwon", "label_noise", "load", "long_tail", "measure", "mix_hardness", "normalise", "plan", "predict", "predictive",
-    "register_network", "restore", "save", "svci20", "train", "validation_split",
+    "Choice", "ClassSampler", "Comparison", "Data", "Dataset", "Estimate", "EstimatorComparison", "Fit", "Fix",
+    "InputError", "LabelNoise", "Lane", "Loss", "MachineFault", "Measured", "Method", "Model", "OnlineUncertainty",
+    "Plan", "Predicted", "Recipe", "Result", "Stats", "Teaching", "Trained", "Unfinished", "adjust",
+    "adjust_predictions", "aleatoric", "aso", "class_uncertainty", "compare", "compare_estimators", "duplicate",
+    "embed", "epistemic", "estimate", "export", "fit", "fit_adjustment", "fix", "kwon", "label_noise", "load",
+    "long_tail", "measure", "mix_hardness", "normalise", "plan", "predict", "predictive", "register_network",
+    "restore", "save", "svci20", "train", "validation_split",
 ]  # fmt: skip

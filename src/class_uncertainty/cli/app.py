@@ -12,6 +12,7 @@ from class_uncertainty.cli.adjust_command import adjust
 from class_uncertainty.cli.clean_command import clean
 from class_uncertainty.cli.compare_command import compare
 from class_uncertainty.cli.demo_command import demo
+from class_uncertainty.cli.export_command import export
 from class_uncertainty.cli.fetch_command import fetch
 from class_uncertainty.cli.fix_command import fix
 from class_uncertainty.cli.measure_command import measure
@@ -31,7 +32,8 @@ app = typer.Typer(
     "Start with **cu demo**, then **cu measure DATA**.",
 )
 data_app = typer.Typer(no_args_is_help=True, help="Get data sets.")
-for command in (demo, measure, compare, train, report, fix, predict, adjust, reproduce, clean, *list_commands.COMMANDS):
+COMMANDS = (demo, measure, compare, train, report, fix, predict, adjust, export, reproduce, clean)
+for command in (*COMMANDS, *list_commands.COMMANDS):
     app.command()(command)
 data_app.command()(fetch)
 app.add_typer(data_app, name="data")

@@ -16,6 +16,8 @@ from class_uncertainty.methods import named
 from class_uncertainty.training import DUQ_STEP_COST, Lane
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from class_uncertainty.training.fit_result import Fit
 
 PASSES = 10  # of Monte Carlo dropout, through the last layer only: nearly free
@@ -24,8 +26,13 @@ PASSES = 10  # of Monte Carlo dropout, through the last layer only: nearly free
 def epoch_means(fitted: "Fit", train: Data, views: int) -> EstimatorOutput:
     """Means over the epochs of the probabilities and the entropy of each example; uniform where it was never drawn."""
     (sums,) = fitted.gathered
-    seen, classes = np.maximum(sums["seen"].double().numpy(), 1), len(train.classes)
-    mean = sums["p"].numpy()[None]  # (1, N, C); overwritten in place, as the sums may fill half of the memory
+    return means_of(sums)
+
+
+def means_of(sums: "dict[str, Tensor]") -> EstimatorOutput:
+    """Of what `training.gathering` sums; overwritten in place, as the sums may fill half of the memory."""
+    mean = sums["p"].numpy()[None]  # (1, N, C)
+    seen, classes = np.maximum(sums["seen"].double().numpy(), 1), mean.shape[-1]
     for rows in row_blocks(len(seen)):
         p = mean[0, rows].astype(np.float64) / seen[rows, None]
         mean[0, rows] = np.where(p.sum(axis=1, keepdims=True) > 0, p, 1 / classes)

@@ -1,1 +1,1 @@
-"""Class uncertainty and prior adjustment in the tools of others, by their own conventions."""
+"""Class uncertainty in other tools: one module each, imported only by those who use it."""

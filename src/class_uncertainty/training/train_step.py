@@ -14,6 +14,7 @@ from class_uncertainty.methods import Plan, losses
 from class_uncertainty.training.augment.crop_flip_mixup import Drawn
 from class_uncertainty.training.augment.stack_augmentation import StackAugmentation
 from class_uncertainty.training.distillation import Teachers
+from class_uncertainty.training.gathering import to_sum
 from class_uncertainty.training.lane import Lane
 from class_uncertainty.training.networks.layers import affine, drop_features, pad_batch
 from class_uncertainty.training.networks.network_table import find_network
@@ -254,9 +255,8 @@ class StepProgram:
     def _gather(self, z: Tensor, order: Tensor) -> None:
         """Add up each example's probabilities, entropy and number of draws over the epochs, at no extra pass."""
         size = z.shape[1]
-        padded = (self.objective.scale * pad_batch(z)).softmax(dim=-1)
-        p, entropy = padded[:, :size], torch.special.entr(padded).sum(dim=-1)[:, :size]
-        for name, values in (("p", p), ("entropy", entropy), ("seen", torch.ones_like(entropy))):
+        for name, padded in to_sum(self.objective.scale * pad_batch(z)).items():
+            values = padded[:, :size]
             places = order if values.ndim == 2 else order.unsqueeze(2).expand_as(values)
             lanes = len(self.gathered[name])  # without those that fill the stack
             self.gathered[name].scatter_add_(1, places[:lanes], values[:lanes])

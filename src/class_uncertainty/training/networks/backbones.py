@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ class Embedder(nn.Module):
     def __init__(self, backbone: Backbone, transform: Callable[[Tensor], Tensor] | None = None) -> None:
         super().__init__()
         self.embedding, self.transform, self.body = backbone.embedding, transform, backbone.module
+        self.seen: Callable[[Tensor], list[Tensor]] = partial(seen, views=self.embedding.views)
         for name in ("mean", "std"):
             values = torch.tensor(getattr(self.embedding, name), dtype=torch.float32)
             self.register_buffer(name, 255 * values.view(-1, 1, 1), persistent=False)
@@ -63,7 +65,7 @@ class Embedder(nn.Module):
         x = images.expand(-1, 3, -1, -1)
         x = self.transform(x) if self.transform else (fitted(x, self.embedding.size) - self.mean) / self.std
         x = x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x  # convolutions are faster so
-        views = [self.body(view) for view in seen(x, self.embedding.views)]
+        views = [self.body(view) for view in self.seen(x)]
         features = torch.stack(views).mean(dim=0) if len(views) > 1 else views[0]
         is_maps = isinstance(features, Tensor) and features.ndim == 4  # (B, D, h, w)
         return features.mean(dim=(2, 3)) if is_maps else features
@@ -85,10 +87,19 @@ def fused(network: nn.Module) -> nn.Module:
 def fitted(images: Tensor, side: int) -> Tensor:
     """uint8 images (B, C, H, W) as floats (B, C, side, side): the shorter side is scaled, the longer one cropped."""
     x, (height, width) = images.float(), images.shape[2:]
+    if min(height, width) != side:
+        x = F.interpolate(x, scaled_size(height, width, side), mode="bicubic", antialias=True).clamp(0, 255)
+    return centre(x, side)
+
+
+def scaled_size(height: int, width: int, side: int) -> tuple[int, int]:
+    """(H, W) of which the shorter is `side`, in the same proportion."""
     shorter = min(height, width)
-    if shorter != side:
-        size = (max(side, round(height * side / shorter)), max(side, round(width * side / shorter)))
-        x = F.interpolate(x, size, mode="bicubic", antialias=True).clamp(0, 255)
+    return max(side, round(height * side / shorter)), max(side, round(width * side / shorter))
+
+
+def centre(x: Tensor, side: int) -> Tensor:
+    """The middle (B, C, side, side) of images."""
     top, left = (x.shape[2] - side) // 2, (x.shape[3] - side) // 2
     return x[:, :, top : top + side, left : left + side]
 

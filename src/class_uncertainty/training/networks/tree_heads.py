@@ -1,5 +1,6 @@
 """Heads of decision trees: fitted elsewhere, kept as plain tensors, evaluated by torch."""
 
+from itertools import count
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ class TreeHead(nn.Module):
     def __init__(self, features: int, classes: int, width: int) -> None:
         super().__init__()
         self.features, self.classes = features, classes
+        self.steps: int | None = None  # of every walk; None: as many as the longest of a batch takes
         for name in ("roots", "feature", "below"):
             self.register_buffer(name, torch.zeros(FREE, dtype=torch.int32))
         self.register_buffer("threshold", torch.zeros(FREE))
@@ -35,14 +37,22 @@ class TreeHead(nn.Module):
         """(B, D) -> (B, T): the row of values that each example reaches in each tree."""
         feature, below, nodes = self.feature.long(), self.below.long(), torch.arange(len(self.below), device=x.device)
         rows = (below == nodes).cumsum(dim=0) - 1
-        shape = (len(x), len(self.roots))
+        shape = (x.shape[0], self.roots.shape[0])
         at = self.roots.long().expand(shape).flatten()
-        while True:
+        for _ in count() if self.steps is None else range(self.steps):
             above = x.gather(1, feature.take(at).view(shape)).flatten() > self.threshold.take(at)
             children = below.take(at) + above
-            if torch.equal(children, at):
-                return rows.take(at).view(shape)
+            if self.steps is None and torch.equal(children, at):
+                break
             at = children
+        return rows.take(at).view(shape)
+
+    def fix_steps(self) -> None:
+        """From now on, walk as far as the deepest leaf is: an exported program cannot ask whether it has arrived."""
+        at, self.steps = self.roots.long().unique(), 0
+        while len(at := at[self.below[at] != at]):
+            at = torch.cat([self.below[at].long(), self.below[at].long() + 1])
+            self.steps += 1
 
     def check(self) -> None:
         """Refuse trees that lead nowhere: they come from a file."""
@@ -71,7 +81,12 @@ class ForestHead(TreeHead):
         super().__init__(features, classes, classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.embedding_bag(self.leaves(x), self.values, mode="mean").clamp_min(TINY).log()
+        leaves = self.leaves(x)
+        if self.steps is None:
+            mean = F.embedding_bag(leaves, self.values, mode="mean")
+        else:  # ONNX has no such bag
+            mean = F.embedding(leaves, self.values).mean(dim=1)
+        return mean.clamp_min(TINY).log()
 
 
 class BoostingHead(TreeHead):

@@ -1,0 +1,226 @@
+"""ClassSampler: which examples a training draws, as a plain sampler of PyTorch."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from copy import copy
+from functools import cached_property
+from itertools import chain
+from operator import length_hint
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from torch.utils.data import Sampler
+
+from class_uncertainty.boundary import Tensorlike, check_least, check_number, checked
+from class_uncertainty.errors import InputError, memory_faults
+from class_uncertainty.integrations.method_parts import Scheduled
+from class_uncertainty.measures import Stats, Vector, normalise
+from class_uncertainty.measures.scores import check_labels, row_blocks
+from class_uncertainty.methods import Method
+from class_uncertainty.training.streams import Grouped, Indices, draw_by_class, permutations, stream
+
+BLOCK = 2**16  # indices that are turned into Python's numbers at a time
+MOST_CLASSES = 2**24
+FIELDS = ("seed", "epoch", "drawn", "digest")  # of a state
+
+
+class ClassSampler(Sampler[int]):
+    """Draws a class by its probability alpha, then one of its examples: a sampler for any DataLoader.
+
+    The draws of an epoch are a function of the seed and the epoch alone. They are with replacement; without alpha, an
+    epoch is a permutation of the examples. Accelerate, Lightning and Transformers split a plain sampler over processes
+    themselves; for others there is `shard`.
+
+    Parameters
+    ----------
+    labels : array or tensor (N,)
+        The class of each example, from 0.
+    alpha : array (C,), optional
+        How probable each class is, in any unit. By default classes are as frequent as their examples.
+    num_samples : int, optional
+        Draws in an epoch; by default N.
+    seed : int
+        From 0.
+
+    Examples
+    --------
+    >>> sampler = cu.ClassSampler([0, 0, 0, 1], alpha=[1, 1], num_samples=1000)
+    >>> sum(index == 3 for index in sampler)
+    518
+    >>> sampler.set_epoch(1)
+    >>> sum(index == 3 for index in sampler)
+    506
+    """
+
+    @checked
+    def __init__(
+        self, labels: Tensorlike, alpha: ArrayLike | None = None, *, num_samples: int | None = None, seed: int = 0
+    ) -> None:
+        if num_samples is not None:
+            check_least("num_samples", num_samples, 1)
+        check_least("seed", seed, 0)
+        self.fixed_alpha = None if alpha is None else _checked_alpha(alpha)
+        classes = None if self.fixed_alpha is None else len(self.fixed_alpha)
+        checked_labels = _checked_labels(labels, classes or MOST_CLASSES)
+        self.grouped = Grouped.of(checked_labels, classes or 0)
+        if self.fixed_alpha is not None:
+            for c in np.flatnonzero((self.fixed_alpha > 0) & (self.counts == 0)):
+                raise InputError(f"class {c} has alpha {self.fixed_alpha[c]:g} and no examples to draw: set it to 0.")
+        self.num_samples, self.seed, self.epoch = num_samples or len(checked_labels), seed, 0
+        self.schedule: Scheduled | None = None  # of a method, in place of a fixed alpha
+        self.rank, self.world = 0, 1
+        self._begin(0, 0)
+
+    @classmethod
+    @checked
+    def for_method(
+        cls,
+        method: str | Method,
+        labels: Tensorlike,
+        *,
+        uncertainty: ArrayLike | None = None,
+        epochs: int | None = None,
+        num_samples: int | None = None,
+        seed: int = 0,
+    ) -> "ClassSampler":
+        """The draws of a row of METHODS that acts on them, such as "cb-rs", "ubrs" and "2s-ubrs".
+
+        Parameters
+        ----------
+        method : str or Method
+        labels, num_samples, seed
+            As above. The draws are those of `cu.Lane(method, seed)`.
+        uncertainty : array (C,), optional
+            Class uncertainties, for methods that use them.
+        epochs : int, optional
+            How many there are, for methods that change over them.
+        """
+        sampler = cls(labels, num_samples=num_samples, seed=seed)
+        schedule = Scheduled(method, Stats(sampler.counts, uncertainty), epochs)
+        if schedule.acts_on_loss:
+            raise InputError(f"{schedule.name} acts on the loss, not on what is drawn: take cu.Loss.")
+        sampler.schedule = schedule
+        return sampler
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """(C,) examples of each class."""
+        return self.grouped.counts
+
+    @property
+    def alpha(self) -> Vector:
+        """(C,) how probable each class is in this epoch."""
+        if self.schedule:
+            return self.schedule.plan(self.epoch).alpha
+        return normalise(self.counts) if self.fixed_alpha is None else self.fixed_alpha
+
+    def order(self) -> Indices:
+        """(num_samples,) all draws of this epoch, those of other processes included."""
+        rng = stream(self.seed, "order", self.epoch)
+        natural = self.schedule.plan(self.epoch).natural if self.schedule else self.fixed_alpha is None
+        with memory_faults():
+            if natural:
+                return permutations(rng, len(self.grouped.positions), self.num_samples)
+            return draw_by_class(rng, self.grouped, self.alpha, self.num_samples)
+
+    @checked
+    def shard(self, rank: int, world: int) -> "ClassSampler":
+        """The draws of one of several processes: every `world`-th, from the `rank`-th on.
+
+        All shards together are the draws of one process. Where num_samples is no multiple of `world`, the first ones
+        are longer by one.
+        """
+        check_least("world", world, 1)
+        check_number("rank", rank, f"a whole number from 0 to {world - 1}", lambda number: 0 <= number < world)
+        if self.world > 1:
+            raise InputError(f"this sampler is shard {self.rank} of {self.world} already: shard the whole one.")
+        part = copy(self)
+        part.rank, part.world = rank, world
+        return part
+
+    @checked
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch is drawn next, from 0; a state that was loaded counts for its own epoch alone."""
+        check_least("epoch", epoch, 0)
+        if self.schedule:
+            self.schedule.plan(epoch)  # refuses an epoch that there is not
+        if epoch != self.epoch:
+            self._begin(epoch, 0)
+
+    def _begin(self, epoch: int, drawn: int) -> None:
+        """Stand before an index of an epoch, counted over all processes."""
+        self.epoch, self._resume_at, self._block_end = epoch, drawn, drawn
+        self._block: Iterator[int] = iter(())  # what of the block up to _block_end is still to be drawn
+
+    def __len__(self) -> int:
+        return len(range(self.rank, self.num_samples, self.world))
+
+    def __iter__(self) -> Iterator[int]:
+        first = self._resume_at
+        self._begin(self.epoch, first)
+        self._resume_at = 0  # the next time from the start
+        mine = self.order()[first:][self.rank :: self.world]
+        return chain.from_iterable(self._blocks(mine, first))  # in C: an index costs no line of Python
+
+    def _blocks(self, mine: Indices, first: int) -> Iterator[Iterator[int]]:
+        for rows in row_blocks(len(mine), BLOCK):
+            self._block, self._block_end = iter(mine[rows].tolist()), first + rows.stop * self.world
+            yield self._block
+
+    @checked
+    def state_dict(self, drawn: int | None = None) -> dict[str, Any]:
+        """Where the epoch stands, so that another process can go on there.
+
+        Parameters
+        ----------
+        drawn : int, optional
+            How many indices of the epoch count as drawn, in all processes together; by default as many as were handed
+            out. Give it where the workers of a DataLoader draw ahead of the training.
+        """
+        if drawn is None:
+            drawn = min(self._block_end - length_hint(self._block) * self.world, self.num_samples)
+        self._check_drawn(drawn)
+        return {"seed": self.seed, "epoch": self.epoch, "drawn": drawn, "digest": self._digest}
+
+    @checked
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was taken; any number of processes may."""
+        for name in FIELDS:
+            if name not in state:
+                raise InputError(f"the state has no {name!r}: give what ClassSampler.state_dict returned.")
+        if state["seed"] != self.seed:
+            raise InputError(f"the state was drawn with seed {state['seed']}, and this sampler has {self.seed}.")
+        if state["digest"] != self._digest:
+            raise InputError("the state is of other labels, probabilities or num_samples than this sampler has.")
+        self._check_drawn(state["drawn"])
+        self.set_epoch(state["epoch"])
+        self._begin(self.epoch, state["drawn"])
+
+    def _check_drawn(self, drawn: int) -> None:
+        allowed = f"a whole number from 0 to {self.num_samples}"
+        check_number("drawn", drawn, allowed, lambda number: 0 <= number <= self.num_samples)
+
+    @cached_property
+    def _digest(self) -> str:
+        """A hash of everything but the seed and the epoch that determines the draws."""
+        epochs = (0, (self.schedule.epochs or 1) - 1) if self.schedule else ()
+        alphas = [self.schedule.plan(epoch).alpha for epoch in epochs] if self.schedule else [self.alpha]
+        content = hashlib.sha256(f"{self.num_samples} {epochs}".encode())
+        for part in (self.grouped.positions, self.counts, *alphas):
+            content.update(part.tobytes())
+        return content.hexdigest()[:16]
+
+
+def _checked_labels(labels: Any, classes: int) -> Indices:
+    """As int64 (N,)."""
+    number = np.shape(labels)[0] if np.ndim(labels) else 0
+    if not number:
+        raise InputError("there are no labels: give one for each example.")
+    return check_labels(labels, number, classes)
+
+
+def _checked_alpha(alpha: Any) -> Vector:
+    if np.ndim(alpha) != 1:
+        raise InputError(f"alpha has shape {np.shape(alpha)}: it needs one value for each class.")
+    return normalise(alpha)

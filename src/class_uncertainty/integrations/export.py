@@ -1,0 +1,131 @@
+"""cu.export(): a model as one file that other programs run, without this package."""
+
+import io
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from class_uncertainty.boundary import checked
+from class_uncertainty.errors import InputError, blame_machine, means_too_little_memory
+from class_uncertainty.files import check_writable, write_together
+from class_uncertainty.integrations.exportable import INPUT, Exportable, whole
+from class_uncertainty.integrations.onnx import check_installed, run_onnx, to_onnx
+from class_uncertainty.text import reason
+from class_uncertainty.training.model_files import restore
+from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.workflows.fix import Fix
+from class_uncertainty.workflows.save_model import module_of
+from class_uncertainty.workflows.train import Trained
+
+TOLERANCE = 1e-5  # between the probabilities of the file and those of the model
+ROUNDING = 1e-6  # of the largest logit: what float32 leaves of the precision, where logits are above 10
+BATCHES = (1, 32)  # sizes that the file is checked with; it takes any
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What `cu.export` wrote."""
+
+    file: Path
+    to: str
+    classes: tuple[str, ...]
+    input: str  # type and shape
+    difference: float  # the largest between its probabilities and the model's
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self) | {"file": str(self.file)}
+
+
+@checked
+def export(
+    model: str | Path | Fix | Trained | Deployed, path: str | Path, *, to: Literal["onnx", "pt2"] = "onnx"
+) -> Exported:
+    """Write a model as one program: raw inputs in, probabilities and labels out.
+
+    Preprocessing, softmax and decision are inside, and the names of the classes with them; where features come from a
+    backbone, that is inside too, and images go in. The file is run before it is written, and refused if any
+    probability differs from the model's by more than 1e-5 (or, where logits are above 10, by a millionth of them).
+
+    Parameters
+    ----------
+    model : path, Fix, Trained or module
+        What --save wrote, or what `cu.fix`, `cu.train` or `cu.restore` returned.
+    path : path
+        The file to write.
+    to : "onnx" or "pt2"
+        ONNX, run by onnxruntime, or what torch.export.load reads.
+
+    Returns
+    -------
+    Exported
+        `file`, `classes`, `input` (its type and shape) and `difference`.
+
+    Examples
+    --------
+    >>> trained = cu.train(cu.load("digits-lt:20"), recipe=cu.Recipe("small-conv", epochs=1, batch=32))
+    >>> exported = cu.export(trained, "digits.pt2", to="pt2")
+    >>> exported.input
+    'uint8 (batch, 1, 8, 8)'
+    """
+    file = Path(path)
+    if to == "onnx":
+        check_installed()
+    check_writable(file)
+    module = restore(model) if isinstance(model, str | Path) else module_of(model)
+    if isinstance(model, str | Path) and file.exists() and _is_part_of(file, Path(model)):
+        raise InputError(f"{file} is part of the model: give another name.")
+    model = whole(module)
+    program = Exportable(model, by_matrices=to == "onnx")
+    content = _traced(program, to)
+    compared = [_compared(model, content, to, program.examples(size)) for size in BATCHES]
+    difference = max(difference for difference, _ in compared)
+    if not all(difference <= allowed for difference, allowed in compared):
+        raise InputError(f"as {to}, the model's probabilities differ by {difference:.3g}: {file} was not written.")
+    write_together({file: [content]})
+    about = program.about()
+    return Exported(file, to, module.classes, about["input"].strip('"'), difference)
+
+
+def _is_part_of(file: Path, model: Path) -> bool:
+    return file.resolve() in {model.with_suffix(suffix).resolve() for suffix in (".safetensors", ".json")}
+
+
+def _traced(program: Exportable, to: str) -> bytes:
+    try:
+        return to_onnx(program) if to == "onnx" else _to_pt2(program)
+    except Exception as error:  # a network of someone's own may do anything
+        blame_machine(to, error)
+        if means_too_little_memory(error):
+            raise
+        network = program.model.rebuild["network"]
+        why = reason(error)[:200]
+        raise InputError(f"network {network!r} cannot be exported to {to}: {why}.") from error
+
+
+def _to_pt2(program: Exportable) -> bytes:
+    with torch.no_grad():
+        shapes = {INPUT: {0: torch.export.Dim("batch", min=1)}}
+        exported = torch.export.export(program, (program.examples(3),), dynamic_shapes=shapes)
+    content = io.BytesIO()
+    torch.export.save(exported, content, extra_files=program.about())
+    return content.getvalue()
+
+
+def _compared(model: Deployed, content: bytes, to: str, inputs: Tensor) -> tuple[float, float]:
+    """The largest difference between the file and the model, of probabilities and of labels' worth; and the allowed."""
+    with torch.no_grad():
+        logits = model(inputs)
+        p, largest = logits.softmax(dim=1).numpy(), float(logits.abs().max())
+        if to == "onnx":
+            q, decided = run_onnx(content, inputs)
+        else:
+            loaded = torch.export.load(io.BytesIO(content)).module()
+            q, decided = (output.numpy() for output in loaded(inputs))
+    costs, rows = model.costs, np.arange(len(p))
+    gain = p if costs is None else -p @ costs.numpy()
+    lost = gain.max(axis=1) - gain[rows, decided]  # by another label than the model's: nothing, but for ties
+    return float(max(np.abs(p - q).max(), lost.max())), max(TOLERANCE, ROUNDING * largest)

@@ -1,0 +1,56 @@
+"""What of a method someone else's training loop can take: its draws, its loss, or neither."""
+
+from class_uncertainty.errors import InputError
+from class_uncertainty.measures import Stats
+from class_uncertainty.methods import Method, Plan, named, plan
+
+LOSS_KNOBS = ("weight", "margin", "divisor")
+
+
+class Scheduled:
+    """A method with the counts and uncertainties that its measures see: its plan in every epoch."""
+
+    def __init__(self, method: str | Method, stats: Stats, epochs: int | None) -> None:
+        self.method = named(method) if isinstance(method, str) else method
+        self.name = f"method {method!r}" if isinstance(method, str) else "the method"
+        self.stats = stats
+        if needed := needs(self.method):
+            raise InputError(f"{self.name} needs {needed}: train it by cu.train or cu.fit.")
+        if self.method.uses_uncertainty and stats.uncertainty is None:
+            sources = "cu.estimate(data).stats or cu.OnlineUncertainty"
+            raise InputError(f"{self.name} needs class uncertainties: give uncertainty=, as {sources} has them.")
+        if epochs is not None and epochs < 1:
+            raise InputError(f"epochs is {epochs}: it must be a whole number from 1.")
+        if epochs is None and not self.method.is_steady:
+            raise InputError(f"{self.name} changes over the epochs: give epochs=, how many there are.")
+        self.epochs = epochs
+
+    @property
+    def acts_on_draws(self) -> bool:
+        return self.method.alpha is not None
+
+    @property
+    def acts_on_loss(self) -> bool:
+        return self.method.focal is not None or any(name in self.method.knobs for name in LOSS_KNOBS)
+
+    def plan(self, epoch: int) -> Plan:
+        """A method that is the same in every epoch has no last one."""
+        if epoch < 0 or (self.epochs is not None and epoch >= self.epochs):
+            last = "" if self.epochs is None else f" to {self.epochs - 1}"
+            raise InputError(f"epoch is {epoch}: it must be a whole number from 0{last}.")
+        return plan(self.method, self.stats, epoch, self.epochs) if self.epochs else plan(self.method, self.stats, 0, 1)
+
+
+def needs(method: Method) -> str:
+    """What a method needs beside draws and a loss; "" where these are all of it."""
+    if method.then:
+        return "stages of its own, with other recipes and parts of the network that stay as they are"
+    if method.head == "rbf":
+        return "a head of class centroids and a gradient penalty (DUQ)"
+    if method.level == "features":
+        return "the features of the network and their class centroids"
+    if method.augment:
+        return f"other inputs and labels ({', '.join(method.augment)})"
+    if method.dropout:
+        return "dropout before the last layer of the network"
+    return "a learning rate that falls several times" if method.cycles else ""

@@ -1,0 +1,60 @@
+"""Exported programs in ONNX, run by onnxruntime."""
+
+import logging
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from class_uncertainty.integrations.exportable import INPUT, OUTPUTS, Exportable
+from class_uncertainty.integrations.packages import missing
+
+EXTRA = "onnx"
+
+
+def check_installed() -> None:
+    """Refuse, before any work, where a package is missing."""
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        try:
+            __import__(package)
+        except ImportError:
+            raise missing(package, EXTRA) from None
+
+
+def to_onnx(program: Exportable) -> bytes:
+    """The program with its description, as an .onnx file holds it."""
+    batch = torch.export.Dim("batch", min=1)
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")  # of what torch's exporter deprecates in itself
+            exported = torch.onnx.export(
+                program,
+                (program.examples(3),),
+                dynamo=True,
+                input_names=[INPUT],
+                output_names=list(OUTPUTS),
+                dynamic_shapes={INPUT: {0: batch}},
+                verbose=False,
+            )
+    finally:
+        logger.setLevel(level)
+    assert exported is not None  # with dynamo it is a program
+    document = exported.model_proto
+    document.producer_name = "class-uncertainty"
+    for name, text in program.about().items():
+        document.metadata_props.add(key=name, value=text)
+    return document.SerializeToString()
+
+
+def run_onnx(content: bytes, inputs: Tensor) -> tuple[Any, ...]:
+    """The outputs of a program for a batch, by onnxruntime on the CPU."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    return tuple(session.run(None, {INPUT: inputs.numpy()}))

@@ -1,0 +1,128 @@
+"""The Trainer of Transformers with a sampler, a loss and online uncertainty, and an audit at every evaluation."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from class_uncertainty.errors import InputError
+from class_uncertainty.estimation.estimate import Estimate
+from class_uncertainty.integrations.packages import missing
+from class_uncertainty.integrations.training_parts import TrainingParts, audit_figures
+from class_uncertainty.methods import Method
+
+try:
+    from transformers import TrainerCallback
+except ImportError:
+    raise missing("transformers", "transformers") from None
+
+INDEX = "index"  # the column that says which training example a row is
+
+
+class ClassUncertaintyMixin:
+    """Put it before Trainer: `class MyTrainer(ClassUncertaintyMixin, Trainer): pass`.
+
+    Training examples may have a column "index": then `estimate` holds their uncertainty once the training has ended.
+
+    Parameters
+    ----------
+    *args, **kwargs
+        Those of Trainer.
+    labels : array or tensor (N,)
+        The class of each training example, from 0.
+    method : str or Method
+        A row of METHODS that acts on draws or on the loss, or its name.
+    classes : sequence of str, optional
+        Their names, for the audit.
+    uncertainty : array (C,), optional
+        Class uncertainties, for methods that use them.
+    epochs : int, optional
+        For methods that change over them; by default `num_train_epochs`.
+
+    Attributes
+    ----------
+    parts : TrainingParts
+        `sampler`, `loss` and `online` (OnlineUncertainty, of this process).
+    estimate : Estimate or None
+        Once the training has ended: uncertainties of examples and classes, of all processes.
+    audit : Audit or None
+        Of the last evaluation.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        labels: Any,
+        method: str | Method = "naive",
+        classes: Sequence[str] | None = None,
+        uncertainty: Any = None,
+        epochs: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if kwargs.get("compute_loss_func") is not None:
+            raise InputError("compute_loss_func is given, and the method has a loss of its own: leave one out.")
+        metrics: Callable[[Any], dict[str, float]] | None = kwargs.pop("compute_metrics", None)
+        super().__init__(*args, compute_metrics=self._audited, **kwargs)
+        settings: Any = self.args  # type: ignore[attr-defined]
+        if epochs is None and settings.max_steps <= 0:
+            epochs = math.ceil(settings.num_train_epochs)
+        seed = settings.seed if settings.data_seed is None else settings.data_seed
+        self.parts, self.classes = TrainingParts(method, labels, uncertainty, epochs, seed), classes
+        self.estimate: Estimate | None = None
+        self.audit: Any = None
+        self._other_metrics = metrics
+        self.compute_loss_func = self._loss
+        self.add_callback(ClassUncertaintyCallback(self))  # type: ignore[attr-defined]
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
+        return self.parts.sampler
+
+    def _set_signature_columns_if_needed(self) -> None:
+        super()._set_signature_columns_if_needed()  # type: ignore[misc]
+        self._signature_columns: list[str]
+        if INDEX not in self._signature_columns:
+            self._signature_columns += [INDEX]
+
+    def compute_loss(self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, **others: Any) -> Any:
+        """The loss of Trainer; what a training step predicts is gathered."""
+        index, labels = inputs.pop(INDEX, None), inputs.get("labels")
+        loss, outputs = super().compute_loss(model, inputs, return_outputs=True, **others)  # type: ignore[misc]
+        if index is not None and labels is not None and model.training:
+            self.parts.gather(index, _logits(outputs), labels)
+        return (loss, outputs) if return_outputs else loss
+
+    def _loss(self, outputs: Any, labels: Tensor, num_items_in_batch: Any = None) -> Tensor:
+        """The sum over the batch divided by all items of an optimiser step: its parts add up to the mean."""
+        losses = self.parts.loss.per_example(_logits(outputs), labels)
+        return losses.mean() if num_items_in_batch is None else losses.sum() / num_items_in_batch
+
+    def _audited(self, evaluated: Any) -> dict[str, float]:
+        """Metrics from predictions that Trainer has gathered from all processes."""
+        predictions = evaluated.predictions
+        logits = torch.as_tensor(predictions[0] if isinstance(predictions, tuple) else predictions)
+        self.audit = self.parts.audit_of(logits, torch.as_tensor(np.asarray(evaluated.label_ids)), self.classes)
+        return audit_figures(self.audit) | (self._other_metrics(evaluated) if self._other_metrics else {})
+
+
+class ClassUncertaintyCallback(TrainerCallback):
+    """Tells the loss of the epochs, and estimates uncertainties after the last; the mixin adds it."""
+
+    def __init__(self, trainer: ClassUncertaintyMixin) -> None:
+        self.trainer = trainer
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        self.trainer.parts.loss.to(args.device)
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        self.trainer.parts.loss.set_epoch(math.floor((state.epoch or 0) + 1e-6))
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+        total = self.trainer.parts.online_in_all()
+        self.trainer.estimate = total.estimate() if total else None
+
+
+def _logits(outputs: Any) -> Tensor:
+    return outputs["logits"] if isinstance(outputs, dict) else outputs[0]
