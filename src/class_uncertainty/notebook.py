@@ -34,5 +34,9 @@ def number(value: float | None, digits: int = 1, sign: str = "") -> str:
     return "–" if value is None or value != value else f"{value:{sign}.{digits}f}"
 
 
+def interval(low: float | None, high: float | None) -> str:
+    return "–" if low is None or high is None else f"{low:.0f} to {high:.0f}"
+
+
 def _cell(tag: str, content: object, place: int) -> str:
     return f'<{tag} style="{CELL.format("left" if place == 0 else "right")}">{escape(str(content))}</{tag}>'

@@ -1,5 +1,6 @@
 """Run against run: what changed from an earlier audit, and whether other examples could have made it look so."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -115,7 +116,7 @@ def _unpaired(rows: Counts, old: Counts) -> Changes:
     errors, errors_before = (100 * wrong / examples for wrong, examples in (rows, old))
     by_class = [ErrorChange(*map(float, numbers)) for numbers in zip(errors - errors_before, low, high, strict=True)]
     mean = float(np.mean(errors - errors_before))
-    reach = float(np.hypot(*(intervals.mean_reach(*side) for side in (rows, old))))
+    reach = math.hypot(*(intervals.mean_reach(*side) for side in (rows, old)))
     sums = [float(values.sum()) for values in (*rows, *old)]
     overall = 100 * (sums[0] / sums[1] - sums[2] / sums[3])
     overall_low, overall_high = map(float, intervals.difference_interval(*sums))

@@ -20,8 +20,8 @@ from class_uncertainty.workflows.audit import Audit
 MOST_FINDINGS = 12
 MOST_CONFUSIONS = 2000
 MOST_ISSUES = 500
-TERMS = ("Adjusted for the counts", "Class-mean error", "Confused", "ECE", "Few training examples", "Hard", "Imbalance")
-TERMS += ("Interval, 95 %", "Label noise", "NLL", "Overall error", "Uncertainty (μ^U)", "Worst tenth")
+TERMS = ["Adjusted for the counts", "Class-mean error", "Confused", "ECE", "Few training examples", "Hard", "Imbalance"]
+TERMS += ["Interval, 95 %", "Label noise", "NLL", "Overall error", "Uncertainty (μ^U)", "Worst tenth"]
 
 __all__ = ["Gate", "check_place", "render", "write", "write_page"]
 

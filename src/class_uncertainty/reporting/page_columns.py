@@ -172,14 +172,13 @@ AUDIT_COLUMNS = (
     _number("Examples", "examples", 0),
     ReportColumn("Error, %", "error", _number("", "error", 1).text, bar=True),
     ReportColumn("95&nbsp;% interval", "low", _range),
+    _text("Verdict", "word"),
     _number("Uncer&shy;tainty, %", "uncertainty", 2, 100),
     _number("ECE, %", "ece", 2),
     ReportColumn("Taken for", "taken_share", _taken_for),
-    _number("Adjusted error, %", "adjusted", 1),
     _number("Adjusting", "change", 1, sign=True),
     ReportColumn("95&nbsp;% interval of adjusting", "change", _signed_range("change_low", "change_high")),
     _number("Suspect labels, %", "suspect", 1),
-    _text("Verdict", "word"),
 )
 AUDIT_CONFUSION_COLUMNS = (
     _text("Class", "label"),

@@ -14,7 +14,7 @@ from class_uncertainty.data.readers.npz import channels_first
 from class_uncertainty.errors import InputError, nearest
 from class_uncertainty.measures import Stats
 from class_uncertainty.metrics import check_prior
-from class_uncertainty.notebook import html_table, number, to_frame
+from class_uncertainty.notebook import html_table, interval, number, to_frame
 from class_uncertainty.posthoc.adjustment import check_judged
 from class_uncertainty.posthoc.class_audit import (
     AuditedClass,
@@ -150,7 +150,7 @@ class Audit:
         columns = ("class", "train", "test", "error %", "95 %", "ECE %", "taken for", "adjusted %", "verdict")
         cells = []
         for row in rows:
-            error = (number(row.error), f"{row.low:.0f} to {row.high:.0f}", number(row.ece))
+            error = (number(row.error), interval(row.low, row.high), number(row.ece))
             why = (row.taken_for or "–", number(row.adjusted), KINDS.get(row.kind, ""))
             cells.append((row.name, f"{row.count:,}", f"{row.examples:,}", *error, *why))
         return html_table(self.summary, columns, cells, self.notes)
@@ -282,7 +282,7 @@ def _notes(judged: Judged, examples: NDArray[np.int64], counted: bool, has_error
     notes = [] if has_errors else [NO_ERRORS]
     if not counted:
         notes.append(NO_COUNTS)
-    if absent := [judged.classes[c] for c in np.flatnonzero(examples == 0)]:
+    if absent := [judged.classes[c] for c in np.flatnonzero(examples == 0).tolist()]:
         notes.append(f"Without examples, and so without a verdict: {listed(absent, NAMED)}.")
     if judged.noise is None:
         notes.append(f"Labels were not checked: there are more than {CHECKED:,} probabilities.")

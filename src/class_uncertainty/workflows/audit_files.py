@@ -74,7 +74,7 @@ def _from_table(path: Path) -> tuple[dict[str, Any], list[str]]:
         "labels": predictions.labels[rows],
         "probabilities": predictions.probabilities[rows],
         "classes": list(table.classes),
-        "names": [table.names[i] for i in rows],
+        "names": [table.names[i] for i in rows.tolist()],
         "images": _image_paths(path.parent, table, rows),
     }
     notes, other = [], int((predictions.decisions != predictions.probabilities.argmax(axis=1))[rows].sum())
@@ -89,7 +89,7 @@ def _from_table(path: Path) -> tuple[dict[str, Any], list[str]]:
 def _image_paths(folder: Path, table: PredictionTable, rows: NDArray[np.int64]) -> list[Path] | None:
     """The column image, or names that are all image files: from this folder, or from the file's."""
     column = table.kept.get(IMAGE, table.names)
-    named = [Path(column[i]) for i in rows]
+    named = [Path(column[i]) for i in rows.tolist()]
     if IMAGE not in table.kept and not all(name.suffix.lower() in IMAGE_SUFFIXES for name in named):
         return None
     for base in (Path(), folder):
