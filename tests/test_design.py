@@ -16,8 +16,8 @@ PACKAGE = Path(class_uncertainty.__file__).parent
 NAME = "class_uncertainty"
 STAGES = (
     "errors", "limits", "text", "values", "files", "boundary", "documents", "notebook", "data", "measures", "methods",
-    "metrics", "training", "estimation", "posthoc", "runs", "experiments", "workflows", "reporting", "integrations", "cli",
-    "__main__",
+    "metrics", "training", "estimation", "posthoc", "runs", "experiments", "workflows", "reporting", "integrations",
+    "cli", "__main__",
 )  # fmt: skip
 FOLDERS = (
     "", "cli", "data", "data/readers", "estimation", "experiments", "measures", "methods", "posthoc", "reporting",

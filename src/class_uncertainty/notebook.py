@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from importlib import import_module
 from typing import Any
 
 from class_uncertainty.errors import InputError
@@ -13,7 +14,7 @@ CELL = "padding:.2em .6em;text-align:{}"
 def to_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
     """A DataFrame with a column for each key; pandas is needed for that alone."""
     try:
-        import pandas
+        pandas = import_module("pandas")
     except ModuleNotFoundError:
         raise InputError("to_frame() needs pandas, which is not installed: run 'pip install pandas'.") from None
     return pandas.DataFrame(list(rows))

@@ -18,7 +18,7 @@ from class_uncertainty.reporting.html_page import AT_ONCE, check_place, load_tem
 from class_uncertainty.workflows.audit import Audit
 
 MOST_FINDINGS = 12
-MOST_CONFUSIONS = 2000
+MOST_CONFUSIONS = 500
 MOST_ISSUES = 500
 TERMS = ["Adjusted for the counts", "Class-mean error", "Confused", "ECE", "Few training examples", "Hard", "Imbalance"]
 TERMS += ["Interval, 95 %", "Label noise", "NLL", "Overall error", "Uncertainty (μ^U)", "Worst tenth"]
