@@ -36,11 +36,10 @@ def run_in(
     """
     answer = "const answer = (value) => { const meta = document.createElement('meta'); meta.name = 'result';"
     answer += " meta.content = JSON.stringify(value); document.head.append(meta); };"
-    html = page.read_text()
-    assert html.count("</body>") == 1
+    html, _, end = page.read_text().rpartition("</body>")
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "page.html"
-        copy.write_text(html.replace("</body>", f"<script>{answer}\n{script}</script></body>"))
+        copy.write_text(f"{html}<script>{answer}\n{script}</script></body>{end}")
         scheme = [f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
         budget = ["--virtual-time-budget=20000"] if wait else []
         place = [f"--user-data-dir={folder}/profile", f"--window-size={size[0]},{size[1]}"]
