@@ -39,6 +39,7 @@ from class_uncertainty.workflows.choose_step import DEPLOYS, ENSEMBLE, Choice, c
 from class_uncertainty.workflows.fitted_model import Model
 from class_uncertainty.workflows.ladder_networks import train_ladder
 from class_uncertainty.workflows.mixture import Mixture, mix
+from class_uncertainty.workflows.model_card import judged_about
 from class_uncertainty.workflows.report_fix import Spent, report_fix
 from class_uncertainty.workflows.search import search, unit_cost
 from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, STUDENT_RATES, TRAININGS, plan_search
@@ -280,4 +281,5 @@ def _about(context: Context, choice: Choice, report: FixReport) -> dict[str, Any
     """What stands beside the weights."""
     about: dict[str, Any] = {"data": report.data, "columns": context.train.columns, "goal": report.goal}
     about |= {"candidate": choice.trained_by, "step": report.step, "tau": report.tau, "errors": report.after.errors}
-    return about
+    errors = report.after.means.tolist(), report.cost, report.before.means.tolist()
+    return about | {"judged": judged_about(context.dataset, *errors)}
