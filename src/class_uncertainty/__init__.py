@@ -18,12 +18,14 @@ from class_uncertainty.training.candidate import CANDIDATES, Candidate
 if TYPE_CHECKING:
     from class_uncertainty.integrations.export import export
     from class_uncertainty.integrations.torch import ClassSampler, Loss, OnlineUncertainty
+    from class_uncertainty.reporting.audit_page import write_page
     from class_uncertainty.training.embed import embed
     from class_uncertainty.training.fit import fit
     from class_uncertainty.training.fit_result import Fit
     from class_uncertainty.training.model_files import restore
     from class_uncertainty.training.networks.network_table import register_network
     from class_uncertainty.workflows.adjust_predictions import AdjustedPredictions, adjust_predictions
+    from class_uncertainty.workflows.audit import Audit, audit
     from class_uncertainty.workflows.choose_step import Choice
     from class_uncertainty.workflows.compare import Comparison, compare
     from class_uncertainty.workflows.compare_estimators import EstimatorComparison, compare_estimators
@@ -39,12 +41,14 @@ __version__ = "0.1.0"
 _LATE = {  # these need torch
     "integrations.export": ("export",),
     "integrations.torch": ("ClassSampler", "Loss", "OnlineUncertainty"),
+    "reporting.audit_page": ("write_page",),
     "training.embed": ("embed",),
     "training.fit": ("fit",),
     "training.fit_result": ("Fit",),
     "training.model_files": ("restore",),
     "training.networks.network_table": ("register_network",),
     "workflows.adjust_predictions": ("AdjustedPredictions", "adjust_predictions"),
+    "workflows.audit": ("Audit", "audit"),
     "workflows.choose_step": ("Choice",),
     "workflows.compare": ("Comparison", "compare"),
     "workflows.compare_estimators": ("EstimatorComparison", "compare_estimators"),
@@ -69,12 +73,12 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "CANDIDATES", "ESTIMATORS", "MEASURES", "METHODS", "REMEDIES", "AdjustedPredictions", "Adjustment", "Candidate",
-    "Choice", "ClassSampler", "Comparison", "Data", "Dataset", "Estimate", "EstimatorComparison", "Fit", "Fix",
-    "InputError", "LabelNoise", "Lane", "Loss", "MachineFault", "Measured", "Method", "Model", "OnlineUncertainty",
-    "Plan", "Predicted", "Recipe", "Result", "Stats", "Teaching", "Trained", "Unfinished", "adjust",
-    "adjust_predictions", "aleatoric", "aso", "class_uncertainty", "compare", "compare_estimators", "duplicate",
-    "embed", "epistemic", "estimate", "export", "fit", "fit_adjustment", "fix", "kwon", "label_noise", "load",
-    "long_tail", "measure", "mix_hardness", "normalise", "plan", "predict", "predictive", "register_network",
-    "restore", "save", "svci20", "train", "validation_split",
+    "CANDIDATES", "ESTIMATORS", "MEASURES", "METHODS", "REMEDIES", "AdjustedPredictions", "Adjustment", "Audit",
+    "Candidate", "Choice", "ClassSampler", "Comparison", "Data", "Dataset", "Estimate", "EstimatorComparison",
+    "Fit", "Fix", "InputError", "LabelNoise", "Lane", "Loss", "MachineFault", "Measured", "Method", "Model",
+    "OnlineUncertainty", "Plan", "Predicted", "Recipe", "Result", "Stats", "Teaching", "Trained", "Unfinished",
+    "adjust", "adjust_predictions", "aleatoric", "aso", "audit", "class_uncertainty", "compare",
+    "compare_estimators", "duplicate", "embed", "epistemic", "estimate", "export", "fit", "fit_adjustment", "fix",
+    "kwon", "label_noise", "load", "long_tail", "measure", "mix_hardness", "normalise", "plan", "predict",
+    "predictive", "register_network", "restore", "save", "svci20", "train", "validation_split", "write_page",
 ]  # fmt: skip

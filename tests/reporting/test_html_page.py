@@ -43,7 +43,7 @@ class Page(HTMLParser):
         self.tags.append((tag, dict(attributes)))
         if tag in ("script", "style"):
             self.raw.append([tag, dict(attributes), ""])
-        if tag == "tbody":
+        if tag == "tbody" and "hidden" not in dict(attributes):  # what is hidden at first goes on with the table
             self.tables.append([])
         if tag == "tr" and "tbody" in self.open:
             self.tables[-1].append([])

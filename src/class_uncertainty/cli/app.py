@@ -9,6 +9,8 @@ import typer
 
 from class_uncertainty.cli import list_commands, results_commands
 from class_uncertainty.cli.adjust_command import adjust
+from class_uncertainty.cli.audit_command import audit
+from class_uncertainty.cli.card_command import card
 from class_uncertainty.cli.clean_command import clean
 from class_uncertainty.cli.compare_command import compare
 from class_uncertainty.cli.demo_command import demo
@@ -32,8 +34,8 @@ app = typer.Typer(
     "Start with **cu demo**, then **cu measure DATA**.",
 )
 data_app = typer.Typer(no_args_is_help=True, help="Get data sets.")
-COMMANDS = (demo, measure, compare, train, report, fix, predict, adjust, export, reproduce, clean)
-for command in (*COMMANDS, *list_commands.COMMANDS):
+SAVED = (predict, adjust, audit, card, export)  # commands on what was saved
+for command in (demo, measure, compare, train, report, fix, *SAVED, reproduce, clean, *list_commands.COMMANDS):
     app.command()(command)
 data_app.command()(fetch)
 app.add_typer(data_app, name="data")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -109,6 +109,7 @@ def cross_adjusted(
     goal: Goal,
     usual_tau: float | None = None,
     groups: NDArray[np.int64] | None = None,
+    temperature: bool = True,
 ) -> Probabilities:
     """(N, C) adjusted probabilities: each stratified part by the tau and temperature fitted to the other parts.
 
@@ -122,7 +123,8 @@ def cross_adjusted(
     for out in (part == k for k in np.unique(part)):
         has_weight = goal.prior[labels[~out]].any()
         rest = (p[~out], labels[~out], counts)
-        fitted = fit_adjustment(*rest, goal=goal, usual_tau=usual_tau) if has_weight else None
+        options: dict[str, Any] = {"goal": goal, "usual_tau": usual_tau, "temperature": temperature}
+        fitted = fit_adjustment(*rest, **options) if has_weight else None
         adjusted[out] = (fitted or Adjustment.of(counts, 1.0 if usual_tau is None else usual_tau, goal.prior))(p[out])
     return adjusted
 

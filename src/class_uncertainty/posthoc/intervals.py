@@ -40,6 +40,58 @@ def change_interval(
     return 100 * np.maximum(change - reach, -1), 100 * np.minimum(change + reach, 1)
 
 
+def mean_interval(part: ArrayLike, whole: ArrayLike, level: float = LEVEL) -> tuple[float, float]:
+    """(low, high) in percent of the mean of shares part_c / whole_c, by its normal `mean_reach`."""
+    mean, reach = 100 * float(np.mean(np.divide(part, whole))), mean_reach(part, whole, level)
+    return max(mean - reach, 0.0), min(mean + reach, 100.0)
+
+
+def mean_reach(part: ArrayLike, whole: ArrayLike, level: float = LEVEL) -> float:
+    """How far the interval of a mean of shares part_c / whole_c reaches, in percentage points.
+
+    Half an example is added to either side of each share: classes that are all right do not make the mean certain.
+    """
+    k, n = (np.asarray(values, dtype=np.float64) for values in (part, whole))
+    shares = (k + 0.5) / (n + 1)
+    return 100 * normal_quantile(level) * float(np.sqrt((shares * (1 - shares) / n).sum())) / len(n)
+
+
+def difference_interval(
+    part: ArrayLike, whole: ArrayLike, earlier_part: ArrayLike, earlier_whole: ArrayLike, level: float = LEVEL
+) -> tuple[Numbers, Numbers]:
+    """(low, high) in percentage points of part / whole - earlier_part / earlier_whole, of different examples.
+
+    Newcombe's hybrid score interval (his method 10), elementwise.
+    """
+    a, a_low, a_high = _wilson(part, whole, level)
+    b, b_low, b_high = _wilson(earlier_part, earlier_whole, level)
+    low = a - b - np.sqrt((a - a_low) ** 2 + (b_high - b) ** 2)
+    high = a - b + np.sqrt((a_high - a) ** 2 + (b - b_low) ** 2)
+    return 100 * low, 100 * high
+
+
+def _wilson(part: ArrayLike, whole: ArrayLike, level: float) -> tuple[Numbers, Numbers, Numbers]:
+    """The share, and Wilson's score interval of it, from 0 to 1."""
+    k, n, z = np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64), normal_quantile(level)
+    centre, spread = k + z**2 / 2, z * np.sqrt(k * (n - k) / n + z**2 / 4)
+    return k / n, (centre - spread) / (n + z**2), (centre + spread) / (n + z**2)
+
+
+def paired_p(better: ArrayLike, worse: ArrayLike) -> Numbers:
+    """Two-sided P that paired changes are chance: the exact sign test (McNemar's), elementwise."""
+    b, w = (np.asarray(values, dtype=np.float64) for values in (better, worse))
+    return np.minimum(2 * np.minimum(at_least(b, b + w, 0.5), at_least(w, b + w, 0.5)), 1)
+
+
+def unpaired_p(part: ArrayLike, whole: ArrayLike, earlier_part: ArrayLike, earlier_whole: ArrayLike) -> Numbers:
+    """Two-sided P that two shares of different examples are equal: twice Fisher's smaller tail, elementwise."""
+    from scipy.stats import hypergeom
+
+    k, n, j, m = (np.asarray(values, dtype=np.int64) for values in (part, whole, earlier_part, earlier_whole))
+    tails = hypergeom.sf(k - 1, n + m, k + j, n), hypergeom.cdf(k, n + m, k + j, n)
+    return np.minimum(2 * np.minimum(*tails), 1)
+
+
 def normal_quantile(level: float = LEVEL) -> float:
     """The z that a standard normal variable exceeds, on either side, with the probability `level`."""
     from scipy.special import ndtri

@@ -77,8 +77,8 @@ def _picture(train: Data, i: int) -> str:
     return "" if pixels is None else thumbnail(pixels)
 
 
-def thumbnail(pixels: NDArray[Any]) -> str:
-    """(channels, H, W) in a data URL: small images as PNG, photographs as JPEG.
+def thumbnail(pixels: NDArray[Any], side: int = THUMBNAIL) -> str:
+    """(channels, H, W) in a data URL, at most so many pixels a side: small images as PNG, photographs as JPEG.
 
     One or two channels show as grey, of more than three the first three.
     """
@@ -90,7 +90,7 @@ def thumbnail(pixels: NDArray[Any]) -> str:
         ) from None
     shown = pixels[:3].transpose(1, 2, 0) if len(pixels) >= 3 else pixels[0]
     image = Image.fromarray(np.ascontiguousarray(shown, dtype=np.uint8))
-    image.thumbnail((THUMBNAIL, THUMBNAIL))
+    image.thumbnail((side, side))
     stream, form = io.BytesIO(), "PNG" if image.width < SMALL else "JPEG"
     image.save(stream, form, optimize=True)
     return f"data:image/{form.lower()};base64,{base64.b64encode(stream.getvalue()).decode()}"

@@ -1,6 +1,7 @@
 """Predictions, counts and priors that another program has saved."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,16 @@ def read_predictions(path: Path) -> Predictions:
     Members (T, N, C) are averaged geometrically: what is chosen on single networks suits that mean.
     """
     arrays = read_arrays(path, lambda loaded: _named_arrays(path, loaded))
+    p = read_probabilities(path, arrays)
+    try:
+        labels = check_labels(arrays["labels"], *p.shape) if "labels" in arrays else None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return Predictions(p, labels, arrays.get("counts"))
+
+
+def read_probabilities(path: Path, arrays: Mapping[str, NDArray]) -> NDArray:
+    """(N, C) from the probabilities or logits among the arrays of a file."""
     name = next((name for name in NAMES[:2] if name in arrays), None)
     if name is None:
         advice = f"save it with np.savez({path.name!r}, probabilities=p)"
@@ -49,10 +60,9 @@ def read_predictions(path: Path) -> Predictions:
     try:
         p = array if name == "probabilities" else _softmax(array)
         p = combined(p) if p.ndim == 3 else check_probabilities(p[None])[0]
-        labels = check_labels(arrays["labels"], *p.shape) if "labels" in arrays else None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    return Predictions(p.astype(np.result_type(array.dtype, np.float32)), labels, arrays.get("counts"))
+    return p.astype(np.result_type(array.dtype, np.float32))
 
 
 def _named_arrays(path: Path, loaded: Any) -> dict[str, NDArray]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.documents import finite
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import check_writable, parse_json, read_regular, write_together
+from class_uncertainty.files import check_regular, check_writable, parse_json, read_regular, write_together
 from class_uncertainty.measures import Stats
 from class_uncertainty.measures.scores import check_probabilities
 from class_uncertainty.metrics import check_prior
@@ -124,24 +124,49 @@ def read_written(path: Path) -> tuple[PredictionTable, Predictions]:
 
 
 def _read_table(path: Path) -> PredictionTable:
-    with read_faults(path, "cannot be read as CSV", (UnicodeDecodeError, csv.Error)):
-        rows = [row for row in csv.reader(io.StringIO(read_regular(path).decode("utf-8-sig"), newline="")) if row]
-    header = rows[0] if rows else []
-    classes = {match[1]: place for place, name in enumerate(header) if (match := COLUMN.fullmatch(name))}
-    if len(classes) < 2 or len(rows) < 2 or any(len(row) != len(header) for row in rows):
-        needs = "a line for each example, with columns p(CLASS) for two classes at least"
-        raise InputError(f"{path} is no file of predictions: it needs {needs}.")
+    columns = _parquet_columns(path) if path.suffix.lower() == ".parquet" else _csv_columns(path)
+    classes = {match[1]: column for name, column in columns.items() if (match := COLUMN.fullmatch(name))}
+    if len(classes) < 2 or not len(next(iter(classes.values()))):
+        raise _no_predictions(path)
     try:
-        p = np.array([[float(row[place]) for place in classes.values()] for row in rows[1:]])
-    except ValueError as error:
+        p = np.stack([np.asarray(column, dtype=np.float64) for column in classes.values()], axis=1)
+    except (TypeError, ValueError) as error:
         raise InputError(f"{path} has no number in the place of a probability: {error}.") from None
-    columns = {name: [row[place] for row in rows[1:]] for place, name in enumerate(header)}
     truth = columns.pop(LABEL, None)
     kept = {name: column for name, column in columns.items() if not COLUMN.fullmatch(name)}
     names = kept.pop(EXAMPLE, [f"row {i}" for i in range(len(p))])
     kept.pop(PROBABILITY, None)
     labels = kept.pop(CLASS, [list(classes)[c] for c in p.argmax(axis=1)])
     return PredictionTable(names, tuple(classes), p, labels, kept, truth)
+
+
+def _no_predictions(path: Path) -> InputError:
+    needs = "a line for each example, with columns p(CLASS) for two classes at least"
+    return InputError(f"{path} is no file of predictions: it needs {needs}.")
+
+
+def _csv_columns(path: Path) -> dict[str, list[str]]:
+    with read_faults(path, "cannot be read as CSV", (UnicodeDecodeError, csv.Error)):
+        rows = [row for row in csv.reader(io.StringIO(read_regular(path).decode("utf-8-sig"), newline="")) if row]
+    if not rows or any(len(row) != len(rows[0]) for row in rows):
+        raise _no_predictions(path)
+    return {name: [row[place] for row in rows[1:]] for place, name in enumerate(rows[0])}
+
+
+def _parquet_columns(path: Path) -> dict[str, Any]:
+    """Columns of text and numbers; what is missing is empty text, or no number."""
+    import pyarrow.parquet
+
+    with read_faults(path, "cannot be read as Parquet"):
+        check_regular(path)
+        table = pyarrow.parquet.read_table(path)
+        columns = dict[str, Any]()
+        for name in table.column_names:
+            if COLUMN.fullmatch(name):
+                columns[name] = table[name].to_numpy()
+            else:
+                columns[name] = ["" if cell is None else str(cell) for cell in table[name].to_pylist()]
+        return columns
 
 
 def _read_description(path: Path) -> dict[str, Any]:

@@ -18,9 +18,10 @@ from class_uncertainty.reporting.section import Section, describe_rates, describ
 from class_uncertainty.runs.rows import harder_and_easier
 
 PAGE_START = re.compile(rb"\s*<!doctype html><!-- class-uncertainty")
+AT_ONCE = 50  # rows of a table that are laid out at first: the others are hidden until they are asked for
 MOST_DISAGREEMENTS = 5  # classes listed as harder, and as easier, than their counts suggest
 TEMPLATE_VALUES = {"style": chart_style, "columns": page_columns, "methods": METHODS, "many": MANY, "few": FEW}
-TEMPLATE_VALUES |= {"thumbnail": thumbnail, "glossary": GLOSSARY}
+TEMPLATE_VALUES |= {"thumbnail": thumbnail, "glossary": GLOSSARY, "at_once": AT_ONCE}
 ADVICE = "raise the limit on memory or address space (ulimit -v), and 'cu report' draws them"
 
 
@@ -47,7 +48,7 @@ def render(sections: Sequence[Section], folder: Path | None = None) -> tuple[str
 
     The page is plain HTML with static charts, which its script replaces by interactive ones.
     """
-    template = _template()
+    template = load_template("report.html")
     specs = [{name: chart.to_dict() for name, chart in charts.charts(section).items()} for section in sections]
     theme = chart_style.page_config()
     requests, files = list[ChartRequest](), dict[Path, ChartRequest]()
@@ -67,13 +68,13 @@ def render(sections: Sequence[Section], folder: Path | None = None) -> tuple[str
     return html, dict(zip(files, images, strict=True)), failure
 
 
-def _template() -> Any:
+def load_template(name: str) -> Any:
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError:
         raise InputError("the report needs jinja2, which is not installed: run 'pip install jinja2'.") from None
     options: dict[str, Any] = dict(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    return Environment(loader=PackageLoader("class_uncertainty", "reporting"), **options).get_template("report.html")
+    return Environment(loader=PackageLoader("class_uncertainty", "reporting"), **options).get_template(name)
 
 
 def _chart(spec: dict[str, Any], svg: bytes) -> dict[str, Any]:

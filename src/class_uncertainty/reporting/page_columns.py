@@ -18,6 +18,7 @@ class ReportColumn:
     heading: str
     key: str
     text: Callable[[Any], str]
+    bar: bool = False  # whether the cell has a bar from the row's low to its high
 
     def sort_value(self, row: Any) -> str:
         """What the page's script sorts by; "" for a missing value, which goes last."""
@@ -145,4 +146,59 @@ LABEL_ISSUE_COLUMNS = (
     _number("Votes", "votes", 0),
     _number("Nearest as labelled", "near_label", 0),
     _number("Nearest as guessed", "near_guess", 0),
+)
+
+
+def _range(row: Any) -> str:
+    return MISSING if row.error is None else f"{row.low:.0f} to {row.high:.0f}"
+
+
+def _taken_for(row: Any) -> str:
+    return f"{row.taken_for} ({row.taken_share:.0f} %)" if row.taken_for else MISSING
+
+
+def _signed_range(low: str, high: str) -> Callable[[Any], str]:
+    def text(row: Any) -> str:
+        bounds = (decimal(getattr(row, name), 1, "+").replace("-", "−") for name in (low, high))
+        return MISSING if row.change is None else " to ".join(bounds)
+
+    return text
+
+
+_SHARE_INTERVAL = ReportColumn("95&nbsp;% interval", "low", lambda row: f"{row.low:.0f} to {row.high:.0f}")
+AUDIT_COLUMNS = (
+    _CLASS,
+    _COUNT,
+    _number("Examples", "examples", 0),
+    ReportColumn("Error, %", "error", _number("", "error", 1).text, bar=True),
+    ReportColumn("95&nbsp;% interval", "low", _range),
+    _text("Verdict", "word"),
+    _number("Uncer&shy;tainty, %", "uncertainty", 2, 100),
+    _number("ECE, %", "ece", 2),
+    ReportColumn("Taken for", "taken_share", _taken_for),
+    _number("Adjusting", "change", 1, sign=True),
+    ReportColumn("95&nbsp;% interval of adjusting", "change", _signed_range("change_low", "change_high")),
+    _number("Suspect labels, %", "suspect", 1),
+)
+AUDIT_CONFUSION_COLUMNS = (
+    _text("Class", "label"),
+    _text("Predicted as", "prediction"),
+    _number("Examples", "examples", 0),
+    _number("Share, %", "share", 1),
+    _SHARE_INTERVAL,
+)
+AUDIT_ISSUE_COLUMNS = (
+    _text("Example", "name"),
+    _text("Label", "label"),
+    _text("Rather", "guess"),
+    _number("Likely wrong, %", "p_wrong", 1, 100),
+)
+RUN_COLUMNS = (
+    _CLASS,
+    _number("Examples", "examples", 0),
+    _BEFORE,
+    _AFTER,
+    _CHANGE,
+    ReportColumn("95&nbsp;% interval", "change", _signed_range("low", "high")),
+    _text("Clearly", "word"),
 )

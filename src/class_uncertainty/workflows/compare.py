@@ -11,6 +11,7 @@ from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.methods import named
+from class_uncertainty.notebook import html_table, number, to_frame
 from class_uncertainty.posthoc.remedies import Remedy, find_remedy
 from class_uncertainty.runs.comparison_checks import check_against, check_choosing, check_seeds
 from class_uncertainty.runs.context import Watch, open_context
@@ -108,6 +109,30 @@ class Comparison:
             },
             "methods": [asdict(row) for row in self.rows],
         }
+
+    def to_frame(self) -> Any:
+        """The methods as a DataFrame of pandas, one row for each method and learning rate."""
+        return to_frame([asdict(row) for row in self.rows])
+
+    def _repr_html_(self) -> str:
+        columns = (
+            "method",
+            "lr",
+            "runs",
+            "class-mean error %",
+            "±",
+            "gain",
+            "overall %",
+            "worst tenth %",
+            "ECE %",
+            "trainings",
+        )
+        cells = []
+        for row in self.rows:
+            errors = (number(row.error, 2), number(row.error_sd, 2), number(row.gain, 2, "+"))
+            others = (number(row.top1_error), number(row.worst), number(row.ece), f"{row.cost:.3g}")
+            cells.append((row.method, f"{row.lr:g}", row.runs, *errors, *others))
+        return html_table(f"Methods on {self.dataset.name}", columns, cells)
 
 
 @checked

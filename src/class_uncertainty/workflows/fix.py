@@ -13,6 +13,8 @@ from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import unknown
 from class_uncertainty.estimation import EstimateRequest, read_by
 from class_uncertainty.methods import named
+from class_uncertainty.notebook import html_table, number, to_frame
+from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.goal import check_judgeable, parse_goal
@@ -38,6 +40,7 @@ from class_uncertainty.workflows.choose_step import ENSEMBLE, Choice, choose_ste
 from class_uncertainty.workflows.fitted_model import Model
 from class_uncertainty.workflows.ladder_networks import train_ladder
 from class_uncertainty.workflows.mixture import Mixture, mix
+from class_uncertainty.workflows.model_card import judged_about
 from class_uncertainty.workflows.report_fix import Spent, report_fix
 from class_uncertainty.workflows.search import search, unit_cost
 from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, STUDENT_RATES, TRAININGS, plan_search
@@ -104,6 +107,30 @@ class Fix:
         for issue in document["label_issues"]:
             del issue["picture"]
         return document
+
+    def to_frame(self) -> Any:
+        """The classes before and after as a DataFrame of pandas, one row a class. Errors are in percent."""
+        return to_frame(self._classes())
+
+    def _repr_html_(self) -> str:
+        columns = ("class", "train", "before %", "after %", "change", "95 %", "what was wrong")
+        cells = []
+        for row in sorted(self._classes(), key=lambda row: row["change"]):
+            errors = (number(row["before"]), number(row["after"]), number(row["change"], 1, "+"))
+            bounds = "–" if row["change_low"] is None else f"{row['change_low']:+.1f} to {row['change_high']:+.1f}"
+            cells.append((row["name"], f"{row['count']:,}", *errors, bounds, KINDS.get(row["kind"], "")))
+        return html_table(f"{self.report.data}: {self.report.aim} before and after", columns, cells, [self.report.why])
+
+    def _classes(self) -> list[dict[str, Any]]:
+        report, kinds = self.report, {verdict.label: verdict.kind for verdict in self.report.findings}
+        rows = []
+        for c, name in enumerate(report.classes):
+            before, after = float(report.before.means[c]), float(report.after.means[c])
+            numbers = {"before": before, "after": after, "change": after - before}
+            bounds = report.price.classes[c] if report.price else None
+            ends = {"change_low": bounds.low if bounds else None, "change_high": bounds.high if bounds else None}
+            rows.append({"name": name, "count": report.counts[c], **numbers, **ends, "kind": kinds.get(name, "")})
+        return rows
 
 
 @checked
@@ -255,4 +282,5 @@ def _about(context: Context, choice: Choice, report: FixReport) -> dict[str, Any
     """What stands beside the weights."""
     about: dict[str, Any] = {"data": report.data, "columns": context.train.columns, "goal": report.goal}
     about |= {"candidate": choice.trained_by, "step": report.step, "tau": report.tau, "errors": report.after.errors}
-    return about
+    errors = report.after.means.tolist(), report.cost, report.before.means.tolist()
+    return about | {"judged": judged_about(context.dataset, *errors)}

@@ -7,6 +7,7 @@ from typing import Any
 from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
+from class_uncertainty.notebook import html_table, interval, number, to_frame
 from class_uncertainty.runs.context import Watch, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, telling_rows
 from class_uncertainty.runs.rows import ClassRow, class_rows, spearman
@@ -65,6 +66,21 @@ class Measured:
             "classes": [asdict(row) | {"disagreement": row.disagreement} for row in self.rows],
             "spearman": {name: spearman(self.rows, name) for name in ("cardinality", "effective", "uncertainty")},
         }
+
+    def to_frame(self) -> Any:
+        """The classes as a DataFrame of pandas, one row a class."""
+        return to_frame([asdict(row) | {"disagreement": row.disagreement} for row in self.rows])
+
+    def _repr_html_(self) -> str:
+        columns = ("class", "train", "rarity %", "uncertainty %", "rank rarity", "rank unc.", "error %", "95 %", "test")
+        cells = []
+        for row in sorted(self.rows, key=lambda row: row.rank_uncertainty):
+            shares = (number(100 * row.cardinality), number(100 * row.uncertainty))
+            ranks = (f"{row.rank_cardinality:g}", f"{row.rank_uncertainty:g}")
+            error = (number(row.error), interval(row.low, row.high), "–" if row.examples is None else row.examples)
+            cells.append((row.name, f"{row.count:,}", *shares, *ranks, *error))
+        title = f"{self.dataset.name}, measured by {self.estimate.estimator} ({self.estimate.score})"
+        return html_table(title, columns, cells)
 
 
 @checked

@@ -20,6 +20,7 @@ from class_uncertainty.training.model_files import check_embeds
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.networks.classifier import Classifier
 from class_uncertainty.training.purpose import Purpose
+from class_uncertainty.workflows.model_card import judged_about
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +124,7 @@ def train(
             prior = measured_prior(fitted.probabilities(context.train)[0], context.train.labels, aimed)
         module.purpose = Purpose.of(counts, prior, method=lane.name, label=context.train.label)
         module.about = {"data": context.dataset.name, "columns": context.train.columns, "result": asdict(result)}
+        module.about["judged"] = judged_about(context.dataset, result.class_errors, result.cost)
         files = save_model(module, save, module.about, embed_weights) if save else ()
         context.drop_checkpoints([lane], stats)  # not before the network is kept
         return Trained(context.dataset, module, result, estimate, tuple(files))

@@ -1,0 +1,97 @@
+"""`cu audit`: what is wrong with which class, from saved predictions of any framework."""
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from class_uncertainty.cli.options import JSON, argument, optional
+from class_uncertainty.errors import InputError
+from class_uncertainty.files import check_writable, same_file, write_whole
+from class_uncertainty.text import tell
+
+BROKEN = 4  # the exit code where a condition breaks the gate
+OURS = re.compile(rb'\s*\{\s*"audit": ')  # how a saved audit begins
+PREDICTIONS = (
+    "A .npz file with probabilities (or logits) and labels, or a .csv or .parquet file with p(CLASS) and label."
+)
+REPORT = "An HTML page to write: verdicts, classes, confusions, examples."
+SAVE = "A JSON file to write, for --baseline of later audits."
+COUNTS = "Training examples of each class: 500,60,7 or a file; by default of FILE, or those of its labels."
+PRIOR = "How frequent classes are where the model is used: 0.2,0.8 or a file; by default equally."
+FAIL_IF = (
+    "Exit with 4 if this holds, as 'worst_class_error > 40', 'error[cat] > 30' or 'worse_classes > 0'; repeatable."
+)
+BASELINE = "An earlier audit, as --save wrote it: shows what got better and what worse."
+
+
+def audit(
+    predictions: Annotated[Path, argument(PREDICTIONS, "FILE")],
+    report: Annotated[Path | None, optional(REPORT, "PAGE.html")] = None,
+    save: Annotated[Path | None, optional(SAVE, "AUDIT.json")] = None,
+    fail_if: Annotated[list[str] | None, optional(FAIL_IF, "CONDITION")] = None,
+    baseline: Annotated[Path | None, optional(BASELINE, "AUDIT.json")] = None,
+    counts: Annotated[str | None, optional(COUNTS, "NUMBERS|FILE")] = None,
+    prior: Annotated[str | None, optional(PRIOR, "NUMBERS|FILE")] = None,
+    all_classes: Annotated[bool, typer.Option("--all-classes", help="List every class.")] = False,
+    as_json: JSON = False,
+) -> None:
+    """Audit saved predictions: what is wrong with which class, and why. No network, no training.
+
+    A model of any framework will do. In Python, save what it predicts for examples that it was not trained on:
+
+    **np.savez("test.npz", probabilities=p, labels=y)**, perhaps with **classes=**, **names=**, **counts=** and
+    **images=**. A .csv or .parquet file has a line for each example, with the columns label and p(CLASS), as
+    'cu predict' writes them. Then
+
+    **cu audit test.npz --report page.html** shows for each class its error with a 95 % interval, uncertainty,
+    calibration, what it is taken for, whether it is rare, hard, confused or badly labelled, and what adjusting for the
+    counts alone would change.
+
+    **cu audit test.npz --fail-if "worst_class_error > 40" --baseline main.json** is a gate for CI: the exit code is 4,
+    with a line for each condition that holds. docs/audit.md lists the names.
+    """
+    from class_uncertainty.posthoc.gate import broken, parse_conditions
+    from class_uncertainty.posthoc.prediction_files import read_numbers
+    from class_uncertainty.posthoc.run_changes import read_record, run_changes
+    from class_uncertainty.reporting import audit_page, audit_terminal, terminal
+    from class_uncertainty.workflows.audit_files import audit_file
+
+    conditions = parse_conditions(fail_if or [], has_baseline=baseline is not None)
+    earlier = read_record(baseline) if baseline else None
+    for place in filter(None, (report, save)):
+        if any(read and same_file(place, read) for read in (predictions, baseline)):
+            raise InputError(f"{place} is read and would be overwritten: give another name.")
+    if report:
+        audit_page.check_place(report)
+    if save:
+        check_writable(save, OURS, "audit")
+    audited = audit_file(
+        predictions,
+        counts=None if counts is None else read_numbers(counts, "--counts"),
+        prior=None if prior is None else read_numbers(prior, "--prior"),
+    )
+    changes = run_changes(audited.record, earlier) if earlier else None
+    lines = broken(conditions, audited.record, changes)
+    document = audited.document() | {"conditions": [one.text for one in conditions], "broken": lines}
+    document |= {"changes": changes.document()} if changes else {}
+    files = []
+    if report:
+        gate = audit_page.Gate(tuple(one.text for one in conditions), tuple(lines))
+        files.append(audit_page.write(audited, report, changes, gate))
+    if save:
+        write_whole(save, json.dumps(terminal.finite(document), indent=1).encode())
+        files.append(save)
+    if as_json:
+        terminal.print_json(document)
+    else:
+        audit_terminal.print_audit(audited, all_classes)
+        if changes:
+            audit_terminal.print_changes(changes)
+        terminal.say(*(f"wrote {file}" for file in files)) if files else None
+    for line in lines:
+        tell(line)
+    if lines:
+        raise SystemExit(BROKEN)

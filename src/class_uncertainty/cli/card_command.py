@@ -1,0 +1,30 @@
+"""`cu card`: a saved model as a README.md."""
+
+from pathlib import Path
+from typing import Annotated
+
+from class_uncertainty.cli.options import JSON, argument, optional
+
+
+def card(
+    model: Annotated[Path, argument("What --save wrote: model, model.safetensors or model.json.", "MODEL")],
+    to: Annotated[Path | None, optional("The file to write; by default README.md beside the model.", "FILE")] = None,
+    as_json: JSON = False,
+) -> None:
+    """Write the model card of a saved model: errors of each class, data, method, cost and limits.
+
+    **cu card model** writes README.md beside model.safetensors, with the header that model hubs read. Nothing is
+    trained or predicted: the card holds what was measured when the model was saved.
+    """
+    from class_uncertainty.files import check_writable, write_whole
+    from class_uncertainty.reporting import terminal
+    from class_uncertainty.training.model_files import files_of
+    from class_uncertainty.workflows.model_card import OURS, model_card
+
+    target = to or files_of(model)[0].with_name("README.md")
+    check_writable(target, OURS, "model card")
+    write_whole(target, model_card(model).encode())
+    if as_json:
+        terminal.print_json({"file": str(target)})
+    else:
+        terminal.say(f"wrote {target}")

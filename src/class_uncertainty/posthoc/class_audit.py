@@ -1,0 +1,251 @@
+"""What out-of-sample predictions say of each class: errors, uncertainty, calibration, confusions and verdicts."""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.boundary import checked
+from class_uncertainty.errors import InputError
+from class_uncertainty.files import checksum
+from class_uncertainty.measures.scores import predictive
+from class_uncertainty.metrics import calibration_error, evaluate
+from class_uncertainty.posthoc import intervals
+from class_uncertainty.posthoc.calibration import cross_adjusted
+from class_uncertainty.posthoc.diagnosis import Tally, diagnose
+from class_uncertainty.posthoc.goal import Goal, adjusts
+from class_uncertainty.posthoc.noise_model import LabelNoise
+from class_uncertainty.posthoc.price import ErrorChange, price
+
+CONFUSIONS = 5  # of a class, at most
+
+Labels = NDArray[np.int64]  # (N,)
+Probabilities = NDArray[np.float64]  # (N, C)
+
+
+@checked
+@dataclass(frozen=True, kw_only=True)
+class AuditedClass:
+    """One class. Errors, shares and ECE are in percent, changes in points; None where there is nothing to tell from."""
+
+    name: str
+    count: int  # training examples
+    examples: int  # that were judged
+    error: float | None
+    low: float  # of the error's 95 % interval, by Clopper and Pearson
+    high: float
+    uncertainty: float | None  # mu^U: its share of the classes' mean entropies, of 1
+    raw: float | None  # mean entropy of its examples, in nats
+    ece: float  # classwise: of its probability, over all examples
+    taken_for: str  # the class that most of its errors go to; "" without errors
+    taken_share: float  # of its examples that do
+    suspect: float | None  # of its labels that look wrong; None where labels were not checked
+    adjusted: float | None  # error once adjusted for the counts alone, cross-validated
+    change: float | None  # by that
+    change_low: float  # its paired 95 % interval
+    change_high: float
+    kind: str  # of the verdict, a key of KINDS; "" where nothing is wrong
+    verdict: str  # one sentence
+
+
+@checked
+@dataclass(frozen=True, kw_only=True)
+class AuditFigures:
+    """All classes together. Errors and ECE are in percent, changes in points, NLL in nats."""
+
+    examples: int
+    error: float  # mean of the class errors
+    error_low: float  # of its 95 % interval
+    error_high: float
+    overall_error: float
+    overall_error_low: float
+    overall_error_high: float
+    worst_class: str
+    worst_class_error: float
+    worst_tenth: float
+    ece: float
+    classwise_ece: float  # mean over the classes
+    nll: float
+    prior_error: float | None  # where classes are as frequent as the prior says; None without one
+    label_issues: int | None  # labels that are more likely wrong than right; None where they were not checked
+    adjusted_error: float  # class-mean error, once adjusted for the counts alone, cross-validated
+    adjusted_change: float
+    adjusted_change_low: float
+    adjusted_change_high: float
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Examples of a class that are predicted as another."""
+
+    label: str
+    prediction: str
+    examples: int
+    share: float  # of the class, in percent
+    low: float  # of its 95 % interval
+    high: float
+
+
+@checked
+@dataclass(frozen=True, kw_only=True)
+class AuditRecord:
+    """What an audit keeps for later ones to be compared with."""
+
+    figures: AuditFigures
+    classes: tuple[AuditedClass, ...]
+    fingerprint: str  # of the examples: their labels and names
+    wrong: str  # which examples are wrong, class by class, as bits in base64
+
+    def __post_init__(self) -> None:
+        names = [row.name for row in self.classes]
+        if len(names) != len(set(names)) or sum(row.examples for row in self.classes) != self.figures.examples:
+            raise InputError("classes repeat, or their examples do not add up.")
+        packed = base64.b64decode(self.wrong, validate=True)
+        if len(packed) != -(-self.figures.examples // 8):
+            raise InputError(f"there are outcomes of about {8 * len(packed)} of {self.figures.examples} examples.")
+
+    @property
+    def outcomes(self) -> NDArray[np.float64]:
+        """(N,) 1 where an example is wrong, the examples of the first class first."""
+        bits = np.unpackbits(np.frombuffer(base64.b64decode(self.wrong), dtype=np.uint8))
+        return bits[: self.figures.examples].astype(np.float64)
+
+    @property
+    def labels(self) -> Labels:
+        """(N,) in the same order."""
+        return np.repeat(np.arange(len(self.classes)), [row.examples for row in self.classes])
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Predictions to be judged, and what is known of their classes."""
+
+    p: Probabilities
+    labels: Labels
+    classes: Sequence[str]
+    counts: NDArray
+    prior: NDArray[np.float64] | None
+    noise: LabelNoise | None  # None where labels are not checked
+
+    @property
+    def goal(self) -> Goal:
+        """What an adjustment is best for: equal classes, or the prior."""
+        number = len(self.classes)
+        return Goal(
+            "mean" if self.prior is None else "prior", np.full(number, 1 / number) if self.prior is None else self.prior
+        )
+
+    def adjusted(self) -> Probabilities:
+        """Adjusted for the counts alone, each fifth by what was fitted to the others. It may cost most of an audit.
+
+        A temperature changes no decision where the prior is equal.
+        """
+        if not adjusts(self.counts, self.goal):
+            return self.p
+        return cross_adjusted(self.p, self.labels, self.counts, self.goal, temperature=self.prior is not None)
+
+
+def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
+    """The audit of predictions; names of the examples tell whether another audit is of the same ones."""
+    p, labels, number = judged.p, judged.labels, len(judged.classes)
+    q = judged.adjusted()
+    tally = Tally.of(p[None], labels)
+    wrong, wrong_after = (side.argmax(axis=1) != labels for side in (p, q))
+    changes = price(wrong.astype(np.float64), wrong_after.astype(np.float64), labels, number)
+    suspect, issues = None, None
+    if judged.noise is not None:
+        flagged = np.bincount(labels, weights=judged.noise.is_issue, minlength=number)
+        suspect, issues = 100 * flagged / np.maximum(tally.examples, 1), int(flagged.sum())
+    verdicts = diagnose(labels, p, judged.counts, classes=judged.classes, adjusted=q, suspect=suspect)
+    entropies = intervals.sum_by_class(predictive(p[None]), labels, number) / np.maximum(tally.examples, 1)
+    eces = [calibration_error(p[:, c], labels == c) for c in range(number)]
+    rows = []
+    for c, (verdict, change) in enumerate(zip(verdicts, changes.classes, strict=True)):
+        evidence, present = verdict.evidence, bool(tally.examples[c])
+        assert evidence is not None
+        rival, share = _taken_for(tally, c)
+        row = AuditedClass(
+            name=judged.classes[c],
+            count=int(judged.counts[c]),
+            examples=evidence.examples,
+            error=evidence.error if present else None,
+            low=evidence.low,
+            high=evidence.high,
+            uncertainty=float(entropies[c] / (entropies.sum() or 1)) if present else None,
+            raw=float(entropies[c]) if present else None,
+            ece=eces[c],
+            taken_for=judged.classes[rival] if rival >= 0 else "",
+            taken_share=share,
+            suspect=None if suspect is None else float(suspect[c]),
+            adjusted=evidence.adjusted if present else None,
+            change=change.change if present else None,
+            change_low=change.low,
+            change_high=change.high,
+            kind=verdict.kind,
+            verdict=verdict.text,
+        )
+        rows.append(row)
+    figures = _figures(judged, tally, float(np.mean(eces)), issues, changes.mean)
+    packed = base64.b64encode(np.packbits(wrong[np.argsort(labels, kind="stable")]).tobytes()).decode()
+    identity = checksum(labels.tobytes(), *judged.classes, *(names or ()))
+    return AuditRecord(figures=figures, classes=tuple(rows), fingerprint=identity, wrong=packed)
+
+
+def _taken_for(tally: Tally, c: int) -> tuple[int, float]:
+    """(the class that most errors of class c go to, percent of its examples that do); (-1, 0) without errors."""
+    errors = tally.confusion[c].copy()
+    errors[c] = 0
+    rival = int(errors.argmax())
+    return (rival, 100 * float(errors[rival] / tally.examples[c])) if errors[rival] else (-1, 0.0)
+
+
+def _figures(judged: Judged, tally: Tally, classwise: float, issues: int | None, adjusted: ErrorChange) -> AuditFigures:
+    scores = evaluate(judged.p, judged.labels, judged.counts, judged.prior)
+    present = tally.examples > 0
+    errors, examples = tally.by_class[present], tally.examples[present]
+    places = np.flatnonzero(present)
+    worst = int(places[(errors / examples).argmax()])
+    low, high = intervals.mean_interval(errors, examples)
+    overall_low, overall_high = intervals.share_interval(errors.sum(), examples.sum())
+    return AuditFigures(
+        examples=len(judged.labels),
+        error=scores.error,
+        error_low=low,
+        error_high=high,
+        overall_error=scores.top1_error,
+        overall_error_low=float(overall_low),
+        overall_error_high=float(overall_high),
+        worst_class=judged.classes[worst],
+        worst_class_error=float(tally.errors[worst]),
+        worst_tenth=scores.worst,
+        ece=scores.ece,
+        classwise_ece=classwise,
+        nll=scores.nll,
+        prior_error=scores.prior_error,
+        label_issues=issues,
+        adjusted_error=scores.error + adjusted.change,
+        adjusted_change=adjusted.change,
+        adjusted_change_low=adjusted.low,
+        adjusted_change_high=adjusted.high,
+    )
+
+
+def confusions(p: Probabilities, labels: Labels, classes: Sequence[str], most: int = CONFUSIONS) -> list[Confusion]:
+    """The `most` frequent confusions of each class, those with the largest shares first."""
+    tally = Tally.of(p[None], labels)
+    errors = tally.confusion * ~np.eye(len(classes), dtype=bool)
+    rows, columns = np.nonzero(errors)
+    ranks = np.argsort(np.argsort(-errors, axis=1, kind="stable"), axis=1)  # (C, C), 0 is the most frequent
+    kept = ranks[rows, columns] < most
+    rows, columns = rows[kept], columns[kept]
+    numbers, wholes = errors[rows, columns], tally.examples[rows]
+    low, high = intervals.share_interval(numbers, wholes)
+    shares = 100 * numbers / wholes
+    return [
+        Confusion(
+            classes[rows[i]], classes[columns[i]], int(numbers[i]), float(shares[i]), float(low[i]), float(high[i])
+        )
+        for i in np.lexsort((columns, rows, -numbers, -shares))
+    ]

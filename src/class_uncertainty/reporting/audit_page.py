@@ -1,0 +1,133 @@
+"""An audit as one HTML file: the verdict first, definitions last, and the examples of every class within it."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from class_uncertainty.boundary import checked
+from class_uncertainty.files import write_whole
+from class_uncertainty.posthoc.diagnosis import KINDS
+from class_uncertainty.posthoc.price import ErrorChange
+from class_uncertainty.posthoc.run_changes import RunChanges
+from class_uncertainty.reporting import chart_style, page_columns
+from class_uncertainty.reporting.audit_examples import page_examples
+from class_uncertainty.reporting.audit_terminal import change_sentences, change_text
+from class_uncertainty.reporting.glossary import GLOSSARY
+from class_uncertainty.reporting.html_page import AT_ONCE, check_place, load_template
+from class_uncertainty.workflows.audit import Audit
+
+MOST_FINDINGS = 12
+MOST_CONFUSIONS = 500
+MOST_ISSUES = 500
+TERMS = ["Adjusted for the counts", "Class-mean error", "Confused", "ECE", "Few training examples", "Hard", "Imbalance"]
+TERMS += ["Interval, 95 %", "Label noise", "NLL", "Overall error", "Uncertainty (μ^U)", "Worst tenth"]
+
+__all__ = ["Gate", "check_place", "render", "write", "write_page"]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Conditions that were given, and sentences about those that hold."""
+
+    conditions: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+
+
+@checked
+def write_page(audit: Audit, path: str | Path, earlier: Audit | None = None) -> Path:
+    """Write an audit as one HTML page, to open in any browser; no network is needed.
+
+    Parameters
+    ----------
+    audit : Audit
+        What `cu.audit` returned.
+    path : path
+        The file to write. Pictures that have no room in it are linked from its folder.
+    earlier : Audit, optional
+        Another audit, to show what got better and what worse since.
+
+    Returns
+    -------
+    Path
+
+    Examples
+    --------
+    >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.3, 0.7]])
+    >>> cu.write_page(cu.audit([0, 0, 1, 1], p), "audit.html").name
+    'audit.html'
+    """
+    check_place(Path(path))
+    return write(audit, Path(path), audit.against(earlier) if earlier else None)
+
+
+def write(audit: Audit, path: Path, changes: RunChanges | None = None, gate: Gate = Gate()) -> Path:  # noqa: B008
+    """The same with what a command knows: changes from a baseline, and a gate."""
+    write_whole(path, render(audit, path.parent, changes, gate).encode(errors="replace"))
+    return path
+
+
+def render(audit: Audit, folder: Path, changes: RunChanges | None = None, gate: Gate = Gate()) -> str:  # noqa: B008
+    """The page, with links from the folder that it will be in."""
+    view = _view(audit) | {"gate": gate, "changes": _run_view(changes), "data": page_examples(audit, folder)}
+    view["linked"] = any(row[-1] for row in view["data"]["examples"])
+    values = {"style": chart_style, "columns": page_columns, "at_once": AT_ONCE, "methods": {}}
+    return load_template("audit.html").render(view=view, **values)
+
+
+def _view(audit: Audit) -> dict[str, Any]:
+    """What the template shows of the audit itself."""
+    places = {row.name: c for c, row in enumerate(audit.classes)}
+    rows = sorted(audit.classes, key=lambda row: -1.0 if row.error is None else row.error, reverse=True)
+    issues = audit.document()["label_issues"][:MOST_ISSUES]
+    wrong = int((audit.labels != audit.guesses).sum())
+    shown = audit.verdicts[:MOST_FINDINGS]
+    return {
+        "examples": f"{audit.figures.examples:,}",
+        "facts": [(f"{len(rows):,}", "classes"), (f"{audit.figures.examples:,}", "examples"), (f"{wrong:,}", "wrong")],
+        "summary": audit.summary,
+        "names": [row.name for row in audit.classes],
+        "findings": [(KINDS[row.kind], f"{row.verdict}.", places[row.name]) for row in shown],
+        "more_findings": len(audit.verdicts) - len(shown),
+        "notes": audit.notes,
+        "figures": _figures(audit),
+        "classes": [_row(row, places[row.name], word=KINDS.get(row.kind, "")) for row in rows],
+        "confusions": [
+            _row(row, f"{places[row.label]}-{places[row.prediction]}") for row in audit.confusions[:MOST_CONFUSIONS]
+        ],
+        "issues": [SimpleNamespace(**issue) for issue in issues],
+        "terms": {term: GLOSSARY[term] for term in TERMS},
+    }
+
+
+def _row(row: Any, opens: object, **more: Any) -> SimpleNamespace:
+    """A row of a table whose first cell opens examples."""
+    return SimpleNamespace(**asdict(row), opens=opens, **more)
+
+
+def _run_view(changes: RunChanges | None) -> dict[str, Any] | None:
+    if changes is None:
+        return None
+    words = {row.name: word for word, rows in (("worse", changes.worse), ("better", changes.better)) for row in rows}
+    rows = [SimpleNamespace(**asdict(row), word=words.get(row.name, "")) for row in changes.classes]
+    return {"sentences": change_sentences(changes), "paired": changes.paired, "rows": rows}
+
+
+def _figures(audit: Audit) -> list[tuple[str, str, str]]:
+    """(what, number, what stands beside it)."""
+    of = audit.figures
+    adjusted = ErrorChange(of.adjusted_change, of.adjusted_change_low, of.adjusted_change_high)
+    figures = [
+        ("Class-mean error", f"{of.error:.1f} %", f"{of.error_low:.1f} to {of.error_high:.1f}"),
+        ("Overall error", f"{of.overall_error:.1f} %", f"{of.overall_error_low:.1f} to {of.overall_error_high:.1f}"),
+        ("Worst class", f"{of.worst_class_error:.1f} %", of.worst_class),
+        ("Worst tenth of the classes", f"{of.worst_tenth:.1f} %", ""),
+        ("ECE", f"{of.ece:.1f} %", f"classwise {of.classwise_ece:.2f} %"),
+        ("NLL", f"{of.nll:.3f}", "nats"),
+        ("Class-mean error, adjusted for the counts", f"{of.adjusted_error:.1f} %", change_text(adjusted)),
+    ]
+    if of.prior_error is not None:
+        figures.append(("Error under the prior", f"{of.prior_error:.1f} %", ""))
+    if of.label_issues is not None:
+        figures.append(("Labels worth a look", f"{of.label_issues:,}", ""))
+    return figures

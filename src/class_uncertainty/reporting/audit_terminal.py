@@ -1,0 +1,87 @@
+"""An audit for a terminal: the verdict first, then figures, classes, confusions, and what changed."""
+
+from class_uncertainty.posthoc.diagnosis import KINDS
+from class_uncertainty.posthoc.price import ErrorChange
+from class_uncertainty.posthoc.run_changes import UNTESTED, ClassChange, RunChanges
+from class_uncertainty.reporting.before_after import interval_text
+from class_uncertainty.reporting.terminal import print_fitting, say
+from class_uncertainty.text import decimal, listed
+from class_uncertainty.workflows.audit import Audit
+
+MOST_VERDICTS, MOST_CLASSES, MOST_CONFUSIONS, NAMED = 10, 20, 5, 5
+
+
+def print_audit(audit: Audit, all_classes: bool = False) -> None:
+    """The verdict, the classes with the largest errors, the confusions that cost most, and notes."""
+    say(audit.summary)
+    for row in audit.verdicts[:MOST_VERDICTS]:
+        say(f"{KINDS[row.kind].capitalize()} – {row.verdict}.")
+    if (more := len(audit.verdicts) - MOST_VERDICTS) > 0:
+        say(f"{more:,} more verdicts: --report and --json list them.")
+    rows = sorted(audit.classes, key=lambda row: -1.0 if row.error is None else row.error, reverse=True)
+    shown = rows if all_classes else rows[:MOST_CLASSES]
+    lines = []
+    for row in shown:
+        error = ("–", "–") if row.error is None else (f"{row.error:.1f}", f"{row.low:.0f} to {row.high:.0f}")
+        unsure = "–" if row.uncertainty is None else f"{100 * row.uncertainty:.1f}"
+        taken = f"{row.taken_for} {row.taken_share:.0f} %" if row.taken_for else "–"
+        change = "–" if row.change is None else decimal(row.change, 1, "+")
+        numbers = (*error, unsure, f"{row.ece:.1f}", taken, change, KINDS.get(row.kind, ""))
+        lines.append((row.name, f"{row.count:,}", f"{row.examples:,}", *numbers))
+    columns = ("class", "train", "test", "error %", "95 %", "unc. %", "ECE %", "taken for", "adjusting", "verdict")
+    print_fitting(columns, lines, drop=("unc. %", "train", "ECE %", "adjusting", "taken for", "95 %", "test"))
+    if hidden := len(rows) - len(shown):
+        say(f"{hidden:,} of {len(rows):,} classes are not shown: --all-classes or --report lists them.")
+    say("Unc.: share of the uncertainty. Adjusting: points that adjusting for the counts alone would change.")
+    say(*figure_sentences(audit), *audit.notes)
+
+
+def figure_sentences(audit: Audit) -> list[str]:
+    """The figures of all classes together, and the confusions that cost most."""
+    of = audit.figures
+    errors = f"Class-mean error {of.error:.1f} % ({of.error_low:.1f} to {of.error_high:.1f})"
+    overall = f"overall error {of.overall_error:.1f} % ({of.overall_error_low:.1f} to {of.overall_error_high:.1f})"
+    calibration = f"ECE {of.ece:.1f} %, classwise {of.classwise_ece:.1f} %, NLL {of.nll:.3f}"
+    adjusted = ErrorChange(of.adjusted_change, of.adjusted_change_low, of.adjusted_change_high)
+    would = f"Adjusting for the counts alone would change the class-mean error by {change_text(adjusted)}"
+    sentences = [f"{errors}, {overall} of {of.examples:,} examples; {calibration}.", f"{would}, cross-validated."]
+    if audit.confusions:
+        pairs = [f"{row.label} as {row.prediction} ({row.share:.0f} %)" for row in audit.confusions[:MOST_CONFUSIONS]]
+        sentences.append(f"Largest confusions: {', '.join(pairs)}.")
+    if of.label_issues:
+        sentences.append(f"{of.label_issues:,} labels are more likely wrong than right: --report and --json list them.")
+    return sentences
+
+
+def change_text(change: ErrorChange) -> str:
+    """'-2.6 points (-7.1 to +2.0: not clear)'."""
+    unclear = "" if change.is_clear else ": not clear"
+    return f"{decimal(change.change, 1, '+')} points ({interval_text(change)}{unclear})"
+
+
+def print_changes(changes: RunChanges) -> None:
+    say(*change_sentences(changes))
+
+
+def change_sentences(changes: RunChanges) -> list[str]:
+    """What got better and what worse against the baseline."""
+    same = "on the same examples" if changes.paired else "on other examples"
+    mean, overall = change_text(changes.error), change_text(changes.overall_error)
+    sentences = [f"Against the baseline, {same}: class-mean error {mean}, overall error {overall}."]
+    for word, rows in (("worse", changes.worse), ("better", changes.better)):
+        named = listed([_class_text(row) for row in rows], NAMED)
+        clearly = f"{len(rows):,} class{' got' if len(rows) == 1 else 'es got'} clearly {word}"
+        sentences.append(f"{clearly}: {named}." if rows else f"No class got clearly {word}.")
+    untested = [f"{words} {_side(changes, name, 0)} to {_side(changes, name, 1)}" for name, words in UNTESTED.items()]
+    sentences.append(f"Without an interval: {', '.join(untested)}.")
+    for words, names in (("New classes", changes.new), ("Classes that are gone", changes.gone)):
+        sentences += [f"{words}: {listed(names, NAMED)}."] if names else []
+    return sentences
+
+
+def _class_text(row: ClassChange) -> str:
+    return f"{row.name} ({row.before:.1f} to {row.after:.1f} %)"
+
+
+def _side(changes: RunChanges, name: str, side: int) -> str:
+    return f"{changes.figures[name][side]:.{3 if name == 'nll' else 1}f}"

@@ -1,0 +1,289 @@
+"""cu.audit(): what out-of-sample predictions of any framework say of each class. No training."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from class_uncertainty.boundary import Tensorlike, checked
+from class_uncertainty.data.readers.npz import channels_first
+from class_uncertainty.errors import InputError, nearest
+from class_uncertainty.measures import Stats
+from class_uncertainty.metrics import check_prior
+from class_uncertainty.notebook import html_table, interval, number, to_frame
+from class_uncertainty.posthoc.adjustment import check_judged
+from class_uncertainty.posthoc.class_audit import (
+    AuditedClass,
+    AuditFigures,
+    AuditRecord,
+    Confusion,
+    Judged,
+    confusions,
+    record,
+)
+from class_uncertainty.posthoc.diagnosis import KINDS, NOTHING_WRONG, UNJUDGED
+from class_uncertainty.posthoc.gate import broken, parse_conditions
+from class_uncertainty.posthoc.noise_model import LabelNoise, label_noise
+from class_uncertainty.posthoc.run_changes import RunChanges, run_changes
+from class_uncertainty.text import listed, printable
+
+FORMAT = 1  # of the document
+CHECKED = 2 * 10**7  # probabilities: with more, labels are not checked, which would take minutes
+NO_ERRORS = (
+    "No example is wrong. In-sample predictions look like that: give predictions of examples that the model was "
+)
+NO_ERRORS += "not trained on."
+NO_COUNTS = "Training counts were not given: those of the labels stand in for them."
+NAMED = 5  # classes in a sentence
+
+Images = NDArray[np.uint8] | tuple[Path, ...]  # (N, channels, H, W), or files
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What `cu.audit` returns. Errors are in percent, on the examples that were given.
+
+    Attributes
+    ----------
+    record : AuditRecord
+        Figures and classes, with what another audit needs to be compared with this one.
+    confusions : tuple of Confusion
+        The most frequent ones of each class, the largest shares first.
+    notes : tuple of str
+        What limits the audit.
+    labels, guesses, p_label, p_guess : arrays (N,)
+        Of each example its class, the predicted one, and the probabilities of both.
+    noise : LabelNoise or None
+        How likely each label is to be wrong; None where labels were not checked.
+    names : tuple of str or None
+        Of the examples.
+    images : array (N, channels, H, W), tuple of Path, or None
+        For the page.
+
+    Examples
+    --------
+    >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.3, 0.7]])
+    >>> audit = cu.audit([0, 0, 1, 1], p, classes=["cat", "dog"])
+    >>> audit.figures.error, [row.error for row in audit.classes]
+    (25.0, [0.0, 50.0])
+    """
+
+    record: AuditRecord
+    confusions: tuple[Confusion, ...]
+    notes: tuple[str, ...]
+    labels: NDArray[np.int64]
+    guesses: NDArray[np.int64]
+    p_label: NDArray[np.float64]
+    p_guess: NDArray[np.float64]
+    noise: LabelNoise | None = None
+    names: tuple[str, ...] | None = None
+    images: Images | None = None
+
+    @property
+    def figures(self) -> AuditFigures:
+        """All classes together."""
+        return self.record.figures
+
+    @property
+    def classes(self) -> tuple[AuditedClass, ...]:
+        """One row a class."""
+        return self.record.classes
+
+    @cached_property
+    def verdicts(self) -> tuple[AuditedClass, ...]:
+        """The classes that something is said of, the worst first; those that nothing is known to be wrong with last."""
+        said = [row for row in self.classes if row.verdict]
+        return tuple(sorted(said, key=lambda row: (row.kind in UNJUDGED, -(row.error or 0.0))))
+
+    @property
+    def summary(self) -> str:
+        """The verdict in one sentence or two."""
+        worse = [row for row in self.verdicts if row.kind not in UNJUDGED]
+        if not worse:
+            return NOTHING_WRONG
+        named = listed([f"{row.name} ({KINDS[row.kind]})" for row in worse], NAMED)
+        number = f"{len(worse):,} of {len(self.classes):,} classes"
+        return f"{number} {'is' if len(worse) == 1 else 'are'} clearly worse than the others: {named}."
+
+    def name_of(self, i: int) -> str:
+        """The name of an example, or its number."""
+        return f"no. {i}" if self.names is None else printable(self.names[i])
+
+    def document(self) -> dict[str, Any]:
+        """What `cu audit --json` prints, and `--baseline` reads."""
+        issues = [] if self.noise is None else self.noise.ranked.tolist()
+        return {
+            "audit": FORMAT,
+            **asdict(self.record),
+            "confusions": [asdict(row) for row in self.confusions],
+            "label_issues": [self._issue(i) for i in issues],
+            "notes": list(self.notes),
+        }
+
+    def _issue(self, i: int) -> dict[str, Any]:
+        assert self.noise is not None
+        label, guess = (self.classes[c[i]].name for c in (self.labels, self.noise.guesses))
+        numbers = {"index": i, "name": self.name_of(i), "label": label, "guess": guess}
+        return numbers | {"p_wrong": float(self.noise.p_wrong[i])}
+
+    @checked
+    def against(self, earlier: "Audit") -> RunChanges:
+        """What changed from an earlier audit to this one; paired where both are of the same examples."""
+        return run_changes(self.record, earlier.record)
+
+    @checked
+    def broken(self, conditions: Sequence[str], earlier: "Audit | None" = None) -> list[str]:
+        """A sentence for each condition that holds, as `cu audit --fail-if` takes them: 'error[cat] > 30'."""
+        parsed = parse_conditions(conditions, has_baseline=earlier is not None)
+        return broken(parsed, self.record, self.against(earlier) if earlier else None)
+
+    def to_frame(self) -> Any:
+        """The classes as a DataFrame of pandas, one row a class."""
+        return to_frame([asdict(row) for row in self.classes])
+
+    def _repr_html_(self) -> str:
+        rows = sorted(self.classes, key=lambda row: -1.0 if row.error is None else row.error, reverse=True)
+        columns = ("class", "train", "test", "error %", "95 %", "ECE %", "taken for", "adjusted %", "verdict")
+        cells = []
+        for row in rows:
+            error = (number(row.error), interval(row.low, row.high), number(row.ece))
+            why = (row.taken_for or "–", number(row.adjusted), KINDS.get(row.kind, ""))
+            cells.append((row.name, f"{row.count:,}", f"{row.examples:,}", *error, *why))
+        return html_table(self.summary, columns, cells, self.notes)
+
+
+@checked
+def audit(
+    labels: Tensorlike,
+    probabilities: Tensorlike,
+    classes: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
+    images: Sequence[str | Path] | Tensorlike | None = None,
+    counts: ArrayLike | None = None,
+    prior: ArrayLike | None = None,
+) -> Audit:
+    """Audit predictions of any framework: what is wrong with which class, and why. Nothing is trained.
+
+    Parameters
+    ----------
+    labels : array (N,)
+        Whole numbers from 0 to C - 1, or names of classes.
+    probabilities : array (N, C)
+        Of examples that the model was not trained on: of a test split, or out-of-fold.
+    classes : list of str, optional
+        Names, in the order of the columns of `probabilities`; needed where labels are names.
+    names : list of str, optional
+        Of the examples: files, or ids.
+    images : array or list of paths, optional
+        Pictures of the examples for the page: uint8 (N, H, W), (N, H, W, channels) or (N, channels, H, W), or files.
+    counts : array (C,), optional
+        Training examples of each class; by default those of the labels, as for out-of-fold predictions.
+    prior : array (C,), optional
+        How frequent the classes are where the model is used. The adjustment is for it, and ECE and NLL are under it;
+        by default the adjustment is for equally frequent classes, and ECE and NLL are of the examples as they are.
+
+    Returns
+    -------
+    Audit
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> labels = np.repeat([0, 1], [900, 100])
+    >>> p = np.clip(0.7 - 0.3 * (labels == 1) + 0.2 * rng.random(1000), 0, 1)  # leans to what is frequent
+    >>> audit = cu.audit(labels, np.stack([p, 1 - p], axis=1), classes=["common", "rare"])
+    >>> [(row.name, row.kind) for row in audit.verdicts]
+    [('rare', 'imbalance')]
+    """
+    shape = tuple(getattr(probabilities, "shape", np.shape(probabilities)))
+    number = shape[1] if len(shape) == 2 else 0
+    class_names = _class_names(classes, number)
+    p, numbers = check_judged(probabilities, _numbered(labels, class_names, classes is not None))
+    given = None if counts is None else Stats(counts).counts
+    if given is not None and len(given) != number:
+        raise InputError(f"counts are of {len(given)} classes, and probabilities of {number}: give one a class.")
+    example_counts = np.bincount(numbers, minlength=number)
+    checked_prior = None if prior is None else check_prior(prior, number)
+    example_names = None if names is None else tuple(map(str, names))
+    if example_names is not None and len(example_names) != len(p):
+        raise InputError(f"there are {len(example_names)} names and {len(p)} examples: give one an example.")
+    pictures = _pictures(images, len(p))
+    noise = label_noise(p, numbers) if p.size <= CHECKED else None
+    judged = Judged(
+        p, numbers, class_names, np.maximum(example_counts, 1) if given is None else given, checked_prior, noise
+    )
+    rows, guesses = np.arange(len(p)), p.argmax(axis=1)
+    return Audit(
+        record=record(judged, example_names),
+        confusions=tuple(confusions(p, numbers, class_names)),
+        notes=tuple(_notes(judged, example_counts, given is not None, bool((guesses != numbers).any()))),
+        labels=numbers,
+        guesses=guesses,
+        p_label=p[rows, numbers],
+        p_guess=p[rows, guesses],
+        noise=noise,
+        names=example_names,
+        images=pictures,
+    )
+
+
+def _class_names(classes: Sequence[str] | None, number: int) -> list[str]:
+    if classes is None:
+        return [str(c) for c in range(number)]
+    names = [printable(name) for name in classes]
+    if number and len(names) != number:
+        raise InputError(f"there are {len(names)} classes, and probabilities of {number}: give a name for each column.")
+    if repeated := [name for i, name in enumerate(names) if name in names[:i]]:
+        raise InputError(f"class {repeated[0]!r} is given twice: each name must be there once.")
+    return names
+
+
+def _numbered(labels: Any, classes: Sequence[str], named: bool) -> Any:
+    """Names of classes as their places; numbers as they are."""
+    if hasattr(labels, "detach") or np.asarray(labels).dtype.kind not in "UO":
+        return labels
+    texts = [printable(name) for name in np.asarray(labels).ravel().tolist()]
+    if not named:
+        example = f", as {texts[0]!r}" if texts else ""
+        raise InputError(f"labels are names{example}: give classes, their names in the order of probabilities.")
+    places = {name: place for place, name in enumerate(classes)}
+    if absent := next((name for name in texts if name not in places), None):
+        near = nearest(absent, places)
+        hint = f" (did you mean {near!r}?)" if near else ""
+        raise InputError(f"label {absent!r}{hint} is no class: the classes are {listed(classes, 2 * NAMED)}.")
+    return np.array([places[name] for name in texts]).reshape(np.shape(labels))
+
+
+def _pictures(images: Any, examples: int) -> Images | None:
+    """Pixels as (N, channels, H, W), or paths of files that exist."""
+    if images is None:
+        return None
+    number = len(images) if np.ndim(images) else 0
+    if number != examples:
+        raise InputError(f"there are {number} images and {examples} examples: give one an example.")
+    if all(isinstance(image, str | Path) for image in images):
+        paths = tuple(map(Path, images))
+        if missing := next((path for path in paths if not path.is_file()), None):
+            raise InputError(f"image {missing} is not there: give paths from this folder, or whole ones.")
+        return paths
+    pixels = np.asarray(images.detach().cpu() if hasattr(images, "detach") else images)
+    if pixels.dtype != np.uint8 or pixels.ndim not in (3, 4):
+        given = f"have shape {pixels.shape} and type {pixels.dtype}"
+        raise InputError(f"images {given}: give paths, or uint8 (N, H, W), (N, H, W, channels) or (N, channels, H, W).")
+    return channels_first("images", pixels)
+
+
+def _notes(judged: Judged, examples: NDArray[np.int64], counted: bool, has_errors: bool) -> list[str]:
+    """What limits the audit."""
+    notes = [] if has_errors else [NO_ERRORS]
+    if not counted:
+        notes.append(NO_COUNTS)
+    if absent := [judged.classes[c] for c in np.flatnonzero(examples == 0).tolist()]:
+        notes.append(f"Without examples, and so without a verdict: {listed(absent, NAMED)}.")
+    if judged.noise is None:
+        notes.append(f"Labels were not checked: there are more than {CHECKED:,} probabilities.")
+    return notes

@@ -1,0 +1,98 @@
+"""Files of predictions to audit: .npz, .csv and .parquet, as any framework can write them."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib.npyio import NpzFile
+from numpy.typing import NDArray
+
+from class_uncertainty.data.readers.folder import IMAGE_SUFFIXES
+from class_uncertainty.data.readers.npz import Loaded, read_arrays
+from class_uncertainty.errors import InputError
+from class_uncertainty.files import near
+from class_uncertainty.posthoc.prediction_files import read_probabilities
+from class_uncertainty.posthoc.written_predictions import PredictionTable, read_written
+from class_uncertainty.text import listed
+from class_uncertainty.workflows.audit import Audit, audit
+
+ARRAYS = ("probabilities", "logits", "labels", "classes", "names", "images", "counts", "prior")
+KINDS = (".npz", ".csv", ".parquet")
+IMAGE = "image"  # the column of a table that holds paths of pictures
+
+
+def audit_file(path: Path, **given: Any) -> Audit:
+    """The audit of a file; what is given, such as counts, stands in the place of what the file has.
+
+    A .npz file has the arrays probabilities (or logits) and labels, and perhaps classes, names, images, counts and
+    prior. A .csv or .parquet file has a line for each example: columns label and p(CLASS), and perhaps example and
+    image.
+    """
+    if path.suffix.lower() not in KINDS:
+        raise InputError(
+            f"{path} has no known ending: predictions are in a {', '.join(KINDS[:-1])} or {KINDS[-1]} file."
+        )
+    if not path.exists():
+        raise InputError(f"{path} does not exist{near(path)}: give a file of predictions with labels.")
+    arguments, notes = (_from_arrays(path), []) if path.suffix.lower() == ".npz" else _from_table(path)
+    arguments |= {name: value for name, value in given.items() if value is not None}
+    try:
+        audited = audit(**arguments)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return replace(audited, notes=(*audited.notes, *notes))
+
+
+def _from_arrays(path: Path) -> dict[str, Any]:
+    arrays = read_arrays(path, lambda loaded: _named(path, loaded))
+    if "labels" not in arrays:
+        advice = f"save them with np.savez({path.name!r}, probabilities=p, labels=y)"
+        raise InputError(f"{path} has no array called labels: {advice}.")
+    arguments: dict[str, Any] = {"labels": arrays["labels"], "probabilities": read_probabilities(path, arrays)}
+    for name in ("classes", "names"):
+        if name in arrays:
+            arguments[name] = [str(value) for value in arrays[name].ravel().tolist()]
+    return arguments | {name: arrays[name] for name in ("images", "counts", "prior") if name in arrays}
+
+
+def _named(path: Path, loaded: Loaded) -> dict[str, NDArray]:
+    if not isinstance(loaded, NpzFile):
+        raise InputError(f"{path} holds one array without a name: an audit needs probabilities and labels.")
+    return {name: loaded[name] for name in ARRAYS if name in loaded.files}
+
+
+def _from_table(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """The arguments, and what is not judged."""
+    table, predictions = read_written(path)
+    if predictions.labels is None:
+        raise InputError(
+            f"{path} has no column label with classes: an audit needs them. It has {listed(table.header, 8)}."
+        )
+    rows = np.flatnonzero(predictions.labels >= 0)
+    arguments: dict[str, Any] = {
+        "labels": predictions.labels[rows],
+        "probabilities": predictions.probabilities[rows],
+        "classes": list(table.classes),
+        "names": [table.names[i] for i in rows.tolist()],
+        "images": _image_paths(path.parent, table, rows),
+    }
+    notes, other = [], int((predictions.decisions != predictions.probabilities.argmax(axis=1))[rows].sum())
+    if len(rows) < len(predictions.labels):
+        notes.append(f"{len(predictions.labels) - len(rows):,} examples have no label and are not judged.")
+    if other:
+        decided = f"{other:,} examples have another class in the column class than the most probable one"
+        notes.append(f"{decided}, since the model decides for a goal of its own: the most probable one is judged.")
+    return arguments | ({} if predictions.counts is None else {"counts": predictions.counts}), notes
+
+
+def _image_paths(folder: Path, table: PredictionTable, rows: NDArray[np.int64]) -> list[Path] | None:
+    """The column image, or names that are all image files: from this folder, or from the file's."""
+    column = table.kept.get(IMAGE, table.names)
+    named = [Path(column[i]) for i in rows.tolist()]
+    if IMAGE not in table.kept and not all(name.suffix.lower() in IMAGE_SUFFIXES for name in named):
+        return None
+    for base in (Path(), folder):
+        if all((base / name).is_file() for name in named):
+            return [base / name for name in named]
+    return [folder / name for name in named] if IMAGE in table.kept else None

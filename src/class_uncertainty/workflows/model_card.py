@@ -1,0 +1,182 @@
+"""A saved model as a README.md: what it is, what it reaches on each class, how it was made, and its limits."""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from class_uncertainty.data import Dataset
+from class_uncertainty.posthoc.intervals import share_interval
+from class_uncertainty.text import listed, printable
+from class_uncertainty.training.folds import judged_labels
+from class_uncertainty.training.model_files import files_of, restore
+from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.values import shortly
+
+OURS = re.compile(rb'---\nlibrary_name: "class-uncertainty"\n')  # how a card begins
+FEW = 20  # examples: with fewer, a class's error is hardly known
+NAMED = 5  # classes in a sentence
+NOT_RECORDED = "not recorded: the model was saved by an earlier version"
+
+
+def judged_about(
+    dataset: Dataset, class_errors: Sequence[float] | None, cost: float, before: Sequence[float] | None = None
+) -> dict[str, Any]:
+    """What a saved model keeps of how it was judged, for its card. Errors are in percent."""
+    return {
+        "fingerprint": dataset.fingerprint,
+        "on": "test split" if dataset.test else "folds of the training data",
+        "examples": np.bincount(judged_labels(dataset), minlength=len(dataset.classes)).tolist(),
+        "class_errors": None if class_errors is None else list(map(float, class_errors)),
+        "before": None if before is None else list(map(float, before)),
+        "cost": cost,
+    }
+
+
+def model_card(path: Path) -> str:
+    """The card of the model that --save wrote there, as Markdown with the header that model hubs read."""
+    module, name = restore(path), files_of(path)[0].stem
+    judged = _judged(module)
+    sections = {
+        "Results": _results(module, judged),
+        "Data": _data(module, judged),
+        "Method": _method(module, judged),
+        "Use": _use(name),
+        "Limits": _limits(module, judged),
+    }
+    body = "\n\n".join(f"## {title}\n\n{chr(10).join(lines)}" for title, lines in sections.items())
+    network, number = module.rebuild["network"], len(module.classes)
+    lead = f"A classifier of {number} classes (network {_inline(network)}), made by class-uncertainty."
+    return f"{_header(module, name, judged)}# {_plain(name)}\n\n{lead}\n\n{body}\n"
+
+
+def _judged(module: Deployed) -> dict[str, Any]:
+    """What the model keeps of how it was judged; what is not as it was written counts as not recorded."""
+    judged, number = module.about.get("judged"), len(module.classes)
+    if not isinstance(judged, dict):
+        return {}
+    lists = {name: judged.get(name) for name in ("examples", "class_errors", "before")}
+    usable = {
+        name: values
+        for name, values in lists.items()
+        if isinstance(values, list) and len(values) == number and all(isinstance(v, int | float) for v in values)
+    }
+    texts = {name: printable(judged[name]) for name in ("fingerprint", "on") if isinstance(judged.get(name), str)}
+    cost = judged.get("cost")
+    return usable | texts | ({"cost": float(cost)} if isinstance(cost, int | float) else {})
+
+
+def _mean(errors: Sequence[float] | None) -> float | None:
+    """Of the classes that have an error."""
+    known = [error for error in errors or () if error is not None and math.isfinite(error)]
+    return sum(known) / len(known) if known else None
+
+
+def _header(module: Deployed, name: str, judged: Mapping[str, Any]) -> str:
+    """YAML, in which JSON's strings and lists are valid."""
+    is_image = len(module.rebuild["shape"]) == 3 or module.embedding is not None
+    task = "image-classification" if is_image else "tabular-classification"
+    tags = ["class-uncertainty", "imbalanced-data", "calibration"]
+    lines = ["---", 'library_name: "class-uncertainty"', f"pipeline_tag: {task}", f"tags: {json.dumps(tags)}"]
+    error = _mean(judged.get("class_errors"))
+    if error is not None:
+        data = json.dumps(printable(module.about.get("data", "")))
+        metric = f'{{type: balanced_accuracy, value: {(100 - error) / 100:.4f}, name: "balanced accuracy"}}'
+        result = f"{{task: {{type: {task}}}, dataset: {{name: {data}, type: {data}}}, metrics: [{metric}]}}"
+        lines.append(f"model-index: [{{name: {json.dumps(name)}, results: [{result}]}}]")
+    return "\n".join([*lines, "---", "", ""])
+
+
+def _results(module: Deployed, judged: Mapping[str, Any]) -> list[str]:
+    """The class-mean error, and every class with its interval."""
+    errors, examples, before = (judged.get(name) for name in ("class_errors", "examples", "before"))
+    counts = module.purpose.counts if module.purpose else None
+    if errors is None or examples is None:
+        return [f"Errors are {NOT_RECORDED}."]
+    earlier = f"; before the fix it was {_mean(before):.1f} %" if before else ""
+    lines = [f"Class-mean error on the {judged.get('on', 'examples')}: {_mean(errors):.1f} %{earlier}.", ""]
+    heads = [
+        "class",
+        "training examples",
+        "judged examples",
+        "error, %",
+        "95 % interval",
+        *(["before, %"] if before else []),
+    ]
+    lines += [_line(heads), _line(["---", *["---:"] * (len(heads) - 1)])]
+    low, high = share_interval(np.nan_to_num(errors) * np.array(examples) / 100, examples)
+    for c, name in enumerate(module.classes):
+        error = "–" if not math.isfinite(errors[c]) else f"{errors[c]:.1f}"
+        cells = [_plain(name), f"{counts[c]:,}" if counts else "–", f"{examples[c]:,}", error]
+        cells += [f"{low[c]:.0f} to {high[c]:.0f}", *([f"{before[c]:.1f}"] if before else [])]
+        lines.append(_line(cells))
+    return lines
+
+
+def _data(module: Deployed, judged: Mapping[str, Any]) -> list[str]:
+    purpose, about = module.purpose, module.about
+    data = _inline(printable(about["data"])) if about.get("data") else NOT_RECORDED
+    lines = [f"- Data: {data}", f"- Fingerprint: {_inline(judged.get('fingerprint', '')) or NOT_RECORDED}"]
+    if purpose:
+        least, most = min(purpose.counts), max(purpose.counts)
+        lines.append(f"- Training examples: {sum(purpose.counts):,}, from {least:,} to {most:,} a class")
+        lines += [f"- Label: the column {_inline(purpose.label)}"] if purpose.label else []
+    if module.encoding:
+        lines.append(f"- Columns: {', '.join(_inline(column.name) for column in module.encoding)}")
+    if module.embedding:
+        lines.append(f"- Features: by the frozen network {_inline(module.embedding.backbone)}")
+    return lines
+
+
+def _method(module: Deployed, judged: Mapping[str, Any]) -> list[str]:
+    purpose, about, networks = module.purpose, module.about, module.rebuild.get("networks", 1)
+    lines = [f"- Trained by: {_inline(purpose.method) if purpose else NOT_RECORDED}"]
+    if purpose and purpose.goal:
+        lines.append(f"- Goal that it was chosen for: {_inline(purpose.goal)}")
+    for key, words in (("step", "Step that was kept"), ("tau", "Strength of the adjustment for the counts (τ)")):
+        lines += [f"- {words}: {_plain(shortly(about[key])).strip(chr(39))}"] if about.get(key) is not None else []
+    lines += [f"- Networks that run for a prediction: {networks}", f"- Decides by: {module.rebuild['decides_by']}"]
+    cost = f"{judged['cost']:.3g} × the training of one naive network" if "cost" in judged else NOT_RECORDED
+    return [*lines, f"- Cost: {cost}"]
+
+
+def _use(name: str) -> list[str]:
+    code = f'predicted = cu.predict({json.dumps(name)}, "new-examples")  # or: cu predict {name} new-examples'
+    return ["```python", "import class_uncertainty as cu", "", code, "```"]
+
+
+def _limits(module: Deployed, judged: Mapping[str, Any]) -> list[str]:
+    lines = ["- It predicts one of its classes, whatever it is given: it does not know what it has never seen."]
+    if module.purpose:
+        prior = sorted(zip(module.purpose.prior, module.classes, strict=True), reverse=True)
+        most = ", ".join(f"{_plain(name)} {100 * share:.1f} %" for share, name in prior[:NAMED])
+        more = f" and {len(prior) - NAMED} more" if len(prior) > NAMED else ""
+        lines.append(f"- Its softmax stands for classes as frequent as this: {most}{more}.")
+    examples = judged.get("examples")
+    if examples and (few := [name for name, number in zip(module.classes, examples, strict=True) if number < FEW]):
+        verb = "was" if len(few) == 1 else "were"
+        lines.append(
+            f"- {_plain(listed(few, NAMED))} {verb} judged by fewer than {FEW} examples: their errors are hardly known."
+        )
+    lines.append(
+        "- Errors are of examples like those it was judged on. Intervals cover their choice, not another source."
+    )
+    return lines
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _plain(text: object) -> str:
+    """Text that Markdown shows as it is."""
+    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", printable(text))
+
+
+def _inline(text: str) -> str:
+    """Text as code; "" stays empty."""
+    return f"`{printable(text).replace('`', chr(39)).replace('|', chr(0x2223))}`" if text else ""

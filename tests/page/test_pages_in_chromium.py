@@ -1,0 +1,145 @@
+"""Pages in a browser: `make test-page`. Accessible in light and dark, on a phone and on a desk, and what clicks do."""
+
+import importlib.util
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reporting.examples import FULL
+from scipy.special import softmax
+
+import class_uncertainty as cu
+from class_uncertainty.reporting import audit_page, html_page
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+
+from browser import run_in
+
+pytestmark = pytest.mark.page
+SIZES = {"phone": (390, 844), "desk": (1280, 900)}
+AXE = """
+axe.run(document, {resultTypes: ["violations"]}).then(({violations}) => answer(violations
+  .filter(({impact}) => impact === "serious" || impact === "critical")
+  .map(({id, nodes}) => `${id}: ${nodes.map(({html, failureSummary: why}) => html + why).join(" ").slice(0, 600)}`)));
+"""
+OPENED = "document.getElementById('shown').open"
+CARDS = "[...document.querySelectorAll('#shown-examples li')].map((card) => card.textContent)"
+
+
+def axe() -> str:
+    """axe-core, as the package for Playwright has it; AXE may name a newer file."""
+    if file := os.environ.get("AXE"):
+        return Path(file).read_text()
+    found = importlib.util.find_spec("axe_playwright_python")
+    assert found, "axe-playwright-python is not installed: run make test-page"
+    assert found.origin
+    return next(Path(found.origin).parent.rglob("axe.min.js")).read_text()
+
+
+def audited(seed: int, sharpness: float, classes: int = 12) -> cu.Audit:
+    rng = np.random.default_rng(seed)
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(classes), 60))
+    counts = np.geomspace(900, 9, classes).astype(int)
+    p = softmax(
+        2 * rng.normal(size=(len(labels), classes)) + sharpness * np.eye(classes)[labels] + np.log(counts), axis=1
+    )
+    images = rng.integers(0, 256, (len(labels), 8, 8, 3), dtype=np.uint8)
+    names = [f"<i>{i}</i>.png" for i in range(len(labels))]
+    return cu.audit(labels, p, [f"class <{c}>" for c in range(classes)], names, images, counts)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    now, gate = audited(1, 5.0), audit_page.Gate(("ece > 1", "error < 0"), ("ece > 1: ece is 7.",))
+    audit_page.write(now, folder / "audit.html", now.against(audited(2, 3.0)), gate)
+    html_page.write([FULL], folder / "report.html")
+    cu.write_page(audited(3, 5.0, 120), folder / "many.html")
+    return {name: folder / f"{name}.html" for name in ("audit", "report", "many")}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", ["audit", "report"])
+def test_axe_finds_nothing_serious(pages: dict[str, Path], name: str, dark: bool, size: str) -> None:
+    assert run_in(pages[name], f"{axe()}\n{AXE}", size=SIZES[size], dark=dark, wait=True) == []
+
+
+def test_axe_would_find_something(pages: dict[str, Path]) -> None:
+    spoilt = "document.querySelector('.lead').style.color = '#eee';"
+    assert "color-contrast" in str(run_in(pages["audit"], f"{axe()}\n{spoilt}{AXE}", wait=True))
+
+
+def test_the_dialog_is_accessible_too(pages: dict[str, Path]) -> None:
+    opened = "document.querySelector('tbody .open').click();"
+    assert run_in(pages["audit"], f"{axe()}\n{opened}{AXE}", wait=True) == []
+
+
+@pytest.mark.parametrize("name", ["audit", "report", "many"])
+def test_a_phone_does_not_scroll_sideways(pages: dict[str, Path], name: str) -> None:
+    wide = run_in(pages[name], "answer(document.documentElement.scrollWidth)", size=SIZES["phone"])
+    assert wide <= max(SIZES["phone"][0], 500)  # Chromium's narrowest window may be 500 pixels
+
+
+def test_dark_is_dark(pages: dict[str, Path]) -> None:
+    colour = "answer(getComputedStyle(document.body).backgroundColor)"
+    assert run_in(pages["audit"], colour, dark=True) != run_in(pages["audit"], colour)
+
+
+def test_a_class_opens_its_examples(pages: dict[str, Path]) -> None:
+    script = f"document.querySelector('tbody .open').click(); answer([{OPENED}, {CARDS}, document.images.length])"
+    is_open, cards, images = run_in(pages["audit"], script)
+    assert is_open
+    assert cards
+    assert images == len(cards)
+    assert "<i>" in cards[0]  # a name is text, never markup
+    assert all("labelled class <" in card for card in cards)
+
+
+def test_a_confusion_opens_examples_of_it_alone(pages: dict[str, Path]) -> None:
+    script = "const first = document.querySelector('[data-open*=\\'-\\']'); first.click();"
+    script += f"answer([first.closest('tr').cells[1].textContent, first.textContent, {CARDS}])"
+    guess, label, cards = run_in(pages["audit"], script)
+    assert cards
+    assert all(f"labelled {label}" in card and f"predicted {guess}" in card for card in cards)
+
+
+def test_search_finds_hidden_rows_and_all_can_be_shown(pages: dict[str, Path]) -> None:
+    table = "const box = document.querySelector('[aria-label=\\'Search All classes\\']');"
+    table += "const body = box.closest('.tools').nextElementSibling.querySelector('tbody');"
+    search = (
+        "const at = (text) => { box.value = text; box.dispatchEvent(new Event('input')); return body.rows.length; };"
+    )
+    all_rows = (
+        "[...box.closest('.tools').querySelectorAll('button')].find((b) => b.textContent === 'Show all').click();"
+    )
+    script = f"{table}{search} const first = body.rows.length; const some = at('<1'), one = at('<119>'); at('');"
+    assert run_in(pages["many"], f"{script}{all_rows} answer([first, some, one, body.rows.length])") == [50, 31, 1, 120]
+
+
+def test_tables_download_as_csv_and_json(pages: dict[str, Path]) -> None:
+    catch = "const texts = []; URL.createObjectURL = (blob) => { texts.push(blob); return '#'; };"
+    click = (
+        "for (const kind of ['CSV', 'JSON']) document.querySelector(`[aria-label='All classes as ${kind}']`).click();"
+    )
+    script = f"{catch}{click} Promise.all(texts.map((blob) => blob.text())).then(answer);"
+    as_csv, as_json = run_in(pages["many"], script, wait=True)
+    lines, rows = as_csv.splitlines(), json.loads(as_json)
+    assert len(lines) == 121
+    assert len(rows) == 120
+    assert lines[0].startswith("Class,Training examples,Examples")
+    assert isinstance(rows[0]["Error, %"], float)
+    assert rows[0]["Training examples"] == int(lines[1].split(",")[1])
+
+
+def test_headings_sort(pages: dict[str, Path]) -> None:
+    table = "const table = document.querySelector('[aria-label=\\'All classes\\'] table');"
+    click = "table.tHead.rows[0].cells[1].querySelector('button').click();"
+    counts = "[...table.tBodies[0].rows].map((row) => Number(row.cells[1].textContent.replace(',', '')))"
+    shown, order = run_in(pages["many"], f"{table}{click} answer([{counts}, table.tHead.rows[0].cells[1].ariaSort])")
+    assert shown == sorted(shown, reverse=True)
+    assert order == "descending"
+    assert shown[0] == 900
