@@ -1,6 +1,7 @@
 """`cu fix`, as a user types it."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +50,19 @@ def test_fix(run: Run, tmp_path: Path, blank_charts: Call) -> None:
         assert heading in page
 
 
-def test_a_second_fix_trains_nothing(run: Run, forbid_training: Call, blank_charts: Call) -> None:
+def test_a_second_fix_trains_nothing_and_tells_without_altair(
+    run: Run, forbid_training: Call, blank_charts: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     blank_charts()
     command = ("fix", "digits-lt:20", *SHORT_FIX, "--json")
     first = json.loads(run(*command)[1])
     forbid_training()
     assert json.loads(run(*command)[1]) == first
+    monkeypatch.setitem(sys.modules, "altair", None)
+    code, out, err = run(*command)
+    assert code == 0
+    assert json.loads(out) == first | {"files": []}
+    assert "report.html was not written: charts need altair" in " ".join(err.split())
 
 
 def test_a_budget_stops_a_fix_and_the_same_command_goes_on(run: Run, tmp_path: Path, blank_charts: Call) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from class_uncertainty.cli import options
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, notice
 from class_uncertainty.runs.comparison_checks import check_seeds
 from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, TRAININGS
 
@@ -101,10 +101,12 @@ def fix(
             label_issues=label_issues,
             **now.settings(chosen),
         )
-        with now.loader() as load:
-            shown = sections(now.store, dataset.name, load)
-        files = [*fixed.files, *write(shown, page)]
-        document = now.show(fixed, partial(print_fix, all_classes=all_classes))
+        document, files = now.show(fixed, partial(print_fix, all_classes=all_classes)), [*fixed.files]
+        try:
+            with now.loader() as load:
+                files += write(sections(now.store, dataset.name, load), page)
+        except InputError as error:  # a package that pages need is missing: what was found is told all the same
+            notice(f"{page} was not written: {error}")
         now.say(*(f"wrote {file}" for file in files))
         left_out = [asdict(part) for part in dataset.left_out]
         now.answer(document | {"left_out": left_out, "files": [str(file) for file in files]})

@@ -85,4 +85,4 @@ def test_networks_of_others_learn_and_are_the_same_on_a_cpu(source: str, tmp_pat
     plain, test = fitted.module(1), images(60, seed=1)
     with torch.no_grad():
         p = plain(torch.from_numpy(test.inputs)).softmax(dim=-1).numpy()
-    assert np.abs(p - fitted.probabilities(test)[1]).mean() < 0.02  # float32 on a CPU
+    assert np.abs(p - fitted.probabilities(test)[1]).mean() < 0.04  # float32 on a CPU; rounding Lite0 to bfloat16: 0.02
