@@ -258,6 +258,17 @@ def test_a_report_without_a_ladder_is_shown(printed: Printed) -> None:
     assert "judged" not in out
 
 
+@pytest.mark.parametrize("width", range(45, 130, 5))
+def test_an_interval_of_the_change_never_stands_without_the_change(printed: Printed, width: int) -> None:
+    (header,) = (
+        line
+        for line in printed(terminal_tables.print_changes, TEN_CLASSES, width=width).splitlines()
+        if line.startswith(" class ")
+    )
+    assert "its 95 %" not in header or "change" in header
+    assert ("its 95 %" in header) >= (width >= 125)
+
+
 def test_names_are_shown_as_they_are_and_columns_without_room_dropped(printed: Printed) -> None:
     odd = replace(TEN_CLASSES, classes=("[red]", *TEN_CLASSES.classes[1:]), findings=())
     out = printed(terminal_tables.print_changes, odd, width=45)

@@ -165,8 +165,8 @@ def print_changes(report: FixReport, all_classes: bool = False) -> None:
         sides = (f"{row.before:.1f}", row.interval, f"{row.after:.1f}", change, row.change_interval)
         lines.append((row.name, f"{row.count:,}", examples, *sides, row.verdict))
     lines += [(what, "", "", before, "", after, "", "", "") for what, before, after in key_figures(report)]
-    columns = ("class", "train", "test", "before %", "95 %", "after %", "change", "95 % ", "what was wrong")
-    print_fitting(columns, lines, drop=("train", "what was wrong", "95 %", "change", "95 % ", "test"))
+    columns = ("class", "train", "test", "before %", "95 %", "after %", "change", "its 95 %", "what was wrong")
+    print_fitting(columns, lines, drop=("train", "what was wrong", "95 %", "its 95 %", "change", "test"))
     if hidden := len(rows) - len(listed):
         say(f"{hidden} of {len(rows)} classes are not shown: --all-classes or the report lists them.")
     say("Train, test: examples. 95 %: intervals, that of the change paired.", *price_sentences(report))
