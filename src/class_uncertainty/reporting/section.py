@@ -15,6 +15,7 @@ from class_uncertainty.text import listed
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
 
 FEW = 3  # duplicates that a sentence names
+SAME_NETWORK = "± 0.00: every seed gives the same network, so there is no chance to test for."
 
 
 @dataclass(frozen=True)

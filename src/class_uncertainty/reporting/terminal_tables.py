@@ -18,6 +18,7 @@ from class_uncertainty.reporting.before_after import (
 )
 from class_uncertainty.reporting.label_issue_view import summary
 from class_uncertainty.reporting.section import (
+    SAME_NETWORK,
     describe_folds,
     describe_groups,
     describe_network,
@@ -255,7 +256,7 @@ def footnotes(rows: Sequence[MethodRow], folds: int) -> list[str]:
     if tests := describe_tests(rows):
         notes.append(f"ASO: a test against the row that is named (ε_min); below 0.5, the method is better; {tests}.")
     if any(row.error_sd == 0 for row in rows):
-        notes.append("± 0.00: every seed gives the same network, so there is no chance to test for.")
+        notes.append(SAME_NETWORK)
     warnings = {row.aso_warning for row in rows if row.aso_warning}
     return notes + [f"ASO: {warning}." for warning in sorted(warnings)]
 
