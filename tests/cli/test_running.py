@@ -20,8 +20,8 @@ def test_a_budget_stops_cleanly_and_the_same_command_goes_on(run: Run, tmp_path:
     code, out, err = run(*command, "1s")
     assert (code, out) == (3, "")
     assert (
-        "cu: the budget is spent with 0 of 2 lanes trained; runs.sqlite keeps what has finished (0 results, 0 networks)"
-        in err
+        "cu: the budget is spent with 0 of 2 networks trained; runs.sqlite keeps what has finished "
+        "(0 results, 0 networks)" in err
     )
     assert len(list((tmp_path / "runs.sqlite.running").iterdir())) == 2
     assert run(*command, "1h")[0] == 0

@@ -242,7 +242,7 @@ def test_with_groups_min_counts_groups(here):
     with refused("class 'w' has one group alone", "?min=2"):
         load("csv:a.csv?group=patient")
     data = load("csv:a.csv?group=patient&min=2")
-    assert str(data.left_out[0]) == "?min=2 left out 1 of 3 classes: w (1)."
+    assert str(data.left_out[0]) == "?min=2 left out 1 of 3 classes: w (1 group)."
     with refused("there are 4 groups, and 5 folds need as many"):
         (here / "b.csv").write_text("patient,x,label\n" + "".join(f"p{p},{x},{y}\n" for p, x, y in rows(12)))
         load("csv:b.csv?group=patient")

@@ -1,10 +1,14 @@
 """Notes on folds and duplicates, and the unit of a section's uncertainties."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from example_results import SCORES, make_result
 
 import class_uncertainty as cu
-from class_uncertainty.reporting.section import Section, describe_duplicates, describe_folds
+from class_uncertainty.reporting.section import Section, describe_duplicates, describe_folds, describe_groups
+from class_uncertainty.runs.rows import class_rows
 
 
 def features(values: list[float]) -> cu.Data:
@@ -36,6 +40,32 @@ def test_copies_in_other_groups_are_not_kept_together_by_groups() -> None:
     assert given == "1 of the 10 examples is identical to another (example 4 = example 0), of another group: " + (
         "folds may leak into each other."
     )
+
+
+@pytest.mark.parametrize(
+    ("estimator", "grouped", "split", "note"),
+    [
+        ("out-of-fold", True, False, "Intervals allow for groups whose examples err alike."),
+        ("out-of-fold", True, True, "Intervals count every group as one example of a class"),
+        ("ensemble", True, False, "Intervals count every group as one example of a class"),
+        ("out-of-fold", False, False, ""),
+    ],
+)
+def test_how_intervals_treat_groups_is_said_and_done(estimator: str, grouped: bool, split: bool, note: str) -> None:
+    """Of 60 groups of five each, half of every group is wrong: that is as good as 300 independent examples."""
+    groups, labels = np.repeat(np.arange(60), 10), np.tile([0, 1], 300)
+    wrong = np.tile([0, 0, 0, 0, 1, 1, 1, 1, 0, 1], 60)
+    data = cu.Data(np.arange(600.0)[:, None], labels, groups=groups if grouped else None)
+    held = cu.Data(np.arange(600.0)[:, None], labels, groups=groups + 60 if grouped else None)
+    p = np.eye(2, dtype=np.float32)[np.where(wrong, 1 - labels, labels)][None]
+    result = make_result(cu.Lane(), scores=replace(SCORES, class_errors=(40.0, 60.0)))
+    estimate = cu.Estimate(estimator, p, labels, results=(result,), score="true-class")
+    dataset = cu.Dataset("x", data, held if split else None)
+    assert describe_groups(dataset, estimate).startswith(note or "")
+    assert bool(describe_groups(dataset, estimate)) == bool(note)
+    row = class_rows(data.classes, [300, 300], estimate, dataset)[0]
+    assert row.low is not None
+    assert (row.low > 30) == ("one example" not in note)
 
 
 def test_folds_are_counted() -> None:

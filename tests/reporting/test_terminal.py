@@ -2,11 +2,13 @@
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
+from reporting.examples import class_row_examples
 from rich.console import Console
 
-from class_uncertainty.reporting import terminal
+from class_uncertainty.reporting import terminal, terminal_tables
 
 
 def test_class_names_are_not_markup(capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,3 +47,19 @@ def test_the_first_column_wraps_where_nothing_more_can_be_dropped() -> None:
     assert dropped == []
     assert "57.10 ± 0.41" in out.file.getvalue()
     assert max(map(len, out.file.getvalue().splitlines())) <= 40
+
+
+@pytest.mark.parametrize(("columns", "width"), [("40", 40), ("", terminal.PIPE_WIDTH), ("wide", terminal.PIPE_WIDTH)])
+def test_a_pipe_is_as_wide_as_columns_says(columns: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert terminal.console().width == width
+
+
+def test_disputed_is_left_out_where_one_network_judges(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = class_row_examples(4)
+    terminal_tables.print_classes([replace(row, epistemic_share=None) for row in rows])
+    assert "isputed" not in capsys.readouterr().out
+    terminal_tables.print_classes(rows)
+    out = capsys.readouterr().out
+    assert "disputed" in out
+    assert "Disputed:" in out

@@ -11,6 +11,7 @@ import pytest
 from reporting.examples import BETTER, FULL, HUNDRED_CLASSES, LOST, NAIVE, TEN_CLASSES, class_row_examples, worsened
 from reporting.examples import LONGEST as LONGEST_CANDIDATE
 
+import class_uncertainty as cu
 from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG, diagnose, spoken
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import LabelIssue
@@ -48,8 +49,12 @@ def line_of(out: str, name: str) -> list[str]:
 RESNET = NetworkSize("resnet32", 464_154)
 
 
+NO_GROUPS = cu.Dataset("x", cu.Data(np.eye(4), [0, 1, 0, 1]))
+
+
 def measured(rows: Any, folds: int = 0, network: NetworkSize = RESNET) -> Any:
-    return SimpleNamespace(rows=rows, estimate=SimpleNamespace(judged="naive "), folds=folds, network=network)
+    about = {"estimate": SimpleNamespace(judged="naive "), "dataset": NO_GROUPS, "folds": folds, "network": network}
+    return SimpleNamespace(rows=rows, **about)
 
 
 def test_every_table_names_the_network_and_its_parameters(printed: Printed) -> None:
@@ -251,6 +256,13 @@ def test_a_report_without_a_ladder_is_shown(printed: Printed) -> None:
     out = printed(terminal_tables.print_fix, fixed(bare))
     assert out.lstrip().startswith("class")
     assert "judged" not in out
+
+
+@pytest.mark.parametrize("width", range(45, 130, 5))
+def test_an_interval_of_the_change_never_stands_without_the_change(printed: Printed, width: int) -> None:
+    header = printed(terminal_tables.print_changes, TEN_CLASSES, width=width).splitlines()[1]
+    assert "its 95 %" not in header or "change" in header
+    assert ("its 95 %" in header) >= (width >= 125)
 
 
 def test_names_are_shown_as_they_are_and_columns_without_room_dropped(printed: Printed) -> None:

@@ -142,7 +142,7 @@ def test_a_damaged_checkpoint_costs_time_and_nothing_else(digits, stats, whole, 
 
 def test_a_budget_without_checkpoints_loses_only_what_runs(digits):
     told = []
-    with pytest.raises(cu.Unfinished, match="with 0 of 1 lanes trained"):
+    with pytest.raises(cu.Unfinished, match="with 0 of 1 networks trained"):
         cu.fit(digits.train, [cu.Lane("naive")], recipe=RECIPE, device="cpu", budget=1e-9, progress=told.append)
     assert len(told) == 1  # an epoch at least, so that short budgets come to an end too
 

@@ -144,7 +144,7 @@ def test_a_budget_is_spent_in_every_stage(name, given, together, tmp_path):
     (data, recipe), running, told = given["small-conv"], tmp_path / "running", []
     total = resolve_stages(FORMS[name].value, recipe)[-1].total
     for _ in range(total - 1):
-        with pytest.raises(cu.Unfinished, match="with 0 of 1 lanes trained"):
+        with pytest.raises(cu.Unfinished, match="with 0 of 1 networks trained"):
             fit(data, [FORMS[name]], recipe, checkpoints=running, budget=1e-9, progress=told.append)
     fitted = fit(data, [FORMS[name]], recipe, checkpoints=running, budget=1e-9, progress=told.append)
     same(outcome(fitted), together["small-conv", name])

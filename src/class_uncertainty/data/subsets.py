@@ -140,7 +140,8 @@ def common_classes(train: Data, least: int, option: str, left_out: list[LeftOut]
         most = f"the largest class, {train.classes[numbers.argmax()]!r}, has {numbers.max():,}"
         raise InputError(f"{option} leaves out every class: {most}.")
     if len(rare := np.flatnonzero(~common)):
-        names = tuple(f"{train.classes[c]} ({numbers[c]:,})" for c in rare)
+        units = ["" if train.groups is None else " group" if n == 1 else " groups" for n in numbers]
+        names = tuple(f"{train.classes[c]} ({numbers[c]:,}{units[c]})" for c in rare)
         left_out.append(LeftOut(option, "classes", len(rare), len(common), names))
     return common
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from class_uncertainty.reporting.page_columns import mean_with_deviation
-from class_uncertainty.reporting.section import Section
+from class_uncertainty.reporting.section import SAME_NETWORK, Section
 from class_uncertainty.runs.rows import ClassRow, MethodRow, harder_and_easier
 from class_uncertainty.runs.significance import ENOUGH
 from class_uncertainty.text import amount
@@ -71,7 +71,9 @@ def method_lead(rows: Sequence[MethodRow]) -> list[str]:
     few = min(row.runs for row in (best, naive or best))
     diverged = sum(row.diverged for row in rows)
     text = _best_method(scored, best, naive, several_rates=len({row.lr for row in rows}) > 1)
-    if few < ENOUGH:
+    if any(row.error_sd == 0 for row in scored):
+        text += f" {SAME_NETWORK}"
+    elif few < ENOUGH and len(scored) > 1:
         text += f" {_runs(few)} {'is' if few == 1 else 'are'} few: the order may change with more."
     if diverged:
         text += f" {_runs(diverged)} diverged and {'is' if diverged == 1 else 'are'} left out of the means."
@@ -92,7 +94,7 @@ def _best_method(scored: Sequence[MethodRow], best: MethodRow, naive: MethodRow 
 
 def _against(best: MethodRow, naive: MethodRow) -> str:
     gap, ranges = (naive.error or 0) - (best.error or 0), ""
-    if best.error_sd is not None and naive.error_sd is not None:
+    if best.error_sd and naive.error_sd:
         ranges = f"; the two ± ranges {'overlap' if gap <= best.error_sd + naive.error_sd else 'do not overlap'}"
     rate = f" at learning rate {naive.lr:g}" if naive.lr != best.lr else ""
     return f", {gap:.2f} points below naive’s {mean_with_deviation(naive)}{PERCENT}{rate}{ranges}."

@@ -17,7 +17,14 @@ from class_uncertainty.measures.scores import mean_guess
 from class_uncertainty.methods import parse_name
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.remedies import REMEDIES
-from class_uncertainty.reporting.section import Gallery, GalleryImage, Section, describe_duplicates, describe_folds
+from class_uncertainty.reporting.section import (
+    Gallery,
+    GalleryImage,
+    Section,
+    describe_duplicates,
+    describe_folds,
+    describe_groups,
+)
 from class_uncertainty.runs import Store, StoredDataset
 from class_uncertainty.runs.rate_choice import CHOOSING_SEED, best_rate
 from class_uncertainty.runs.rows import ClassRow, class_rows, method_rows
@@ -114,7 +121,8 @@ def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset |
         else:
             has_pictures = dataset.train.picture(0) is not None
             galleries = tuple(_galleries(dataset.train, estimate, classes)) if has_pictures else ()
-            notes += filter(None, [*map(str, dataset.left_out), describe_duplicates(dataset)])
+            about = [*map(str, dataset.left_out), describe_duplicates(dataset), describe_groups(dataset, estimate)]
+            notes += filter(None, about)
         section = replace(section, classes=classes, galleries=galleries, members=len(estimate.probabilities))
         section = replace(section, estimator=estimate.estimator, score=estimate.score)
     return replace(section, note=" ".join(notes))

@@ -7,13 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data import Dataset
+from class_uncertainty.estimation import Estimate
 from class_uncertainty.posthoc.fix_report import FixReport
-from class_uncertainty.runs.rows import ClassRow, MethodRow
+from class_uncertainty.runs.rows import ClassRow, MethodRow, knows_examples
 from class_uncertainty.runs.significance import corrected_confidence
 from class_uncertainty.text import listed
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
 
 FEW = 3  # duplicates that a sentence names
+SAME_NETWORK = "± 0.00: every seed gives the same network, so there is no chance to test for."
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,15 @@ def describe_folds(folds: int) -> str:
     """Where errors come from without a test split."""
     example = "each example is judged by a network that never saw it"
     return f"There is no test split: errors come from {folds} stratified folds, and {example}."
+
+
+def describe_groups(dataset: Dataset, estimate: Estimate) -> str:
+    """How the intervals of class errors treat groups; "" without groups."""
+    if (dataset.test or dataset.train).groups is None:
+        return ""
+    if knows_examples(dataset, estimate):
+        return "Intervals allow for groups whose examples err alike."
+    return "Intervals count every group as one example of a class: their examples may err alike."
 
 
 def describe_duplicates(dataset: Dataset) -> str:

@@ -1,6 +1,7 @@
 """Tables and progress bars for a terminal."""
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -32,8 +33,10 @@ Rows = Sequence[Sequence[str]]
 
 
 def console() -> Console:
-    """Standard output, wide where it is not a terminal."""
-    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, soft_wrap=False, highlight=False)
+    """Standard output, wide where it is not a terminal and COLUMNS does not say how wide."""
+    told = os.environ.get("COLUMNS", "")
+    is_known = sys.stdout.isatty() or (told.isascii() and told.isdigit() and int(told) > 0)  # rich reads COLUMNS
+    return Console(width=None if is_known else PIPE_WIDTH, soft_wrap=False, highlight=False)
 
 
 def say(*lines: str) -> None:

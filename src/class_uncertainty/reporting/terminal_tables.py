@@ -17,7 +17,14 @@ from class_uncertainty.reporting.before_after import (
     price_sentences,
 )
 from class_uncertainty.reporting.label_issue_view import summary
-from class_uncertainty.reporting.section import describe_folds, describe_network, describe_rates, describe_tests
+from class_uncertainty.reporting.section import (
+    SAME_NETWORK,
+    describe_folds,
+    describe_groups,
+    describe_network,
+    describe_rates,
+    describe_tests,
+)
 from class_uncertainty.reporting.terminal import print_fitting, say
 from class_uncertainty.runs.rows import ClassRow, MethodRow, harder_and_easier, spearman
 from class_uncertainty.text import decimal
@@ -42,6 +49,8 @@ def print_measured(measured: Measured) -> None:
     say(*correlations(rows, judged), *disagreements(rows), *describe_network(measured.network))
     if measured.folds:
         say(describe_folds(measured.folds))
+    if groups := describe_groups(measured.dataset, measured.estimate):
+        say(groups)
 
 
 def print_comparison(comparison: Comparison) -> None:
@@ -157,8 +166,8 @@ def print_changes(report: FixReport, all_classes: bool = False) -> None:
         sides = (f"{row.before:.1f}", row.interval, f"{row.after:.1f}", change, row.change_interval)
         lines.append((row.name, f"{row.count:,}", examples, *sides, row.verdict))
     lines += [(what, "", "", before, "", after, "", "", "") for what, before, after in key_figures(report)]
-    columns = ("class", "train", "test", "before %", "95 %", "after %", "change", "95 % ", "what was wrong")
-    print_fitting(columns, lines, drop=("train", "what was wrong", "95 %", "change", "95 % ", "test"))
+    columns = ("class", "train", "test", "before %", "95 %", "after %", "change", "its 95 %", "what was wrong")
+    print_fitting(columns, lines, drop=("train", "what was wrong", "95 %", "its 95 %", "change", "test"))
     if hidden := len(rows) - len(listed):
         say(f"{hidden} of {len(rows)} classes are not shown: --all-classes or the report lists them.")
     say("Train, test: examples. 95 %: intervals, that of the change paired.", *price_sentences(report))
@@ -177,13 +186,16 @@ def print_classes(rows: Sequence[ClassRow], judged: str = "naive ") -> None:
         test = "–" if row.examples is None else f"{row.examples:,}"
         errors = (_number(row.error, 1), interval, test)
         lines.append((row.name, f"{row.count:,}", *shares, epistemic, *places, *errors))
-    columns = ("class", "train", *measures, "disputed", *ranks, error, "95 %", "test")
+    columns: tuple[str, ...] = ("class", "train", *measures, "disputed", *ranks, error, "95 %", "test")
     drop = ("rank eff.", "effective", "disputed", "test", "95 %", "rank rarity", "rarity", error, "rank unc.")
-    print_fitting(columns, lines, drop)
+    disputed = "Disputed: how much of the uncertainty is disagreement between networks (epistemic). "
+    if all(row.epistemic_share is None for row in rows):  # one network judges an example
+        place, disputed = columns.index("disputed"), ""
+        columns, *lines = ((*line[:place], *line[place + 1 :]) for line in (columns, *lines))
+    print_fitting(columns, lines, [name for name in drop if name in columns])
     say(
         "Rarity (μ^C) and uncertainty (μ^U): shares of 1; rank 1 is the rarest or most uncertain. Effective: rarity "
-        "by the effective number of examples. Disputed: how much of the uncertainty is disagreement between networks "
-        "(epistemic). Train, test: examples. 95 %: the error's interval."
+        f"by the effective number of examples. {disputed}Train, test: examples. 95 %: the error's interval."
     )
 
 
@@ -244,7 +256,7 @@ def footnotes(rows: Sequence[MethodRow], folds: int) -> list[str]:
     if tests := describe_tests(rows):
         notes.append(f"ASO: a test against the row that is named (ε_min); below 0.5, the method is better; {tests}.")
     if any(row.error_sd == 0 for row in rows):
-        notes.append("± 0.00: every seed gives the same network, so there is no chance to test for.")
+        notes.append(SAME_NETWORK)
     warnings = {row.aso_warning for row in rows if row.aso_warning}
     return notes + [f"ASO: {warning}." for warning in sorted(warnings)]
 

@@ -96,6 +96,11 @@ def class_rows(
     ]
 
 
+def knows_examples(dataset: Dataset, estimate: Estimate) -> bool:
+    """Whether the networks of an estimate are those that judge the classes, example by example."""
+    return dataset.test is None and estimate.estimator == "out-of-fold"
+
+
 def _design_effects(dataset: Dataset, estimate: Estimate) -> NDArray[np.float64]:
     """(C,) what the counts of judged examples are divided by, since those of a group err alike.
 
@@ -103,7 +108,7 @@ def _design_effects(dataset: Dataset, estimate: Estimate) -> NDArray[np.float64]
     """
     judged = dataset.test or dataset.train
     wrong = np.zeros(len(judged))
-    if dataset.test is None and estimate.estimator == "out-of-fold":
+    if knows_examples(dataset, estimate):
         wrong = (estimate.probabilities.mean(axis=0).argmax(axis=1) != judged.labels).astype(np.float64)
     return design_effects(wrong, judged.labels, len(judged.classes), judged.group_codes)
 

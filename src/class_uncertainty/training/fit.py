@@ -156,7 +156,7 @@ def train_lanes(fitted: Fit, train: Data, options: FitOptions) -> Generator[Lane
                     ended += 1
                     yield replace(outcome, place=place, keys=keys[place], result=result)
     except Unfinished:
-        raise Unfinished(f"the budget is spent with {ended} of {len(fitted.lanes)} lanes trained") from None
+        raise Unfinished(f"the budget is spent with {ended} of {len(fitted.lanes)} networks trained") from None
 
 
 def _train_each(

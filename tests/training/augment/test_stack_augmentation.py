@@ -126,7 +126,7 @@ def test_first_stages_join_the_stack_of_methods_without_stages(images, monkeypat
 def test_a_budget_that_ends_with_a_stage_keeps_the_lanes_that_are_done(images):
     """Without checkpoints, too."""
     done, recipe = [], replace(RECIPE, epochs=1)
-    with pytest.raises(cu.Unfinished, match="with 1 of 2 lanes trained"):
+    with pytest.raises(cu.Unfinished, match="with 1 of 2 networks trained"):
         cu.fit(images, lanes_of(("naive", "crt")), recipe=recipe, device="cpu", budget=1e-9, done=done.append)
     assert [outcome.place for outcome in done] == [0]
 
