@@ -3,7 +3,8 @@
     pip install class-uncertainty[datasets]
     python examples/hf_datasets.py
 
-The splits are made here, of scikit-learn's digits, so that nothing is downloaded; `datasets.load_dataset` gives the same.
+The splits are made here, of scikit-learn's digits, so that nothing is downloaded: `datasets.load_dataset` gives the
+same.
 """
 
 import datasets

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold, cross_val_predict
@@ -179,6 +180,18 @@ def test_sparse_input_and_folds_in_parallel():
     with parallel_config(backend="threading"):
         together = PriorAdjustedClassifier(forest, cv=3, n_jobs=2).fit(X, y)
     np.testing.assert_array_equal(alone.oof_, together.oof_)
+
+
+def test_a_classifier_that_is_trained_already():
+    X, y = tailed()
+    trained = GaussianNB().fit(X[::2], y[::2])
+    model = PriorAdjustedClassifier(FrozenEstimator(trained)).fit(X[1::2], y[1::2])
+    np.testing.assert_allclose(model.oof_, trained.predict_proba(X[1::2]))
+    assert model.estimator_.estimator is trained
+
+
+def test_it_can_be_shown_before_it_is_refused():
+    assert "LinearSVC" in PriorAdjustedClassifier(LinearSVC())._repr_html_()
 
 
 @slow

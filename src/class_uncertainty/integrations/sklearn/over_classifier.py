@@ -74,9 +74,9 @@ class OverClassifier(MetaEstimatorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.input_tags = get_tags(
-            classifier_of(self.estimator)
-        ).input_tags  # sparse, missing values, text: as it takes
+        inner = LogisticRegression() if self.estimator is None else self.estimator
+        if hasattr(inner, "__sklearn_tags__") and not isinstance(inner, type):  # `fit` refuses others
+            tags.input_tags = get_tags(inner).input_tags  # sparse, missing values, text: as it takes
         return tags
 
     def _labelled(
@@ -97,14 +97,10 @@ class OverClassifier(MetaEstimatorMixin, BaseEstimator):
                 raise InputError(f"sample_weight is given, and {type(inner).__name__} takes none: leave it out.")
             routed.estimator.fit = given
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        if (weights < 0).any():
-            raise InputError(
-                f"sample_weight {np.argmax(weights < 0)} is {weights.min():g}: weights are numbers from 0."
-            )
-        if sample_weight is not None and len(none := np.setdiff1d(np.arange(len(classes)), codes[weights > 0])):
-            raise InputError(
-                f"every example of class {classes.tolist()[none[0]]!r} has the weight 0: leave the class out."
-            )
+        for row in np.flatnonzero(weights < 0):
+            raise InputError(f"sample_weight {row} is {weights[row]:g}: weights are numbers from 0.")
+        for c in np.setdiff1d(np.arange(len(classes)), codes[weights > 0]):
+            raise InputError(f"every example of class {classes.tolist()[c]!r} has the weight 0: leave the class out.")
         return Labelled(X, column_or_1d(y), classes, codes, weights, routed.estimator.fit, routed.splitter.split)
 
     def _out_of_fold(self, labelled: Labelled) -> OutOfFold:
@@ -117,7 +113,8 @@ class OverClassifier(MetaEstimatorMixin, BaseEstimator):
         for (train, test), p in zip(pairs, predicted, strict=True):
             sums[test] += p
             times[test] += 1
-            judged[test] &= np.isin(labelled.codes[test], labelled.codes[train])
+            known = labelled.codes[train][labelled.weights[train] > 0]
+            judged[test] &= np.isin(labelled.codes[test], known)
         with np.errstate(invalid="ignore"):
             return OutOfFold(sums / times[:, None], judged & (times > 0))
 
@@ -128,10 +125,10 @@ def classifier_of(estimator: Any) -> Any:
         default = LogisticRegression(max_iter=1000)
         return default.set_fit_request(sample_weight=True) if _routes() else default
     if isinstance(estimator, type) or not hasattr(estimator, "fit") or not hasattr(estimator, "predict_proba"):
-        given = shortly(estimator)
-        raise InputError(
-            f"estimator is {given}: it must be a classifier with fit and predict_proba, as LogisticRegression()."
+        needs = (
+            "a classifier with fit and predict_proba, as LogisticRegression() or CalibratedClassifierCV(LinearSVC())"
         )
+        raise InputError(f"estimator is {shortly(estimator)}: it must be {needs}.")
     return estimator
 
 
@@ -166,7 +163,7 @@ def folds(cv: Any, labelled: Labelled) -> list[tuple[NDArray, NDArray]]:
         return list(check_cv(cv, labelled.y, classifier=True).split(rows, labelled.y, **labelled.split_params))
     number = FOLDS if cv is None else int(cv)
     check_least("cv", number, 2)
-    fold, is_alone = stratified(labelled.codes, number), np.bincount(labelled.codes)[labelled.codes] == 1
+    fold, is_alone = stratified(labelled.codes, number), labelled.examples[labelled.codes] < 2
     held_out = [(fold == k) & ~is_alone for k in range(number)]
     return [(np.flatnonzero(~test), np.flatnonzero(test)) for test in held_out if test.any()]
 

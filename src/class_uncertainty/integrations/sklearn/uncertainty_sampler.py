@@ -123,8 +123,8 @@ class UncertaintySampler(OneToOneFeatureMixin, OverClassifier):
 
 def _flat(y: Any) -> Any:
     """(N,) labels, also of one-hot rows."""
-    if type_of_target(y) != "multilabel-indicator":
-        return column_or_1d(y)
+    if y is None or type_of_target(y) != "multilabel-indicator":
+        return None if y is None else column_or_1d(y)
     rows = np.asarray(y)
     if (rows.sum(axis=1) != 1).any():
         raise InputError(MULTILABEL)
