@@ -15,7 +15,7 @@ from class_uncertainty.experiments.catalogue import EXPERIMENTS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(DOCS.glob("*.md"))
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(DOCS.rglob("*.md"))
 LISTS = {
     "api.md": {"api"},
     "data.md": {"sources", "options"},
@@ -73,7 +73,7 @@ def test_every_command_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
 def test_every_benchmark_and_test_file_exists(page: Path) -> None:
-    named = re.findall(r"\b((?:benchmarks|tests|docs)/[\w/]+\.(?:py|md|png))", page.read_text())
+    named = re.findall(r"\b((?:benchmarks|examples|tests|docs)/[\w/]+\.(?:py|md|png))", page.read_text())
     assert [file for file in named if not (ROOT / file).exists()] == []
 
 
@@ -101,7 +101,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         if (
             not file.is_file()
             or (fragment and fragment not in anchors)
-            or (page.parent == DOCS and DOCS not in file.parents)
+            or (DOCS in page.parents and DOCS not in file.parents)
         ):
             broken.append(target)
     assert broken == []
@@ -110,7 +110,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_the_site_lists_every_page() -> None:
     """Without YAML's reader, which only the extra `docs` installs."""
     navigation = re.findall(r"^ +- .*: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), flags=re.MULTILINE)
-    assert sorted(navigation) == sorted(path.name for path in DOCS.glob("*.md"))
+    assert sorted(navigation) == sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 
 
 def test_the_site_s_tools_are_pinned() -> None:
