@@ -37,12 +37,13 @@ KNOBS = ("alpha", "weight", "margin", "divisor", "focal", "augment", "dropout", 
 # The API page, in the order of the stages. A public name that no row lists goes under the last heading.
 STAGES = {
     "Commands as functions": "measure Measured compare_estimators EstimatorComparison compare Comparison train Trained "
-    "fix Fix Choice predict Predicted save adjust_predictions AdjustedPredictions",
+    "fix Fix Choice predict Predicted save export adjust_predictions AdjustedPredictions",
     "Data": "load Data Dataset long_tail duplicate mix_hardness svci20 validation_split",
     "Measures and scores": "MEASURES Stats normalise class_uncertainty predictive aleatoric epistemic kwon",
     "Methods": "METHODS Method Plan plan",
     "Training": "fit Fit Lane Recipe CANDIDATES Candidate Result Teaching restore",
     "Estimation": "ESTIMATORS estimate Estimate",
+    "In your own training loop": "ClassSampler Loss OnlineUncertainty",
     "Remedies": "REMEDIES adjust fit_adjustment Adjustment label_noise LabelNoise",
     "Significance": "aso",
     "Errors": "InputError MachineFault Unfinished",

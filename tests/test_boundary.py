@@ -176,6 +176,10 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "Adjustment.of": lambda: (cu.Adjustment.of, {"counts": [3, 2, 1], "tau": 1.0, "prior": None}),
     "Candidate": lambda: (cu.Candidate, {"name": "balanced-softmax?rate=2", "data": "any"}),
     "Choice": lambda: (cu.Choice, fields(fixed().choice)),
+    "ClassSampler": lambda: (
+        cu.ClassSampler,
+        {"labels": LABELS, "alpha": [0.5, 0.3, 0.2], "num_samples": 8, "seed": 0},
+    ),
     "Comparison": lambda: (cu.Comparison, {"dataset": dataset(), "results": (), "estimate": None} | CHOICES),
     "Data": lambda: (
         cu.Data,
@@ -205,6 +209,10 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "Fix": lambda: (cu.Fix, fields(fixed())),
     "LabelNoise": lambda: (cu.LabelNoise, fields(cu.label_noise(P, LABELS))),
     "Lane": lambda: (cu.Lane, fields(cu.Lane())),
+    "Loss": lambda: (
+        cu.Loss,
+        {"method": "ubrw", "counts": [3, 2, 1], "uncertainty": [0.1, 0.2, 0.3], "epochs": None},
+    ),
     "Measured": lambda: (cu.Measured, {"dataset": dataset(), "estimate": estimated(), "rows": ()}),
     "Method": lambda: (cu.Method, fields(cu.METHODS["ubrs"])),
     "Method.augmented": lambda: (lambda name: cu.METHODS["ubrs"].augmented(name), {"name": "mixup"}),
@@ -212,6 +220,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "Model": lambda: (cu.Model, {"module": fitted().module(0)}),
     "Model.predict": lambda: (cu.Model(fitted().module(0)).predict, {"rows": table().inputs}),
     "Model.predict_proba": lambda: (cu.Model(fitted().module(0)).predict_proba, {"rows": table().inputs}),
+    "OnlineUncertainty": lambda: (cu.OnlineUncertainty, {"n": 4, "classes": 3}),
     "Plan": lambda: (cu.Plan, fields(cu.plan(cu.METHODS["ubrs"], STATS, 0, 2))),
     "Predicted": lambda: (
         cu.Predicted,
@@ -259,6 +268,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         cu.estimate,
         {"data": table(), "recipe": RECIPE, "seed": 0, "checkpoint": "last", "views": 0} | MEASURES_BY | FITS,
     ),
+    "export": lambda: (cu.export, {"model": fitted().module(0), "path": "exported", "to": "pt2"}),
     "fit": lambda: (cu.fit, {"train": table(), "lanes": [cu.Lane()], "recipe": RECIPE, "test": None} | FITS),
     "fit_adjustment": lambda: (
         cu.fit_adjustment,
@@ -325,6 +335,7 @@ WORK = {"views", "passes"}  # a large number is a lot of work that is asked for,
 FEW = {
     "compare": 15,
     "compare_estimators": 15,
+    "export": 15,
     "fix": 15,
     "load": 20,
     "measure": 15,

@@ -66,10 +66,11 @@ def export(
 
     Examples
     --------
-    >>> trained = cu.train(cu.load("digits-lt:20"), recipe=cu.Recipe("small-conv", epochs=1, batch=32))
-    >>> exported = cu.export(trained, "digits.pt2", to="pt2")
-    >>> exported.input
-    'uint8 (batch, 1, 8, 8)'
+    >>> data = cu.Data(np.eye(8), ["cat", "dog"] * 4)
+    >>> trained = cu.train(data, recipe=cu.Recipe("mlp", epochs=1, batch=4))
+    >>> exported = cu.export(trained, "model.pt2", to="pt2")
+    >>> exported.input, exported.classes
+    ('float32 (batch, 8)', ('cat', 'dog'))
     """
     file = Path(path)
     if to == "onnx":

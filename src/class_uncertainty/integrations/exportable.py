@@ -88,6 +88,8 @@ class Exportable(nn.Module):
     def __init__(self, model: Deployed, by_matrices: bool = False) -> None:
         super().__init__()
         self.model = deepcopy(model)
+        for parameter in self.model.parameters():
+            parameter.data = parameter.data.contiguous()  # not channels last, which .pt2 files do not hold well
         for part in list(self.model.modules()):
             if isinstance(part, TreeHead):
                 part.fix_steps()

@@ -65,7 +65,7 @@ class ClassUncertaintyMixin:
         if kwargs.get("compute_loss_func") is not None:
             raise InputError("compute_loss_func is given, and the method has a loss of its own: leave one out.")
         metrics: Callable[[Any], dict[str, float]] | None = kwargs.pop("compute_metrics", None)
-        super().__init__(*args, compute_metrics=self._audited, **kwargs)
+        super().__init__(*args, compute_metrics=self._audited, **kwargs)  # type: ignore[call-arg]
         settings: Any = self.args  # type: ignore[attr-defined]
         if epochs is None and settings.max_steps <= 0:
             epochs = math.ceil(settings.num_train_epochs)
