@@ -69,7 +69,7 @@ def write(audit: Audit, path: Path, changes: RunChanges | None = None, gate: Gat
 
 def render(audit: Audit, folder: Path, changes: RunChanges | None = None, gate: Gate = Gate()) -> str:  # noqa: B008
     """The page, with links from the folder that it will be in."""
-    view = _view(audit) | {"gate": gate, "changes": _run_view(changes), "data": page_examples(audit, folder)}
+    view = _view(audit) | {"gate": gate, "changes": _run_view(audit, changes), "data": page_examples(audit, folder)}
     view["linked"] = any(row[-1] for row in view["data"]["examples"])
     values = {"style": chart_style, "columns": page_columns, "at_once": AT_ONCE, "methods": {}}
     return load_template("audit.html").render(view=view, **values)
@@ -89,7 +89,7 @@ def _view(audit: Audit) -> dict[str, Any]:
         "names": [row.name for row in audit.classes],
         "findings": [(KINDS[row.kind], f"{row.verdict}.", places[row.name]) for row in shown],
         "more_findings": len(audit.verdicts) - len(shown),
-        "notes": audit.notes,
+        "notes": (*audit.unjudged, *audit.notes),
         "figures": _figures(audit),
         "classes": [_row(row, places[row.name], word=KINDS.get(row.kind, "")) for row in rows],
         "confusions": [
@@ -105,11 +105,12 @@ def _row(row: Any, opens: object, **more: Any) -> SimpleNamespace:
     return SimpleNamespace(**asdict(row), opens=opens, **more)
 
 
-def _run_view(changes: RunChanges | None) -> dict[str, Any] | None:
+def _run_view(audit: Audit, changes: RunChanges | None) -> dict[str, Any] | None:
     if changes is None:
         return None
     words = {row.name: word for word, rows in (("worse", changes.worse), ("better", changes.better)) for row in rows}
-    rows = [SimpleNamespace(**asdict(row), word=words.get(row.name, "")) for row in changes.classes]
+    places = {row.name: c for c, row in enumerate(audit.classes)}
+    rows = [_row(row, places[row.name], word=words.get(row.name, "")) for row in changes.classes]
     return {"sentences": change_sentences(changes), "paired": changes.paired, "rows": rows}
 
 

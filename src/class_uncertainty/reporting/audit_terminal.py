@@ -18,6 +18,8 @@ def print_audit(audit: Audit, all_classes: bool = False) -> None:
         say(f"{KINDS[row.kind].capitalize()} – {row.verdict}.")
     if (more := len(audit.verdicts) - MOST_VERDICTS) > 0:
         say(f"{more:,} more verdicts: --report and --json list them.")
+    if audit.unjudged:
+        say(*audit.unjudged)
     rows = sorted(audit.classes, key=lambda row: -1.0 if row.error is None else row.error, reverse=True)
     shown = rows if all_classes else rows[:MOST_CLASSES]
     lines = []

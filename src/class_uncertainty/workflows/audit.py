@@ -95,14 +95,20 @@ class Audit:
 
     @cached_property
     def verdicts(self) -> tuple[AuditedClass, ...]:
-        """The classes that something is said of, the worst first; those that nothing is known to be wrong with last."""
-        said = [row for row in self.classes if row.verdict]
-        return tuple(sorted(said, key=lambda row: (row.kind in UNJUDGED, -(row.error or 0.0))))
+        """The classes that are clearly worse than the others, the worst first."""
+        worse = [row for row in self.classes if row.kind and row.kind not in UNJUDGED]
+        return tuple(sorted(worse, key=lambda row: -(row.error or 0.0)))
+
+    @property
+    def unjudged(self) -> list[str]:
+        """A sentence for each kind of classes that nothing is known to be wrong with, but that something is said of."""
+        names = {kind: [row.name for row in self.classes if row.kind == kind] for kind in UNJUDGED}
+        return [f"{KINDS[kind].capitalize()}: {listed(of_kind, NAMED)}." for kind, of_kind in names.items() if of_kind]
 
     @property
     def summary(self) -> str:
-        """The verdict in one sentence or two."""
-        worse = [row for row in self.verdicts if row.kind not in UNJUDGED]
+        """The verdict in a sentence."""
+        worse = self.verdicts
         if not worse:
             return NOTHING_WRONG
         named = listed([f"{row.name} ({KINDS[row.kind]})" for row in worse], NAMED)
