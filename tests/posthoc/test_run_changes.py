@@ -80,6 +80,8 @@ def test_a_record_survives_json(tmp_path: Path) -> None:
     file, audit = tmp_path / "audit.json", audited()
     file.write_text(json.dumps(audit.document()))
     assert asdict(read_record(file)) == asdict(audit.record)
+    assert audited(1).against(file) == audited(1).against(audit)
+    assert audited(1).broken(["error_change > -100"], file)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from class_uncertainty.posthoc.price import ErrorChange
 from class_uncertainty.posthoc.run_changes import RunChanges
 from class_uncertainty.reporting import chart_style, page_columns
 from class_uncertainty.reporting.audit_examples import page_examples
-from class_uncertainty.reporting.audit_terminal import change_sentences, change_text
+from class_uncertainty.reporting.audit_terminal import change_sentences
+from class_uncertainty.reporting.before_after import change_text
 from class_uncertainty.reporting.glossary import GLOSSARY
 from class_uncertainty.reporting.html_page import AT_ONCE, check_place, load_template
 from class_uncertainty.workflows.audit import Audit
@@ -35,7 +36,7 @@ class Gate:
 
 
 @checked
-def write_page(audit: Audit, path: str | Path, earlier: Audit | None = None) -> Path:
+def write_page(audit: Audit, path: str | Path, earlier: Audit | str | Path | None = None) -> Path:
     """Write an audit as one HTML page, to open in any browser; no network is needed.
 
     Parameters
@@ -44,8 +45,8 @@ def write_page(audit: Audit, path: str | Path, earlier: Audit | None = None) -> 
         What `cu.audit` returned.
     path : path
         The file to write. Pictures that have no room in it are linked from its folder.
-    earlier : Audit, optional
-        Another audit, to show what got better and what worse since.
+    earlier : Audit or path, optional
+        Another audit, or the JSON file of one, to show what got better and what worse since.
 
     Returns
     -------
@@ -78,7 +79,7 @@ def render(audit: Audit, folder: Path, changes: RunChanges | None = None, gate: 
 def _view(audit: Audit) -> dict[str, Any]:
     """What the template shows of the audit itself."""
     places = {row.name: c for c, row in enumerate(audit.classes)}
-    rows = sorted(audit.classes, key=lambda row: -1.0 if row.error is None else row.error, reverse=True)
+    rows = audit.worst_first
     issues = audit.document()["label_issues"][:MOST_ISSUES]
     wrong = int((audit.labels != audit.guesses).sum())
     shown = audit.verdicts[:MOST_FINDINGS]
