@@ -14,6 +14,8 @@ from class_uncertainty.experiments.needs import PROTOCOLS, Lookup
 from class_uncertainty.experiments.reproduction import Reproduction, summarise
 from class_uncertainty.measures import MEASURE_MAKERS, MEASURES, constants_of
 from class_uncertainty.methods import AUGMENTATIONS, MAKERS, METHODS, Method
+from class_uncertainty.posthoc.gate import CHANGES, CLASS_FIGURES
+from class_uncertainty.posthoc.gate import FIGURES as FIGURES_OF_RUNS
 from class_uncertainty.reporting.candidate_words import describe_candidate
 from class_uncertainty.reporting.chart_images import draw
 from class_uncertainty.reporting.glossary import GLOSSARY
@@ -37,7 +39,7 @@ KNOBS = ("alpha", "weight", "margin", "divisor", "focal", "augment", "dropout", 
 # The API page, in the order of the stages. A public name that no row lists goes under the last heading.
 STAGES = {
     "Commands as functions": "measure Measured compare_estimators EstimatorComparison compare Comparison train Trained "
-    "fix Fix Choice predict Predicted save export adjust_predictions AdjustedPredictions",
+    "fix Fix Choice predict Predicted save export adjust_predictions AdjustedPredictions audit Audit write_page",
     "Data": "load Data Dataset long_tail duplicate mix_hardness svci20 validation_split",
     "Measures and scores": "MEASURES Stats normalise class_uncertainty predictive aleatoric epistemic kwon",
     "Methods": "METHODS Method Plan plan",
@@ -228,12 +230,21 @@ def speed() -> str:
     return table(("data", "device", "lanes", "model-images/s"), rows)
 
 
+def gate() -> str:
+    """The names that conditions of `cu audit --fail-if` may have."""
+    rows = [(f"`{name}`", meaning) for name, meaning in FIGURES_OF_RUNS.items()]
+    rows += [(f"`{name}[CLASS]`", meaning) for name, (meaning, _) in CLASS_FIGURES.items()]
+    rows += [(f"`{name}`", f"{meaning}, against the baseline") for name, meaning in CHANGES.items()]
+    return table(("name", "what it is"), rows)
+
+
 def glossary() -> str:
     return bullets(f"**{term}** – {meaning}" for term, meaning in GLOSSARY.items())
 
 
 RENDERERS = (
     methods, candidates, measures, augmentations, estimators, networks, sources, options, api, summary, speed, glossary,
+    gate,
 )  # fmt: skip
 TABLES = {renderer.__name__: renderer for renderer in RENDERERS}
 TABLES |= {f"reproduce {name}": partial(experiment, name) for name in REPRODUCED}

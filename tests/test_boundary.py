@@ -145,6 +145,11 @@ def predictions(folder: Path) -> Path:
 
 
 @cache
+def audited() -> cu.Audit:
+    return cu.audit(LABELS, P[0])
+
+
+@cache
 def adjusted() -> cu.AdjustedPredictions:
     return cu.adjust_predictions(predictions(Path.cwd()), [3, 2, 1])
 
@@ -174,6 +179,9 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "Adjustment": lambda: (cu.Adjustment, fields(cu.Adjustment.of([3, 2, 1]))),
     "Adjustment.__call__": lambda: (cu.Adjustment.of([3, 2, 1]), {"probabilities": P}),
     "Adjustment.of": lambda: (cu.Adjustment.of, {"counts": [3, 2, 1], "tau": 1.0, "prior": None}),
+    "Audit": lambda: (cu.Audit, fields(audited())),
+    "Audit.against": lambda: (audited().against, {"earlier": audited()}),
+    "Audit.broken": lambda: (audited().broken, {"conditions": ["ece > 1"], "earlier": None}),
     "Candidate": lambda: (cu.Candidate, {"name": "balanced-softmax?rate=2", "data": "any"}),
     "Choice": lambda: (cu.Choice, fields(fixed().choice)),
     "ClassSampler": lambda: (
@@ -247,6 +255,11 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     ),
     "aleatoric": lambda: (cu.aleatoric, {"p": P}),
     "aso": lambda: (cu.aso, {"a": [1.0, 2.0], "b": [2.0, 3.0], "confidence": 0.9, "seed": 0}),
+    "audit": lambda: (
+        cu.audit,
+        {"labels": LABELS, "probabilities": P[0], "classes": ["a", "b", "c"], "names": None, "images": None}
+        | {"counts": [3, 2, 1], "prior": None},
+    ),
     "class_uncertainty": lambda: (cu.class_uncertainty, {"p": P, "labels": LABELS, "score": cu.predictive}),
     "compare": lambda: (
         cu.compare,
@@ -310,9 +323,11 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         | MEASURES_BY | WORKFLOW,
     ),
     "validation_split": lambda: (cu.validation_split, {"full_train": table(), "per_class": 2, "seed": 0}),
+    "write_page": lambda: (cu.write_page, {"audit": audited(), "path": "audit.html", "earlier": None}),
 }  # fmt: skip
 CONSTANTS = {"CANDIDATES", "ESTIMATORS", "MEASURES", "METHODS", "REMEDIES", "InputError", "MachineFault", "Unfinished"}
 INNER = {
+    "Audit": {"name_of"},  # of the page and the document
     "Candidate": {"lane", "lr", "recipe", "student", "suits"},  # each rung of a fix
     "Data": {"name_of"},  # in messages
     "Dataset": {"duplicate_names"},

@@ -18,6 +18,7 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(DOCS.rglob("*.md"))
 LISTS = {
     "api.md": {"api"},
+    "audit.md": {"gate"},
     "data.md": {"sources", "options"},
     "estimators.md": {"estimators"},
     "glossary.md": {"glossary"},

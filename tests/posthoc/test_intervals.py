@@ -10,8 +10,12 @@ from class_uncertainty.posthoc.intervals import (
     at_least,
     change_interval,
     changed,
+    difference_interval,
     holm,
+    mean_interval,
+    paired_p,
     share_interval,
+    unpaired_p,
     worse_than_rest,
 )
 
@@ -81,3 +85,34 @@ def test_holm_corrects_from_the_smallest():
     np.testing.assert_allclose(holm([0.01, 0.04, 0.03, 0.005]), [0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.8]).tolist() == [1, 1]
     assert holm([]).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("counts", "low", "high"),  # Newcombe 1998, Table II, method 10
+    [((56, 70, 48, 80), 0.0524, 0.3339), ((9, 10, 3, 10), 0.1705, 0.8090), ((5, 56, 0, 29), -0.0381, 0.1926)],
+)
+def test_differences_of_independent_shares_are_newcombe_s(counts, low, high):
+    assert difference_interval(*counts) == pytest.approx((100 * low, 100 * high), abs=0.006)
+
+
+def test_paired_p_is_the_exact_sign_test():
+    for better, worse in ((0, 0), (3, 1), (1, 12), (8, 8), (0, 5)):
+        expected = stats.binomtest(better, better + worse).pvalue if better + worse else 1.0
+        assert paired_p(better, worse) == pytest.approx(expected)
+
+
+def test_unpaired_p_is_twice_fisher_s_smaller_tail():
+    for k, n, j, m in ((3, 10, 9, 10), (0, 5, 0, 7), (12, 50, 11, 40), (5, 5, 0, 5)):
+        table = [[k, n - k], [j, m - j]]
+        tails = [stats.fisher_exact(table, alternative=side).pvalue for side in ("less", "greater")]
+        assert unpaired_p(k, n, j, m) == pytest.approx(min(2 * min(tails), 1))
+
+
+def test_the_interval_of_a_class_mean_holds_it_in_95_of_100(rng):
+    shares, examples = np.array([0.02, 0.3, 0.5, 0.9]), np.array([60, 12, 200, 25])
+    held = 0
+    for _ in range(2000):
+        low, high = mean_interval(rng.binomial(examples, shares), examples)
+        held += low <= 100 * shares.mean() <= high
+    assert 0.935 <= held / 2000 <= 0.975
+    assert mean_interval([0, 0], [10, 10])[1] > 3  # no errors are not certainty

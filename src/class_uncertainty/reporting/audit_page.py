@@ -12,7 +12,8 @@ from class_uncertainty.posthoc.price import ErrorChange
 from class_uncertainty.posthoc.run_changes import RunChanges
 from class_uncertainty.reporting import chart_style, page_columns
 from class_uncertainty.reporting.audit_examples import page_examples
-from class_uncertainty.reporting.audit_terminal import change_sentences, change_text
+from class_uncertainty.reporting.audit_terminal import change_sentences
+from class_uncertainty.reporting.before_after import change_text
 from class_uncertainty.reporting.glossary import GLOSSARY
 from class_uncertainty.reporting.html_page import AT_ONCE, check_place, load_template
 from class_uncertainty.workflows.audit import Audit
@@ -35,7 +36,7 @@ class Gate:
 
 
 @checked
-def write_page(audit: Audit, path: str | Path, earlier: Audit | None = None) -> Path:
+def write_page(audit: Audit, path: str | Path, earlier: Audit | str | Path | None = None) -> Path:
     """Write an audit as one HTML page, to open in any browser; no network is needed.
 
     Parameters
@@ -44,8 +45,8 @@ def write_page(audit: Audit, path: str | Path, earlier: Audit | None = None) -> 
         What `cu.audit` returned.
     path : path
         The file to write. Pictures that have no room in it are linked from its folder.
-    earlier : Audit, optional
-        Another audit, to show what got better and what worse since.
+    earlier : Audit or path, optional
+        Another audit, or the JSON file of one, to show what got better and what worse since.
 
     Returns
     -------
@@ -69,7 +70,7 @@ def write(audit: Audit, path: Path, changes: RunChanges | None = None, gate: Gat
 
 def render(audit: Audit, folder: Path, changes: RunChanges | None = None, gate: Gate = Gate()) -> str:  # noqa: B008
     """The page, with links from the folder that it will be in."""
-    view = _view(audit) | {"gate": gate, "changes": _run_view(changes), "data": page_examples(audit, folder)}
+    view = _view(audit) | {"gate": gate, "changes": _run_view(audit, changes), "data": page_examples(audit, folder)}
     view["linked"] = any(row[-1] for row in view["data"]["examples"])
     values = {"style": chart_style, "columns": page_columns, "at_once": AT_ONCE, "methods": {}}
     return load_template("audit.html").render(view=view, **values)
@@ -78,7 +79,7 @@ def render(audit: Audit, folder: Path, changes: RunChanges | None = None, gate: 
 def _view(audit: Audit) -> dict[str, Any]:
     """What the template shows of the audit itself."""
     places = {row.name: c for c, row in enumerate(audit.classes)}
-    rows = sorted(audit.classes, key=lambda row: -1.0 if row.error is None else row.error, reverse=True)
+    rows = audit.worst_first
     issues = audit.document()["label_issues"][:MOST_ISSUES]
     wrong = int((audit.labels != audit.guesses).sum())
     shown = audit.verdicts[:MOST_FINDINGS]
@@ -89,7 +90,7 @@ def _view(audit: Audit) -> dict[str, Any]:
         "names": [row.name for row in audit.classes],
         "findings": [(KINDS[row.kind], f"{row.verdict}.", places[row.name]) for row in shown],
         "more_findings": len(audit.verdicts) - len(shown),
-        "notes": audit.notes,
+        "notes": (*audit.unjudged, *audit.notes),
         "figures": _figures(audit),
         "classes": [_row(row, places[row.name], word=KINDS.get(row.kind, "")) for row in rows],
         "confusions": [
@@ -105,11 +106,12 @@ def _row(row: Any, opens: object, **more: Any) -> SimpleNamespace:
     return SimpleNamespace(**asdict(row), opens=opens, **more)
 
 
-def _run_view(changes: RunChanges | None) -> dict[str, Any] | None:
+def _run_view(audit: Audit, changes: RunChanges | None) -> dict[str, Any] | None:
     if changes is None:
         return None
     words = {row.name: word for word, rows in (("worse", changes.worse), ("better", changes.better)) for row in rows}
-    rows = [SimpleNamespace(**asdict(row), word=words.get(row.name, "")) for row in changes.classes]
+    places = {row.name: c for c, row in enumerate(audit.classes)}
+    rows = [_row(row, places[row.name], word=words.get(row.name, "")) for row in changes.classes]
     return {"sentences": change_sentences(changes), "paired": changes.paired, "rows": rows}
 
 

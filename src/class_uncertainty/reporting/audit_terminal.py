@@ -3,7 +3,7 @@
 from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.price import ErrorChange
 from class_uncertainty.posthoc.run_changes import UNTESTED, ClassChange, RunChanges
-from class_uncertainty.reporting.before_after import interval_text
+from class_uncertainty.reporting.before_after import change_text
 from class_uncertainty.reporting.terminal import print_fitting, say
 from class_uncertainty.text import decimal, listed
 from class_uncertainty.workflows.audit import Audit
@@ -18,7 +18,9 @@ def print_audit(audit: Audit, all_classes: bool = False) -> None:
         say(f"{KINDS[row.kind].capitalize()} – {row.verdict}.")
     if (more := len(audit.verdicts) - MOST_VERDICTS) > 0:
         say(f"{more:,} more verdicts: --report and --json list them.")
-    rows = sorted(audit.classes, key=lambda row: -1.0 if row.error is None else row.error, reverse=True)
+    if audit.unjudged:
+        say(*audit.unjudged)
+    rows = audit.worst_first
     shown = rows if all_classes else rows[:MOST_CLASSES]
     lines = []
     for row in shown:
@@ -51,12 +53,6 @@ def figure_sentences(audit: Audit) -> list[str]:
     if of.label_issues:
         sentences.append(f"{of.label_issues:,} labels are more likely wrong than right: --report and --json list them.")
     return sentences
-
-
-def change_text(change: ErrorChange) -> str:
-    """'-2.6 points (-7.1 to +2.0: not clear)'."""
-    unclear = "" if change.is_clear else ": not clear"
-    return f"{decimal(change.change, 1, '+')} points ({interval_text(change)}{unclear})"
 
 
 def print_changes(changes: RunChanges) -> None:

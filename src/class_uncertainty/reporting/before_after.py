@@ -116,7 +116,7 @@ def price_sentences(report: FixReport) -> list[str]:
     cost, before, after = report.price, report.before, report.after
     if cost is None:
         return []
-    mean, overall = map(_change_text, (cost.mean, cost.overall))
+    mean, overall = map(change_text, (cost.mean, cost.overall))
     sentences = [
         f"Change of the class-mean error: {mean}, of the overall error: {overall}; 95 % intervals, paired.",
         f"The error clearly falls for {_classes(cost.fallen)} and clearly rises for {_classes(cost.risen)}"
@@ -137,7 +137,7 @@ def price_sentences(report: FixReport) -> list[str]:
     return sentences
 
 
-def _change_text(change: ErrorChange) -> str:
+def change_text(change: ErrorChange) -> str:
     """'-2.6 points (-7.1 to +2.0: not clear)'."""
     unclear = "" if change.is_clear else ": not clear"
     return f"{decimal(change.change, 1, '+')} points ({interval_text(change)}{unclear})"

@@ -28,7 +28,7 @@ from class_uncertainty.posthoc.class_audit import (
 from class_uncertainty.posthoc.diagnosis import KINDS, NOTHING_WRONG, UNJUDGED
 from class_uncertainty.posthoc.gate import broken, parse_conditions
 from class_uncertainty.posthoc.noise_model import LabelNoise, label_noise
-from class_uncertainty.posthoc.run_changes import RunChanges, run_changes
+from class_uncertainty.posthoc.run_changes import RunChanges, read_record, run_changes
 from class_uncertainty.text import listed, printable
 
 FORMAT = 1  # of the document
@@ -95,14 +95,25 @@ class Audit:
 
     @cached_property
     def verdicts(self) -> tuple[AuditedClass, ...]:
-        """The classes that something is said of, the worst first; those that nothing is known to be wrong with last."""
-        said = [row for row in self.classes if row.verdict]
-        return tuple(sorted(said, key=lambda row: (row.kind in UNJUDGED, -(row.error or 0.0))))
+        """The classes that are clearly worse than the others, the worst first."""
+        worse = [row for row in self.classes if row.kind and row.kind not in UNJUDGED]
+        return tuple(sorted(worse, key=lambda row: -(row.error or 0.0)))
+
+    @property
+    def worst_first(self) -> list[AuditedClass]:
+        """The classes by their errors; those without examples last."""
+        return sorted(self.classes, key=lambda row: -1.0 if row.error is None else row.error, reverse=True)
+
+    @property
+    def unjudged(self) -> list[str]:
+        """A sentence for each kind of classes that nothing is known to be wrong with, but that something is said of."""
+        names = {kind: [row.name for row in self.classes if row.kind == kind] for kind in UNJUDGED}
+        return [f"{KINDS[kind].capitalize()}: {listed(of_kind, NAMED)}." for kind, of_kind in names.items() if of_kind]
 
     @property
     def summary(self) -> str:
-        """The verdict in one sentence or two."""
-        worse = [row for row in self.verdicts if row.kind not in UNJUDGED]
+        """The verdict in a sentence."""
+        worse = self.verdicts
         if not worse:
             return NOTHING_WRONG
         named = listed([f"{row.name} ({KINDS[row.kind]})" for row in worse], NAMED)
@@ -131,12 +142,12 @@ class Audit:
         return numbers | {"p_wrong": float(self.noise.p_wrong[i])}
 
     @checked
-    def against(self, earlier: "Audit") -> RunChanges:
-        """What changed from an earlier audit to this one; paired where both are of the same examples."""
-        return run_changes(self.record, earlier.record)
+    def against(self, earlier: "Audit | str | Path") -> RunChanges:
+        """What changed since an earlier audit, or its JSON file; paired where both are of the same examples."""
+        return run_changes(self.record, earlier.record if isinstance(earlier, Audit) else read_record(Path(earlier)))
 
     @checked
-    def broken(self, conditions: Sequence[str], earlier: "Audit | None" = None) -> list[str]:
+    def broken(self, conditions: Sequence[str], earlier: "Audit | str | Path | None" = None) -> list[str]:
         """A sentence for each condition that holds, as `cu audit --fail-if` takes them: 'error[cat] > 30'."""
         parsed = parse_conditions(conditions, has_baseline=earlier is not None)
         return broken(parsed, self.record, self.against(earlier) if earlier else None)
@@ -146,10 +157,9 @@ class Audit:
         return to_frame([asdict(row) for row in self.classes])
 
     def _repr_html_(self) -> str:
-        rows = sorted(self.classes, key=lambda row: -1.0 if row.error is None else row.error, reverse=True)
         columns = ("class", "train", "test", "error %", "95 %", "ECE %", "taken for", "adjusted %", "verdict")
         cells = []
-        for row in rows:
+        for row in self.worst_first:
             error = (number(row.error), interval(row.low, row.high), number(row.ece))
             why = (row.taken_for or "–", number(row.adjusted), KINDS.get(row.kind, ""))
             cells.append((row.name, f"{row.count:,}", f"{row.examples:,}", *error, *why))

@@ -1,0 +1,100 @@
+"""cu audit, as a user and as a CI job type it."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from audits import CLASSES, COUNTS, audited, predictions
+from commands import Run
+
+
+@pytest.fixture
+def files(run: Run) -> None:
+    """now.npz and earlier.npz in the folder."""
+    for name, seed, sharpness in (("now", 1, 1.5), ("earlier", 0, 5.0)):
+        labels, p = predictions(seed, sharpness=sharpness)
+        np.savez(f"{name}.npz", probabilities=p, labels=labels, classes=CLASSES, counts=COUNTS)
+
+
+@pytest.mark.usefixtures("files")
+def test_the_verdict_comes_first_and_every_class_is_there(run: Run) -> None:
+    code, out, err = run("audit", "now.npz")
+    assert (code, err) == (0, "")
+    assert out.startswith(audited(1, sharpness=1.5).summary[:40])
+    assert all(name in out for name in CLASSES)
+    assert "cross-validated" in out
+
+
+@pytest.mark.usefixtures("files")
+def test_a_broken_condition_exits_with_4_and_a_line_each(run: Run) -> None:
+    conditions = ("--fail-if", "worst_class_error > 40", "--fail-if", "error[cat] > 99", "--fail-if", "ece > 1")
+    code, out, err = run("audit", "now.npz", *conditions, "--report", "page.html")
+    assert code == 4
+    assert [line.partition(":")[2].strip().partition(":")[0] for line in err.splitlines()] == [
+        "worst_class_error > 40",
+        "ece > 1",
+    ]
+    page = Path("page.html").read_text()  # nothing is lost
+    assert "The gate is broken" in page
+    assert "wrote page.html" in out
+    assert run("audit", "now.npz", "--fail-if", "error[cat] > 99")[0] == 0
+
+
+@pytest.mark.usefixtures("files")
+def test_the_baseline_says_what_got_worse(run: Run) -> None:
+    assert run("audit", "earlier.npz", "--save", "main.json")[0] == 0
+    command = ("audit", "now.npz", "--baseline", "main.json", "--fail-if", "worse_classes > 0", "--report", "page.html")
+    code, out, err = run(*command)
+    assert code == 4
+    assert "worse_classes > 0: worse_classes is" in err
+    assert "on the same examples" in out
+    assert "clearly worse: " in out
+    assert "Against the baseline" in Path("page.html").read_text()
+    document = json.loads(run(*command, "--json")[1])
+    assert document["changes"]["paired"]
+    assert document["changes"]["worse"]
+    assert len(document["broken"]) == 1
+
+
+@pytest.mark.usefixtures("files")
+def test_json_is_what_save_wrote(run: Run) -> None:
+    code, out, _ = run("audit", "now.npz", "--json", "--save", "now.json")
+    assert code == 0
+    assert json.loads(out) == json.loads(Path("now.json").read_text())
+    assert run("audit", "now.npz", "--baseline", "now.json")[0] == 0
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("--fail-if", "ecce > 10"), "did you mean 'ece'?"),
+        (("--fail-if", "error[dogg] > 10"), "did you mean 'dog'?"),
+        (("--fail-if", "worse_classes > 0"), "give --baseline"),
+        (("--baseline", "missing.json"), "missing.json does not exist"),
+        (("--report", "now.npz"), "would be overwritten"),
+        (("--save", "now.npz"), "would be overwritten"),
+        (("--counts", "1,2"), "2 classes"),
+        (("--prior", "0.5,0.6,1,1"), "sum to 1"),
+    ],
+)
+def test_bad_input_exits_with_2_and_one_sentence(run: Run, words: tuple[str, ...], part: str) -> None:
+    before = Path("now.npz").read_bytes()
+    code, out, err = run("audit", "now.npz", *words)
+    assert (code, out) == (2, "")
+    assert part in err
+    assert len(err.splitlines()) == 1
+    assert Path("now.npz").read_bytes() == before
+
+
+@pytest.mark.usefixtures("files")
+def test_a_foreign_file_is_not_overwritten(run: Run) -> None:
+    Path("mine.html").write_text("my page")
+    Path("mine.json").write_text('{"my": "file"}')
+    for words in (("--report", "mine.html"), ("--save", "mine.json")):
+        code, _, err = run("audit", "now.npz", *words)
+        assert code == 2
+        assert "not" in err or "no " in err
+    assert Path("mine.html").read_text() == "my page"
+    assert Path("mine.json").read_text() == '{"my": "file"}'

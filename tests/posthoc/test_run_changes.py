@@ -1,0 +1,109 @@
+"""Run against run: what is said to change did change."""
+
+import base64
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from audits import CLASSES, audited, predictions
+from refusals import refused
+
+import class_uncertainty as cu
+from class_uncertainty.posthoc.run_changes import read_record, run_changes
+
+
+def test_the_same_examples_are_paired_and_others_are_not() -> None:
+    now, labels, p = audited(1), *predictions(0)
+    assert now.against(audited(0)).paired
+    other = cu.audit(labels, p, CLASSES, names=[f"other {i}" for i in range(len(labels))])
+    assert not now.against(other).paired
+
+
+def test_a_run_against_itself_changes_nothing() -> None:
+    changes = audited().against(audited())
+    assert (changes.error.change, changes.overall_error.change, changes.worse, changes.better) == (0, 0, [], [])
+    assert {row.p for row in changes.classes} == {1.0}
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_changes_are_the_differences_of_errors(paired: bool) -> None:
+    now, before = audited(1, sharpness=5.0), audited(0, sharpness=1.5)
+    if not paired:
+        before = replace(before, record=replace(before.record, fingerprint="another"))
+    changes = now.against(before)
+    assert changes.paired is paired
+    errors = {row.name: (old.error, row.error) for row, old in zip(now.classes, before.classes, strict=True)}
+    assert {row.name: (row.before, row.after) for row in changes.classes} == errors
+    assert all(row.change == pytest.approx(row.after - row.before) for row in changes.classes)
+    assert all(row.low <= row.change <= row.high for row in changes.classes)
+    assert changes.error.change == pytest.approx(now.figures.error - before.figures.error)
+    assert changes.overall_error.change == pytest.approx(now.figures.overall_error - before.figures.overall_error)
+    assert changes.error.is_clear_fall
+    assert changes.better
+    assert not changes.worse
+
+
+def test_noise_is_not_called_a_change(rng: np.random.Generator) -> None:
+    """30 classes that are as hard in both runs: chance names any class in 5 of 100 comparisons at most."""
+    labels, named = np.repeat(np.arange(30), 12), {True: 0, False: 0}
+    base = cu.audit(labels, np.full((len(labels), 30), 1 / 30)).record
+    for _ in range(150):
+        for paired in named:
+            sides = []
+            for _ in range(2):
+                wrong = rng.random(len(labels)) < 0.4
+                bits = np.packbits(wrong).tobytes()
+                rows = tuple(
+                    replace(row, error=100 * float(wrong[labels == c].mean())) for c, row in enumerate(base.classes)
+                )
+                print_of = "same" if paired else str(rng.random())
+                side = replace(base, classes=rows, wrong=base64.b64encode(bits).decode(), fingerprint=print_of)
+                sides.append(side)
+            changes = run_changes(*sides)
+            named[paired] += bool(changes.worse or changes.better)
+    assert max(named.values()) <= 13  # of 150: 5 % and two standard errors
+
+
+def test_new_and_lost_classes_are_named() -> None:
+    labels, p = predictions()
+    now = cu.audit(labels, p, ["cat", "dog", "fox", "gnu"])
+    changes = now.against(audited())
+    assert (changes.new, changes.gone) == (("gnu",), ("yak",))
+    assert [row.name for row in changes.classes if row.name in ("gnu", "yak")] == []
+    with refused("no class with examples in common"):
+        cu.audit(labels, p, list("abcd")).against(audited())
+
+
+def test_a_record_survives_json(tmp_path: Path) -> None:
+    file, audit = tmp_path / "audit.json", audited()
+    file.write_text(json.dumps(audit.document()))
+    assert asdict(read_record(file)) == asdict(audit.record)
+    assert audited(1).against(file) == audited(1).against(audit)
+    assert audited(1).broken(["error_change > -100"], file)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "part"),
+    [
+        (lambda document: [], "is no audit"),
+        (lambda document: document | {"classes": 3}, "is no audit"),
+        (lambda document: document | {"wrong": "AAAA"}, "outcomes"),
+        (lambda document: document | {"wrong": "%%"}, "is no audit"),
+        (lambda document: document | {"figures": document["figures"] | {"ece": "x"}}, "ece is 'x'"),
+        (lambda document: document | {"classes": document["classes"][:2]}, "add up"),
+        (lambda document: {}, "is no audit"),
+    ],
+)
+def test_what_is_no_audit_is_refused(tmp_path: Path, spoil, part: str) -> None:
+    file = tmp_path / "audit.json"
+    file.write_text(json.dumps(spoil(audited().document())))
+    with refused("audit.json", part):
+        read_record(file)
+
+
+def test_a_missing_baseline_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "main.json").write_text("{}")
+    with refused("does not exist", "main.json"):
+        read_record(tmp_path / "mian.json")

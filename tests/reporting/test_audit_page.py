@@ -1,0 +1,101 @@
+"""The page of an audit: what it holds, what it escapes, and that a thousand classes fit."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from audits import CLASSES, COUNTS, audited, predictions
+from PIL import Image
+
+import class_uncertainty as cu
+from class_uncertainty.reporting import audit_page
+from class_uncertainty.reporting.audit_examples import PICTURES, page_examples
+from class_uncertainty.workflows import audit as audit_module
+
+
+def data_of(html: str) -> dict:
+    return json.loads(re.search(r'id="examples">(.*?)</script>', html, re.DOTALL)[1])
+
+
+def headings(html: str) -> list[str]:
+    return [re.sub("<.*?>", "", text) for text in re.findall(r"<h2.*?>(.*?)</h2>", html)]
+
+
+def test_the_verdict_is_first_and_definitions_are_last() -> None:
+    html = audit_page.render(audited(), Path())
+    sections = ["Verdict", "Figures", "All classes", "Confusions", "Labels worth a look", "Definitions"]
+    titles = [title for title in headings(html) if title]
+    assert titles == [title for title in sections if title in titles]
+    assert (titles[0], titles[-1]) == ("Verdict", "Definitions")
+    assert html.index("imbalance") < html.index("<h2>Figures")
+
+
+def test_names_are_text_never_markup() -> None:
+    labels, p = predictions()
+    evil = "</script><script>alert(1)</script>"
+    html = audit_page.render(cu.audit(labels, p, [evil, "b", "c", "d"], names=[evil] * 400, counts=COUNTS), Path())
+    assert "alert(1)</script>" not in html
+    assert data_of(html)["classes"][0] == evil
+
+
+def test_the_page_loads_nothing() -> None:
+    html = audit_page.render(audited(), Path(), audited().against(audited(1)))
+    assert "default-src 'none'" in html
+    assert not re.search(r'(?:src|href)="(?!data:|#)', html)
+    assert not re.search(r"https?:|@import|fetch\(|XMLHttpRequest", html)
+
+
+def test_every_class_and_confusion_has_examples_to_show() -> None:
+    audit = audited()
+    data = data_of(audit_page.render(audit, Path()))
+    pairs = {(label, guess) for label, guess, *_ in data["examples"]}
+    places = {name: c for c, name in enumerate(CLASSES)}
+    assert {(places[row.label], places[row.prediction]) for row in audit.confusions} <= pairs
+    assert {label for label, _ in pairs} == {0, 1, 2, 3}
+    by_name = {name: (label, guess) for label, guess, *_, name, _, _ in data["examples"]}
+    i = int(next(iter(by_name)).removeprefix("no. "))
+    assert by_name[f"no. {i}"] == (audit.labels[i], audit.guesses[i])
+
+
+def test_a_broken_gate_and_a_passed_one_are_told_apart() -> None:
+    conditions = ("ece > 1", "error < 0")
+    assert "The gate is broken" in audit_page.render(
+        audited(), Path(), gate=audit_page.Gate(conditions, ("ece > 1: no.",))
+    )
+    assert "The gate is passed" in audit_page.render(audited(), Path(), gate=audit_page.Gate(conditions))
+    assert "The gate" not in audit_page.render(audited(), Path())
+
+
+def test_files_without_room_for_a_thumbnail_are_linked_from_the_page(tmp_path: Path) -> None:
+    labels, p = predictions(each=200)
+    (tmp_path / "some pictures").mkdir()
+    for c, name in enumerate(CLASSES):
+        Image.new("RGB", (200, 150), (60 * c, 0, 0)).save(tmp_path / "some pictures" / f"{name}.png")
+    (tmp_path / "some pictures" / "cat.png").write_bytes(b"damaged")
+    images = [tmp_path / "some pictures" / f"{CLASSES[c]}.png" for c in labels]
+    audit = cu.audit(labels, p, CLASSES, images=images, counts=COUNTS)
+    rows = page_examples(audit, tmp_path / "pages")["examples"]
+    for label, *_, thumb, link in rows:
+        assert (thumb < 0) == (link == f"../some%20pictures/{CLASSES[label]}.png")
+        assert label or thumb < 0  # what cannot be read as an image is linked
+    assert sum(thumb >= 0 for *_, thumb, _ in rows) > 10
+
+
+def test_a_thousand_classes_fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rng: np.random.Generator) -> None:
+    """Below 5 MB, with at most 300 pictures in it and a table that is laid out in part."""
+    monkeypatch.setattr(audit_module, "CHECKED", 0)
+    labels = np.repeat(np.arange(1000), 3)
+    p = np.full((3000, 1000), 1e-4)
+    p[np.arange(3000), np.where(rng.random(3000) < 0.4, rng.integers(1000, size=3000), labels)] = 0.9
+    images = rng.integers(0, 256, (3000, 64, 64, 3), dtype=np.uint8)  # noise: PNG does not get smaller
+    names = [f"a/rather/long/path/to/photographs/of/animals/{i:08d}.png" for i in range(3000)]
+    classes = [f"a class with a rather long name, no. {c}" for c in range(1000)]
+    audit = cu.audit(labels, p / p.sum(axis=1, keepdims=True), classes, names, images)
+    page = cu.write_page(audit, tmp_path / "page.html")
+    html = page.read_text()
+    assert page.stat().st_size < 5_000_000
+    assert 0 < len(data_of(html)["thumbs"]) <= PICTURES
+    shown, hidden = html.split("<tbody hidden>")[0].count("data-open"), html.count("data-open")
+    assert shown <= 62 < 1000 <= hidden

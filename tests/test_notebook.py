@@ -1,0 +1,42 @@
+"""Results in notebooks and as DataFrames."""
+
+import numpy as np
+import pytest
+
+import class_uncertainty as cu
+from class_uncertainty.notebook import MOST, html_table
+
+RECIPE = cu.Recipe("linear", epochs=1, batch=16)
+
+
+@pytest.fixture(scope="module")
+def dataset() -> cu.Dataset:
+    rng, labels = np.random.default_rng(0), np.repeat([0, 1], [30, 10])
+    inputs = rng.normal(size=(40, 2)).astype(np.float32)
+    return cu.Dataset("toy <set>", cu.Data(inputs, labels, ["<a>", "b"]), cu.Data(inputs[::-1], labels, ["<a>", "b"]))
+
+
+def test_measured(dataset: cu.Dataset) -> None:
+    measured = cu.measure(dataset, members=2, recipe=RECIPE, device="cpu")
+    frame = measured.to_frame()
+    assert list(frame["uncertainty"]) == [row.uncertainty for row in measured.rows]
+    assert list(frame["disagreement"]) == [row.disagreement for row in measured.rows]
+    html = measured._repr_html_()
+    assert "&lt;a&gt;" in html
+    assert "toy &lt;set&gt;" in html
+    assert "<a>" not in html
+
+
+def test_comparison(dataset: cu.Dataset) -> None:
+    comparison = cu.compare(dataset, ["naive", "cb"], seeds=1, recipe=RECIPE, device="cpu")
+    frame = comparison.to_frame()
+    assert list(frame["method"]) == ["naive", "cb"]
+    assert list(frame["error"]) == [row.error for row in comparison.rows]
+    assert f"{comparison.rows[1].error:.2f}" in comparison._repr_html_()
+
+
+def test_of_many_rows_the_first_are_shown() -> None:
+    html = html_table("t", ["a"], [[f"row {i}"] for i in range(MOST + 7)])
+    assert f"row {MOST - 1}<" in html
+    assert f"row {MOST}<" not in html
+    assert "7 more rows" in html

@@ -1,0 +1,95 @@
+"""Files of predictions: .npz, .csv and .parquet say the same."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+from audits import CLASSES, COUNTS, audited, predictions
+from refusals import refused
+
+from class_uncertainty.posthoc.written_predictions import PredictionTable, write_predictions
+from class_uncertainty.workflows.audit_files import audit_file
+
+NAMES = [f"row {i}" for i in range(400)]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    labels, p = predictions()
+    np.savez(tmp_path / "p.npz", probabilities=p, labels=labels, classes=CLASSES, counts=COUNTS, names=NAMES)
+    truth = [CLASSES[c] for c in labels]
+    table = PredictionTable(NAMES, CLASSES, p, [CLASSES[c] for c in p.argmax(axis=1)], truth=truth)
+    write_predictions(tmp_path / "p.csv", table, {"counts": COUNTS})
+    columns = {f"p({name})": p[:, c] for c, name in enumerate(CLASSES)} | {"label": truth, "example": NAMES}
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "p.parquet")
+    return {kind: tmp_path / f"p.{kind}" for kind in ("npz", "csv", "parquet")}
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "parquet"])
+def test_every_format_gives_the_same_audit(files: dict[str, Path], kind: str) -> None:
+    audit = audit_file(files[kind], counts=COUNTS)
+    assert audit.names == tuple(NAMES)
+    for row, expected in zip(audit.classes, audited().classes, strict=True):
+        assert (row.name, row.count, row.error, row.kind) == (
+            expected.name,
+            expected.count,
+            expected.error,
+            expected.kind,
+        )
+        assert row.ece == pytest.approx(expected.ece, rel=1e-3)  # a CSV file has six digits
+
+
+def test_logits_and_names_as_labels_are_taken(tmp_path: Path) -> None:
+    labels, p = predictions()
+    np.savez(tmp_path / "z.npz", logits=np.log(p) + 3, labels=[CLASSES[c] for c in labels], classes=CLASSES)
+    assert audit_file(tmp_path / "z.npz", counts=COUNTS).figures.error == audited().figures.error
+
+
+def test_examples_without_a_label_are_counted_and_left_out(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("label,class,p(a),p(b)\na,b,0.9,0.1\n,a,0.9,0.1\nb,b,0.2,0.8\n")
+    audit = audit_file(tmp_path / "p.csv")
+    assert audit.figures.examples == 2
+    assert any("1 examples have no label" in note for note in audit.notes)
+    assert any("1 examples have another class" in note for note in audit.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "parts"),
+    [
+        ("p.txt", "x", ["p.txt has no known ending", ".npz, .csv or .parquet"]),
+        ("p.csv", "p(a),p(b)\n0.5,0.5\n", ["no column label"]),
+        ("p.csv", "label,p(a),p(b)\nc,0.5,0.5\n", ["label 'c'", "a, b"]),
+        ("p.csv", "label,p(a),p(b)\na,0.5,0.9\n", ["sum to 1.4"]),
+        ("p.csv", "label,a,b\na,0.5,0.5\n", ["p(CLASS)"]),
+        ("p.csv", "label,p(a),p(b)\na,x,0.9\n", ["no number"]),
+        ("p.parquet", "nothing", ["cannot be read as Parquet"]),
+        ("p.npz", "nothing", ["p.npz"]),
+    ],
+)
+def test_what_cannot_be_audited_is_refused(tmp_path: Path, name: str, content: str, parts: list[str]) -> None:
+    (tmp_path / name).write_text(content)
+    with refused(*parts):
+        audit_file(tmp_path / name)
+
+
+def test_arrays_without_labels_and_files_that_are_missing_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "p.npz", probabilities=predictions()[1])
+    with refused("no array called labels", "np.savez('p.npz'"):
+        audit_file(tmp_path / "p.npz")
+    with refused("does not exist", "did you mean", "p.npz"):
+        audit_file(tmp_path / "q.npz")
+
+
+def test_pictures_are_found_beside_the_file(tmp_path: Path) -> None:
+    (tmp_path / "pictures").mkdir()
+    for name in "ab":
+        (tmp_path / "pictures" / f"{name}.png").write_bytes(b"x")
+    lines = "label,image,p(x),p(y)\nx,pictures/a.png,0.9,0.1\ny,pictures/b.png,0.2,0.8\n"
+    (tmp_path / "p.csv").write_text(lines)
+    folder = tmp_path / "pictures"
+    assert audit_file(tmp_path / "p.csv").images == (folder / "a.png", folder / "b.png")
+    (tmp_path / "p.csv").write_text(lines.replace("b.png", "c.png"))
+    with refused("c.png is not there"):
+        audit_file(tmp_path / "p.csv")

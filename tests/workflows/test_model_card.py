@@ -1,0 +1,82 @@
+"""Model cards: what was measured when a model was saved, and nothing else."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import Run
+
+import class_uncertainty as cu
+from class_uncertainty.training.model_files import save
+from class_uncertainty.workflows.model_card import model_card
+
+RECIPE = cu.Recipe("linear", epochs=2, batch=16)
+
+
+def data(seed: int) -> cu.Data:
+    rng, labels = np.random.default_rng(seed), np.repeat([0, 1, 2], [40, 20, 10])
+    inputs = rng.normal(size=(70, 3)).astype(np.float32) + 2 * np.eye(3, dtype=np.float32)[labels]
+    return cu.Data(inputs, labels, ["a|b", "<i>", "c"])
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> cu.Trained:
+    return cu.train(cu.Dataset("toy", data(0), data(1)), recipe=RECIPE, save=tmp_path / "model", device="cpu")
+
+
+def test_a_card_has_every_class_the_fingerprint_and_the_cost(trained: cu.Trained, tmp_path: Path) -> None:
+    card = model_card(tmp_path / "model")
+    for c, (name, count) in enumerate((("a\\|b", 40), ("\\<i\\>", 20), ("c", 10))):
+        error = trained.result.class_errors[c]
+        assert re.search(
+            rf"^\| {re.escape(name)} \| {count} \| {count} \| {error:.1f} \| \d+ to \d+ \|$", card, re.MULTILINE
+        )
+    assert trained.dataset.fingerprint in card
+    assert f"Class-mean error on the test split: {trained.result.error:.1f} %" in card
+    assert "- Trained by: `naive`" in card
+    assert "- Cost: 1 ×" in card
+    assert "c was judged by fewer than 20 examples" in card
+    assert [title for title in re.findall(r"^## (.*)$", card, re.MULTILINE)] == [
+        "Results",
+        "Data",
+        "Method",
+        "Use",
+        "Limits",
+    ]
+    value = json.loads(re.search(r"balanced_accuracy, value: ([\d.]+)", card)[1])
+    assert value == pytest.approx(1 - trained.result.error / 100, abs=1e-4)
+
+
+def test_a_fix_shows_before_and_after(tmp_path: Path) -> None:
+    fixed = cu.fix(cu.Dataset("toy", data(0), data(1)), RECIPE, candidates=["naive"], seeds=1, save=tmp_path / "m")
+    card = model_card(tmp_path / "m")
+    assert f"{np.mean(fixed.after.means):.1f} %; before the fix it was {np.mean(fixed.before.means):.1f} %" in card
+    assert f"- Cost: {fixed.report.cost:.3g} ×" in card
+    assert "- Goal that it was chosen for: `mean`" in card
+    frame = fixed.to_frame()
+    assert list(frame["after"]) == pytest.approx(list(fixed.after.means))
+    assert "&lt;i&gt;" in fixed._repr_html_()
+
+
+@pytest.mark.parametrize("judged", [None, 3, {"class_errors": [1]}, {"examples": ["x"] * 3, "cost": "much"}])
+def test_what_a_model_does_not_record_is_said_to_be_missing(
+    trained: cu.Trained, tmp_path: Path, judged: object
+) -> None:
+    save(trained.module, tmp_path / "old", {"data": "toy", "judged": judged})
+    card = model_card(tmp_path / "old")
+    assert "Errors are not recorded" in card
+    assert "- Cost: not recorded" in card
+
+
+def test_the_command_writes_beside_the_model_and_over_nothing_else(run: Run, tmp_path: Path) -> None:
+    cu.train(cu.Dataset("toy", data(0), data(1)), recipe=RECIPE, save="model", device="cpu")
+    assert run("card", "model") == (0, "wrote README.md\n", "")
+    assert run("card", "model.json", "--to", "card.md")[0] == 0
+    assert Path("card.md").read_text() == Path("README.md").read_text() == model_card(Path("model"))
+    Path("README.md").write_text("# Mine\n")
+    code, _, err = run("card", "model")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert Path("README.md").read_text() == "# Mine\n"
+    assert run("card", "modle")[0] == 2
