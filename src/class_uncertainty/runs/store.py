@@ -9,7 +9,7 @@ import io
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,7 @@ class Store:
         self.unverified = set[tuple[str, str]]()
         self.layout = VERSION  # an older one where the file cannot be written to
         self.sound = set[str]()  # files of probabilities that match their checksum
+        self.is_batch = False  # whether rows wait for `together` to commit them
         if not self.path.exists() and not create:
             writers = "'cu measure', 'cu compare', 'cu fix' and 'cu demo' write one"
             raise InputError(f"store {self.path} does not exist: {writers}.")
@@ -140,8 +141,19 @@ class Store:
 
     def _write(self, table: str, row: dict[str, Any], last: bool = False) -> None:
         """One row with its checksum, in the place of any of its key, which may be damaged; or as the last of all."""
-        with self._faults(), self.connection:
+        with self._faults(), nullcontext() if self.is_batch else self.connection:
             self._insert(table, row, last)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Whatever is written inside becomes one transaction: a commit waits for the disk, however little it holds."""
+        self.is_batch = True
+        try:
+            yield
+        finally:
+            self.is_batch = False
+            with self._faults():
+                self.connection.commit()
 
     def _insert(self, table: str, row: dict[str, Any], last: bool) -> None:
         row = row | {"checksum": _seal(table, row)}

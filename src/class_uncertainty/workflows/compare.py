@@ -129,6 +129,7 @@ def compare(
     budget: float | Deadline | None = None,
     progress: Watch | None = None,
     profile: str | Path | None = None,
+    on: str | None = None,
 ) -> Comparison:
     """Train methods side by side, with the same seeds, at the same learning rates or each at the one that suits it.
 
@@ -153,7 +154,7 @@ def compare(
     against : str
         What the rows are tested against by ASO: "counterpart" tests uncertainty rows against the same rows by
         cardinality; the name of one of the methods tests every other row against it.
-    recipe, store, device, budget, progress, profile
+    recipe, store, device, budget, progress, profile, on
         As for `cu.measure`.
 
     Returns
@@ -179,7 +180,7 @@ def compare(
     lanes = [Lane(name, seed, lr) for name in methods if name not in remedies for lr in rates for seed in numbers]
     EstimateRequest.usual(estimator, members).check_score(score)
     trained = dict.fromkeys(remedies[name].method if name in remedies else name for name in methods)
-    with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
+    with open_context(dataset, recipe, store, device, budget, progress, profile, on) as context:
         request = EstimateRequest.usual(estimator, members, recipe=context.recipe)
         uses_uncertainty = any(named(name).uses_uncertainty for name in trained)
         measures = [measuring_stage(context.dataset, [request])] if uses_uncertainty else []

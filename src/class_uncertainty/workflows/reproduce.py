@@ -12,6 +12,7 @@ from class_uncertainty.experiments.catalogue import Experiment, check_only, find
 from class_uncertainty.experiments.needs import PROTOCOLS
 from class_uncertainty.experiments.reproduction import Reproduction, summarise
 from class_uncertainty.runs.context import Watch
+from class_uncertainty.runs.open_executor import open_executor
 from class_uncertainty.runs.store import Store
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import resolve_device
@@ -38,6 +39,7 @@ def reproduce(
     device: str | None = None,
     budget: float | Deadline | None = None,
     progress: Watch | None = None,
+    on: str | None = None,
 ) -> tuple[Reproduction, ...]:
     """Run an experiment of the paper, and put every printed value beside ours.
 
@@ -59,7 +61,7 @@ def reproduce(
         Whether to train what the store lacks; otherwise only what it has is shown.
     read : callable
         Loads a data set by its name.
-    store, device, budget, progress
+    store, device, budget, progress, on
         As for `cu.measure`. Results of other devices in the store count, too.
 
     Returns
@@ -70,9 +72,10 @@ def reproduce(
     experiments, protocols = check_request(experiment, protocol, only, seeds, methods, network)
     recipe = recipe_of(experiments, network)
     with ExitStack() as stack:
-        trainer = ExperimentTrainer(
-            _opened(stack, store), read, recipe, resolve_device(device), Deadline.after(budget), progress
-        )
+        executor = stack.enter_context(open_executor(on if train else None, device))
+        device = executor.device if executor else resolve_device(device)
+        about = (Deadline.after(budget), progress, executor)
+        trainer = ExperimentTrainer(_opened(stack, store), read, recipe, device, *about)
         reproduced, unfinished = [], ""
         for name, row in experiments.items():
             wanted = row.wanted(protocols, seeds, recipe.lr, only)

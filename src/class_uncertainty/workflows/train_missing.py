@@ -18,6 +18,7 @@ from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.stored_rows import StoredDataset
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.executor import Executor
 from class_uncertainty.training.speed import FIXED_LANES, images_per_second
 from class_uncertainty.training.stages import lane_cost, naive_passes
 from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies, naive_lanes
@@ -46,6 +47,7 @@ class ExperimentTrainer:
     device: str
     deadline: Deadline = field(default_factory=Deadline)
     progress: Watch | None = None
+    executor: Executor | None = None
     speed: float | None = None  # images a second, once it was measured
     begun: bool = False  # whether anything was trained
 
@@ -60,7 +62,8 @@ class ExperimentTrainer:
                 dataset = self.read(name)
                 check_same_data(ledger.data.get(name), StoredDataset.of(dataset), str(self.store.path))
             now = [one for one in missing if one.data == name]
-            with open_context(dataset, self.recipe, self.store, self.device, self.deadline, self.progress) as context:
+            about = (self.store, self.device, self.deadline, self.progress)
+            with open_context(dataset, self.recipe, *about, on=self.executor) as context:
                 trained, left = list[Lane](), 0
                 for lanes, stats in self._groups(now, context.train):
                     affordable = self._affordable(lanes, context.train)
@@ -124,7 +127,7 @@ class ExperimentTrainer:
 
     def _affordable(self, lanes: list[Lane], train: Data) -> list[Lane]:
         """The first lanes, as many as will end in time. Where not one will, checkpoints keep what it has reached."""
-        if self.deadline == Deadline():
+        if self.deadline == Deadline() or self.executor:  # the speed of other machines is not known
             return lanes
         passes, number = float(FIXED_LANES * naive_passes(self.recipe, train)), 0
         for lane in lanes:
