@@ -4,7 +4,7 @@ BIN := .venv/bin
 CHECK = @$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; say which with make PYTHON=python3.12")'
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-gpu test-install dist fuzz fuzz-faults fuzz-calls fuzz-readers lint tables docs clean
+.PHONY: demo test test-gpu test-ray test-install dist fuzz fuzz-faults fuzz-calls fuzz-readers lint tables docs clean
 .PHONY: bench bench-data bench-engine bench-estimators bench-fine-tune bench-integrity bench-limits bench-remedy bench-tables
 
 demo: .venv/installed
@@ -15,6 +15,11 @@ test: lint
 
 test-gpu: .venv/installed-dev
 	@$(BIN)/python -m pytest -m gpu
+
+# Two nodes of one core each, workers killed and nodes removed: minutes
+test-ray: .venv/installed-dev
+	@$(PIP) --editable '.[ray]'
+	@$(BIN)/python -m pytest -m 'cluster or not cluster' tests/cluster tests/runs/test_ray_executor.py
 
 test-install dist:
 	$(CHECK)

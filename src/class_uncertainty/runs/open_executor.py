@@ -1,5 +1,6 @@
 """Where lanes train: in this process, on a Ray cluster, or in all processes of torchrun."""
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -27,12 +28,23 @@ def check_place(on: str, profiles: bool = False) -> None:
         raise InputError("a trace is of one process: leave out --profile, or --on.")
 
 
+def is_torchrun() -> bool:
+    """Whether torchrun has started this process with others."""
+    return "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1
+
+
 def open_executor(on: On, device: str | None, profiles: bool = False) -> "AbstractContextManager[Executor | None]":
     """What trains lanes there; None stands for this process."""
+    if on is not None and not isinstance(on, str):
+        return nullcontext(on)
+    if is_torchrun():
+        from class_uncertainty.runs.torchrun import current_executor
+
+        if on is not None:
+            raise InputError(f"--on is {on!r} under torchrun: lanes train on a cluster or in all processes, not both.")
+        return nullcontext(current_executor(device))
     if on is None:
         return nullcontext()
-    if not isinstance(on, str):
-        return nullcontext(on)
     check_place(on, profiles)
     return _on_ray(on, device)
 

@@ -207,7 +207,8 @@ def train_here(
 def _run_stage(runner: StageRunner, places: list[int]) -> Generator[list[Ended], None, None]:
     """Take the lanes at those places through one stage, in stacks of lanes that are equally far."""
     fitted, unfinished = runner.fitted, None
-    small = is_small(fitted.recipe, fitted.shape, fitted.device)
+    together = runner.options.ranks.world > 1  # then all processes train the same stack at the same time
+    small = is_small(fitted.recipe, fitted.shape, fitted.device) and not together
     groups = _groups(runner, places)
     with _workers(min(len(groups), torch.get_num_threads()) if small else 1, single=small) as pool:
         running = [pool.submit(_run_group, runner, places) for places in groups]
@@ -271,7 +272,7 @@ def _run_group(runner: StageRunner, places: list[int]) -> list[Ended]:
                 ended += runner.run(stack, started)
                 continue
             except torch.OutOfMemoryError:
-                if len(stack) == 1:
+                if len(stack) == 1 or runner.options.ranks.world > 1:
                     need = f"network {runner.fitted.recipe.network!r} with batch {runner.fitted.recipe.batch}"
                     raise MachineFault(f"the GPU has too little memory for one lane of {need}.") from None
             gc.collect()  # outside of the handler, where the error still holds on to what did not fit
