@@ -15,7 +15,7 @@ import class_uncertainty as cu
 pytest.importorskip("ray")
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]
 METHODS = ["naive", "cb-rs", "ubrs", "crt", "cb+mixup"]
-RECIPE = cu.Recipe("small-conv", epochs=60, batch=32)
+RECIPE = cu.Recipe("small-conv", epochs=120, batch=32)
 KILLS, REMOVALS = 10, 5
 
 
@@ -38,7 +38,7 @@ def test_two_nodes_give_the_same_bits(alone, tmp_path):
 
 
 def test_killed_workers_change_nothing(alone, tmp_path):
-    with two_nodes(), at_random_moments(KILLS, (0.5, 2), 1, kill_worker) as moments:
+    with two_nodes(), at_random_moments(KILLS, (5, 10), 1, kill_worker) as moments:
         assert compare(tmp_path, "killed", "auto") == alone
     assert len(moments) == KILLS
 
@@ -52,6 +52,6 @@ def test_removed_nodes_change_nothing(alone, tmp_path):
             cluster.second = cluster.add_node(num_cpus=1, wait=False)
             return True
 
-        with at_random_moments(REMOVALS, (2, 5), 2, replace_node) as moments:
+        with at_random_moments(REMOVALS, (6, 12), 2, replace_node) as moments:
             assert compare(tmp_path, "removed", "auto") == alone
         assert len(moments) == REMOVALS

@@ -33,6 +33,7 @@ def compare(
     budget: options.BUDGET = None,
     on: options.ON = None,
     device: options.DEVICE = None,
+    shard: options.SHARD = None,
     profile: options.PROFILE = None,
     root: options.ROOT = None,
     store: options.STORE = options.RUNS,
@@ -56,7 +57,7 @@ def compare(
     options.check_estimate(estimator, members, score)
     options.check_comparison(names, numbers, rates, choose_lr, against)
     options.check_start(data, root, budget)
-    options.check_on(on, profile)
+    options.check_on(on, profile, shard)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting import terminal_tables
     from class_uncertainty.workflows.compare import compare as compare_methods
@@ -66,8 +67,17 @@ def compare(
             data, epochs, recipe, backbone=backbone, views=views, network=network, pretrained=pretrained
         )
         measuring: dict[str, Any] = {"estimator": estimator, "members": members, "score": score}
-        rows: dict[str, Any] = {"equal_cost": equal_cost, "choose_lr": choose_lr, "against": against}
+        rows: dict[str, Any] = {"equal_cost": equal_cost, "choose_lr": choose_lr, "against": against, "shard": shard}
         comparison = compare_methods(
-            dataset, names, numbers, rates, **rows, **measuring, **now.settings(chosen), device=device, on=on
+            dataset,
+            names,
+            numbers,
+            rates,
+            **rows,
+            **measuring,
+            **now.settings(chosen),
+            device=device,
+            on=on,
+            shard=shard,
         )
         now.answer(now.show(comparison, terminal_tables.print_comparison))

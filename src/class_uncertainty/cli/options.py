@@ -64,6 +64,9 @@ ON = Annotated[
     optional("Train on Ray: ray (this machine), auto (the cluster that runs here) or ray://HOST:10001.", "PLACE"),
 ]
 DEVICE = Annotated[str | None, optional("cpu, cuda or mps; by default the fastest that is there.", "DEVICE")]
+SHARD = Annotated[
+    str | None, optional("Train the i-th of n parts of the rows; 'cu results import' joins their stores.", "i/n")
+]
 PROFILE = Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.")]
 SAVE = Annotated[Path | None, optional("Where to write PATH.safetensors and PATH.json.")]
 EMBED_WEIGHTS = Annotated[
@@ -84,10 +87,13 @@ def check_start(data: str, root: Path | None, budget: str | None) -> None:
         parse(data, SOURCES, root, 0)
 
 
-def check_on(on: str | None, profile: Path | None = None) -> None:
-    """Refuse, before torch is imported, a place that is none, and what it cannot do."""
+def check_on(on: str | None, profile: Path | None = None, shard: str | None = None) -> None:
+    """Refuse, before torch is imported, a place that is none, what it cannot do, and a shard that is none."""
     from class_uncertainty.runs.open_executor import check_place
+    from class_uncertainty.runs.shard import Shard
 
+    if shard is not None:
+        Shard.parse(shard)
     if on is not None:
         check_place(on, profile is not None)
 

@@ -33,6 +33,7 @@ def reproduce(
     budget: options.BUDGET = None,
     on: options.ON = None,
     device: options.DEVICE = None,
+    shard: options.SHARD = None,
     root: options.ROOT = None,
     store: options.STORE = options.RUNS,
     as_json: options.JSON = False,
@@ -55,7 +56,7 @@ def reproduce(
     Any other network runs too, as **--network efficientnet-lite0**.
     """
     names = None if methods is None else options.split("method", methods, str)
-    options.check_on(on)
+    options.check_on(on, None, shard)
     from class_uncertainty.cli.running import running
     from class_uncertainty.data import load
     from class_uncertainty.errors import Unfinished
@@ -72,7 +73,7 @@ def reproduce(
                 reproduction_tables.print_remaining(remaining)
             now.answer({"remaining": [asdict(row) for row in remaining]})
             return
-        where: dict[str, Any] = {"store": now.store, "device": device, "on": on}
+        where: dict[str, Any] = {"store": now.store, "device": device, "on": on, "shard": shard}
         reproduced = run(*about, train=not stored, read=read, budget=now.deadline, progress=now.watch, **where)
         if not as_json:
             for one in reproduced:

@@ -12,6 +12,7 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.measures import Stats
 from class_uncertainty.runs.open_executor import On, open_executor
+from class_uncertainty.runs.shard import Shard
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.watcher import News, Stage, Watch, Watcher
 from class_uncertainty.training import Lane, Recipe, default_recipe
@@ -41,6 +42,7 @@ class Context:
     checkpoints: Checkpoints | None = None
     profile: Path | None = None
     executor: Executor | None = None  # where lanes train; None stands for this process
+    shard: Shard | None = None  # of the rows, if others train the rest
 
     @property
     def train(self) -> Data:
@@ -114,8 +116,10 @@ def open_context(
     progress: Watch | None = None,
     profile: str | Path | None = None,
     on: On = None,
+    shard: str | None = None,
 ) -> Iterator[Context]:
     """A Context for one workflow. Without a store, results go to a temporary one; `on` says where lanes train."""
+    part = Shard.parse(shard) if shard is not None else None
     dataset = Dataset("data", dataset) if isinstance(dataset, Data) else dataset
     if store is None and budget is not None:
         raise InputError("a budget is given and no store: give one, or what has been trained is lost when it is spent.")
@@ -132,7 +136,7 @@ def open_context(
         place, watch = Path(profile) if profile else None, progress or Watcher()
         if isinstance(watch, Watcher):
             stack.callback(watch.close)
-        yield Context(store, dataset, recipe, device, deadline, watch, checkpoints, place, executor)
+        yield Context(store, dataset, recipe, device, deadline, watch, checkpoints, place, executor, part)
 
 
 def _unknown(networks: int) -> None:

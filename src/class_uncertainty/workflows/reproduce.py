@@ -7,7 +7,7 @@ from pathlib import Path
 
 from class_uncertainty.boundary import check_least, checked
 from class_uncertainty.data import Dataset, load
-from class_uncertainty.errors import Unfinished, unknown
+from class_uncertainty.errors import ShardEnded, Unfinished, notice, unknown
 from class_uncertainty.experiments.catalogue import Experiment, check_only, find_experiments
 from class_uncertainty.experiments.needs import PROTOCOLS
 from class_uncertainty.experiments.reproduction import Reproduction, summarise
@@ -40,6 +40,7 @@ def reproduce(
     budget: float | Deadline | None = None,
     progress: Watch | None = None,
     on: str | None = None,
+    shard: str | None = None,
 ) -> tuple[Reproduction, ...]:
     """Run an experiment of the paper, and put every printed value beside ours.
 
@@ -63,6 +64,8 @@ def reproduce(
         Loads a data set by its name.
     store, device, budget, progress, on
         As for `cu.measure`. Results of other devices in the store count, too.
+    shard : str, optional
+        "i/n": train only the i-th of n parts of the rows that are missing.
 
     Returns
     -------
@@ -74,7 +77,7 @@ def reproduce(
     with ExitStack() as stack:
         executor = stack.enter_context(open_executor(on if train else None, device))
         device = executor.device if executor else resolve_device(device)
-        about = (Deadline.after(budget), progress, executor)
+        about = (Deadline.after(budget), progress, executor, shard)
         trainer = ExperimentTrainer(_opened(stack, store), read, recipe, device, *about)
         reproduced, unfinished = [], ""
         for name, row in experiments.items():
@@ -82,6 +85,8 @@ def reproduce(
             try:
                 if train and not unfinished:
                     trainer.train(wanted)
+            except ShardEnded as ended:
+                notice(str(ended))
             except Unfinished as error:
                 unfinished = str(error)
             lookup = trainer.lookup(wanted)

@@ -1,10 +1,11 @@
 """Train what experiments want and the ledger lacks, data set after data set, in stacks as full as they can be."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from class_uncertainty.data import Data, Dataset
-from class_uncertainty.errors import MachineFault, Unfinished
+from class_uncertainty.errors import MachineFault, ShardEnded, Unfinished
 from class_uncertainty.estimation import EstimateRequest, estimates_from, read_by
 from class_uncertainty.experiments.needs import ENSEMBLE, SIX_NAIVE, Lookup, Missing, SixNaive, Wanted
 from class_uncertainty.experiments.paper_table import judge_of
@@ -48,13 +49,18 @@ class ExperimentTrainer:
     deadline: Deadline = field(default_factory=Deadline)
     progress: Watch | None = None
     executor: Executor | None = None
+    shard: str | None = None
     speed: float | None = None  # images a second, once it was measured
     begun: bool = False  # whether anything was trained
 
     def train(self, wanted: Sequence[Wanted]) -> None:
         """Train until nothing is missing, data set after data set, or raise Unfinished."""
         names, dataset, before = _names(wanted), None, list[Missing]()
+        elsewhere = dict[str, str]()  # data sets whose other rows are for other shards, and what was said of them
         while missing := Lookup(ledger := Ledger.read(self.store, names), self.recipe).missing(wanted):
+            missing = [one for one in missing if one.data not in elsewhere]
+            if not missing:
+                raise ShardEnded("; ".join(elsewhere.values()))
             if missing == before:
                 raise MachineFault(f"store {self.store.path} does not give back what was written to it.")
             before, name = missing, missing[0].data
@@ -63,7 +69,10 @@ class ExperimentTrainer:
                 check_same_data(ledger.data.get(name), StoredDataset.of(dataset), str(self.store.path))
             now = [one for one in missing if one.data == name]
             about = (self.store, self.device, self.deadline, self.progress)
-            with open_context(dataset, self.recipe, *about, on=self.executor) as context:
+            with (
+                open_context(dataset, self.recipe, *about, on=self.executor, shard=self.shard) as context,
+                _noted(elsewhere, name),
+            ):
                 trained, left = list[Lane](), 0
                 for lanes, stats in self._groups(now, context.train):
                     affordable = self._affordable(lanes, context.train)
@@ -155,6 +164,15 @@ class ExperimentTrainer:
         if self.speed is None:
             self.speed = images_per_second(train, self.recipe, self.device)
         return self.speed
+
+
+@contextmanager
+def _noted(ended: dict[str, str], name: str) -> Iterator[None]:
+    """Note, and go on, that a shard has nothing more to train on a data set."""
+    try:
+        yield
+    except ShardEnded as error:
+        ended[name] = str(error)
 
 
 def _names(wanted: Sequence[Wanted]) -> set[str]:
