@@ -67,17 +67,8 @@ def compare(
             data, epochs, recipe, backbone=backbone, views=views, network=network, pretrained=pretrained
         )
         measuring: dict[str, Any] = {"estimator": estimator, "members": members, "score": score}
-        rows: dict[str, Any] = {"equal_cost": equal_cost, "choose_lr": choose_lr, "against": against, "shard": shard}
-        comparison = compare_methods(
-            dataset,
-            names,
-            numbers,
-            rates,
-            **rows,
-            **measuring,
-            **now.settings(chosen),
-            device=device,
-            on=on,
-            shard=shard,
-        )
+        rows: dict[str, Any] = {"equal_cost": equal_cost, "choose_lr": choose_lr, "against": against}
+        where: dict[str, Any] = {"device": device, "on": on, "shard": shard}
+        about = rows | measuring | where
+        comparison = compare_methods(dataset, names, numbers, rates, **about, **now.settings(chosen))
         now.answer(now.show(comparison, terminal_tables.print_comparison))

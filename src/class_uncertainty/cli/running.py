@@ -148,7 +148,7 @@ def running(
             tell(f"stopped{_kept(store)}.", start="\n")  # after the ^C that a terminal shows
             raise SystemExit(130) from None
         except ShardEnded as ended:
-            tell(f"{ended}{_kept(store)}.")
+            tell(f"{ended}.")
         except Unfinished as unfinished:
             now.show_known()
             tell(f"{unfinished}{_kept(store)}.")

@@ -111,8 +111,9 @@ def load_or_evaluate(
                     results, unseen = zip(*(ended_folds[k] for k in range(FOLDS)), strict=True)
                     _add_result(context, todo[i], stats, pooled(context.train, results, unseen), ended)
     if len(todo) < len(missing):
-        rest = f"{len(missing) - len(todo):,} others are for other shards: join their results by 'cu results import'"
-        raise ShardEnded(f"shard {context.shard} of {context.dataset.name} is trained, and {rest}")
+        number = len(missing) - len(todo)
+        rest = f"{number:,} {'row is' if number == 1 else 'rows are'} for others; 'cu results import' joins them"
+        raise ShardEnded(f"shard {context.shard} of {context.dataset.name} is trained: {rest}")
     stored = [context.store.get(key) for key in keys]
     context.drop_checkpoints([part for lane in lanes for part in folded(lane)] if by_folds else lanes, stats)
     return read_back(context.store, stored)

@@ -222,14 +222,15 @@ class Campaign:
             ended = StackEnded([], fault=reason(error.cause))
         except exceptions.RayError as error:
             ended = StackEnded([], fault=_kind(error))
-        node = self.cluster.name_of(self.nodes.get(number, ""))
         if ended.refused:
+            node = self.cluster.name_of(self.nodes.get(number, ""))
             raise InputError(f"{ended.refused.rstrip('.')}, on node {node}.")
         outcomes = [replace(outcome, place=stack[outcome.place]) for outcome in ended.outcomes]
         rest = [place for place in stack if place not in {outcome.place for outcome in outcomes}]
         if ended.unfinished:
             self.queue.give_back(rest)
         elif rest:
+            node = self.cluster.name_of(self.nodes.get(number, ""))
             notice(f"a stack of {len(rest)} lanes failed on node {node}: {ended.fault}; it is tried again.")
             self.shunned |= dict.fromkeys(rest, self.nodes.get(number, ""))
             self.queue.failed(rest, f"{ended.fault} on node {node}", self.epoch_of)
