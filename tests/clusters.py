@@ -3,9 +3,9 @@
 import contextlib
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -47,23 +47,24 @@ def kill_worker(rng: np.random.Generator) -> bool:
     return False
 
 
-@contextlib.contextmanager
 def at_random_moments(
-    times: int, between: tuple[float, float], seed: int, happen: Callable[..., bool]
-) -> Iterator[Any]:
-    """Let something happen so many times while the context is open; yields the moments at which it did."""
-    rng, moments, stop = np.random.default_rng(seed), list[float](), threading.Event()
+    work: Callable[[], Any], times: int, between: tuple[float, float], seed: int, happen: Callable[..., bool]
+) -> tuple[Any, int]:
+    """What work returns, and how often something happened meanwhile: so many times at most, in this thread.
 
-    def run() -> None:
-        began = time.monotonic()
-        while len(moments) < times and not stop.wait(rng.uniform(*between)):
-            if happen(rng):
-                moments.append(time.monotonic() - began)
+    Ray starts nodes in the main thread alone, so the work is done in another.
+    """
+    rng, happened = np.random.default_rng(seed), 0
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(work)
+        while happened < times and not working.done():
+            time.sleep(rng.uniform(*between))
+            happened += happen(rng)
+        return working.result(), happened
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield moments
-    finally:
-        stop.set()
-        thread.join()
+
+def newest(folder: Path) -> float:
+    """When a file of a folder was last written."""
+    with contextlib.suppress(OSError):
+        return max((file.stat().st_mtime for file in folder.iterdir()), default=0.0)
+    return 0.0

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-# Ray reads these when it is imported: a client gives up after ten seconds in all
-os.environ.setdefault("RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S", "2")
-os.environ.setdefault("RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S", "3")
+# Ray reads these when it is imported: where something answers that may be a busy head, a client tries for 25 seconds
+os.environ.setdefault("RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S", "5")
+os.environ.setdefault("RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S", "10")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 import ray
@@ -84,7 +84,10 @@ def _connect(on: str) -> None:
         if on == AUTO and isinstance(error, ConnectionError):
             advice = "start one by 'ray start --head', or give --on ray"
             raise InputError(f"--on is 'auto', and no Ray cluster runs here: {advice}.") from error
-        raise MachineFault(f"the Ray cluster at {on} cannot be used: {reason(error)}.") from error
+        # Ray's client says no more than this where a head is too busy to answer, or wants a token
+        timed_out = "connection timeout" in str(error)
+        why = "its head is too busy, or asks for authentication" if timed_out else reason(error)
+        raise MachineFault(f"the Ray cluster at {on} cannot be used: {why}.") from error
 
 
 def _check_answers(on: str) -> None:
