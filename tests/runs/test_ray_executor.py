@@ -12,7 +12,8 @@ from same_stores import contents
 
 import class_uncertainty as cu
 from class_uncertainty.errors import InputError, MachineFault, Unfinished
-from class_uncertainty.runs.open_executor import check_place, open_executor
+from class_uncertainty.runs.open_executor import open_executor
+from class_uncertainty.runs.place import check_place
 
 INSTALLED = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 RECIPE = cu.Recipe("small-conv", epochs=12, batch=32)
@@ -46,6 +47,36 @@ def test_places_that_are_none(on, sentence):
 def test_a_trace_of_a_cluster_is_refused():
     with pytest.raises(InputError, match="a trace is of one process"):
         check_place("ray", profiles=True)
+
+
+@INSTALLED
+@pytest.mark.parametrize(
+    ("theirs", "sentence"),
+    [
+        ({"class-uncertainty": "0.0.1", "torch": "2.9"}, "node gpu7 has class-uncertainty 0.0.1, and the driver 1.0"),
+        ({"class-uncertainty": "1.0", "torch": "2.8"}, "node gpu7 has torch 2.8, and the driver 2.9"),
+        ({"class-uncertainty": "", "torch": "2.9"}, "node gpu7 has no class-uncertainty, and the driver 1.0"),
+    ],
+)
+def test_other_versions_are_named(theirs, sentence):
+    from class_uncertainty.runs.ray_cluster import check_same_versions
+
+    with pytest.raises(InputError, match=sentence):
+        check_same_versions("gpu7", theirs, {"class-uncertainty": "1.0", "torch": "2.9"})
+
+
+@INSTALLED
+def test_examples_of_the_object_store_are_not_copied(digits):
+    """Arrays there are read-only, of which torch would make copies."""
+    from class_uncertainty.runs.ray_task import shared
+    from class_uncertainty.training.fit_result import as_tensor
+
+    locked = digits.train.take(np.arange(20))
+    locked.inputs.flags.writeable = False
+    view = shared(locked).inputs
+    assert as_tensor(view).data_ptr() == locked.inputs.ctypes.data
+    assert np.array_equal(view, locked.inputs)
+    assert shared(locked).fingerprint == locked.fingerprint
 
 
 @INSTALLED

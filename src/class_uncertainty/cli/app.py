@@ -20,7 +20,7 @@ from class_uncertainty.cli.report_command import report
 from class_uncertainty.cli.reproduce_command import reproduce
 from class_uncertainty.cli.train_command import train
 from class_uncertainty.errors import InputError, MachineFault, memory_faults
-from class_uncertainty.runs.open_executor import is_torchrun
+from class_uncertainty.runs.place import is_torchrun
 from class_uncertainty.text import encode_plainly, reason, tell
 
 app = typer.Typer(

@@ -89,7 +89,7 @@ def check_start(data: str, root: Path | None, budget: str | None) -> None:
 
 def check_on(on: str | None, profile: Path | None = None, shard: str | None = None) -> None:
     """Refuse, before torch is imported, a place that is none, what it cannot do, and a shard that is none."""
-    from class_uncertainty.runs.open_executor import check_place
+    from class_uncertainty.runs.place import check_place
     from class_uncertainty.runs.shard import Shard
 
     if shard is not None:

@@ -14,6 +14,7 @@ from class_uncertainty.measures import Stats
 from class_uncertainty.runs.open_executor import On, open_executor
 from class_uncertainty.runs.shard import Shard
 from class_uncertainty.runs.store import Store
+from class_uncertainty.runs.transaction import together
 from class_uncertainty.runs.watcher import News, Stage, Watch, Watcher
 from class_uncertainty.training import Lane, Recipe, default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints
@@ -80,7 +81,7 @@ class Context:
         options = FitOptions(stats, self.dataset.test, progress, *how)
         with closing(train_lanes(fitted, self.train, options, self.executor)) as batches:
             for outcomes in batches:
-                with self.store.together():
+                with together(self.store):
                     yield from outcomes
 
     def result_key(self, lane: Lane, stats: Stats | None = None) -> str:

@@ -19,7 +19,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from class_uncertainty import __version__
 from class_uncertainty.errors import InputError, MachineFault
-from class_uncertainty.runs.open_executor import AUTO, LOCAL
+from class_uncertainty.runs.place import AUTO, LOCAL
 from class_uncertainty.text import reason
 
 PATIENCE = 10  # seconds in which a cluster must answer
