@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -56,12 +56,12 @@ class RayExecutor:
             finally:
                 campaign.close()
 
-    def put(self, key: str, value: Any) -> Any:
-        """A reference to what is put into the object store once."""
+    def put(self, key: str, make: Callable[[], Any]) -> Any:
+        """A reference to what is made and put into the object store once."""
         if key not in self.puts:
             for old in list(self.puts)[: max(0, len(self.puts) - KEPT + 1)]:
                 del self.puts[old]
-            self.puts[key] = ray.put(value)
+            self.puts[key] = ray.put(make())
         return self.puts[key]
 
 
@@ -94,14 +94,15 @@ class Campaign:
         self.queue = StackQueue(self._groups(places), fixed=device == "cpu")
         registered = NETWORKS.get(recipe.network) if recipe.network not in BUILT_IN else None
         folder = checkpoints.folder if checkpoints else None
-        slim = replace(fitted, lanes=[], device="cpu", standardise=deepcopy(fitted.standardise).cpu(), scratch=None)
+        slim = replace(_on_cpu(fitted), lanes=[])
         about = (options.every, threads, versions(), registered, folder, token)
         self.job = ray.put(Job(slim, device, options.stats, *about))
-        self.data = executor.put(train.fingerprint, _slim(train))
-        self.test = executor.put(options.test.fingerprint, _slim(options.test)) if options.test else None
-        self.teachers = None
-        if options.teachers:
-            self.teachers = executor.put(repr(options.teachers.keys), _on_cpu(options.teachers))
+        self.data = executor.put(train.fingerprint, lambda: _slim(train))
+        self.test = self.teachers = None
+        if test := options.test:
+            self.test = executor.put(test.fingerprint, lambda: _slim(test))
+        if teachers := options.teachers:
+            self.teachers = executor.put(repr(teachers.keys), lambda: _on_cpu(teachers))
         left = options.deadline.left
         actor = ray.remote(num_cpus=0, max_restarts=0, resources={HEAD: 0.001})(Mailbox)
         self.mailbox = actor.remote(None if left == float("inf") else max(left, 1e-9))
@@ -173,9 +174,11 @@ class Campaign:
     def look(self) -> None:
         """See which nodes there are, and how many stacks they train at once."""
         if time.monotonic() - self.looked >= LOOK:
-            self.looked = time.monotonic()
+            self.looked, before = time.monotonic(), self.slots
             nodes = [node.resources for node in self.cluster.nodes()]
             self.slots = sum(int(min(node.get(kind, 0) // n for kind, n in self.need.items())) for node in nodes)
+            if before and not self.slots:
+                notice("no node of the cluster can train now: waiting for one that comes.")
 
     def _other_node(self, stack: list[int]) -> str:
         """A node that its lanes have not failed on; "" where none is better than another."""
