@@ -121,6 +121,8 @@ def check_versions(cluster: Cluster) -> None:
         except ray.exceptions.GetTimeoutError as error:
             raise MachineFault(f"node {node.name} of the cluster did not answer in {STARTING} s.") from error
         except ray.exceptions.RayError as error:
+            if node.id not in {alive.id for alive in cluster.nodes()}:
+                continue  # it has just left
             raise MachineFault(f"node {node.name} of the cluster does not work: {reason(error)}.") from error
         check_same_versions(node.name, theirs, versions())
 
