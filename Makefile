@@ -4,8 +4,8 @@ BIN := .venv/bin
 CHECK = @$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; say which with make PYTHON=python3.12")'
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-gpu test-integrations test-page test-install dist fuzz fuzz-faults fuzz-calls fuzz-readers lint tables docs clean
-.PHONY: bench bench-data bench-engine bench-estimators bench-fine-tune bench-integrity bench-limits bench-page bench-remedy bench-tables
+.PHONY: demo test test-gpu test-integrations test-page test-ray test-install dist fuzz fuzz-faults fuzz-calls fuzz-readers lint tables docs clean
+.PHONY: bench bench-data bench-engine bench-estimators bench-fine-tune bench-integrity bench-limits bench-page bench-ray bench-remedy bench-scaling bench-tables
 
 demo: .venv/installed
 	@$(BIN)/cu demo
@@ -24,6 +24,11 @@ test-integrations: .venv-integrations/installed
 test-page: .venv/installed-dev
 	@$(PIP) --no-deps axe-playwright-python # for axe-core alone
 	@$(BIN)/python -m pytest -m page tests/page
+
+# Two nodes of one core each, workers killed and nodes removed: minutes
+test-ray: .venv/installed-dev
+	@$(PIP) --editable '.[ray]'
+	@$(BIN)/python -m pytest -m 'cluster or not cluster' tests/cluster tests/runs/test_ray_executor.py
 
 test-install dist:
 	$(CHECK)
@@ -81,6 +86,14 @@ bench-tables: .venv/installed-dev
 
 bench-page: .venv/installed-dev
 	@$(BIN)/python benchmarks/page.py
+
+bench-ray: .venv/installed-dev
+	@$(PIP) --editable '.[ray]'
+	@$(BIN)/python benchmarks/ray_lanes.py speed
+	@$(BIN)/python benchmarks/ray_lanes.py driver
+
+bench-scaling: .venv/installed-dev
+	@$(BIN)/python benchmarks/scaling.py
 
 bench-remedy: .venv/installed-dev
 	@$(BIN)/python benchmarks/remedy.py

@@ -41,7 +41,7 @@ class Unsealed(Checkpoints):
             tensors = {f"{part}.{name}": value for part, values in parts.items() for name, value in values.items()}
             partial = self.folder / f"{key}.partial"
             partial.write_bytes(save(tensors, {"about": "{}"}))
-            os.replace(partial, self._file(key))
+            os.replace(partial, self.file(key))
 
 
 def in_turns(first: Callable[[], None], second: Callable[[], None], rounds: int = ROUNDS) -> float:

@@ -170,6 +170,7 @@ STATS = cu.Stats([30, 20, 10], [1.0, 2.0, 3.0])
 RUNS = {"device": "cpu", "budget": None, "progress": None, "profile": None}  # what every call that trains takes
 FITS = RUNS | {"checkpoints": None, "every": 1, "done": None, "stats": None, "teachers": None}
 WORKFLOW = RUNS | {"recipe": RECIPE, "store": None}
+ANYWHERE = WORKFLOW | {"on": None}  # what may train on a cluster
 CHOICES = {"against": "counterpart", "chosen": ()}
 MEASURES_BY = {"estimator": "single", "members": 1, "score": None}
 
@@ -264,11 +265,11 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "compare": lambda: (
         cu.compare,
         {"dataset": dataset(), "methods": ["naive"], "seeds": 1, "lrs": [0.1], "equal_cost": False}
-        | {"choose_lr": False, "against": "naive"} | MEASURES_BY | WORKFLOW,
+        | {"choose_lr": False, "against": "naive", "shard": None} | MEASURES_BY | ANYWHERE,
     ),
     "compare_estimators": lambda: (
         cu.compare_estimators,
-        {"dataset": dataset(), "estimators": ["single"], "members": 1, "lrs": None} | WORKFLOW,
+        {"dataset": dataset(), "estimators": ["single"], "members": 1, "lrs": None} | ANYWHERE,
     ),
     "duplicate": lambda: (cu.duplicate, {"data": table(), "strength": 0.5, "seed": 0}),
     "embed": lambda: (
@@ -291,7 +292,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "fix": lambda: (
         cu.fix,
         {"dataset": dataset(), "candidates": ["naive"], "goal": "mean", "deploy": "one", "trainings": 3.0, "seeds": 1}
-        | {"save": None, "embed_weights": False, "label_issues": None} | WORKFLOW,
+        | {"save": None, "embed_weights": False, "label_issues": None} | ANYWHERE,
     ),
     "kwon": lambda: (cu.kwon, {"p": P}),
     "label_noise": lambda: (cu.label_noise, {"probabilities": P, "labels": LABELS, "others": [P[0]]}),
@@ -300,7 +301,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         {"spec": frame(), "root": None, "seed": 0, "progress": None, "test": None, "min": None} | COLUMNS,
     ),
     "long_tail": lambda: (cu.long_tail, {"data": table(), "ratio": 2, "seed": 0}),
-    "measure": lambda: (cu.measure, {"dataset": dataset(), "lr": None} | MEASURES_BY | WORKFLOW),
+    "measure": lambda: (cu.measure, {"dataset": dataset(), "lr": None} | MEASURES_BY | ANYWHERE),
     "mix_hardness": lambda: (cu.mix_hardness, {"easy": dataset(), "hard": dataset("hard"), "per_class": 2, "seed": 0}),
     "normalise": lambda: (cu.normalise, {"mu": [1.0, 2.0]}),
     "plan": lambda: (cu.plan, {"method": cu.METHODS["ubrs"], "stats": STATS, "epoch": 0, "epochs": 2}),

@@ -5,6 +5,7 @@ import inspect
 import pkgutil
 import re
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 
 import numpy as np
@@ -13,9 +14,11 @@ import pytest
 import class_uncertainty as cu
 
 CALLABLES = [name for name in cu.__all__ if callable(getattr(cu, name))]
+NEEDS = {"class_uncertainty.training.kernels.programs": "triton"}
+NEEDS |= {"class_uncertainty.integrations.lightning": "lightning"}
+NEEDS |= {f"class_uncertainty.runs.ray_{part}": "ray" for part in ("cluster", "executor", "task")}
 MODULES = [module.name for module in pkgutil.walk_packages(cu.__path__, prefix="class_uncertainty.")]
-MAY_LACK = ("training.kernels.programs", "integrations.lightning")  # a package that they import
-LOADABLE = [name for name in MODULES if not name.endswith(MAY_LACK)]
+MODULES = [name for name in MODULES if name not in NEEDS or (NEEDS[name] != "triton" and find_spec(NEEDS[name]))]
 
 
 def sections(name: str) -> set[str]:
@@ -51,7 +54,7 @@ def doctests(module: ModuleType) -> list[doctest.DocTest]:
     return [test for test in found if test.examples]
 
 
-@pytest.mark.parametrize("name", LOADABLE)
+@pytest.mark.parametrize("name", MODULES)
 def test_examples_run(name: str, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     report: list[str] = []
@@ -63,7 +66,7 @@ def test_examples_run(name: str, tmp_path, monkeypatch) -> None:
 
 def test_examples_of_public_names_are_found() -> None:
     """A decorator may hide where a function is defined, and with it its examples."""
-    tests = {test.name for module in LOADABLE for test in doctests(import_module(module))}
+    tests = {test.name for module in MODULES for test in doctests(import_module(module))}
     hidden = [
         name
         for name in CALLABLES

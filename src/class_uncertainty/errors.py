@@ -72,6 +72,10 @@ class Unfinished(Exception):
     """
 
 
+class ShardEnded(Unfinished):
+    """All that one shard trains is stored; the rest is for others. The exit code of `cu` is 0."""
+
+
 def nearest(given: str, names: Iterable[str], cutoff: float = 0.5) -> str | None:
     """The closest name, whatever its case; of several, one with the same letters wins (for 'ubsr' it is 'ubrs')."""
     by_lower_case = {name.lower(): name for name in names}

@@ -37,6 +37,7 @@ EVERY_FIELD = {
     "trees": ("7", 7),
     "leaf": ("3", 3),
     "leaves": ("8", 8),
+    "synchronised": ("false", False),
     "fingerprint": ("0123abcd", "0123abcd"),
 }
 

@@ -23,6 +23,7 @@ from class_uncertainty.cli.report_command import report
 from class_uncertainty.cli.reproduce_command import reproduce
 from class_uncertainty.cli.train_command import train
 from class_uncertainty.errors import InputError, MachineFault, memory_faults
+from class_uncertainty.runs.place import is_torchrun
 from class_uncertainty.text import encode_plainly, reason, tell
 
 app = typer.Typer(
@@ -76,7 +77,7 @@ def main() -> None:
     notices.handlers, notices.propagate = [_Notices()], False
     try:
         with memory_faults():
-            app()
+            _run()
     except InputError as error:
         _end(error, 2)
     except MachineFault as error:
@@ -86,6 +87,18 @@ def main() -> None:
         _end(f"{place}: {error.strerror or reason(error)}.", 1)
     except UnicodeEncodeError as error:
         _end(f"{error.object!r} is not text that can be written as {error.encoding}: give it another name.", 2)
+
+
+def _run() -> None:
+    """Run the command; of several processes of torchrun, in the first."""
+    if not is_torchrun():
+        app()
+        return
+    from class_uncertainty.runs.torchrun import joined_ranks
+
+    with joined_ranks() as runs_command:
+        if runs_command:
+            app()
 
 
 def _end(sentence: object, code: int) -> None:

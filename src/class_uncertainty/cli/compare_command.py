@@ -31,6 +31,9 @@ def compare(
     network: options.NETWORK = None,
     pretrained: options.PRETRAINED = False,
     budget: options.BUDGET = None,
+    on: options.ON = None,
+    device: options.DEVICE = None,
+    shard: options.SHARD = None,
     profile: options.PROFILE = None,
     root: options.ROOT = None,
     store: options.STORE = options.RUNS,
@@ -54,6 +57,7 @@ def compare(
     options.check_estimate(estimator, members, score)
     options.check_comparison(names, numbers, rates, choose_lr, against)
     options.check_start(data, root, budget, recipe)
+    options.check_on(on, profile, shard)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting import terminal_tables
     from class_uncertainty.workflows.compare import compare as compare_methods
@@ -64,5 +68,7 @@ def compare(
         )
         measuring: dict[str, Any] = {"estimator": estimator, "members": members, "score": score}
         rows: dict[str, Any] = {"equal_cost": equal_cost, "choose_lr": choose_lr, "against": against}
-        comparison = compare_methods(dataset, names, numbers, rates, **rows, **measuring, **now.settings(chosen))
+        where: dict[str, Any] = {"device": device, "on": on, "shard": shard}
+        about = rows | measuring | where
+        comparison = compare_methods(dataset, names, numbers, rates, **about, **now.settings(chosen))
         now.answer(now.show(comparison, terminal_tables.print_comparison))

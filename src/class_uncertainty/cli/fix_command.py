@@ -43,6 +43,8 @@ def fix(
     network: options.NETWORK = None,
     pretrained: options.PRETRAINED = False,
     budget: options.BUDGET = None,
+    on: options.ON = None,
+    device: options.DEVICE = None,
     profile: options.PROFILE = None,
     root: options.ROOT = None,
     store: options.STORE = options.RUNS,
@@ -73,6 +75,7 @@ def fix(
     options.check_fix(goal, deploy)
     check_seeds(1 if seeds is None else seeds, alternative="")
     options.check_start(data, root, budget, recipe)
+    options.check_on(on, profile)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting.html_page import check_place, write
     from class_uncertainty.reporting.report_data import sections
@@ -100,6 +103,8 @@ def fix(
             embed_weights=embed_weights,
             label_issues=label_issues,
             **now.settings(chosen),
+            device=device,
+            on=on,
         )
         document, files = now.show(fixed, partial(print_fix, all_classes=all_classes)), [*fixed.files]
         try:

@@ -20,6 +20,8 @@ def measure(
     network: options.NETWORK = None,
     pretrained: options.PRETRAINED = False,
     budget: options.BUDGET = None,
+    on: options.ON = None,
+    device: options.DEVICE = None,
     profile: options.PROFILE = None,
     root: options.ROOT = None,
     store: options.STORE = options.RUNS,
@@ -44,6 +46,7 @@ def measure(
     lr = rates[0] if rates else None
     options.check_estimate(estimator, members, score, lr)
     options.check_start(data, root, budget, recipe)
+    options.check_on(on, profile)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting import terminal_tables
     from class_uncertainty.workflows.compare_estimators import compare_estimators
@@ -54,8 +57,12 @@ def measure(
             data, epochs, recipe, backbone=backbone, views=views, network=network, pretrained=pretrained
         )
         if names:
-            comparison = compare_estimators(dataset, names, members, lrs=rates, **now.settings(chosen))
+            comparison = compare_estimators(
+                dataset, names, members, lrs=rates, **now.settings(chosen), device=device, on=on
+            )
             now.answer(now.show(comparison, terminal_tables.print_estimator_comparison))
             return
-        measured = measure_classes(dataset, estimator, members, score=score, lr=lr, **now.settings(chosen))
+        measured = measure_classes(
+            dataset, estimator, members, score=score, lr=lr, **now.settings(chosen), device=device, on=on
+        )
         now.answer(now.show(measured, terminal_tables.print_measured))

@@ -59,6 +59,14 @@ PRETRAINED = Annotated[
     bool, typer.Option("--pretrained", help="Start from pretrained weights; for images, by the recipe fine-tune.")
 ]
 BUDGET = Annotated[str | None, optional("Stop at an epoch's end after 90s, 25m or 1h30m; the same command goes on.")]
+ON = Annotated[
+    str | None,
+    optional("Train on Ray: ray (this machine), auto (the cluster that runs here) or ray://HOST:10001.", "PLACE"),
+]
+DEVICE = Annotated[str | None, optional("cpu, cuda or mps; by default the fastest that is there.", "DEVICE")]
+SHARD = Annotated[
+    str | None, optional("Train the i-th of n parts of the rows; 'cu results import' joins their stores.", "i/n")
+]
 PROFILE = Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.")]
 SAVE = Annotated[Path | None, optional("Where to write PATH.safetensors and PATH.json.")]
 EMBED_WEIGHTS = Annotated[
@@ -80,6 +88,17 @@ def check_start(data: str, root: Path | None, budget: str | None, recipe: str | 
         parse_recipe(recipe)
     if BY not in data:  # what follows may be a backbone, which torch must look at
         parse(data, SOURCES, root, 0)
+
+
+def check_on(on: str | None, profile: Path | None = None, shard: str | None = None) -> None:
+    """Refuse, before torch is imported, a place that is none, what it cannot do, and a shard that is none."""
+    from class_uncertainty.runs.place import check_place
+    from class_uncertainty.runs.shard import Shard
+
+    if shard is not None:
+        Shard.parse(shard)
+    if on is not None:
+        check_place(on, profile is not None)
 
 
 def check_estimate(estimator: str | None, members: int, score: str | None, lr: float | None = None) -> None:

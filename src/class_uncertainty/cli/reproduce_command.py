@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,6 +31,9 @@ def reproduce(
     stored: Annotated[bool, typer.Option("--stored", help="Train nothing: show what is stored.")] = False,
     figures: Annotated[Path | None, options.optional("A folder for the figures as SVG and PNG.", "FOLDER")] = None,
     budget: options.BUDGET = None,
+    on: options.ON = None,
+    device: options.DEVICE = None,
+    shard: options.SHARD = None,
     root: options.ROOT = None,
     store: options.STORE = options.RUNS,
     as_json: options.JSON = False,
@@ -53,6 +56,7 @@ def reproduce(
     Any other network runs too, as **--network efficientnet-lite0**.
     """
     names = None if methods is None else options.split("method", methods, str)
+    options.check_on(on, None, shard)
     from class_uncertainty.cli.running import running
     from class_uncertainty.data import load
     from class_uncertainty.errors import Unfinished
@@ -64,12 +68,13 @@ def reproduce(
     with running(store, as_json, root, budget=budget) as now, now.loader(load) as read:
         about = (experiment, protocol, only, seeds, names, network)
         if plan:
-            remaining = plan_reproduction(*about, read=read, store=now.store)
+            remaining = plan_reproduction(*about, read=read, store=now.store, device=device)
             if not as_json:
                 reproduction_tables.print_remaining(remaining)
             now.answer({"remaining": [asdict(row) for row in remaining]})
             return
-        reproduced = run(*about, train=not stored, read=read, store=now.store, budget=now.deadline, progress=now.watch)
+        where: dict[str, Any] = {"store": now.store, "device": device, "on": on, "shard": shard}
+        reproduced = run(*about, train=not stored, read=read, budget=now.deadline, progress=now.watch, **where)
         if not as_json:
             for one in reproduced:
                 reproduction_tables.print_reproduction(one)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from class_uncertainty.data import Dataset
-from class_uncertainty.errors import InputError, Unfinished, memory_faults
+from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_faults
 from class_uncertainty.files import check_writable
 from class_uncertainty.limits import check_address_space
 from class_uncertainty.reporting import terminal
@@ -147,6 +147,8 @@ def running(
             now.show_known()
             tell(f"stopped{_kept(store)}.", start="\n")  # after the ^C that a terminal shows
             raise SystemExit(130) from None
+        except ShardEnded as ended:
+            tell(f"{ended}.")
         except Unfinished as unfinished:
             now.show_known()
             tell(f"{unfinished}{_kept(store)}.")

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,12 +10,16 @@ from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.measures import Stats
+from class_uncertainty.runs.open_executor import On, open_executor
+from class_uncertainty.runs.shard import Shard
 from class_uncertainty.runs.store import Store
+from class_uncertainty.runs.transaction import together
 from class_uncertainty.runs.watcher import News, Stage, Watch, Watcher
 from class_uncertainty.training import Lane, Recipe, default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
-from class_uncertainty.training.fit import LaneOutcome, Progress, resolve_device, train_lanes
+from class_uncertainty.training.executor import Executor
+from class_uncertainty.training.fit import LaneOutcome, Progress, available, resolve_device, train_lanes
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.keys import checkpoint_keys, key_of, lane_key
 from class_uncertainty.training.networks.network_table import sealed
@@ -37,6 +41,8 @@ class Context:
     watch: Watch = field(default_factory=Watcher)
     checkpoints: Checkpoints | None = None
     profile: Path | None = None
+    executor: Executor | None = None  # where lanes train; None stands for this process
+    shard: Shard | None = None  # of the rows, if others train the rest
 
     @property
     def train(self) -> Data:
@@ -47,6 +53,9 @@ class Context:
         if isinstance(self.watch, Watcher):
 
             def measure(networks: int, recipe: Recipe | None) -> Speed | None:
+                """Not known of a cluster."""
+                if self.executor is not None:
+                    return None
                 return measured_speed(self.train, recipe or self.recipe, self.device, networks)
 
             self.watch.ahead([stage for stage in stages if stage.networks], self.recipe.epochs, self.device, measure)
@@ -63,14 +72,22 @@ class Context:
 
     def untrained(self, lanes: Sequence[Lane]) -> Fit:
         """Lanes that are to be trained; large arrays go beside the store."""
-        return Fit.untrained(self.train, lanes, self.recipe, self.device, self.store.path.parent)
+        here = available(self.device)  # an executor may have GPUs where this process has none
+        return Fit.untrained(self.train, lanes, self.recipe, here, self.store.path.parent)
 
     def train_lanes(
         self, fitted: Fit, progress: Progress | None, stats: Stats | None = None, teachers: Fit | None = None
     ) -> Generator[LaneOutcome, None, None]:
-        """Train the lanes of an untrained Fit; each is yielded when it has ended."""
+        """Train the lanes of an untrained Fit; each is yielded when it has ended.
+
+        What the caller writes to the store for lanes that ended together is one transaction.
+        """
         how = (self.checkpoints, EVERY, self.deadline, self.profile, teachers)
-        return train_lanes(fitted, self.train, FitOptions(stats, self.dataset.test, progress, *how))
+        options = FitOptions(stats, self.dataset.test, progress, *how)
+        with closing(train_lanes(fitted, self.train, options, self.executor)) as batches:
+            for outcomes in batches:
+                with together(self.store):
+                    yield from outcomes
 
     def result_key(self, lane: Lane, stats: Stats | None = None) -> str:
         """Of a lane's result, which depends on what it is judged on."""
@@ -104,14 +121,18 @@ def open_context(
     budget: float | Deadline | None = None,
     progress: Watch | None = None,
     profile: str | Path | None = None,
+    on: On = None,
+    shard: str | None = None,
 ) -> Iterator[Context]:
-    """A Context for one workflow. Without a store, results go to a temporary one."""
+    """A Context for one workflow. Without a store, results go to a temporary one; `on` says where lanes train."""
+    part = Shard.parse(shard) if shard is not None else None
     dataset = Dataset("data", dataset) if isinstance(dataset, Data) else dataset
     if store is None and budget is not None:
         raise InputError("a budget is given and no store: give one, or what has been trained is lost when it is spent.")
-    recipe = sealed(recipe or default_recipe(dataset.train))
-    deadline, device = Deadline.after(budget), resolve_device(device)
+    recipe, deadline = sealed(recipe or default_recipe(dataset.train)), Deadline.after(budget)
     with ExitStack() as stack:
+        executor = stack.enter_context(open_executor(on, device, profile is not None))
+        device = executor.device if executor else resolve_device(device)
         if store is None:
             store = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "runs.sqlite"
         if not isinstance(store, Store):
@@ -121,4 +142,4 @@ def open_context(
         place, watch = Path(profile) if profile else None, progress or Watcher()
         if isinstance(watch, Watcher):
             stack.callback(watch.close)
-        yield Context(store, dataset, recipe, device, deadline, watch, checkpoints, place)
+        yield Context(store, dataset, recipe, device, deadline, watch, checkpoints, place, executor, part)

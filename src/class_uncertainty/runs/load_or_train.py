@@ -5,7 +5,7 @@ from contextlib import closing, nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from class_uncertainty.errors import MachineFault
+from class_uncertainty.errors import MachineFault, ShardEnded
 from class_uncertainty.estimation import Diverged, Estimate, EstimateRequest, estimates_from
 from class_uncertainty.measures import Stats
 from class_uncertainty.metrics import Outcomes
@@ -89,7 +89,8 @@ def load_or_evaluate(
     by_folds = context.dataset.test is None
     keys = [context.result_key(lane, stats) for lane in lanes]
     stored_before = [context.store.get(key) for key in keys]
-    todo = [lane for lane, result in zip(lanes, stored_before, strict=True) if result is None]
+    missing = {key: lane for key, lane, result in zip(keys, lanes, stored_before, strict=True) if result is None}
+    todo = [lane for key, lane in missing.items() if not context.shard or context.shard.has(key)]
     if ended:
         for result in filter(None, stored_before):
             ended(result)
@@ -109,6 +110,10 @@ def load_or_evaluate(
                     ended_folds = folds.pop(i)
                     results, unseen = zip(*(ended_folds[k] for k in range(FOLDS)), strict=True)
                     _add_result(context, todo[i], stats, pooled(context.train, results, unseen), ended)
+    if len(todo) < len(missing):
+        number = len(missing) - len(todo)
+        rest = f"{number:,} {'row is' if number == 1 else 'rows are'} for others; 'cu results import' joins them"
+        raise ShardEnded(f"shard {context.shard} of {context.dataset.name} is trained: {rest}")
     stored = [context.store.get(key) for key in keys]
     context.drop_checkpoints([part for lane in lanes for part in folded(lane)] if by_folds else lanes, stats)
     return read_back(context.store, stored)

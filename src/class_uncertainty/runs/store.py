@@ -9,7 +9,7 @@ import io
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ from class_uncertainty.runs.stored_rows import (
     parse_network,
     parse_result,
     result_row,
+    seal,
 )
 from class_uncertainty.text import reason
 from class_uncertainty.training import Result
@@ -55,6 +56,7 @@ class Store:
         self.unverified = set[tuple[str, str]]()
         self.layout = VERSION  # an older one where the file cannot be written to
         self.sound = set[str]()  # files of probabilities that match their checksum
+        self.is_batch = False  # whether rows wait to be committed together
         if not self.path.exists() and not create:
             writers = "'cu measure', 'cu compare', 'cu fix' and 'cu demo' write one"
             raise InputError(f"store {self.path} does not exist: {writers}.")
@@ -140,11 +142,11 @@ class Store:
 
     def _write(self, table: str, row: dict[str, Any], last: bool = False) -> None:
         """One row with its checksum, in the place of any of its key, which may be damaged; or as the last of all."""
-        with self._faults(), self.connection:
+        with self._faults(), nullcontext() if self.is_batch else self.connection:
             self._insert(table, row, last)
 
     def _insert(self, table: str, row: dict[str, Any], last: bool) -> None:
-        row = row | {"checksum": _seal(table, row)}
+        row = row | {"checksum": seal(table, row)}
         insert = f"INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
         assignments = ", ".join(f"{name} = excluded.{name}" for name in row)
         update = f" ON CONFLICT ({SEALED[table][0]}) DO UPDATE SET {assignments}"
@@ -164,7 +166,7 @@ class Store:
         for key, row in rows.items():
             if row["checksum"] is None:
                 self.unverified.add((table, str(key)))
-            elif row["checksum"] != _seal(table, row):
+            elif row["checksum"] != seal(table, row):
                 self._drop(table, row, "does not match its checksum")
                 continue
             sound.append(row)
@@ -341,9 +343,3 @@ class Store:
             return np.load(file, mmap_mode="r")
         except OSError as error:
             raise MachineFault(f"{file} could not be read: {error.strerror}.") from error
-
-
-def _seal(table: str, row: dict[str, Any]) -> str:
-    """The checksum of a row."""
-    values = (row[name] for name in SEALED[table])
-    return checksum(table, *(value if isinstance(value, bytes) else str(value) for value in values))

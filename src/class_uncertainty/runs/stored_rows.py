@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from class_uncertainty.boundary import checked
 from class_uncertainty.data import Dataset
 from class_uncertainty.documents import from_document
-from class_uncertainty.files import Bytes, parse_json
+from class_uncertainty.files import Bytes, checksum, parse_json
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.runs.measurement import Measurement
+from class_uncertainty.runs.store_layout import SEALED
 from class_uncertainty.training import Result
 from class_uncertainty.training.keys import ENGINE
 
@@ -100,3 +101,9 @@ def _renamed(document: dict[str, Any]) -> dict[str, Any]:
     if scores and "class_mean_error" in scores:
         scores["top1_error"], scores["error"] = scores["error"], scores.pop("class_mean_error")
     return document
+
+
+def seal(table: str, row: dict[str, Any]) -> str:
+    """The checksum of a row."""
+    values = (row[name] for name in SEALED[table])
+    return checksum(table, *(value if isinstance(value, bytes) else str(value) for value in values))

@@ -36,7 +36,7 @@ class Checkpoints:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
-    def _file(self, key: str) -> Path:
+    def file(self, key: str) -> Path:
         return self.folder / f"{key}.safetensors"
 
     def save(self, lanes: Mapping[str, LaneState]) -> None:
@@ -44,7 +44,7 @@ class Checkpoints:
         for last_try in (False, True):
             make_folder(self.folder)
             try:
-                write_together({self._file(key): _sealed(key, lane) for key, lane in lanes.items()})
+                write_together({self.file(key): _sealed(key, lane) for key, lane in lanes.items()})
                 return
             except MachineFault as error:
                 # another process may have ended, and removed its files or the empty folder
@@ -54,14 +54,14 @@ class Checkpoints:
     def epoch(self, key: str) -> int:
         """How far a lane is, unverified and without its tensors; 0 where there is no file."""
         try:
-            with open(self._file(key), "rb") as file:
+            with open(self.file(key), "rb") as file:
                 return int(_about(file.read(8), file.read(2**20))["epoch"])
         except (OSError, ValueError, KeyError, TypeError, OverflowError):
             return 0
 
     def load(self, key: str) -> LaneState | None:
         """The lane; None where there is no file, or a damaged one."""
-        file = self._file(key)
+        file = self.file(key)
         try:
             content = memoryview(file.read_bytes())
         except (FileNotFoundError, NotADirectoryError):
@@ -78,7 +78,7 @@ class Checkpoints:
     def remove(self, keys: Iterable[str]) -> None:
         """Remove checkpoints and what a kill left of them; the folder too, when it is empty."""
         for key in keys:
-            for file in (self._file(key), *self.folder.glob(f"{key}.*.partial")):
+            for file in (self.file(key), *self.folder.glob(f"{key}.*.partial")):
                 with suppress(OSError):
                     file.unlink()
         with suppress(OSError):

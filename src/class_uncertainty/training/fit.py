@@ -1,7 +1,7 @@
 """fit(): the only training loop. Lanes train in stacks, on a CPU of one fixed width: none depends on its neighbours."""
 
 import gc
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -19,6 +19,7 @@ from class_uncertainty.training import Lane, Recipe, default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.distillation import check_teachers
+from class_uncertainty.training.executor import Executor
 from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.fit_result import Done, Fit, LaneOutcome, width_of
 from class_uncertainty.training.keys import checkpoint_keys
@@ -29,7 +30,7 @@ from class_uncertainty.training.sampling import Examples
 from class_uncertainty.training.stack_training import FitOptions
 from class_uncertainty.training.stage_runner import Ended, StageRunner
 from class_uncertainty.training.stages import ResolvedStage, resolve_stages, stack_key
-from class_uncertainty.training.twins import find_twins, report_twins
+from class_uncertainty.training.twins import Twins, find_twins, report_twins
 
 SMALL = 2**15  # numbers in a batch of one lane: 32 grey images of 32 x 32, or 32 rows of 1,024 features
 
@@ -51,6 +52,14 @@ def resolve_device(name: str | torch.device | None) -> str:
     if device.type not in ("cpu", "cuda", "mps") or device.index:
         raise InputError(f"device {str(name)!r} cannot train: 'cpu', 'cuda' and 'mps' can.")
     return device.type
+
+
+def available(device: str) -> str:
+    """The device if torch has it here, otherwise 'cpu'."""
+    try:
+        return resolve_device(device)
+    except InputError:
+        return "cpu"
 
 
 @checked
@@ -129,40 +138,51 @@ def fit(
     fitted, outcomes = Fit.untrained(train, lanes, recipe, device, scratch), []
     options = FitOptions(stats, test, progress, folder, every, deadline, trace, teachers)
     with closing(train_lanes(fitted, train, options)) as ended:
-        for outcome in ended:
-            outcomes.append(outcome)
-            if done:
-                done(outcome)
+        for batch in ended:
+            outcomes += batch
+            for outcome in batch:
+                if done:
+                    done(outcome)
     if folder and folder is not checkpoints:
         folder.remove(key for outcome in outcomes for key in outcome.keys)
     return fitted.trained(outcomes)
 
 
-def train_lanes(fitted: Fit, train: Data, options: FitOptions) -> Generator[LaneOutcome, None, None]:
-    """Train the lanes of an untrained Fit; yield each when its last stage has ended."""
+def train_lanes(
+    fitted: Fit, train: Data, options: FitOptions, executor: Executor | None = None
+) -> Generator[list[LaneOutcome], None, None]:
+    """Train the lanes of an untrained Fit, here or by an executor; yield those whose last stages have just ended."""
     check_fit(train, fitted.lanes, fitted.recipe, options.stats, options.test)
     check_teachers(train, fitted.lanes, options.teachers)
     taught_by = options.teachers.keys if options.teachers else ()
-    about = (fitted.recipe, Stats.of(train.counts, options.stats), fitted.device, taught_by)
+    device = executor.device if executor else fitted.device
+    about = (fitted.recipe, Stats.of(train.counts, options.stats), device, taught_by)
     keys = [checkpoint_keys(train.fingerprint, lane, *about) for lane in fitted.lanes]
     twins, ended = find_twins(fitted.lanes, fitted.recipe), 0
     options = replace(options, progress=report_twins(options.progress, twins, fitted.lanes))
+    train_each = executor.train if executor else train_here
     try:
-        with closing(_train_each(fitted, train, options, keys, list(twins))) as outcomes:
-            for outcome in outcomes:
-                for place in twins[outcome.place]:
-                    seed, seconds = fitted.lanes[place].seed, outcome.result.seconds / len(twins[outcome.place])
-                    result = replace(outcome.result, seed=seed, seconds=seconds)
-                    ended += 1
-                    yield replace(outcome, place=place, keys=keys[place], result=result)
+        with closing(train_each(fitted, train, options, keys, list(twins))) as batches:
+            for outcomes in batches:
+                batch = [twin for outcome in outcomes for twin in _twins_of(outcome, fitted, twins, keys)]
+                ended += len(batch)
+                yield batch
     except Unfinished:
         raise Unfinished(f"the budget is spent with {ended} of {len(fitted.lanes)} networks trained") from None
 
 
-def _train_each(
+def _twins_of(outcome: LaneOutcome, fitted: Fit, twins: Twins, keys: list[list[str]]) -> Iterator[LaneOutcome]:
+    """The lane and all that are like it, each with its share of the time."""
+    places = twins[outcome.place]
+    for place in places:
+        result = replace(outcome.result, seed=fitted.lanes[place].seed, seconds=outcome.result.seconds / len(places))
+        yield replace(outcome, place=place, keys=keys[place], result=result)
+
+
+def train_here(
     fitted: Fit, train: Data, options: FitOptions, keys: list[list[str]], places: list[int]
-) -> Generator[LaneOutcome, None, None]:
-    """Train the lanes at these places. Like stages run together."""
+) -> Generator[list[LaneOutcome], None, None]:
+    """Train the lanes at these places in this process. Like stages run together."""
     arrays = (train.inputs, train.labels, train.counts[None])
     inputs, labels, counts = (as_tensor(array).to(fitted.device) for array in arrays)
     if fitted.recipe.full_batch:  # standardised once for all epochs of all lanes
@@ -178,25 +198,26 @@ def _train_each(
                 alike.setdefault(stages[number], []).append(place)
         for stage, group in alike.items():
             before = {place: replace(states.pop(place), gathered={}) for place in group if number}
-            with closing(_run_stage(replace(first, stage=stage, before=before), group)) as lanes:
-                for place, lane in lanes:
-                    if isinstance(lane, LaneOutcome):
-                        yield lane
-                    else:
-                        states[place] = lane
+            with closing(_run_stage(replace(first, stage=stage, before=before), group)) as stacks:
+                for stack in stacks:
+                    states |= {place: lane for place, lane in stack if isinstance(lane, LaneState)}
+                    if ended := [lane for _, lane in stack if isinstance(lane, LaneOutcome)]:
+                        yield ended
 
 
-def _run_stage(runner: StageRunner, places: list[int]) -> Generator[Ended, None, None]:
+def _run_stage(runner: StageRunner, places: list[int]) -> Generator[list[Ended], None, None]:
     """Take the lanes at those places through one stage, in stacks of lanes that are equally far."""
     fitted, unfinished = runner.fitted, None
-    small = is_small(fitted.recipe, fitted.shape, fitted.device)
+    together = runner.options.ranks.world > 1  # then all processes train the same stack at the same time
+    small = is_small(fitted.recipe, fitted.shape, fitted.device) and not together
     groups = _groups(runner, places)
     with _workers(min(len(groups), torch.get_num_threads()) if small else 1, single=small) as pool:
         running = [pool.submit(_run_group, runner, places) for places in groups]
         try:
             for stack in as_completed(running):
                 try:
-                    yield from () if stack.cancelled() else stack.result()
+                    if not stack.cancelled():
+                        yield stack.result()
                 except Unfinished as error:  # running stacks end their epochs, and the others do not begin
                     unfinished = error
                     for other in running:
@@ -218,17 +239,29 @@ def is_small(recipe: Recipe, shape: Sequence[int], device: str) -> bool:
 
 def _groups(runner: StageRunner, places: list[int]) -> list[list[int]]:
     """The places of lanes that train as one stack."""
-    alike: dict[tuple, list[int]] = {}
-    for place in places:
-        epoch = runner.options.checkpoints.epoch(runner.key(place)) if runner.options.checkpoints else 0
-        alike.setdefault((epoch, *stack_key(runner.lane(place))), []).append(place)
-    groups, width = list[list[int]](), width_of(runner.fitted.recipe, runner.fitted.device)
-    # lanes that are furthest come first: a short budget finishes what an earlier one began
-    for (_, rbf, *_), group in sorted(alike.items(), key=lambda item: (-item[0][0], repr(item[0][1:]))):
-        group.sort(key=lambda place: runner.lane(place).value.augment)  # lanes of one augmentation are neighbours
-        # second derivatives at the end of a tensor have other last bits: no lane goes there
-        groups += [group[rows] for rows in row_blocks(len(group), max(1, width - 1) if rbf else width)]
+    checkpoints = runner.options.checkpoints
+    epochs = {place: checkpoints.epoch(runner.key(place)) if checkpoints else 0 for place in places}
+    groups = list[list[int]]()
+    for group, width in alike_lanes(runner.fitted.recipe, runner.fitted.device, runner.lane, epochs):
+        groups += [group[rows] for rows in row_blocks(len(group), width)]
     return groups
+
+
+def alike_lanes(
+    recipe: Recipe, device: str, lane_at: Callable[[int], Lane], epochs: dict[int, int]
+) -> Iterator[tuple[list[int], int]]:
+    """Places of lanes that can train as stacks, and how wide a stack may be; `epochs` is how far each place is.
+
+    Lanes that are furthest come first: a short budget finishes what an earlier one began.
+    """
+    alike: dict[tuple, list[int]] = {}
+    for place, epoch in epochs.items():
+        alike.setdefault((epoch, *stack_key(lane_at(place))), []).append(place)
+    width = width_of(recipe, device)
+    for (_, rbf, *_), group in sorted(alike.items(), key=lambda item: (-item[0][0], repr(item[0][1:]))):
+        group.sort(key=lambda place: lane_at(place).value.augment)  # lanes of one augmentation are neighbours
+        # second derivatives at the end of a tensor have other last bits: no lane goes there
+        yield group, max(1, width - 1) if rbf else width
 
 
 def _run_group(runner: StageRunner, places: list[int]) -> list[Ended]:
@@ -240,7 +273,7 @@ def _run_group(runner: StageRunner, places: list[int]) -> list[Ended]:
                 ended += runner.run(stack, started)
                 continue
             except torch.OutOfMemoryError:
-                if len(stack) == 1:
+                if len(stack) == 1 or runner.options.ranks.world > 1:
                     need = f"network {runner.fitted.recipe.network!r} with batch {runner.fitted.recipe.batch}"
                     raise MachineFault(f"the GPU has too little memory for one lane of {need}.") from None
             gc.collect()  # outside of the handler, where the error still holds on to what did not fit
@@ -272,4 +305,5 @@ def _workers(count: int, single: bool) -> Iterator[ThreadPoolExecutor]:
         torch.set_num_threads(before)
 
 
-__all__ = ["Done", "Epoch", "LaneOutcome", "Progress", "default_device", "fit", "resolve_device", "train_lanes"]
+__all__ = ["Done", "Epoch", "LaneOutcome", "Progress", "available", "default_device", "fit", "resolve_device"]
+__all__ += ["train_lanes"]

@@ -21,7 +21,7 @@ SAMPLED = 256  # of more
 YOUNGER = {
     Recipe: (
         *("schedule", "average", "optimizer", "pretrained", "head_rate", "layer_decay", "accumulate"),
-        *("resized_crop", "jitter", "trees", "leaf", "leaves", "fingerprint"),
+        *("resized_crop", "jitter", "trees", "leaf", "leaves", "synchronised", "fingerprint"),
     )
 }
 

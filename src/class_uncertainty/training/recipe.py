@@ -81,6 +81,9 @@ class Recipe:
         Trees of the network "forest", rounds of "boosting"; 0 for others.
     leaf, leaves : int
         The fewest examples of a leaf, and the most leaves of a tree; 0 for any number.
+    synchronised : bool
+        Whether batch statistics are those of the whole batch where processes of torchrun share it; otherwise each
+        process has its own.
     fingerprint : str
         Of the code and the weights of a network that is not the package's own. Training fills it in.
 
@@ -127,6 +130,7 @@ class Recipe:
     trees: int = 0
     leaf: int = 1
     leaves: int = 0
+    synchronised: bool = True
     fingerprint: str = ""
 
     def __post_init__(self) -> None:

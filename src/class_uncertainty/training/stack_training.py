@@ -29,6 +29,7 @@ from class_uncertainty.training.networks.adamw import make_optimiser
 from class_uncertainty.training.networks.custom_network import epoch_seed, seeded
 from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.networks.stack import Stack, State, initial, to_device
+from class_uncertainty.training.ranks import ALONE, Ranks
 from class_uncertainty.training.sampling import AVERAGING, STAGE_STREAMS, Examples, LaneSampler, draw_epoch
 from class_uncertainty.training.stages import ResolvedStage, resolve_stages, staged
 from class_uncertainty.training.train_step import StepProgram
@@ -53,6 +54,7 @@ class FitOptions:
     deadline: Deadline
     profile: Path | None
     teachers: Fit | None
+    ranks: Ranks = ALONE  # that train every stack together
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +178,7 @@ class StackTraining:
         stage, optimiser = self.context.stage, self.optimiser
         if not isinstance(optimiser, LBFGS):
             about = (stage, examples, self.lanes, self.draws, self._sums(self.lanes[: self.count]), teachers)
-            return StepProgram(self.stack, optimiser, *about)
+            return StepProgram(self.stack, optimiser, *about, self.context.options.ranks)
         program = FullBatch(self.stack, optimiser, stage.recipe, examples, self.samplers[0], teachers)
         if self.first:
             program.take(draw_epoch(self.samplers, stage, self.first - 1, self.length)[0][0])
@@ -237,7 +239,7 @@ class StackTraining:
         if not self.stack.own:
             return nullcontext()
         seed = epoch_seed(self.lanes[0].seed, self.context.stage.number * STAGE_STREAMS + epoch)
-        return seeded(seed, self.context.fitted.device)
+        return seeded((seed + self.context.options.ranks.rank) % 2**63, self.context.fitted.device)
 
     def _report(self, progress: Progress, epoch: int, numbers: Sequence[list[float]], seconds: float) -> None:
         """Tell of an epoch, of lanes with more stages to come apart: theirs are more in all."""

@@ -154,6 +154,8 @@ def compare(
     budget: float | Deadline | None = None,
     progress: Watch | None = None,
     profile: str | Path | None = None,
+    on: str | None = None,
+    shard: str | None = None,
 ) -> Comparison:
     """Train methods side by side, with the same seeds, at the same learning rates or each at the one that suits it.
 
@@ -178,8 +180,11 @@ def compare(
     against : str
         What the rows are tested against by ASO: "counterpart" tests uncertainty rows against the same rows by
         cardinality; the name of one of the methods tests every other row against it.
-    recipe, store, device, budget, progress, profile
+    recipe, store, device, budget, progress, profile, on
         As for `cu.measure`.
+    shard : str, optional
+        "i/n": train only the i-th of n parts of the rows, then raise ShardEnded. Whatever rows depend on, as class
+        uncertainties, every part trains, unless its store has it.
 
     Returns
     -------
@@ -204,7 +209,7 @@ def compare(
     lanes = [Lane(name, seed, lr) for name in methods if name not in remedies for lr in rates for seed in numbers]
     EstimateRequest.usual(estimator, members).check_score(score)
     trained = dict.fromkeys(remedies[name].method if name in remedies else name for name in methods)
-    with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
+    with open_context(dataset, recipe, store, device, budget, progress, profile, on, shard) as context:
         request = EstimateRequest.usual(estimator, members, recipe=context.recipe)
         uses_uncertainty = any(named(name).uses_uncertainty for name in trained)
         measures = [measuring_stage(context.dataset, [request])] if uses_uncertainty else []

@@ -96,6 +96,7 @@ def compare_estimators(
     budget: float | Deadline | None = None,
     progress: Watch | None = None,
     profile: str | Path | None = None,
+    on: str | None = None,
 ) -> EstimatorComparison:
     """Compare estimators with a deep ensemble at each learning rate.
 
@@ -110,7 +111,7 @@ def compare_estimators(
         is compared with itself.
     lrs : list of float, optional
         Learning rates; by default the recipe's.
-    recipe, store, device, budget, progress, profile
+    recipe, store, device, budget, progress, profile, on
         As for `cu.measure`.
 
     Returns
@@ -138,7 +139,7 @@ def compare_estimators(
         raise InputError(f"estimator {repeated[0]} is given twice by {repeated[1]}: each must be there once.")
     for name, score in scored:
         requests[name, rates[0]].check_score(score)
-    with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
+    with open_context(dataset, recipe, store, device, budget, progress, profile, on) as context:
         context.ahead([measuring_stage(context.dataset, list(requests.values()))])
         estimates = dict(zip(requests, load_or_estimate(context, list(requests.values())), strict=True))
         dataset, default_lr = context.dataset, context.recipe.lr

@@ -151,6 +151,7 @@ def fix(
     budget: float | Deadline | None = None,
     progress: Watch | None = None,
     profile: str | Path | None = None,
+    on: str | None = None,
 ) -> Fix:
     """Train the best network that a number of trainings buys, chosen on examples that the choosing networks never saw.
 
@@ -184,7 +185,7 @@ def fix(
         Whether the saved files hold the weights of the backbone too, where features come from one.
     label_issues : bool, optional
         Whether to look for wrong labels; by default for images alone, since labels of tables are often facts.
-    store, device, budget, progress, profile
+    store, device, budget, progress, profile, on
         As for `cu.measure`.
 
     Returns
@@ -201,7 +202,7 @@ def fix(
     if deploy not in (None, *DEPLOYS):
         raise unknown("deploy", str(deploy), DEPLOYS)
     check_seeds(SEEDS if seeds is None else seeds, alternative="")
-    with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
+    with open_context(dataset, recipe, store, device, budget, progress, profile, on) as context:
         check_embeds(context.train, embed_weights)
         train, is_table = context.train, context.recipe.is_trees
         deploy = deploy or (ENSEMBLE if is_table else DEPLOYS[0])

@@ -97,6 +97,7 @@ def measure(
     budget: float | Deadline | None = None,
     progress: Watch | None = None,
     profile: str | Path | None = None,
+    on: str | None = None,
 ) -> Measured:
     """Measure how under-represented each class is, by its count and by its uncertainty.
 
@@ -125,6 +126,9 @@ def measure(
         Shows training, as `class_uncertainty.reporting.progress.LiveProgress()` does on a terminal.
     profile : path, optional
         Where to write a trace of one epoch.
+    on : str, optional
+        Where networks train: "ray" on all GPUs or cores of this machine, "auto" on the Ray cluster that runs here,
+        "ray://HOST:PORT" on another; by default in this process. The results are the same.
 
     Returns
     -------
@@ -137,7 +141,7 @@ def measure(
     (10, 6)
     """
     EstimateRequest.usual(estimator, members, lr).check_score(score)
-    with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
+    with open_context(dataset, recipe, store, device, budget, progress, profile, on) as context:
         request = EstimateRequest.usual(estimator, members, lr, context.recipe)
         context.ahead([measuring_stage(context.dataset, [request])])
         estimate = read_by(load_or_estimate(context, [request], ended=telling_rows(context, members))[0], score)

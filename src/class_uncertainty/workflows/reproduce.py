@@ -7,11 +7,12 @@ from pathlib import Path
 
 from class_uncertainty.boundary import check_least, checked
 from class_uncertainty.data import Dataset, load
-from class_uncertainty.errors import Unfinished, unknown
+from class_uncertainty.errors import ShardEnded, Unfinished, notice, unknown
 from class_uncertainty.experiments.catalogue import Experiment, check_only, find_experiments
 from class_uncertainty.experiments.needs import PROTOCOLS
 from class_uncertainty.experiments.reproduction import Reproduction, summarise
 from class_uncertainty.runs.context import Watch
+from class_uncertainty.runs.open_executor import open_executor
 from class_uncertainty.runs.store import Store
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import resolve_device
@@ -38,6 +39,8 @@ def reproduce(
     device: str | None = None,
     budget: float | Deadline | None = None,
     progress: Watch | None = None,
+    on: str | None = None,
+    shard: str | None = None,
 ) -> tuple[Reproduction, ...]:
     """Run an experiment of the paper, and put every printed value beside ours.
 
@@ -59,8 +62,10 @@ def reproduce(
         Whether to train what the store lacks; otherwise only what it has is shown.
     read : callable
         Loads a data set by its name.
-    store, device, budget, progress
+    store, device, budget, progress, on
         As for `cu.measure`. Results of other devices in the store count, too.
+    shard : str, optional
+        "i/n": train only the i-th of n parts of the rows that are missing.
 
     Returns
     -------
@@ -70,15 +75,18 @@ def reproduce(
     experiments, protocols = check_request(experiment, protocol, only, seeds, methods, network)
     recipe = recipe_of(experiments, network)
     with ExitStack() as stack:
-        trainer = ExperimentTrainer(
-            _opened(stack, store), read, recipe, resolve_device(device), Deadline.after(budget), progress
-        )
+        executor = stack.enter_context(open_executor(on if train else None, device))
+        device = executor.device if executor else resolve_device(device)
+        about = (Deadline.after(budget), progress, executor, shard)
+        trainer = ExperimentTrainer(_opened(stack, store), read, recipe, device, *about)
         reproduced, unfinished = [], ""
         for name, row in experiments.items():
             wanted = row.wanted(protocols, seeds, recipe.lr, only)
             try:
                 if train and not unfinished:
                     trainer.train(wanted)
+            except ShardEnded as ended:
+                notice(str(ended))
             except Unfinished as error:
                 unfinished = str(error)
             lookup = trainer.lookup(wanted)

@@ -1,10 +1,11 @@
 """Train what experiments want and the ledger lacks, data set after data set, in stacks as full as they can be."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from class_uncertainty.data import Data, Dataset
-from class_uncertainty.errors import MachineFault, Unfinished
+from class_uncertainty.errors import MachineFault, ShardEnded, Unfinished
 from class_uncertainty.estimation import EstimateRequest, estimates_from, read_by
 from class_uncertainty.experiments.needs import ENSEMBLE, SIX_NAIVE, Lookup, Missing, SixNaive, Wanted
 from class_uncertainty.experiments.paper_table import judge_of
@@ -18,6 +19,7 @@ from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.stored_rows import StoredDataset
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.executor import Executor
 from class_uncertainty.training.speed import FIXED_LANES, images_per_second
 from class_uncertainty.training.stages import lane_cost, naive_passes
 from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies, naive_lanes
@@ -46,13 +48,19 @@ class ExperimentTrainer:
     device: str
     deadline: Deadline = field(default_factory=Deadline)
     progress: Watch | None = None
+    executor: Executor | None = None
+    shard: str | None = None
     speed: float | None = None  # images a second, once it was measured
     begun: bool = False  # whether anything was trained
 
     def train(self, wanted: Sequence[Wanted]) -> None:
         """Train until nothing is missing, data set after data set, or raise Unfinished."""
         names, dataset, before = _names(wanted), None, list[Missing]()
+        elsewhere = dict[str, str]()  # data sets whose other rows are for other shards, and what was said of them
         while missing := Lookup(ledger := Ledger.read(self.store, names), self.recipe).missing(wanted):
+            missing = [one for one in missing if one.data not in elsewhere]
+            if not missing:
+                raise ShardEnded("; ".join(elsewhere.values()))
             if missing == before:
                 raise MachineFault(f"store {self.store.path} does not give back what was written to it.")
             before, name = missing, missing[0].data
@@ -60,7 +68,11 @@ class ExperimentTrainer:
                 dataset = self.read(name)
                 check_same_data(ledger.data.get(name), StoredDataset.of(dataset), str(self.store.path))
             now = [one for one in missing if one.data == name]
-            with open_context(dataset, self.recipe, self.store, self.device, self.deadline, self.progress) as context:
+            about = (self.store, self.device, self.deadline, self.progress)
+            with (
+                open_context(dataset, self.recipe, *about, on=self.executor, shard=self.shard) as context,
+                _noted(elsewhere, name),
+            ):
                 trained, left = list[Lane](), 0
                 for lanes, stats in self._groups(now, context.train):
                     affordable = self._affordable(lanes, context.train)
@@ -124,7 +136,7 @@ class ExperimentTrainer:
 
     def _affordable(self, lanes: list[Lane], train: Data) -> list[Lane]:
         """The first lanes, as many as will end in time. Where not one will, checkpoints keep what it has reached."""
-        if self.deadline == Deadline():
+        if self.deadline == Deadline() or self.executor:  # the speed of other machines is not known
             return lanes
         passes, number = float(FIXED_LANES * naive_passes(self.recipe, train)), 0
         for lane in lanes:
@@ -152,6 +164,15 @@ class ExperimentTrainer:
         if self.speed is None:
             self.speed = images_per_second(train, self.recipe, self.device)
         return self.speed
+
+
+@contextmanager
+def _noted(ended: dict[str, str], name: str) -> Iterator[None]:
+    """Note, and go on, that a shard has nothing more to train on a data set."""
+    try:
+        yield
+    except ShardEnded as error:
+        ended[name] = str(error)
 
 
 def _names(wanted: Sequence[Wanted]) -> set[str]:

@@ -1,0 +1,26 @@
+"""Names of places where lanes train, checked before torch is imported."""
+
+import os
+import re
+
+from class_uncertainty.errors import InputError, unknown
+
+LOCAL, AUTO, REMOTE = "ray", "auto", "ray://HOST:PORT"
+ADDRESS = re.compile(r"ray://([^/:\s]+|\[[0-9a-fA-F:]+\]):(\d{1,5})")
+
+
+def check_place(on: str, profiles: bool = False) -> None:
+    """Refuse what is neither 'ray', 'auto' nor 'ray://HOST:PORT', and a trace of other machines."""
+    if on.startswith("ray:"):
+        address = ADDRESS.fullmatch(on)
+        if address is None or not 0 < int(address[2]) < 2**16:
+            raise InputError(f"{on!r} is no place to train on: an address is {REMOTE}, as ray://head:10001.")
+    elif on not in (LOCAL, AUTO):
+        raise unknown("place to train on", on, [LOCAL, AUTO, REMOTE])
+    if profiles:
+        raise InputError("a trace is of one process: leave out --profile, or --on.")
+
+
+def is_torchrun() -> bool:
+    """Whether torchrun has started this process with others."""
+    return "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1

@@ -1,0 +1,295 @@
+"""RayExecutor: stacks of lanes as tasks of a Ray cluster. The driver cuts stacks, tries again, and writes the store."""
+
+import time
+import uuid
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+from ray import exceptions
+
+from class_uncertainty.data import Data
+from class_uncertainty.errors import InputError, MachineFault, Unfinished, means_too_little_memory, notice
+from class_uncertainty.files import make_folder, write_together
+from class_uncertainty.runs.ray_cluster import HEAD, Cluster, on_node, versions
+from class_uncertainty.runs.ray_task import Begun, EpochEnded, Job, Mailbox, Saved, StackEnded, train_stack
+from class_uncertainty.runs.stack_queue import StackQueue
+from class_uncertainty.text import listed, reason
+from class_uncertainty.training.fit import alike_lanes, is_small
+from class_uncertainty.training.fit_result import Fit, LaneOutcome
+from class_uncertainty.training.networks.network_table import BUILT_IN, NETWORKS
+from class_uncertainty.training.stack_training import FitOptions
+from class_uncertainty.training.stages import resolve_stages, staged
+
+POLL = 0.2  # seconds between looks at what has ended
+LOOK = 1.0  # seconds between looks at which nodes there are
+AHEAD = 1  # stacks that wait in Ray's own queue: a node that comes finds work, and an autoscaler sees the demand
+KEPT = 4  # data sets and teachers whose examples stay in the object store
+NAMED = 5  # lanes that a sentence names
+
+
+@dataclass
+class RayExecutor:
+    """Trains lanes on a cluster, each as it would train here."""
+
+    cluster: Cluster
+    puts: dict[str, Any] = field(default_factory=dict)  # references to what the object store holds
+
+    @property
+    def device(self) -> str:
+        """'cpu' or 'cuda'."""
+        return self.cluster.device
+
+    def train(
+        self, fitted: Fit, train: Data, options: FitOptions, keys: list[list[str]], places: list[int]
+    ) -> Generator[list[LaneOutcome], None, None]:
+        """Train the lanes at these places in stacks, each a task; yield those that have just ended."""
+        with _token(options) as token:
+            campaign = Campaign(self, fitted, train, options, keys, places, token)
+            try:
+                yield from campaign.outcomes()
+            finally:
+                campaign.close()
+
+    def put(self, key: str, make: Callable[[], Any]) -> Any:
+        """A reference to what is made and put into the object store once."""
+        if key not in self.puts:
+            for old in list(self.puts)[: max(0, len(self.puts) - KEPT + 1)]:
+                del self.puts[old]
+            self.puts[key] = ray.put(make())
+        return self.puts[key]
+
+
+class Campaign:
+    """The lanes of one call, from the first task to the last."""
+
+    def __init__(
+        self,
+        executor: RayExecutor,
+        fitted: Fit,
+        train: Data,
+        options: FitOptions,
+        keys: list[list[str]],
+        places: list[int],
+        token: Path | None,
+    ) -> None:
+        self.cluster, self.fitted, self.options, self.keys = executor.cluster, fitted, options, keys
+        recipe, device, checkpoints = fitted.recipe, executor.device, options.checkpoints
+        threads, self.numbers = torch.get_num_threads(), 0
+        small = is_small(recipe, fitted.shape, device)
+        cores = [node.resources.get("CPU", 0) for node in self.cluster.nodes()]
+        # results may depend on the number of threads, so tasks have those of the driver, on however many cores
+        self.need = {"CPU": 1.0 if small or device == "cuda" else max(1.0, min(threads, max(cores, default=1)))}
+        self.need |= {"GPU": 1.0} if device == "cuda" else {}
+        self.looked, self.slots = 0.0, 0
+        self.look()
+        if not self.slots:
+            wanted = " and ".join(f"{number:g} {kind}" for kind, number in self.need.items())
+            raise InputError(f"no node of the cluster has {wanted}, which a stack of lanes needs: add nodes.")
+        self.queue = StackQueue(self._groups(places), fixed=device == "cpu")
+        registered = NETWORKS.get(recipe.network) if recipe.network not in BUILT_IN else None
+        folder = checkpoints.folder if checkpoints else None
+        slim = replace(_on_cpu(fitted), lanes=[])
+        about = (options.every, threads, versions(), registered, folder, token)
+        self.job = ray.put(Job(slim, device, options.stats, *about))
+        self.data = executor.put(train.fingerprint, lambda: _slim(train))
+        self.test = self.teachers = None
+        if test := options.test:
+            self.test = executor.put(test.fingerprint, lambda: _slim(test))
+        if teachers := options.teachers:
+            self.teachers = executor.put(repr(teachers.keys), lambda: _on_cpu(teachers))
+        left = options.deadline.left
+        actor = ray.remote(num_cpus=0, max_restarts=0, resources={HEAD: 0.001})(Mailbox)
+        self.mailbox = actor.remote(None if left == float("inf") else max(left, 1e-9))
+        # tries are counted here, since Ray would begin anew and on any node
+        self.remote = ray.remote(max_retries=0)(train_stack)
+        self.running: dict[Any, tuple[int, list[int]]] = {}  # numbers and places of tasks by their references
+        self.stacks: dict[int, list[int]] = {}  # by the numbers of tasks
+        self.nodes: dict[int, str] = {}  # of tasks that have begun, by their numbers
+        self.shunned: dict[int, str] = {}  # the node that a lane failed on
+
+    def _groups(self, places: list[int]) -> Iterator[tuple[list[int], int]]:
+        """Lanes whose first stages can run as one stack; those whose later ones can, too, are neighbours."""
+        recipe, lanes = self.fitted.recipe, self.fitted.lanes
+        alike: dict[Any, list[int]] = {}
+        for place in places:
+            alike.setdefault(resolve_stages(lanes[place].value, recipe)[0], []).append(place)
+        for group in alike.values():
+            ordered = sorted(group, key=lambda place: (-self.epoch_of(place), repr(lanes[place].value.then)))
+            epochs = {place: self.epoch_of(place) for place in ordered}
+            yield from alike_lanes(recipe, self.cluster.device, lambda place: staged(lanes[place], recipe, 0), epochs)
+
+    def epoch_of(self, place: int) -> int:
+        """How far the checkpoints of a lane are, over its stages."""
+        checkpoints = self.options.checkpoints
+        return sum(checkpoints.epoch(key) for key in self.keys[place]) if checkpoints else 0
+
+    def outcomes(self) -> Iterator[list[LaneOutcome]]:
+        """Lanes as they end. What cannot be trained is named at the end."""
+        unfinished = False
+        while True:
+            while not unfinished and self._submit():
+                pass
+            if not self.running:
+                break
+            ended, _ = ray.wait(list(self.running), timeout=POLL)
+            if ended:  # all that have by now
+                ended, _ = ray.wait(list(self.running), num_returns=len(self.running), timeout=0)
+            self._read_letters()
+            outcomes = list[LaneOutcome]()
+            for reference in ended:
+                number, stack = self.running.pop(reference)
+                late, trained = self._result(reference, number, stack)
+                outcomes += trained
+                unfinished = unfinished or late
+            if outcomes:
+                yield outcomes
+            unfinished = unfinished or (self.options.deadline.passed and bool(self.queue.waiting))
+        if unfinished and (self.queue.waiting or not self.queue.lost):
+            raise Unfinished
+        if self.queue.lost:
+            raise MachineFault(self._name_lost())
+
+    def _submit(self) -> bool:
+        """Hand the next stack to Ray, if there is one and room for it."""
+        self.look()
+        if len(self.running) >= self.slots + AHEAD or not (stack := self.queue.next(max(1, self.slots))):
+            return False
+        self.numbers += 1
+        lanes, keys = [self.fitted.lanes[place] for place in stack], [self.keys[place] for place in stack]
+        how: dict[str, Any] = {"num_cpus": self.need["CPU"], "num_gpus": self.need.get("GPU", 0)}
+        if other := self._other_node(stack):
+            how["scheduling_strategy"] = on_node(other, soft=True)
+        about = (lanes, keys, self._checkpoint_files(keys), self.mailbox, self.numbers)
+        reference = self.remote.options(**how).remote(self.job, self.data, self.test, self.teachers, *about)
+        self.running[reference] = self.numbers, stack
+        self.stacks[self.numbers] = stack
+        return True
+
+    def look(self) -> None:
+        """See which nodes there are, and how many stacks they train at once."""
+        if time.monotonic() - self.looked >= LOOK:
+            self.looked, before = time.monotonic(), self.slots
+            nodes = [node.resources for node in self.cluster.nodes()]
+            self.slots = sum(int(min(node.get(kind, 0) // n for kind, n in self.need.items())) for node in nodes)
+            if before and not self.slots:
+                notice("no node of the cluster can train now: waiting for one that comes.")
+
+    def _other_node(self, stack: list[int]) -> str:
+        """A node that its lanes have not failed on; "" where none is better than another."""
+        shunned = {self.shunned[place] for place in stack if place in self.shunned}
+        nodes = self.cluster.nodes() if shunned else []
+        able = [node.id for node in nodes if all(node.resources.get(kind, 0) >= n for kind, n in self.need.items())]
+        return next((node for node in able if node not in shunned), "") if set(able) & shunned else ""
+
+    def _checkpoint_files(self, keys: list[list[str]]) -> dict[str, bytes]:
+        """For workers that do not share the folder."""
+        contents = dict[str, bytes]()
+        if not self.options.checkpoints:
+            return contents
+        for file in (self.options.checkpoints.file(key) for stages in keys for key in stages):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                contents[file.name] = file.read_bytes()
+        return contents
+
+    def _read_letters(self) -> None:
+        try:
+            letters = ray.get(self.mailbox.collect.remote())
+        except exceptions.RayError as error:
+            raise MachineFault(f"the head node of the cluster is gone: {reason(error)}.") from error
+        for letter in letters:
+            match letter:
+                case Begun():
+                    self.nodes[letter.task] = letter.node
+                case EpochEnded() if self.options.progress:
+                    stack = self.stacks[letter.task]
+                    lanes = tuple(self.fitted.lanes[stack[place]] for place in letter.places)
+                    self.options.progress(replace(letter.epoch, lanes=lanes))
+                case Saved() if self.options.checkpoints:
+                    make_folder(folder := self.options.checkpoints.folder)
+                    write_together({folder / name: [content] for name, content in letter.files.items()})
+
+    def _result(self, reference: Any, number: int, stack: list[int]) -> tuple[bool, list[LaneOutcome]]:
+        """Whether the budget stopped a task, and its lanes that have ended."""
+        try:
+            ended: StackEnded = ray.get(reference)
+        except exceptions.RayTaskError as error:
+            if not means_too_little_memory(error.cause) and not isinstance(error.cause, exceptions.RayError):
+                self.queue.give_up(stack, f"{type(error.cause).__name__}: {reason(error.cause)}")
+                return False, []
+            ended = StackEnded([], fault=reason(error.cause))
+        except exceptions.RayError as error:
+            ended = StackEnded([], fault=_kind(error))
+        if ended.refused:
+            node = self.cluster.name_of(self.nodes.get(number, ""))
+            raise InputError(f"{ended.refused.rstrip('.')}, on node {node}.")
+        outcomes = [replace(outcome, place=stack[outcome.place]) for outcome in ended.outcomes]
+        rest = [place for place in stack if place not in {outcome.place for outcome in outcomes}]
+        if ended.unfinished:
+            self.queue.give_back(rest)
+        elif rest:
+            node = self.cluster.name_of(self.nodes.get(number, ""))
+            notice(f"a stack of {len(rest)} lanes failed on node {node}: {ended.fault}; it is tried again.")
+            self.shunned |= dict.fromkeys(rest, self.nodes.get(number, ""))
+            self.queue.failed(rest, f"{ended.fault} on node {node}", self.epoch_of)
+        return ended.unfinished, outcomes
+
+    def _name_lost(self) -> str:
+        """'2 lanes could not be trained: naive, seed 1 (…) and 1 more; all others are stored.'"""
+        lost = self.queue.lost
+        lanes = {place: self.fitted.lanes[place] for place in lost}
+        named = [f"{lane.name}, seed {lane.seed} ({lost[place]})" for place, lane in lanes.items()]
+        number = "one lane" if len(lost) == 1 else f"{len(lost):,} lanes"
+        return f"{number} could not be trained: {listed(named, NAMED)}; all others are stored."
+
+    def close(self) -> None:
+        """End what still runs: after Ctrl-C, an error, or when nothing does."""
+        for reference in self.running:
+            with suppress(exceptions.RayError, ValueError):
+                ray.cancel(reference, force=True)
+        with suppress(exceptions.RayError):
+            ray.kill(self.mailbox)
+
+
+def _kind(error: exceptions.RayError) -> str:
+    """Why a task returned nothing, in a few words: Ray's own messages are pages."""
+    match error:
+        case exceptions.OutOfMemoryError():
+            return "its node ran out of memory"
+        case exceptions.NodeDiedError() | exceptions.ObjectLostError():
+            return "its node was lost"
+        case exceptions.WorkerCrashedError():
+            return "its process was killed"
+    return f"{type(error).__name__}: {reason(error)}"
+
+
+@contextmanager
+def _token(options: FitOptions) -> Iterator[Path | None]:
+    """A file in the folder of checkpoints, while lanes train: workers that see it write theirs there."""
+    if not options.checkpoints:
+        yield None
+        return
+    make_folder(options.checkpoints.folder)
+    token = options.checkpoints.folder / f"{uuid.uuid4().hex}.shared"
+    token.touch()
+    try:
+        yield token.absolute()
+    finally:
+        token.unlink(missing_ok=True)
+        options.checkpoints.remove([])
+
+
+def _slim(data: Data) -> Data:
+    """What training needs of examples: their names and pictures stay here."""
+    slim = replace(data, names=None, pictures=None)
+    slim.fingerprint, slim.counts  # noqa: B018  # computed once, for all tasks
+    return slim
+
+
+def _on_cpu(fitted: Fit) -> Fit:
+    return replace(fitted, device="cpu", standardise=deepcopy(fitted.standardise).cpu(), scratch=None)

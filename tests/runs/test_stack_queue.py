@@ -1,0 +1,50 @@
+"""StackQueue: full stacks, equal shares at the end, and three tries without progress."""
+
+import pytest
+
+from class_uncertainty.runs.stack_queue import StackQueue
+
+
+def drained(queue: StackQueue, slots: int) -> list[int]:
+    sizes = []
+    while stack := queue.next(slots):
+        sizes.append(len(stack))
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("lanes", "slots", "sizes"),
+    [(640, 8, [40] * 16), (64, 1, [64]), (64, 64, [1] * 64), (65, 1, [33, 32]), (10, 4, [3, 3, 3, 1]), (1, 8, [1])],
+)
+def test_gpus_get_equal_shares(lanes, slots, sizes):
+    """No GPU waits for the last stack of another."""
+    assert drained(StackQueue([(list(range(lanes)), 64)], fixed=False), slots) == sizes
+
+
+def test_stacks_of_cpus_are_always_as_wide():
+    assert drained(StackQueue([(list(range(12)), 5), ([12, 13], 5)], fixed=True), 4) == [5, 5, 2, 2]
+
+
+def test_nodes_that_come_make_smaller_stacks():
+    queue = StackQueue([(list(range(128)), 64)], fixed=False)
+    assert len(queue.next(2)) == 64
+    assert drained(queue, 4) == [16] * 4
+
+
+def test_a_lane_that_gets_no_further_is_given_up_after_three_tries_the_last_alone():
+    queue = StackQueue([([0, 1, 2], 5)], fixed=True)
+    queue.failed(queue.next(1), "its process was killed", lambda place: 0)
+    assert queue.waiting == 3
+    queue.failed(queue.next(1), "its process was killed", lambda place: 10 if place else 0)
+    assert queue.again == [[0], [1, 2]]
+    queue.failed(queue.next(1), "its process was killed", lambda place: 0)
+    assert queue.lost == {0: "its process was killed, 3 times"}
+    assert queue.next(1) == [1, 2]
+    assert queue.next(1) == []
+
+
+def test_what_gets_further_each_time_is_never_given_up():
+    queue = StackQueue([([0], 5)], fixed=True)
+    for epoch in range(20):
+        queue.failed(queue.next(1), "its node was lost", lambda place, epoch=epoch: epoch)
+    assert not queue.lost

@@ -1,0 +1,60 @@
+"""Two processes of torchrun train as one does: the same examples, and the same losses up to rounding."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from class_uncertainty.errors import InputError
+from class_uncertainty.runs.open_executor import open_executor
+from class_uncertainty.runs.torchrun import unshared
+from class_uncertainty.training import RECIPES, Lane, Recipe
+
+SCRIPT = Path(__file__).parents[1] / "torchrun_script.py"
+TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "--standalone")
+
+
+def run(*launcher: str) -> dict:
+    paths = os.pathsep.join([str(SCRIPT.parent), *sys.path])
+    environment = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, *launcher, str(SCRIPT)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def test_two_processes_train_as_one_does():
+    one, two = run(), run(*TORCHRUN)
+    assert list(one["plain"]["seen"]) == ["cb-rs"]
+    for network in ("plain", "normed"):  # without batch statistics, and with those of all processes
+        assert two[network]["seen"] == one[network]["seen"]
+        for name, losses in one[network]["losses"].items():
+            assert two[network]["losses"][name] == pytest.approx(losses, rel=2e-3), name
+    assert one["plain"]["losses"] != two["plain"]["losses"]  # or the batches would not have been shared
+
+
+@pytest.mark.parametrize(
+    ("lane", "recipe", "reason"),
+    [
+        (Lane("naive"), RECIPES["embeddings"], "all examples at once"),
+        (Lane("naive"), Recipe("small-conv", epochs=1, batch=6), "batch is 6"),
+        (Lane("dro"), RECIPES["images"], "compares the examples"),
+        (Lane("duq"), RECIPES["images"], "compares the examples"),
+        (Lane("cb+mixup"), RECIPES["images"], "mixes the examples"),
+        (Lane("ldam-rw"), RECIPES["images"], ""),
+    ],
+)
+def test_what_cannot_be_shared_is_said(lane, recipe, reason):
+    why = unshared(lane, recipe, 4)
+    assert reason in why
+    assert bool(reason) == bool(why)
+
+
+def test_a_cluster_under_torchrun_is_refused(monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InputError, match="under torchrun"):
+        open_executor("ray", None)

@@ -1,0 +1,57 @@
+"""Started by torchrun, or alone: trains lanes, and prints what they saw and lost. `test_torchrun.py` compares."""
+
+import json
+import sys
+from contextlib import ExitStack, closing
+
+from torch import nn
+
+import class_uncertainty as cu
+from class_uncertainty.measures import Stats
+from class_uncertainty.runs.place import is_torchrun
+from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.fit import train_lanes
+from class_uncertainty.training.stack_training import FitOptions
+
+LANES = [cu.Lane("naive"), cu.Lane("cb-rs", gather="online"), cu.Lane("ubrw-focal"), cu.Lane("naive+mixup")]
+
+
+def plain() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(1, 8, 3, stride=2), nn.ReLU(), nn.Conv2d(8, 16, 3))
+
+
+def normed() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(1, 8, 3, stride=2), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 16, 3))
+
+
+def train(network: str) -> dict:
+    """The losses of every epoch of every lane, and how often each example was drawn where a lane counts that."""
+    from class_uncertainty.runs.torchrun import current_executor
+
+    data, losses = cu.load("digits-lt:20").train, dict[str, list[float]]()
+    recipe = cu.Recipe(network, epochs=3, batch=33, lr=0.02, crop=1, drop_last=False)
+    fitted = cu.Fit.untrained(data, LANES, recipe, "cpu", None)
+
+    def report(epoch) -> None:
+        for lane, loss in zip(epoch.lanes, epoch.loss, strict=True):
+            losses.setdefault(lane.name, []).append(loss)
+
+    stats = Stats(data.counts, tuple(0.1 * c for c in range(1, 11)))
+    options = FitOptions(stats, None, report, None, 10, Deadline(), None, None)
+    with closing(train_lanes(fitted, data, options, current_executor("cpu"))) as batches:
+        ended = [outcome for batch in batches for outcome in batch]
+    seen = {LANES[one.place].name: one.lane.gathered["seen"].tolist() for one in ended if one.lane.gathered}
+    return {"losses": losses, "seen": seen}
+
+
+if __name__ == "__main__":
+    cu.register_network("plain", plain)
+    cu.register_network("normed", normed)
+    with ExitStack() as stack:
+        runs = True
+        if is_torchrun():
+            from class_uncertainty.runs.torchrun import joined_ranks
+
+            runs = stack.enter_context(joined_ranks())
+        if runs:
+            json.dump({name: train(name) for name in ("plain", "normed")}, sys.stdout)
