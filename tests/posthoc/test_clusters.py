@@ -36,6 +36,14 @@ def test_without_any_error_a_group_counts_once_and_one_group_says_nothing():
     assert share_interval(16 / alone, 48 / alone) == (0, 100)
 
 
+def test_one_group_allows_any_change_and_classes_may_be_absent_or_single():
+    labels, groups = np.array([0, 0, 0, 2]), np.array([0, 0, 0, 0])
+    changes = price(np.ones(4), np.zeros(4), labels, 3, groups)
+    assert (changes.mean.low, changes.mean.high) == (-100, 100)
+    assert (changes.classes[0].low, changes.classes[0].high) == (-100, 100)
+    assert design_effects(np.zeros(4), labels, 3, groups).tolist() == [np.inf, 1, 1]
+
+
 def test_a_class_without_spread_takes_the_correlation_of_the_others():
     labels = np.repeat([0, 1], len(WRONG))
     effects = design_effects(np.append(WRONG, 0 * WRONG), labels, 2, np.tile(CODES, 2))

@@ -101,6 +101,34 @@ def test_a_further_source_counts_for_what_it_is_worth(rng):
     assert np.abs(whole.p_wrong - beside_chance.p_wrong).mean() < 0.01
 
 
+@pytest.mark.parametrize(("examples", "by_pairs"), [(C**2 - 1, False), (C**2, True)])
+def test_a_rate_for_each_pair_needs_as_many_examples_as_pairs(monkeypatch, examples, by_pairs):
+    monkeypatch.setattr(noise_model, "is_clear", lambda *_: True)
+    truth = np.arange(examples) % C
+    labels = np.where(np.arange(examples) == 0, 1, truth)  # one label of class 0 is written as 1
+    flips = label_noise(softmax(9 * np.eye(C)[truth], axis=1), labels).flips
+    off_diagonal = flips[~np.eye(C, dtype=bool)]
+    assert (np.ptp(off_diagonal) > 1e-3) == by_pairs
+
+
+def test_rates_for_pairs_start_from_symmetric_noise():
+    """10 of 100 examples of class 0 are labelled 1: flips are shares of 100 + C examples, C of them symmetric."""
+    truth = np.repeat(np.arange(C), 100)
+    labels = np.where(np.arange(500) < 10, 1, truth)
+    p = np.maximum(np.eye(C)[truth], 1e-6)
+    model = noise_model._fit(np.log(p)[None], labels, by_pairs=True)
+    rate = 10 / 500
+    expected = np.array([90 + C * (1 - rate), 10 + C * rate / 4, *[C * rate / 4] * 3]) / (100 + C)
+    np.testing.assert_allclose(model.flips[0], expected, atol=5e-4)
+
+
+def test_weights_stay_finite():
+    """Probabilities that are hardly apart and always right ask for an infinite weight."""
+    labels = np.arange(2000) % 2
+    p = np.where(labels[:, None] == [0, 1], 0.502, 0.498)
+    assert noise_model._fit(np.log(p)[None], labels, by_pairs=False).weights == pytest.approx([3.0])
+
+
 def test_many_examples_are_judged_by_a_model_of_a_part(rng, monkeypatch):
     q, _, labels = drawn(rng, symmetric(0.08))
     whole = label_noise(q, labels)

@@ -244,7 +244,7 @@ def test_of_several_kinds_the_best_as_it_is_stands_before(monkeypatch: pytest.Mo
     rows, diagnosed = {one.candidate.name: one for one in (logistic, boosting)}, list[Any]()
     Judged(monkeypatch, {}, {})
     monkeypatch.setattr(workflow, "judge", lambda context, candidate, networks, goal: rows[candidate.name])
-    monkeypatch.setattr(workflow, "diagnose_early", lambda train, labels, p: diagnosed.append(p))
+    monkeypatch.setattr(workflow, "diagnose_early", lambda train, labels, p, groups: diagnosed.append(p))
     plan = SearchPlan(2, 2, 5, 5, 0, False)
     searched = workflow.search(table, [one.candidate for one in rows.values()], plan, MEAN, None)
     assert searched.best is logistic

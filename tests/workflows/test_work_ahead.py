@@ -1,6 +1,7 @@
 """What is announced is what is trained, or a little more."""
 
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from watching import Watched
 import class_uncertainty as cu
 from class_uncertainty.runs.watcher import Decided, Diagnosed, News, RowTrained, RungsJudged, Stage, Watcher
 from class_uncertainty.training.fit import Progress
+from class_uncertainty.training.recipe import RECIPES
+from class_uncertainty.workflows.work_ahead import _kind
 
 RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
 
@@ -115,3 +118,12 @@ def test_a_fix_with_a_trial_and_folds(digits: cu.Dataset) -> None:
     assert "a trial of 5 networks" in abouts
     assert abouts[-1] == "2 networks before and after, each on 5 folds"
     assert heard.watched.trained <= heard.announced
+
+
+def test_kinds_of_models_are_told_apart_and_networks_of_one_kind_are_not() -> None:
+    """Trees and heads take as long as their recipes say; networks of the usual kind only take more or fewer passes."""
+    trees, logistic = RECIPES["forest"], RECIPES["logistic"]
+    assert _kind(trees, trees) == trees
+    assert _kind(logistic, trees) == logistic
+    assert _kind(replace(trees, trees=7), trees).trees == 7
+    assert _kind(replace(RECIPE, epochs=9, schedule="cosine"), RECIPE) == RECIPE

@@ -38,7 +38,7 @@ def design_effects(values: Numbers, labels: Codes, classes: int, groups: Codes |
     measured = np.divide(
         by_class(sums**2) * number * (examples - 1), independent, where=spread > 0, out=np.ones(classes)
     )
-    few = (t_quantile(number - 1, level) / t_quantile(examples - 1, level)) ** 2
+    few = (t_quantile(number - 1, level) / t_quantile(np.maximum(examples - 1, 1), level)) ** 2
     return np.where(number < examples, np.maximum(np.maximum(measured, pooled), 1.0) * few, 1.0)
 
 

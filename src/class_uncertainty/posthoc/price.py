@@ -96,7 +96,7 @@ def price(
     return Price(
         tuple(examples.tolist()),
         _change(float(better.sum()), float(worse.sum()), len(labels), effect),
-        ErrorChange(change, change - reach, change + reach),
+        ErrorChange(change, max(change - reach, -100.0), min(change + reach, 100.0)),
         tuple(_change(*numbers) for numbers in by_class),
     )
 

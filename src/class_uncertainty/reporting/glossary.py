@@ -22,10 +22,10 @@ GLOSSARY = {
     "examples are too few to learn it from, or it is hard. Predictions alone do not tell which.",
     "Hard": "A class that has examples enough, and stays worse than the others once its count is adjusted for.",
     "Imbalance": "A class is worse than the others since it is rare: adjusting for the counts alone makes up for at "
-    "least half of it.",
+    "least half of it, or for all that is significant.",
     "Interval, 95 %": "The range that the true value lies in, for 95 of 100 such intervals. Errors have Clopper and "
-    "Pearson's exact interval, paired changes that of Bonett and Price. It covers the choice of test examples, not "
-    "the chance of a training, which the ± over seeds shows.",
+    "Pearson's exact interval, paired changes that of Bonett and Price; both allow for groups whose examples err "
+    "alike. It covers the choice of test examples, not the chance of a training, which the ± over seeds shows.",
     "Knob": "What a method changes in training: how often a class is drawn (alpha), how much its loss weighs (weight), "
     "or by how far its logit must win (margin).",
     "Label noise": "A class that is worse than the others, mostly since its labels look wrong.",
