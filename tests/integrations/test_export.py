@@ -140,6 +140,19 @@ def test_trees_of_a_fixed_number_of_steps_end_in_the_same_leaves():
         assert not torch.equal(head.leaves(x), deepcopy(model(kind).head).leaves(x))  # no step is too many
 
 
+def test_gaps_in_a_table_are_filled_as_in_training(tmp_path):
+    import pandas
+
+    city, age = np.where(LABELS == 1, "Oslo", "Rome"), np.where(np.arange(90) % 7, FEATURES[:, 0], np.nan)
+    frame = pandas.DataFrame({"age": age, "city": city, "label": LABELS})
+    data = cu.Data.from_frame(frame, missing="fill")
+    module = trained(data, cu.Recipe("linear", epochs=1, batch=16))
+    exported = cu.export(module, tmp_path / "model.pt2", to="pt2")
+    rows = np.stack([age, city == "Oslo", city == "Rome"], axis=1).astype(np.float32)
+    p, _, _ = outputs(exported.file, "pt2", rows)
+    np.testing.assert_allclose(p, cu.Model(module).predict_proba(frame), atol=TOLERANCE)
+
+
 def test_the_command_writes_beside_the_model(run, tmp_path):
     cu.save(model("linear"), tmp_path / "net")
     code, out, _ = run("export", "net", "--to", "pt2")
@@ -148,7 +161,10 @@ def test_the_command_writes_beside_the_model(run, tmp_path):
     assert zipfile.is_zipfile(tmp_path / "net.pt2")
     code, out, _ = run("export", "net.json", "--to", "pt2", "--out", "other.pt2", "--json")
     assert json.loads(out)["classes"] == ["cat", "dog", "owl"]
-    for arguments, part in ((("net", "--to", "onxx"), "'onnx'"), (("nett",), "nett.safetensors does not exist")):
+    for arguments, part in (
+        (("net", "--to", "onxx"), "'onnx'"),
+        (("nett", "--to", "pt2"), "nett.safetensors does not exist"),
+    ):
         code, _, err = run("export", *arguments)
         assert (code, part in err) == (2, True)
     code, _, err = run("export", "net", "--to", "pt2", "--out", "net.json")
