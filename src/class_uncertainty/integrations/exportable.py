@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from class_uncertainty.integrations.onnx_table import features_of, some_rows
 from class_uncertainty.training.networks.backbones import Embedder, centre, fused, same_backbone, scaled_size, seen
 from class_uncertainty.training.networks.classifier import Classifier, Columns
 from class_uncertainty.training.networks.ensemble_network import Deployed
@@ -132,6 +133,11 @@ class Exportable(nn.Module):
             return (3, *self.model.embedding.images)
         return tuple(self.model.rebuild["shape"])
 
+    @property
+    def input(self) -> str:
+        """The type and shape of a batch."""
+        return f"{'uint8' if self.is_images else 'float32'} (batch, {', '.join(map(str, self.shape))})"
+
     def examples(self, number: int) -> Tensor:
         """Inputs like those of training, to trace and to check the program by."""
         generator = torch.Generator().manual_seed(number)
@@ -141,6 +147,8 @@ class Exportable(nn.Module):
             return (
                 (F.interpolate(coarse.float(), self.shape[1:], mode="bilinear") + noise).clamp(0, 255).to(torch.uint8)
             )
+        if self.model.encoding is not None:
+            return torch.from_numpy(features_of(self.model.encoding, some_rows(self.model.encoding, number)))
         statistics = dict(self.model.preprocess.named_buffers())
         return statistics["mean"] + statistics["std"] * torch.randn(number, *self.shape, generator=generator)
 
@@ -152,7 +160,7 @@ class Exportable(nn.Module):
             names = [feature for column in encoding for feature in column.features]
         values: dict[str, Any] = {
             "classes": list(self.model.classes),
-            "input": f"{'uint8' if self.is_images else 'float32'} (batch, {', '.join(map(str, self.shape))})",
+            "input": self.input,
             "features": names,
             "prior": list(purpose.prior) if purpose else None,
             "counts": list(purpose.counts) if purpose else None,
