@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import class_uncertainty as cu
 from class_uncertainty.integrations.torch import WithIndex
 
-EPOCHS = 15
+EPOCHS = 10
 
 
 def train(data, sampler: cu.ClassSampler, loss: cu.Loss, online: cu.OnlineUncertainty | None = None) -> nn.Module:

@@ -44,6 +44,11 @@ def model(kind: str) -> Deployed:
         return trained(TABLE, default_recipe(TABLE, kind))
     if kind == "images":
         return trained(IMAGES, cu.Recipe("small-conv", epochs=1, batch=8))
+    if kind == "resized":  # someone's own network, for images of another size
+        layers = [torch.nn.Conv2d(3, 4, 3, stride=2), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1)]
+        factory = lambda: torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(4, 3))  # noqa: E731
+        cu.register_network("resized", factory, preprocess={"size": 32})
+        return trained(IMAGES, cu.Recipe("resized", epochs=1, batch=8))
     if kind == "ensemble":
         networks = [model("logistic"), model("forest")]
         assert all(isinstance(network, Classifier) for network in networks)
@@ -83,7 +88,7 @@ def check(module: Deployed, to: str, inputs: np.ndarray, folder) -> None:
     assert exported.difference <= TOLERANCE
 
 
-KINDS = ["forest", "boosting", "logistic", "linear", "cosine", "rbf", "images", "ensemble"]
+KINDS = ["forest", "boosting", "logistic", "linear", "cosine", "rbf", "images", "resized", "ensemble"]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +97,7 @@ KINDS = ["forest", "boosting", "logistic", "linear", "cosine", "rbf", "images", 
 def test_the_file_gives_what_the_model_gives(kind, to, tmp_path):
     if to == "onnx":
         optional("onnxruntime")
-    check(model(kind), to, IMAGES.inputs if kind == "images" else FEATURES, tmp_path)
+    check(model(kind), to, IMAGES.inputs if kind in ("images", "resized") else FEATURES, tmp_path)
 
 
 @pytest.mark.parametrize("views", [pytest.param(1, marks=slow), 5])
@@ -140,6 +145,42 @@ def test_trees_of_a_fixed_number_of_steps_end_in_the_same_leaves():
         assert not torch.equal(head.leaves(x), deepcopy(model(kind).head).leaves(x))  # no step is too many
 
 
+def test_gaps_in_a_table_are_filled_as_in_training(tmp_path):
+    import pandas
+
+    city, age = np.where(LABELS == 1, "Oslo", "Rome"), np.where(np.arange(90) % 7, FEATURES[:, 0], np.nan)
+    frame = pandas.DataFrame({"age": age, "city": city, "label": LABELS})
+    data = cu.Data.from_frame(frame, missing="fill")
+    module = trained(data, cu.Recipe("linear", epochs=1, batch=16))
+    exported = cu.export(module, tmp_path / "model.pt2", to="pt2")
+    rows = np.stack([age, city == "Oslo", city == "Rome"], axis=1).astype(np.float32)
+    p, _, _ = outputs(exported.file, "pt2", rows)
+    np.testing.assert_allclose(p, cu.Model(module).predict_proba(frame), atol=TOLERANCE)
+
+
+@slow
+@pytest.mark.parametrize("recipe", ["forest", "logistic"])
+def test_a_table_s_columns_go_into_onnx(recipe, tmp_path):
+    """Texts too, one of which training did not have; a column may have the name of an output."""
+    import pandas
+
+    optional("onnxruntime")
+    city = np.where(LABELS == 1, "Oslo", "Rome").astype(object)
+    age = np.where(np.arange(90) % 7, FEATURES[:, 0], np.nan).astype(np.float32)
+    frame = pandas.DataFrame({"age": age, "city": city, "probabilities": FEATURES[:, 1], "label": LABELS})
+    data = cu.Data.from_frame(frame, missing="fill")
+    module = trained(data, default_recipe(data, recipe))
+    exported = cu.export(module, tmp_path / "model.onnx")
+    frame.loc[3, "city"] = "Bergen"
+    session = import_module("onnxruntime").InferenceSession(exported.file)
+    names = json.loads(session.get_modelmeta().custom_metadata_map["columns"])
+    assert exported.input == "the columns of a table, (batch, 1) each"
+    assert names == {"age": "age", "city": "city", "probabilities": "column probabilities"}
+    assert {value.name for value in session.get_inputs()} == set(names.values())
+    p, _ = session.run(None, {names[name]: frame[name].to_numpy()[:, None] for name in names})
+    np.testing.assert_allclose(p, cu.Model(module).predict_proba(frame), atol=TOLERANCE)
+
+
 def test_the_command_writes_beside_the_model(run, tmp_path):
     cu.save(model("linear"), tmp_path / "net")
     code, out, _ = run("export", "net", "--to", "pt2")
@@ -148,7 +189,10 @@ def test_the_command_writes_beside_the_model(run, tmp_path):
     assert zipfile.is_zipfile(tmp_path / "net.pt2")
     code, out, _ = run("export", "net.json", "--to", "pt2", "--out", "other.pt2", "--json")
     assert json.loads(out)["classes"] == ["cat", "dog", "owl"]
-    for arguments, part in ((("net", "--to", "onxx"), "'onnx'"), (("nett",), "nett.safetensors does not exist")):
+    for arguments, part in (
+        (("net", "--to", "onxx"), "'onnx'"),
+        (("nett", "--to", "pt2"), "nett.safetensors does not exist"),
+    ):
         code, _, err = run("export", *arguments)
         assert (code, part in err) == (2, True)
     code, _, err = run("export", "net", "--to", "pt2", "--out", "net.json")

@@ -137,6 +137,7 @@ class ClassSampler(Sampler[int]):
             raise InputError(f"this sampler is shard {self.rank} of {self.world} already: shard the whole one.")
         part = copy(self)
         part.rank, part.world = rank, world
+        part._begin(self.epoch, self._resume_at)
         return part
 
     @checked
@@ -199,7 +200,7 @@ class ClassSampler(Sampler[int]):
 
     def _check_drawn(self, drawn: int) -> None:
         allowed = f"a whole number from 0 to {self.num_samples}"
-        check_number("drawn", drawn, allowed, lambda number: 0 <= number <= self.num_samples)
+        check_number("drawn", drawn, allowed, lambda n: isinstance(n, int) and 0 <= n <= self.num_samples)
 
     @cached_property
     def _digest(self) -> str:

@@ -7,15 +7,15 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError, blame_machine, means_too_little_memory
-from class_uncertainty.files import check_writable, write_together
+from class_uncertainty.files import check_writable, same_file, write_together
 from class_uncertainty.integrations.exportable import INPUT, Exportable, whole
 from class_uncertainty.integrations.onnx import check_installed, run_onnx, to_onnx
+from class_uncertainty.integrations.onnx_table import COLUMNS
 from class_uncertainty.text import reason
-from class_uncertainty.training.model_files import restore
+from class_uncertainty.training.model_files import files_of, restore
 from class_uncertainty.training.networks.ensemble_network import Deployed
 from class_uncertainty.workflows.fix import Fix
 from class_uncertainty.workflows.save_model import module_of
@@ -76,23 +76,20 @@ def export(
     if to == "onnx":
         check_installed()
     check_writable(file)
-    module = restore(model) if isinstance(model, str | Path) else module_of(model)
-    if isinstance(model, str | Path) and file.exists() and _is_part_of(file, Path(model)):
-        raise InputError(f"{file} is part of the model: give another name.")
-    model = whole(module)
+    if isinstance(model, str | Path):
+        if any(same_file(file, part) for part in files_of(model)):
+            raise InputError(f"{file} is part of the model: give another name.")
+        model = restore(model)
+    model = whole(module_of(model))
     program = Exportable(model, by_matrices=to == "onnx")
     content = _traced(program, to)
-    compared = [_compared(model, content, to, program.examples(size)) for size in BATCHES]
+    compared = [_compared(model, program, content, to, size) for size in BATCHES]
     difference = max(difference for difference, _ in compared)
     if not all(difference <= allowed for difference, allowed in compared):
         raise InputError(f"as {to}, the model's probabilities differ by {difference:.3g}: {file} was not written.")
     write_together({file: [content]})
-    about = program.about()
-    return Exported(file, to, module.classes, about["input"].strip('"'), difference)
-
-
-def _is_part_of(file: Path, model: Path) -> bool:
-    return file.resolve() in {model.with_suffix(suffix).resolve() for suffix in (".safetensors", ".json")}
+    takes = COLUMNS if to == "onnx" and model.encoding is not None else program.input
+    return Exported(file, to, model.classes, takes, difference)
 
 
 def _traced(program: Exportable, to: str) -> bytes:
@@ -116,13 +113,13 @@ def _to_pt2(program: Exportable) -> bytes:
     return content.getvalue()
 
 
-def _compared(model: Deployed, content: bytes, to: str, inputs: Tensor) -> tuple[float, float]:
+def _compared(model: Deployed, program: Exportable, content: bytes, to: str, size: int) -> tuple[float, float]:
     """The largest difference between the file and the model, of probabilities and of labels' worth; and the allowed."""
     with torch.no_grad():
-        logits = model(inputs)
+        logits = model(inputs := program.examples(size))
         p, largest = logits.softmax(dim=1).numpy(), float(logits.abs().max())
         if to == "onnx":
-            q, decided = run_onnx(content, inputs)
+            q, decided = run_onnx(content, program, size)
         else:
             loaded = torch.export.load(io.BytesIO(content)).module()
             q, decided = (output.numpy() for output in loaded(inputs))

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from class_uncertainty.integrations.onnx_table import features_of, some_rows
 from class_uncertainty.training.networks.backbones import Embedder, centre, fused, same_backbone, scaled_size, seen
-from class_uncertainty.training.networks.classifier import Classifier
+from class_uncertainty.training.networks.classifier import Classifier, Columns
 from class_uncertainty.training.networks.ensemble_network import Deployed
 from class_uncertainty.training.networks.tree_heads import TreeHead
 
@@ -82,12 +83,24 @@ def whole(model: Deployed) -> Deployed:
     return model.requires_grad_(False)
 
 
+def _medians(encoding: Columns) -> Tensor | None:
+    """(D,) what gaps in the numbers of a table are filled with; NaN where they are not, None where none are."""
+    columns = encoding or ()
+    if not any(column.fills and column.median is not None for column in columns):
+        return None
+    fills = [column.median if column.fills else None for column in columns for _ in column.features]
+    return torch.tensor([torch.nan if fill is None else fill for fill in fills])
+
+
 class Exportable(nn.Module):
     """Softmax and decision behind a deployed model that is `whole`; `by_matrices` where others resize images."""
+
+    medians: Tensor | None
 
     def __init__(self, model: Deployed, by_matrices: bool = False) -> None:
         super().__init__()
         self.model = deepcopy(model)
+        self.register_buffer("medians", _medians(model.encoding))
         for parameter in self.model.parameters():
             parameter.data = parameter.data.contiguous()  # not channels last, which .pt2 files do not hold well
         for part in list(self.model.modules()):
@@ -104,6 +117,8 @@ class Exportable(nn.Module):
         return Resize(self.shape[1], self.shape[2], side)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        if self.medians is not None:
+            inputs = torch.where(inputs.isnan(), self.medians, inputs)
         p, costs = self.model(inputs).softmax(dim=1), self.model.costs
         return p, p.argmax(dim=1) if costs is None else (p @ costs).argmin(dim=1)
 
@@ -118,6 +133,11 @@ class Exportable(nn.Module):
             return (3, *self.model.embedding.images)
         return tuple(self.model.rebuild["shape"])
 
+    @property
+    def input(self) -> str:
+        """The type and shape of a batch."""
+        return f"{'uint8' if self.is_images else 'float32'} (batch, {', '.join(map(str, self.shape))})"
+
     def examples(self, number: int) -> Tensor:
         """Inputs like those of training, to trace and to check the program by."""
         generator = torch.Generator().manual_seed(number)
@@ -127,6 +147,8 @@ class Exportable(nn.Module):
             return (
                 (F.interpolate(coarse.float(), self.shape[1:], mode="bilinear") + noise).clamp(0, 255).to(torch.uint8)
             )
+        if self.model.encoding is not None:
+            return torch.from_numpy(features_of(self.model.encoding, some_rows(self.model.encoding, number)))
         statistics = dict(self.model.preprocess.named_buffers())
         return statistics["mean"] + statistics["std"] * torch.randn(number, *self.shape, generator=generator)
 
@@ -138,7 +160,7 @@ class Exportable(nn.Module):
             names = [feature for column in encoding for feature in column.features]
         values: dict[str, Any] = {
             "classes": list(self.model.classes),
-            "input": f"{'uint8' if self.is_images else 'float32'} (batch, {', '.join(map(str, self.shape))})",
+            "input": self.input,
             "features": names,
             "prior": list(purpose.prior) if purpose else None,
             "counts": list(purpose.counts) if purpose else None,

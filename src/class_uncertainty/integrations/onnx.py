@@ -1,13 +1,14 @@
 """Exported programs in ONNX, run by onnxruntime."""
 
+import json
 import logging
 import warnings
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from class_uncertainty.integrations.exportable import INPUT, OUTPUTS, Exportable
+from class_uncertainty.integrations.onnx_table import COLUMNS, some_rows, take_columns
 from class_uncertainty.integrations.packages import missing
 
 EXTRA = "onnx"
@@ -45,16 +46,23 @@ def to_onnx(program: Exportable) -> bytes:
     assert exported is not None  # with dynamo it is a program
     document = exported.model_proto
     document.producer_name = "class-uncertainty"
-    for name, text in program.about().items():
+    about, encoding = program.about(), program.model.encoding
+    if encoding is not None:
+        about |= {"columns": json.dumps(take_columns(document, encoding)), "input": json.dumps(COLUMNS)}
+    for name, text in about.items():
         document.metadata_props.add(key=name, value=text)
     return document.SerializeToString()
 
 
-def run_onnx(content: bytes, inputs: Tensor) -> tuple[Any, ...]:
-    """The outputs of a program for a batch, by onnxruntime on the CPU."""
+def run_onnx(content: bytes, program: Exportable, number: int) -> tuple[Any, ...]:
+    """The outputs of a file for the examples of a program, by onnxruntime on the CPU."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    return tuple(session.run(None, {INPUT: inputs.numpy()}))
+    if program.model.encoding is None:
+        return tuple(session.run(None, {INPUT: program.examples(number).numpy()}))
+    names = json.loads(session.get_modelmeta().custom_metadata_map["columns"])
+    rows = some_rows(program.model.encoding, number)
+    return tuple(session.run(None, {names[name]: values for name, values in rows.items()}))
