@@ -19,6 +19,7 @@ def test_labels_may_be_numbers_names_or_tensors() -> None:
     expected = audited().document()
     for given in (names, np.array(names), np.array(names, dtype=object), torch.tensor(labels), labels.astype(np.uint8)):
         assert cu.audit(given, p, CLASSES, counts=COUNTS).document() == expected
+    assert cu.audit(labels, p, CLASSES, counts=np.array(COUNTS, float)).document() == expected
     tensor = cu.audit(labels, torch.tensor(p), CLASSES, counts=COUNTS)
     assert tensor.figures.error == audited().figures.error
 
