@@ -266,10 +266,10 @@ def _numbered(labels: Any, classes: Sequence[str], named: bool) -> Any:
         example = f", as {texts[0]!r}" if texts else ""
         raise InputError(f"labels are names{example}: give classes, their names in the order of probabilities.")
     places = {name: place for place, name in enumerate(classes)}
-    if absent := next((name for name in texts if name not in places), None):
-        near = nearest(absent, places)
+    if absent := [name for name in texts if name not in places]:
+        near = nearest(absent[0], places)
         hint = f" (did you mean {near!r}?)" if near else ""
-        raise InputError(f"label {absent!r}{hint} is no class: the classes are {listed(classes, 2 * NAMED)}.")
+        raise InputError(f"label {absent[0]!r}{hint} is no class: the classes are {listed(classes, 2 * NAMED)}.")
     return np.array([places[name] for name in texts]).reshape(np.shape(labels))
 
 
