@@ -102,6 +102,9 @@ class AuditRecord:
         names = [row.name for row in self.classes]
         if len(names) != len(set(names)) or sum(row.examples for row in self.classes) != self.figures.examples:
             raise InputError("classes repeat, or their examples do not add up.")
+        for row in self.classes:
+            if row.examples < 0 or (row.examples > 0) != (row.error is not None and 0 <= row.error <= 100):
+                raise InputError(f"class {row.name!r} has {row.examples} examples and the error {row.error}.")
         packed = base64.b64decode(self.wrong, validate=True)
         if len(packed) != -(-self.figures.examples // 8):
             raise InputError(f"there are outcomes of about {8 * len(packed)} of {self.figures.examples} examples.")
