@@ -84,6 +84,11 @@ def test_a_record_survives_json(tmp_path: Path) -> None:
     assert audited(1).broken(["error_change > -100"], file)
 
 
+def spoilt_class(document: dict, **fields: object) -> dict:
+    first, *others = document["classes"]
+    return document | {"classes": [first | fields, *others]}
+
+
 @pytest.mark.parametrize(
     ("spoil", "part"),
     [
@@ -93,6 +98,9 @@ def test_a_record_survives_json(tmp_path: Path) -> None:
         (lambda document: document | {"wrong": "%%"}, "is no audit"),
         (lambda document: document | {"figures": document["figures"] | {"ece": "x"}}, "ece is 'x'"),
         (lambda document: document | {"classes": document["classes"][:2]}, "add up"),
+        (lambda document: spoilt_class(document, error=None), "'cat' has 100 examples and the error None"),
+        (lambda document: spoilt_class(document, error=float("nan")), "the error nan"),
+        (lambda document: spoilt_class(document, examples=-100), "add up"),
         (lambda document: {}, "is no audit"),
     ],
 )

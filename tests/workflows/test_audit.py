@@ -19,6 +19,7 @@ def test_labels_may_be_numbers_names_or_tensors() -> None:
     expected = audited().document()
     for given in (names, np.array(names), np.array(names, dtype=object), torch.tensor(labels), labels.astype(np.uint8)):
         assert cu.audit(given, p, CLASSES, counts=COUNTS).document() == expected
+    assert cu.audit(labels, p, CLASSES, counts=np.array(COUNTS, float)).document() == expected
     tensor = cu.audit(labels, torch.tensor(p), CLASSES, counts=COUNTS)
     assert tensor.figures.error == audited().figures.error
 
@@ -31,6 +32,7 @@ def test_labels_may_be_numbers_names_or_tensors() -> None:
         ({"labels": [0, 1]}, ["(2,)", "400 examples"]),
         ({"labels": np.full(400, 7)}, ["label of example 0 is 7", "0 to 3"]),
         ({"labels": ["cat"] * 399 + ["dgo"]}, ["label 'dgo'", "did you mean 'dog'?"]),
+        ({"labels": [""] + ["cat"] * 399}, ["label ''", "cat, dog, fox, yak"]),
         ({"labels": ["cat"] * 400, "classes": None}, ["labels are names, as 'cat'", "give classes"]),
         ({"classes": ["cat", "dog"]}, ["2 classes", "4"]),
         ({"classes": ["cat", "dog", "cat", "yak"]}, ["'cat' is given twice"]),

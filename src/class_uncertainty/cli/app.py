@@ -71,7 +71,7 @@ class _Notices(logging.Handler):
 
 
 def main() -> None:
-    """Run a command. Exit code 2: wrong input, 1: a fault of the machine, 3: a spent budget; one sentence on stderr."""
+    """Run a command. Exit code 2: wrong input, 1: a fault of the machine, 3: a spent budget, 4: a broken gate."""
     encode_plainly()
     notices = logging.getLogger("class_uncertainty")
     notices.handlers, notices.propagate = [_Notices()], False

@@ -11,7 +11,7 @@ from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import checksum
 from class_uncertainty.measures.scores import predictive
-from class_uncertainty.metrics import calibration_error, evaluate
+from class_uncertainty.metrics import calibration_error, check_prior, evaluate
 from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.calibration import cross_adjusted
 from class_uncertainty.posthoc.diagnosis import Tally, diagnose
@@ -102,6 +102,9 @@ class AuditRecord:
         names = [row.name for row in self.classes]
         if len(names) != len(set(names)) or sum(row.examples for row in self.classes) != self.figures.examples:
             raise InputError("classes repeat, or their examples do not add up.")
+        for row in self.classes:
+            if row.examples < 0 or (row.examples > 0) != (row.error is not None and 0 <= row.error <= 100):
+                raise InputError(f"class {row.name!r} has {row.examples} examples and the error {row.error}.")
         packed = base64.b64decode(self.wrong, validate=True)
         if len(packed) != -(-self.figures.examples // 8):
             raise InputError(f"there are outcomes of about {8 * len(packed)} of {self.figures.examples} examples.")
@@ -132,10 +135,7 @@ class Judged:
     @property
     def goal(self) -> Goal:
         """What an adjustment is best for: equal classes, or the prior."""
-        number = len(self.classes)
-        return Goal(
-            "mean" if self.prior is None else "prior", np.full(number, 1 / number) if self.prior is None else self.prior
-        )
+        return Goal("mean" if self.prior is None else "prior", check_prior(self.prior, len(self.classes)))
 
     def adjusted(self) -> Probabilities:
         """Adjusted for the counts alone, each fifth by what was fitted to the others. It may cost most of an audit.

@@ -275,11 +275,12 @@ def _text(name: str, row: ClassEvidence, kind: str, level: float) -> str:
     worse, alone = f"{error}, of the others {row.others:.0f} %", "adjusting for the counts alone"
     trained = f"{row.count:,} training example{'' if row.count == 1 else 's'}"
     change, low, high = (decimal(points, 0, "+") for points in (row.change, row.change_low, row.change_high))
+    once = " once adjusted for the counts" if row.change else ""
     stays = f" and leaves {row.adjusted:.0f} %" if row.adjusted > row.others + APART else ""
     return {
         "imbalance": f"{worse}; {alone} changes that by {change} points ({low} to {high}){stays}",
         "noise": f"{worse}; about {row.suspect:.0f} % of its labels look wrong",
-        "confused": f"{worse}; {row.rival_share:.0f} % are taken for {row.rival}",
+        "confused": f"{worse}; {row.rival_share:.0f} % are taken for {row.rival}{once}",
         "hard": f"{worse}; {alone} leaves {row.adjusted:.0f} %",
         "scarce": f"{worse}; {alone} leaves {row.adjusted:.0f} %: {trained} are few to learn it from, or it is hard",
         "unclear": f"{worse}; too few to say why: {alone} changes that by {change} points ({low} to {high})",

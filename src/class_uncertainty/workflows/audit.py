@@ -213,24 +213,20 @@ def audit(
     number = shape[1] if len(shape) == 2 else 0
     class_names = _class_names(classes, number)
     p, numbers = check_judged(probabilities, _numbered(labels, class_names, classes is not None))
-    given = None if counts is None else Stats(counts).counts
-    if given is not None and len(given) != number:
-        raise InputError(f"counts are of {len(given)} classes, and probabilities of {number}: give one a class.")
     example_counts = np.bincount(numbers, minlength=number)
+    training_counts = np.maximum(example_counts, 1) if counts is None else _counts(counts, number)
     checked_prior = None if prior is None else check_prior(prior, number)
     example_names = None if names is None else tuple(map(str, names))
     if example_names is not None and len(example_names) != len(p):
         raise InputError(f"there are {len(example_names)} names and {len(p)} examples: give one an example.")
     pictures = _pictures(images, len(p))
     noise = label_noise(p, numbers) if p.size <= CHECKED else None
-    judged = Judged(
-        p, numbers, class_names, np.maximum(example_counts, 1) if given is None else given, checked_prior, noise
-    )
+    judged = Judged(p, numbers, class_names, training_counts, checked_prior, noise)
     rows, guesses = np.arange(len(p)), p.argmax(axis=1)
     return Audit(
         record=record(judged, example_names),
         confusions=tuple(confusions(p, numbers, class_names)),
-        notes=tuple(_notes(judged, example_counts, given is not None, bool((guesses != numbers).any()))),
+        notes=tuple(_notes(judged, example_counts, counts is not None, bool((guesses != numbers).any()))),
         labels=numbers,
         guesses=guesses,
         p_label=p[rows, numbers],
@@ -239,6 +235,15 @@ def audit(
         names=example_names,
         images=pictures,
     )
+
+
+def _counts(counts: ArrayLike, number: int) -> NDArray:
+    """(C,) whole numbers where they are."""
+    given = Stats(counts).counts
+    if len(given) != number:
+        raise InputError(f"counts are of {len(given)} classes, and probabilities of {number}: give one a class.")
+    whole = (given == np.rint(given)).all() and given.max() < 2**53
+    return given.astype(np.int64) if whole else given
 
 
 def _class_names(classes: Sequence[str] | None, number: int) -> list[str]:
@@ -261,10 +266,10 @@ def _numbered(labels: Any, classes: Sequence[str], named: bool) -> Any:
         example = f", as {texts[0]!r}" if texts else ""
         raise InputError(f"labels are names{example}: give classes, their names in the order of probabilities.")
     places = {name: place for place, name in enumerate(classes)}
-    if absent := next((name for name in texts if name not in places), None):
-        near = nearest(absent, places)
+    if absent := [name for name in texts if name not in places]:
+        near = nearest(absent[0], places)
         hint = f" (did you mean {near!r}?)" if near else ""
-        raise InputError(f"label {absent!r}{hint} is no class: the classes are {listed(classes, 2 * NAMED)}.")
+        raise InputError(f"label {absent[0]!r}{hint} is no class: the classes are {listed(classes, 2 * NAMED)}.")
     return np.array([places[name] for name in texts]).reshape(np.shape(labels))
 
 
