@@ -1,7 +1,7 @@
 """Lanes on Ray: does a second node pay, and does the driver keep up?
 
-    python benchmarks/ray_lanes.py speed     two nodes of one core each against one, the same comparison
-    python benchmarks/ray_lanes.py driver    10,000 lanes that end at once: lanes a minute, and memory
+    python benchmarks/ray_lanes.py speed [EPOCHS]    two nodes of one core each against one, the same comparison
+    python benchmarks/ray_lanes.py driver            10,000 lanes that end at once: lanes a minute, and memory
 
 Both need `pip install 'class-uncertainty[ray]'` and a quiet machine with two cores; the load is printed. The driver's
 lanes are simulated: tasks return results without training.
@@ -28,7 +28,7 @@ from class_uncertainty.training.fit_result import LaneOutcome
 DATASET = cu.load("digits-lt:20")
 METHODS = ["naive", "cb-rs", "cb", "pb-rs", "focal", "balanced-softmax", "ldam", "crt"]
 RECIPE = cu.Recipe("small-conv", epochs=200, batch=32)
-SEEDS, LANES, WARM = 10, 10_000, 20
+SEEDS, LANES, WARM = 5, 10_000, 20
 
 
 @contextmanager
@@ -56,13 +56,13 @@ def compare(folder: str, name: str, recipe: cu.Recipe, seeds: int) -> float:
 
 def speed() -> None:
     """Seconds of the same comparison on one node and on two, and their ratio; starting workers is not counted."""
-    seconds = {}
+    seconds, recipe = {}, replace(RECIPE, epochs=int(sys.argv[2]) if sys.argv[2:] else RECIPE.epochs)
     with tempfile.TemporaryDirectory() as folder:
         for number in (1, 2):
             with nodes(number):
                 compare(folder, f"warm-{number}", replace(RECIPE, epochs=2), 2)
                 load = os.getloadavg()[0]
-                seconds[number] = compare(folder, str(number), RECIPE, SEEDS)
+                seconds[number] = compare(folder, str(number), recipe, SEEDS)
                 print(f"{number} of one core: {seconds[number]:.0f} s (load before {load:.1f})", flush=True)
     print(f"two nodes are {seconds[1] / seconds[2]:.2f} times as fast as one")
 

@@ -24,6 +24,8 @@ from class_uncertainty.text import reason
 
 PATIENCE = 10  # seconds in which a cluster must answer
 STARTING = 120  # seconds in which a node must have started a process and imported torch
+# what a task raises whose node has just gone
+LEAVING = (ray.exceptions.NodeDiedError, ray.exceptions.TaskUnschedulableError, ray.exceptions.WorkerCrashedError)
 HEAD = "node:__internal_head__"  # a resource that the head node alone has
 
 
@@ -120,9 +122,9 @@ def check_versions(cluster: Cluster) -> None:
             theirs = ray.get(answer, timeout=STARTING)
         except ray.exceptions.GetTimeoutError as error:
             raise MachineFault(f"node {node.name} of the cluster did not answer in {STARTING} s.") from error
+        except LEAVING:
+            continue  # every task compares versions again
         except ray.exceptions.RayError as error:
-            if node.id not in {alive.id for alive in cluster.nodes()}:
-                continue  # it has just left
             raise MachineFault(f"node {node.name} of the cluster does not work: {reason(error)}.") from error
         check_same_versions(node.name, theirs, versions())
 

@@ -64,6 +64,7 @@ class TorchrunExecutor:
     ranks: Ranks
     device: str
     sent: set[str] = field(default_factory=set)  # fingerprints of data that all ranks have
+    under_way: list[Fit] = field(default_factory=list)  # what all ranks train now
 
     def train(
         self, fitted: Fit, train: Data, options: FitOptions, keys: list[list[str]], places: list[int]
@@ -84,7 +85,13 @@ class TorchrunExecutor:
             test = self._unsent(options.test) if options.test else None
             bare = replace(agreed, test=None, progress=None, checkpoints=None, profile=None, deadline=AgreedDeadline())
             _tell(Shared(on_cpu, self._unsent(train), test, bare, keys, together, states))
-            yield from train_here(fitted, train, agreed, keys, together)
+            self.under_way.append(fitted)
+            try:
+                yield from train_here(fitted, train, agreed, keys, together)
+            except Unfinished:  # in all ranks
+                self.under_way.clear()
+                raise
+            self.under_way.clear()
 
     def _unsent(self, data: Data) -> Data | str:
         """The data the first time, then their fingerprint."""
@@ -130,14 +137,17 @@ def joined_ranks() -> Iterator[bool]:
             _serve(ranks)
             yield False
             return
-        _command.append(TorchrunExecutor(ranks, ""))
+        executor = TorchrunExecutor(ranks, "")
+        _command.append(executor)
         try:
             yield True
         finally:
             _command.clear()
-            _tell(None)
+            if not executor.under_way:  # otherwise the others wait for a step that never comes, and torchrun ends them
+                _tell(None)
     finally:
-        dist.destroy_process_group()
+        if ranks.rank or not executor.under_way:
+            dist.destroy_process_group()
 
 
 def _choose_gpu(local: int, per_node: int) -> None:
