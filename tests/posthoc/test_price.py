@@ -19,8 +19,24 @@ def test_changes_of_classes_of_all_and_of_the_mean():
     assert (cost.classes[0].low, cost.classes[0].high) == pytest.approx(change_interval(4, 1, 10))
     assert cost.overall.change == pytest.approx(-20)
     assert (cost.overall.low, cost.overall.high) == pytest.approx(change_interval(4, 1, 15))
-    reach = 1.959964 * 100 * np.sqrt(5) / (2 * 10)
-    assert (cost.mean.change, cost.mean.low, cost.mean.high) == pytest.approx((-15, -15 - reach, -15 + reach))
+    (low, high), (still_low, still_high) = change_interval(4, 1, 10), change_interval(0, 0, 5)
+    below, above = np.hypot(-30 - low, still_low) / 2, np.hypot(high + 30, still_high) / 2
+    assert (cost.mean.change, cost.mean.low, cost.mean.high) == pytest.approx((-15, -15 - below, -15 + above))
+
+
+@pytest.mark.parametrize(("worse", "better", "widest"), [(0.9, 0.0, 5.5), (0.1, 0.1, 9), (0.002, 0, 4), (0.01, 0.005, 5)])
+def test_the_interval_of_the_mean_holds_it_in_95_of_100(worse, better, widest, rng):
+    """Half of ten classes of 50 examples change: many of them, a few, or hardly any."""
+    labels, trials = np.repeat(np.arange(10), 50), 400
+    kinds = rng.choice(3, (trials, 500), p=[worse, better, 1 - worse - better])
+    kinds[:, labels >= 5] = 2
+    held, widths = [], []
+    for kind in kinds:
+        mean = price((kind == 1).astype(float), (kind == 0).astype(float), labels, 10).mean
+        held.append(mean.low <= 50 * (worse - better) <= mean.high)
+        widths.append(mean.high - mean.low)
+    assert np.mean(held) > 0.93
+    assert np.mean(widths) < widest
 
 
 def test_classes_that_clearly_change_are_counted():

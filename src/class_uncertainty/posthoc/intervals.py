@@ -40,6 +40,13 @@ def change_interval(
     return 100 * np.maximum(change - reach, -1), 100 * np.minimum(change + reach, 1)
 
 
+def interval_of_mean(values: ArrayLike, low: ArrayLike, high: ArrayLike) -> tuple[float, float]:
+    """(low, high) of the mean of independent values, from the interval of each, as Zou and Donner combine them."""
+    x, bottom, top = (np.asarray(numbers, dtype=np.float64) for numbers in (values, low, high))
+    mean = float(x.mean())
+    return mean - float(np.linalg.norm(x - bottom)) / len(x), mean + float(np.linalg.norm(top - x)) / len(x)
+
+
 def mean_interval(part: ArrayLike, whole: ArrayLike, level: float = LEVEL) -> tuple[float, float]:
     """(low, high) in percent of the mean of shares part_c / whole_c, by its normal `mean_reach`."""
     mean, reach = 100 * float(np.mean(np.divide(part, whole))), mean_reach(part, whole, level)

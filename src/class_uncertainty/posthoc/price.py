@@ -1,13 +1,13 @@
 """What a fix brings and what it costs: changes of errors on the same test examples, with 95 % intervals."""
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.posthoc.clusters import design_effects, paired_reach
 from class_uncertainty.posthoc.goal import paired_sum
-from class_uncertainty.posthoc.intervals import change_interval, changed
+from class_uncertainty.posthoc.intervals import change_interval, changed, interval_of_mean
 
 HANDFUL = 10  # test examples: a class with fewer says little
 NEEDED = 0.5  # of a gain: where classes with a HANDFUL bring more, the gain hangs on them
@@ -82,22 +82,27 @@ def price(
 ) -> Price:
     """The Price, from how wrong each example is (N,) before and after: the share of seeds that are.
 
-    The intervals of classes and of all examples are Bonett and Price's; that of the mean is the paired normal one. With
-    groups (N,) the counts of both are divided by design effects, and the third is of groups.
+    The intervals of classes and of all examples are Bonett and Price's; that of the mean combines those of the classes.
+    With groups (N,) the counts are divided by design effects, and the mean's is at least as wide as that of groups.
     """
     examples = np.bincount(labels, minlength=classes)
     better, worse = changed(before, after, labels, classes)
-    present = max(int((examples > 0).sum()), 1)
-    change, error = paired_sum(100 * (after - before) / (present * examples[labels]), groups)
-    reach = paired_reach(groups) * error if error else 0.0
     effects = design_effects(after - before, labels, classes, groups)
     effect = design_effects(after - before, np.zeros_like(labels), 1, groups).item()
     by_class = zip(better.tolist(), worse.tolist(), examples.tolist(), effects.tolist(), strict=True)
+    changes = tuple(_change(*numbers) for numbers in by_class)
+    judged = [change for change, number in zip(changes, examples, strict=True) if number]
+    mean = float(np.mean([change.change for change in judged]))
+    low, high = interval_of_mean(*zip(*(astuple(change) for change in judged), strict=True))
+    if groups is not None:  # which may hold several classes
+        each = 100 * (after - before) / (len(judged) * examples[labels])
+        reach = paired_reach(groups) * paired_sum(each, groups)[1]
+        low, high = min(low, mean - reach), max(high, mean + reach)
     return Price(
         tuple(examples.tolist()),
         _change(float(better.sum()), float(worse.sum()), len(labels), effect),
-        ErrorChange(change, max(change - reach, -100.0), min(change + reach, 100.0)),
-        tuple(_change(*numbers) for numbers in by_class),
+        ErrorChange(mean, max(low, -100.0), min(high, 100.0)),
+        changes,
     )
 
 
