@@ -3,6 +3,9 @@
 import contextlib
 import os
 import signal
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +29,37 @@ def two_nodes() -> Iterator[Any]:
     finally:
         ray.shutdown()
         cluster.shutdown()
+
+
+@contextlib.contextmanager
+def head(folder: Path, environment: dict[str, str]) -> Iterator[str]:
+    """A head of two cores in processes of its own; its address for clients."""
+    port = free_port()
+    about = [f"--ray-client-server-port={port}", "--port=0", "--include-dashboard=false", f"--temp-dir={folder}"]
+    command = [Path(sys.executable).with_name("ray"), "start", "--head", "--block", "--num-cpus=2", *about]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        last = time.monotonic() + 60
+        while not _answers(port):
+            if process.poll() is not None or time.monotonic() > last:
+                raise RuntimeError(f"no head of Ray has started on port {port}: see {folder}")
+            time.sleep(0.2)
+        yield f"ray://127.0.0.1:{port}"
+    finally:
+        process.terminate()  # it ends the processes of the head
+        process.wait()
+
+
+def free_port() -> int:
+    """A port of this machine on which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def _answers(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
 
 
 def workers() -> list[int]:

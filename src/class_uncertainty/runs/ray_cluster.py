@@ -2,16 +2,15 @@
 
 import logging
 import os
-import socket
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-# Ray reads these when it is imported: where something answers that may be a busy head, a client tries for 25 seconds
-os.environ.setdefault("RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S", "5")
-os.environ.setdefault("RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S", "10")
+# Ray's client reads these when it is imported, and tries three times: nine seconds in all, not thirty
+os.environ.setdefault("RAY_CLIENT_INITIAL_CONNECTION_TIMEOUT_S", "3")
+os.environ.setdefault("RAY_CLIENT_MAX_CONNECTION_TIMEOUT_S", "3")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 import ray
@@ -22,7 +21,7 @@ from class_uncertainty.errors import InputError, MachineFault
 from class_uncertainty.runs.place import AUTO, LOCAL
 from class_uncertainty.text import reason
 
-PATIENCE = 10  # seconds in which a cluster must answer
+PATIENCE = 4  # seconds in which the head of a cluster must answer
 STARTING = 120  # seconds in which a node must have started a process and imported torch
 # what a task raises whose node has just gone
 LEAVING = (ray.exceptions.NodeDiedError, ray.exceptions.TaskUnschedulableError, ray.exceptions.WorkerCrashedError)
@@ -50,9 +49,9 @@ class Cluster:
         return [Node(node["NodeID"], node["NodeManagerHostname"], node["Resources"]) for node in alive]
 
     def name_of(self, node: str) -> str:
-        """The host name of a node, dead or alive."""
-        names = {row["NodeID"]: f"{row['NodeManagerHostname']} ({row['NodeID'][:8]})" for row in ray.nodes()}
-        return names.get(node, node[:8] or "a node")
+        """'node gpu7 (3f2a91bc)', dead or alive."""
+        names = {row["NodeID"]: f"node {row['NodeManagerHostname']} ({row['NodeID'][:8]})" for row in ray.nodes()}
+        return names.get(node, f"node {node[:8]}" if node else "an unknown node")
 
 
 @contextmanager
@@ -66,9 +65,19 @@ def open_cluster(on: str, device: str | None) -> Iterator[Cluster]:
         if on != LOCAL:
             check_versions(cluster)
         yield cluster
+    except Exception as error:
+        if not on.startswith("ray://") or not is_lost(error):
+            raise
+        advice = "the same command goes on from the last checkpoints"
+        raise MachineFault(f"the connection to the Ray cluster at {on} is lost: {advice}.") from error
     finally:
         if started:
             ray.shutdown()
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether an error says that the connection of Ray's client is broken; gRPC is there where Ray's client is."""
+    return isinstance(error, ConnectionError) or type(error).__module__.startswith("grpc.")
 
 
 def _connect(on: str) -> None:
@@ -77,29 +86,51 @@ def _connect(on: str) -> None:
         ray.init("local", include_dashboard=False, **quiet)
         return
     if on != AUTO:
-        _check_answers(on)
+        _check_head(on)
+        logging.getLogger("ray.util.client.logsclient").disabled = True  # it tells that it connects again
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the sentence below says it
             ray.init(on, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError, ray.exceptions.RayError) as error:
         if on == AUTO and isinstance(error, ConnectionError):
             advice = "start one by 'ray start --head', or give --on ray"
             raise InputError(f"--on is 'auto', and no Ray cluster runs here: {advice}.") from error
-        # Ray's client says no more than this where a head is too busy to answer, or wants a token
+        # Ray's client says no more than this where a head is too busy to answer, or does not take the token
         timed_out = "connection timeout" in str(error)
-        why = "its head is too busy, or asks for authentication" if timed_out else reason(error)
+        why = "its head is too busy, or does not take the token that Ray finds here" if timed_out else reason(error)
         raise MachineFault(f"the Ray cluster at {on} cannot be used: {why}.") from error
 
 
-def _check_answers(on: str) -> None:
-    """Refuse an address at which nothing listens."""
-    host, _, port = on.removeprefix("ray://").rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE).close()
-    except OSError as error:
-        why = "nothing answered in ten seconds" if isinstance(error, TimeoutError) else error.strerror or reason(error)
-        raise MachineFault(f"there is no Ray cluster at {on}: {why}.") from error
+def _check_head(on: str) -> None:
+    """Refuse an address at which no head of Ray answers, or one that asks for a token where Ray would send none."""
+    if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
+        return  # Ray's own connection has the certificates, and fails after nine seconds
+    import grpc
+    from ray.core.generated.ray_client_pb2 import ClusterInfoRequest, ClusterInfoType
+    from ray.core.generated.ray_client_pb2_grpc import RayletDriverStub
+    from ray.util.client.common import GRPC_OPTIONS
+
+    ping = ClusterInfoRequest(type=ClusterInfoType.PING)
+    with grpc.insecure_channel(on.removeprefix("ray://"), GRPC_OPTIONS) as channel:
+        try:
+            RayletDriverStub(channel).ClusterInfo(ping, timeout=PATIENCE)
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.UNAUTHENTICATED:
+                why = _why_no_head(error.code().name, error.details() or "")
+                raise MachineFault(f"there is no Ray cluster at {on}: {why}.") from error
+            if os.environ.get("RAY_AUTH_MODE", "").lower() != "token":
+                advice = "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to what 'ray get-auth-token' prints on its head"
+                raise InputError(f"the Ray cluster at {on} asks for a token: {advice}.") from error
+
+
+def _why_no_head(code: str, details: str) -> str:
+    """What gRPC says in many words: 'Connection refused', or that something else answers."""
+    if code == "DEADLINE_EXCEEDED":
+        return f"no head answered in {PATIENCE} seconds"
+    if code == "UNAVAILABLE" and "HTTP/2" not in details:
+        return reason(OSError(details.rpartition(": ")[2].rstrip("]")))
+    return "what answers there is not the client port of a Ray head"
 
 
 def _device(on: str, device: str | None) -> str:

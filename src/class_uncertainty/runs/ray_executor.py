@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from ray import exceptions
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, MachineFault, Unfinished, means_too_little_memory, notice
 from class_uncertainty.files import make_folder, write_together
-from class_uncertainty.runs.ray_cluster import HEAD, Cluster, on_node, versions
+from class_uncertainty.runs.ray_cluster import HEAD, Cluster, is_lost, on_node, versions
 from class_uncertainty.runs.ray_task import Begun, EpochEnded, Job, Mailbox, Saved, StackEnded, train_stack
 from class_uncertainty.runs.stack_queue import StackQueue
 from class_uncertainty.text import listed, reason
@@ -165,7 +166,8 @@ class Campaign:
         how: dict[str, Any] = {"num_cpus": self.need["CPU"], "num_gpus": self.need.get("GPU", 0)}
         if other := self._other_node(stack):
             how["scheduling_strategy"] = on_node(other, soft=True)
-        about = (lanes, keys, self._checkpoint_files(keys), self.mailbox, self.numbers)
+        files = self._checkpoint_files(keys)
+        about = (lanes, keys, ray.put(files) if files else files, self.mailbox, self.numbers)
         reference = self.remote.options(**how).remote(self.job, self.data, self.test, self.teachers, *about)
         self.running[reference] = self.numbers, stack
         self.stacks[self.numbers] = stack
@@ -175,7 +177,12 @@ class Campaign:
         """See which nodes there are, and how many stacks they train at once."""
         if time.monotonic() - self.looked >= LOOK:
             self.looked, before = time.monotonic(), self.slots
-            nodes = [node.resources for node in self.cluster.nodes()]
+            try:
+                nodes = [node.resources for node in self.cluster.nodes()]
+            except Exception as error:
+                if not before or not is_lost(error):
+                    raise
+                return  # Ray's client connects again at the next call, or gives up after half a minute
             self.slots = sum(int(min(node.get(kind, 0) // n for kind, n in self.need.items())) for node in nodes)
             if before and not self.slots:
                 notice("no node of the cluster can train now: waiting for one that comes.")
@@ -227,16 +234,16 @@ class Campaign:
             ended = StackEnded([], fault=_kind(error))
         if ended.refused:
             node = self.cluster.name_of(self.nodes.get(number, ""))
-            raise InputError(f"{ended.refused.rstrip('.')}, on node {node}.")
+            raise InputError(f"{ended.refused.rstrip('.')}, on {node}.")
         outcomes = [replace(outcome, place=stack[outcome.place]) for outcome in ended.outcomes]
         rest = [place for place in stack if place not in {outcome.place for outcome in outcomes}]
         if ended.unfinished:
             self.queue.give_back(rest)
         elif rest:
             node = self.cluster.name_of(self.nodes.get(number, ""))
-            notice(f"a stack of {len(rest)} lanes failed on node {node}: {ended.fault}; it is tried again.")
+            notice(f"a stack of {len(rest)} lanes failed on {node}: {ended.fault}; it is tried again.")
             self.shunned |= dict.fromkeys(rest, self.nodes.get(number, ""))
-            self.queue.failed(rest, f"{ended.fault} on node {node}", self.epoch_of)
+            self.queue.failed(rest, f"{ended.fault} on {node}", self.epoch_of)
         return ended.unfinished, outcomes
 
     def _name_lost(self) -> str:
@@ -249,11 +256,11 @@ class Campaign:
 
     def close(self) -> None:
         """End what still runs: after Ctrl-C, an error, or when nothing does."""
-        for reference in self.running:
-            with suppress(exceptions.RayError, ValueError):
-                ray.cancel(reference, force=True)
-        with suppress(exceptions.RayError):
-            ray.kill(self.mailbox)
+        ends = [partial(ray.cancel, reference, force=True) for reference in self.running]
+        for end in [*ends, partial(ray.kill, self.mailbox)]:
+            if ray.is_initialized():  # a lost connection is not: the call would start a local cluster
+                with suppress(exceptions.RayError, ConnectionError, ValueError):
+                    end()
 
 
 def _kind(error: exceptions.RayError) -> str:

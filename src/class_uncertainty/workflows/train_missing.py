@@ -67,10 +67,12 @@ class ExperimentTrainer:
             if dataset is None or dataset.name != name:
                 dataset = self.read(name)
                 check_same_data(ledger.data.get(name), StoredDataset.of(dataset), str(self.store.path))
-            now = [one for one in missing if one.data == name]
+            now, shard = [one for one in missing if one.data == name], self.shard
+            if shard and (apart := [one for one in now if not isinstance(one.item, Lane)]):
+                now, shard = apart, None  # every shard measures, whose rows may depend on it
             about = (self.store, self.device, self.deadline, self.progress)
             with (
-                open_context(dataset, self.recipe, *about, on=self.executor, shard=self.shard) as context,
+                open_context(dataset, self.recipe, *about, on=self.executor, shard=shard) as context,
                 _noted(elsewhere, name),
             ):
                 trained, left = list[Lane](), 0

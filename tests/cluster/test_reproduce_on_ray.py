@@ -1,0 +1,24 @@
+"""`reproduce(…, on="ray")`: an experiment with chosen rates and a measurement, to the same bits as in one process."""
+
+from pathlib import Path
+
+import pytest
+from ledgers import use_toys
+from same_stores import contents
+
+from class_uncertainty.workflows.reproduce import reproduce
+
+pytest.importorskip("ray")
+pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]
+
+
+def test_an_experiment_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_toys(monkeypatch)
+    here, there = tmp_path / "here.sqlite", tmp_path / "there.sqlite"
+    for name in ("table1", "if1a"):
+        (alone,) = reproduce(name, "paper", store=here, device="cpu")
+        (spread,) = reproduce(name, "paper", store=there, device="cpu", on="ray")
+        assert not spread.unfinished
+        assert [one.errors for one in spread.outcomes] == [one.errors for one in alone.outcomes]
+    assert contents(there) == contents(here)
+    assert not list(tmp_path.glob("*.running"))
