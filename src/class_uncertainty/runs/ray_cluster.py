@@ -52,7 +52,7 @@ class Cluster:
     def name_of(self, node: str) -> str:
         """The host name of a node, dead or alive."""
         names = {row["NodeID"]: f"{row['NodeManagerHostname']} ({row['NodeID'][:8]})" for row in ray.nodes()}
-        return names.get(node, node[:8] or "a node")
+        return names.get(node, node[:8])
 
 
 @contextmanager
