@@ -93,7 +93,7 @@ def test_a_local_cluster(digits, tmp_path, notices):
         assert ray.is_initialized()
         with pytest.raises(InputError, match="has no GPUs"):
             cu.measure(digits, recipe=RECIPE, device="cuda", on="ray")
-        with pytest.raises(Unfinished, match="0 of 2 lanes trained"):
+        with pytest.raises(Unfinished, match="0 of 2 networks trained"):
             cu.measure(digits, members=2, recipe=RECIPE, store=tmp_path / "ray.sqlite", budget=1e-3, on="ray")
         assert list(tmp_path.glob("ray.sqlite.running/*.safetensors"))
         killer = threading.Thread(target=_kill_one)
@@ -103,7 +103,7 @@ def test_a_local_cluster(digits, tmp_path, notices):
         assert executor.device == "cpu"
     assert not ray.is_initialized()
     assert contents(tmp_path / "ray.sqlite") == contents(tmp_path / "here.sqlite")
-    assert any("its process was killed; it is tried again" in told for told in notices)
+    assert any("its process was killed; it is tried again" in told for told in notices), notices
     assert not list(tmp_path.glob("*.running"))
 
 

@@ -48,3 +48,12 @@ def test_what_gets_further_each_time_is_never_given_up():
     for epoch in range(20):
         queue.failed(queue.next(1), "its node was lost", lambda place, epoch=epoch: epoch)
     assert not queue.lost
+
+
+def test_the_failure_after_progress_counts_as_the_first_of_three():
+    queue = StackQueue([([0], 5)], fixed=True)
+    for epoch in (0, 10, 10):
+        queue.failed(queue.next(1), "its node was lost", lambda place, epoch=epoch: epoch)
+        assert not queue.lost
+    queue.failed(queue.next(1), "its node was lost", lambda place: 10)
+    assert queue.lost == {0: "its node was lost, 3 times"}

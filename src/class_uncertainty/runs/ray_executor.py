@@ -1,7 +1,7 @@
 """RayExecutor: stacks of lanes as tasks of a Ray cluster. The driver cuts stacks, tries again, and writes the store."""
 
-import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from copy import deepcopy
@@ -17,10 +17,12 @@ from ray import exceptions
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, MachineFault, Unfinished, means_too_little_memory, notice
 from class_uncertainty.files import make_folder, write_together
-from class_uncertainty.runs.ray_cluster import HEAD, Cluster, is_lost, on_node, versions
+from class_uncertainty.runs.node_choice import NodeChoice
+from class_uncertainty.runs.ray_cluster import HEAD, Cluster, Node, is_lost, on_node, versions
 from class_uncertainty.runs.ray_task import Begun, EpochEnded, Job, Mailbox, Saved, StackEnded, train_stack
 from class_uncertainty.runs.stack_queue import StackQueue
 from class_uncertainty.text import listed, reason
+from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import alike_lanes, is_small
 from class_uncertainty.training.fit_result import Fit, LaneOutcome
 from class_uncertainty.training.networks.network_table import BUILT_IN, NETWORKS
@@ -28,10 +30,10 @@ from class_uncertainty.training.stack_training import FitOptions
 from class_uncertainty.training.stages import resolve_stages, staged
 
 POLL = 0.2  # seconds between looks at what has ended
-LOOK = 1.0  # seconds between looks at which nodes there are
+STARTING = 20.0  # seconds in which the first task may begin, however short the budget: the same call gets further
 AHEAD = 1  # stacks that wait in Ray's own queue: a node that comes finds work, and an autoscaler sees the demand
 KEPT = 4  # data sets and teachers whose examples stay in the object store
-NAMED = 5  # lanes that a sentence names
+NAMED = 5  # lanes or nodes that a sentence names
 
 
 @dataclass
@@ -85,12 +87,12 @@ class Campaign:
         small = is_small(recipe, fitted.shape, device)
         cores = [node.resources.get("CPU", 0) for node in self.cluster.nodes()]
         # results may depend on the number of threads, so tasks have those of the driver, on however many cores
-        self.need = {"CPU": 1.0 if small or device == "cuda" else max(1.0, min(threads, max(cores, default=1)))}
-        self.need |= {"GPU": 1.0} if device == "cuda" else {}
-        self.looked, self.slots = 0.0, 0
-        self.look()
-        if not self.slots:
-            wanted = " and ".join(f"{number:g} {kind}" for kind, number in self.need.items())
+        need = {"CPU": 1.0 if small or device == "cuda" else max(1.0, min(threads, max(cores, default=1)))}
+        need |= {"GPU": 1.0} if device == "cuda" else {}
+        self.alive: list[Node] = []
+        self.nodes = NodeChoice(self._nodes, need)
+        if not self.nodes.slots:
+            wanted = " and ".join(f"{number:g} {kind}" for kind, number in need.items())
             raise InputError(f"no node of the cluster has {wanted}, which a stack of lanes needs: add nodes.")
         self.queue = StackQueue(self._groups(places), fixed=device == "cpu")
         registered = NETWORKS.get(recipe.network) if recipe.network not in BUILT_IN else None
@@ -111,8 +113,9 @@ class Campaign:
         self.remote = ray.remote(max_retries=0)(train_stack)
         self.running: dict[Any, tuple[int, list[int]]] = {}  # numbers and places of tasks by their references
         self.stacks: dict[int, list[int]] = {}  # by the numbers of tasks
-        self.nodes: dict[int, str] = {}  # of tasks that have begun, by their numbers
-        self.shunned: dict[int, str] = {}  # the node that a lane failed on
+        self.sent: dict[int, str] = {}  # nodes that tasks were sent to, by their numbers; "" is any
+        self.began: dict[int, str] = {}  # nodes of tasks that have begun, by their numbers
+        self.starting = Deadline.after(STARTING)
 
     def _groups(self, places: list[int]) -> Iterator[tuple[list[int], int]]:
         """Lanes whose first stages can run as one stack; those whose later ones can, too, are neighbours."""
@@ -150,49 +153,60 @@ class Campaign:
                 unfinished = unfinished or late
             if outcomes:
                 yield outcomes
-            unfinished = unfinished or (self.options.deadline.passed and bool(self.queue.waiting))
-        if unfinished and (self.queue.waiting or not self.queue.lost):
+            if self.options.deadline.passed:
+                self._call_off()
+                unfinished = unfinished or bool(self.queue.waiting)
+        self._complain(unfinished)
+
+    def _call_off(self) -> None:
+        """Take back the tasks that have not begun."""
+        if self.began or self.starting.passed:
+            for reference, (number, stack) in list(self.running.items()):
+                if number not in self.began:
+                    del self.running[reference]
+                    _cancel(reference)
+                    self.queue.give_back(stack)
+
+    def _complain(self, unfinished: bool) -> None:
+        """Say what was not trained, and why."""
+        waiting, lost = self.queue.waiting, self.queue.lost
+        if waiting and lost:
+            notice(f"{self._name_lost()}.")
+        if waiting and self.nodes.all_refuse:
+            refusals = listed(list(self.nodes.refusals.values()), NAMED)
+            raise InputError(f"no node of the cluster can train the rest: {refusals}; all that has ended is stored.")
+        if unfinished and (waiting or not lost):
             raise Unfinished
-        if self.queue.lost:
-            raise MachineFault(self._name_lost())
+        if lost:
+            raise MachineFault(f"{self._name_lost()}; all others are stored.")
 
     def _submit(self) -> bool:
         """Hand the next stack to Ray, if there is one and room for it."""
-        self.look()
-        if len(self.running) >= self.slots + AHEAD or not (stack := self.queue.next(max(1, self.slots))):
+        self.nodes.look()
+        slots = self.nodes.slots
+        if self.nodes.all_refuse or len(self.running) >= slots + AHEAD or not (stack := self.queue.next(max(1, slots))):
             return False
         self.numbers += 1
         lanes, keys = [self.fitted.lanes[place] for place in stack], [self.keys[place] for place in stack]
-        how: dict[str, Any] = {"num_cpus": self.need["CPU"], "num_gpus": self.need.get("GPU", 0)}
-        if other := self._other_node(stack):
-            how["scheduling_strategy"] = on_node(other, soft=True)
+        how: dict[str, Any] = {"num_cpus": self.nodes.need["CPU"], "num_gpus": self.nodes.need.get("GPU", 0)}
+        busy = Counter(self.began.get(number, self.sent[number]) for number, _ in self.running.values())
+        if node := self.nodes.pick(stack, busy):
+            how["scheduling_strategy"] = on_node(node, soft=True)
         files = self._checkpoint_files(keys)
         about = (lanes, keys, ray.put(files) if files else files, self.mailbox, self.numbers)
         reference = self.remote.options(**how).remote(self.job, self.data, self.test, self.teachers, *about)
         self.running[reference] = self.numbers, stack
-        self.stacks[self.numbers] = stack
+        self.stacks[self.numbers], self.sent[self.numbers] = stack, node
         return True
 
-    def look(self) -> None:
-        """See which nodes there are, and how many stacks they train at once."""
-        if time.monotonic() - self.looked >= LOOK:
-            self.looked, before = time.monotonic(), self.slots
-            try:
-                nodes = [node.resources for node in self.cluster.nodes()]
-            except Exception as error:
-                if not before or not is_lost(error):
-                    raise
-                return  # Ray's client connects again at the next call, or gives up after half a minute
-            self.slots = sum(int(min(node.get(kind, 0) // n for kind, n in self.need.items())) for node in nodes)
-            if before and not self.slots:
-                notice("no node of the cluster can train now: waiting for one that comes.")
-
-    def _other_node(self, stack: list[int]) -> str:
-        """A node that its lanes have not failed on; "" where none is better than another."""
-        shunned = {self.shunned[place] for place in stack if place in self.shunned}
-        nodes = self.cluster.nodes() if shunned else []
-        able = [node.id for node in nodes if all(node.resources.get(kind, 0) >= n for kind, n in self.need.items())]
-        return next((node for node in able if node not in shunned), "") if set(able) & shunned else ""
+    def _nodes(self) -> list[Node]:
+        """Those that there are; the last ones that were seen while Ray's client connects again."""
+        try:
+            self.alive = self.cluster.nodes()
+        except Exception as error:
+            if not self.alive or not is_lost(error):
+                raise
+        return self.alive
 
     def _checkpoint_files(self, keys: list[list[str]]) -> dict[str, bytes]:
         """For workers that do not share the folder."""
@@ -212,7 +226,7 @@ class Campaign:
         for letter in letters:
             match letter:
                 case Begun():
-                    self.nodes[letter.task] = letter.node
+                    self.began[letter.task] = letter.node
                 case EpochEnded() if self.options.progress:
                     stack = self.stacks[letter.task]
                     lanes = tuple(self.fitted.lanes[stack[place]] for place in letter.places)
@@ -232,35 +246,42 @@ class Campaign:
             ended = StackEnded([], fault=reason(error.cause))
         except exceptions.RayError as error:
             ended = StackEnded([], fault=_kind(error))
-        if ended.refused:
-            node = self.cluster.name_of(self.nodes.get(number, ""))
-            raise InputError(f"{ended.refused.rstrip('.')}, on {node}.")
         outcomes = [replace(outcome, place=stack[outcome.place]) for outcome in ended.outcomes]
         rest = [place for place in stack if place not in {outcome.place for outcome in outcomes}]
-        if ended.unfinished:
+        node = self.began.get(number, "")
+        where = self.cluster.name_of(node)
+        if ended.refused and node not in self.nodes.refusals:
+            self.nodes.refusals[node] = f"{ended.refused.rstrip('.')}, on {where}"
+            notice(f"{self.nodes.refusals[node]}; nothing more is trained there.")
+        if ended.refused or ended.unfinished:
             self.queue.give_back(rest)
         elif rest:
-            node = self.cluster.name_of(self.nodes.get(number, ""))
-            notice(f"a stack of {len(rest)} lanes failed on {node}: {ended.fault}; it is tried again.")
-            self.shunned |= dict.fromkeys(rest, self.nodes.get(number, ""))
-            self.queue.failed(rest, f"{ended.fault} on {node}", self.epoch_of)
+            lanes = "one lane" if len(rest) == 1 else f"{len(rest)} lanes"
+            notice(f"a stack of {lanes} failed on {where}: {ended.fault}; it is tried again.")
+            self.nodes.failures |= dict.fromkeys(rest, node)
+            self.queue.failed(rest, f"{ended.fault} on {where}", self.epoch_of)
         return ended.unfinished, outcomes
 
     def _name_lost(self) -> str:
-        """'2 lanes could not be trained: naive, seed 1 (…) and 1 more; all others are stored.'"""
+        """'2 lanes could not be trained: naive, seed 1 (…) and 1 more'"""
         lost = self.queue.lost
         lanes = {place: self.fitted.lanes[place] for place in lost}
         named = [f"{lane.name}, seed {lane.seed} ({lost[place]})" for place, lane in lanes.items()]
         number = "one lane" if len(lost) == 1 else f"{len(lost):,} lanes"
-        return f"{number} could not be trained: {listed(named, NAMED)}; all others are stored."
+        return f"{number} could not be trained: {listed(named, NAMED)}"
 
     def close(self) -> None:
         """End what still runs: after Ctrl-C, an error, or when nothing does."""
-        ends = [partial(ray.cancel, reference, force=True) for reference in self.running]
+        ends = [partial(_cancel, reference) for reference in self.running]
         for end in [*ends, partial(ray.kill, self.mailbox)]:
             if ray.is_initialized():  # a lost connection is not: the call would start a local cluster
                 with suppress(exceptions.RayError, ConnectionError, ValueError):
                     end()
+
+
+def _cancel(reference: Any) -> None:
+    with suppress(exceptions.RayError, ValueError):
+        ray.cancel(reference, force=True)
 
 
 def _kind(error: exceptions.RayError) -> str:

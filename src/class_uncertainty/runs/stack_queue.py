@@ -54,7 +54,8 @@ class StackQueue:
 
     def give_back(self, stack: list[int]) -> None:
         """It was not tried."""
-        self.again.append(stack)
+        if stack:
+            self.again.append(stack)
 
     def give_up(self, stack: list[int], why: str) -> None:
         """It cannot be trained."""
