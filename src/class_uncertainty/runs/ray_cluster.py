@@ -106,7 +106,10 @@ def _check_head(on: str) -> None:
     """Refuse an address at which no head of Ray answers, or one that asks for a token where Ray would send none."""
     if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
         return  # Ray's own connection has the certificates, and fails after nine seconds
-    import grpc
+    try:
+        import grpc
+    except ModuleNotFoundError:
+        raise InputError(f"--on {on} needs Ray's client: pip install 'class-uncertainty[ray]'.") from None
     from ray.core.generated.ray_client_pb2 import ClusterInfoRequest, ClusterInfoType
     from ray.core.generated.ray_client_pb2_grpc import RayletDriverStub
     from ray.util.client.common import GRPC_OPTIONS
