@@ -49,8 +49,9 @@ def address() -> Iterator[str]:
 
 
 def test_a_client_gives_the_same_bits(address, tmp_path):
-    assert compare(tmp_path / "here.sqlite") == (0, "")
-    assert compare(tmp_path / "there.sqlite", "--on", address, **TOKEN) == (0, "")
+    for name, options in (("here", []), ("there", ["--on", address])):
+        code, said = compare(tmp_path / f"{name}.sqlite", *options, **TOKEN)
+        assert code == 0, said
     assert contents(tmp_path / "there.sqlite") == contents(tmp_path / "here.sqlite")
     assert not (tmp_path / "there.sqlite.running").exists()
 
@@ -81,9 +82,10 @@ def test_a_head_that_goes_is_said_and_the_command_goes_on_elsewhere(tmp_path):
         code, said = end(process)
     assert checkpointed
     assert code == 1
-    assert re.match("cu: the (connection to the Ray cluster at .* is lost|head node of the cluster is gone)", said)
+    assert re.search("cu: the (connection to the Ray cluster at .* is lost|head node of the cluster is gone)", said)
     assert "Traceback" not in said
-    assert compare(store, epochs=200) == (0, "")
+    code, said = compare(store, epochs=200)
+    assert code == 0, said
 
 
 @pytest.mark.parametrize("listens", [False, True])
