@@ -98,7 +98,9 @@ def _connect(on: str) -> None:
             raise InputError(f"--on is 'auto', and no Ray cluster runs here: {advice}.") from error
         # Ray's client says no more than this where a head is too busy to answer, or does not take the token
         timed_out = "connection timeout" in str(error)
-        why = "its head is too busy, or does not take the token that Ray finds here" if timed_out else reason(error)
+        begins, _, cause = str(error).strip().rpartition("\n")
+        why = cause if begins.startswith("Initialization failure from server") else reason(error)
+        why = "its head is too busy, or does not take the token that Ray finds here" if timed_out else why.rstrip(".: ")
         raise MachineFault(f"the Ray cluster at {on} cannot be used: {why}.") from error
 
 
