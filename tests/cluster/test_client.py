@@ -1,6 +1,7 @@
 """`--on ray://HOST:PORT`: the same bits through Ray's client, its token, and addresses at which no head answers."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from clusters import free_port, head
+from clusters import free_port, head, newest
 from same_stores import contents
 
 pytest.importorskip("ray")
@@ -20,10 +21,24 @@ PLAIN = {name: value for name, value in os.environ.items() if not name.startswit
 TOKEN = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": uuid.uuid4().hex}
 
 
-def compare(store: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    about = ["digits-lt:20", "--methods", "naive,ubrs", "--seeds", "2", "--members", "2", "--epochs", "4"]
+def start(store: Path, *options: str, epochs: int = 4, **environment: str) -> subprocess.Popen[str]:
+    about = ["digits-lt:20", "--methods", "naive,ubrs", "--seeds", "2", "--members", "2", "--epochs", str(epochs)]
     command = [sys.executable, "-m", "class_uncertainty", "compare", *about, "--store", str(store), *options]
-    return subprocess.run(command, env=PLAIN | environment, capture_output=True, text=True, timeout=300)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env=PLAIN | environment, text=True, **pipes)
+
+
+def end(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Its exit code, and what it said."""
+    try:
+        _, said = process.communicate(timeout=300)
+    finally:
+        process.kill()
+    return process.returncode, said
+
+
+def compare(store: Path, *options: str, epochs: int = 4, **environment: str) -> tuple[int, str]:
+    return end(start(store, *options, epochs=epochs, **environment))
 
 
 @pytest.fixture(scope="module")
@@ -34,25 +49,43 @@ def address() -> Iterator[str]:
 
 
 def test_a_client_gives_the_same_bits(address, tmp_path):
-    assert compare(tmp_path / "here.sqlite").returncode == 0
-    there = compare(tmp_path / "there.sqlite", "--on", address, **TOKEN)
-    assert (there.returncode, there.stderr) == (0, "")
+    for name, options in (("here", []), ("there", ["--on", address])):
+        code, said = compare(tmp_path / f"{name}.sqlite", *options, **TOKEN)
+        assert code == 0, said
     assert contents(tmp_path / "there.sqlite") == contents(tmp_path / "here.sqlite")
     assert not (tmp_path / "there.sqlite.running").exists()
 
 
 def test_a_missing_token_is_said(address, tmp_path):
-    ended = compare(tmp_path / "store.sqlite", "--on", address)
-    assert ended.returncode == 2
-    assert ended.stderr.startswith(f"cu: the Ray cluster at {address} asks for a token: set RAY_AUTH_MODE=token")
+    code, said = compare(tmp_path / "store.sqlite", "--on", address)
+    assert code == 2
+    assert said.startswith(f"cu: the Ray cluster at {address} asks for a token: set RAY_AUTH_MODE=token")
 
 
 def test_a_wrong_token_is_said(address, tmp_path):
     wrong = TOKEN | {"RAY_AUTH_TOKEN": uuid.uuid4().hex}
-    ended = compare(tmp_path / "store.sqlite", "--on", address, **wrong)
-    assert ended.returncode == 1
-    assert "does not take the token" in ended.stderr
-    assert len(ended.stderr.splitlines()) == 1
+    code, said = compare(tmp_path / "store.sqlite", "--on", address, **wrong)
+    assert code == 1
+    assert "does not take the token" in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_head_that_goes_is_said_and_the_command_goes_on_elsewhere(tmp_path):
+    """Ray's client tries to connect again for half a minute, here for three seconds."""
+    store, soon = tmp_path / "store.sqlite", {"RAY_AUTH_MODE": "disabled", "RAY_CLIENT_RECONNECT_GRACE_PERIOD": "3"}
+    with tempfile.TemporaryDirectory(prefix="ray") as folder:
+        with head(Path(folder), PLAIN | soon) as address:
+            process, last = start(store, "--on", address, epochs=200, **soon), time.monotonic() + 120
+            while not newest(tmp_path / "store.sqlite.running") and process.poll() is None and time.monotonic() < last:
+                time.sleep(0.2)
+            checkpointed = newest(tmp_path / "store.sqlite.running")
+        code, said = end(process)
+    assert checkpointed
+    assert code == 1
+    assert re.search("cu: the (connection to the Ray cluster at .* is lost|head node of the cluster is gone)", said)
+    assert "Traceback" not in said
+    code, said = compare(store, epochs=200)
+    assert code == 0, said
 
 
 @pytest.mark.parametrize("listens", [False, True])
@@ -64,6 +97,5 @@ def test_an_address_without_a_head_is_refused_soon(tmp_path, listens):
         ended = compare(tmp_path / "store.sqlite", "--on", f"ray://127.0.0.1:{port}")
         seconds = time.monotonic() - began
     why = "no head answered in 4 seconds" if listens else "Connection refused"
-    assert ended.returncode == 1
-    assert ended.stderr == f"cu: there is no Ray cluster at ray://127.0.0.1:{port}: {why}.\n"
+    assert ended == (1, f"cu: there is no Ray cluster at ray://127.0.0.1:{port}: {why}.\n")
     assert seconds < 15  # of which a busy machine may need ten to start Python and torch

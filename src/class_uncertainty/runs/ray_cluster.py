@@ -98,7 +98,9 @@ def _connect(on: str) -> None:
             raise InputError(f"--on is 'auto', and no Ray cluster runs here: {advice}.") from error
         # Ray's client says no more than this where a head is too busy to answer, or does not take the token
         timed_out = "connection timeout" in str(error)
-        why = "its head is too busy, or does not take the token that Ray finds here" if timed_out else reason(error)
+        begins, _, cause = str(error).strip().rpartition("\n")
+        why = cause if begins.startswith("Initialization failure from server") else reason(error)
+        why = "its head is too busy, or does not take the token that Ray finds here" if timed_out else why.rstrip(".: ")
         raise MachineFault(f"the Ray cluster at {on} cannot be used: {why}.") from error
 
 
@@ -106,7 +108,10 @@ def _check_head(on: str) -> None:
     """Refuse an address at which no head of Ray answers, or one that asks for a token where Ray would send none."""
     if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
         return  # Ray's own connection has the certificates, and fails after nine seconds
-    import grpc
+    try:
+        import grpc
+    except ModuleNotFoundError:
+        raise InputError(f"--on {on} needs Ray's client: pip install 'class-uncertainty[ray]'.") from None
     from ray.core.generated.ray_client_pb2 import ClusterInfoRequest, ClusterInfoType
     from ray.core.generated.ray_client_pb2_grpc import RayletDriverStub
     from ray.util.client.common import GRPC_OPTIONS
