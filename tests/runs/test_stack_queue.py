@@ -57,3 +57,9 @@ def test_the_failure_after_progress_counts_as_the_first_of_three():
         assert not queue.lost
     queue.failed(queue.next(1), "its node was lost", lambda place: 10)
     assert queue.lost == {0: "its node was lost, 3 times"}
+
+
+def test_no_lanes_given_back_hide_no_others():
+    queue = StackQueue([([0], 5)], fixed=True)
+    queue.give_back([])
+    assert queue.next(1) == [0]
