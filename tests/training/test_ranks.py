@@ -16,6 +16,7 @@ import class_uncertainty as cu
 from class_uncertainty.training import stack_training
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import train_here
+from class_uncertainty.training.lane import Epoch
 from class_uncertainty.training.networks.resnet import ResNet
 from class_uncertainty.training.networks.stack import Stack
 from class_uncertainty.training.ranks import ALONE, Ranks, SynchronisedStatistics
@@ -34,14 +35,20 @@ def data() -> cu.Data:
 
 
 def train(data: cu.Data, recipe: cu.Recipe, ranks: Ranks) -> list[dict[str, Tensor]]:
-    """What each lane has at the end: weights, running statistics, its loss, and what it gathered."""
+    """What each lane has at the end: weights, running statistics, its loss and errors, and what it gathered."""
+    errors: dict[cu.Lane, list[float]] = {lane: [] for lane in LANES}
+
+    def report(epoch: Epoch) -> None:
+        for lane, error in zip(epoch.lanes, epoch.error, strict=True):
+            errors[lane].append(error)
+
     fitted = cu.Fit.untrained(data, LANES, recipe, "cpu", None)
-    options = FitOptions(None, None, None, None, 10, Deadline(), None, None, ranks)
+    options = FitOptions(None, None, report, None, 10, Deadline(), None, None, ranks)
     keys = [[lane.name] for lane in LANES]
     with closing(train_here(fitted, data, options, keys, list(range(len(LANES))))) as batches:
         lanes = {outcome.place: outcome.lane for batch in batches for outcome in batch}
-    ended = [lanes[place] for place in sorted(lanes)]
-    return [{**lane.state, **lane.gathered, "loss": torch.tensor(lane.loss)} for lane in ended]
+    reported = [{"loss": torch.tensor(lanes[i].loss), "errors": torch.tensor(errors[LANES[i]])} for i in sorted(lanes)]
+    return [lanes[i].state | lanes[i].gathered | reported[i] for i in sorted(lanes)]
 
 
 def assert_alike(some: list[dict[str, Tensor]], others: list[dict[str, Tensor]]) -> None:
