@@ -8,7 +8,6 @@
 # DATA and OPTIONS say what is compared; RUNS is a folder that all nodes see.
 #SBATCH --job-name=class-uncertainty
 #SBATCH --time=04:00:00
-#SBATCH --signal=INT@60
 set -euo pipefail
 
 DATA=${DATA:-cifar100-lt:50}
@@ -17,8 +16,24 @@ RUNS=${RUNS:-$PWD/runs}
 PORT=${PORT:-6379}
 mkdir -p "$RUNS"
 
+# Training stops MARGIN seconds before the allocation ends, at the end of an epoch: checkpoints are written, and the same
+# job submitted again goes on. A signal would not do: that of 'sbatch --signal=INT@60' goes to job steps, which are Ray's
+# own here, and never to 'cu' in the batch shell.
+MARGIN=${MARGIN:-300}
+
 compare() { # shellcheck disable=SC2086
     cu compare "$DATA" $OPTIONS "$@"
+}
+
+compare_in_time() {
+    local end left
+    end=${SLURM_JOB_END_TIME:-$(date -d "$(squeue -h -j "$SLURM_JOB_ID" -o %e)" +%s)} # older Slurm sets no variable
+    left=$((end - $(date +%s) - MARGIN))
+    if [ "$left" -le 0 ]; then
+        echo "the allocation ends within $MARGIN seconds: ask for more --time." >&2
+        exit 2
+    fi
+    compare --budget "${left}s" "$@"
 }
 
 if [ "${1:-}" = join ]; then
@@ -38,7 +53,7 @@ if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then
         cp -r "$RUNS/base.sqlite" "$store"
         if [ -d "$RUNS/base.sqlite.estimates" ]; then cp -r "$RUNS/base.sqlite.estimates" "$store.estimates"; fi
     fi
-    compare --store "$store" --shard "$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT"
+    compare_in_time --store "$store" --shard "$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT"
     exit
 fi
 
@@ -54,4 +69,4 @@ if [ "${#nodes[@]}" -gt 1 ]; then
 fi
 sleep 20
 # nodes that come later get work too; a job that ran out of time goes on when it is submitted again
-RAY_ADDRESS=$head:$PORT compare --store "$RUNS/base.sqlite" --on auto
+RAY_ADDRESS=$head:$PORT compare_in_time --store "$RUNS/base.sqlite" --on auto

@@ -17,23 +17,35 @@ SCRIPT = Path(__file__).parents[1] / "torchrun_script.py"
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "--standalone")
 
 
-def run(*launcher: str) -> dict:
+def start(*launcher: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
     paths = os.pathsep.join([str(SCRIPT.parent), *sys.path])
     environment = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, *launcher, str(SCRIPT)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
+    command = [sys.executable, *launcher, str(SCRIPT), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+
+
+def trained(*launcher: str) -> dict:
+    ended = start(*launcher)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 
 
 def test_two_processes_train_as_one_does():
-    one, two = run(), run(*TORCHRUN)
+    one, two = trained(), trained(*TORCHRUN)
     assert list(one["plain"]["seen"]) == ["cb-rs"]
     for network in ("plain", "normed"):  # without batch statistics, and with those of all processes
         assert two[network]["seen"] == one[network]["seen"]
         for name, losses in one[network]["losses"].items():
             assert two[network]["losses"][name] == pytest.approx(losses, rel=2e-3), name
     assert one["plain"]["losses"] != two["plain"]["losses"]  # or the batches would not have been shared
+    assert "the budget is spent" in two["unfinished"]["error"]  # and the processes went on together
+
+
+def test_a_fault_of_the_first_process_ends_all():
+    """The others wait in the middle of a step: nothing that they were told could reach them."""
+    ended = start(*TORCHRUN, arguments=("fault",))  # within its limit of time
+    assert ended.returncode == 1
+    assert "the disk is full" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -114,8 +114,8 @@ class WorkProgress:
             for stage in self.stages
         ]
         # which kinds later stages train is not known: as if all of them alike
-        known = [i for i, stage in enumerate(self.stages) if stage.kinds]
-        ratio = sum(by_kind[i] for i in known) / sum(alike[i] for i in known) if known else 1.0
+        with_kinds = [i for i, stage in enumerate(self.stages) if stage.kinds]
+        ratio = sum(by_kind[i] for i in with_kinds) / sum(alike[i] for i in with_kinds) if with_kinds else 1.0
         self.weights = [by_kind[i] if stage.kinds else ratio * alike[i] for i, stage in enumerate(self.stages)]
 
     @staticmethod

@@ -4,9 +4,12 @@ The first process (rank 0) runs the command. The others wait for lanes to train 
 files and print nothing.
 """
 
+import atexit
 import os
+import signal
+import sys
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -84,14 +87,20 @@ class TorchrunExecutor:
             agreed = replace(options, deadline=AgreedDeadline(options.deadline.at), ranks=self.ranks)
             test = self._unsent(options.test) if options.test else None
             bare = replace(agreed, test=None, progress=None, checkpoints=None, profile=None, deadline=AgreedDeadline())
-            _tell(Shared(on_cpu, self._unsent(train), test, bare, keys, together, states))
-            self.under_way.append(fitted)
-            try:
+            with self.training(fitted):
+                _tell(Shared(on_cpu, self._unsent(train), test, bare, keys, together, states))
                 yield from train_here(fitted, train, agreed, keys, together)
-            except Unfinished:  # in all ranks
-                self.under_way.clear()
-                raise
+
+    @contextmanager
+    def training(self, fitted: Fit) -> Iterator[None]:
+        """Lanes are under way within it, and after any error but a spent budget, on which all ranks agree."""
+        self.under_way.append(fitted)
+        try:
+            yield
+        except Unfinished:
             self.under_way.clear()
+            raise
+        self.under_way.clear()
 
     def _unsent(self, data: Data) -> Data | str:
         """The data the first time, then their fingerprint."""
@@ -132,22 +141,31 @@ def joined_ranks() -> Iterator[bool]:
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, timeout=PATIENCE)
     ranks = Ranks(dist.get_rank(), dist.get_world_size())
+    executor = TorchrunExecutor(ranks, "")
     try:
         if ranks.rank:
-            _serve(ranks)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process; the others end with it
+            _serve(executor)
             yield False
-            return
-        executor = TorchrunExecutor(ranks, "")
-        _command.append(executor)
-        try:
+        else:
+            _command.append(executor)
             yield True
-        finally:
-            _command.clear()
-            if not executor.under_way:  # otherwise the others wait for a step that never comes, and torchrun ends them
-                _tell(None)
     finally:
-        if ranks.rank or not executor.under_way:
+        _command.clear()
+        if executor.under_way:  # the others wait for a step that never comes: torchrun ends them after this process
+            atexit.register(_exit_at_once)
+        else:
+            if not ranks.rank:
+                _tell(None)
             dist.destroy_process_group()
+
+
+def _exit_at_once() -> None:
+    """Without taking down the process group, which may wait for the others."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(1)
 
 
 def _choose_gpu(local: int, per_node: int) -> None:
@@ -169,7 +187,7 @@ def _tell(shared: Shared | None) -> None:
     dist.broadcast_object_list([shared], src=0)
 
 
-def _serve(ranks: Ranks) -> None:
+def _serve(executor: TorchrunExecutor) -> None:
     """Train what the first rank trains, until it has nothing more."""
     from torch import distributed as dist
 
@@ -185,9 +203,7 @@ def _serve(ranks: Ranks) -> None:
         device = resolve_device(shared.fitted.device)
         fitted = replace(shared.fitted, standardise=shared.fitted.standardise.to(device))
         checkpoints = GivenCheckpoints(shared.states)
-        options = replace(shared.options, test=test, checkpoints=checkpoints, ranks=ranks)
-        try:
+        options = replace(shared.options, test=test, checkpoints=checkpoints, ranks=executor.ranks)
+        with suppress(Unfinished), executor.training(fitted):
             for _ in train_here(fitted, train, options, shared.keys, shared.places):
                 pass
-        except Unfinished:
-            pass

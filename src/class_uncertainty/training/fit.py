@@ -208,9 +208,11 @@ def train_here(
 def _run_stage(runner: StageRunner, places: list[int]) -> Generator[list[Ended], None, None]:
     """Take the lanes at those places through one stage, in stacks of lanes that are equally far."""
     fitted, unfinished = runner.fitted, None
-    together = runner.options.ranks.world > 1  # then all processes train the same stack at the same time
-    small = is_small(fitted.recipe, fitted.shape, fitted.device) and not together
     groups = _groups(runner, places)
+    if runner.options.ranks.world > 1:  # all processes train the same stack; a thread could begin the next in one alone
+        yield from (_run_group(runner, group) for group in groups)
+        return
+    small = is_small(fitted.recipe, fitted.shape, fitted.device)
     with _workers(min(len(groups), torch.get_num_threads()) if small else 1, single=small) as pool:
         running = [pool.submit(_run_group, runner, places) for places in groups]
         try:

@@ -28,7 +28,7 @@ from class_uncertainty.training.lbfgs import LBFGS
 from class_uncertainty.training.networks.adamw import make_optimiser
 from class_uncertainty.training.networks.custom_network import epoch_seed, seeded
 from class_uncertainty.training.networks.network_table import find_network
-from class_uncertainty.training.networks.stack import Stack, State, initial, to_device
+from class_uncertainty.training.networks.stack import Stack, State, initial, to_device, without_kernels
 from class_uncertainty.training.ranks import ALONE, Ranks
 from class_uncertainty.training.sampling import AVERAGING, STAGE_STREAMS, Examples, LaneSampler, draw_epoch
 from class_uncertainty.training.stages import ResolvedStage, resolve_stages, staged
@@ -108,6 +108,8 @@ class StackTraining:
         states = [start.state for start in starts] or None
         stack = Stack(stage.recipe, fitted.shape, fitted.classes, self.lanes, states)
         self.stack = to_device(stack, fitted.device)
+        if context.options.ranks.world > 1 and self.stack.kernels:  # ours know nothing of other processes' statistics
+            without_kernels(self.stack)
 
     def run(self) -> list[LaneState]:
         """Train to the last epoch of the stage: the lanes as they are then."""

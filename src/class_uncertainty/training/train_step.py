@@ -119,13 +119,13 @@ class StepProgram:
             size = rows.stop - rows.start
             rows_here, counted = self.ranks.share(size)
             x, labels, drawn = self._next(size, rows_here)
-            with self.ranks.statistics(self.recipe.synchronised):
+            with self.ranks.statistics(self.recipe.synchronised and counted == 1):  # or each rank has the whole part
                 features, z = self._forward(x, drawn)
             loss = self._loss(x, features, z, labels, drawn, mean_weight)  # (lanes,)
             taken = labels.shape[1] * counted  # of the batch
             (loss if taken == batch else loss * (taken / batch)).sum().backward()
             if self.gathered:
-                self._gather(z.detach(), drawn["order"])
+                self._gather(z.detach(), drawn["order"], counted)
             self.loss += loss.detach() * taken
             wrong = (z.detach().argmax(dim=-1) != labels).sum(dim=1)
             self.wrong += wrong if counted == 1 else wrong * counted
@@ -269,11 +269,11 @@ class StepProgram:
         """The sums of one lane so far, on the host."""
         return {name: sums[lane].cpu().clone() for name, sums in self.gathered.items()}
 
-    def _gather(self, z: Tensor, order: Tensor) -> None:
+    def _gather(self, z: Tensor, order: Tensor, counted: float) -> None:
         """Add up each example's probabilities, entropy and number of draws over the epochs, at no extra pass."""
         size = z.shape[1]
         for name, padded in to_sum(self.objective.scale * pad_batch(z)).items():
-            values = padded[:, :size]
+            values = padded[:, :size] if counted == 1 else padded[:, :size] * counted
             places = order if values.ndim == 2 else order.unsqueeze(2).expand_as(values)
             lanes = len(self.gathered[name])  # without those that fill the stack
             self.gathered[name].scatter_add_(1, places[:lanes], values[:lanes])
