@@ -1,7 +1,6 @@
 """What a callback of a training framework carries: sampler, loss, online uncertainty, and predictions to audit."""
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -47,8 +46,9 @@ class TrainingParts:
 
     def audit_of(self, logits: Tensor, labels: Tensor, classes: Sequence[str] | None) -> Any:
         """Of logits (N, C) and labels (N,)."""
+        from class_uncertainty.workflows.audit import audit  # late: it imports much
+
         p = (self.loss.scale.cpu() * logits.double()).softmax(dim=1).numpy()
-        audit = import_module("class_uncertainty.workflows.audit").audit  # late: it imports much
         return audit(labels.numpy(), p, classes=classes, counts=self.sampler.counts)
 
 
