@@ -71,6 +71,22 @@ def test_the_loss_is_the_method_s_in_every_epoch(tmp_path, method, accumulate):
         torch.testing.assert_close(lost, loss(logits, labels) / accumulate, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("method", ["cb", "2s-csce", "ubrw"])
+def test_accumulated_batches_have_the_loss_of_one_large_batch(tmp_path, method):
+    """Also for rows that divide by the sum of weights; the last step of an epoch has fewer batches."""
+    uncertainty = [0.2, 0.3, 0.6]
+    trainer = trainer_of(tmp_path, method=method, uncertainty=uncertainty, arguments={"gradient_accumulation_steps": 4})
+    trainer.train()
+    loss = cu.Loss(method, np.bincount(LABELS), uncertainty, epochs=EPOCHS)
+    for epoch in range(EPOCHS):
+        loss.set_epoch(epoch)
+        batches = [step for step in trainer.steps if step[0] == epoch]
+        assert len(batches) == 6
+        for parts in (batches[:4], batches[4:]):
+            logits, labels = (torch.cat([part[place] for part in parts]) for place in (1, 2))
+            torch.testing.assert_close(sum(part[4] for part in parts), loss(logits, labels))
+
+
 def test_draws_uncertainty_and_audit(tmp_path):
     from class_uncertainty.workflows.audit import audit
 

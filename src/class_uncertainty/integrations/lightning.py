@@ -7,6 +7,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from class_uncertainty.boundary import Tensorlike, checked
+from class_uncertainty.errors import InputError
 from class_uncertainty.estimation.estimate import Estimate
 from class_uncertainty.integrations.class_loss import Loss
 from class_uncertainty.integrations.class_sampler import ClassSampler
@@ -86,6 +87,13 @@ class ClassUncertaintyCallback(Callback):
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         self.loss.to(pl_module.device)
+        self.loss.across_processes = trainer.world_size > 1
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        if trainer.accumulate_grad_batches > 1 and self.loss.reduction == "weights":
+            given = f"accumulate_grad_batches is {trainer.accumulate_grad_batches}"
+            reason = "divides by the weights of a whole step, and Lightning shows one batch at a time"
+            raise InputError(f"{given}, and {self.loss.schedule.name} {reason}: take larger batches in place of it.")
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         self.loss.set_epoch(trainer.current_epoch)  # the sampler's is set by Lightning
