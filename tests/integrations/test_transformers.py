@@ -47,7 +47,7 @@ def trainer_of(folder, **about):
     config = transformers.BertConfig(vocab_size=10, num_labels=3, max_position_embeddings=8, **sizes)
     arguments = transformers.TrainingArguments(
         str(folder), num_train_epochs=EPOCHS, per_device_train_batch_size=15, use_cpu=True, report_to=[],
-        save_strategy="no", logging_strategy="no", disable_tqdm=True, data_seed=3, **about.pop("arguments", {}),
+        logging_strategy="no", disable_tqdm=True, data_seed=3, **{"save_strategy": "no"} | about.pop("arguments", {}),
     )  # fmt: skip
     model = transformers.BertForSequenceClassification(config)
     data = {"train_dataset": WithIndex(Rows()), "eval_dataset": Rows(), "labels": LABELS, "classes": ["a", "b", "c"]}
@@ -105,6 +105,17 @@ def test_draws_uncertainty_and_audit(tmp_path):
     assert metrics["eval_class_mean_error"] == pytest.approx(figures.error)
     assert trainer.audit.figures.error == pytest.approx(figures.error)
     assert metrics["eval_rows"] == len(LABELS)
+
+
+def test_it_goes_on_from_a_checkpoint(tmp_path):
+    """From the middle of the third epoch, in another Trainer."""
+    whole = trainer_of(tmp_path, arguments={"save_strategy": "steps", "save_steps": 15})
+    whole.train()
+    again = trainer_of(tmp_path)
+    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-15"))
+    assert len(again.steps) == EPOCHS * 6 - 15
+    assert again.parts.online.sums["seen"].tolist() == [EPOCHS] * len(LABELS)
+    np.testing.assert_allclose(again.estimate.mu, whole.estimate.mu, rtol=1e-4)
 
 
 def test_wrong_input_is_refused(tmp_path):

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from numpy.typing import ArrayLike
+from torch.utils._pytree import tree_leaves
+from torch.utils.data.distributed import DistributedSampler
 
 from class_uncertainty.boundary import Tensorlike, checked
 from class_uncertainty.errors import InputError
@@ -111,7 +112,9 @@ class ClassUncertaintyCallback(Callback):
     ) -> None:
         has_predictions = isinstance(outputs, Mapping) and {"logits", "labels"} <= outputs.keys()
         if has_predictions and not trainer.sanity_checking:
-            self.parts.predictions.add(outputs["logits"], outputs["labels"])
+            loader = tree_leaves(trainer.val_dataloaders)[dataloader_idx]
+            most = _distinct_rows(loader)
+            self.parts.predictions.add(outputs["logits"], outputs["labels"], dataloader_idx, most)
 
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         if (audit := self.parts.audit(self.classes)) is not None:
@@ -121,10 +124,16 @@ class ClassUncertaintyCallback(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """What all processes gathered: Lightning asks each of them for it."""
-        return {"online": self.online.across_processes().state_dict()}
+        return {"online": self.parts.online_state()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """In the first process: all sums together are those of the state."""
-        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-        if not distributed or torch.distributed.get_rank() == 0:
-            self.online.load_state_dict(state_dict["online"])
+        """Go on from what `state_dict` returned."""
+        self.parts.load_online_state(state_dict["online"])
+
+
+def _distinct_rows(loader: Any) -> int | None:
+    """How many rows of a process are no repeats, which DistributedSampler appends to have as many in each."""
+    sampler = getattr(getattr(loader, "batch_sampler", None), "sampler", getattr(loader, "sampler", None))
+    if not isinstance(sampler, DistributedSampler):
+        return None
+    return len(range(sampler.rank, len(sampler.dataset), sampler.num_replicas))  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ try:
 except ImportError:
     raise missing("transformers", "transformers") from None
 
+ONLINE_FILE = "online_uncertainty.pt"  # in the folder of a checkpoint
 INDEX = "index"  # the column that says which training example a row is
 
 
@@ -108,6 +110,17 @@ class ClassUncertaintyMixin:
             return items
         weight, labels = self.parts.loss.weight, torch.cat([batch["labels"].flatten() for batch in batch_samples])
         return items * mean_in_all(weight[labels.to(weight.device)])
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        super()._save_optimizer_and_scheduler(output_dir)  # type: ignore[misc]
+        state = self.parts.online_state()
+        if self.args.should_save:  # type: ignore[attr-defined]
+            torch.save(state, Path(output_dir) / ONLINE_FILE)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)  # type: ignore[misc]
+        if checkpoint is not None and (path := Path(checkpoint) / ONLINE_FILE).exists():
+            self.parts.load_online_state(torch.load(path, map_location="cpu", weights_only=True))
 
     def _audited(self, evaluated: Any) -> dict[str, float]:
         """Metrics from predictions that Trainer has gathered from all processes."""
