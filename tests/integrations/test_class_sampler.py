@@ -112,6 +112,21 @@ def test_it_resumes_in_mid_epoch(drawn):
     assert list(again) == list(sampler)
 
 
+def test_it_resumes_twice_in_one_epoch():
+    whole, drawn = list(cu.ClassSampler(LABELS, ALPHA)), []
+    state = cu.ClassSampler(LABELS, ALPHA).state_dict()
+    for number in (200, 150):
+        again = cu.ClassSampler(LABELS, ALPHA)
+        again.load_state_dict(state)
+        assert again.state_dict() == state  # nothing drawn since
+        resumed = iter(again)
+        drawn += [next(resumed) for _ in range(number)]
+        state = again.state_dict()
+    assert state["drawn"] == 350
+    again.load_state_dict(state)
+    assert drawn + list(again) == whole
+
+
 def test_it_resumes_with_another_number_of_processes():
     whole = cu.ClassSampler(LABELS, ALPHA)
     shards = [whole.shard(rank, 2) for rank in range(2)]
@@ -143,6 +158,12 @@ def test_another_state_is_refused_and_nothing_is_lost():
         sampler.load_state_dict(cu.ClassSampler(LABELS, ALPHA, seed=9).state_dict())
     with refused("other labels"):
         sampler.load_state_dict(cu.ClassSampler(LABELS).state_dict())
+    with refused("other labels"):  # alpha is that of the labels: drawn with replacement, not permuted
+        cu.ClassSampler(LABELS, np.bincount(LABELS)).load_state_dict(cu.ClassSampler(LABELS).state_dict())
+    step, ramp = (cu.ClassSampler.for_method(name, LABELS, epochs=9) for name in ("2s-cb-rs", "2s-pb-rs"))
+    np.testing.assert_array_equal(step.alpha, ramp.alpha)  # the same at first and in the end, not in between
+    with refused("other labels"):
+        ramp.load_state_dict(step.state_dict())
     with refused("no 'drawn'"):
         sampler.load_state_dict({"seed": 0, "epoch": 0})
     with refused("drawn is -1", "from 0 to 644"):

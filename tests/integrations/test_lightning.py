@@ -24,7 +24,7 @@ def callback(**about):
     return ClassUncertaintyCallback(LABELS, classes=["a", "b", "c"], epochs=EPOCHS, **about)
 
 
-def fitted(watcher, folder, resume=None, epochs=EPOCHS):
+def fitted(watcher, folder, resume=None, epochs=EPOCHS, **settings):
     """A network on numbers that say their class, trained; what it drew and lost in each epoch."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -57,7 +57,7 @@ def fitted(watcher, folder, resume=None, epochs=EPOCHS):
             "enable_progress_bar": False,
             "enable_model_summary": False,
             "num_sanity_val_steps": 1,
-        }
+        } | settings
         trainer = Trainer(
             max_epochs=epochs, accelerator="cpu", callbacks=[watcher], enable_checkpointing=False, **quiet
         )
@@ -108,6 +108,12 @@ def test_it_goes_on_from_a_checkpoint(tmp_path):
     fitted(first, tmp_path, epochs=2)
     fitted(second, tmp_path, resume=tmp_path / "state.ckpt")
     np.testing.assert_allclose(second.estimate.mu, whole.estimate.mu, rtol=1e-6)
+
+
+def test_accumulation_is_refused_for_rows_that_divide_by_weights(tmp_path):
+    with refused("accumulate_grad_batches is 2", "'2s-csce'", "larger batches"):
+        fitted(callback(method="2s-csce"), tmp_path, accumulate_grad_batches=2)
+    fitted(callback(method="cb-focal"), tmp_path, epochs=1, accumulate_grad_batches=2)
 
 
 def test_rows_that_need_more_are_refused():

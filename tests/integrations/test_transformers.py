@@ -47,7 +47,7 @@ def trainer_of(folder, **about):
     config = transformers.BertConfig(vocab_size=10, num_labels=3, max_position_embeddings=8, **sizes)
     arguments = transformers.TrainingArguments(
         str(folder), num_train_epochs=EPOCHS, per_device_train_batch_size=15, use_cpu=True, report_to=[],
-        save_strategy="no", logging_strategy="no", disable_tqdm=True, data_seed=3, **about.pop("arguments", {}),
+        logging_strategy="no", disable_tqdm=True, data_seed=3, **{"save_strategy": "no"} | about.pop("arguments", {}),
     )  # fmt: skip
     model = transformers.BertForSequenceClassification(config)
     data = {"train_dataset": WithIndex(Rows()), "eval_dataset": Rows(), "labels": LABELS, "classes": ["a", "b", "c"]}
@@ -71,6 +71,22 @@ def test_the_loss_is_the_method_s_in_every_epoch(tmp_path, method, accumulate):
         torch.testing.assert_close(lost, loss(logits, labels) / accumulate, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("method", ["cb", "2s-csce", "ubrw"])
+def test_accumulated_batches_have_the_loss_of_one_large_batch(tmp_path, method):
+    """Also for rows that divide by the sum of weights; the last step of an epoch has fewer batches."""
+    uncertainty = [0.2, 0.3, 0.6]
+    trainer = trainer_of(tmp_path, method=method, uncertainty=uncertainty, arguments={"gradient_accumulation_steps": 4})
+    trainer.train()
+    loss = cu.Loss(method, np.bincount(LABELS), uncertainty, epochs=EPOCHS)
+    for epoch in range(EPOCHS):
+        loss.set_epoch(epoch)
+        batches = [step for step in trainer.steps if step[0] == epoch]
+        assert len(batches) == 6
+        for parts in (batches[:4], batches[4:]):
+            logits, labels = (torch.cat([part[place] for part in parts]) for place in (1, 2))
+            torch.testing.assert_close(sum(part[4] for part in parts), loss(logits, labels))
+
+
 def test_draws_uncertainty_and_audit(tmp_path):
     from class_uncertainty.workflows.audit import audit
 
@@ -89,6 +105,17 @@ def test_draws_uncertainty_and_audit(tmp_path):
     assert metrics["eval_class_mean_error"] == pytest.approx(figures.error)
     assert trainer.audit.figures.error == pytest.approx(figures.error)
     assert metrics["eval_rows"] == len(LABELS)
+
+
+def test_it_goes_on_from_a_checkpoint(tmp_path):
+    """From the middle of the third epoch, in another Trainer."""
+    whole = trainer_of(tmp_path, arguments={"save_strategy": "steps", "save_steps": 15})
+    whole.train()
+    again = trainer_of(tmp_path)
+    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-15"))
+    assert len(again.steps) == EPOCHS * 6 - 15
+    assert again.parts.online.sums["seen"].tolist() == [EPOCHS] * len(LABELS)
+    np.testing.assert_allclose(again.estimate.mu, whole.estimate.mu, rtol=1e-4)
 
 
 def test_wrong_input_is_refused(tmp_path):

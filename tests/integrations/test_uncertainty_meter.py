@@ -28,6 +28,13 @@ class Given(ClassifierMixin, BaseEstimator):
         return np.asarray(X)
 
 
+class Weighted(Given):
+    """It takes weights, and ignores them."""
+
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(X, y)
+
+
 def test_class_means_of_the_true_class_by_hand():
     measured = ClassUncertainty(Given()).fit(P, LABELS)
     np.testing.assert_allclose(measured.uncertainty_, [(0.1 + 0.3 + 0.2 + 0.4) / 4, (0.3 + 0.5) / 2], rtol=1e-6)
@@ -97,6 +104,25 @@ def test_counts_follow_the_shares(sampling, wanted):
     alpha = class_shares("ubrs", cu.Stats([20, 12], [0.1, 0.3]))
     np.testing.assert_allclose(alpha, [0.25, 0.75])
     assert resampled_counts(alpha, np.array([20, 12]), sampling).tolist() == wanted
+
+
+def test_the_largest_remainders_are_rounded_up():
+    """Hamilton's rule by hand: 2.8, 3.3 and 3.9 of 10 examples."""
+    alpha = np.array([0.28, 0.33, 0.39])
+    assert resampled_counts(alpha, np.array([6, 3, 1]), "same-size").tolist() == [3, 3, 4]
+
+
+def test_examples_of_weight_0_are_not_measured():
+    weights = np.array([1, 0, 1, 1, 1, 1])
+    measured = ClassUncertainty(Weighted(), cv=2).fit(P, LABELS, sample_weight=weights)
+    np.testing.assert_allclose(measured.uncertainty_, [(0.1 + 0.2 + 0.4) / 3, (0.3 + 0.5) / 2], rtol=1e-6)
+    assert measured.counts_.tolist() == [3, 2]
+
+
+def test_an_example_is_not_judged_where_its_class_had_weight_0_in_training():
+    folds = [([1, 4, 5], [0, 2]), ([0, 2, 5], [3, 4]), ([0, 1, 4], [5])]  # the first knows no cat but one of weight 0
+    measured = ClassUncertainty(Weighted(), cv=folds).fit(P, LABELS, sample_weight=[1, 0, 1, 1, 1, 1])
+    np.testing.assert_allclose(measured.uncertainty_, [0.4, (0.3 + 0.5) / 2], rtol=1e-6)
 
 
 def test_strength_0_changes_nothing_and_half_is_half_way():

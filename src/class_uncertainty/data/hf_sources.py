@@ -95,10 +95,10 @@ def _label_column(split: Split, given: str | None) -> str:
     columns = list(split.features)
     if given is not None and given not in columns:
         raise unknown("label column", given, columns)
-    found = given or next((name for name in LABELS if name in columns), None)
-    if found is None:
+    column = given or next((name for name in LABELS if name in columns), None)
+    if column is None:
         raise InputError(f"{NAME} has no column 'label': name it with label='COLUMN', of {', '.join(columns)}.")
-    return found
+    return column
 
 
 def _image_column(split: Split, given: str | None) -> str | None:

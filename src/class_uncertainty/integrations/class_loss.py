@@ -37,6 +37,11 @@ class Loss(nn.Module):
         "linear", or "cosine" where logits must be cosines (LDAM), as those of `CosineHead`.
     scale : tensor
         What logits are multiplied by before their softmax: 30 for LDAM, otherwise 1.
+    reduction : str
+        "mean" of the weighted losses (Eq. 4), or "weights": their sum over that of the weights.
+    across_processes : bool
+        Set it where gradients are averaged over processes of torch.distributed, as in DDP: a step's weights are then
+        summed over all of them, each of which must compute the loss.
 
     Examples
     --------
@@ -68,8 +73,9 @@ class Loss(nn.Module):
         self.schedule = Scheduled(method, Stats(counts, uncertainty), epochs)
         if self.schedule.acts_on_draws:
             raise InputError(f"{self.schedule.name} acts on what is drawn: take cu.ClassSampler.for_method.")
-        self.head = self.schedule.method.head
-        self.register_buffer("by_weights", torch.tensor(self.schedule.method.reduction == "weights"), persistent=False)
+        self.head, self.reduction = self.schedule.method.head, self.schedule.method.reduction
+        self.across_processes = False
+        self.register_buffer("by_weights", torch.tensor(self.reduction == "weights"), persistent=False)
         self._set(0)
         self._checks_cosines = self.head == "cosine"  # once: a look at the values makes a GPU wait
 
@@ -91,12 +97,23 @@ class Loss(nn.Module):
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """The mean of the weighted losses (Eq. 4), or their sum over that of the weights, as the method says."""
         values, weights = self._values(logits, labels)
-        return losses.reduce(values.flatten(), weights.flatten(), self.by_weights)
+        mean_weight = None
+        if self.across_processes and self.reduction == "weights" and torch.is_grad_enabled():
+            mean_weight = mean_in_all(weights)
+        return losses.reduce(values.flatten(), weights.flatten(), self.by_weights, mean_weight)
 
-    def per_example(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The weighted loss of every example, (...): its mean is the loss (Eq. 4)."""
+    def total(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The sum of the weighted losses. Those of the parts of a batch, over its `denominator`, add up to its loss."""
         values, weights = self._values(logits, labels)
-        return values * weights / torch.where(self.by_weights, weights.mean(), 1.0)
+        return (values * weights).sum()
+
+    def denominator(self, labels: Tensor) -> Tensor:
+        """What the total is divided by: how many examples there are, or the sum of their weights, as the method says.
+
+        Denominators of the parts of a batch add up to that of the batch.
+        """
+        weights = self.weight[labels.long()]
+        return torch.where(self.by_weights, weights.sum(), weights.numel())
 
     def _values(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Losses and weights of the examples, in float32 at least."""
@@ -128,3 +145,11 @@ class Loss(nn.Module):
                 raise InputError(
                     f"{self.schedule.name} takes cosines from -1 to 1, and a logit is {largest:.3g}: {advice}."
                 )
+
+
+def mean_in_all(weights: Tensor) -> Tensor:
+    """Over the weights of all processes of torch.distributed, each of which must call it."""
+    total = torch.stack([weights.sum(), torch.full_like(weights.sum(), weights.numel())])
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.all_reduce(total)
+    return total[0] / total[1]

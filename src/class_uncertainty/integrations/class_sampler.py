@@ -205,11 +205,14 @@ class ClassSampler(Sampler[int]):
     @cached_property
     def _digest(self) -> str:
         """A hash of everything but the seed and the epoch that determines the draws."""
-        epochs = (0, (self.schedule.epochs or 1) - 1) if self.schedule else ()
-        alphas = [self.schedule.plan(epoch).alpha for epoch in epochs] if self.schedule else [self.alpha]
-        content = hashlib.sha256(f"{self.num_samples} {epochs}".encode())
-        for part in (self.grouped.positions, self.counts, *alphas):
+        content = hashlib.sha256(f"{self.num_samples} {self.fixed_alpha is None}".encode())
+        for part in (self.grouped.positions, self.counts):
             content.update(part.tobytes())
+        if not self.schedule:
+            content.update(self.alpha.tobytes())
+        else:
+            for plan in map(self.schedule.plan, range(self.schedule.epochs or 1)):  # ramps differ in between
+                content.update(bytes([plan.natural]) + plan.alpha.tobytes())
         return content.hexdigest()[:16]
 
 

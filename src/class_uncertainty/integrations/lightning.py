@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from numpy.typing import ArrayLike
+from torch.utils._pytree import tree_leaves
+from torch.utils.data.distributed import DistributedSampler
 
 from class_uncertainty.boundary import Tensorlike, checked
+from class_uncertainty.errors import InputError
 from class_uncertainty.estimation.estimate import Estimate
 from class_uncertainty.integrations.class_loss import Loss
 from class_uncertainty.integrations.class_sampler import ClassSampler
@@ -86,6 +88,13 @@ class ClassUncertaintyCallback(Callback):
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         self.loss.to(pl_module.device)
+        self.loss.across_processes = trainer.world_size > 1
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        if trainer.accumulate_grad_batches > 1 and self.loss.reduction == "weights":
+            given = f"accumulate_grad_batches is {trainer.accumulate_grad_batches}"
+            reason = "divides by the weights of a whole step, and Lightning shows one batch at a time"
+            raise InputError(f"{given}, and {self.loss.schedule.name} {reason}: take larger batches in place of it.")
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         self.loss.set_epoch(trainer.current_epoch)  # the sampler's is set by Lightning
@@ -103,7 +112,9 @@ class ClassUncertaintyCallback(Callback):
     ) -> None:
         has_predictions = isinstance(outputs, Mapping) and {"logits", "labels"} <= outputs.keys()
         if has_predictions and not trainer.sanity_checking:
-            self.parts.predictions.add(outputs["logits"], outputs["labels"])
+            loader = tree_leaves(trainer.val_dataloaders)[dataloader_idx]
+            most = _distinct_rows(loader)
+            self.parts.predictions.add(outputs["logits"], outputs["labels"], dataloader_idx, most)
 
     def on_validation_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         if (audit := self.parts.audit(self.classes)) is not None:
@@ -113,10 +124,16 @@ class ClassUncertaintyCallback(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """What all processes gathered: Lightning asks each of them for it."""
-        return {"online": self.online.across_processes().state_dict()}
+        return {"online": self.parts.online_state()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """In the first process: all sums together are those of the state."""
-        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-        if not distributed or torch.distributed.get_rank() == 0:
-            self.online.load_state_dict(state_dict["online"])
+        """Go on from what `state_dict` returned."""
+        self.parts.load_online_state(state_dict["online"])
+
+
+def _distinct_rows(loader: Any) -> int | None:
+    """How many rows of a process are no repeats, which DistributedSampler appends to have as many in each."""
+    sampler = getattr(getattr(loader, "batch_sampler", None), "sampler", getattr(loader, "sampler", None))
+    if not isinstance(sampler, DistributedSampler):
+        return None
+    return len(range(sampler.rank, len(sampler.dataset), sampler.num_replicas))  # type: ignore[arg-type]

@@ -110,12 +110,12 @@ class OnlineUncertainty:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state_dict` returned."""
-        own = {"marks": self.marks, **self.sums}
-        shapes = {name: getattr(state.get(name), "shape", None) for name in own}
-        if shapes != {name: tensor.shape for name, tensor in own.items()}:
+        tensors = {"marks": self.marks, **self.sums}
+        shapes = {name: getattr(state.get(name), "shape", None) for name in tensors}
+        if shapes != {name: tensor.shape for name, tensor in tensors.items()}:
             given = "is not what OnlineUncertainty.state_dict returned, or of other examples or classes"
             raise InputError(f"the state {given}: there are {self.n} examples and {self.classes} classes here.")
-        for name, tensor in own.items():
+        for name, tensor in tensors.items():
             tensor.copy_(state[name])
 
 

@@ -1,7 +1,7 @@
 """What a callback of a training framework carries: sampler, loss, online uncertainty, and predictions to audit."""
 
+from collections import Counter
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,17 @@ class TrainingParts:
         total = self.online.across_processes()
         return total if total.marks.any() else None
 
+    def online_state(self) -> dict[str, Tensor]:
+        """What all processes gathered, for a checkpoint. Each of them must call it."""
+        return self.online.across_processes().state_dict()
+
+    def load_online_state(self, state: dict[str, Tensor]) -> None:
+        """Into the first process, and nothing into the others: all sums together are those of the state."""
+        self.online = OnlineUncertainty(self.online.n, self.online.classes)
+        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+        if not distributed or torch.distributed.get_rank() == 0:
+            self.online.load_state_dict(state)
+
     def audit(self, classes: Sequence[str] | None) -> Any:
         """Of the predictions of all processes, which are forgotten; None where there are none."""
         logits, labels = self.predictions.take()
@@ -47,8 +58,9 @@ class TrainingParts:
 
     def audit_of(self, logits: Tensor, labels: Tensor, classes: Sequence[str] | None) -> Any:
         """Of logits (N, C) and labels (N,)."""
+        from class_uncertainty.workflows.audit import audit  # late: it imports much
+
         p = (self.loss.scale.cpu() * logits.double()).softmax(dim=1).numpy()
-        audit = import_module("class_uncertainty.workflows.audit").audit  # late: it imports much
         return audit(labels.numpy(), p, classes=classes, counts=self.sampler.counts)
 
 
@@ -57,13 +69,18 @@ class Predictions:
 
     def __init__(self) -> None:
         self.batches: list[tuple[Tensor, Tensor]] = []
+        self.rows: Counter[int] = Counter()  # that were given, by loader
 
-    def add(self, logits: Tensor, labels: Tensor) -> None:
-        self.batches.append((logits.detach().float().cpu(), labels.detach().cpu()))
+    def add(self, logits: Tensor, labels: Tensor, loader: int = 0, most: int | None = None) -> None:
+        """A batch of a loader; rows after the first `most` of this loader are repeats, and left out."""
+        kept = slice(None if most is None else max(most - self.rows[loader], 0))
+        self.rows[loader] += len(labels)
+        self.batches.append((logits[kept].detach().float().cpu(), labels[kept].detach().cpu()))
 
     def take(self) -> tuple[Tensor, Tensor]:
         """Those of all processes of torch.distributed, each of which must call it."""
         batches, self.batches = self.batches, []
+        self.rows.clear()
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             gathered: list[Any] = [None] * torch.distributed.get_world_size()
             torch.distributed.all_gather_object(gathered, batches)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation.estimate import Estimate
+from class_uncertainty.integrations.class_loss import mean_in_all
 from class_uncertainty.integrations.packages import missing
 from class_uncertainty.integrations.training_parts import TrainingParts, audit_figures
 from class_uncertainty.methods import Method
@@ -19,6 +21,7 @@ try:
 except ImportError:
     raise missing("transformers", "transformers") from None
 
+ONLINE_FILE = "online_uncertainty.pt"  # in the folder of a checkpoint
 INDEX = "index"  # the column that says which training example a row is
 
 
@@ -71,6 +74,7 @@ class ClassUncertaintyMixin:
             epochs = math.ceil(settings.num_train_epochs)
         seed = settings.seed if settings.data_seed is None else settings.data_seed
         self.parts, self.classes = TrainingParts(method, labels, uncertainty, epochs, seed), classes
+        self.parts.loss.to(settings.device)
         self.estimate: Estimate | None = None
         self.audit: Any = None
         self._other_metrics = metrics
@@ -95,9 +99,28 @@ class ClassUncertaintyMixin:
         return (loss, outputs) if return_outputs else loss
 
     def _loss(self, outputs: Any, labels: Tensor, num_items_in_batch: Any = None) -> Tensor:
-        """The sum over the batch divided by all items of an optimiser step: its parts add up to the mean."""
-        losses = self.parts.loss.per_example(_logits(outputs), labels)
-        return losses.mean() if num_items_in_batch is None else losses.sum() / num_items_in_batch
+        """The sum over the batch divided by that of an optimiser step: its parts add up to one batch."""
+        loss, logits = self.parts.loss, _logits(outputs)
+        return loss(logits, labels) if num_items_in_batch is None else loss.total(logits, labels) / num_items_in_batch
+
+    def _get_num_items_in_batch(self, batch_samples: list, device: Any) -> Any:
+        """Of an optimiser step: the examples of its batches or, for rows that divide by weights, their sum."""
+        items = super()._get_num_items_in_batch(batch_samples, device)  # type: ignore[misc]
+        if items is None or self.parts.loss.reduction != "weights":
+            return items
+        weight, labels = self.parts.loss.weight, torch.cat([batch["labels"].flatten() for batch in batch_samples])
+        return items * mean_in_all(weight[labels.to(weight.device)])
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        super()._save_optimizer_and_scheduler(output_dir)  # type: ignore[misc]
+        state = self.parts.online_state()
+        if self.args.should_save:  # type: ignore[attr-defined]
+            torch.save(state, Path(output_dir) / ONLINE_FILE)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)  # type: ignore[misc]
+        if checkpoint is not None and (path := Path(checkpoint) / ONLINE_FILE).exists():
+            self.parts.load_online_state(torch.load(path, map_location="cpu", weights_only=True))
 
     def _audited(self, evaluated: Any) -> dict[str, float]:
         """Metrics from predictions that Trainer has gathered from all processes."""
@@ -112,9 +135,6 @@ class ClassUncertaintyCallback(TrainerCallback):
 
     def __init__(self, trainer: ClassUncertaintyMixin) -> None:
         self.trainer = trainer
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        self.trainer.parts.loss.to(args.device)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         self.trainer.parts.loss.set_epoch(math.floor((state.epoch or 0) + 1e-6))

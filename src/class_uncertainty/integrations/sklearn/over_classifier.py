@@ -113,8 +113,8 @@ class OverClassifier(MetaEstimatorMixin, BaseEstimator):
         for (train, test), p in zip(pairs, predicted, strict=True):
             sums[test] += p
             times[test] += 1
-            known = labelled.codes[train][labelled.weights[train] > 0]
-            judged[test] &= np.isin(labelled.codes[test], known)
+            trained_classes = labelled.codes[train][labelled.weights[train] > 0]
+            judged[test] &= np.isin(labelled.codes[test], trained_classes)
         with np.errstate(invalid="ignore"):
             return OutOfFold(sums / times[:, None], judged & (times > 0))
 
@@ -168,10 +168,10 @@ def folds(cv: Any, labelled: Labelled) -> list[tuple[NDArray, NDArray]]:
     return [(np.flatnonzero(~test), np.flatnonzero(test)) for test in held_out if test.any()]
 
 
-def aligned(p: NDArray, known: NDArray, classes: NDArray) -> NDArray[np.float64]:
+def aligned(p: NDArray, seen_classes: NDArray, classes: NDArray) -> NDArray[np.float64]:
     """Probabilities of the classes that a classifier knows as columns of all classes, 0 for the others."""
     columns = np.zeros((len(p), len(classes)))
-    columns[:, np.searchsorted(classes, known)] = p
+    columns[:, np.searchsorted(classes, seen_classes)] = p
     return columns
 
 
