@@ -38,6 +38,8 @@ def test_labels_may_be_numbers_names_or_tensors() -> None:
         ({"classes": ["cat", "dog", "cat", "yak"]}, ["'cat' is given twice"]),
         ({"counts": [1, 2]}, ["2 classes", "4"]),
         ({"prior": [0.5, 0.5]}, ["prior must be 4"]),
+        ({"decisions": [0, 1]}, ["decisions cannot be taken", "(2,)", "400 examples"]),
+        ({"decisions": ["dgo"] * 400}, ["decisions cannot be taken", "did you mean 'dog'?"]),
         ({"names": ["a"]}, ["1 names", "400 examples"]),
         ({"images": np.zeros((3, 8, 8), np.uint8)}, ["3 images", "400 examples"]),
         ({"images": np.zeros((400, 8, 8))}, ["uint8", "float64"]),

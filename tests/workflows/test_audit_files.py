@@ -51,8 +51,49 @@ def test_examples_without_a_label_are_counted_and_left_out(tmp_path: Path) -> No
     (tmp_path / "p.csv").write_text("label,class,p(a),p(b)\na,b,0.9,0.1\n,a,0.9,0.1\nb,b,0.2,0.8\n")
     audit = audit_file(tmp_path / "p.csv")
     assert audit.figures.examples == 2
-    assert any("1 examples have no label" in note for note in audit.notes)
-    assert any("1 examples have another class" in note for note in audit.notes)
+    assert any("1 example has no label and is not judged" in note for note in audit.notes)
+    assert "1 example has a more probable class" in audit.notes[0]
+
+
+def test_the_decisions_of_a_file_are_judged_and_not_its_most_probable_classes(tmp_path: Path) -> None:
+    """As 'cu predict' writes them: probabilities are for the training prior, decisions for equal classes."""
+    labels, p = predictions()
+    decisions = (p / COUNTS).argmax(axis=1)
+    names = [[CLASSES[c] for c in places] for places in (decisions, labels)]
+    write_predictions(
+        tmp_path / "p.csv", PredictionTable(NAMES, CLASSES, p, names[0], truth=names[1]), {"counts": COUNTS}
+    )
+    audit = audit_file(tmp_path / "p.csv")
+    errors = [100 * np.mean(decisions[labels == c] != c) for c in range(len(CLASSES))]
+    assert [row.error for row in audit.classes] == pytest.approx(errors)
+    assert audit.figures.error == pytest.approx(np.mean(errors))
+    assert audit.figures.error < audited().figures.error - 5  # of the most probable classes
+    assert audit.figures.worst_class_error == pytest.approx(max(errors))
+    assert abs(audit.figures.adjusted_change) < 2  # it is adjusted already
+    assert audit.broken([f"error > {np.mean(errors) + 0.1}"]) == []
+    confused = [np.sum((labels == 0) & (decisions == c)) for c in range(1, len(CLASSES))]
+    assert [row.examples for row in audit.confusions if row.label == "cat"] == sorted(filter(None, confused))[::-1]
+    assert audit.figures.nll == pytest.approx(-np.log(p[np.arange(400), labels]).mean(), rel=1e-4)
+    assert audit.figures.nll == pytest.approx(audited().figures.nll, rel=1e-4)
+    assert "decisions in the column class" in audit.notes[0]
+    assert "as frequent as in training" in audit.notes[0]
+    np.testing.assert_array_equal(audit.guesses, decisions)
+
+
+def test_with_equal_counts_there_is_nothing_to_adjust_decisions_for(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("label,class,p(a),p(b)\n" + "a,b,0.9,0.1\nb,b,0.2,0.8\n" * 5)
+    audit = audit_file(tmp_path / "p.csv")
+    assert (audit.figures.error, audit.figures.adjusted_change) == (50.0, 0.0)
+
+
+def test_a_file_without_labels_is_refused_by_its_own_columns(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("id,Label,p(a),p(b)\n7,a,0.5,0.5\n")
+    with refused("no column label", "id, Label, p(a), p(b)", "Rename 'Label'") as refusal:
+        audit_file(tmp_path / "p.csv")
+    assert "example" not in str(refusal.value)
+    (tmp_path / "p.csv").write_text("label,p(a),p(b)\n,0.5,0.5\n")
+    with refused("empty column label"):
+        audit_file(tmp_path / "p.csv")
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ class PredictionTable:
     labels: Sequence[str]  # the classes that are decided on
     kept: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     truth: Sequence[str] | None = None
+    columns: tuple[str, ...] = ()  # of the file that it was read from
 
     @property
     def header(self) -> list[str]:
@@ -132,12 +133,13 @@ def _read_table(path: Path) -> PredictionTable:
         p = np.stack([np.asarray(column, dtype=np.float64) for column in classes.values()], axis=1)
     except (TypeError, ValueError) as error:
         raise InputError(f"{path} has no number in the place of a probability: {error}.") from None
+    headings = tuple(columns)
     truth = columns.pop(LABEL, None)
     kept = {name: column for name, column in columns.items() if not COLUMN.fullmatch(name)}
     names = kept.pop(EXAMPLE, [f"row {i}" for i in range(len(p))])
     kept.pop(PROBABILITY, None)
     labels = kept.pop(CLASS, [list(classes)[c] for c in p.argmax(axis=1)])
-    return PredictionTable(names, tuple(classes), p, labels, kept, truth)
+    return PredictionTable(names, tuple(classes), p, labels, kept, truth, headings)
 
 
 def _no_predictions(path: Path) -> InputError:
