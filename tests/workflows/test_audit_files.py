@@ -104,7 +104,14 @@ def test_a_file_without_labels_is_refused_by_its_own_columns(tmp_path: Path) -> 
         ("p.csv", "label,p(a),p(b)\nc,0.5,0.5\n", ["label 'c'", "a, b"]),
         ("p.csv", "label,p(a),p(b)\na,0.5,0.9\n", ["sum to 1.4"]),
         ("p.csv", "label,a,b\na,0.5,0.5\n", ["p(CLASS)"]),
-        ("p.csv", "label,p(a),p(b)\na,x,0.9\n", ["no number"]),
+        ("p.csv", "label,p(a),p(b)\na,0.9,0.1\n\na,x,0.9\n", ["line 4", "column p(a)", "'x' is no number"]),
+        ("p.csv", "label,p(a),p(b)\na,0.5,\n", ["line 2", "column p(b)", "empty cell"]),
+        ("p.csv", "label,p(a),p(b)\na,0.5,0.5\na,nan,1\n", ["line 3", "column p(a)", "'nan' is no number"]),
+        ("p.csv", "label,p(a),p(b)\na,0.5,0.5,0\n", ["line 2", "4 cells", "heading has 3"]),
+        ("p.csv", "label;p(a);p(b)\na;0,5;0,5\n", ["semicolons", "commas"]),
+        ("p.csv", "label,p(a),p(b)\na,0.50,0.52\n", ["sum to 1.02"]),  # two decimals explain 0.01
+        ("p.csv", "label,p(a),p(b)\na,0,0\n", ["sum to 0"]),
+        ("p.csv", "label,p(a),p(b)\na,1.1,-0.1\nb,0.0,1.1\n", ["-0.1", "negative"]),
         ("p.parquet", "nothing", ["cannot be read as Parquet"]),
         ("p.npz", "nothing", ["p.npz"]),
     ],
@@ -121,6 +128,25 @@ def test_arrays_without_labels_and_files_that_are_missing_are_refused(tmp_path: 
         audit_file(tmp_path / "p.npz")
     with refused("does not exist", "did you mean", "p.npz"):
         audit_file(tmp_path / "q.npz")
+
+
+@pytest.mark.parametrize("decimals", [2, 3])
+def test_rounded_probabilities_are_taken_and_sum_to_one(tmp_path: Path, decimals: int) -> None:
+    labels, p = predictions()
+    lines = [[CLASSES[c], *(f"{cell:.{decimals}f}" for cell in row)] for c, row in zip(labels, p, strict=True)]
+    heading = ["label", *(f"p({name})" for name in CLASSES)]
+    (tmp_path / "p.csv").write_text("\n".join(map(",".join, [heading, *lines])))
+    audit = audit_file(tmp_path / "p.csv", counts=COUNTS)
+    assert f"rounded to {decimals} decimals" in audit.notes[0]
+    assert audit.figures.error == pytest.approx(audited().figures.error, abs=1)  # ties
+    np.testing.assert_allclose(audit.p_guess, p.max(axis=1), atol=2 * 10.0**-decimals)
+
+
+def test_an_empty_probability_of_a_parquet_file_is_named_by_its_row(tmp_path: Path) -> None:
+    columns = {"label": ["a", "b"], "p(a)": [0.5, None], "p(b)": [0.5, 0.5]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "p.parquet")
+    with refused("row 1", "column p(a)", "no number"):
+        audit_file(tmp_path / "p.parquet")
 
 
 def test_pictures_are_found_beside_the_file(tmp_path: Path) -> None:

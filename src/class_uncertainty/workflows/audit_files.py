@@ -75,7 +75,10 @@ def _from_table(path: Path) -> tuple[dict[str, Any], list[str]]:
         "names": [table.names[i] for i in rows.tolist()],
         "images": _image_paths(path.parent, table, rows),
     }
-    notes, other = [], int((predictions.decisions != predictions.probabilities.argmax(axis=1))[rows].sum())
+    notes, other = (
+        list(table.notes),
+        int((predictions.decisions != predictions.probabilities.argmax(axis=1))[rows].sum()),
+    )
     if len(rows) < len(predictions.labels):
         without = len(predictions.labels) - len(rows)
         few = amount_of(without, "example has no label and is", "examples have no label and are")
