@@ -29,6 +29,9 @@ def test_labels_may_be_numbers_names_or_tensors() -> None:
     [
         ({"probabilities": np.full((400, 4), 0.3)}, ["sum to 1.2", "softmax"]),
         ({"probabilities": np.full(400, 0.3)}, ["(400,)", "(examples, classes)"]),
+        ({"probabilities": np.zeros((0, 3)), "classes": None}, ["the shape (0, 3)", "an example and two classes"]),
+        ({"probabilities": np.full((400, 4), np.nan)}, ["probabilities of example 0 are not finite"]),
+        ({"probabilities": np.full((400, 4), -0.25)}, ["probability of example 0, class 0 is -0.25"]),
         ({"labels": [0, 1]}, ["(2,)", "400 examples"]),
         ({"labels": np.full(400, 7)}, ["label of example 0 is 7", "0 to 3"]),
         ({"labels": ["cat"] * 399 + ["dgo"]}, ["label 'dgo'", "did you mean 'dog'?"]),

@@ -22,7 +22,7 @@ from class_uncertainty.documents import finite
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import check_regular, check_writable, parse_json, read_regular, write_together
 from class_uncertainty.measures import Stats
-from class_uncertainty.measures.scores import check_probabilities
+from class_uncertainty.measures.scores import check_rows
 from class_uncertainty.metrics import check_prior
 from class_uncertainty.posthoc.prediction_files import Predictions
 from class_uncertainty.posthoc.priors import at_prior, find_prior
@@ -116,7 +116,7 @@ def read_written(path: Path) -> tuple[PredictionTable, Predictions]:
     """
     table, about = _read_table(path), _read_description(path)
     try:
-        p = check_probabilities(table.probabilities[None])[0]
+        p = check_rows(table.probabilities)
         counts = None if about.get("counts") is None else Stats(about["counts"]).counts
         if counts is not None and len(counts) != p.shape[1]:
             raise InputError(f"counts are of {len(counts)} classes, and probabilities of {p.shape[1]}.")
