@@ -36,6 +36,11 @@ def listed(names: Sequence[str], most: int, number: int | None = None) -> str:
     return ", ".join(map(printable, names[:most])) + (f" and {more:,} more" if more else "")
 
 
+def amount_of(number: int, one: str, several: str) -> str:
+    """'1 label is', '2 labels are'."""
+    return f"{number:,} {one if number == 1 else several}"
+
+
 def decimal(number: float, digits: int, sign: str = "") -> str:
     """A number with so many decimals. With the sign '+' a gain shows it; zero, and what rounds to it, has none."""
     rounded = round(number, digits) + 0.0  # turns -0.0 into 0.0

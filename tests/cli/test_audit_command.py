@@ -71,7 +71,8 @@ def test_json_is_what_save_wrote(run: Run) -> None:
     [
         (("--fail-if", "ecce > 10"), "did you mean 'ece'?"),
         (("--fail-if", "error[dogg] > 10"), "did you mean 'dog'?"),
-        (("--fail-if", "worse_classes > 0"), "give --baseline"),
+        (("--fail-if", "worse_classes > 0"), "give an earlier audit (--baseline"),
+        (("--report", "same.out", "--save", "./same.out"), "both name same.out"),
         (("--baseline", "missing.json"), "missing.json does not exist"),
         (("--report", "now.npz"), "would be overwritten"),
         (("--save", "now.npz"), "would be overwritten"),

@@ -374,7 +374,10 @@ def test_permuted_classes_are_fitted_alike(rng):
         ({"unseen": np.full((3, 4), 0.5)}, ["sum to 2"]),
         ({"unseen": np.full((3, 4), np.nan)}, ["are not finite"]),
         ({"unseen": np.full((2, 3, 4), 0.25)}, ["(2, 3, 4): they need (examples, classes)"]),
-        ({"unseen": np.zeros((0, 4)), "labels": np.zeros(0, int)}, ["there must be a member, an example"]),
+        (
+            {"unseen": np.zeros((0, 4)), "labels": np.zeros(0, int)},
+            ["(0, 4)", "there must be an example and two classes"],
+        ),
     ],
 )
 def test_refusals(change, parts):

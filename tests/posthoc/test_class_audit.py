@@ -95,6 +95,19 @@ def test_a_class_without_examples_has_no_error_and_breaks_nothing() -> None:
     assert (fox.examples, fox.error, fox.adjusted, fox.uncertainty, fox.kind) == (0, None, None, None, "unknown")
     assert any("Without examples" in note and "fox" in note for note in audit.notes)
     assert np.isfinite(audit.figures.error)
+    assert not any("fox" in sentence for sentence in audit.unjudged)  # the note says it
+    assert [row.count for row in cu.audit(labels[kept], p[kept], CLASSES).classes] == [100, 100, 0, 100]
+
+
+def test_decisions_may_be_numbers_or_names_and_by_default_are_the_most_probable_classes() -> None:
+    labels, p = predictions()
+    likeliest, always_dog = p.argmax(axis=1), ["dog"] * len(labels)
+    assert cu.audit(labels, p, CLASSES, counts=COUNTS, decisions=likeliest).document() == audited().document()
+    audit = cu.audit(labels, p, CLASSES, counts=COUNTS, decisions=always_dog)
+    assert [row.error for row in audit.classes] == [100.0, 0.0, 100.0, 100.0]
+    assert {row.taken_for for row in audit.classes} == {"dog", ""}
+    assert audit.figures.adjusted_error == pytest.approx(audited().figures.adjusted_error)
+    assert audit.figures.nll == audited().figures.nll
 
 
 def test_a_record_knows_which_examples_are_wrong() -> None:

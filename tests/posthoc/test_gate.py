@@ -53,9 +53,11 @@ def test_one_line_says_what_is_broken() -> None:
         ("", ["cannot be read", "NAME > NUMBER"]),
         ("ece", ["'ece'", "cannot be read"]),
         ("ece > ten", ["cannot be read"]),
+        ("ece == 10", ["cannot be read", ">, >=, <, <="]),
+        ("zzz > 10", ["worst_class_error", "suspect[CLASS]", "change_low[CLASS]", "worse_classes"]),
         ("ece > 1 or error > 2", ["cannot be read"]),
         ("ecce > 10", ["unknown figure of a condition 'ecce'", "did you mean 'ece'?"]),
-        ("eror[cat] > 10", ["unknown figure of a class 'eror'", "did you mean 'error'?"]),
+        ("eror[cat] > 10", ["unknown figure", "did you mean 'error[CLASS]'?"]),
         ("suspect > 3", ["suspect[CLASS]"]),
         ("nll[cat] > 3", ["nll is written nll"]),
     ],
@@ -71,9 +73,9 @@ def test_a_class_that_is_not_there_is_refused_with_the_nearest() -> None:
 
 
 def test_changes_need_a_baseline() -> None:
-    with refused("worse_classes > 0", "--baseline"):
+    with refused("worse_classes > 0", "--baseline, in Python earlier="):
         parse_conditions(["worse_classes > 0"], has_baseline=False)
-    with refused("give a baseline"):
+    with refused("give an earlier audit"):
         broken([parse_condition("change[cat] > 1")], audited().record)
 
 

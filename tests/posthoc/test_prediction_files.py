@@ -51,7 +51,7 @@ def test_half_precision_becomes_single(tmp_path: Path, logits: np.ndarray) -> No
         ({"first": np.ones(2), "second": np.ones(2)}, ["probabilities", "logits"]),
         ({"probabilities": np.ones(3) / 3}, ["(3,)"]),
         ({"probabilities": np.ones((2, 3))}, ["sum to 3"]),
-        ({"probabilities": np.zeros((0, 3))}, ["(1, 0, 3)"]),
+        ({"probabilities": np.zeros((0, 3))}, ["shape (0, 3)"]),
         ({"logits": np.full((2, 3), np.inf)}, ["logits", "finite"]),
         ({"logits": np.ones((2, 3), int)}, ["logits", "floating point"]),
         ({"probabilities": np.eye(3), "labels": [0, 1, 3]}, ["example 2 is 3"]),

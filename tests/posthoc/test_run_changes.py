@@ -101,7 +101,8 @@ def spoilt_class(document: dict, **fields: object) -> dict:
         (lambda document: spoilt_class(document, error=None), "'cat' has 100 examples and the error None"),
         (lambda document: spoilt_class(document, error=float("nan")), "the error nan"),
         (lambda document: spoilt_class(document, examples=-100), "add up"),
-        (lambda document: {}, "is no audit"),
+        (lambda document: {}, "is no audit that 'cu audit --save' wrote: it is other JSON."),
+        (lambda document: {"audit": 1}, "lacks figures, classes and "),
     ],
 )
 def test_what_is_no_audit_is_refused(tmp_path: Path, spoil, part: str) -> None:

@@ -146,3 +146,10 @@ def test_before_is_what_the_file_decides(files: dict[str, np.ndarray], unlabelle
     chosen = cu.adjust_predictions("test.npz", COUNTS, unseen="p.csv")
     assert chosen.unseen == 150 - unlabelled
     assert chosen.adjustment.tau == cu.fit_adjustment(p[rows], labels[rows], COUNTS).tau
+
+
+def test_rounded_probabilities_are_adjusted_with_a_notice(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "p.csv").write_text("p(a),p(b),p(c)\n0.33,0.33,0.33\n0.10,0.20,0.70\n")
+    adjusted = cu.adjust_predictions(tmp_path / "p.csv", counts=[1, 1, 1])
+    np.testing.assert_allclose(adjusted.probabilities[0], 1 / 3)
+    assert "rounded to 2 decimals" in caplog.text

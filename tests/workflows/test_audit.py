@@ -29,6 +29,9 @@ def test_labels_may_be_numbers_names_or_tensors() -> None:
     [
         ({"probabilities": np.full((400, 4), 0.3)}, ["sum to 1.2", "softmax"]),
         ({"probabilities": np.full(400, 0.3)}, ["(400,)", "(examples, classes)"]),
+        ({"probabilities": np.zeros((0, 3)), "classes": None}, ["the shape (0, 3)", "an example and two classes"]),
+        ({"probabilities": np.full((400, 4), np.nan)}, ["probabilities of example 0 are not finite"]),
+        ({"probabilities": np.full((400, 4), -0.25)}, ["probability of example 0, class 0 is -0.25"]),
         ({"labels": [0, 1]}, ["(2,)", "400 examples"]),
         ({"labels": np.full(400, 7)}, ["label of example 0 is 7", "0 to 3"]),
         ({"labels": ["cat"] * 399 + ["dgo"]}, ["label 'dgo'", "did you mean 'dog'?"]),
@@ -38,6 +41,8 @@ def test_labels_may_be_numbers_names_or_tensors() -> None:
         ({"classes": ["cat", "dog", "cat", "yak"]}, ["'cat' is given twice"]),
         ({"counts": [1, 2]}, ["2 classes", "4"]),
         ({"prior": [0.5, 0.5]}, ["prior must be 4"]),
+        ({"decisions": [0, 1]}, ["decisions cannot be taken", "(2,)", "400 examples"]),
+        ({"decisions": ["dgo"] * 400}, ["decisions cannot be taken", "did you mean 'dog'?"]),
         ({"names": ["a"]}, ["1 names", "400 examples"]),
         ({"images": np.zeros((3, 8, 8), np.uint8)}, ["3 images", "400 examples"]),
         ({"images": np.zeros((400, 8, 8))}, ["uint8", "float64"]),

@@ -51,8 +51,49 @@ def test_examples_without_a_label_are_counted_and_left_out(tmp_path: Path) -> No
     (tmp_path / "p.csv").write_text("label,class,p(a),p(b)\na,b,0.9,0.1\n,a,0.9,0.1\nb,b,0.2,0.8\n")
     audit = audit_file(tmp_path / "p.csv")
     assert audit.figures.examples == 2
-    assert any("1 examples have no label" in note for note in audit.notes)
-    assert any("1 examples have another class" in note for note in audit.notes)
+    assert any("1 example has no label and is not judged" in note for note in audit.notes)
+    assert "1 example has a more probable class" in audit.notes[0]
+
+
+def test_the_decisions_of_a_file_are_judged_and_not_its_most_probable_classes(tmp_path: Path) -> None:
+    """As 'cu predict' writes them: probabilities are for the training prior, decisions for equal classes."""
+    labels, p = predictions()
+    decisions = (p / COUNTS).argmax(axis=1)
+    names = [[CLASSES[c] for c in places] for places in (decisions, labels)]
+    write_predictions(
+        tmp_path / "p.csv", PredictionTable(NAMES, CLASSES, p, names[0], truth=names[1]), {"counts": COUNTS}
+    )
+    audit = audit_file(tmp_path / "p.csv")
+    errors = [100 * np.mean(decisions[labels == c] != c) for c in range(len(CLASSES))]
+    assert [row.error for row in audit.classes] == pytest.approx(errors)
+    assert audit.figures.error == pytest.approx(np.mean(errors))
+    assert audit.figures.error < audited().figures.error - 5  # of the most probable classes
+    assert audit.figures.worst_class_error == pytest.approx(max(errors))
+    assert abs(audit.figures.adjusted_change) < 2  # it is adjusted already
+    assert audit.broken([f"error > {np.mean(errors) + 0.1}"]) == []
+    confused = [np.sum((labels == 0) & (decisions == c)) for c in range(1, len(CLASSES))]
+    assert [row.examples for row in audit.confusions if row.label == "cat"] == sorted(filter(None, confused))[::-1]
+    assert audit.figures.nll == pytest.approx(-np.log(p[np.arange(400), labels]).mean(), rel=1e-4)
+    assert audit.figures.nll == pytest.approx(audited().figures.nll, rel=1e-4)
+    assert "decisions in the column class" in audit.notes[0]
+    assert "as frequent as in training" in audit.notes[0]
+    np.testing.assert_array_equal(audit.guesses, decisions)
+
+
+def test_with_equal_counts_there_is_nothing_to_adjust_decisions_for(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("label,class,p(a),p(b)\n" + "a,b,0.9,0.1\nb,b,0.2,0.8\n" * 5)
+    audit = audit_file(tmp_path / "p.csv")
+    assert (audit.figures.error, audit.figures.adjusted_change) == (50.0, 0.0)
+
+
+def test_a_file_without_labels_is_refused_by_its_own_columns(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("id,Label,p(a),p(b)\n7,a,0.5,0.5\n")
+    with refused("no column label", "id, Label, p(a), p(b)", "Rename 'Label'") as refusal:
+        audit_file(tmp_path / "p.csv")
+    assert "example" not in str(refusal.value)
+    (tmp_path / "p.csv").write_text("label,p(a),p(b)\n,0.5,0.5\n")
+    with refused("empty column label"):
+        audit_file(tmp_path / "p.csv")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +104,14 @@ def test_examples_without_a_label_are_counted_and_left_out(tmp_path: Path) -> No
         ("p.csv", "label,p(a),p(b)\nc,0.5,0.5\n", ["label 'c'", "a, b"]),
         ("p.csv", "label,p(a),p(b)\na,0.5,0.9\n", ["sum to 1.4"]),
         ("p.csv", "label,a,b\na,0.5,0.5\n", ["p(CLASS)"]),
-        ("p.csv", "label,p(a),p(b)\na,x,0.9\n", ["no number"]),
+        ("p.csv", "label,p(a),p(b)\na,0.9,0.1\n\na,x,0.9\n", ["line 4", "column p(a)", "'x' is no number"]),
+        ("p.csv", "label,p(a),p(b)\na,0.5,\n", ["line 2", "column p(b)", "empty cell"]),
+        ("p.csv", "label,p(a),p(b)\na,0.5,0.5\na,nan,1\n", ["line 3", "column p(a)", "'nan' is no number"]),
+        ("p.csv", "label,p(a),p(b)\na,0.5,0.5,0\n", ["line 2", "4 cells", "heading has 3"]),
+        ("p.csv", "label;p(a);p(b)\na;0,5;0,5\n", ["semicolons", "commas"]),
+        ("p.csv", "label,p(a),p(b)\na,0.50,0.52\n", ["sum to 1.02"]),  # two decimals explain 0.01
+        ("p.csv", "label,p(a),p(b)\na,0,0\n", ["sum to 0"]),
+        ("p.csv", "label,p(a),p(b)\na,1.1,-0.1\nb,0.0,1.1\n", ["-0.1", "negative"]),
         ("p.parquet", "nothing", ["cannot be read as Parquet"]),
         ("p.npz", "nothing", ["p.npz"]),
     ],
@@ -80,6 +128,25 @@ def test_arrays_without_labels_and_files_that_are_missing_are_refused(tmp_path: 
         audit_file(tmp_path / "p.npz")
     with refused("does not exist", "did you mean", "p.npz"):
         audit_file(tmp_path / "q.npz")
+
+
+@pytest.mark.parametrize("decimals", [2, 3])
+def test_rounded_probabilities_are_taken_and_sum_to_one(tmp_path: Path, decimals: int) -> None:
+    labels, p = predictions()
+    lines = [[CLASSES[c], *(f"{cell:.{decimals}f}" for cell in row)] for c, row in zip(labels, p, strict=True)]
+    heading = ["label", *(f"p({name})" for name in CLASSES)]
+    (tmp_path / "p.csv").write_text("\n".join(map(",".join, [heading, *lines])))
+    audit = audit_file(tmp_path / "p.csv", counts=COUNTS)
+    assert f"rounded to {decimals} decimals" in audit.notes[0]
+    assert audit.figures.error == pytest.approx(audited().figures.error, abs=1)  # ties
+    np.testing.assert_allclose(audit.p_guess, p.max(axis=1), atol=2 * 10.0**-decimals)
+
+
+def test_an_empty_probability_of_a_parquet_file_is_named_by_its_row(tmp_path: Path) -> None:
+    columns = {"label": ["a", "b"], "p(a)": [0.5, None], "p(b)": [0.5, 0.5]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "p.parquet")
+    with refused("row 1", "column p(a)", "no number"):
+        audit_file(tmp_path / "p.parquet")
 
 
 def test_pictures_are_found_beside_the_file(tmp_path: Path) -> None:

@@ -64,6 +64,8 @@ def audit(
     for place in filter(None, (report, save)):
         if any(read and same_file(place, read) for read in (predictions, baseline)):
             raise InputError(f"{place} is read and would be overwritten: give another name.")
+    if report and save and report.resolve() == save.resolve():
+        raise InputError(f"--report and --save both name {save}: give two names.")
     if report:
         audit_page.check_place(report)
     if save:

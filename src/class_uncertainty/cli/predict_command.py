@@ -11,7 +11,7 @@ from class_uncertainty.cli.options import JSON, argument, optional, split
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import same_file
 from class_uncertainty.limits import check_address_space
-from class_uncertainty.text import printable
+from class_uncertainty.text import amount_of, printable
 
 if TYPE_CHECKING:
     from class_uncertainty.workflows.predict import Predicted
@@ -128,8 +128,10 @@ def _scored(predicted: "Predicted") -> list[str]:
         return []
     scores, without = predicted.scores, sum(not name for name in predicted.truth)
     errors = f"overall error {scores.top1_error:.1f} %, class-mean error {scores.error:.1f} %"
-    rest = f" {without:,} examples have no label and are not scored." if without else ""
+    unlabelled = amount_of(without, "example has no label and is", "examples have no label and are")
+    rest = f" {unlabelled} not scored." if without else ""
+    weighing = "" if predicted.prior is None else ", with classes weighed by the prior that they are for"
     number = len(predicted.truth) - without
     calibration = f"NLL {scores.nll:.3f}, ECE {scores.ece:.1f} %"
     scored = f"Scored by {predicted.scored_by}, {number:,} examples: {errors}"
-    return [f"{scored}; of the probabilities: {calibration}.{rest}"]
+    return [f"{scored}; of the probabilities{weighing}: {calibration}.{rest}"]

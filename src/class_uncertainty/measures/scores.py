@@ -191,6 +191,23 @@ def check_probabilities(p: Probabilities) -> NDArray[np.float64]:
     return _checked(p, 0)
 
 
+def check_rows(p: Tensorlike) -> NDArray[np.float64]:
+    """The same of one model's probabilities (N, C): refusals speak of examples only."""
+    p = _array(p)
+    shape = tuple(p.shape)
+    if len(shape) != 2:
+        raise InputError(f"probabilities have the shape {shape}: they need (examples, classes).")
+    if not shape[0] or shape[1] < 2:
+        raise InputError(f"probabilities have the shape {shape}: there must be an example and two classes.")
+    return _checked(p[None], 0, has_members=False)[0]
+
+
+def check_rows_or_members(p: Tensorlike) -> NDArray[np.float64]:
+    """Probabilities (T, N, C), also from those (N, C) of one model."""
+    p = _array(p)
+    return check_rows(p)[None] if len(p.shape) == 2 else check_probabilities(p)
+
+
 def checked_blocks(p: Probabilities) -> Iterator[tuple[slice, NDArray[np.float64]]]:
     """check_probabilities block by block, with the rows of each: no copy is made of all of p."""
     p = _array(p)
@@ -214,8 +231,12 @@ def _shape(p: Any) -> tuple[int, int, int]:
     return members, examples, classes
 
 
-def _checked(p: Any, first: int) -> NDArray[np.float64]:
+def _checked(p: Any, first: int, has_members: bool = True) -> NDArray[np.float64]:
     """As float64, with rows that sum to 1; the first example is the one numbered `first`."""
+
+    def named(t: int, n: int) -> str:
+        return f"member {t}, example {first + n}" if has_members else f"example {first + n}"
+
     if "bfloat16" in str(p.dtype):  # NumPy has no such type
         p, resolution = p.double().numpy(), 2.0**-7
     elif p.dtype.kind != "f":
@@ -224,16 +245,15 @@ def _checked(p: Any, first: int) -> NDArray[np.float64]:
         p, resolution = p.astype(np.float64), float(np.finfo(p.dtype).eps)
     if not np.isfinite(p).all():
         t, n, _ = np.argwhere(~np.isfinite(p))[0]
-        raise InputError(f"probabilities of member {t}, example {first + n} are not finite.")
+        raise InputError(f"probabilities of {named(t, n)} are not finite.")
     if (p < 0).any():
         t, n, c = np.argwhere(p < 0)[0]
-        place = f"member {t}, example {first + n}, class {c}"
-        raise InputError(f"probability of {place} is {p[t, n, c]:g}: it must not be negative.")
+        raise InputError(f"probability of {named(t, n)}, class {c} is {p[t, n, c]:g}: it must not be negative.")
     sums = p.sum(axis=-1)
     off = np.abs(sums - 1) > max(1e-3, 4 * resolution)
     if off.any():
         t, n = np.argwhere(off)[0]
-        row = f"member {t}, example {first + n} sum to {sums[t, n]:g}"
+        row = f"{named(t, n)} sum to {sums[t, n]:g}"
         raise InputError(f"probabilities of {row}: every row must sum to 1 (logits need a softmax).")
     return p / sums[..., None]
 

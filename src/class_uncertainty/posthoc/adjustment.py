@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.boundary import Tensorlike, checked
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.measures import Stats, Vector
-from class_uncertainty.measures.scores import check_labels, check_probabilities
+from class_uncertainty.measures.scores import check_labels, check_rows
 from class_uncertainty.metrics import check_prior, log_probabilities, prior_weights
 from class_uncertainty.posthoc.goal import Goal, is_clear, paired_sum
 
@@ -81,7 +81,7 @@ class Adjustment:
         if not shape or shape[-1] != len(self.bias):
             classes = f"counts are of {len(self.bias)} classes"
             raise InputError(f"probabilities have the shape {shape}, and {classes}: the last axis must be the classes.")
-        rows = check_probabilities(given.reshape(1, -1, shape[-1]))[0] if np.prod(shape) else np.zeros((0, shape[-1]))
+        rows = check_rows(given.reshape(-1, shape[-1])) if np.prod(shape) else np.zeros((0, shape[-1]))
         adjusted = softmax(log_probabilities(rows) / self.temperature + self.shift, axis=-1).reshape(shape)
         return adjusted.astype(given.dtype) if isinstance(given, np.ndarray) else given.new_tensor(adjusted)
 
@@ -177,10 +177,7 @@ def _decisions(scaled: NDArray, candidates: Sequence[Adjustment], goal: Goal) ->
 
 def check_judged(probabilities: Any, labels: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Probabilities as float64 (N, C) and labels as int64 (N,)."""
-    given = probabilities if hasattr(probabilities, "detach") else np.asarray(probabilities)
-    if given.ndim != 2:
-        raise InputError(f"probabilities have the shape {tuple(given.shape)}: they need (examples, classes).")
-    p = check_probabilities(given[None])[0]
+    p = check_rows(probabilities)
     return p, check_labels(labels, *p.shape)
 
 

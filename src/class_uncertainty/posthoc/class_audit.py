@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import checksum
 from class_uncertainty.measures.scores import predictive
-from class_uncertainty.metrics import calibration_error, check_prior, evaluate
+from class_uncertainty.metrics import Outcomes, calibration_error, check_prior, score
 from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.calibration import cross_adjusted
 from class_uncertainty.posthoc.diagnosis import Tally, diagnose
@@ -75,6 +76,11 @@ class AuditFigures:
     adjusted_change_low: float
     adjusted_change_high: float
 
+    @property
+    def weighing(self) -> str:
+        """What ECE and NLL are means over."""
+        return "over the examples as they are" if self.prior_error is None else "with classes weighed by the prior"
+
 
 @dataclass(frozen=True)
 class Confusion:
@@ -131,6 +137,17 @@ class Judged:
     counts: NDArray
     prior: NDArray[np.float64] | None
     noise: LabelNoise | None  # None where labels are not checked
+    decisions: Labels | None = None  # the predicted classes, where they are not the most probable ones
+
+    @cached_property
+    def decided(self) -> Probabilities:
+        """What errors are counted by: the probabilities, or 1 for the class of the decision."""
+        return self.p if self.decisions is None else np.eye(len(self.classes))[self.decisions]
+
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        rows, guesses = np.arange(len(self.p)), self.decided.argmax(axis=1)
+        return Outcomes(self.labels, guesses, self.p[rows, self.labels], self.p[rows, guesses])
 
     @property
     def goal(self) -> Goal:
@@ -143,7 +160,7 @@ class Judged:
         A temperature changes no decision where the prior is equal.
         """
         if not adjusts(self.counts, self.goal):
-            return self.p
+            return self.decided
         return cross_adjusted(self.p, self.labels, self.counts, self.goal, temperature=self.prior is not None)
 
 
@@ -151,14 +168,14 @@ def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
     """The audit of predictions; names of the examples tell whether another audit is of the same ones."""
     p, labels, number = judged.p, judged.labels, len(judged.classes)
     q = judged.adjusted()
-    tally = Tally.of(p[None], labels)
-    wrong, wrong_after = (side.argmax(axis=1) != labels for side in (p, q))
+    tally = Tally.of(judged.decided[None], labels)
+    wrong, wrong_after = (side.argmax(axis=1) != labels for side in (judged.decided, q))
     changes = price(wrong.astype(np.float64), wrong_after.astype(np.float64), labels, number)
     suspect, issues = None, None
     if judged.noise is not None:
         flagged = np.bincount(labels, weights=judged.noise.is_issue, minlength=number)
         suspect, issues = 100 * flagged / np.maximum(tally.examples, 1), int(flagged.sum())
-    verdicts = diagnose(labels, p, judged.counts, classes=judged.classes, adjusted=q, suspect=suspect)
+    verdicts = diagnose(labels, judged.decided, judged.counts, classes=judged.classes, adjusted=q, suspect=suspect)
     entropies = intervals.sum_by_class(predictive(p[None]), labels, number) / np.maximum(tally.examples, 1)
     eces = [calibration_error(p[:, c], labels == c) for c in range(number)]
     rows = []
@@ -202,7 +219,7 @@ def _taken_for(tally: Tally, c: int) -> tuple[int, float]:
 
 
 def _figures(judged: Judged, tally: Tally, classwise: float, issues: int | None, adjusted: ErrorChange) -> AuditFigures:
-    scores = evaluate(judged.p, judged.labels, judged.counts, judged.prior)
+    scores = score(judged.outcomes, judged.counts, judged.prior)
     present = tally.examples > 0
     errors, examples = tally.by_class[present], tally.examples[present]
     places = np.flatnonzero(present)

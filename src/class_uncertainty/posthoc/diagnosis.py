@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.errors import InputError
-from class_uncertainty.measures.scores import check_labels, check_probabilities
+from class_uncertainty.measures.scores import check_labels, check_rows_or_members
 from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.adjustment import adjust
 from class_uncertainty.posthoc.clusters import design_effects, design_effects_of_rest
@@ -167,7 +167,7 @@ def diagnose(
     >>> [verdict.kind for verdict in diagnose(labels, np.stack([p, 1 - p], axis=1), [900, 100])]
     ['', 'imbalance']
     """
-    p = check_probabilities(np.asarray(probabilities)[None] if np.ndim(probabilities) == 2 else probabilities)
+    p = check_rows_or_members(probabilities)
     number = p.shape[2]
     labels = check_labels(labels, p.shape[1], number)
     names = [str(c) for c in range(number)] if classes is None else list(classes)

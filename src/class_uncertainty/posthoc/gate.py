@@ -48,6 +48,7 @@ CHANGES = {  # of the whole run, against --baseline
     "better_classes": "classes that clearly got better",
 }
 LISTED = 12  # classes in a refusal
+BASELINE = "--baseline, in Python earlier="
 
 
 @dataclass(frozen=True)
@@ -69,16 +70,17 @@ def parse_condition(text: str) -> Condition:
     """'NAME > NUMBER' or 'NAME[CLASS] > NUMBER', with >, >=, < or <=; quotes around the class are optional."""
     match = CONDITION.fullmatch(text)
     if not match:
-        raise InputError(
-            f"condition {text!r} cannot be read: write NAME > NUMBER or NAME[CLASS] > NUMBER, as in 'ece > 10'."
-        )
+        form = f"write NAME > NUMBER or NAME[CLASS] > NUMBER, with {', '.join(COMPARE)}, as in 'ece > 10'"
+        raise InputError(f"condition {text!r} cannot be read: {form}.")
     figure, label, sign, limit = match.groups()
     allowed = {**FIGURES, **CHANGES} if label is None else CLASS_FIGURES
     if figure not in allowed and figure in (CLASS_FIGURES if label is None else FIGURES):
         form = f"{figure}[CLASS]" if label is None else figure
         raise InputError(f"condition {text!r}: {figure} is written {form}, as in '{form} {sign} {limit}'.")
     if figure not in allowed:
-        raise unknown("figure of a condition" if label is None else "figure of a class", figure, allowed)
+        name = figure if label is None else f"{figure}[CLASS]"
+        of_classes = [f"{one}[CLASS]" for one in CLASS_FIGURES]
+        raise unknown("figure of a condition", name, [*FIGURES, *of_classes, *CHANGES])
     if label and len(label) > 1 and label[0] == label[-1] and label[0] in "'\"":
         label = label[1:-1]
     return Condition(" ".join(text.split()), figure, label, sign, float(limit))
@@ -89,7 +91,7 @@ def parse_conditions(texts: Sequence[str], has_baseline: bool) -> list[Condition
     conditions = [parse_condition(text) for text in texts]
     for condition in conditions:
         if condition.needs_baseline and not has_baseline:
-            raise InputError(f"condition {condition.text!r} is about a change: give --baseline, an earlier audit.")
+            raise InputError(f"condition {condition.text!r} is about a change: give an earlier audit ({BASELINE}).")
     return conditions
 
 
@@ -153,5 +155,5 @@ def _change_value(condition: Condition, changes: RunChanges | None) -> float:
 
 def _given(condition: Condition, changes: RunChanges | None) -> RunChanges:
     if changes is None:
-        raise InputError(f"condition {condition.text!r} is about a change: give a baseline, an earlier audit.")
+        raise InputError(f"condition {condition.text!r} is about a change: give an earlier audit ({BASELINE}).")
     return changes

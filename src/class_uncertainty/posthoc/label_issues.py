@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError
-from class_uncertainty.measures.scores import check_labels, check_probabilities
+from class_uncertainty.measures.scores import check_labels, check_rows_or_members
 from class_uncertainty.posthoc.neighbours import neighbour_counts, neighbour_shares
 from class_uncertainty.posthoc.noise_model import label_noise
 from class_uncertainty.text import printable
@@ -46,7 +46,7 @@ def label_issues(unseen: Any, labels: ArrayLike, train: Data) -> list[LabelIssue
     Probabilities are (N, C) or (T, N, C), by networks that never saw the examples. Nearest neighbours are a second
     source where they are cheap. SHOWN issues have a picture.
     """
-    p = check_probabilities(np.asarray(unseen)[None] if np.ndim(unseen) == 2 else unseen)
+    p = check_rows_or_members(unseen)
     labels = check_labels(labels, *p.shape[1:])
     if len(labels) != len(train) or p.shape[2] != len(train.classes):
         expected = f"there are {len(train)} training examples of {len(train.classes)} classes"

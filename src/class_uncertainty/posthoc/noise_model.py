@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.boundary import checked
 from class_uncertainty.data import stratified
 from class_uncertainty.errors import InputError
-from class_uncertainty.measures.scores import check_labels, check_probabilities
+from class_uncertainty.measures.scores import check_labels, check_rows, check_rows_or_members
 from class_uncertainty.posthoc.goal import is_clear, paired_sum
 
 LEAST = 1e-6  # probabilities below it count as it: a softmax in float16 has zeros
@@ -104,14 +104,13 @@ def label_noise(probabilities: ArrayLike, labels: ArrayLike, others: Sequence[Ar
     >>> cu.label_noise(p, (np.arange(60) >= 30).astype(int)).ranked
     array([], dtype=int64)
     """
-    given = np.asarray(probabilities)
-    p = check_probabilities(given[None] if given.ndim == 2 else given)
+    p = check_rows_or_members(probabilities)
     labels = check_labels(labels, *p.shape[1:])
     sources = [_logs(p).mean(axis=0)]
     for other in others:
         if np.shape(other) != p.shape[1:]:
             raise InputError(f"a further source has shape {np.shape(other)}: it needs {p.shape[1:]}.")
-        sources.append(_logs(check_probabilities(np.asarray(other)[None])[0]))
+        sources.append(_logs(check_rows(other)))
     logs = np.stack(sources)
     classes = p.shape[2]
     part = stratified(labels, -(-len(labels) // max(FITTED // classes, EACH * classes))) == 0

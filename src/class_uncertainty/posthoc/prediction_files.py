@@ -13,7 +13,7 @@ from class_uncertainty.data.readers.npz import read_arrays
 from class_uncertainty.errors import InputError, MachineFault, nearest
 from class_uncertainty.files import check_regular, parse_json
 from class_uncertainty.measures.measures import Vector
-from class_uncertainty.measures.scores import check_labels, check_probabilities
+from class_uncertainty.measures.scores import check_labels, check_rows
 from class_uncertainty.posthoc.averaging import combined
 
 NAMES = ("probabilities", "logits", "labels", "counts")
@@ -59,7 +59,7 @@ def read_probabilities(path: Path, arrays: Mapping[str, NDArray]) -> NDArray:
         raise InputError(f"{path} has {name} of the shape {array.shape}: they need {allowed}.")
     try:
         p = array if name == "probabilities" else _softmax(array)
-        p = combined(p) if p.ndim == 3 else check_probabilities(p[None])[0]
+        p = combined(p) if p.ndim == 3 else check_rows(p)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return p.astype(np.result_type(array.dtype, np.float32))

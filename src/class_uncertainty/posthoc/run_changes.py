@@ -16,7 +16,7 @@ from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.class_audit import AuditedClass, AuditRecord
 from class_uncertainty.posthoc.intervals import LEVEL
 from class_uncertainty.posthoc.price import ErrorChange, price
-from class_uncertainty.text import read_faults
+from class_uncertainty.text import listed, read_faults
 
 UNTESTED = {"ece": "ECE", "classwise_ece": "classwise ECE", "nll": "NLL"}  # figures without an interval of the change
 
@@ -72,6 +72,10 @@ def read_record(path: Path) -> AuditRecord:
         raise InputError(f"{path} does not exist{near(path)}: give the JSON file of an earlier audit.")
     with read_faults(path, "is no audit that 'cu audit --save' wrote"):
         document = parse_json(read_regular(path))
+        if not isinstance(document, dict) or "audit" not in document:
+            raise InputError(f"{path} is no audit that 'cu audit --save' wrote: it is other JSON.")
+        if absent := [name for name in AuditRecord.__dataclass_fields__ if name not in document]:
+            raise InputError(f"{path} lacks {listed(absent, 2)}, which audits of this version have: write it again.")
         fields = {name: document[name] for name in AuditRecord.__dataclass_fields__}
         try:
             return from_document(AuditRecord, fields)

@@ -7,9 +7,11 @@ on, its probability, and those of all classes, p(CLASS). The JSON file beside it
 import csv
 import io
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +22,22 @@ from class_uncertainty.documents import finite
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import check_regular, check_writable, parse_json, read_regular, write_together
 from class_uncertainty.measures import Stats
-from class_uncertainty.measures.scores import check_probabilities
+from class_uncertainty.measures.scores import check_rows
 from class_uncertainty.metrics import check_prior
 from class_uncertainty.posthoc.prediction_files import Predictions
 from class_uncertainty.posthoc.priors import at_prior, find_prior
-from class_uncertainty.text import printable, read_faults
+from class_uncertainty.text import amount_of, printable, read_faults
 
 EXAMPLE, LABEL, CLASS, PROBABILITY = "example", "label", "class", "probability"
 WRITTEN_HERE = re.compile(rb"example,([^\n]*,)?class,probability,")  # how the CSV file begins
 OURS = re.compile(rb'\{\s*"predictions": ')  # how the JSON file begins
 COLUMN = re.compile(r"p\((.*)\)")
 BLOCK = 1000  # lines that are written at a time
+SEPARATORS = {";": "semicolons", "\t": "tabs"}  # that are no commas
+NEGLIGIBLE = 1e-3  # of a sum of probabilities, as everywhere
+MOST_ROUNDED = 0.5  # of a sum, however many classes there are
+
+Columns = Mapping[str, Sequence[Any]]  # class -> cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +50,8 @@ class PredictionTable:
     labels: Sequence[str]  # the classes that are decided on
     kept: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     truth: Sequence[str] | None = None
+    columns: tuple[str, ...] = ()  # of the file that it was read from
+    notes: tuple[str, ...] = ()  # what reading it changed
 
     @property
     def header(self) -> list[str]:
@@ -107,7 +116,7 @@ def read_written(path: Path) -> tuple[PredictionTable, Predictions]:
     """
     table, about = _read_table(path), _read_description(path)
     try:
-        p = check_probabilities(table.probabilities[None])[0]
+        p = check_rows(table.probabilities)
         counts = None if about.get("counts") is None else Stats(about["counts"]).counts
         if counts is not None and len(counts) != p.shape[1]:
             raise InputError(f"counts are of {len(counts)} classes, and probabilities of {p.shape[1]}.")
@@ -124,20 +133,56 @@ def read_written(path: Path) -> tuple[PredictionTable, Predictions]:
 
 
 def _read_table(path: Path) -> PredictionTable:
-    columns = _parquet_columns(path) if path.suffix.lower() == ".parquet" else _csv_columns(path)
+    columns, places = _parquet_columns(path) if path.suffix.lower() == ".parquet" else _csv_columns(path)
     classes = {match[1]: column for name, column in columns.items() if (match := COLUMN.fullmatch(name))}
     if len(classes) < 2 or not len(next(iter(classes.values()))):
         raise _no_predictions(path)
-    try:
-        p = np.stack([np.asarray(column, dtype=np.float64) for column in classes.values()], axis=1)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{path} has no number in the place of a probability: {error}.") from None
+    p, notes = _unrounded(_numbers(path, classes, places), classes)
+    headings = tuple(columns)
     truth = columns.pop(LABEL, None)
     kept = {name: column for name, column in columns.items() if not COLUMN.fullmatch(name)}
     names = kept.pop(EXAMPLE, [f"row {i}" for i in range(len(p))])
     kept.pop(PROBABILITY, None)
     labels = kept.pop(CLASS, [list(classes)[c] for c in p.argmax(axis=1)])
-    return PredictionTable(names, tuple(classes), p, labels, kept, truth)
+    return PredictionTable(names, tuple(classes), p, labels, kept, truth, headings, tuple(notes))
+
+
+def _numbers(path: Path, classes: Columns, places: Sequence[str]) -> NDArray[np.float64]:
+    """(N, C) finite numbers; the first cell that is none is named by its place and column."""
+    try:
+        p = np.stack([np.asarray(column, dtype=np.float64) for column in classes.values()], axis=1)
+    except (TypeError, ValueError):
+        p = None
+    if p is not None and np.isfinite(p).all():
+        return p
+    for i, place in enumerate(places):
+        for name, column in classes.items():
+            if not _is_number(column[i]):
+                cell = "an empty cell" if column[i] in ("", None) else repr(printable(column[i]))
+                raise InputError(f"{path}, {place}, column p({printable(name)}): {cell} is no number.")
+    raise _no_predictions(path)
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        return math.isfinite(float(cell))
+    except (TypeError, ValueError):
+        return False
+
+
+def _unrounded(p: NDArray[np.float64], classes: Columns) -> tuple[NDArray[np.float64], list[str]]:
+    """Rows of sum 1 where rounding to the decimals of a text explains that they have another, and a note on it."""
+    off = np.abs(p.sum(axis=1) - 1)
+    if off.max() <= NEGLIGIBLE or p.min() < 0 or p.max() > 1:
+        return p, []
+    cells = (cell for column in classes.values() for cell in column if isinstance(cell, str))
+    decimals = max((-int(Decimal(cell.strip()).as_tuple().exponent) for cell in cells), default=0)
+    if decimals < 1 or off.max() > min(p.shape[1] * 0.5 * 10.0**-decimals, MOST_ROUNDED) + 1e-9:
+        return p, []
+    rounded = f"Probabilities are rounded to {amount_of(decimals, 'decimal', 'decimals')}"
+    return p / p.sum(axis=1, keepdims=True), [
+        f"{rounded}, and rows sum to 1 only within {off.max():.2g}: they were divided by their sums."
+    ]
 
 
 def _no_predictions(path: Path) -> InputError:
@@ -145,16 +190,26 @@ def _no_predictions(path: Path) -> InputError:
     return InputError(f"{path} is no file of predictions: it needs {needs}.")
 
 
-def _csv_columns(path: Path) -> dict[str, list[str]]:
+def _csv_columns(path: Path) -> tuple[dict[str, list[str]], list[str]]:
+    """Columns of text, and the place of each row."""
     with read_faults(path, "cannot be read as CSV", (UnicodeDecodeError, csv.Error)):
-        rows = [row for row in csv.reader(io.StringIO(read_regular(path).decode("utf-8-sig"), newline="")) if row]
-    if not rows or any(len(row) != len(rows[0]) for row in rows):
+        reader = csv.reader(io.StringIO(read_regular(path).decode("utf-8-sig"), newline=""))
+        numbered = [(f"line {reader.line_num}", row) for row in reader if row]
+    if not numbered:
         raise _no_predictions(path)
-    return {name: [row[place] for row in rows[1:]] for place, name in enumerate(rows[0])}
+    (_, headings), *lines = numbered
+    for separator, name in SEPARATORS.items():
+        if len(headings) < 3 and separator in headings[0]:
+            raise InputError(f"{path} has {name} between its columns: write it with commas, and decimals with points.")
+    for place, row in lines:
+        if len(row) != len(headings):
+            cells = f"{place} has {amount_of(len(row), 'cell', 'cells')}, and the heading has {len(headings)}"
+            raise InputError(f"{path} is no file of predictions: {cells}.")
+    return {name: [row[c] for _, row in lines] for c, name in enumerate(headings)}, [place for place, _ in lines]
 
 
-def _parquet_columns(path: Path) -> dict[str, Any]:
-    """Columns of text and numbers; what is missing is empty text, or no number."""
+def _parquet_columns(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """Columns of text and numbers, and the place of each row; what is missing is empty text, or no number."""
     import pyarrow.parquet
 
     with read_faults(path, "cannot be read as Parquet"):
@@ -166,7 +221,7 @@ def _parquet_columns(path: Path) -> dict[str, Any]:
                 columns[name] = table[name].to_numpy()
             else:
                 columns[name] = ["" if cell is None else str(cell) for cell in table[name].to_pylist()]
-        return columns
+        return columns, [f"row {i}" for i in range(table.num_rows)]
 
 
 def _read_description(path: Path) -> dict[str, Any]:

@@ -125,7 +125,7 @@ def _figures(audit: Audit) -> list[tuple[str, str, str]]:
         ("Worst class", f"{of.worst_class_error:.1f} %", of.worst_class),
         ("Worst tenth of the classes", f"{of.worst_tenth:.1f} %", ""),
         ("ECE", f"{of.ece:.1f} %", f"classwise {of.classwise_ece:.2f} %"),
-        ("NLL", f"{of.nll:.3f}", "nats"),
+        ("NLL", f"{of.nll:.3f}", f"nats, {of.weighing}"),
         ("Class-mean error, adjusted for the counts", f"{of.adjusted_error:.1f} %", change_text(adjusted)),
     ]
     if of.prior_error is not None:

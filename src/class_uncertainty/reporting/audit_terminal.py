@@ -5,7 +5,7 @@ from class_uncertainty.posthoc.price import ErrorChange
 from class_uncertainty.posthoc.run_changes import UNTESTED, ClassChange, RunChanges
 from class_uncertainty.reporting.before_after import change_text
 from class_uncertainty.reporting.terminal import print_fitting, say
-from class_uncertainty.text import decimal, listed
+from class_uncertainty.text import amount_of, decimal, listed
 from class_uncertainty.workflows.audit import Audit
 
 MOST_VERDICTS, MOST_CLASSES, MOST_CONFUSIONS, NAMED = 10, 20, 5, 5
@@ -43,7 +43,7 @@ def figure_sentences(audit: Audit) -> list[str]:
     of = audit.figures
     errors = f"Class-mean error {of.error:.1f} % ({of.error_low:.1f} to {of.error_high:.1f})"
     overall = f"overall error {of.overall_error:.1f} % ({of.overall_error_low:.1f} to {of.overall_error_high:.1f})"
-    calibration = f"ECE {of.ece:.1f} %, classwise {of.classwise_ece:.1f} %, NLL {of.nll:.3f}"
+    calibration = f"ECE {of.ece:.1f} %, classwise {of.classwise_ece:.1f} %, NLL {of.nll:.3f} {of.weighing}"
     adjusted = ErrorChange(of.adjusted_change, of.adjusted_change_low, of.adjusted_change_high)
     would = f"Adjusting for the counts alone would change the class-mean error by {change_text(adjusted)}"
     sentences = [f"{errors}, {overall} of {of.examples:,} examples; {calibration}.", f"{would}, cross-validated."]
@@ -51,7 +51,8 @@ def figure_sentences(audit: Audit) -> list[str]:
         pairs = [f"{row.label} as {row.prediction} ({row.share:.0f} %)" for row in audit.confusions[:MOST_CONFUSIONS]]
         sentences.append(f"Largest confusions: {', '.join(pairs)}.")
     if of.label_issues:
-        sentences.append(f"{of.label_issues:,} labels are more likely wrong than right: --report and --json list them.")
+        some = amount_of(of.label_issues, "label is", "labels are")
+        sentences.append(f"{some} more likely wrong than right: --report and --json list them.")
     return sentences
 
 

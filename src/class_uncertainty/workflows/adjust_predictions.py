@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.boundary import checked
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, notice
 from class_uncertainty.files import check_writable, same_file, write_whole
 from class_uncertainty.metrics import Scores
 from class_uncertainty.posthoc.adjustment import Adjustment
@@ -169,7 +169,12 @@ def adjust_predictions(
 
 def _read(path: Path) -> tuple[PredictionTable | None, Predictions]:
     """The predictions and, of a .csv file, all its columns."""
-    return read_written(path) if path.suffix.lower() == ".csv" else (None, read_predictions(path))
+    if path.suffix.lower() != ".csv":
+        return None, read_predictions(path)
+    table, predictions = read_written(path)
+    for note in table.notes:
+        notice(f"{path}: {note}")
+    return table, predictions
 
 
 def _rewritten(

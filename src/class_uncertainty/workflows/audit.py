@@ -1,7 +1,7 @@
 """cu.audit(): what out-of-sample predictions of any framework say of each class. No training."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from class_uncertainty.boundary import Tensorlike, checked
 from class_uncertainty.data.readers.npz import channels_first
 from class_uncertainty.errors import InputError, nearest
 from class_uncertainty.measures import Stats
+from class_uncertainty.measures.scores import check_labels
 from class_uncertainty.metrics import check_prior
 from class_uncertainty.notebook import html_table, interval, number, to_frame
 from class_uncertainty.posthoc.adjustment import check_judged
@@ -107,7 +108,8 @@ class Audit:
     @property
     def unjudged(self) -> list[str]:
         """A sentence for each kind of classes that nothing is known to be wrong with, but that something is said of."""
-        names = {kind: [row.name for row in self.classes if row.kind == kind] for kind in UNJUDGED}
+        judged = [row for row in self.classes if row.examples]  # a note names the others
+        names = {kind: [row.name for row in judged if row.kind == kind] for kind in UNJUDGED}
         return [f"{KINDS[kind].capitalize()}: {listed(of_kind, NAMED)}." for kind, of_kind in names.items() if of_kind]
 
     @property
@@ -175,6 +177,7 @@ def audit(
     images: Sequence[str | Path] | Tensorlike | None = None,
     counts: ArrayLike | None = None,
     prior: ArrayLike | None = None,
+    decisions: Tensorlike | None = None,
 ) -> Audit:
     """Audit predictions of any framework: what is wrong with which class, and why. Nothing is trained.
 
@@ -195,6 +198,9 @@ def audit(
     prior : array (C,), optional
         How frequent the classes are where the model is used. The adjustment is for it, and ECE and NLL are under it;
         by default the adjustment is for equally frequent classes, and ECE and NLL are of the examples as they are.
+    decisions : array (N,), optional
+        The predicted classes, as labels are given; by default the most probable ones. Errors, confusions, verdicts and
+        what adjusting would change are of them; uncertainty and NLL are of the probabilities alone.
 
     Returns
     -------
@@ -221,20 +227,31 @@ def audit(
         raise InputError(f"there are {len(example_names)} names and {len(p)} examples: give one an example.")
     pictures = _pictures(images, len(p))
     noise = label_noise(p, numbers) if p.size <= CHECKED else None
-    judged = Judged(p, numbers, class_names, training_counts, checked_prior, noise)
-    rows, guesses = np.arange(len(p)), p.argmax(axis=1)
+    decided = None if decisions is None else _decided(decisions, p.shape, class_names, classes is not None)
+    judged = Judged(p, numbers, class_names, training_counts, checked_prior, noise, decided)
+    audited, outcomes = record(judged, example_names), judged.outcomes
+    if counts is None:  # training counts stand in as 1 where there are none
+        audited = replace(audited, classes=tuple(replace(row, count=row.examples) for row in audited.classes))
     return Audit(
-        record=record(judged, example_names),
-        confusions=tuple(confusions(p, numbers, class_names)),
-        notes=tuple(_notes(judged, example_counts, counts is not None, bool((guesses != numbers).any()))),
+        record=audited,
+        confusions=tuple(confusions(judged.decided, numbers, class_names)),
+        notes=tuple(_notes(judged, example_counts, counts is not None, bool((outcomes.guesses != numbers).any()))),
         labels=numbers,
-        guesses=guesses,
-        p_label=p[rows, numbers],
-        p_guess=p[rows, guesses],
+        guesses=outcomes.guesses,
+        p_label=outcomes.p_label,
+        p_guess=outcomes.p_guess,
         noise=noise,
         names=example_names,
         images=pictures,
     )
+
+
+def _decided(decisions: Any, shape: tuple[int, ...], classes: Sequence[str], named: bool) -> NDArray[np.int64]:
+    """(N,) places of classes."""
+    try:
+        return check_labels(_numbered(decisions, classes, named), *shape)
+    except InputError as error:
+        raise InputError(f"decisions cannot be taken: {error}") from None
 
 
 def _counts(counts: ArrayLike, number: int) -> NDArray:

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from class_uncertainty.data.readers.folder import IMAGE_SUFFIXES
 from class_uncertainty.data.readers.npz import Loaded, read_arrays
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, nearest
 from class_uncertainty.files import near
 from class_uncertainty.posthoc.prediction_files import read_probabilities
-from class_uncertainty.posthoc.written_predictions import PredictionTable, read_written
-from class_uncertainty.text import listed
+from class_uncertainty.posthoc.written_predictions import COLUMN, LABEL, PredictionTable, read_written
+from class_uncertainty.text import amount_of, listed, printable
 from class_uncertainty.workflows.audit import Audit, audit
 
-ARRAYS = ("probabilities", "logits", "labels", "classes", "names", "images", "counts", "prior")
+ARRAYS = ("probabilities", "logits", "labels", "classes", "names", "images", "counts", "prior", "decisions")
 KINDS = (".npz", ".csv", ".parquet")
 IMAGE = "image"  # the column of a table that holds paths of pictures
 
@@ -25,9 +25,9 @@ IMAGE = "image"  # the column of a table that holds paths of pictures
 def audit_file(path: Path, **given: Any) -> Audit:
     """The audit of a file; what is given, such as counts, stands in the place of what the file has.
 
-    A .npz file has the arrays probabilities (or logits) and labels, and perhaps classes, names, images, counts and
-    prior. A .csv or .parquet file has a line for each example: columns label and p(CLASS), and perhaps example and
-    image.
+    A .npz file has the arrays probabilities (or logits) and labels, and perhaps classes, names, images, counts,
+    prior and decisions. A .csv or .parquet file has a line for each example: columns label and p(CLASS), and perhaps
+    example, image and class, the decision.
     """
     if path.suffix.lower() not in KINDS:
         raise InputError(
@@ -41,7 +41,7 @@ def audit_file(path: Path, **given: Any) -> Audit:
         audited = audit(**arguments)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    return replace(audited, notes=(*audited.notes, *notes))
+    return replace(audited, notes=(*notes, *audited.notes))
 
 
 def _from_arrays(path: Path) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _from_arrays(path: Path) -> dict[str, Any]:
     for name in ("classes", "names"):
         if name in arrays:
             arguments[name] = [str(value) for value in arrays[name].ravel().tolist()]
-    return arguments | {name: arrays[name] for name in ("images", "counts", "prior") if name in arrays}
+    return arguments | {name: arrays[name] for name in ("images", "counts", "prior", "decisions") if name in arrays}
 
 
 def _named(path: Path, loaded: Loaded) -> dict[str, NDArray]:
@@ -66,9 +66,7 @@ def _from_table(path: Path) -> tuple[dict[str, Any], list[str]]:
     """The arguments, and what is not judged."""
     table, predictions = read_written(path)
     if predictions.labels is None:
-        raise InputError(
-            f"{path} has no column label with classes: an audit needs them. It has {listed(table.header, 8)}."
-        )
+        raise _no_labels(path, table)
     rows = np.flatnonzero(predictions.labels >= 0)
     arguments: dict[str, Any] = {
         "labels": predictions.labels[rows],
@@ -77,13 +75,30 @@ def _from_table(path: Path) -> tuple[dict[str, Any], list[str]]:
         "names": [table.names[i] for i in rows.tolist()],
         "images": _image_paths(path.parent, table, rows),
     }
-    notes, other = [], int((predictions.decisions != predictions.probabilities.argmax(axis=1))[rows].sum())
+    notes, other = (
+        list(table.notes),
+        int((predictions.decisions != predictions.probabilities.argmax(axis=1))[rows].sum()),
+    )
     if len(rows) < len(predictions.labels):
-        notes.append(f"{len(predictions.labels) - len(rows):,} examples have no label and are not judged.")
+        without = len(predictions.labels) - len(rows)
+        few = amount_of(without, "example has no label and is", "examples have no label and are")
+        notes.append(f"{few} not judged.")
     if other:
-        decided = f"{other:,} examples have another class in the column class than the most probable one"
-        notes.append(f"{decided}, since the model decides for a goal of its own: the most probable one is judged.")
+        arguments["decisions"] = predictions.decisions[rows]
+        few = amount_of(other, "example has a more probable class", "examples have a more probable class")
+        decided = f"Errors and verdicts are of the decisions in the column class: {few}, by the probabilities"
+        under = "" if predictions.counts is None else ", which are for classes as frequent as in training"
+        notes.insert(0, f"{decided}. Uncertainty, ECE and NLL are of the probabilities{under}.")
     return arguments | ({} if predictions.counts is None else {"counts": predictions.counts}), notes
+
+
+def _no_labels(path: Path, table: PredictionTable) -> InputError:
+    """What the file has in place of the column label."""
+    if LABEL in table.columns:
+        return InputError(f"{path} has an empty column label: an audit needs the class of each example.")
+    close = nearest(LABEL, [name for name in table.columns if not COLUMN.fullmatch(name)])
+    hint = f" Rename {printable(close)!r} if it is that." if close else ""
+    return InputError(f"{path} has no column label, and an audit needs it: it has {listed(table.columns, 8)}.{hint}")
 
 
 def _image_paths(folder: Path, table: PredictionTable, rows: NDArray[np.int64]) -> list[Path] | None:
