@@ -48,7 +48,7 @@ def test_the_baseline_says_what_got_worse(run: Run) -> None:
     code, out, err = run(*command)
     assert code == 4
     assert "worse_classes > 0: worse_classes is" in err
-    assert "on the same examples" in out
+    assert "on examples with the same labels in the same order" in out
     assert "clearly worse: " in out
     assert "Against the baseline" in Path("page.html").read_text()
     document = json.loads(run(*command, "--json")[1])

@@ -1,10 +1,8 @@
 """The figures of an audit, each against an independent reference."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
-from audits import CLASSES, COUNTS, audited, predictions
+from audits import CLASSES, COUNTS, audited, binned_ece, predictions
 from scipy.stats import binomtest, entropy
 from sklearn.metrics import balanced_accuracy_score, confusion_matrix, log_loss
 
@@ -38,19 +36,10 @@ def test_uncertainty_is_the_mean_entropy() -> None:
     assert [row.uncertainty for row in audited().classes] == pytest.approx(raw / raw.sum())
 
 
-def classwise_ece(p: np.ndarray, labels: np.ndarray, c: int, bins: int = 15) -> float:
-    """Kull et al. 2019, by a loop over the bins."""
-    total, edges = 0.0, np.linspace(0, 1, bins + 1)
-    for low, high in pairwise(edges):
-        inside = (p[:, c] > low) & (p[:, c] <= high)
-        if inside.any():
-            total += inside.mean() * abs((labels[inside] == c).mean() - p[inside, c].mean())
-    return 100 * total
-
-
 def test_calibration_is_the_classwise_ece() -> None:
+    """Kull et al. 2019."""
     labels, p = predictions()
-    expected = [classwise_ece(p, labels, c) for c in range(4)]
+    expected = [binned_ece(p[:, c], labels == c) for c in range(4)]
     assert [row.ece for row in audited().classes] == pytest.approx(expected)
     assert audited().figures.classwise_ece == pytest.approx(np.mean(expected))
 

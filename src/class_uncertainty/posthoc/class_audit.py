@@ -96,6 +96,7 @@ class AuditRecord:
     figures: AuditFigures
     classes: tuple[AuditedClass, ...]
     fingerprint: str  # of the examples: their labels and names
+    named: bool  # whether they have names: equal labels alone may be of other examples
     wrong: str  # which examples are wrong, class by class, as bits in base64
 
     def __post_init__(self) -> None:
@@ -190,7 +191,9 @@ def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
     figures = _figures(judged, tally, float(np.mean(eces)), issues, changes.mean)
     packed = base64.b64encode(np.packbits(wrong[np.argsort(labels, kind="stable")]).tobytes()).decode()
     identity = checksum(labels.tobytes(), *judged.classes, *(names or ()))
-    return AuditRecord(figures=figures, classes=tuple(rows), fingerprint=identity, wrong=packed)
+    return AuditRecord(
+        figures=figures, classes=tuple(rows), fingerprint=identity, named=names is not None, wrong=packed
+    )
 
 
 def _taken_for(tally: Tally, c: int) -> tuple[int, float]:

@@ -61,7 +61,8 @@ def print_changes(changes: RunChanges) -> None:
 
 def change_sentences(changes: RunChanges) -> list[str]:
     """What got better and what worse against the baseline."""
-    same = "on the same examples" if changes.paired else "on other examples"
+    same = "on the same examples" if changes.named else "on examples with the same labels in the same order"
+    same = same if changes.paired else "on other examples"
     mean, overall = change_text(changes.error), change_text(changes.overall_error)
     sentences = [f"Against the baseline, {same}: class-mean error {mean}, overall error {overall}."]
     for word, rows in (("worse", changes.worse), ("better", changes.better)):
