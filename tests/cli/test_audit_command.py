@@ -58,6 +58,16 @@ def test_the_baseline_says_what_got_worse(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("files")
+def test_a_prior_is_reported_beside_the_counts(run: Run) -> None:
+    code, out, _ = run("audit", "now.npz", "--prior", "0.1,0.1,0.1,0.7", "--report", "page.html")
+    assert code == 0
+    plain = " ".join(out.split())
+    assert "Adjusting for the counts alone would change the class-mean error by" in plain
+    assert "adjusting for the counts and the prior would change that by" in plain
+    assert "Error under the prior, adjusted for the counts and the prior" in Path("page.html").read_text()
+
+
+@pytest.mark.usefixtures("files")
 def test_json_is_what_save_wrote(run: Run) -> None:
     code, out, _ = run("audit", "now.npz", "--json", "--save", "now.json")
     assert code == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from audits import CLASSES, audited, lopsided, predictions
+from audits import CLASSES, COUNTS, audited, lopsided, predictions
 from refusals import refused
 from scipy.stats import norm
 
@@ -106,6 +106,9 @@ def test_a_record_survives_json(tmp_path: Path) -> None:
     file, audit = tmp_path / "audit.json", audited()
     file.write_text(json.dumps(audit.document()))
     assert asdict(read_record(file)) == asdict(audit.record)
+    with_prior = cu.audit(*predictions(), CLASSES, counts=COUNTS, prior=[0.1, 0.2, 0.3, 0.4])
+    (tmp_path / "prior.json").write_text(json.dumps(with_prior.document()))
+    assert read_record(tmp_path / "prior.json") == with_prior.record
     assert audited(1).against(file) == audited(1).against(audit)
     assert audited(1).broken(["error_change > -100"], file)
 

@@ -11,11 +11,12 @@ from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import checksum
 from class_uncertainty.measures.scores import predictive
-from class_uncertainty.metrics import calibration_error, check_prior, evaluate
+from class_uncertainty.metrics import calibration_error, check_prior, evaluate, prior_weights
 from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.calibration import cross_adjusted
+from class_uncertainty.posthoc.clusters import paired_reach
 from class_uncertainty.posthoc.diagnosis import Tally, diagnose
-from class_uncertainty.posthoc.goal import Goal, adjusts
+from class_uncertainty.posthoc.goal import Goal, adjusts, paired_sum
 from class_uncertainty.posthoc.noise_model import LabelNoise
 from class_uncertainty.posthoc.price import ErrorChange, price
 
@@ -74,6 +75,10 @@ class AuditFigures:
     adjusted_change: float
     adjusted_change_low: float
     adjusted_change_high: float
+    prior_adjusted_error: float | None = (
+        None  # prior_error, once adjusted for the counts and the prior, cross-validated
+    )
+    prior_adjusted_change: ErrorChange | None = None
 
 
 @dataclass(frozen=True)
@@ -133,19 +138,25 @@ class Judged:
     prior: NDArray[np.float64] | None
     noise: LabelNoise | None  # None where labels are not checked
 
-    @property
-    def goal(self) -> Goal:
-        """What an adjustment is best for: equal classes, or the prior."""
-        return Goal("mean" if self.prior is None else "prior", check_prior(self.prior, len(self.classes)))
-
-    def adjusted(self) -> Probabilities:
+    def adjusted(self, prior: NDArray[np.float64] | None = None) -> Probabilities:
         """Adjusted for the counts alone, each fifth by what was fitted to the others. It may cost most of an audit.
 
-        A temperature changes no decision where the prior is equal.
+        With a prior (C,), for that as well. A temperature changes no decision where classes are equally frequent.
         """
-        if not adjusts(self.counts, self.goal):
+        goal = Goal("mean" if prior is None else "prior", check_prior(prior, len(self.classes)))
+        if not adjusts(self.counts, goal):
             return self.p
-        return cross_adjusted(self.p, self.labels, self.counts, self.goal, temperature=self.prior is not None)
+        return cross_adjusted(self.p, self.labels, self.counts, goal, temperature=prior is not None)
+
+    def prior_change(self) -> ErrorChange | None:
+        """What adjusting for the counts and the prior does to the error under it; None without one."""
+        if self.prior is None:
+            return None
+        wrong, wrong_after = (side.argmax(axis=1) != self.labels for side in (self.p, self.adjusted(self.prior)))
+        differences = wrong_after.astype(np.float64) - wrong
+        change, error = paired_sum(100 * prior_weights(self.labels, self.prior) * differences)
+        reach = paired_reach(None) * error
+        return ErrorChange(change, max(change - reach, -100.0), min(change + reach, 100.0))
 
 
 def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
@@ -206,6 +217,7 @@ def _taken_for(tally: Tally, c: int) -> tuple[int, float]:
 
 def _figures(judged: Judged, tally: Tally, classwise: float, issues: int | None, adjusted: ErrorChange) -> AuditFigures:
     scores = evaluate(judged.p, judged.labels, judged.counts, judged.prior)
+    by_prior = judged.prior_change()
     present = tally.examples > 0
     errors, examples = tally.by_class[present], tally.examples[present]
     places = np.flatnonzero(present)
@@ -232,6 +244,8 @@ def _figures(judged: Judged, tally: Tally, classwise: float, issues: int | None,
         adjusted_change=adjusted.change,
         adjusted_change_low=adjusted.low,
         adjusted_change_high=adjusted.high,
+        prior_adjusted_error=None if by_prior is None else (scores.prior_error or 0.0) + by_prior.change,
+        prior_adjusted_change=by_prior,
     )
 
 

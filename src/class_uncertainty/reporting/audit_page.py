@@ -130,6 +130,9 @@ def _figures(audit: Audit) -> list[tuple[str, str, str]]:
     ]
     if of.prior_error is not None:
         figures.append(("Error under the prior", f"{of.prior_error:.1f} %", ""))
+    if of.prior_adjusted_change:
+        what = "Error under the prior, adjusted for the counts and the prior"
+        figures.append((what, f"{of.prior_adjusted_error:.1f} %", change_text(of.prior_adjusted_change)))
     if of.label_issues is not None:
         figures.append(("Labels worth a look", f"{of.label_issues:,}", ""))
     return figures

@@ -47,6 +47,11 @@ def figure_sentences(audit: Audit) -> list[str]:
     adjusted = ErrorChange(of.adjusted_change, of.adjusted_change_low, of.adjusted_change_high)
     would = f"Adjusting for the counts alone would change the class-mean error by {change_text(adjusted)}"
     sentences = [f"{errors}, {overall} of {of.examples:,} examples; {calibration}.", f"{would}, cross-validated."]
+    if of.prior_adjusted_change:
+        for_both = (
+            f"adjusting for the counts and the prior would change that by {change_text(of.prior_adjusted_change)}"
+        )
+        sentences.append(f"Error under the prior {of.prior_error:.1f} %; {for_both}, cross-validated.")
     if audit.confusions:
         pairs = [f"{row.label} as {row.prediction} ({row.share:.0f} %)" for row in audit.confusions[:MOST_CONFUSIONS]]
         sentences.append(f"Largest confusions: {', '.join(pairs)}.")

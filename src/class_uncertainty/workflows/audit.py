@@ -193,8 +193,9 @@ def audit(
     counts : array (C,), optional
         Training examples of each class; by default those of the labels, as for out-of-fold predictions.
     prior : array (C,), optional
-        How frequent the classes are where the model is used. The adjustment is for it, and ECE and NLL are under it;
-        by default the adjustment is for equally frequent classes, and ECE and NLL are of the examples as they are.
+        How frequent the classes are where the model is used: ECE and NLL are under it, and the figures say what
+        adjusting for it would change. Verdicts do not depend on it. By default ECE and NLL are of the examples as they
+        are.
 
     Returns
     -------
