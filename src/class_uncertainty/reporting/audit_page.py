@@ -7,6 +7,7 @@ from typing import Any
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.files import write_whole
+from class_uncertainty.posthoc.class_audit import CONFUSIONS
 from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.price import ErrorChange
 from class_uncertainty.posthoc.run_changes import RunChanges
@@ -80,7 +81,7 @@ def _view(audit: Audit) -> dict[str, Any]:
     """What the template shows of the audit itself."""
     places = {row.name: c for c, row in enumerate(audit.classes)}
     rows = audit.worst_first
-    issues = audit.document()["label_issues"][:MOST_ISSUES]
+    issues = audit.document()["label_issues"]
     wrong = int((audit.labels != audit.guesses).sum())
     shown = audit.verdicts[:MOST_FINDINGS]
     return {
@@ -96,7 +97,10 @@ def _view(audit: Audit) -> dict[str, Any]:
         "confusions": [
             _row(row, f"{places[row.label]}-{places[row.prediction]}") for row in audit.confusions[:MOST_CONFUSIONS]
         ],
-        "issues": [SimpleNamespace(**issue) for issue in issues],
+        "all_confusions": audit.all_confusions,
+        "of_class": CONFUSIONS,
+        "issues": [SimpleNamespace(**issue) for issue in issues[:MOST_ISSUES]],
+        "all_issues": len(issues),
         "terms": {term: GLOSSARY[term] for term in TERMS},
     }
 

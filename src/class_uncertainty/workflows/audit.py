@@ -100,6 +100,12 @@ class Audit:
         return tuple(sorted(worse, key=lambda row: -(row.error or 0.0)))
 
     @property
+    def all_confusions(self) -> int:
+        """How many pairs of classes are confused; `confusions` has the most frequent ones of each class."""
+        wrong = self.labels != self.guesses
+        return len(np.unique(self.labels[wrong] * len(self.classes) + self.guesses[wrong]))
+
+    @property
     def worst_first(self) -> list[AuditedClass]:
         """The classes by their errors; those without examples last."""
         return sorted(self.classes, key=lambda row: -1.0 if row.error is None else row.error, reverse=True)
@@ -131,6 +137,7 @@ class Audit:
             "audit": FORMAT,
             **asdict(self.record),
             "confusions": [asdict(row) for row in self.confusions],
+            "all_confusions": self.all_confusions,
             "label_issues": [self._issue(i) for i in issues],
             "notes": list(self.notes),
         }
