@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import class_uncertainty as cu
-from class_uncertainty.notebook import MOST, html_table
+from class_uncertainty.notebook import MOST, html_table, number
 
 RECIPE = cu.Recipe("linear", epochs=1, batch=16)
 
@@ -40,3 +40,8 @@ def test_of_many_rows_the_first_are_shown() -> None:
     assert f"row {MOST - 1}<" in html
     assert f"row {MOST}<" not in html
     assert "7 more rows" in html
+
+
+def test_what_rounds_to_zero_has_no_sign() -> None:
+    assert [number(value, 1, "+") for value in (-0.04, 0.04, -0.06, 0.06)] == ["0.0", "0.0", "-0.1", "+0.1"]
+    assert (number(-0.0), number(None), number(float("nan"))) == ("0.0", "–", "–")

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from class_uncertainty.errors import InputError
+from class_uncertainty.text import decimal
 
 MOST = 20  # rows that a notebook shows
 CELL = "padding:.2em .6em;text-align:{}"
@@ -32,7 +33,7 @@ def html_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[objec
 
 def number(value: float | None, digits: int = 1, sign: str = "") -> str:
     """A number of a table; a dash where there is none."""
-    return "–" if value is None or value != value else f"{value:{sign}.{digits}f}"
+    return "–" if value is None or value != value else decimal(value, digits, sign)
 
 
 def interval(low: float | None, high: float | None) -> str:

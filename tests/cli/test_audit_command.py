@@ -48,13 +48,23 @@ def test_the_baseline_says_what_got_worse(run: Run) -> None:
     code, out, err = run(*command)
     assert code == 4
     assert "worse_classes > 0: worse_classes is" in err
-    assert "on the same examples" in out
+    assert "on examples with the same labels in the same order" in out
     assert "clearly worse: " in out
     assert "Against the baseline" in Path("page.html").read_text()
     document = json.loads(run(*command, "--json")[1])
     assert document["changes"]["paired"]
     assert document["changes"]["worse"]
     assert len(document["broken"]) == 1
+
+
+@pytest.mark.usefixtures("files")
+def test_a_prior_is_reported_beside_the_counts(run: Run) -> None:
+    code, out, _ = run("audit", "now.npz", "--prior", "0.1,0.1,0.1,0.7", "--report", "page.html")
+    assert code == 0
+    plain = " ".join(out.split())
+    assert "Adjusting for the counts alone would change the class-mean error by" in plain
+    assert "adjusting for the counts and the prior would change that by" in plain
+    assert "Error under the prior, adjusted for the counts and the prior" in Path("page.html").read_text()
 
 
 @pytest.mark.usefixtures("files")

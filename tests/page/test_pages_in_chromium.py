@@ -135,6 +135,20 @@ def test_tables_download_as_csv_and_json(pages: dict[str, Path]) -> None:
     assert rows[0]["Training examples"] == int(lines[1].split(",")[1])
 
 
+def test_a_csv_holds_no_formula_and_a_dialog_says_what_it_leaves_out(tmp_path: Path) -> None:
+    rng, labels = np.random.default_rng(0), np.repeat([0, 1], 200)
+    p = rng.dirichlet([1, 1], 400)
+    page = cu.write_page(cu.audit(labels, p, ["=1+1", "@sum"], counts=[90, 10]), tmp_path / "page.html")
+    catch = "const texts = []; URL.createObjectURL = (blob) => { texts.push(blob); return '#'; };"
+    click = "document.querySelector(`[aria-label='All classes as CSV']`).click();"
+    click += "document.querySelector('tbody .open').click();"
+    titles = "[...document.querySelectorAll('#shown-examples h3')].map((title) => title.textContent)"
+    script = f"{catch}{click} texts[0].text().then((text) => answer([text, {titles}]));"
+    as_csv, headings = run_in(page, script, wait=True)
+    assert sorted(line[:6] for line in as_csv.splitlines()[1:]) == ["'=1+1,", "'@sum,"]
+    assert ": 24 of " in headings[0]
+
+
 def test_headings_sort(pages: dict[str, Path]) -> None:
     table = "const table = document.querySelector('[aria-label=\\'All classes\\'] table');"
     click = "table.tHead.rows[0].cells[1].querySelector('button').click();"

@@ -1,15 +1,17 @@
 """The figures of an audit, each against an independent reference."""
 
-from itertools import pairwise
+from dataclasses import asdict
 
 import numpy as np
 import pytest
-from audits import CLASSES, COUNTS, audited, predictions
-from scipy.stats import binomtest, entropy
+from audits import CLASSES, COUNTS, audited, binned_ece, lopsided, predictions
+from scipy.stats import binomtest, entropy, norm
 from sklearn.metrics import balanced_accuracy_score, confusion_matrix, log_loss
 
 import class_uncertainty as cu
+from class_uncertainty.posthoc import class_audit
 from class_uncertainty.posthoc.class_audit import AuditRecord
+from class_uncertainty.posthoc.goal import Goal
 
 
 def test_errors_and_intervals_are_scikit_learn_s_and_scipy_s() -> None:
@@ -38,19 +40,10 @@ def test_uncertainty_is_the_mean_entropy() -> None:
     assert [row.uncertainty for row in audited().classes] == pytest.approx(raw / raw.sum())
 
 
-def classwise_ece(p: np.ndarray, labels: np.ndarray, c: int, bins: int = 15) -> float:
-    """Kull et al. 2019, by a loop over the bins."""
-    total, edges = 0.0, np.linspace(0, 1, bins + 1)
-    for low, high in pairwise(edges):
-        inside = (p[:, c] > low) & (p[:, c] <= high)
-        if inside.any():
-            total += inside.mean() * abs((labels[inside] == c).mean() - p[inside, c].mean())
-    return 100 * total
-
-
 def test_calibration_is_the_classwise_ece() -> None:
+    """Kull et al. 2019."""
     labels, p = predictions()
-    expected = [classwise_ece(p, labels, c) for c in range(4)]
+    expected = [binned_ece(p[:, c], labels == c) for c in range(4)]
     assert [row.ece for row in audited().classes] == pytest.approx(expected)
     assert audited().figures.classwise_ece == pytest.approx(np.mean(expected))
 
@@ -75,6 +68,57 @@ def test_an_imbalance_is_named_and_adjusting_would_help() -> None:
     assert audit.classes[3].change_high < 0
     assert audit.figures.adjusted_change_high < 0
     assert audit.figures.adjusted_error == pytest.approx(np.mean([row.adjusted for row in audit.classes]))
+
+
+def test_a_prior_changes_no_verdict_and_its_adjustment_is_judged_by_its_error() -> None:
+    """A rare class stays imbalanced, though adjusting for a prior that leans to the frequent ones would not help it."""
+    (labels, p), prior = lopsided(0, 3.0), np.array([0.02, 0.02, 0.06, 0.9])
+    plain = cu.audit(labels, p, CLASSES, counts=COUNTS)
+    for given in (prior, prior[::-1]):
+        audit = cu.audit(labels, p, CLASSES, counts=COUNTS, prior=given)
+        assert audit.classes == plain.classes
+        assert audit.figures.adjusted_error == plain.figures.adjusted_error
+    assert plain.figures.prior_adjusted_change is None
+    assert plain.classes[3].kind == "imbalance"
+    figures = cu.audit(labels, p, CLASSES, counts=COUNTS, prior=prior).figures
+    change = figures.prior_adjusted_change
+    assert change is not None
+    assert figures.prior_adjusted_error == pytest.approx(figures.prior_error + change.change)
+    assert change.high < 0  # yak is nearly all there is, and was nearly always missed
+    assert figures.prior_adjusted_error < 10
+
+
+def test_the_change_by_a_prior_is_the_paired_one_of_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels, p = lopsided(0, 3.0)
+    prior, q = np.array([0.1, 0.2, 0.3, 0.4]), lopsided(1, 4.0)[1]
+    goals = []
+
+    def adjusted(p: np.ndarray, labels: np.ndarray, counts: object, goal: Goal, **options: object) -> np.ndarray:
+        goals.append((goal.name, goal.prior.tolist()))
+        return q
+
+    monkeypatch.setattr(class_audit, "cross_adjusted", adjusted)
+    figures = cu.audit(labels, p, CLASSES, counts=COUNTS, prior=prior).figures
+    assert sorted(goals) == [("mean", [0.25] * 4), ("prior", pytest.approx(prior.tolist()))]
+    weights = 100 * prior[labels] / np.bincount(labels)[labels]
+    before, after = ((side.argmax(axis=1) != labels) * weights for side in (p, q))
+    change, reach = (after - before).sum(), norm.ppf(0.975) * np.sqrt(((after - before) ** 2).sum())
+    assert figures.prior_adjusted_error == pytest.approx(after.sum())
+    assert asdict(figures.prior_adjusted_change) == pytest.approx(
+        {"change": change, "low": change - reach, "high": change + reach}
+    )
+
+
+def test_labels_that_look_wrong_reach_the_verdict() -> None:
+    """A third of a class has labels of another: that is noise, not a class that is hard."""
+    labels = np.repeat(np.arange(3), 90)
+    p = np.full((270, 3), 0.0005)
+    p[np.arange(270), labels] = 0.999
+    labels[:30] = 2  # of 120
+    audit = cu.audit(labels, p)
+    assert audit.classes[2].suspect == pytest.approx(25)
+    assert audit.classes[2].kind == "noise"
+    assert "25 % of its labels look wrong" in audit.classes[2].verdict
 
 
 def test_what_adjusting_changes_is_judged_on_examples_it_was_not_fitted_to(rng: np.random.Generator) -> None:

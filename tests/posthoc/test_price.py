@@ -24,7 +24,9 @@ def test_changes_of_classes_of_all_and_of_the_mean():
     assert (cost.mean.change, cost.mean.low, cost.mean.high) == pytest.approx((-15, -15 - below, -15 + above))
 
 
-@pytest.mark.parametrize(("worse", "better", "widest"), [(0.9, 0.0, 5.5), (0.1, 0.1, 9), (0.002, 0, 4), (0.01, 0.005, 5)])
+@pytest.mark.parametrize(
+    ("worse", "better", "widest"), [(0.9, 0.0, 5.5), (0.1, 0.1, 9), (0.002, 0, 4), (0.01, 0.005, 5)]
+)
 def test_the_interval_of_the_mean_holds_it_in_95_of_100(worse, better, widest, rng):
     """Half of ten classes of 50 examples change: many of them, a few, or hardly any."""
     labels, trials = np.repeat(np.arange(10), 50), 400

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from audits import CLASSES, audited, predictions
+from audits import CLASSES, COUNTS, audited, lopsided, predictions
 from refusals import refused
+from scipy.stats import norm
 
 import class_uncertainty as cu
 from class_uncertainty.posthoc.run_changes import read_record, run_changes
+from class_uncertainty.reporting.audit_terminal import change_sentences
 
 
 def test_the_same_examples_are_paired_and_others_are_not() -> None:
@@ -19,6 +21,30 @@ def test_the_same_examples_are_paired_and_others_are_not() -> None:
     assert now.against(audited(0)).paired
     other = cu.audit(labels, p, CLASSES, names=[f"other {i}" for i in range(len(labels))])
     assert not now.against(other).paired
+
+
+def test_equal_labels_without_names_are_not_called_the_same_examples() -> None:
+    labels, p = predictions(0)
+    names = [f"{i}.png" for i in range(len(labels))]
+    now, before = (cu.audit(labels, side, CLASSES, names) for side in (predictions(1)[1], p))
+    assert "on the same examples" in change_sentences(now.against(before))[0]
+    unnamed = change_sentences(audited(1).against(audited(0)))[0]
+    assert "on examples with the same labels in the same order" in unnamed
+    assert "on other examples" in change_sentences(now.against(audited(0)))[0]
+
+
+def test_the_mean_of_different_examples_is_as_unsure_as_both_runs() -> None:
+    """Independent errors add up: the variance of the change is that of either run."""
+    (labels, p), (earlier_labels, earlier_p) = lopsided(1, 2.0), predictions(0, 30)
+    change = cu.audit(labels, p, CLASSES).against(cu.audit(earlier_labels, earlier_p, CLASSES)).error
+    variance = 0.0
+    for side, guesses in ((labels, p.argmax(axis=1)), (earlier_labels, earlier_p.argmax(axis=1))):
+        for c in range(4):
+            wrong, examples = (guesses[side == c] != c).sum(), (side == c).sum()
+            share = (wrong + 0.5) / (examples + 1)
+            variance += share * (1 - share) / examples / 4**2
+    reach = 100 * norm.ppf(0.975) * np.sqrt(variance)
+    assert (change.change - change.low, change.high - change.change) == pytest.approx((reach, reach))
 
 
 def test_a_run_against_itself_changes_nothing() -> None:
@@ -80,6 +106,9 @@ def test_a_record_survives_json(tmp_path: Path) -> None:
     file, audit = tmp_path / "audit.json", audited()
     file.write_text(json.dumps(audit.document()))
     assert asdict(read_record(file)) == asdict(audit.record)
+    with_prior = cu.audit(*predictions(), CLASSES, counts=COUNTS, prior=[0.1, 0.2, 0.3, 0.4])
+    (tmp_path / "prior.json").write_text(json.dumps(with_prior.document()))
+    assert read_record(tmp_path / "prior.json") == with_prior.record
     assert audited(1).against(file) == audited(1).against(audit)
     assert audited(1).broken(["error_change > -100"], file)
 

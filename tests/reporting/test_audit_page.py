@@ -99,3 +99,30 @@ def test_a_thousand_classes_fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
     assert 0 < len(data_of(html)["thumbs"]) <= PICTURES
     shown, hidden = html.split("<tbody hidden>")[0].count("data-open"), html.count("data-open")
     assert shown <= 62 < 1000 <= hidden
+
+
+def test_what_is_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With room for 2 confusions and 1 label that looks wrong, the page says of how many."""
+    labels, p = predictions()
+    p[:6] = np.eye(4)[(labels[:6] + 1) % 4] * 0.9999 + 0.000025
+    audit = cu.audit(labels, p, CLASSES, counts=COUNTS)
+    issues = audit.figures.label_issues
+    assert issues > 1
+    assert "largest" not in audit_page.render(audit, Path())
+    monkeypatch.setattr(audit_page, "MOST_CONFUSIONS", 2)
+    monkeypatch.setattr(audit_page, "MOST_ISSUES", 1)
+    html = " ".join(audit_page.render(audit, Path()).split())
+    pairs = {(label, guess) for label, guess in zip(labels, p.argmax(axis=1), strict=True) if label != guess}
+    assert f"the largest 2 of {len(pairs)} confusions" in html
+    assert f"the likeliest 1 of {issues};" in html
+    assert audit.document()["all_confusions"] == len(pairs)
+
+
+def test_totals_count_examples_that_the_page_does_not_hold() -> None:
+    labels, p = predictions(each=200, sharpness=0.5)
+    data = page_examples(cu.audit(labels, p, CLASSES, counts=COUNTS), Path())
+    guesses = p.argmax(axis=1)
+    yak, as_cat = labels == 3, guesses == 0
+    assert data["totals"][3][:2] == [(yak & (guesses != 3)).sum(), (yak & (guesses == 3)).sum()]
+    assert data["totals"][0][2] == (as_cat & (labels != 0)).sum()
+    assert sum(label == 3 and guess != 3 for label, guess, *_ in data["examples"]) < data["totals"][3][0]

@@ -132,7 +132,9 @@ def test_failed_lanes_go_to_another_node(driver, notices):
 
 def test_lost_lanes_are_named_with_a_node_that_is_not_known(driver, notices):
     driver.ray.play = lambda task: driver.ray.exceptions.NodeDiedError()
-    with pytest.raises(MachineFault, match=r"seed 0 \(its node was lost on an unknown node, 3 times\).* all others are stored"):
+    with pytest.raises(
+        MachineFault, match=r"seed 0 \(its node was lost on an unknown node, 3 times\).* all others are stored"
+    ):
         driver.stacks(1)
     assert notices[0] == f"a stack of {WIDTH} lanes failed on an unknown node: its node was lost; it is tried again."
     assert "a stack of one lane failed" in notices[-1]

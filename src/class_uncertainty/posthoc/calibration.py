@@ -14,6 +14,7 @@ from class_uncertainty.measures.measures import Vector
 from class_uncertainty.metrics import TINY, check_prior, log_probabilities, prior_weights
 from class_uncertainty.posthoc.adjustment import Adjustment, best_tau, check_judged, log_prior, losses, weighted_means
 from class_uncertainty.posthoc.goal import Goal, is_clear
+from class_uncertainty.posthoc.intervals import normal_quantile
 
 SHRINKAGE = (np.inf, 100.0, 30.0, 10.0, 3.0, 1.0)  # lambda, from no class bias to a nearly free one
 FOLDS = 5  # within the unseen examples: what is chosen or adjusted on one is fitted to the others
@@ -58,7 +59,8 @@ def fit_adjustment(
         Whether to fit a temperature, so that the result is as sure as it is right.
     goal : Goal, optional
         What "auto" takes the best tau for, in the place of `prior`. Under unequal priors and with costs, decisions
-        depend on the temperature, so both are fitted twice, in turn.
+        depend on the temperature: tau is fitted again once there is one, which is left out where that makes the value
+        clearly worse, by a paired 95 % interval.
     usual_tau : float, optional
         What "auto" keeps unless another tau is better by more than a paired standard error.
 
@@ -79,14 +81,20 @@ def fit_adjustment(
     if goal is not None and prior is not None:
         raise InputError("both a prior and a goal are given: a goal has a prior of its own, so give one of them.")
     goal = Goal("prior", check_prior(prior, p.shape[1])) if goal is None else goal
-    adjustment = Adjustment.of(counts, prior=goal.prior)
     by_temperature = goal.costs is not None or np.ptp(goal.prior) > 1e-12  # whether that changes decisions
-    for _ in range(2 if by_temperature and tau == "auto" and temperature else 1):
-        strength = tau
-        if strength == "auto":
-            strength = best_tau(p, labels, counts, goal=goal, temperature=adjustment.temperature, usual=usual_tau)
-        adjustment = _fitted(p, labels, Adjustment.of(counts, strength, goal.prior), bias, temperature)
-    return adjustment
+    if not (by_temperature and temperature and tau == "auto"):
+        strength = best_tau(p, labels, counts, goal=goal, usual=usual_tau) if tau == "auto" else tau
+        return _fitted(p, labels, Adjustment.of(counts, strength, goal.prior), bias, temperature)
+
+    def fitted_at(fixed: float) -> Adjustment:
+        strength = best_tau(p, labels, counts, goal=goal, temperature=fixed, usual=usual_tau)
+        best = _fitted(p, labels, Adjustment.of(counts, strength, goal.prior), bias, temperature=False)
+        return replace(best, temperature=fixed)
+
+    plain = fitted_at(1.0)
+    softened = fitted_at(_fitted(p, labels, plain, False, temperature).temperature)
+    loss, standard_error = goal.difference(softened(p), plain(p), labels)
+    return plain if is_clear(loss, normal_quantile() * standard_error) else softened
 
 
 def _fitted(p: Probabilities, labels: Labels, adjustment: Adjustment, bias: bool, temperature: bool) -> Adjustment:

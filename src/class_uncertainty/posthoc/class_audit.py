@@ -12,11 +12,12 @@ from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import checksum
 from class_uncertainty.measures.scores import predictive
-from class_uncertainty.metrics import Outcomes, calibration_error, check_prior, score
+from class_uncertainty.metrics import Outcomes, calibration_error, check_prior, prior_weights, score
 from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.calibration import cross_adjusted
+from class_uncertainty.posthoc.clusters import paired_reach
 from class_uncertainty.posthoc.diagnosis import Tally, diagnose
-from class_uncertainty.posthoc.goal import Goal, adjusts
+from class_uncertainty.posthoc.goal import Goal, adjusts, paired_sum
 from class_uncertainty.posthoc.noise_model import LabelNoise
 from class_uncertainty.posthoc.price import ErrorChange, price
 
@@ -75,6 +76,10 @@ class AuditFigures:
     adjusted_change: float
     adjusted_change_low: float
     adjusted_change_high: float
+    prior_adjusted_error: float | None = (
+        None  # prior_error, once adjusted for the counts and the prior, cross-validated
+    )
+    prior_adjusted_change: ErrorChange | None = None
 
     @property
     def weighing(self) -> str:
@@ -102,6 +107,7 @@ class AuditRecord:
     figures: AuditFigures
     classes: tuple[AuditedClass, ...]
     fingerprint: str  # of the examples: their labels and names
+    named: bool  # whether they have names: equal labels alone may be of other examples
     wrong: str  # which examples are wrong, class by class, as bits in base64
 
     def __post_init__(self) -> None:
@@ -149,19 +155,25 @@ class Judged:
         rows, guesses = np.arange(len(self.p)), self.decided.argmax(axis=1)
         return Outcomes(self.labels, guesses, self.p[rows, self.labels], self.p[rows, guesses])
 
-    @property
-    def goal(self) -> Goal:
-        """What an adjustment is best for: equal classes, or the prior."""
-        return Goal("mean" if self.prior is None else "prior", check_prior(self.prior, len(self.classes)))
-
-    def adjusted(self) -> Probabilities:
+    def adjusted(self, prior: NDArray[np.float64] | None = None) -> Probabilities:
         """Adjusted for the counts alone, each fifth by what was fitted to the others. It may cost most of an audit.
 
-        A temperature changes no decision where the prior is equal.
+        With a prior (C,), for that as well. A temperature changes no decision where classes are equally frequent.
         """
-        if not adjusts(self.counts, self.goal):
+        goal = Goal("mean" if prior is None else "prior", check_prior(prior, len(self.classes)))
+        if not adjusts(self.counts, goal):
             return self.decided
-        return cross_adjusted(self.p, self.labels, self.counts, self.goal, temperature=self.prior is not None)
+        return cross_adjusted(self.p, self.labels, self.counts, goal, temperature=prior is not None)
+
+    def prior_change(self) -> ErrorChange | None:
+        """What adjusting for the counts and the prior does to the error under it; None without one."""
+        if self.prior is None:
+            return None
+        wrong, wrong_after = (side.argmax(axis=1) != self.labels for side in (self.decided, self.adjusted(self.prior)))
+        differences = wrong_after.astype(np.float64) - wrong
+        change, error = paired_sum(100 * prior_weights(self.labels, self.prior) * differences)
+        reach = paired_reach(None) * error
+        return ErrorChange(change, max(change - reach, -100.0), min(change + reach, 100.0))
 
 
 def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
@@ -207,7 +219,9 @@ def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
     figures = _figures(judged, tally, float(np.mean(eces)), issues, changes.mean)
     packed = base64.b64encode(np.packbits(wrong[np.argsort(labels, kind="stable")]).tobytes()).decode()
     identity = checksum(labels.tobytes(), *judged.classes, *(names or ()))
-    return AuditRecord(figures=figures, classes=tuple(rows), fingerprint=identity, wrong=packed)
+    return AuditRecord(
+        figures=figures, classes=tuple(rows), fingerprint=identity, named=names is not None, wrong=packed
+    )
 
 
 def _taken_for(tally: Tally, c: int) -> tuple[int, float]:
@@ -219,7 +233,7 @@ def _taken_for(tally: Tally, c: int) -> tuple[int, float]:
 
 
 def _figures(judged: Judged, tally: Tally, classwise: float, issues: int | None, adjusted: ErrorChange) -> AuditFigures:
-    scores = score(judged.outcomes, judged.counts, judged.prior)
+    scores, by_prior = score(judged.outcomes, judged.counts, judged.prior), judged.prior_change()
     present = tally.examples > 0
     errors, examples = tally.by_class[present], tally.examples[present]
     places = np.flatnonzero(present)
@@ -246,6 +260,8 @@ def _figures(judged: Judged, tally: Tally, classwise: float, issues: int | None,
         adjusted_change=adjusted.change,
         adjusted_change_low=adjusted.low,
         adjusted_change_high=adjusted.high,
+        prior_adjusted_error=None if by_prior is None else (scores.prior_error or 0.0) + by_prior.change,
+        prior_adjusted_change=by_prior,
     )
 
 

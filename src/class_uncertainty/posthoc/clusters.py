@@ -29,12 +29,12 @@ def design_effects(values: Numbers, labels: Codes, classes: int, groups: Codes |
         return sum_by_class(of_pairs, pair_labels, classes)
 
     examples, number = by_class(sizes), by_class(np.ones_like(sizes))  # number: of groups
-    some, spread = np.maximum(examples, 1), by_class(squares)
-    weight = float(by_class(sizes**2 - sizes) @ (spread / some))
+    at_least_one, spread = np.maximum(examples, 1), by_class(squares)
+    weight = float(by_class(sizes**2 - sizes) @ (spread / at_least_one))
     rho = float(by_class(sums**2 - squares).sum()) / weight if weight > 0 else 1.0
-    pooled = 1 + (by_class(sizes**2) / some - 1) * min(max(rho, 0.0), 1.0)
+    pooled = 1 + (by_class(sizes**2) / at_least_one - 1) * min(max(rho, 0.0), 1.0)
     # m / (m - 1) sum_g s_g ** 2 / n ** 2, over the variance of n independent examples
-    independent = spread * some * np.maximum(number - 1, 1)
+    independent = spread * at_least_one * np.maximum(number - 1, 1)
     measured = np.divide(
         by_class(sums**2) * number * (examples - 1), independent, where=spread > 0, out=np.ones(classes)
     )

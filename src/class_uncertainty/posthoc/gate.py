@@ -46,6 +46,7 @@ CHANGES = {  # of the whole run, against --baseline
     "ece_change": "change of the ECE, points",
     "worse_classes": "classes that clearly got worse",
     "better_classes": "classes that clearly got better",
+    "gone_classes": "classes of the baseline that have no examples any more",
 }
 LISTED = 12  # classes in a refusal
 BASELINE = "--baseline, in Python earlier="
@@ -149,6 +150,7 @@ def _change_value(condition: Condition, changes: RunChanges | None) -> float:
             "ece_change": after - before,
             "worse_classes": len(given.worse),
             "better_classes": len(given.better),
+            "gone_classes": len(given.gone),
         }[condition.figure]
     )
 

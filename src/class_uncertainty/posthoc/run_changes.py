@@ -43,7 +43,8 @@ class ClassChange:
 class RunChanges:
     """What changed from an earlier audit to this one."""
 
-    paired: bool  # whether both are of the same examples
+    paired: bool  # whether both are of the same examples, as far as labels and names tell
+    named: bool  # whether names tell
     error: ErrorChange  # of the class-mean error, over the classes of both runs
     overall_error: ErrorChange
     figures: dict[str, tuple[float, float]]  # before and after, of those without intervals
@@ -98,7 +99,8 @@ def run_changes(now: AuditRecord, earlier: AuditRecord) -> RunChanges:
     ]
     figures = {name: (getattr(earlier.figures, name), getattr(now.figures, name)) for name in UNTESTED}
     new, gone = (tuple(name for name in one if name not in other) for one, other in ((after, before), (before, after)))
-    return RunChanges(paired, mean, overall, figures, tuple(sorted(changes, key=lambda row: -row.change)), new, gone)
+    rows_by_change = tuple(sorted(changes, key=lambda row: -row.change))
+    return RunChanges(paired, now.named and earlier.named, mean, overall, figures, rows_by_change, new, gone)
 
 
 Counts = tuple[NDArray[np.float64], NDArray[np.float64]]  # (C,) wrong examples, and examples

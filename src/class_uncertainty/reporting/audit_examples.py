@@ -44,7 +44,16 @@ def page_examples(audit: Audit, folder: Path) -> dict[str, Any]:
         rows.append([int(audit.labels[i]), int(audit.guesses[i]), *numbers, doubt, name, places.get(i, -1), link])
     texts = {str(c): f"{row.verdict}." for c, row in enumerate(audit.classes) if row.verdict}
     names = [row.name for row in audit.classes]
-    return {"classes": names, "texts": texts, "examples": rows, "thumbs": list(pictures.values())}
+    thumbs = list(pictures.values())
+    return {"classes": names, "texts": texts, "examples": rows, "totals": _totals(audit), "thumbs": thumbs}
+
+
+def _totals(audit: Audit) -> list[list[int]]:
+    """Of each class all examples that are wrong, right, and of other classes but predicted as it."""
+    number, wrong = len(audit.classes), audit.guesses != audit.labels
+    groups = (audit.labels[wrong], audit.labels[~wrong], audit.guesses[wrong])
+    counts = np.stack([np.bincount(group, minlength=number) for group in groups], axis=1)
+    return [list(map(int, row)) for row in counts]
 
 
 def _chosen(audit: Audit) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.files import write_whole
+from class_uncertainty.posthoc.class_audit import CONFUSIONS
 from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.price import ErrorChange
 from class_uncertainty.posthoc.run_changes import RunChanges
@@ -80,7 +81,7 @@ def _view(audit: Audit) -> dict[str, Any]:
     """What the template shows of the audit itself."""
     places = {row.name: c for c, row in enumerate(audit.classes)}
     rows = audit.worst_first
-    issues = audit.document()["label_issues"][:MOST_ISSUES]
+    issues = audit.document()["label_issues"]
     wrong = int((audit.labels != audit.guesses).sum())
     shown = audit.verdicts[:MOST_FINDINGS]
     return {
@@ -96,7 +97,10 @@ def _view(audit: Audit) -> dict[str, Any]:
         "confusions": [
             _row(row, f"{places[row.label]}-{places[row.prediction]}") for row in audit.confusions[:MOST_CONFUSIONS]
         ],
-        "issues": [SimpleNamespace(**issue) for issue in issues],
+        "all_confusions": audit.all_confusions,
+        "of_class": CONFUSIONS,
+        "issues": [SimpleNamespace(**issue) for issue in issues[:MOST_ISSUES]],
+        "all_issues": len(issues),
         "terms": {term: GLOSSARY[term] for term in TERMS},
     }
 
@@ -130,6 +134,9 @@ def _figures(audit: Audit) -> list[tuple[str, str, str]]:
     ]
     if of.prior_error is not None:
         figures.append(("Error under the prior", f"{of.prior_error:.1f} %", ""))
+    if of.prior_adjusted_change:
+        what = "Error under the prior, adjusted for the counts and the prior"
+        figures.append((what, f"{of.prior_adjusted_error:.1f} %", change_text(of.prior_adjusted_change)))
     if of.label_issues is not None:
         figures.append(("Labels worth a look", f"{of.label_issues:,}", ""))
     return figures

@@ -47,6 +47,11 @@ def figure_sentences(audit: Audit) -> list[str]:
     adjusted = ErrorChange(of.adjusted_change, of.adjusted_change_low, of.adjusted_change_high)
     would = f"Adjusting for the counts alone would change the class-mean error by {change_text(adjusted)}"
     sentences = [f"{errors}, {overall} of {of.examples:,} examples; {calibration}.", f"{would}, cross-validated."]
+    if of.prior_adjusted_change:
+        for_both = (
+            f"adjusting for the counts and the prior would change that by {change_text(of.prior_adjusted_change)}"
+        )
+        sentences.append(f"Error under the prior {of.prior_error:.1f} %; {for_both}, cross-validated.")
     if audit.confusions:
         pairs = [f"{row.label} as {row.prediction} ({row.share:.0f} %)" for row in audit.confusions[:MOST_CONFUSIONS]]
         sentences.append(f"Largest confusions: {', '.join(pairs)}.")
@@ -62,7 +67,8 @@ def print_changes(changes: RunChanges) -> None:
 
 def change_sentences(changes: RunChanges) -> list[str]:
     """What got better and what worse against the baseline."""
-    same = "on the same examples" if changes.paired else "on other examples"
+    same = "on the same examples" if changes.named else "on examples with the same labels in the same order"
+    same = same if changes.paired else "on other examples"
     mean, overall = change_text(changes.error), change_text(changes.overall_error)
     sentences = [f"Against the baseline, {same}: class-mean error {mean}, overall error {overall}."]
     for word, rows in (("worse", changes.worse), ("better", changes.better)):

@@ -77,8 +77,8 @@ def class_rows(
     examples = low = high = None
     if errors is not None and dataset is not None:
         examples = (dataset.test or dataset.train).counts
-        known = examples / _design_effects(dataset, estimate)
-        low, high = share_interval(np.nan_to_num(errors) / 100 * known, known)
+        independent = examples / _design_effects(dataset, estimate)
+        low, high = share_interval(np.nan_to_num(errors) / 100 * independent, independent)
     return [
         ClassRow(
             name=name,

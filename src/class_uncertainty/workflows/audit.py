@@ -101,6 +101,12 @@ class Audit:
         return tuple(sorted(worse, key=lambda row: -(row.error or 0.0)))
 
     @property
+    def all_confusions(self) -> int:
+        """How many pairs of classes are confused; `confusions` has the most frequent ones of each class."""
+        wrong = self.labels != self.guesses
+        return len(np.unique(self.labels[wrong] * len(self.classes) + self.guesses[wrong]))
+
+    @property
     def worst_first(self) -> list[AuditedClass]:
         """The classes by their errors; those without examples last."""
         return sorted(self.classes, key=lambda row: -1.0 if row.error is None else row.error, reverse=True)
@@ -133,6 +139,7 @@ class Audit:
             "audit": FORMAT,
             **asdict(self.record),
             "confusions": [asdict(row) for row in self.confusions],
+            "all_confusions": self.all_confusions,
             "label_issues": [self._issue(i) for i in issues],
             "notes": list(self.notes),
         }
@@ -196,8 +203,9 @@ def audit(
     counts : array (C,), optional
         Training examples of each class; by default those of the labels, as for out-of-fold predictions.
     prior : array (C,), optional
-        How frequent the classes are where the model is used. The adjustment is for it, and ECE and NLL are under it;
-        by default the adjustment is for equally frequent classes, and ECE and NLL are of the examples as they are.
+        How frequent the classes are where the model is used: ECE and NLL are under it, and the figures say what
+        adjusting for it would change. Verdicts do not depend on it. By default ECE and NLL are of the examples as they
+        are.
     decisions : array (N,), optional
         The predicted classes, as labels are given; by default the most probable ones. Errors, confusions, verdicts and
         what adjusting would change are of them; uncertainty and NLL are of the probabilities alone.

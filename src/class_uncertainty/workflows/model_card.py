@@ -72,8 +72,8 @@ def _judged(module: Deployed) -> dict[str, Any]:
 
 def _mean(errors: Sequence[float] | None) -> float | None:
     """Of the classes that have an error."""
-    known = [error for error in errors or () if error is not None and math.isfinite(error)]
-    return sum(known) / len(known) if known else None
+    finite = [error for error in errors or () if error is not None and math.isfinite(error)]
+    return sum(finite) / len(finite) if finite else None
 
 
 def _header(module: Deployed, name: str, judged: Mapping[str, Any]) -> str:
