@@ -199,6 +199,14 @@ def test_the_command_writes_beside_the_model(run, tmp_path):
     assert (code, "part of the model" in err) == (2, True)
 
 
+def test_the_name_of_the_file_says_the_format(tmp_path):
+    data = cu.Data(np.eye(8), ["cat", "dog"] * 4)
+    trained = cu.train(data, recipe=cu.Recipe("mlp", epochs=1, batch=4))
+    assert cu.export(trained, tmp_path / "model.pt2").kind == "pt2"
+    with pytest.raises(cu.InputError, match="ends in .onnx, and the format is pt2"):
+        cu.export(trained, tmp_path / "model.onnx", to="pt2")
+
+
 def test_what_cannot_be_traced_is_refused_by_name(tmp_path):
     class Odd(torch.nn.Module):
         def forward(self, x):

@@ -6,6 +6,8 @@ import pytest
 from class_uncertainty.posthoc.intervals import change_interval
 from class_uncertainty.posthoc.price import Handful, price
 
+CHANGES = [(0.9, 0.0, 5.5), (0.1, 0.1, 9), (0.002, 0, 4), (0.01, 0.005, 5)]  # shares worse, better; widest interval
+
 
 def test_changes_of_classes_of_all_and_of_the_mean():
     """Class 0: 4 of 10 get better, 1 worse; class 1: all 5 stay wrong."""
@@ -24,9 +26,7 @@ def test_changes_of_classes_of_all_and_of_the_mean():
     assert (cost.mean.change, cost.mean.low, cost.mean.high) == pytest.approx((-15, -15 - below, -15 + above))
 
 
-@pytest.mark.parametrize(
-    ("worse", "better", "widest"), [(0.9, 0.0, 5.5), (0.1, 0.1, 9), (0.002, 0, 4), (0.01, 0.005, 5)]
-)
+@pytest.mark.parametrize(("worse", "better", "widest"), CHANGES)
 def test_the_interval_of_the_mean_holds_it_in_95_of_100(worse, better, widest, rng):
     """Half of ten classes of 50 examples change: many of them, a few, or hardly any."""
     labels, trials = np.repeat(np.arange(10), 50), 400

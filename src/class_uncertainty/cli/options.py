@@ -65,7 +65,7 @@ ON = Annotated[
 ]
 DEVICE = Annotated[str | None, optional("cpu, cuda or mps; by default the fastest that is there.", "DEVICE")]
 SHARD = Annotated[
-    str | None, optional("Train the i-th of n parts of the rows; 'cu results import' joins their stores.", "i/n")
+    str | None, optional("Train the i-th of n parts of the rows; 'cu results export' and 'import' join them.", "i/n")
 ]
 PROFILE = Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.")]
 SAVE = Annotated[Path | None, optional("Where to write PATH.safetensors and PATH.json.")]

@@ -23,6 +23,7 @@ from class_uncertainty.workflows.train import Trained
 
 TOLERANCE = 1e-5  # between the probabilities of the file and those of the model
 ROUNDING = 1e-6  # of the largest logit: what float32 leaves of the precision, where logits are above 10
+KINDS = ("onnx", "pt2")
 BATCHES = (1, 32)  # sizes that the file is checked with; it takes any
 
 
@@ -42,7 +43,7 @@ class Exported:
 
 @checked
 def export(
-    model: str | Path | Fix | Trained | Deployed, path: str | Path, *, to: Literal["onnx", "pt2"] = "onnx"
+    model: str | Path | Fix | Trained | Deployed, path: str | Path, *, to: Literal["onnx", "pt2"] | None = None
 ) -> Exported:
     """Write a model as one program: raw inputs in, probabilities and labels out.
 
@@ -56,8 +57,9 @@ def export(
         What --save wrote, or what `cu.fix`, `cu.train` or `cu.restore` returned.
     path : path
         The file to write.
-    to : "onnx" or "pt2"
-        ONNX, run by onnxruntime, or what torch.export.load reads.
+    to : "onnx" or "pt2", optional
+        ONNX, run by onnxruntime, or what torch.export.load reads. By default what the name of the file ends in, or
+        ONNX.
 
     Returns
     -------
@@ -68,11 +70,15 @@ def export(
     --------
     >>> data = cu.Data(np.eye(8), ["cat", "dog"] * 4)
     >>> trained = cu.train(data, recipe=cu.Recipe("mlp", epochs=1, batch=4))
-    >>> exported = cu.export(trained, "model.pt2", to="pt2")
+    >>> exported = cu.export(trained, "model.pt2")
     >>> exported.input, exported.classes
     ('float32 (batch, 8)', ('cat', 'dog'))
     """
     file = Path(path)
+    ending = file.suffix.removeprefix(".")
+    if to is not None and ending in KINDS and ending != to:
+        raise InputError(f"{file} ends in .{ending}, and the format is {to}: give one of them.")
+    to = to or ("pt2" if ending == "pt2" else "onnx")
     if to == "onnx":
         check_installed()
     check_writable(file)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from class_uncertainty.boundary import shortly
 from class_uncertainty.documents import from_document
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.files import near, parse_json, read_regular
+from class_uncertainty.files import SQLITE, near, parse_json, read_regular
 from class_uncertainty.runs.ledger import Ledger, check_same_data
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.store import Store
@@ -101,8 +101,12 @@ def read_lines(path: Path) -> list[ResultLine]:
     """The lines of a file; one that cannot be read is refused with its number."""
     if not os.path.exists(path):
         raise InputError(f"{path} does not exist{near(path)}: give a file that 'cu results export' wrote.")
-    lines = []
-    for number, text in enumerate(read_regular(path).splitlines(), 1):
+    lines, content = [], read_regular(path)
+    if SQLITE.match(content):
+        raise InputError(
+            f"{path} is a store: 'cu results export FILE.jsonl --store {path}' writes what can be imported."
+        )
+    for number, text in enumerate(content.splitlines(), 1):
         if text.strip():
             try:
                 lines.append(_parse(parse_json(text)))
