@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from class_uncertainty.posthoc.clusters import design_effects, design_effects_of_rest, paired_reach, t_quantile
-from class_uncertainty.posthoc.diagnosis import diagnose
+from class_uncertainty.posthoc.diagnosis import Tally, diagnose
 from class_uncertainty.posthoc.goal import paired_sum, parse_goal
 from class_uncertainty.posthoc.intervals import share_interval
 from class_uncertainty.posthoc.price import price
@@ -20,6 +20,22 @@ def test_copies_count_once():
     few = stats.t.ppf(0.975, GROUPS - 1) / stats.t.ppf(0.975, examples - 1)
     expected = (examples - 1) / (GROUPS - 1) * few**2  # both variances unbiased
     assert design_effects(WRONG, ONE_CLASS, 1, CODES) == pytest.approx(expected)
+
+
+def test_groups_of_unequal_size_that_are_not_wholly_alike_by_loops_over_pairs():
+    """rho is over all pairs within groups, m over all examples; class 1 has no spread: only those count for it."""
+    sizes, rng = [1, 2, 3, 6, 9, 4], np.random.default_rng(3)
+    groups = np.repeat(np.arange(6), sizes)
+    values = (rng.random(25) < np.repeat([0.1, 0.9, 0.2, 0.7, 0.2, 0.6], sizes)).astype(float)
+    deviations = values - values.mean()
+    pairs = [(i, j) for i in range(25) for j in range(25) if i != j and groups[i] == groups[j]]
+    rho = np.mean([deviations[i] * deviations[j] for i, j in pairs]) / values.var()
+    assert 0.05 < rho < 0.95
+    typical = np.mean([sizes[group] for group in groups])  # of an example's group, not of a group
+    few = stats.t.ppf(0.975, 5) / stats.t.ppf(0.975, 24)
+    labels = np.repeat([0, 1], 25)
+    effects = design_effects(np.append(values, np.zeros(25)), labels, 2, np.tile(groups, 2))
+    assert effects[1] == pytest.approx((1 + (typical - 1) * rho) * few**2)
 
 
 def test_groups_of_one_change_nothing():
@@ -114,3 +130,23 @@ def test_copies_of_examples_make_no_verdict_and_no_clear_change():
     assert wide.overall.high > narrow.overall.high
     assert wide.mean.change == narrow.mean.change
     assert wide.mean.high > narrow.mean.high
+
+
+def test_groups_among_the_others_weigh_less():
+    """12 of 40 wrong against 4 of 60 is no chance; against 60 that are worth 3 it may be."""
+    labels = np.repeat([0, 1], [40, 60])
+    wrong = np.append(np.arange(40) < 12, np.arange(60) < 4).astype(float)
+    tally = Tally.of(np.eye(2)[np.where(wrong, 1 - labels, labels)][None], labels)
+    assert tally.is_worse(0.05, np.ones(2), np.ones(2)).tolist() == [True, False]
+    assert tally.is_worse(0.05, np.ones(2), np.full(2, 20.0)).tolist() == [False, False]
+
+
+def test_a_rival_of_one_group_is_no_rival():
+    """15 errors go to class 1 and 5 to class 2: more than half, but all of one group."""
+    labels = np.repeat([0, 1, 2], 100)
+    guesses = labels.copy()
+    guesses[:15], guesses[15:20] = 1, 2
+    p = np.eye(3)[guesses] * 0.7 + 0.1
+    groups = np.append(np.repeat(np.arange(4), [15, 5, 40, 40]), np.arange(4, 204))
+    alone, grouped = (diagnose(labels, p, [9, 9, 9], groups=given)[0].evidence.rival for given in (None, groups))
+    assert (alone, grouped) == ("1", "")
