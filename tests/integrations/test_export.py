@@ -202,8 +202,8 @@ def test_the_command_writes_beside_the_model(run, tmp_path):
 def test_the_name_of_the_file_says_the_format(tmp_path):
     data = cu.Data(np.eye(8), ["cat", "dog"] * 4)
     trained = cu.train(data, recipe=cu.Recipe("mlp", epochs=1, batch=4))
-    assert cu.export(trained, tmp_path / "model.pt2").kind == "pt2"
-    with pytest.raises(cu.InputError, match="ends in .onnx, and the format is pt2"):
+    assert cu.export(trained, tmp_path / "model.pt2").to == "pt2"
+    with pytest.raises(cu.InputError, match=r"ends in \.onnx, and the format is pt2"):
         cu.export(trained, tmp_path / "model.onnx", to="pt2")
 
 
