@@ -91,7 +91,7 @@ WRONG = {
     "no file": ((*IMPORT, "b.jsonl"), "b.jsonl does not exist"),
     "a folder to read": ((*IMPORT, "folder"), "folder is a folder"),
     "no line": ((*IMPORT, "notes.txt"), "notes.txt, line 1,"),
-    "a store to read": ((*IMPORT, "runs.sqlite"), "runs.sqlite, line 1,"),
+    "a store to read": ((*IMPORT, "runs.sqlite"), "runs.sqlite is a store: 'cu results export"),
     "cut": ((*IMPORT, "cut.jsonl"), "cut.jsonl, line 12,"),
     "one of two": ((*IMPORT, "a.jsonl", "cut.jsonl", "--store", "new.sqlite"), "cut.jsonl, line 12,"),
     "another engine": ((*IMPORT, "engine.jsonl"), "engine.jsonl, line 2,"),
@@ -118,12 +118,6 @@ def test_what_is_refused_is_one_sentence_and_nothing_is_written(case: str, full:
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert sentence in err
     assert contents(tmp_path) == before
-
-
-def test_a_store_is_to_be_exported_first(full: Run) -> None:
-    code, _, err = full("results", "import", "runs.sqlite", "--store", "b.sqlite")
-    assert code == 2
-    assert "runs.sqlite is a store: import what 'cu results export FILE.jsonl" in " ".join(err.split())
 
 
 def test_no_subcommand_is_help(run: Run) -> None:
