@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 pytest.register_assert_rewrite("contracts")
+os.environ.pop("COLUMNS", None)  # which readline sets for the processes that pytest-xdist starts
 
 import class_uncertainty.limits  # noqa: E402, F401  # isort: skip  # before torch, whose idle threads it lets sleep
 

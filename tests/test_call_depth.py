@@ -14,7 +14,7 @@ from ledgers import use_toys
 import class_uncertainty as cu
 
 PACKAGE = str(Path(cu.__file__).parent)
-DEEPEST = 12  # functions of the package on the stack of any thread
+DEEPEST = 15  # functions of the package on the stack of any thread
 CHECKS = str(Path(PACKAGE) / "boundary.py")  # argument checks of public calls: not where anybody looks for what happens
 INLINE = {
     "<module>",

@@ -237,7 +237,7 @@ def test_adjusted_twice(run: Run, files: dict[str, np.ndarray]) -> None:
         (("twice.npz", *GIVEN), ["twice.npz", "example 0", "sum to 2"]),
         (("nothing.npz", *GIVEN), ["nothing.npz", "probabilities", "logits"]),
         (("flat.npy", *GIVEN), ["flat.npy", "(3,)"]),
-        (("empty.npy", *GIVEN), ["empty.npy", "(1, 0, 3)"]),
+        (("empty.npy", *GIVEN), ["empty.npy", "(0, 3)"]),
         (("nan.npz", *GIVEN), ["nan.npz", "logits", "finite"]),
         (("labels.npz", *GIVEN), ["labels.npz", "label of example 1 is 3"]),
         (("words.npy", *GIVEN), ["words.npy"]),

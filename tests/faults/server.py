@@ -32,12 +32,13 @@ HEAVY = (
     "sklearn.datasets",
     "PIL.PngImagePlugin",
 )
+OPTIONAL = (".kernels.", ".integrations.", ".ray_")  # these import triton, Lightning, Ray and others
 HANGS = 120  # seconds until a command counts as hanging, and is ended by SIGALRM
 
 
 def main() -> None:
     for module in pkgutil.walk_packages(class_uncertainty.__path__, "class_uncertainty."):
-        if not module.name.endswith("__main__") and ".kernels." not in module.name:  # kernels: of GPUs, import triton
+        if not module.name.endswith("__main__") and not any(part in module.name for part in OPTIONAL):
             importlib.import_module(module.name)
     for name in HEAVY:
         importlib.import_module(name)

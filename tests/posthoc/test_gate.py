@@ -46,14 +46,17 @@ def test_every_figure_is_what_its_name_says() -> None:
     reach = 100 * Z / 4 * np.sqrt(sum(share * (1 - share) / n for share, n in zip(shares, examples, strict=True)))
     differences = wrong - wrong_before
     mean_change = np.mean(errors) - np.mean(errors_before)
-    mean_reach = 100 * Z / 4 * np.sqrt(((differences / examples[labels]) ** 2).sum())
     pairs = [(int((differences[labels == c] > 0).sum()), int((differences[labels == c] < 0).sum())) for c in range(4)]
     tests = sorted(binomtest(rose, rose + fell).pvalue for rose, fell in pairs)
     clear = next((i for i, chance in enumerate(tests) if (4 - i) * chance > 0.05), 4)  # Holm
     assert all(rose > fell for rose, fell in pairs)
     yak = labels == 3
-    rose, fell, n = pairs[3][0] + 1, pairs[3][1] + 1, examples[3] + 2  # Bonett and Price
-    yak_low = 100 * ((rose - fell) / n - Z * np.sqrt((rose + fell) / n - ((rose - fell) / n) ** 2) / np.sqrt(n))
+    lows = []  # Bonett and Price
+    for (rose, fell), n in zip(pairs, examples + 2, strict=True):
+        change = (rose - fell) / n
+        lows.append(100 * (change - Z * np.sqrt((rose + fell + 2) / n - change**2) / np.sqrt(n)))
+    below = [after - earlier - low for after, earlier, low in zip(errors, errors_before, lows, strict=True)]
+    yak_low, mean_reach = lows[3], np.linalg.norm(below) / 4  # Zou and Donner
     issues = cu.label_noise(p, labels).is_issue
     eces = [binned_ece(p[:, c], labels == c) for c in range(4)]
     low, low_yak = (binomtest(int(w.sum()), len(w)).proportion_ci(method="exact").low for w in (wrong, wrong[yak]))

@@ -63,7 +63,7 @@ ON = Annotated[
     str | None,
     optional("Train on Ray: ray (this machine), auto (the cluster that runs here) or ray://HOST:10001.", "PLACE"),
 ]
-DEVICE = Annotated[str | None, optional("cpu, cuda or mps; by default the fastest that is there.", "DEVICE")]
+DEVICE = Annotated[str | None, optional("By default the fastest that is there.", "cpu|cuda|mps")]
 SHARD = Annotated[
     str | None, optional("Train the i-th of n parts of the rows; 'cu results export' and 'import' join them.", "i/n")
 ]
