@@ -27,10 +27,10 @@ SAYS = {
     "lightning_module": (BY_CLASS,),
     "transformers_text": (BY_CLASS,),
 }
-FAST = ("plain_pytorch",)
 
 
-@pytest.mark.parametrize("name", [name if name in FAST else pytest.param(name, marks=slow) for name in NEEDS])
+@slow
+@pytest.mark.parametrize("name", NEEDS)
 def test_it_runs(name: str, tmp_path: Path) -> None:
     for package in NEEDS[name]:
         optional(package)
