@@ -100,12 +100,20 @@ def test_the_change_by_a_prior_is_the_paired_one_of_its_error(monkeypatch: pytes
     monkeypatch.setattr(class_audit, "cross_adjusted", adjusted)
     figures = cu.audit(labels, p, CLASSES, counts=COUNTS, prior=prior).figures
     assert sorted(goals) == [("mean", [0.25] * 4), ("prior", pytest.approx(prior.tolist()))]
-    weights = 100 * prior[labels] / np.bincount(labels)[labels]
-    before, after = ((side.argmax(axis=1) != labels) * weights for side in (p, q))
-    change, reach = (after - before).sum(), norm.ppf(0.975) * np.sqrt(((after - before) ** 2).sum())
-    assert figures.prior_adjusted_error == pytest.approx(after.sum())
+    change, below, above = 0.0, [], []
+    for c, share in enumerate(prior):  # Bonett and Price's interval of each class, combined by Zou and Donner
+        wrong, wrong_after = ((side.argmax(axis=1) != labels)[labels == c] for side in (p, q))
+        gained, lost, size = (wrong & ~wrong_after).sum(), (wrong_after & ~wrong).sum(), (labels == c).sum()
+        centre, discordant = (lost - gained) / (size + 2), (lost + gained + 2) / (size + 2)
+        reach = norm.ppf(0.975) * np.sqrt((discordant - centre**2) / (size + 2))
+        change += share * (lost - gained) / size
+        below.append(share * ((lost - gained) / size - centre + reach))
+        above.append(share * (centre + reach - (lost - gained) / size))
+    after = sum(share * (q.argmax(axis=1) != labels)[labels == c].mean() for c, share in enumerate(prior))
+    assert figures.prior_adjusted_error == pytest.approx(100 * after)
+    low, high = change - np.linalg.norm(below), change + np.linalg.norm(above)
     assert asdict(figures.prior_adjusted_change) == pytest.approx(
-        {"change": change, "low": change - reach, "high": change + reach}
+        {"change": 100 * change, "low": 100 * low, "high": 100 * high}
     )
 
 

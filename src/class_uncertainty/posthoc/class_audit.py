@@ -15,11 +15,10 @@ from class_uncertainty.measures.scores import predictive
 from class_uncertainty.metrics import Outcomes, calibration_error, check_prior, prior_weights, score
 from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.calibration import cross_adjusted
-from class_uncertainty.posthoc.clusters import paired_reach
 from class_uncertainty.posthoc.diagnosis import Tally, diagnose
-from class_uncertainty.posthoc.goal import Goal, adjusts, paired_sum
+from class_uncertainty.posthoc.goal import Goal, adjusts
 from class_uncertainty.posthoc.noise_model import LabelNoise
-from class_uncertainty.posthoc.price import ErrorChange, price
+from class_uncertainty.posthoc.price import ErrorChange, change_of_mean, price
 
 CONFUSIONS = 5  # of a class, at most
 
@@ -170,10 +169,10 @@ class Judged:
         if self.prior is None:
             return None
         wrong, wrong_after = (side.argmax(axis=1) != self.labels for side in (self.decided, self.adjusted(self.prior)))
-        differences = wrong_after.astype(np.float64) - wrong
-        change, error = paired_sum(100 * prior_weights(self.labels, self.prior) * differences)
-        reach = paired_reach(None) * error
-        return ErrorChange(change, max(change - reach, -100.0), min(change + reach, 100.0))
+        number = len(self.classes)
+        changes = price(wrong.astype(np.float64), wrong_after.astype(np.float64), self.labels, number).classes
+        weights = intervals.sum_by_class(prior_weights(self.labels, self.prior), self.labels, number)
+        return change_of_mean(changes, weights)
 
 
 def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:

@@ -40,11 +40,16 @@ def change_interval(
     return 100 * np.maximum(change - reach, -1), 100 * np.minimum(change + reach, 1)
 
 
-def interval_of_mean(values: ArrayLike, low: ArrayLike, high: ArrayLike) -> tuple[float, float]:
-    """(low, high) of the mean of independent values, from the interval of each, as Zou and Donner combine them."""
-    x, bottom, top = (np.asarray(numbers, dtype=np.float64) for numbers in (values, low, high))
-    mean = float(x.mean())
-    return mean - float(np.linalg.norm(x - bottom)) / len(x), mean + float(np.linalg.norm(top - x)) / len(x)
+def interval_of_mean(
+    values: ArrayLike, low: ArrayLike, high: ArrayLike, weights: ArrayLike
+) -> tuple[float, float, float]:
+    """(mean, low, high) of independent values with weights of sum 1, from the interval of each.
+
+    Zou and Donner's: each distance to a bound is the root of the summed squares of the weighted ones.
+    """
+    x, bottom, top, w = (np.asarray(numbers, dtype=np.float64) for numbers in (values, low, high, weights))
+    mean = float(w @ x)
+    return mean, mean - float(np.linalg.norm(w * (x - bottom))), mean + float(np.linalg.norm(w * (top - x)))
 
 
 def mean_interval(part: ArrayLike, whole: ArrayLike, level: float = LEVEL) -> tuple[float, float]:

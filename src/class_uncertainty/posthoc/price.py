@@ -1,5 +1,6 @@
 """What a fix brings and what it costs: changes of errors on the same test examples, with 95 % intervals."""
 
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
 import numpy as np
@@ -91,19 +92,20 @@ def price(
     effect = design_effects(after - before, np.zeros_like(labels), 1, groups).item()
     by_class = zip(better.tolist(), worse.tolist(), examples.tolist(), effects.tolist(), strict=True)
     changes = tuple(_change(*numbers) for numbers in by_class)
-    judged = [change for change, number in zip(changes, examples, strict=True) if number]
-    mean = float(np.mean([change.change for change in judged]))
-    low, high = interval_of_mean(*zip(*(astuple(change) for change in judged), strict=True))
+    mean = change_of_mean(changes, (examples > 0) / np.count_nonzero(examples))
     if groups is not None:  # which may hold several classes
-        each = 100 * (after - before) / (len(judged) * examples[labels])
-        reach = paired_reach(groups) * paired_sum(each, groups)[1]
-        low, high = min(low, mean - reach), max(high, mean + reach)
-    return Price(
-        tuple(examples.tolist()),
-        _change(float(better.sum()), float(worse.sum()), len(labels), effect),
-        ErrorChange(mean, max(low, -100.0), min(high, 100.0)),
-        changes,
-    )
+        parts = 100 * (after - before) / (np.count_nonzero(examples) * examples[labels])
+        reach = paired_reach(groups) * paired_sum(parts, groups)[1]
+        low, high = min(mean.low, mean.change - reach), max(mean.high, mean.change + reach)
+        mean = ErrorChange(mean.change, max(low, -100.0), min(high, 100.0))
+    overall = _change(float(better.sum()), float(worse.sum()), len(labels), effect)
+    return Price(tuple(examples.tolist()), overall, mean, changes)
+
+
+def change_of_mean(changes: Sequence[ErrorChange], weights: NDArray[np.float64]) -> ErrorChange:
+    """Of the mean of class errors with weights (C,) of sum 1, from the changes of the classes."""
+    values, low, high = zip(*map(astuple, changes), strict=True)
+    return ErrorChange(*interval_of_mean(values, low, high, weights))
 
 
 def _change(better: float, worse: float, examples: int, effect: float) -> ErrorChange:
