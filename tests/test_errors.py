@@ -1,8 +1,8 @@
-"""Which name an error offers."""
+"""Which name an error offers, and what it says of a package that is missing."""
 
 import pytest
 
-from class_uncertainty.errors import nearest, unknown
+from class_uncertainty.errors import missing, nearest, unknown
 
 METHODS = ["naive", "cb-rs", "ubrs", "ubrw", "ldam"]
 
@@ -16,3 +16,10 @@ def test_a_transposition_is_nearer_than_another_letter(given, name):
 def test_nothing_is_offered_where_nothing_is_near():
     assert nearest("", METHODS) is None
     assert str(unknown("method", "", METHODS)).startswith("unknown method '': there are naive, ")
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it():
+    needed = "the report's pictures need Pillow, which is not installed: run 'pip install pillow'."
+    assert str(missing("Pillow", needed_by="the report's pictures need")) == needed
+    by_extra = "onnxscript is not installed: run pip install 'class-uncertainty[onnx]'."
+    assert str(missing("onnxscript", extra="onnx")) == by_extra

@@ -91,6 +91,13 @@ def unknown(kind: str, given: str, allowed: Iterable[str]) -> InputError:
     return InputError(f"unknown {kind} {given!r}: {hint} {verb} {', '.join(names) or 'none'}.")
 
 
+def missing(package: str, *, extra: str = "", needed_by: str = "") -> InputError:
+    """'charts need altair, which is not installed: run 'pip install altair'.' An extra installs all that it needs."""
+    subject = f"{needed_by} {package}, which" if needed_by else package
+    command = f"pip install 'class-uncertainty[{extra}]'" if extra else f"'pip install {package.lower()}'"
+    return InputError(f"{subject} is not installed: run {command}.")
+
+
 # log that something was redone or left out, and go on: `cu` prints it, elsewhere Python's logging handles it
 notice = logging.getLogger("class_uncertainty").warning
 

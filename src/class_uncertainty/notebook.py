@@ -5,7 +5,7 @@ from html import escape
 from importlib import import_module
 from typing import Any
 
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import missing
 from class_uncertainty.text import decimal
 
 MOST = 20  # rows that a notebook shows
@@ -17,7 +17,7 @@ def to_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
     try:
         pandas = import_module("pandas")
     except ModuleNotFoundError:
-        raise InputError("to_frame() needs pandas, which is not installed: run 'pip install pandas'.") from None
+        raise missing("pandas", needed_by="to_frame() needs") from None
     return pandas.DataFrame(list(rows))
 
 

@@ -8,19 +8,18 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.data.distributed import DistributedSampler
 
 from class_uncertainty.boundary import Tensorlike, checked
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, missing
 from class_uncertainty.estimation.estimate import Estimate
 from class_uncertainty.integrations.class_loss import Loss
 from class_uncertainty.integrations.class_sampler import ClassSampler
 from class_uncertainty.integrations.online_uncertainty import OnlineUncertainty
-from class_uncertainty.integrations.packages import missing
 from class_uncertainty.integrations.training_parts import TrainingParts, audit_figures
 from class_uncertainty.methods import Method
 
 try:
     from lightning.pytorch import Callback
 except ImportError:
-    raise missing("lightning", "lightning") from None
+    raise missing("lightning", extra="lightning") from None
 
 LOGGED = "val_"  # before the names of what is logged
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from class_uncertainty.errors import missing
 from class_uncertainty.integrations.exportable import INPUT, OUTPUTS, Exportable
 from class_uncertainty.integrations.onnx_table import COLUMNS, some_rows, take_columns
-from class_uncertainty.integrations.packages import missing
 
 EXTRA = "onnx"
 
@@ -20,7 +20,7 @@ def check_installed() -> None:
         try:
             __import__(package)
         except ImportError:
-            raise missing(package, EXTRA) from None
+            raise missing(package, extra=EXTRA) from None
 
 
 def to_onnx(program: Exportable) -> bytes:

@@ -9,17 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, missing
 from class_uncertainty.estimation.estimate import Estimate
 from class_uncertainty.integrations.class_loss import mean_in_all
-from class_uncertainty.integrations.packages import missing
 from class_uncertainty.integrations.training_parts import TrainingParts, audit_figures
 from class_uncertainty.methods import Method
 
 try:
     from transformers import TrainerCallback
 except ImportError:
-    raise missing("transformers", "transformers") from None
+    raise missing("transformers", extra="transformers") from None
 
 ONLINE_FILE = "online_uncertainty.pt"  # in the folder of a checkpoint
 INDEX = "index"  # the column that says which training example a row is

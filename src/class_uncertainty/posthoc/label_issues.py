@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.data import Data
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, missing
 from class_uncertainty.measures.scores import check_labels, check_rows_or_members
 from class_uncertainty.posthoc.neighbours import neighbour_counts, neighbour_shares
 from class_uncertainty.posthoc.noise_model import label_noise
@@ -85,9 +85,7 @@ def thumbnail(pixels: NDArray[Any], side: int = THUMBNAIL) -> str:
     try:
         from PIL import Image
     except ModuleNotFoundError:
-        raise InputError(
-            "the report's pictures need Pillow, which is not installed: run 'pip install pillow'."
-        ) from None
+        raise missing("Pillow", needed_by="the report's pictures need") from None
     shown = pixels[:3].transpose(1, 2, 0) if len(pixels) >= 3 else pixels[0]
     image = Image.fromarray(np.ascontiguousarray(shown, dtype=np.uint8))
     image.thumbnail((side, side))

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import missing
 from class_uncertainty.reporting.chart_style import vegalite_version
 
 TIMEOUT = 600  # seconds for all charts of a report, which take two or three
@@ -31,7 +31,7 @@ def draw(requests: Sequence[ChartRequest]) -> list[bytes]:
     if not requests:
         return []
     if find_spec("vl_convert") is None:
-        raise InputError("charts need vl-convert-python, which is not installed: run 'pip install vl-convert-python'.")
+        raise missing("vl-convert-python", needed_by="charts need")
     document = json.dumps({"version": vegalite_version(), "requests": requests}).encode()
     # -P: Python does not import from the script's folder
     command = [sys.executable, "-P", str(Path(__file__).with_name("chart_process.py"))]

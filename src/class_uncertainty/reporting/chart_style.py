@@ -10,7 +10,7 @@ from importlib import import_module
 from statistics import fmean
 from typing import Any
 
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import missing
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 LIGHT = {
@@ -38,7 +38,7 @@ def altair() -> Any:
     try:
         return import_module("altair")
     except ModuleNotFoundError:
-        raise InputError("charts need altair, which is not installed: run 'pip install altair'.") from None
+        raise missing("altair", needed_by="charts need") from None
 
 
 def vegalite_version() -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from class_uncertainty.errors import InputError, MachineFault, notice
+from class_uncertainty.errors import MachineFault, missing, notice
 from class_uncertainty.files import check_writable, write_whole
 from class_uncertainty.methods import METHODS
 from class_uncertainty.metrics import FEW, MANY
@@ -72,7 +72,7 @@ def load_template(name: str) -> Any:
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ModuleNotFoundError:
-        raise InputError("the report needs jinja2, which is not installed: run 'pip install jinja2'.") from None
+        raise missing("jinja2", needed_by="the report needs") from None
     options: dict[str, Any] = dict(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
     return Environment(loader=PackageLoader("class_uncertainty", "reporting"), **options).get_template(name)
 
