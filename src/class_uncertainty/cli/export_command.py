@@ -5,14 +5,13 @@ from typing import Annotated
 
 from class_uncertainty.cli.options import JSON, argument, optional
 from class_uncertainty.errors import unknown
+from class_uncertainty.integrations.export_formats import FORMATS
 from class_uncertainty.limits import check_address_space
-
-KINDS = ("onnx", "pt2")
 
 
 def export(
     model: Annotated[Path, argument("What --save wrote: model, model.safetensors or model.json.", "MODEL")],
-    to: Annotated[str | None, optional("The format; by default what FILE ends in, or onnx.", "onnx|pt2")] = None,
+    to: Annotated[str | None, optional("The format; by default what FILE ends in, or onnx.", "|".join(FORMATS))] = None,
     out: Annotated[Path | None, optional("The file to write; by default MODEL.onnx or MODEL.pt2.", "FILE")] = None,
     as_json: JSON = False,
 ) -> None:
@@ -22,15 +21,15 @@ def export(
     Preprocessing, softmax, decision and the names of the classes are inside; where features come from a backbone, that
     is inside too. The file is run before it is written, and refused if its probabilities are not the model's.
     """
-    if to not in (None, *KINDS):
-        raise unknown("format", str(to), KINDS)
+    if to not in (None, *FORMATS):
+        raise unknown("format", str(to), FORMATS)
     check_address_space()
     from class_uncertainty.integrations.export import export as export_model
     from class_uncertainty.reporting import terminal
     from class_uncertainty.training.model_files import files_of
 
     weights, _ = files_of(model)
-    exported = export_model(model, out or weights.with_suffix(f".{to or KINDS[0]}"), to=to)  # type: ignore[arg-type]
+    exported = export_model(model, out or weights.with_suffix(f".{to or FORMATS[0]}"), to=to)
     if as_json:
         terminal.print_json(exported.document())
         return

@@ -3,7 +3,7 @@
 import io
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ import torch
 from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError, blame_machine, means_too_little_memory
 from class_uncertainty.files import check_writable, same_file, write_together
+from class_uncertainty.integrations.export_formats import FORMATS, ExportFormat
 from class_uncertainty.integrations.exportable import INPUT, Exportable, whole
 from class_uncertainty.integrations.onnx import check_installed, run_onnx, to_onnx
 from class_uncertainty.integrations.onnx_table import COLUMNS
@@ -23,7 +24,6 @@ from class_uncertainty.workflows.train import Trained
 
 TOLERANCE = 1e-5  # between the probabilities of the file and those of the model
 ROUNDING = 1e-6  # of the largest logit: what float32 leaves of the precision, where logits are above 10
-KINDS = ("onnx", "pt2")
 BATCHES = (1, 32)  # sizes that the file is checked with; it takes any
 
 
@@ -43,7 +43,7 @@ class Exported:
 
 @checked
 def export(
-    model: str | Path | Fix | Trained | Deployed, path: str | Path, *, to: Literal["onnx", "pt2"] | None = None
+    model: str | Path | Fix | Trained | Deployed, path: str | Path, *, to: ExportFormat | None = None
 ) -> Exported:
     """Write a model as one program: raw inputs in, probabilities and labels out.
 
@@ -76,9 +76,9 @@ def export(
     """
     file = Path(path)
     ending = file.suffix.removeprefix(".")
-    if to is not None and ending in KINDS and ending != to:
+    if to is not None and ending in FORMATS and ending != to:
         raise InputError(f"{file} ends in .{ending}, and the format is {to}: give one of them.")
-    to = to or ("pt2" if ending == "pt2" else "onnx")
+    to = to or (ending if ending in FORMATS else FORMATS[0])
     if to == "onnx":
         check_installed()
     check_writable(file)
