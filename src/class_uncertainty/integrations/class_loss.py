@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError
 from class_uncertainty.integrations.method_parts import Scheduled
+from class_uncertainty.integrations.processes import in_several_processes
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import Method, losses
 
@@ -150,6 +151,6 @@ class Loss(nn.Module):
 def mean_in_all(weights: Tensor) -> Tensor:
     """Over the weights of all processes of torch.distributed, each of which must call it."""
     total = torch.stack([weights.sum(), torch.full_like(weights.sum(), weights.numel())])
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
+    if in_several_processes():
         torch.distributed.all_reduce(total)
     return total[0] / total[1]

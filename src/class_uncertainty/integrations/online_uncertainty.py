@@ -13,6 +13,7 @@ from class_uncertainty.errors import InputError, memory_faults
 from class_uncertainty.estimation.estimate import Estimate
 from class_uncertainty.estimation.estimators import ESTIMATORS
 from class_uncertainty.estimation.single_run import means_of
+from class_uncertainty.integrations.processes import in_several_processes
 from class_uncertainty.measures import Stats, Vector
 from class_uncertainty.training.gathering import to_sum
 
@@ -79,7 +80,7 @@ class OnlineUncertainty:
         """What all processes of torch.distributed gathered together; each of them must call it."""
         total = OnlineUncertainty(self.n, self.classes)
         total.load_state_dict(self.state_dict())
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
+        if in_several_processes():
             for tensor in total.sums.values():
                 torch.distributed.all_reduce(tensor)
             torch.distributed.all_reduce(total.marks, torch.distributed.ReduceOp.MAX)

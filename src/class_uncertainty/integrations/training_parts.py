@@ -12,6 +12,7 @@ from class_uncertainty.integrations.class_loss import Loss
 from class_uncertainty.integrations.class_sampler import ClassSampler
 from class_uncertainty.integrations.method_parts import Scheduled
 from class_uncertainty.integrations.online_uncertainty import OnlineUncertainty
+from class_uncertainty.integrations.processes import in_several_processes
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import Method
 
@@ -47,8 +48,7 @@ class TrainingParts:
     def load_online_state(self, state: dict[str, Tensor]) -> None:
         """Into the first process, and nothing into the others: all sums together are those of the state."""
         self.online = OnlineUncertainty(self.online.n, self.online.classes)
-        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-        if not distributed or torch.distributed.get_rank() == 0:
+        if not in_several_processes() or torch.distributed.get_rank() == 0:
             self.online.load_state_dict(state)
 
     def audit(self, classes: Sequence[str] | None) -> Any:
@@ -81,7 +81,7 @@ class Predictions:
         """Those of all processes of torch.distributed, each of which must call it."""
         batches, self.batches = self.batches, []
         self.rows.clear()
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
+        if in_several_processes():
             gathered: list[Any] = [None] * torch.distributed.get_world_size()
             torch.distributed.all_gather_object(gathered, batches)
             batches = [batch for part in gathered for batch in part]
