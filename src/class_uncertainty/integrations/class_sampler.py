@@ -97,10 +97,7 @@ class ClassSampler(Sampler[int]):
             How many there are, for methods that change over them.
         """
         sampler = cls(labels, num_samples=num_samples, seed=seed)
-        schedule = Scheduled(method, Stats(sampler.counts, uncertainty), epochs)
-        if schedule.acts_on_loss:
-            raise InputError(f"{schedule.name} acts on the loss, not on what is drawn: take cu.Loss.")
-        sampler.schedule = schedule
+        sampler.schedule = Scheduled(method, Stats(sampler.counts, uncertainty), epochs).for_draws()
         return sampler
 
     @property

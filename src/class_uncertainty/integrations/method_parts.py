@@ -33,6 +33,12 @@ class Scheduled:
     def acts_on_loss(self) -> bool:
         return self.method.focal is not None or any(name in self.method.knobs for name in LOSS_KNOBS)
 
+    def for_draws(self) -> "Scheduled":
+        """Itself, where a sampler is all that the method needs."""
+        if self.acts_on_loss:
+            raise InputError(f"{self.name} acts on the loss, not on what is drawn: take cu.Loss.")
+        return self
+
     def plan(self, epoch: int) -> Plan:
         """A method that is the same in every epoch has no last one."""
         if epoch < 0 or (self.epochs is not None and epoch >= self.epochs):

@@ -25,9 +25,9 @@ class TrainingParts:
     def __init__(self, method: str | Method, labels: Any, uncertainty: Any, epochs: int | None, seed: int) -> None:
         self.sampler = ClassSampler(labels, seed=seed)
         counts = self.sampler.counts
-        if Scheduled(method, Stats(counts, uncertainty), epochs).acts_on_draws:
-            about = {"uncertainty": uncertainty, "epochs": epochs, "seed": seed}
-            self.sampler, method = ClassSampler.for_method(method, labels, **about), NAIVE
+        schedule = Scheduled(method, Stats(counts, uncertainty), epochs)
+        if schedule.acts_on_draws:
+            self.sampler.schedule, method = schedule.for_draws(), NAIVE
         self.loss = Loss(method, counts, uncertainty, epochs=epochs)
         self.online = OnlineUncertainty(len(self.sampler.grouped.positions), len(counts))
         self.predictions = Predictions()
