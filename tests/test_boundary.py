@@ -287,7 +287,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "fit_adjustment": lambda: (
         cu.fit_adjustment,
         {"unseen": P[0], "labels": LABELS, "counts": [3, 2, 1], "tau": "auto", "prior": None}
-        | {"bias": False, "temperature": False, "goal": None, "usual_tau": None},
+        | {"bias": False, "temperature": False, "goal": None, "usual_tau": None, "weights": [1, 2, 0.5, 1, 0, 3]},
     ),
     "fix": lambda: (
         cu.fix,

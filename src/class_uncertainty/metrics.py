@@ -97,11 +97,13 @@ def decide(p: NDArray, costs: NDArray | None = None) -> NDArray[np.int64]:
     return p.argmax(axis=1) if costs is None else (p @ costs).argmin(axis=1)
 
 
-def errors_by_class(wrong: NDArray, labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
+def errors_by_class(
+    wrong: NDArray, labels: NDArray[np.int64], classes: int, weights: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
     """(C,) in percent from (N,), true where a prediction is wrong; NaN for a class without examples."""
-    examples, errors = np.bincount(labels, minlength=classes), np.full(classes, np.nan)
-    present = examples > 0
-    errors[present] = (100 * np.bincount(labels, weights=wrong, minlength=classes))[present] / examples[present]
+    examples, errors = np.bincount(labels, weights, minlength=classes), np.full(classes, np.nan)
+    present, counted = examples > 0, wrong if weights is None else wrong * weights
+    errors[present] = (100 * np.bincount(labels, counted, minlength=classes))[present] / examples[present]
     return errors
 
 
@@ -137,12 +139,19 @@ def check_prior(prior: ArrayLike | None, classes: int) -> NDArray[np.float64]:
     return p / p.sum()
 
 
-def prior_weights(labels: NDArray[np.int64], prior: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(N,) prior_y / n_y, of sum 1: a mean with these weights is the mean under that prior, absent classes left out."""
-    weights = prior[labels] / np.bincount(labels)[labels]
-    if not weights.sum():
+def prior_weights(
+    labels: NDArray[np.int64], prior: NDArray[np.float64], weights: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """(N,) prior_y / n_y, of sum 1: a mean with these weights is the mean under that prior, absent classes left out.
+
+    With weights (N,) above 0, n_y is their sum in class y, and an example counts by its own.
+    """
+    under_prior = prior[labels] / np.bincount(labels, weights)[labels]
+    if not under_prior.sum():
         raise InputError("the prior is 0 for every class that these examples have: give one that allows some of them.")
-    return weights / weights.sum()
+    if weights is not None:
+        under_prior *= weights
+    return under_prior / under_prior.sum()
 
 
 def rank_correlation(a: ArrayLike, b: ArrayLike, given: ArrayLike | None = None) -> float | None:

@@ -129,6 +129,22 @@ def test_weights_count_as_repetitions():
     np.testing.assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), rtol=1e-6)
 
 
+def test_tau_is_chosen_by_the_weighted_error():
+    """By brute force, over the out-of-fold predictions; with equal weights another tau would be chosen."""
+    X, y = tailed()
+    weights = np.random.default_rng(5).exponential(size=len(y)) ** 3
+    model = PriorAdjustedClassifier(GaussianNB()).fit(X, y, sample_weight=weights)
+    counts = np.bincount(y, weights)
+
+    def scores(by):
+        guesses = ((model.oof_ / counts**tau).argmax(axis=1) for tau in GRID)
+        return [round(balanced_accuracy_score(y, guessed, sample_weight=by), 9) for guessed in guesses]
+
+    chosen, weighted, alike = GRID.index(model.adjustment_.tau), scores(weights), scores(None)
+    assert weighted[chosen] == max(weighted)
+    assert alike[chosen] < max(alike)
+
+
 def test_examples_of_weight_0_have_no_say():
     X, y = tailed()
     folds = [(np.flatnonzero(np.arange(len(y)) % 2 == k), np.flatnonzero(np.arange(len(y)) % 2 != k)) for k in (0, 1)]

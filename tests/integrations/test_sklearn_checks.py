@@ -14,11 +14,6 @@ from class_uncertainty.integrations.sklearn import (
 )
 
 RECIPE = cu.Recipe("linear", epochs=5, batch=32)
-WEIGHTS = "tau is chosen on held-out examples that count once each, whatever their weights"
-EXPECTED = {
-    "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
-    "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
-}
 NEEDS = {"check_array_api_input"}  # an environment variable of scipy
 FAST = [
     PriorAdjustedClassifier(GaussianNB()),
@@ -36,15 +31,13 @@ ESSENTIAL = {
 
 
 def rows(estimators, names=None):
-    """(estimator, check) of each that is to pass, and of those that are declared not to."""
+    """(estimator, check): all are to pass, none is declared as failing."""
     for number, estimator in enumerate(estimators):
-        expected = EXPECTED if estimator in SLOW and isinstance(estimator, PriorAdjustedClassifier) else {}
         for instance, check in estimator_checks_generator(estimator, expected_failed_checks={}):
             name = check.func.__name__
             if name in NEEDS or (names and name not in names):
                 continue
-            marks = pytest.mark.xfail(reason=expected[name], strict=True) if name in expected else ()
-            yield pytest.param(instance, check, marks=marks, id=f"{type(estimator).__name__}{number}-{name}")
+            yield pytest.param(instance, check, id=f"{type(estimator).__name__}{number}-{name}")
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -119,6 +119,12 @@ def test_examples_of_weight_0_are_not_measured():
     assert measured.counts_.tolist() == [3, 2]
 
 
+def test_class_means_are_weighted():
+    measured = ClassUncertainty(Weighted()).fit(P, LABELS, sample_weight=[2, 0.5, 1, 1, 3, 1])
+    cat, dog = (0.1 * 2 + 0.3 * 0.5 + 0.2 + 0.4) / 4.5, (0.3 * 3 + 0.5) / 4
+    np.testing.assert_allclose(measured.uncertainty_, [cat, dog], rtol=1e-6)
+
+
 def test_an_example_is_not_judged_where_its_class_had_weight_0_in_training():
     folds = [([1, 4, 5], [0, 2]), ([0, 2, 5], [3, 4]), ([0, 1, 4], [5])]  # the first knows no cat but one of weight 0
     measured = ClassUncertainty(Weighted(), cv=folds).fit(P, LABELS, sample_weight=[1, 0, 1, 1, 1, 1])

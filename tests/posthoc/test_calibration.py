@@ -250,6 +250,53 @@ def test_what_is_chosen_is_chosen_for_the_prior(rng):
     assert differ
 
 
+@pytest.mark.parametrize("goal", ["mean", "worst", "accuracy"])
+def test_a_weight_counts_as_so_many_repetitions(rng, goal):
+    """Of whole weights, 0 among them; tau then differs from that of examples that count alike."""
+    differ = 0
+    for _ in range(3):
+        p, labels = drawn(rng, 60)
+        weights = rng.integers(0, 6, len(labels))
+        rows, options = np.repeat(np.arange(len(labels)), weights), {"goal": parse_goal(goal, "abcd", COUNTS)}
+        weighted, repeated, alike = (
+            fit_adjustment(p[kept], labels[kept], COUNTS, temperature=False, weights=by, **options).tau
+            for kept, by in ((slice(None), weights), (rows, None), (slice(None), None))
+        )
+        assert weighted == repeated
+        in_other_units = fit_adjustment(p, labels, COUNTS, temperature=False, weights=weights * 1e307, **options)
+        assert in_other_units.tau == weighted
+        differ += weighted != alike
+    assert differ
+
+
+def test_a_temperature_is_fitted_to_weighted_examples(rng):
+    """Those of another sharpness have the weight 0.001: the temperature is that of the others alone."""
+    (p, labels), (others, their_labels) = drawn(rng, 1000, 4.5), drawn(rng, 1000, 0.5)
+    both = np.concatenate([p, others]), np.concatenate([labels, their_labels])
+    weights = np.repeat([1.0, 0.001], [len(p), len(others)])
+    alone = fit_adjustment(p, labels, COUNTS, tau=1, bias=True)
+    adjustment = fit_adjustment(*both, COUNTS, tau=1, bias=True, weights=weights)
+    assert adjustment.temperature == pytest.approx(alone.temperature, rel=0.02)
+    np.testing.assert_allclose(adjustment.bias, alone.bias, atol=0.1)
+    assert fit_adjustment(*both, COUNTS, tau=1).temperature < 0.8 * alone.temperature
+
+
+@pytest.mark.parametrize(
+    ("weights", "parts"),
+    [
+        ([1.0, 1.0], ["weights are float64 of shape (2,)", "each of 4 examples"]),
+        (["1"] * 4, ["weights are <U1", "a number"]),
+        ([1, -2, 1, 1], ["weight 1 is -2", "from 0"]),
+        ([1, 1, 1, float("nan")], ["weight 3 is nan", "finite"]),
+        ([0, 0, 0, 0], ["all weights are 0"]),
+    ],
+)
+def test_wrong_weights_are_refused(weights, parts):
+    p = np.full((4, 2), 0.5)
+    with refused(*parts):
+        fit_adjustment(p, [0, 0, 1, 1], [90, 10], weights=weights)
+
+
 def test_tau_suits_the_temperature_where_that_changes_decisions(rng):
     """An overconfident model, used where classes are as frequent as in training: tau is the best one at its T."""
     counts = np.array([600, 150, 40, 10])

@@ -125,6 +125,7 @@ def best_tau(
     goal: Goal | None = None,
     temperature: float = 1.0,
     usual: float | None = None,
+    weights: Vector | None = None,
 ) -> float:
     """The tau of the grid with the lowest error on examples that the model never saw; of equals the lowest NLL.
 
@@ -132,7 +133,7 @@ def best_tau(
     classes are as frequent as `prior` says, by default equally. With a goal, its value takes the place of the error,
     its prior that of `prior`, and its decision that of the likeliest class; the temperature may change decisions.
     With equal counts every tau does the same, and the first is returned. A `usual` tau is kept unless another is better
-    by more than a paired standard error.
+    by more than a paired standard error. An example counts by its weight (N,), all of which are above 0.
     """
     p, labels = check_judged(probabilities, labels)
     if not len(grid):
@@ -145,15 +146,15 @@ def best_tau(
     if classes != p.shape[1]:
         raise InputError(f"counts are of {classes} classes, and probabilities of {p.shape[1]}: give one a class.")
     goal = Goal("prior", candidates[0].prior) if goal is None else goal
-    weights = prior_weights(labels, goal.prior)
+    under_prior = prior_weights(labels, goal.prior, weights)
     if not np.ptp(np.asarray(counts)):
         return grid[0]
     decisions = list(_decisions(log_probabilities(p) / temperature, candidates, goal))
-    values = [round(float(goal.contributions_of(guesses, labels).sum()), 10) for guesses in decisions]
+    values = [round(float(goal.contributions_of(guesses, labels, weights).sum()), 10) for guesses in decisions]
     tied = [i for i, value in enumerate(values) if value == min(values)]
-    best = min(tied, key=lambda i: weighted_means(losses(candidates[i](p), labels), weights)[1])
+    best = min(tied, key=lambda i: weighted_means(losses(candidates[i](p), labels), under_prior)[1])
     if usual is not None:
-        gains = np.subtract(*(goal.contributions_of(decisions[i], labels) for i in (grid.index(usual), best)))
+        gains = np.subtract(*(goal.contributions_of(decisions[i], labels, weights) for i in (grid.index(usual), best)))
         best = best if is_clear(*paired_sum(gains)) else grid.index(usual)
     return grid[best]
 

@@ -38,6 +38,7 @@ def fit_adjustment(
     temperature: bool = True,
     goal: Goal | None = None,
     usual_tau: float | None = None,
+    weights: ArrayLike | None = None,
 ) -> Adjustment:
     """Fit an Adjustment to examples that the model never saw.
 
@@ -63,6 +64,8 @@ def fit_adjustment(
         clearly worse, by a paired 95 % interval.
     usual_tau : float, optional
         What "auto" keeps unless another tau is better by more than a paired standard error.
+    weights : array (N,), optional
+        How much each example counts beside others of its class, from 0; by default all count alike.
 
     Returns
     -------
@@ -81,31 +84,52 @@ def fit_adjustment(
     if goal is not None and prior is not None:
         raise InputError("both a prior and a goal are given: a goal has a prior of its own, so give one of them.")
     goal = Goal("prior", check_prior(prior, p.shape[1])) if goal is None else goal
+    example_weights = _check_weights(weights, len(labels))
+    used = example_weights > 0
+    judged = (p, labels, example_weights) = p[used], labels[used], example_weights[used]
+    options: dict[str, Any] = {"goal": goal, "usual": usual_tau, "weights": example_weights}
     by_temperature = goal.costs is not None or np.ptp(goal.prior) > 1e-12  # whether that changes decisions
     if not (by_temperature and temperature and tau == "auto"):
-        strength = best_tau(p, labels, counts, goal=goal, usual=usual_tau) if tau == "auto" else tau
-        return _fitted(p, labels, Adjustment.of(counts, strength, goal.prior), bias, temperature)
+        strength = best_tau(p, labels, counts, **options) if tau == "auto" else tau
+        return _fitted(*judged, Adjustment.of(counts, strength, goal.prior), bias, temperature)
 
     def fitted_at(fixed: float) -> Adjustment:
-        strength = best_tau(p, labels, counts, goal=goal, temperature=fixed, usual=usual_tau)
-        best = _fitted(p, labels, Adjustment.of(counts, strength, goal.prior), bias, temperature=False)
+        strength = best_tau(p, labels, counts, temperature=fixed, **options)
+        best = _fitted(*judged, Adjustment.of(counts, strength, goal.prior), bias, temperature=False)
         return replace(best, temperature=fixed)
 
     plain = fitted_at(1.0)
-    softened = fitted_at(_fitted(p, labels, plain, False, temperature).temperature)
-    loss, standard_error = goal.difference(softened(p), plain(p), labels)
+    softened = fitted_at(_fitted(*judged, plain, False, temperature).temperature)
+    loss, standard_error = goal.difference(softened(p), plain(p), labels, weights=example_weights)
     return plain if is_clear(loss, normal_quantile() * standard_error) else softened
 
 
-def _fitted(p: Probabilities, labels: Labels, adjustment: Adjustment, bias: bool, temperature: bool) -> Adjustment:
+def _check_weights(weights: ArrayLike | None, number: int) -> Vector:
+    if weights is None:
+        return np.ones(number)
+    given = np.asarray(weights)
+    if given.shape != (number,) or given.dtype.kind not in "biuf":
+        raise InputError(
+            f"weights are {given.dtype} of shape {given.shape}: give a number for each of {number} examples."
+        )
+    for i in np.flatnonzero(~(np.isfinite(given) & (given >= 0))):
+        raise InputError(f"weight {i} is {given[i]:g}: weights are finite numbers from 0.")
+    if not given.any():
+        raise InputError("all weights are 0: one at least must be above 0.")
+    return given.astype(np.float64) / float(given.max())  # in any unit: their sums stay finite
+
+
+def _fitted(
+    p: Probabilities, labels: Labels, weights: Vector, adjustment: Adjustment, bias: bool, temperature: bool
+) -> Adjustment:
     """The adjustment with a bias, a temperature or both fitted."""
     logits = log_probabilities(p)
     if bias:
         used = adjustment.prior[labels] > 0
-        fitted = _chosen_bias(logits[used], labels[used], adjustment.bias, adjustment.prior)
+        fitted = _chosen_bias(logits[used], labels[used], weights[used], adjustment.bias, adjustment.prior)
         adjustment = replace(adjustment, bias=fitted)
     if temperature:
-        fitted_temperature = _best_temperature(logits - adjustment.bias, labels, adjustment.prior)
+        fitted_temperature = _best_temperature(logits - adjustment.bias, labels, weights, adjustment.prior)
         adjustment = replace(adjustment, temperature=fitted_temperature)
     return adjustment
 
@@ -137,21 +161,26 @@ def cross_adjusted(
     return adjusted
 
 
-def _chosen_bias(logits: Logits, labels: Labels, towards: Vector, prior: Vector) -> Vector:
+def _chosen_bias(logits: Logits, labels: Labels, weights: Vector, towards: Vector, prior: Vector) -> Vector:
     """The bias at the lambda with the lowest cross-validated error, then NLL, both under the prior."""
     from scipy.special import softmax
 
-    fold, weights, logits = stratified(labels, FOLDS), prior_weights(labels, prior), logits + log_prior(prior)
+    fold, logits, under_prior = (
+        stratified(labels, FOLDS),
+        logits + log_prior(prior),
+        prior_weights(labels, prior, weights),
+    )
     fold_losses = np.empty((len(SHRINKAGE), 2, len(labels)))
     for k in range(FOLDS):
         out = fold == k
-        for at_lambda, bias in zip(fold_losses, _biases(logits[~out], labels[~out], towards, prior), strict=True):
+        biases = _biases(logits[~out], labels[~out], weights[~out], towards, prior)
+        for at_lambda, bias in zip(fold_losses, biases, strict=True):
             at_lambda[:, out] = losses(softmax(logits[out] - bias, axis=1), labels[out])
-    chosen = min(range(len(SHRINKAGE)), key=lambda i: weighted_means(fold_losses[i], weights))
-    return _biases(logits, labels, towards, prior)[chosen]
+    chosen = min(range(len(SHRINKAGE)), key=lambda i: weighted_means(fold_losses[i], under_prior))
+    return _biases(logits, labels, weights, towards, prior)[chosen]
 
 
-def _biases(logits: Logits, labels: Labels, towards: Vector, prior: Vector) -> list[Vector]:
+def _biases(logits: Logits, labels: Labels, weights: Vector, towards: Vector, prior: Vector) -> list[Vector]:
     """argmin_b NLL under the prior of softmax(z - b) + lambda sum_c prior_c (b_c - towards_c) ** 2 / n_c, by lambda.
 
     With equal priors that NLL weighs a class's two examples as much as another's 500, though they say far less. 1 / n_c
@@ -164,7 +193,7 @@ def _biases(logits: Logits, labels: Labels, towards: Vector, prior: Vector) -> l
     if not len(labels):
         return [towards] * len(SHRINKAGE)
     present, labels, per_class = np.unique(labels, return_inverse=True, return_counts=True)
-    logits, weights, rows = logits[:, present], prior_weights(labels, prior[present]), np.arange(len(labels))
+    logits, weights, rows = logits[:, present], prior_weights(labels, prior[present], weights), np.arange(len(labels))
     class_weights = np.bincount(labels, weights=weights)
 
     def loss(b: Vector, pull: Vector) -> tuple[float, Vector]:
@@ -190,7 +219,7 @@ def clearly_best(candidates: Sequence[Probabilities], labels: Labels) -> int:
     return best if is_clear(*gains[best]) else 0
 
 
-def _best_temperature(logits: Logits, labels: Labels, prior: Vector) -> float:
+def _best_temperature(logits: Logits, labels: Labels, weights: Vector, prior: Vector) -> float:
     """argmin_T min_e NLL of (1 - e) softmax(z / T + log prior) + e / C under that prior + (log T) ** 2 / 2n.
 
     n is the effective number of examples. A share e of the labels may be wrong: otherwise a few mislabelled examples
@@ -200,7 +229,7 @@ def _best_temperature(logits: Logits, labels: Labels, prior: Vector) -> float:
     from scipy.optimize import minimize_scalar
     from scipy.special import softmax
 
-    weights = prior_weights(labels, prior)
+    weights = prior_weights(labels, prior, weights)
     used = weights > 0
     weights, labels, logits = weights[used], labels[used], logits[used]
     effective, rows, shift = 1 / (weights @ weights), np.arange(len(labels)), log_prior(prior)

@@ -74,13 +74,13 @@ class Goal:
         """(N, C) -> (N,): the most probable class or, with costs, the one of the least expected cost."""
         return decide(p, self.costs)
 
-    def contributions(self, p: NDArray, labels: Labels) -> NDArray[np.float64]:
+    def contributions(self, p: NDArray, labels: Labels, weights: Vector | None = None) -> NDArray[np.float64]:
         """(N,) whose sum is the value: in percent or, with costs, the mean cost of an example."""
-        return self.contributions_of(self.decide(p), labels)
+        return self.contributions_of(self.decide(p), labels, weights)
 
-    def contributions_of(self, guesses: Labels, labels: Labels) -> NDArray[np.float64]:
+    def contributions_of(self, guesses: Labels, labels: Labels, weights: Vector | None = None) -> NDArray[np.float64]:
         """The same for predicted classes (N,)."""
-        return self._weights(guesses, labels) * self._losses(guesses, labels)
+        return self._weights(guesses, labels, weights) * self._losses(guesses, labels)
 
     def value(self, p: NDArray, labels: Labels) -> float:
         """How far probabilities (N, C) are from the goal, by labels (N,)."""
@@ -108,25 +108,26 @@ class Goal:
         return max(alone, paired_sum(weights * (losses - means[labels]), groups)[1])
 
     def difference(
-        self, p_a: NDArray, p_b: NDArray, labels: Labels, groups: Labels | None = None
+        self, p_a: NDArray, p_b: NDArray, labels: Labels, groups: Labels | None = None, weights: Vector | None = None
     ) -> tuple[float, float]:
         """(value of a - value of b, its paired standard error): sum_i d_i and sqrt(sum_i d_i ** 2).
 
         d_i is the difference of both contributions of an example or, with groups (N,), of all examples of a group.
         """
-        return paired_sum(self.contributions(p_a, labels) - self.contributions(p_b, labels), groups)
+        a, b = (self.contributions(p, labels, weights) for p in (p_a, p_b))
+        return paired_sum(a - b, groups)
 
     def _losses(self, guesses: Labels, labels: Labels) -> NDArray[np.float64]:
         return 100.0 * (guesses != labels) if self.costs is None else self.costs[labels, guesses]
 
-    def _weights(self, guesses: Labels, labels: Labels) -> NDArray[np.float64]:
+    def _weights(self, guesses: Labels, labels: Labels, weights: Vector | None = None) -> NDArray[np.float64]:
         """(N,) of sum 1."""
         if not self.only_worst:
-            return prior_weights(labels, self.prior)
-        errors = errors_by_class(guesses != labels, labels, len(self.prior))
+            return prior_weights(labels, self.prior, weights)
+        errors = errors_by_class(guesses != labels, labels, len(self.prior), weights)
         present = np.flatnonzero(~np.isnan(errors))
         counted = np.isin(np.arange(len(errors)), present[worst_classes(errors[present])])
-        return prior_weights(labels, self.prior * counted)
+        return prior_weights(labels, self.prior * counted, weights)
 
 
 def check_goal(text: str) -> tuple[str, str]:

@@ -82,7 +82,8 @@ class PriorAdjustedClassifier(ClassifierMixin, OverClassifier):
             As the classifier takes it.
         y : array (N,)
         sample_weight : array (N,), optional
-            Goes to the classifier; the counts N_c are then sums of weights. Examples of weight 0 have no say in tau.
+            Goes to the classifier. The counts N_c are then sums of weights, and the held-out examples that tau is
+            chosen on count by their weights.
         **fit_params
             Go to the classifier's `fit`.
         """
@@ -103,6 +104,7 @@ class PriorAdjustedClassifier(ClassifierMixin, OverClassifier):
                 prior=prior,
                 bias=self.bias,
                 temperature=self.temperature,
+                weights=labelled.weights[rows],
             )
         else:
             self.adjustment_ = Adjustment.of(labelled.counts, self.tau, prior)

@@ -73,7 +73,7 @@ class ClassUncertainty(OverClassifier):
             As the classifier takes it.
         y : array (N,)
         sample_weight : array (N,), optional
-            Goes to the classifier; `counts_` are then sums of weights, and examples of weight 0 are not measured.
+            Goes to the classifier; `counts_` are then sums of weights, and class means are weighted by them.
         **fit_params
             Go to the classifier's `fit`.
         """
@@ -94,11 +94,13 @@ class ClassUncertainty(OverClassifier):
         p, codes = unseen.p[rows].astype(np.float32)[None], labelled.codes[rows]
         estimate = Estimate("out-of-fold", p, codes, score=self.uncertainty)
         self.classes_, self.counts_, self.oof_ = labelled.classes, labelled.counts, unseen.p
-        self.uncertainty_ = estimate.raw
-        positive = np.maximum(estimate.raw, LEAST * estimate.raw.max()) if estimate.raw.any() else np.ones(number)
+        weights = labelled.weights[rows]
+        raw = np.bincount(codes, weights * estimate.uncertainty) / np.bincount(codes, weights)
+        self.uncertainty_ = raw
+        positive = np.maximum(raw, LEAST * raw.max()) if raw.any() else np.ones(number)
         self.stats_, self.mu_ = Stats(self.counts_, positive), normalise(positive)
-        weights = plan(named("ubrw"), self.stats_, 0, 1).weight
-        self.class_weight_ = dict(zip(self.classes_.tolist(), weights.tolist(), strict=True))
+        class_weights = plan(named("ubrw"), self.stats_, 0, 1).weight
+        self.class_weight_ = dict(zip(self.classes_.tolist(), class_weights.tolist(), strict=True))
         return self
 
     def sampling_strategy(
