@@ -145,3 +145,8 @@ def test_ldam_takes_cosines_alone(rng):
 def test_wrong_input_is_refused(make, parts):
     with refused(*parts):
         make()
+
+
+def test_its_repr_says_what_it_minimises():
+    assert repr(cu.Loss("2s-csce", [9, 4, 2], epochs=8)) == "Loss(method '2s-csce', 3 classes, linear head, 8 epochs)"
+    assert repr(cu.Loss(cu.METHODS["ldam"], [9, 4, 2])) == "Loss(method 'ldam', 3 classes, cosine head)"

@@ -176,9 +176,14 @@ def test_another_state_is_refused_and_nothing_is_lost():
     [
         (lambda: cu.ClassSampler([]), ["no labels"]),
         (lambda: cu.ClassSampler([0, 2], [0.5, 0.3, 0.2]), ["class 1", "alpha 0.3", "no examples"]),
-        (lambda: cu.ClassSampler([0, 3], [0.5, 0.5]), ["label of example 1 is 3", "0 to 1"]),
+        (lambda: cu.ClassSampler([0, 3], [0.5, 0.5]), ["alpha has length 2", "labels run from 0 to 3", "give 4"]),
+        (lambda: cu.ClassSampler([0, 1], [3, 2, 1]), ["class 2", "alpha 1", "no examples", "set it to 0"]),
         (lambda: cu.ClassSampler([0, 1], [[0.5, 0.5]]), ["alpha", "(1, 2)"]),
-        (lambda: cu.ClassSampler([0, 1], [-1, 2]), ["not negative"]),
+        (lambda: cu.ClassSampler([0, 1], [2, -1]), ["alpha of class 1 is -1", "finite number from 0"]),
+        (lambda: cu.ClassSampler([0, 1], [float("nan"), 1]), ["alpha of class 0 is nan", "finite"]),
+        (lambda: cu.ClassSampler([0, 1], [0, 0]), ["alpha sums to 0", "above 0"]),
+        (lambda: cu.ClassSampler([0, 1], [1e308, 1e308]), ["alpha sums to inf", "finite"]),
+        (lambda: cu.ClassSampler([0, 1], ["0.5", "0.5"]), ["alpha holds the text '0.5'", "a number"]),
         (lambda: cu.ClassSampler([0, 1], seed=-1), ["seed is -1"]),
         (lambda: cu.ClassSampler([0, 1], num_samples=0), ["num_samples is 0"]),
         (lambda: cu.ClassSampler.for_method("pb-rs", [0, 1]), ["'pb-rs'", "epochs="]),
@@ -192,6 +197,19 @@ def test_another_state_is_refused_and_nothing_is_lost():
 def test_wrong_input_is_refused(make, parts):
     with refused(*parts):
         make()
+
+
+def test_more_classes_than_16_bits_tell_apart():
+    labels = np.arange(2**16 + 3)
+    order = cu.ClassSampler.for_method("cb-rs", labels[::-1]).grouped.positions
+    assert np.array_equal(order, labels[::-1])
+
+
+def test_its_repr_says_what_is_drawn():
+    sampler = cu.ClassSampler.for_method("cb-rs", LABELS, seed=3)
+    assert repr(sampler) == "ClassSampler(644 of 644 examples, 4 classes, method 'cb-rs', seed 3, epoch 0)"
+    part = cu.ClassSampler(LABELS, ALPHA, num_samples=100).shard(1, 2)
+    assert "100 of 644 examples, 4 classes, fixed alpha, seed 0, epoch 0, shard 1 of 2" in repr(part)
 
 
 def test_an_empty_class_without_probability_is_fine():

@@ -91,6 +91,21 @@ def test_wrong_input_is_refused(make, parts):
         make()
 
 
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_logits_without_a_softmax_are_refused_and_nothing_changes(wrong):
+    online = cu.OnlineUncertainty(4, 3)
+    online.update([0, 1], LOGITS[:2], [0, 1])
+    before, logits = online.state_dict(), LOGITS.clone()
+    logits[2, 1] = wrong
+    with refused("the logits of example 3 are", str(wrong), "finite"):
+        online.update([1, 0, 3, 2], logits, [1, 0, 2, 2])
+    assert all(torch.equal(tensor, before[name]) for name, tensor in online.state_dict().items())
+    assert repr(online) == "OnlineUncertainty(4 examples, 3 classes, 2 examples drawn)"
+    logits[2, 1] = -float("inf")  # a class that is ruled out has the probability 0
+    online.update([1, 0, 3, 2], logits, [1, 0, 2, 2])
+    assert np.isfinite(online.estimate().uncertainty).all()
+
+
 def test_an_index_that_changes_its_label_is_refused():
     online = cu.OnlineUncertainty(4, 3)
     online.update([0, 1], LOGITS[:2], [0, 1])

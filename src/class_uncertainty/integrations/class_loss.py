@@ -95,6 +95,11 @@ class Loss(nn.Module):
     def classes(self) -> int:
         return len(self.schedule.stats.counts)
 
+    def extra_repr(self) -> str:
+        """What repr() shows in brackets."""
+        epochs = f", {self.schedule.epochs:,} epochs" if self.schedule.epochs else ""
+        return f"{self.schedule.name}, {self.classes:,} classes, {self.head} head{epochs}"
+
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         """The mean of the weighted losses (Eq. 4), or their sum over that of the weights, as the method says."""
         values, weights = self._values(logits, labels)

@@ -60,13 +60,12 @@ class ClassSampler(Sampler[int]):
         if num_samples is not None:
             check_least("num_samples", num_samples, 1)
         check_least("seed", seed, 0)
-        self.fixed_alpha = None if alpha is None else _checked_alpha(alpha)
-        classes = None if self.fixed_alpha is None else len(self.fixed_alpha)
-        checked_labels = _checked_labels(labels, classes or MOST_CLASSES)
-        self.grouped = Grouped.of(checked_labels, classes or 0)
-        if self.fixed_alpha is not None:
-            for c in np.flatnonzero((self.fixed_alpha > 0) & (self.counts == 0)):
-                raise InputError(f"class {c} has alpha {self.fixed_alpha[c]:g} and no examples to draw: set it to 0.")
+        given = None if alpha is None else _checked_alpha(alpha)
+        checked_labels = _checked_labels(labels)
+        self.grouped = Grouped.of(checked_labels, 0 if given is None else len(given))
+        if given is not None:
+            _check_drawable(given, self.counts)
+        self.fixed_alpha = None if given is None else normalise(given)
         self.num_samples, self.seed, self.epoch = num_samples or len(checked_labels), seed, 0
         self.schedule: Scheduled | None = None  # of a method, in place of a fixed alpha
         self.rank, self.world = 0, 1
@@ -111,6 +110,12 @@ class ClassSampler(Sampler[int]):
         if self.schedule:
             return self.schedule.plan(self.epoch).alpha
         return normalise(self.counts) if self.fixed_alpha is None else self.fixed_alpha
+
+    def __repr__(self) -> str:
+        by = self.schedule.name if self.schedule else "natural" if self.fixed_alpha is None else "fixed alpha"
+        drawn = f"{self.num_samples:,} of {len(self.grouped.positions):,} examples, {len(self.counts):,} classes"
+        part = f", shard {self.rank} of {self.world}" if self.world > 1 else ""
+        return f"ClassSampler({drawn}, {by}, seed {self.seed}, epoch {self.epoch}{part})"
 
     def order(self) -> Indices:
         """(num_samples,) all draws of this epoch, those of other processes included."""
@@ -213,15 +218,34 @@ class ClassSampler(Sampler[int]):
         return content.hexdigest()[:16]
 
 
-def _checked_labels(labels: Any, classes: int) -> Indices:
+def _checked_labels(labels: Any) -> Indices:
     """As int64 (N,)."""
     number = np.shape(labels)[0] if np.ndim(labels) else 0
     if not number:
         raise InputError("there are no labels: give one for each example.")
-    return check_labels(labels, number, classes)
+    return check_labels(labels, number, MOST_CLASSES)
 
 
 def _checked_alpha(alpha: Any) -> Vector:
-    if np.ndim(alpha) != 1:
-        raise InputError(f"alpha has shape {np.shape(alpha)}: it needs one value for each class.")
-    return normalise(alpha)
+    """(C,) in the unit that it is given in."""
+    values = np.asarray(alpha)
+    if values.ndim != 1:
+        raise InputError(f"alpha has shape {values.shape}: it needs one value for each class.")
+    if any(isinstance(value, str) for value in values.tolist()):
+        raise InputError(f"alpha holds the text {values.tolist()[0]!r}: it needs a number for each class.")
+    values = values.astype(np.float64)
+    for c in np.flatnonzero(~(np.isfinite(values) & (values >= 0))):
+        raise InputError(f"alpha of class {c} is {values[c]:g}: it must be a finite number from 0.")
+    with np.errstate(over="ignore"):
+        total = values.sum()
+    if not 0 < total < np.inf:
+        raise InputError(f"alpha sums to {total:g}: the sum must be above 0 and finite.")
+    return values
+
+
+def _check_drawable(alpha: Vector, counts: Indices) -> None:
+    if len(alpha) < len(counts):
+        labelled = f"labels run from 0 to {len(counts) - 1}"
+        raise InputError(f"alpha has length {len(alpha)}, and {labelled}: give {len(counts)} values.")
+    for c in np.flatnonzero((alpha > 0) & (counts == 0)):
+        raise InputError(f"class {c} has alpha {alpha[c]:g} and no examples to draw: set it to 0.")

@@ -2,7 +2,7 @@
 
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Stats
-from class_uncertainty.methods import Method, Plan, named, plan
+from class_uncertainty.methods import METHODS, Method, Plan, named, plan
 
 LOSS_KNOBS = ("weight", "margin", "divisor")
 
@@ -12,7 +12,8 @@ class Scheduled:
 
     def __init__(self, method: str | Method, stats: Stats, epochs: int | None) -> None:
         self.method = named(method) if isinstance(method, str) else method
-        self.name = f"method {method!r}" if isinstance(method, str) else "the method"
+        names = [method] if isinstance(method, str) else [name for name, row in METHODS.items() if row is method]
+        self.name = f"method {names[0]!r}" if names else "the method"
         self.stats = stats
         if needed := needs(self.method):
             raise InputError(f"{self.name} needs {needed}: train it by cu.train or cu.fit.")

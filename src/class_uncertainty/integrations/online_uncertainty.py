@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from class_uncertainty.boundary import Tensorlike, check_least, check_number, checked
+from class_uncertainty.boundary import Tensorlike, check_least, check_number, checked, shortly
 from class_uncertainty.errors import InputError, memory_faults
 from class_uncertainty.estimation.estimate import Estimate
 from class_uncertainty.estimation.estimators import ESTIMATORS
@@ -51,6 +51,10 @@ class OnlineUncertainty:
             self.sums = {name: torch.from_numpy(np.zeros(shape, np.float32)) for name, shape in shapes.items()}
             self.marks = torch.from_numpy(np.zeros(n, np.int64))  # 1 + the label; 0 where an example was never drawn
 
+    def __repr__(self) -> str:
+        drawn = int(torch.count_nonzero(self.marks))
+        return f"OnlineUncertainty({self.n:,} examples, {self.classes:,} classes, {drawn:,} examples drawn)"
+
     @torch.no_grad()
     @checked
     def update(self, indices: Tensorlike, logits: Tensor, labels: Tensorlike) -> None:
@@ -72,8 +76,12 @@ class OnlineUncertainty:
         for i in torch.nonzero((before > 0) & (before != marks)).flatten().tolist():
             was = f"example {int(places[i])} had the label {int(before[i]) - 1} and now has {int(marks[i]) - 1}"
             raise InputError(f"{was}: indices must be those of the training set.")
-        for name, values in to_sum(logits.float()).items():
-            self.sums[name].index_add_(0, places, values.cpu())
+        terms = {name: values.cpu() for name, values in to_sum(logits.float()).items()}
+        for i in torch.nonzero(terms["entropy"].isnan()).flatten().tolist():
+            given = f"the logits of example {int(places[i])} are {shortly(logits[i].tolist())}"
+            raise InputError(f"{given}: they must be finite numbers.")
+        for name, values in terms.items():
+            self.sums[name].index_add_(0, places, values)
         self.marks[places] = marks
 
     def across_processes(self) -> "OnlineUncertainty":

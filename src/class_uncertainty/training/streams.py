@@ -29,7 +29,7 @@ class Grouped(NamedTuple):
     @classmethod
     def of(cls, labels: Indices, classes: int) -> "Grouped":
         counts = np.bincount(labels, minlength=classes)
-        narrow = labels.astype(np.uint16) if classes <= 2**16 else labels  # NumPy sorts these by radix
+        narrow = labels.astype(np.uint16) if len(counts) <= 2**16 else labels  # NumPy sorts these by radix
         return cls(np.argsort(narrow, kind="stable"), counts, np.cumsum(counts) - counts)
 
 
