@@ -83,6 +83,8 @@ def test_json_is_what_save_wrote(run: Run) -> None:
         (("--fail-if", "error[dogg] > 10"), "did you mean 'dog'?"),
         (("--fail-if", "worse_classes > 0"), "give an earlier audit (--baseline"),
         (("--report", "same.out", "--save", "./same.out"), "both name same.out"),
+        (("--report", "page.pdf"), "page.pdf does not end in .html, and the page is HTML: name it page.html"),
+        (("--report", "page"), "name it page.html"),
         (("--baseline", "missing.json"), "missing.json does not exist"),
         (("--report", "now.npz"), "would be overwritten"),
         (("--save", "now.npz"), "would be overwritten"),

@@ -157,6 +157,12 @@ def test_examples_of_weight_0_have_no_say():
     np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
 
 
+def test_groups_without_metadata_routing_are_refused():
+    X, y = tailed()
+    with refused("groups are given", "sklearn.set_config(enable_metadata_routing=True)", "GroupKFold(5)"):
+        PriorAdjustedClassifier(GaussianNB(), cv=GroupKFold(3)).fit(X, y, groups=np.arange(len(y)) % 6)
+
+
 def test_metadata_are_routed_to_the_classifier_and_the_splitter():
     X, y = tailed()
     weights, groups = np.linspace(1, 2, len(y)), np.arange(len(y)) % 6

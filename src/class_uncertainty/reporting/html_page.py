@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from class_uncertainty.errors import MachineFault, missing, notice
+from class_uncertainty.errors import InputError, MachineFault, missing, notice
 from class_uncertainty.files import check_writable, write_whole
 from class_uncertainty.methods import METHODS
 from class_uncertainty.metrics import FEW, MANY
@@ -22,12 +22,15 @@ AT_ONCE = 50  # rows of a table that are laid out at first: the others are hidde
 MOST_DISAGREEMENTS = 5  # classes listed as harder, and as easier, than their counts suggest
 TEMPLATE_VALUES = {"style": chart_style, "columns": page_columns, "methods": METHODS, "many": MANY, "few": FEW}
 TEMPLATE_VALUES |= {"thumbnail": thumbnail, "glossary": GLOSSARY, "at_once": AT_ONCE}
+ENDINGS = (".html", ".htm")
 ADVICE = "raise the limit on memory or address space (ulimit -v), and 'cu report' draws them"
 
 
 def check_place(path: Path) -> None:
-    """Refuse a path that cannot be written, or that holds anything but an earlier page."""
+    """Refuse a path that cannot be written, that holds anything but an earlier page, or that names another format."""
     check_writable(path, PAGE_START, "report")
+    if path.suffix.lower() not in ENDINGS:
+        raise InputError(f"{path} does not end in .html, and the page is HTML: name it {path.with_suffix('.html')}.")
 
 
 def write(sections: Sequence[Section], path: Path, folder: Path | None = None) -> list[Path]:

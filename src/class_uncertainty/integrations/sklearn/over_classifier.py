@@ -93,6 +93,7 @@ class OverClassifier(MetaEstimatorMixin, BaseEstimator):
         if given and _routes():
             routed = process_routing(self, "fit", **given)
         elif given:
+            _check_groups(given, inner)
             if sample_weight is not None and not has_fit_parameter(inner, "sample_weight"):
                 raise InputError(f"sample_weight is given, and {type(inner).__name__} takes none: leave it out.")
             routed.estimator.fit = given
@@ -117,6 +118,14 @@ class OverClassifier(MetaEstimatorMixin, BaseEstimator):
             judged[test] &= np.isin(labelled.codes[test], trained_classes)
         with np.errstate(invalid="ignore"):
             return OutOfFold(sums / times[:, None], judged & (times > 0))
+
+
+def _check_groups(given: dict[str, Any], inner: Any) -> None:
+    """Refuse groups that would reach the classifier, which takes none, and never the splitter."""
+    if "groups" in given and not has_fit_parameter(inner, "groups"):
+        setting = "call sklearn.set_config(enable_metadata_routing=True)"
+        advice = f"{setting} and give a cv that takes groups, as GroupKFold(5)"
+        raise InputError(f"groups are given, and only metadata routing takes them to the splitter: {advice}.")
 
 
 def classifier_of(estimator: Any) -> Any:
