@@ -435,6 +435,14 @@ def test_an_unknown_argument_is_refused_with_the_nearest():
         table().take(indexes=[0])
 
 
+def test_a_field_of_an_argument_is_refused_with_that_argument():
+    for call in (cu.train, cu.measure, cu.fix, cu.estimate):
+        with refused(f"{call.__name__}() has no argument 'epochs'", "part of recipe", "recipe=Recipe('mlp', epochs="):
+            call(dataset(), epochs=3)
+    with refused("'labels'", "part of dataset", "dataset=Data(inputs, labels)"):
+        cu.train(dataset(), labels=[0, 1])
+
+
 def test_a_missing_argument_is_refused_by_name():
     with refused("fit()", "'lanes'", "Lane('naive')"):
         cu.fit(table())

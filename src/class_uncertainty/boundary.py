@@ -217,16 +217,20 @@ class Expected:
         return dict(signature(self.function).parameters)
 
     @cached_property
-    def kinds(self) -> dict[str, Kind]:
-        """The kind of every argument by its name, those that are passed on included."""
-        hints = get_type_hints(self.function, include_extras=True)
+    def hints(self) -> dict[str, Any]:
+        """The annotation of every argument by its name, those that are passed on included."""
+        given = get_type_hints(self.function, include_extras=True)
         named = [name for name, parameter in self.parameters.items() if parameter.kind is not Parameter.VAR_KEYWORD]
-        kinds = {name: kind_of(hints.get(name, Any)) for name in named}
+        hints = {name: given.get(name, Any) for name in named}
         if self.passes_on:
             module, _, name = self.passes_on.rpartition(".")
-            others = Expected(getattr(import_module(module), name)).kinds
-            kinds |= {name: kind for name, kind in others.items() if name not in self.without and name not in kinds}
-        return kinds
+            others = Expected(getattr(import_module(module), name)).hints
+            hints |= {name: hint for name, hint in others.items() if name not in self.without and name not in hints}
+        return hints
+
+    @cached_property
+    def kinds(self) -> dict[str, Kind]:
+        return {name: kind_of(hint) for name, hint in self.hints.items()}
 
     def _names(self, *kinds: Any) -> list[str]:
         return [name for name, parameter in self.parameters.items() if parameter.kind in kinds]
@@ -256,8 +260,7 @@ class Expected:
         by_position = [self._take(name, value) for name, value in zip(names, args, strict=True)]
         for name in kwargs:
             if name not in self.kinds or name == self.rest:
-                allowed = [name for name in self.kinds if name not in ("self", "cls", self.rest)]
-                raise unknown(f"argument of {self.call}", name, allowed)
+                raise self._unknown(name)
             if name in names:
                 raise InputError(f"{self.call} is given {name!r} twice: by position and by name.")
         by_name = {name: self._take(name, value) for name, value in kwargs.items()}
@@ -265,6 +268,16 @@ class Expected:
             if name not in by_name and name not in names:
                 raise InputError(f"{self.call} is given no {name!r}: it must be {self.kinds[name].words}.")
         return by_position, by_name
+
+    def _unknown(self, name: str) -> InputError:
+        """Of a field of what an argument takes, such as the epochs of a recipe, that argument is named."""
+        for argument, hint in self.hints.items():
+            for choice in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
+                if name in getattr(choice, "__dataclass_fields__", ()) and choice.__name__ in EXAMPLES:
+                    given = f"{argument}={EXAMPLES[choice.__name__]}"
+                    return InputError(f"{self.call} has no argument {name!r}: it is part of {argument}, as in {given}.")
+        allowed = [name for name in self.kinds if name not in ("self", "cls", self.rest)]
+        return unknown(f"argument of {self.call}", name, allowed)
 
     def _take(self, name: str, value: Any) -> Any:
         taken, allowed = self.kinds[name].take(value), self.kinds[name].words

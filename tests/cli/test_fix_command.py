@@ -97,7 +97,7 @@ def test_signs_change_the_list_of_candidates(run: Run, blank_charts: Call) -> No
     ("args", "sentence"),
     [
         (("compare", "digits-lt:20", "--methods", "distill"), "unknown method 'distill': did you mean 'distil'?"),
-        (("compare", "digits-lt:20", "--methods", "distil*2"), "--members says how many"),
+        (("compare", "digits-lt:20", "--methods", "distil*2"), "--members (in Python members=) says how many"),
         (("compare", "digits-lt:20", "--methods", "distil+mixup"), "'distil' is a remedy, made of naive networks"),
         (("compare", "digits-lt:20", "--methods", "adjusted@product"), "takes no constant, measure or augmentation"),
         (("train", "digits-lt:20", "--method", "distil"), "'cu fix' saves a network"),

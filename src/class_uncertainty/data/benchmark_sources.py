@@ -95,5 +95,5 @@ def _find(name: str, root: Path, split: str) -> tuple[list[Path], Callable[[], D
     if files:
         classes = svhn.DIGITS if name == "svhn" else CIFAR[name].classes
         return files, partial(parquet.decoding, files, None, size=(32, 32), classes=classes)
-    advice = f"'cu data fetch {name}' gets it; --root or CLASS_UNCERTAINTY_DATA names another folder"
+    advice = f"'cu data fetch {name}' gets it; --root (in Python root=) or CLASS_UNCERTAINTY_DATA names another folder"
     raise InputError(f"{name} is not in the data folder {root}: {advice}.")

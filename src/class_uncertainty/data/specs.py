@@ -47,7 +47,7 @@ class Spec:
         for path in (Path(name), self.root / name):
             if os.path.exists(path):
                 return path
-        where = f"{self.root} (--root or CLASS_UNCERTAINTY_DATA)"
+        where = f"{self.root} (--root, in Python root=, or CLASS_UNCERTAINTY_DATA)"
         raise InputError(f"{name!r} is neither here nor in the data folder {where}{near(Path(name))}.")
 
     def whole(self, option: str, lowest: int, highest: int) -> int | None:

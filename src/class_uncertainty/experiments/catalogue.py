@@ -55,7 +55,7 @@ class Experiment:
     def restricted(self, methods: Sequence[str]) -> "Experiment":
         """With those rows of the table whose methods are named, as 'ubrw-focal' or in full."""
         if not self.table:
-            raise InputError("--methods chooses rows of a table, and this experiment has none.")
+            raise InputError("methods are rows of a table, and this experiment has none.")
         names = {}  # of each row: that of METHODS, and those with the constants of each data set
         for row in self.table.rows:
             names[row] = {parse_name(row.method).row, *(on_data(row.method, data) for data in self.table.columns)}
@@ -154,7 +154,7 @@ def find_experiments(name: str, network: str | None = None) -> dict[str, Experim
     if name == ALL or not EXPERIMENTS[name].needs:
         if network is not None:
             others = " and ".join(sorted(other for other, experiment in EXPERIMENTS.items() if experiment.needs))
-            raise InputError(f"--network is {network}, and experiment {name!r} is about ResNet-32: it is for {others}.")
+            raise InputError(f"network is {network}, and experiment {name!r} is about ResNet-32: it is for {others}.")
         return {one: row for one, row in EXPERIMENTS.items() if name in (ALL, one) and not row.needs}
     if network is None:
         raise InputError(f"experiment {name!r} needs {EXPERIMENTS[name].needs}.")

@@ -53,6 +53,7 @@ def find_remedy(name: str) -> Remedy | None:
         about = f"geometric mean of {number} naive networks, divided by N ** tau"
         return Remedy(about, adjusts=True, together=number)
     if method in REMEDIES:
-        raise InputError(f"{name!r} is an ensemble of ensembles or students: --members says how many {method!r} has.")
+        advice = f"--members (in Python members=) says how many {method!r} has"
+        raise InputError(f"{name!r} is an ensemble of ensembles or students: {advice}.")
     named(method)
     return Remedy(f"geometric mean of {number} networks of {method}", adjusts=False, together=number, method=method)

@@ -97,7 +97,7 @@ class Store:
             layouts = f"layout {version}; this one reads {VERSION}"
             raise InputError(f"store {self.path} was written by a newer version ({layouts}).")
         if version == 0 and tables:
-            raise InputError(f"{self.path} is another program's SQLite file: choose another --store.")
+            raise InputError(f"{self.path} is another program's SQLite file: choose another store.")
         if version < VERSION:
             for statement in upgrades(version):
                 self.connection.execute(statement)
@@ -256,7 +256,7 @@ class Store:
             other = self.connection.execute(query).fetchone()
         if other:
             engines = f"training engine {other[0]}, and this version has {ENGINE}"
-            raise InputError(f"store {self.path} has results of {engines}: choose another --store.")
+            raise InputError(f"store {self.path} has results of {engines}: choose another store.")
 
     @property
     def networks(self) -> int:

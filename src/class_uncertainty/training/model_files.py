@@ -66,7 +66,8 @@ def check_savable(path: str | Path) -> None:
 def check_embeds(features: Data | Deployed, embed_weights: bool) -> None:
     """Refuse to embed the weights of a backbone that there is not, or that a file cannot name."""
     if embed_weights and features.embedding is None:
-        raise InputError("the weights of a backbone are to be saved, and there is none: name one by --backbone.")
+        advice = "name one by --backbone, in Python by cu.embed"
+        raise InputError(f"the weights of a backbone are to be saved, and there is none: {advice}.")
     if embed_weights and features.embedding:
         check_named(features.embedding)
 

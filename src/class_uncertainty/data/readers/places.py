@@ -17,7 +17,7 @@ def find(root: Path, split: str) -> Path:
         for ending in (".txt", ".txt.gz"):
             if (file := folder / f"Places_LT_{split}{ending}").is_file():
                 return file
-    advice = "it comes with the Places-LT index; --root or CLASS_UNCERTAINTY_DATA names the folder"
+    advice = "it comes with the Places-LT index; --root (in Python root=) or CLASS_UNCERTAINTY_DATA names the folder"
     raise InputError(f"Places_LT_{split}.txt is not in {root}: {advice}.")
 
 

@@ -67,7 +67,7 @@ class OwnNetwork:
         """With its pretrained weights."""
         module = self._made(True, 0)[0]
         if self.is_factory and not _alike(module, self._made(True, 1)[0]):
-            advice = "none are pretrained: leave out --pretrained"
+            advice = "none are pretrained: leave out --pretrained (in Python pretrained=True)"
             raise InputError(f"network {self.name!r} has other weights at every call, so {advice}.")
         return module
 
@@ -128,7 +128,7 @@ class OwnNetwork:
         module = self.built[0]
         drawn = any(len(value.unique()) > 1 for value in module.parameters())
         if drawn and _alike(module, self._made(False, 1)[0]):
-            advice = "give --pretrained, which starts from them"
+            advice = "give --pretrained (in Python pretrained=True), which starts from them"
             raise InputError(f"network {self.name!r} has the same weights at every call: {advice}.")
 
     def check_maps(self, shape: Shape, method: str) -> None:

@@ -188,10 +188,11 @@ def sealed(recipe: Recipe) -> Recipe:
     """The recipe with the fingerprint of its network, where that is not the package's own: keys then tell it apart."""
     own = find_network(recipe.network).own
     if recipe.pretrained and not own:
-        advice = "leave out --pretrained, or give another --network"
+        advice = "leave out --pretrained (in Python pretrained=True), or give another network"
         raise InputError(f"network {recipe.network!r} has no pretrained weights: {advice}.")
     if not recipe.pretrained and "weights" in split_options(recipe.network, "network")[1]:
-        raise InputError(f"network {recipe.network!r} names weights: give --pretrained, which starts from them.")
+        advice = "give --pretrained (in Python pretrained=True), which starts from them"
+        raise InputError(f"network {recipe.network!r} names weights: {advice}.")
     fingerprint = own.fingerprint(recipe.pretrained) if own else ""
     if recipe.fingerprint not in ("", fingerprint):
         both = f"its fingerprint is {fingerprint or 'none'}, and the recipe has {recipe.fingerprint}"
