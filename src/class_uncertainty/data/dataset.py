@@ -110,6 +110,10 @@ class Dataset:
         (train, *test), left_out = sources.data_of(*sources.splits_of(ds), image, label, **options)
         return cls("hf", train, test[0] if test else None, tuple(left_out))
 
+    def __repr__(self) -> str:
+        judged = f"{len(self.test):,} for test" if self.test else "judged by folds"
+        return f"Dataset({self.name!r}, {len(self.classes):,} classes, {len(self.train):,} for training, {judged})"
+
     @property
     def classes(self) -> tuple[str, ...]:
         return self.train.classes

@@ -177,6 +177,10 @@ class Data:
         sources = import_module("class_uncertainty.data.hf_sources")  # late, since it makes Data
         return sources.data_of(sources.check_split(ds), None, image, label, **options)[0][0]
 
+    def __repr__(self) -> str:
+        inputs = f"inputs {self.inputs.dtype} {self.shape}"
+        return f"Data({len(self):,} examples, {len(self.classes):,} classes, {inputs})"
+
     def __len__(self) -> int:
         return len(self.labels)
 

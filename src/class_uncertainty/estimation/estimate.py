@@ -12,6 +12,7 @@ from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.measures import SCORES, Stats, Vector, class_means, normalise
+from class_uncertainty.text import amount_of
 from class_uncertainty.training import Lane, Result
 
 
@@ -91,6 +92,11 @@ class Estimate:
     score: str = "predictive"
     extra_scores: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     cost: float = 0.0
+
+    def __repr__(self) -> str:
+        members, examples, classes = self.probabilities.shape
+        of = f"{amount_of(members, 'member', 'members')}, {examples:,} examples, {classes:,} classes"
+        return f"Estimate({self.estimator!r}, {of}, score {self.score!r})"
 
     @checked
     def using(self, score: str) -> "Estimate":

@@ -18,6 +18,7 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.files import scratch_array
 from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.metrics import Outcomes
+from class_uncertainty.text import amount_of
 from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.augment.crop_flip_mixup import Drawn, augmented, draw
 from class_uncertainty.training.checkpoints import LaneState
@@ -110,6 +111,10 @@ class Fit:
     encoding: tuple[Column, ...] | None = None
     embedding: Embedding | None = None
     scratch: Path | None = None
+
+    def __repr__(self) -> str:
+        lanes = amount_of(len(self.lanes), "lane", "lanes")
+        return f"Fit({lanes} of {self.recipe.network!r}, {len(self.classes):,} classes, inputs {self.shape})"
 
     @classmethod
     def untrained(cls, train: Data, lanes: Sequence[Lane], recipe: Recipe, device: str, scratch: Path | None) -> "Fit":

@@ -128,6 +128,9 @@ class Audit:
         number = f"{len(worse):,} of {len(self.classes):,} classes"
         return f"{number} {'is' if len(worse) == 1 else 'are'} clearly worse than the others: {named}."
 
+    def __repr__(self) -> str:
+        return f"Audit({self.figures.examples:,} examples, {len(self.classes):,} classes: {self.summary})"
+
     def name_of(self, i: int) -> str:
         """The name of an example, or its number."""
         return f"no. {i}" if self.names is None else printable(self.names[i])

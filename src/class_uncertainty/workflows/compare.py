@@ -20,6 +20,7 @@ from class_uncertainty.runs.rate_choice import RateChoice
 from class_uncertainty.runs.rows import COUNTERPART, MethodRow, method_rows
 from class_uncertainty.runs.significance import corrected_confidence
 from class_uncertainty.runs.store import Store
+from class_uncertainty.text import amount_of
 from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.folds import FOLDS
@@ -93,6 +94,10 @@ class Comparison:
         """tau by learning rate, where rows are adjusted for the counts."""
         remedies = (result for result in self.results if "networks" in result.plan and "tau" in result.plan)
         return {result.lr: result.plan["tau"] for result in remedies}
+
+    def __repr__(self) -> str:
+        rows = amount_of(len(self.rows), "row", "rows")
+        return f"Comparison({self.dataset!r}, {rows}, {amount_of(len(self.results), 'result', 'results')})"
 
     def document(self) -> dict[str, Any]:
         """What `cu compare --json` prints."""

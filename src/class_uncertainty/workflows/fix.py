@@ -6,6 +6,7 @@ The order is: candidates, out-of-fold evidence, a choice, an ensemble and a stud
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from class_uncertainty.boundary import checked
@@ -100,6 +101,11 @@ class Fix:
     def after(self) -> Evaluation:
         """Of the step that is kept."""
         return self.report.after
+
+    def __repr__(self) -> str:
+        before, after = (fmean(evaluation.errors) for evaluation in (self.before, self.after))
+        errors = f"class-mean error {before:.1f} -> {after:.1f} %"
+        return f"Fix({self.report.data}: {errors}, {self.report.method} ({self.report.step}), {self.network})"
 
     def document(self) -> dict[str, Any]:
         """What `cu fix --json` prints: the report without its pictures."""

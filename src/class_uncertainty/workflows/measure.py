@@ -54,6 +54,9 @@ class Measured:
         train = self.dataset.train
         return NetworkSize.of_results(self.estimate.results, train.shape, len(train.classes))
 
+    def __repr__(self) -> str:
+        return f"Measured({self.dataset!r}, {self.estimate!r})"
+
     def document(self) -> dict[str, Any]:
         """What `cu measure --json` prints."""
         return {

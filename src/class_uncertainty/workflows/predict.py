@@ -20,6 +20,7 @@ from class_uncertainty.metrics import Scores, decide
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.posthoc.priors import GIVEN, PRIORS, Prior, at_prior, find_prior
 from class_uncertainty.posthoc.written_predictions import LABEL, PredictionTable
+from class_uncertainty.text import listed
 from class_uncertainty.training.fit import default_device
 from class_uncertainty.training.model_files import restore
 from class_uncertainty.training.networks.backbones import Embedder, fused, same_backbone
@@ -34,7 +35,7 @@ from class_uncertainty.workflows.train import Trained
 BY_COST = "Predictions are the classes of the least expected cost, by the costs that the model was saved with."
 LIKELIEST = "Predictions are the most probable classes."
 NO_PRIOR = "The model does not say which prior its softmax stands for, as those that older versions saved: "
-NAMED = 5  # examples that cannot be read
+NAMED = 5  # classes in a repr, and examples that cannot be read
 
 
 @checked
@@ -110,6 +111,11 @@ class Predicted:
             "scores": asdict(self.scores) if self.scores else None,
             "notes": list(self.notes),
         }
+
+    def __repr__(self) -> str:
+        predicted = [f"{name} {number:,}" for name, number in Counter(self.labels).most_common()]
+        error = f", class-mean error {self.scores.error:.1f} %" if self.scores else ""
+        return f"Predicted({len(self.labels):,} examples: {listed(predicted, NAMED)}{error})"
 
     @property
     def guesses(self) -> Sequence[str]:

@@ -54,6 +54,10 @@ class Trained:
     estimate: Estimate | None
     files: tuple[Path, ...] = ()
 
+    def __repr__(self) -> str:
+        error = "diverged" if self.result.error is None else f"class-mean error {self.result.error:.1f} %"
+        return f"Trained({self.dataset!r}, {self.result.method}, {error})"
+
 
 @checked
 def train(
