@@ -245,6 +245,7 @@ def test_a_missing_package_is_named_with_its_extra(package, tmp_path, monkeypatc
 @pytest.mark.parametrize("name", ["lightning", "transformers"])
 def test_a_missing_framework_is_named_with_its_extra(name, monkeypatch):
     monkeypatch.delitem(sys.modules, f"class_uncertainty.integrations.{name}", raising=False)
-    monkeypatch.setitem(sys.modules, name, None)
+    for module in [name, *(module for module in sys.modules if module.startswith(f"{name}."))]:
+        monkeypatch.setitem(sys.modules, module, None)  # those of earlier tests too
     with refused(f"{name} is not installed", f"class-uncertainty[{name}]"):
         import_module(f"class_uncertainty.integrations.{name}")
