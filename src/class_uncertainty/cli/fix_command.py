@@ -80,7 +80,7 @@ def fix(
     from class_uncertainty.reporting.html_page import check_place, write
     from class_uncertainty.reporting.report_data import sections
     from class_uncertainty.reporting.terminal_tables import print_fix
-    from class_uncertainty.training.model_files import check_savable, files_of
+    from class_uncertainty.training.model_files import check_savable
     from class_uncertainty.workflows.fix import fix as fix_classes
 
     with running(store, as_json, root, budget=budget, profile=profile) as now:
@@ -90,8 +90,6 @@ def fix(
         check_place(page)
         if save:
             check_savable(save)
-            if page.resolve() in [file.resolve() for file in files_of(save)]:
-                raise InputError(f"--report is {page}, which --save {save} writes: give it another name.")
         fixed = fix_classes(
             dataset,
             candidates=names,
