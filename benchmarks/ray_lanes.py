@@ -70,9 +70,10 @@ def speed() -> None:
             with nodes(number):
                 compare(folder, f"warm-{number}", replace(RECIPE, epochs=2), 2)
                 log_stacks(log := Path(folder) / f"{number}.jsonl")
-                load, began = os.getloadavg()[0], time.time()
+                load, began, used = os.getloadavg()[0], time.time(), time.process_time()
                 nodes_took[number] = compare(folder, str(number), recipe, SEEDS)
-                print(f"{number} of one core: {nodes_took[number]:.0f} s (load before {load:.1f})", flush=True)
+                about = f"load before {load:.1f}, {time.process_time() - used:.1f} s of CPU for the driver"
+                print(f"{number} of one core: {nodes_took[number]:.0f} s ({about})", flush=True)
                 print_stacks(log, began)
     took = {number: plain_seconds(number, recipe) for number in (1, 2)}
     print(f"one process and two without Ray: {took[1]:.0f} and {took[2]:.0f} s, {took[1] / took[2]:.2f} times as fast")
