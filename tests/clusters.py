@@ -84,7 +84,7 @@ def descendants(process: int) -> list[int]:
 def _read(process: int | str, file: str) -> str:
     """What Linux says of a process; "" where it has ended."""
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{process}/{file}").read_text()
+        return Path(f"/proc/{process}/{file}").read_text(errors="replace")
     return ""
 
 
