@@ -1,9 +1,9 @@
 #!/bin/bash
 # A comparison on a Slurm cluster, in one of two ways.
 #
-#   sbatch --nodes=4 --gpus-per-node=8 examples/slurm.sh          Ray on one allocation: lanes spread over all GPUs
-#   sbatch --array=1-8 --gpus=1 examples/slurm.sh                 eight jobs, each with its shard of the rows
-#   bash examples/slurm.sh join                                   afterwards: their results in one store
+#   sbatch --nodes=4 --gpus-per-node=8 --exclusive examples/slurm.sh      Ray on one allocation: lanes on all GPUs
+#   sbatch --array=1-8 --gpus=1 --cpus-per-task=8 examples/slurm.sh       eight jobs, each with its shard of the rows
+#   bash examples/slurm.sh join                                           afterwards: their results in one store
 #
 # DATA and OPTIONS say what is compared; RUNS is a folder that all nodes see.
 #SBATCH --job-name=class-uncertainty
@@ -58,15 +58,22 @@ if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then
 fi
 
 # Ray: a head on the first node, a worker on each other; all end with the job.
+# The token keeps other users of the cluster out; newer versions of Ray may ask for one anyway, and older ones for none.
+export RAY_AUTH_MODE=token RAY_AUTH_TOKEN=${RAY_AUTH_TOKEN:-$(tr -d - < /proc/sys/kernel/random/uuid)}
+trap 'kill $(jobs -p) 2> /dev/null || true; wait' EXIT
 nodes=($(scontrol show hostnames "$SLURM_JOB_NODELIST"))
-head=${nodes[0]}
-srun --nodes=1 --ntasks=1 -w "$head" ray start --head --port="$PORT" --disable-usage-stats --block &
-sleep 20
-if [ "${#nodes[@]}" -gt 1 ]; then
-    others=$(IFS=,; echo "${nodes[*]:1}")
-    srun --nodes=$((${#nodes[@]} - 1)) --ntasks-per-node=1 -w "$others" \
-        ray start --address="$head:$PORT" --disable-usage-stats --block &
-fi
-sleep 20
+head=${nodes[0]} others=$((${#nodes[@]} - 1))
+
+start_ray() { # NODES HOSTS OPTIONS: a step has one core, and Ray counts those of the machine, unless both are told
+    srun --nodes="$1" --ntasks="$1" --cpus-per-task="$SLURM_CPUS_ON_NODE" -w "$2" \
+        ray start "${@:3}" --num-cpus="$SLURM_CPUS_ON_NODE" --disable-usage-stats --block &
+}
+
+start_ray 1 "$head" --head --port="$PORT"
+for _ in {1..60}; do
+    if ray status --address "$head:$PORT" > /dev/null 2>&1; then break; fi
+    sleep 1
+done
+if [ "$others" -gt 0 ]; then start_ray "$others" "$(IFS=,; echo "${nodes[*]:1}")" --address="$head:$PORT"; fi
 # nodes that come later get work too; a job that ran out of time goes on when it is submitted again
 RAY_ADDRESS=$head:$PORT compare_in_time --store "$RUNS/base.sqlite" --on auto

@@ -46,7 +46,9 @@ def head(folder: Path, environment: dict[str, str]) -> Iterator[str]:
             time.sleep(0.2)
         yield f"ray://127.0.0.1:{port}"
     finally:
-        process.terminate()  # it ends the processes of the head
+        for one in [*descendants(process.pid), process.pid]:  # asked to end, it would let tasks train on for 30 seconds
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one, signal.SIGKILL)
         process.wait()
 
 
@@ -63,13 +65,27 @@ def _answers(port: int) -> bool:
 
 
 def workers() -> list[int]:
-    """Processes that train a stack now."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if (process / "cmdline").read_bytes().startswith(b"ray::train_stack"):
-                found.append(int(process.name))
-    return found
+    """Processes that train a stack now, of clusters that this process has started: others may use the machine."""
+    return [one for one in descendants(os.getpid()) if _read(one, "cmdline").startswith("ray::train_stack")]
+
+
+def descendants(process: int) -> list[int]:
+    """The processes that a process has started, those that they have started, and so on."""
+    children: dict[int, list[int]] = {}
+    for child in Path("/proc").glob("[0-9]*"):
+        if stat := _read(child.name, "stat"):
+            children.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(child.name))
+    family = [process]
+    for one in family:
+        family += children.get(one, [])
+    return family[1:]
+
+
+def _read(process: int | str, file: str) -> str:
+    """What Linux says of a process; "" where it has ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/{file}").read_text(errors="replace")
+    return ""
 
 
 def kill_worker(rng: np.random.Generator) -> bool:
@@ -98,7 +114,7 @@ def at_random_moments(
 
 
 def newest(folder: Path) -> float:
-    """When a file of a folder was last written."""
+    """When a checkpoint of a folder was last written."""
     with contextlib.suppress(OSError):
-        return max((file.stat().st_mtime for file in folder.iterdir()), default=0.0)
+        return max((file.stat().st_mtime for file in folder.glob("*.safetensors")), default=0.0)
     return 0.0

@@ -13,6 +13,19 @@ import pytest
 from commands import Run
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+# What KubeRay's reference of ray.io/v1 lists: the fields that must be given, and more that may be
+REQUIRED = {
+    "RayJobSpec": {"entrypoint", "rayClusterSpec"},
+    "RayClusterSpec": {"headGroupSpec"},
+    "HeadGroupSpec": {"rayStartParams", "template"},
+    "WorkerGroupSpec": {"groupName", "minReplicas", "maxReplicas", "rayStartParams", "template"},
+}
+OPTIONAL = {
+    "RayJobSpec": {"activeDeadlineSeconds", "backoffLimit", "shutdownAfterJobFinishes", "ttlSecondsAfterFinished"},
+    "RayClusterSpec": {"autoscalerOptions", "enableInTreeAutoscaling", "rayVersion", "workerGroupSpecs"},
+    "HeadGroupSpec": {"serviceType"},
+    "WorkerGroupSpec": {"numOfHosts", "replicas"},
+}
 
 
 def commands(workflow: str) -> list[list[str]]:
@@ -61,3 +74,24 @@ def test_a_slurm_job_stops_before_its_allocation_ends(tmp_path: Path) -> None:
     short = submit(200)
     assert short.returncode == 2
     assert "ask for more --time" in short.stderr
+
+
+def test_the_ray_job_has_the_fields_that_are_documented(run: Run) -> None:
+    job = pytest.importorskip("yaml").safe_load((EXAMPLES / "rayjob.yaml").read_text())
+    assert (job["apiVersion"], job["kind"]) == ("ray.io/v1", "RayJob")
+    cluster = job["spec"]["rayClusterSpec"]
+    groups = [("HeadGroupSpec", cluster["headGroupSpec"])]
+    groups += [("WorkerGroupSpec", workers) for workers in cluster["workerGroupSpecs"]]
+    for kind, given in [("RayJobSpec", job["spec"]), ("RayClusterSpec", cluster), *groups]:
+        assert REQUIRED[kind] <= set(given) <= REQUIRED[kind] | OPTIONAL[kind], kind
+    for _, group in groups:
+        assert all(isinstance(value, str) for value in group["rayStartParams"].values())
+        pod = group["template"]["spec"]
+        volumes = {volume["name"] for volume in pod["volumes"]}
+        assert all(mount["name"] in volumes for one in pod["containers"] for mount in one["volumeMounts"])
+    workers = cluster["workerGroupSpecs"][0]
+    assert workers["minReplicas"] <= workers["replicas"] <= workers["maxReplicas"]
+    program, command, *words = shlex.split(job["spec"]["entrypoint"])
+    code, explained, _ = run(command, "--help")
+    assert (program, command, code) == ("cu", "compare", 0)
+    assert all(word in explained for word in words if word.startswith("--"))

@@ -10,6 +10,7 @@ import pytest
 
 import class_uncertainty as cu
 from class_uncertainty.errors import InputError, MachineFault, Unfinished
+from class_uncertainty.runs.mailbox import Begun, Mailbox
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import train_lanes, width_of
@@ -37,7 +38,7 @@ class Driver:
 
     def begin(self, task: fake_ray.Task, node: str) -> None:
         *_, mailbox, number = task.arguments
-        mailbox.post.remote(self.task.Begun(number, node))
+        mailbox.post.remote(Begun(number, node))
 
     def ended(self, task: fake_ray.Task, lanes: int = WIDTH, **about: Any) -> Any:
         """The end of a stack whose first lanes are trained."""
@@ -79,6 +80,16 @@ def test_a_spent_budget_leaves_what_has_begun_to_its_end(driver):
         driver.stacks(2, budget=0.01)
     assert driver.ray.cancelled == driver.ray.tasks[1:]
     assert driver.seeds == [0]
+
+
+@pytest.mark.parametrize(("budget", "asked"), [(None, 0), (60, 3)])
+def test_tasks_wait_for_the_mailbox_only_where_there_is_a_budget(driver, monkeypatch, budget, asked):
+    """A task that waits gives its core to another. With a budget the driver waits first, so that none has to."""
+    running = []
+    monkeypatch.setattr(Mailbox, "left", lambda mailbox: running.append(len(driver.ray.tasks)) or 60.0)
+    driver.stacks(2, budget=budget)
+    assert len(running) == asked
+    assert running[:1] in ([], [0])
 
 
 def test_lanes_that_end_in_the_round_of_a_refusal_are_kept_and_others_train_the_rest(driver, notices):

@@ -21,6 +21,12 @@ def test_gpus_get_equal_shares(lanes, slots, sizes):
     assert drained(StackQueue([(list(range(lanes)), 64)], fixed=False), slots) == sizes
 
 
+def test_groups_share_one_round():
+    """Stacks of four lanes would be nine, and one of eight GPUs would train two of them."""
+    groups = [(list(range(10)), 64), (list(range(10, 20)), 64), (list(range(20, 30)), 64)]
+    assert drained(StackQueue(groups, fixed=False), 8) == [5] * 6
+
+
 def test_stacks_of_cpus_are_always_as_wide():
     assert drained(StackQueue([(list(range(12)), 5), ([12, 13], 5)], fixed=True), 4) == [5, 5, 2, 2]
 

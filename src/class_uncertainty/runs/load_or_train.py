@@ -112,8 +112,9 @@ def load_or_evaluate(
                     _add_result(context, todo[i], stats, pooled(context.train, results, unseen), ended)
     if len(todo) < len(missing):
         number = len(missing) - len(todo)
-        rest = f"{number:,} {'row is' if number == 1 else 'rows are'} for others; 'cu results import' joins them"
-        raise ShardEnded(f"shard {context.shard} of {context.dataset.name} is trained: {rest}")
+        rest = f"{number:,} {'row is' if number == 1 else 'rows are'} for others"
+        advice = "'cu results export' writes the rows of each store, and 'cu results import' joins them"
+        raise ShardEnded(f"shard {context.shard} of {context.dataset.name} is trained: {rest}; {advice}")
     stored = [context.store.get(key) for key in keys]
     context.drop_checkpoints([part for lane in lanes for part in folded(lane)] if by_folds else lanes, stats)
     return read_back(context.store, stored)

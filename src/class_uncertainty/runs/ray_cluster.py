@@ -191,12 +191,12 @@ def _probe() -> Any:
     def installed() -> dict[str, str]:
         from importlib import import_module
 
-        found = {}
+        named = {}
         for package, module in (("class-uncertainty", "class_uncertainty"), ("torch", "torch")):
             try:
-                found[package] = str(import_module(module).__version__)
+                named[package] = str(import_module(module).__version__)
             except ImportError:
-                found[package] = ""
-        return found
+                named[package] = ""
+        return named
 
     return installed

@@ -17,9 +17,10 @@ from ray import exceptions
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, MachineFault, Unfinished, means_too_little_memory, notice
 from class_uncertainty.files import make_folder, write_together
+from class_uncertainty.runs.mailbox import Begun, EpochEnded, Mailbox, Saved
 from class_uncertainty.runs.node_choice import NodeChoice
 from class_uncertainty.runs.ray_cluster import HEAD, Cluster, Node, is_lost, on_node, versions
-from class_uncertainty.runs.ray_task import Begun, EpochEnded, Job, Mailbox, Saved, StackEnded, train_stack
+from class_uncertainty.runs.ray_task import Job, StackEnded, train_stack
 from class_uncertainty.runs.stack_queue import StackQueue
 from class_uncertainty.text import listed, reason
 from class_uncertainty.training.deadline import Deadline
@@ -82,7 +83,8 @@ class Campaign:
         token: Path | None,
     ) -> None:
         self.cluster, self.fitted, self.options, self.keys = executor.cluster, fitted, options, keys
-        recipe, device, checkpoints = fitted.recipe, executor.device, options.checkpoints
+        recipe, device, left = fitted.recipe, executor.device, options.deadline.left
+        self.has_budget = left < float("inf")
         threads, self.numbers = torch.get_num_threads(), 0
         small = is_small(recipe, fitted.shape, device)
         cores = [node.resources.get("CPU", 0) for node in self.cluster.nodes()]
@@ -96,9 +98,8 @@ class Campaign:
             raise InputError(f"no node of the cluster has {wanted}, which a stack of lanes needs: add nodes.")
         self.queue = StackQueue(self._groups(places), fixed=device == "cpu")
         registered = NETWORKS.get(recipe.network) if recipe.network not in BUILT_IN else None
-        folder = checkpoints.folder if checkpoints else None
         slim = replace(_on_cpu(fitted), lanes=[])
-        about = (options.every, threads, versions(), registered, folder, token)
+        about = (options.every, threads, versions(), registered, token, self.has_budget)
         self.job = ray.put(Job(slim, device, options.stats, *about))
         self.data = executor.put(train.fingerprint, lambda: _slim(train))
         self.test = self.teachers = None
@@ -106,9 +107,8 @@ class Campaign:
             self.test = executor.put(test.fingerprint, lambda: _slim(test))
         if teachers := options.teachers:
             self.teachers = executor.put(repr(teachers.keys), lambda: _on_cpu(teachers))
-        left = options.deadline.left
         actor = ray.remote(num_cpus=0, max_restarts=0, resources={HEAD: 0.001})(Mailbox)
-        self.mailbox = actor.remote(None if left == float("inf") else max(left, 1e-9))
+        self.mailbox = actor.remote(max(left, 1e-9) if self.has_budget else None)
         # tries are counted here, since Ray would begin anew and on any node
         self.remote = ray.remote(max_retries=0)(train_stack)
         self.running: dict[Any, tuple[int, list[int]]] = {}  # numbers and places of tasks by their references
@@ -136,6 +136,8 @@ class Campaign:
     def outcomes(self) -> Iterator[list[LaneOutcome]]:
         """Lanes as they end. What cannot be trained is named at the end."""
         unfinished = False
+        if self.has_budget:  # tasks ask for it, and Ray gives the core of a task that waits to another
+            self._ask("left")
         while True:
             while not unfinished and self._submit():
                 pass
@@ -218,12 +220,15 @@ class Campaign:
                 contents[file.name] = file.read_bytes()
         return contents
 
-    def _read_letters(self) -> None:
+    def _ask(self, question: str) -> Any:
+        """What the mailbox answers, once it has started."""
         try:
-            letters = ray.get(self.mailbox.collect.remote())
+            return ray.get(getattr(self.mailbox, question).remote())
         except exceptions.RayError as error:
             raise MachineFault(f"the head node of the cluster is gone: {reason(error)}.") from error
-        for letter in letters:
+
+    def _read_letters(self) -> None:
+        for letter in self._ask("collect"):
             match letter:
                 case Begun():
                     self.began[letter.task] = letter.node

@@ -1,4 +1,4 @@
-"""What a Ray worker runs: one stack of lanes from its last checkpoints to its end. Mailbox: what it tells meanwhile."""
+"""What a Ray worker runs: one stack of lanes from its last checkpoints to its end."""
 
 import os
 import socket
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, MachineFault, Unfinished, means_too_little_memory
 from class_uncertainty.measures import Stats
+from class_uncertainty.runs.mailbox import Begun, EpochEnded, Saved
 from class_uncertainty.runs.ray_cluster import check_same_versions, versions
 from class_uncertainty.text import reason
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
@@ -39,8 +40,8 @@ class Job:
     threads: int
     versions: dict[str, str]
     registered: Network | None  # a network that the user has registered under its name
-    folder: Path | None  # of checkpoints
-    token: Path | None  # a file in it: a worker that sees it shares the folder
+    token: Path | None  # a file in the folder of checkpoints: a worker that sees it shares the folder
+    has_budget: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,48 +52,6 @@ class StackEnded:
     unfinished: bool = False  # the budget is spent
     refused: str = ""  # an input that this worker cannot use
     fault: str = ""  # of this machine
-
-
-@dataclass(frozen=True, eq=False)
-class Begun:
-    """A stack has begun on a node."""
-
-    task: int
-    node: str
-
-
-@dataclass(frozen=True, eq=False)
-class EpochEnded:
-    """An epoch of lanes at these places within the stack; `epoch` has no lanes, which may not travel as they are."""
-
-    task: int
-    places: list[int]
-    epoch: Epoch
-
-
-@dataclass(frozen=True, eq=False)
-class Saved:
-    """Checkpoints as files by name, of a worker that does not share the folder."""
-
-    files: dict[str, bytes]
-
-
-class Mailbox:
-    """An actor: workers post, the driver collects. It also knows how much time is left, by one clock for all."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self.deadline, self.letters = Deadline.after(seconds), list[Any]()
-
-    def left(self) -> float:
-        """Seconds."""
-        return self.deadline.left
-
-    def post(self, letter: Any) -> None:
-        self.letters.append(letter)
-
-    def collect(self) -> list[Any]:
-        letters, self.letters = self.letters, []
-        return letters
 
 
 class ForwardedCheckpoints(Checkpoints):
@@ -136,7 +95,7 @@ def train_stack(
     post(Begun(task, node))
     try:
         check_same_versions(socket.gethostname(), versions(), job.versions)
-        left = ray.get(mailbox.left.remote())
+        left = ray.get(mailbox.left.remote()) if job.has_budget else None
         with tempfile.TemporaryDirectory() as scratch:
             fitted = _fitted(job, lanes, Path(scratch))
             if job.token is None or not (job.token.exists() and os.access(job.token.parent, os.W_OK)):
@@ -144,7 +103,7 @@ def train_stack(
             else:
                 checkpoints = Checkpoints(job.token.parent)
             judged = shared(test) if test else None
-            deadline = Deadline.after(None if left == np.inf else max(left, 1e-9))
+            deadline = Deadline.after(None if left is None else max(left, 1e-9))
             about = (checkpoints, job.every, deadline, None, teachers)
             options = FitOptions(job.stats, judged, report, *about)
             for batch in train_here(fitted, shared(train), options, keys, list(range(len(lanes)))):

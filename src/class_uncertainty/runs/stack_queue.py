@@ -38,19 +38,25 @@ class StackQueue:
         if not self.groups:
             return []
         places, width = self.groups[0]
-        size = width if self.fixed else min(width, self._share(slots, width))
+        size = width if self.fixed else min(width, self._share(slots))
         if size >= len(places):
             self.groups.pop(0)
             return places
         self.groups[0] = places[size:], width
         return places[:size]
 
-    def _share(self, slots: int, width: int) -> int:
-        """Lanes of a stack such that all slots get as many stacks, of equal size; anew when nodes come or go."""
+    def _share(self, slots: int) -> int:
+        """The narrowest stacks that take no more rounds than the widest; anew when nodes come or go."""
         if slots != self.slots:
-            rounds = -(-self.waiting // (slots * width))
-            self.slots, self.share = slots, max(1, -(-self.waiting // (slots * rounds)))
+            widest = max(width for _, width in self.groups)
+            rounds = -(-self._stacks(widest) // slots)
+            self.slots = slots
+            self.share = next(size for size in range(1, widest + 1) if self._stacks(size) <= slots * rounds)
         return self.share
+
+    def _stacks(self, most: int) -> int:
+        """How many there would be of so many lanes at most."""
+        return sum(-(-len(places) // min(most, width)) for places, width in self.groups)
 
     def give_back(self, stack: list[int]) -> None:
         """It was not tried."""

@@ -1,0 +1,25 @@
+"""Mailbox: letters in order, each collected once; a process of it needs no torch."""
+
+import subprocess
+import sys
+
+from class_uncertainty.runs.mailbox import Begun, Mailbox
+
+
+def test_letters_are_collected_once_and_in_order():
+    mailbox, letters = Mailbox(None), [Begun(1, "a"), Begun(2, "b")]
+    for letter in letters:
+        mailbox.post(letter)
+    assert mailbox.collect() == letters
+    assert mailbox.collect() == []
+
+
+def test_time_is_left_where_there_is_a_budget():
+    assert 50 < Mailbox(60).left() <= 60
+    assert Mailbox(None).left() == float("inf")
+
+
+def test_a_process_of_it_imports_no_torch():
+    """Every training starts one, beside the stacks."""
+    code = "import sys, class_uncertainty.runs.mailbox; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
