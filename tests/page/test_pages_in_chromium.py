@@ -4,15 +4,20 @@ import importlib.util
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from reporting.examples import FULL
+from reporting.examples import FULL, class_row_examples, fix_report, fix_section
 from scipy.special import softmax
 
 import class_uncertainty as cu
+from class_uncertainty.metrics import Outcomes
+from class_uncertainty.posthoc.fix_report import JudgedPredictions
 from class_uncertainty.reporting import audit_page, html_page
+from class_uncertainty.reporting.report_examples import report_examples
+from class_uncertainty.reporting.section import Section
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
@@ -51,12 +56,24 @@ def audited(seed: int, sharpness: float, classes: int = 12) -> cu.Audit:
     return cu.audit(labels, p, [f"class <{c}>" for c in range(classes)], names, images, counts)
 
 
+def reported() -> Section:
+    """A fix with the predictions that it was judged on; their class names are the report's."""
+    rng, report = np.random.default_rng(0), fix_report(12)
+    labels = np.repeat(np.arange(12), 20)
+    p = softmax(2 * rng.normal(size=(240, 12)) + 3 * np.eye(12)[labels] + np.log(report.counts) / 2, axis=1)
+    images = rng.integers(0, 256, (240, 1, 8, 8), dtype=np.uint8)
+    test = cu.Data(images, labels, report.classes, names=[f"<i>{i}</i>.png" for i in range(240)])
+    report = replace(report, predictions=JudgedPredictions.of(Outcomes.of(p, labels)))
+    examples = report_examples(cu.Dataset("x & y", test, test), [], report)
+    return replace(fix_section(report), classes=class_row_examples(12), examples=examples)
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     now, gate = audited(1, 5.0), audit_page.Gate(("ece > 1", "error < 0"), ("ece > 1: ece is 7.",))
     audit_page.write(now, folder / "audit.html", now.against(audited(2, 3.0)), gate)
-    html_page.write([FULL], folder / "report.html")
+    html_page.write([FULL, reported(), reported()], folder / "report.html")
     cu.write_page(audited(3, 5.0, 120), folder / "many.html")
     return {name: folder / f"{name}.html" for name in ("audit", "report", "many")}
 
@@ -73,9 +90,11 @@ def test_axe_would_find_something(pages: dict[str, Path]) -> None:
     assert "color-contrast" in str(run_in(pages["audit"], f"{axe()}\n{spoilt}{AXE}", wait=True))
 
 
-def test_the_dialog_is_accessible_too(pages: dict[str, Path]) -> None:
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", ["audit", "report"])
+def test_the_dialog_is_accessible_too(pages: dict[str, Path], name: str, dark: bool) -> None:
     opened = "document.querySelector('tbody .open').click();"
-    assert run_in(pages["audit"], f"{axe()}\n{opened}{AXE}", wait=True) == []
+    assert run_in(pages[name], f"{axe()}\n{opened}{AXE}", size=SIZES["phone"], dark=dark, wait=True) == []
 
 
 @pytest.mark.parametrize("name", ["audit", "report", "many"])
@@ -89,20 +108,45 @@ def test_dark_is_dark(pages: dict[str, Path]) -> None:
     assert run_in(pages["audit"], colour, dark=True) != run_in(pages["audit"], colour)
 
 
-def test_a_class_opens_its_examples(pages: dict[str, Path]) -> None:
-    script = f"document.querySelector('tbody .open').click(); answer([{OPENED}, {CARDS}, document.images.length])"
-    is_open, cards, images = run_in(pages["audit"], script)
+@pytest.mark.parametrize("name", ["audit", "report"])
+def test_a_class_opens_its_examples(pages: dict[str, Path], name: str) -> None:
+    pictures = "document.querySelectorAll('#shown img').length"
+    script = f"document.querySelector('tbody .open').click(); answer([{OPENED}, {CARDS}, {pictures}])"
+    is_open, cards, images = run_in(pages[name], script)
     assert is_open
-    assert cards
-    assert images == len(cards)
+    assert 0 < images <= len(cards)
     assert "<i>" in cards[0]  # a name is text, never markup
-    assert all("labelled class <" in card for card in cards)
+    assert all("labelled " in card for card in cards)
 
 
-def test_a_confusion_opens_examples_of_it_alone(pages: dict[str, Path]) -> None:
+@pytest.mark.parametrize("name", ["audit", "report"])
+def test_the_keyboard_goes_into_the_dialog_and_back(pages: dict[str, Path], name: str) -> None:
+    """Enter, Space and Escape are the browser's, as what opens is a button and what it opens is a modal dialog."""
+    script = "const first = document.querySelector('tbody .open'); first.focus(); first.click();"
+    script += (
+        "const inside = document.querySelector('dialog:modal :focus')?.textContent; document.activeElement.click();"
+    )
+    script += f"answer([first.tagName, inside, {OPENED}, document.activeElement === first])"
+    assert run_in(pages[name], script) == ["BUTTON", "Close", False, True]
+
+
+def test_each_section_of_a_report_opens_examples_of_its_data(pages: dict[str, Path]) -> None:
+    script = "const found = [...document.querySelectorAll('section')].map((section) => {"
+    script += "const button = section.querySelector('tbody .open'); button?.click();"
+    script += f"const shown = [button !== null, {CARDS}.length > 0];"
+    script += "document.getElementById('shown').close(); document.getElementById('shown-examples').replaceChildren();"
+    assert run_in(pages["report"], f"{script} return shown; }}); answer(found)") == [
+        [False, False],  # its data could not be read again
+        [True, True],
+        [True, True],
+    ]
+
+
+@pytest.mark.parametrize("name", ["audit", "report"])
+def test_a_confusion_opens_examples_of_it_alone(pages: dict[str, Path], name: str) -> None:
     script = "const first = document.querySelector('[data-open*=\\'-\\']'); first.click();"
     script += f"answer([first.closest('tr').cells[1].textContent, first.textContent, {CARDS}])"
-    guess, label, cards = run_in(pages["audit"], script)
+    guess, label, cards = run_in(pages[name], script)
     assert cards
     assert all(f"labelled {label}" in card and f"predicted {guess}" in card for card in cards)
 

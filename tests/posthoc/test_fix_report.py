@@ -4,13 +4,15 @@ import json
 from dataclasses import asdict
 
 import numpy as np
+import pytest
 from scipy.special import softmax
 
 from class_uncertainty import Data
 from class_uncertainty.documents import from_document
+from class_uncertainty.metrics import Outcomes
 from class_uncertainty.posthoc.diagnosis import diagnose
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
-from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.fix_report import FixReport, JudgedPredictions
 from class_uncertainty.posthoc.label_issues import label_issues
 from class_uncertainty.posthoc.ladder import Rung, RungRow, Step
 from class_uncertainty.posthoc.price import price
@@ -53,6 +55,7 @@ def test_a_report_with_findings_and_label_issues_goes_through_json(rng):
         witnesses=3,
         note="A note.",
         price=price(wrong, wrong, labels, 4),
+        predictions=JudgedPredictions.of(Outcomes.of(p[0], labels)),
     )
     assert issues
     document = json.loads(json.dumps(asdict(report), allow_nan=False))
@@ -69,3 +72,14 @@ def _of_an_earlier_version(document):
         document[side] = {name: value for name, value in document[side].items() if name not in ("overall", "two")}
     document["findings"] = [{"label": "seal", "kind": "few", "text": "seal: 60 % wrong, with 5 examples"}]
     return document
+
+
+def test_predictions_are_kept_as_they_were(rng):
+    labels, p = rng.integers(4, size=50), rng.dirichlet(np.ones(4), 50)
+    kept = JudgedPredictions.of(Outcomes.of(p, labels))
+    outcomes = kept.outcomes(labels)
+    assert np.array_equal(outcomes.guesses, p.argmax(axis=1))
+    assert outcomes.p_label == pytest.approx(p[np.arange(50), labels], abs=1e-7)
+    assert outcomes.p_guess == pytest.approx(p.max(axis=1), abs=1e-7)
+    with pytest.raises(ValueError, match="as many guesses"):
+        JudgedPredictions(kept.guesses, kept.p_label, kept.p_guess[:-8])

@@ -10,13 +10,15 @@ from audits import CLASSES, COUNTS, audited, predictions
 from PIL import Image
 
 import class_uncertainty as cu
+from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.reporting import audit_page
-from class_uncertainty.reporting.audit_examples import PICTURES, page_examples
+from class_uncertainty.reporting.audit_examples import audit_examples
+from class_uncertainty.reporting.page_examples import PICTURES, page_data
 from class_uncertainty.workflows import audit as audit_module
 
 
 def data_of(html: str) -> dict:
-    return json.loads(re.search(r'id="examples">(.*?)</script>', html, re.DOTALL)[1])
+    return json.loads(re.search(r'class="examples">(.*?)</script>', html, re.DOTALL)[1])
 
 
 def headings(html: str) -> list[str]:
@@ -30,6 +32,11 @@ def test_the_verdict_is_first_and_definitions_are_last() -> None:
     assert titles == [title for title in sections if title in titles]
     assert (titles[0], titles[-1]) == ("Verdict", "Definitions")
     assert html.index("imbalance") < html.index("<h2>Figures")
+
+
+def test_every_verdict_word_is_defined() -> None:
+    html = audit_page.render(audited(), Path())
+    assert all(html.count(f"<dt>{word.capitalize()}</dt>") == 1 for word in KINDS.values())
 
 
 def test_names_are_text_never_markup() -> None:
@@ -76,7 +83,7 @@ def test_files_without_room_for_a_thumbnail_are_linked_from_the_page(tmp_path: P
     (tmp_path / "some pictures" / "cat.png").write_bytes(b"damaged")
     images = [tmp_path / "some pictures" / f"{CLASSES[c]}.png" for c in labels]
     audit = cu.audit(labels, p, CLASSES, images=images, counts=COUNTS)
-    rows = page_examples(audit, tmp_path / "pages")["examples"]
+    rows = page_data(audit_examples(audit), tmp_path / "pages")["examples"]
     for label, *_, thumb, link in rows:
         assert (thumb < 0) == (link == f"../some%20pictures/{CLASSES[label]}.png")
         assert label or thumb < 0  # what cannot be read as an image is linked
@@ -120,7 +127,7 @@ def test_what_is_left_out_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_totals_count_examples_that_the_page_does_not_hold() -> None:
     labels, p = predictions(each=200, sharpness=0.5)
-    data = page_examples(cu.audit(labels, p, CLASSES, counts=COUNTS), Path())
+    data = page_data(audit_examples(cu.audit(labels, p, CLASSES, counts=COUNTS)), Path())
     guesses = p.argmax(axis=1)
     yak, as_cat = labels == 3, guesses == 0
     assert data["totals"][3][:2] == [(yak & (guesses != 3)).sum(), (yak & (guesses == 3)).sum()]

@@ -210,6 +210,13 @@ def test_charts_are_those_with_data(section, drawn):
     assert section.name in text
 
 
+def test_a_large_chart_is_left_to_the_script(monkeypatch):
+    monkeypatch.setattr(html_page, "STILL_BYTES", 1)
+    text = html_page.render([FULL])[0]
+    assert "<svg" not in text.split("<script>")[0]
+    assert text.count("The script of this page draws the chart") == text.count('class="spec"') == 4
+
+
 def test_figures_are_files_of_their_kind(tmp_path):
     _, *files = html_page.write([FULL], tmp_path / "report.html", tmp_path / "new")
     assert sorted(file.name for file in files) == sorted(file.name for file in (tmp_path / "new").iterdir())
@@ -254,8 +261,9 @@ def test_unwritable_path_is_a_machine_fault(tmp_path, monkeypatch):
 )
 def test_missing_package_is_named(module, package, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
+    undrawn = replace(GALLERY, most=tuple(map(replace, GALLERY.most)))
     with pytest.raises(InputError, match=f"pip install {package}'"):
-        html_page.render([FULL])[0]
+        html_page.render([replace(FULL, galleries=(undrawn,))])
 
 
 def test_importing_the_page_imports_none_of_them():

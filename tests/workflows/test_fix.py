@@ -411,11 +411,21 @@ def test_it_is_stored_for_the_report(tmp_path: Path, digits: cu.Dataset, recipe:
         assert store.fix_reports(digits.fingerprint) == [fix.report]
         assert [result.method for result in store.results(digits.fingerprint)] == ["naive", "naive"]
         assert tuple(result.error for result in store.results(digits.fingerprint)) == pytest.approx(fix.before.errors)
+    assert class_errors_of(fix, digits.test) == pytest.approx(fix.before.class_errors[0])
+
+
+def class_errors_of(fix: cu.Fix, judged: cu.Data | None) -> np.ndarray:
+    """In percent, by the predictions that the report keeps for its page."""
+    assert judged
+    assert fix.report.predictions
+    wrong = fix.report.predictions.outcomes(judged.labels).guesses != judged.labels
+    return 100 * np.bincount(judged.labels, weights=wrong) / judged.counts
 
 
 def test_the_document_has_no_pictures(fixed: cu.Fix) -> None:
     document = fixed.document()
     assert len(document["label_issues"]) == len(fixed.report.label_issues)
+    assert "predictions" not in document
     assert all("picture" not in issue and "name" in issue for issue in document["label_issues"])
     assert document["parameters"] == sum(p.numel() for p in fixed.module.parameters())
     assert document["network"] == fixed.module.rebuild["network"]
@@ -450,6 +460,7 @@ def test_without_a_test_split_folds_judge_what_was_chosen_without_them(wine: cu.
         after.append(adjustment(judged))
     assert fix.before.errors == errors_of(np.concatenate(before, axis=1), labels)
     assert fix.after.errors == errors_of(np.concatenate(after, axis=1), labels)
+    assert class_errors_of(fix, wine) == pytest.approx(fix.before.class_errors[0])  # in the order of the data
     assert len(set(temperatures)) > 1  # or it could have been chosen for all folds at once
     assert fix.choice.tau == 1
     for words in ("judged by 5 folds", "best on the other folds", "step that is kept is decided on", "fewer than 250"):

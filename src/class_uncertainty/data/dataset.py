@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,8 @@ class Dataset:
         Test examples of the same shape and classes, at least one of each.
     left_out : sequence of LeftOut
         What reading left out, because an option allowed it.
+    folder : Path, optional
+        Where the examples are files, the folder that their names are paths from.
 
     Examples
     --------
@@ -81,6 +84,7 @@ class Dataset:
     train: Data
     test: Data | None = None
     left_out: tuple[LeftOut, ...] = ()
+    folder: Path | None = None
 
     def __post_init__(self) -> None:
         check_trainable(self.train)

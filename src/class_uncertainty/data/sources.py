@@ -92,7 +92,8 @@ def load(
     parsed = parse(spec, SOURCES, root, seed, progress)
     strength = parsed.share("duplicate")
     splits = SOURCES[parsed.source].read(parsed)
-    dataset = Dataset(parsed.name, *splits, tuple(parsed.left_out))
+    folder = parsed.path if parsed.source == "folder" else None
+    dataset = Dataset(parsed.name, *splits, tuple(parsed.left_out), folder)
     if not strength:
         return dataset
     if dataset.test is None:

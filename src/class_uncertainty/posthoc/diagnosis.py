@@ -13,7 +13,7 @@ from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.adjustment import adjust
 from class_uncertainty.posthoc.clusters import design_effects, design_effects_of_rest
 from class_uncertainty.posthoc.intervals import LEVEL
-from class_uncertainty.text import decimal
+from class_uncertainty.text import decimal, listed
 
 APART = 5.0  # percentage points by which a class must be worse than the others to be spoken of,
 APART_SHARE = 0.5  # and how much of their error: where all classes are hard, a training shifts their borders
@@ -35,6 +35,7 @@ KINDS = {  # of verdicts; "" is said of a class with which nothing is wrong
     "unknown": "too few test examples",
     "easy": "rare but easy",
 }
+NAMED = 5  # classes in a sentence
 UNJUDGED = ("unknown", "easy")  # kinds of classes with which nothing is known to be wrong
 
 Vector = NDArray[np.float64]  # (C,)
@@ -207,6 +208,15 @@ def spoken(verdicts: Sequence[Verdict]) -> list[Verdict]:
         return verdict.kind in UNJUDGED, -verdict.evidence.error if verdict.evidence else 0.0
 
     return sorted((verdict for verdict in verdicts if verdict.text), key=place)
+
+
+def verdict_summary(worse: Sequence[tuple[str, str]], classes: int) -> str:
+    """All verdicts in a sentence: of so many classes, those that are clearly worse, with what each is in words."""
+    if not worse:
+        return NOTHING_WRONG
+    named = listed([f"{name} ({kind})" for name, kind in worse], NAMED)
+    number = f"{len(worse):,} of {classes:,} classes {'is' if len(worse) == 1 else 'are'}"
+    return f"{number} clearly worse than the others: {named}."
 
 
 def _columns(

@@ -1,12 +1,43 @@
 """FixReport: a data set's classifier before and after a fix, as one value that a store can keep."""
 
+import base64
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.metrics import Outcomes
 from class_uncertainty.posthoc.diagnosis import Verdict
 from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.label_issues import LabelIssue
 from class_uncertainty.posthoc.ladder import Rung, Step
 from class_uncertainty.posthoc.price import Price
+
+
+@dataclass(frozen=True)
+class JudgedPredictions:
+    """What one network says of each judged example, in the order of the data: arrays (N,) in base64."""
+
+    guesses: str  # int32
+    p_label: str  # float32
+    p_guess: str
+
+    def __post_init__(self) -> None:
+        sizes = {len(base64.b64decode(text, validate=True)) for text in (self.guesses, self.p_label, self.p_guess)}
+        if len(sizes) > 1 or sizes.pop() % 4:
+            raise ValueError("there are not as many guesses as probabilities.")
+
+    @classmethod
+    def of(cls, outcomes: Outcomes) -> "JudgedPredictions":
+        values = ((outcomes.guesses, "<i4"), (outcomes.p_label, "<f4"), (outcomes.p_guess, "<f4"))
+        return cls(*(base64.b64encode(array.astype(kind).tobytes()).decode() for array, kind in values))
+
+    def outcomes(self, labels: NDArray[np.int64]) -> Outcomes:
+        def array(text: str, kind: str) -> NDArray:
+            return np.frombuffer(base64.b64decode(text), dtype=kind)
+
+        p_label, p_guess = (array(text, "<f4").astype(np.float64) for text in (self.p_label, self.p_guess))
+        return Outcomes(labels, array(self.guesses, "<i4").astype(np.int64), p_label, p_guess)
 
 
 @dataclass(frozen=True)
@@ -38,3 +69,4 @@ class FixReport:
     kind: str = ""  # of recipe and device
     lr: float | None = None  # of the naive networks
     price: Price | None = None  # None in reports of earlier versions
+    predictions: JudgedPredictions | None = None  # of the first naive network; None in reports of earlier versions

@@ -1,6 +1,6 @@
 """An audit as one HTML file: the verdict first, definitions last, and the examples of every class within it."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,18 +12,19 @@ from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.price import ErrorChange
 from class_uncertainty.posthoc.run_changes import RunChanges
 from class_uncertainty.reporting import chart_style, page_columns
-from class_uncertainty.reporting.audit_examples import page_examples
+from class_uncertainty.reporting.audit_examples import audit_examples
 from class_uncertainty.reporting.audit_terminal import change_sentences
 from class_uncertainty.reporting.before_after import change_text
 from class_uncertainty.reporting.glossary import GLOSSARY
 from class_uncertainty.reporting.html_page import AT_ONCE, check_place, load_template
+from class_uncertainty.reporting.page_examples import links_files, opening, page_data
 from class_uncertainty.workflows.audit import Audit
 
 MOST_FINDINGS = 12
 MOST_CONFUSIONS = 500
 MOST_ISSUES = 500
-TERMS = ["Adjusted for the counts", "Class-mean error", "Confused", "ECE", "Few training examples", "Hard", "Imbalance"]
-TERMS += ["Interval, 95 %", "Label noise", "NLL", "Overall error", "Uncertainty (μ^U)", "Worst tenth"]
+TERMS = ["Adjusted for the counts", "Class-mean error", "ECE", "Interval, 95 %", "NLL", "Overall error"]
+TERMS += ["Uncertainty (μ^U)", "Worst tenth", *(word.capitalize() for word in KINDS.values())]
 
 __all__ = ["Gate", "check_place", "render", "write", "write_page"]
 
@@ -71,15 +72,16 @@ def write(audit: Audit, path: Path, changes: RunChanges | None = None, gate: Gat
 
 def render(audit: Audit, folder: Path, changes: RunChanges | None = None, gate: Gate = Gate()) -> str:  # noqa: B008
     """The page, with links from the folder that it will be in."""
-    view = _view(audit) | {"gate": gate, "changes": _run_view(audit, changes), "data": page_examples(audit, folder)}
-    view["linked"] = any(row[-1] for row in view["data"]["examples"])
+    data = page_data(audit_examples(audit), folder)
+    view = _view(audit) | {"gate": gate, "changes": _run_view(audit, changes), "data": data}
+    view["linked"] = links_files(data)
     values = {"style": chart_style, "columns": page_columns, "at_once": AT_ONCE, "methods": {}}
     return load_template("audit.html").render(view=view, **values)
 
 
 def _view(audit: Audit) -> dict[str, Any]:
     """What the template shows of the audit itself."""
-    places = {row.name: c for c, row in enumerate(audit.classes)}
+    places = {row.name: str(c) for c, row in enumerate(audit.classes)}
     rows = audit.worst_first
     issues = audit.document()["label_issues"]
     wrong = int((audit.labels != audit.guesses).sum())
@@ -88,34 +90,29 @@ def _view(audit: Audit) -> dict[str, Any]:
         "examples": f"{audit.figures.examples:,}",
         "facts": [(f"{len(rows):,}", "classes"), (f"{audit.figures.examples:,}", "examples"), (f"{wrong:,}", "wrong")],
         "summary": audit.summary,
-        "names": [row.name for row in audit.classes],
-        "findings": [(KINDS[row.kind], f"{row.verdict}.", places[row.name]) for row in shown],
+        "findings": [(KINDS[row.kind], f"{row.verdict}.", places[row.name], row.name) for row in shown],
         "more_findings": len(audit.verdicts) - len(shown),
         "notes": (*audit.unjudged, *audit.notes),
         "figures": _figures(audit),
-        "classes": [_row(row, places[row.name], word=KINDS.get(row.kind, "")) for row in rows],
+        "classes": [opening(row, places[row.name], word=KINDS.get(row.kind, "")) for row in rows],
         "confusions": [
-            _row(row, f"{places[row.label]}-{places[row.prediction]}") for row in audit.confusions[:MOST_CONFUSIONS]
+            opening(row, f"{places[row.label]}-{places[row.prediction]}", number=row.examples)
+            for row in audit.confusions[:MOST_CONFUSIONS]
         ],
         "all_confusions": audit.all_confusions,
         "of_class": CONFUSIONS,
         "issues": [SimpleNamespace(**issue) for issue in issues[:MOST_ISSUES]],
         "all_issues": len(issues),
-        "terms": {term: GLOSSARY[term] for term in TERMS},
+        "terms": {term: GLOSSARY[term] for term in sorted(TERMS, key=str.casefold)},
     }
-
-
-def _row(row: Any, opens: object, **more: Any) -> SimpleNamespace:
-    """A row of a table whose first cell opens examples."""
-    return SimpleNamespace(**asdict(row), opens=opens, **more)
 
 
 def _run_view(audit: Audit, changes: RunChanges | None) -> dict[str, Any] | None:
     if changes is None:
         return None
     words = {row.name: word for word, rows in (("worse", changes.worse), ("better", changes.better)) for row in rows}
-    places = {row.name: c for c, row in enumerate(audit.classes)}
-    rows = [_row(row, places[row.name], word=words.get(row.name, "")) for row in changes.classes]
+    places = {row.name: str(c) for c, row in enumerate(audit.classes)}
+    rows = [opening(row, places[row.name], word=words.get(row.name, "")) for row in changes.classes]
     return {"sentences": change_sentences(changes), "paired": changes.paired, "rows": rows}
 
 

@@ -1,16 +1,19 @@
 """Before and after a fix, for the page and for a terminal: rows, key figures and sentences."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from class_uncertainty.posthoc.diagnosis import KINDS, NOTHING_WRONG, costly, spoken
+from class_uncertainty.posthoc.diagnosis import KINDS, UNJUDGED, costly, spoken, verdict_summary
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.price import HANDFUL, ErrorChange
 from class_uncertainty.reporting import label_issue_view, ladder_view
 from class_uncertainty.reporting.ladder_view import aim_digits, aim_label, aim_values, mean_text, with_unit
 from class_uncertainty.reporting.page_columns import cell_columns
+from class_uncertainty.reporting.page_examples import PageExamples, opening
 from class_uncertainty.text import decimal
 
 NAME_ALL = 20  # classes: with more, a chart names only the worst tenth before and the worst tenth after
@@ -147,8 +150,16 @@ def _classes(number: int) -> str:
     return f"{number or 'no'} class{'' if number == 1 else 'es'}"
 
 
-def view(report: FixReport) -> dict[str, Any]:
-    """What the template shows."""
+def verdict(report: FixReport) -> str:
+    """Which classes were clearly worse before, and why; "" where that was not looked for."""
+    worse = [finding for finding in spoken(report.findings) if finding.kind not in UNJUDGED]
+    words = [(finding.label, FINDING_KINDS.get(finding.kind, finding.kind)) for finding in worse]
+    return f"Before the fix: {verdict_summary(words, len(report.classes))}" if report.findings else ""
+
+
+def view(report: FixReport, examples: PageExamples | None = None) -> dict[str, Any]:
+    """What the template shows; with examples, rows open them."""
+    places = {name: str(c) for c, name in enumerate(report.classes if examples else ())}
     ladder = ladder_view.ladder_table(report)
     rungs = [(ladder_view.rung_caption(report, rung), ladder_view.rung_table(report, rung)) for rung in report.rungs]
     return {
@@ -157,19 +168,27 @@ def view(report: FixReport) -> dict[str, Any]:
         "figures": key_figures(report),
         "positive": report.classes[report.after.two.positive] if report.after.two else "",
         "price": price_sentences(report),
-        "nothing_found": NOTHING_WRONG if report.findings and not spoken(report.findings) else "",
         "cost": (f"{report.cost:.3g}", f"of {report.allowed:.3g} that were allowed"),
         "ladder": ladder,
         "ladder_columns": cell_columns(ladder.columns),
         "ladder_note": ladder_view.NOTE,
         "rungs": [(caption, cell_columns(table.columns), table.rows) for caption, table in rungs],
         "rule": ladder_view.RULE,
-        "findings": [(FINDING_KINDS.get(finding.kind, ""), finding.text) for finding in spoken(report.findings)],
-        "changes": changes(report),
+        "findings": [
+            (FINDING_KINDS.get(finding.kind, ""), finding.text, places.get(finding.label, ""), finding.label)
+            for finding in spoken(report.findings)
+        ],
+        "changes": [opening(row, places.get(row.name, ""), change=row.change) for row in changes(report)],
         "names_some": len(report.classes) > NAME_ALL,
-        "confusions": confusions(report),
+        "confusions": [_confusion_row(row, examples, report.classes) for row in confusions(report)],
         "label_issues": label_issue_view.view(report),
     }
+
+
+def _confusion_row(row: Change, examples: PageExamples | None, classes: Sequence[str]) -> SimpleNamespace:
+    label, guess = classes.index(row.name), classes.index(row.predicted_as)
+    number = examples.confused(label, guess) if examples else 0
+    return opening(row, f"{label}-{guess}" if number else "", number=number, change=row.change)
 
 
 def improved(report: FixReport) -> bool:

@@ -9,6 +9,8 @@ GLOSSARY = {
     "AUC, average precision": "Areas under the ROC curve and under the curve of precision against recall: how well "
     "probabilities rank the examples of two classes, whatever the threshold. By chance an AUC is 50 %.",
     "Candidate": "One way to train a network that `cu fix` chooses between.",
+    "Cause unclear": "A class that is worse than the others, with too few test examples to say why: adjusting for its "
+    "count neither clearly helps nor leaves it clearly worse.",
     "Class-mean error": "The mean of the classes' errors: every class weighs the same, however many examples it has.",
     "Confused": "Most errors of a class go to one other class, more than chance would send there.",
     "Disputed (epistemic share)": "How much of a class's uncertainty is disagreement between the networks, which more "
@@ -39,10 +41,13 @@ GLOSSARY = {
     "Rarity (μ^C)": "A class's share of the inverse training counts: high where examples are few. Effective: the same "
     "by the effective number of examples, which discounts near-duplicates.",
     "Rank correlation (Spearman's ρ)": "1 where two lists rank the classes alike, 0 where they have nothing in common.",
+    "Rare but easy": "A rare class that is hardly worse than the others, or better: its few examples are enough.",
     "Seed": "The start of a training's random numbers. ± is the standard deviation over seeds.",
     "Temperature (T)": "What logits are divided by, so that a network is as sure as it is right.",
     "Test examples": "Examples that no network was trained on: the test split or, without one, the fold left out.",
     "Threshold": "Of two classes, the probability from which the rarer one is predicted: 0.5, or what the costs say.",
+    "Too few test examples": "The interval of a class's error is so wide that it may be like the others or far "
+    "worse: more test examples would tell.",
     "Trainings": "What something costs, in trainings of one naive network.",
     "Uncertainty (μ^U)": "A class's share of the classes' mean uncertainties: high where networks are unsure about its "
     "examples. Where it is an entropy, the mean is in nats.",

@@ -9,19 +9,21 @@ from class_uncertainty.errors import InputError, MachineFault, missing, notice
 from class_uncertainty.files import check_writable, write_whole
 from class_uncertainty.methods import METHODS
 from class_uncertainty.metrics import FEW, MANY
-from class_uncertainty.posthoc.label_issues import thumbnail
 from class_uncertainty.reporting import before_after, chart_style, charts, page_columns
 from class_uncertainty.reporting.chart_images import ChartRequest, DrawingFailed, draw
 from class_uncertainty.reporting.glossary import GLOSSARY
+from class_uncertainty.reporting.page_examples import Room, links_files, opening, page_data
 from class_uncertainty.reporting.page_text import class_lead, key_facts, method_lead
 from class_uncertainty.reporting.section import Section, describe_rates, describe_tests
 from class_uncertainty.runs.rows import harder_and_easier
 
 PAGE_START = re.compile(rb"\s*<!doctype html><!-- class-uncertainty")
 AT_ONCE = 50  # rows of a table that are laid out at first: the others are hidden until they are asked for
+STILL_BYTES = 150_000  # a larger chart, of hundreds of classes, is drawn by the page's script alone
+CLASS_BYTES = 1_200  # of a class's rows, about
 MOST_DISAGREEMENTS = 5  # classes listed as harder, and as easier, than their counts suggest
 TEMPLATE_VALUES = {"style": chart_style, "columns": page_columns, "methods": METHODS, "many": MANY, "few": FEW}
-TEMPLATE_VALUES |= {"thumbnail": thumbnail, "glossary": GLOSSARY, "at_once": AT_ONCE}
+TEMPLATE_VALUES |= {"glossary": GLOSSARY, "at_once": AT_ONCE}
 ENDINGS = (".html", ".htm")
 ADVICE = "raise the limit on memory or address space (ulimit -v), and 'cu report' draws them"
 
@@ -35,7 +37,7 @@ def check_place(path: Path) -> None:
 
 def write(sections: Sequence[Section], path: Path, folder: Path | None = None) -> list[Path]:
     """Write the page and, if a folder is given, every chart as SVG and as PNG. Returns the files."""
-    html, chart_files, failure = render(sections, folder)
+    html, chart_files, failure = render(sections, folder, path.parent)
     write_whole(path, html.encode(errors="replace"))
     if failure and folder:
         raise MachineFault(f"no chart was written to {folder}, and {path} has none: {failure}; {ADVICE}.")
@@ -46,10 +48,13 @@ def write(sections: Sequence[Section], path: Path, folder: Path | None = None) -
     return [path, *chart_files]
 
 
-def render(sections: Sequence[Section], folder: Path | None = None) -> tuple[str, dict[Path, bytes], str]:
+def render(
+    sections: Sequence[Section], folder: Path | None = None, place: Path = Path()
+) -> tuple[str, dict[Path, bytes], str]:
     """The page, the content of each chart file, and why no chart could be drawn ("" if they were).
 
-    The page is plain HTML with static charts, which its script replaces by interactive ones.
+    The page is plain HTML with static charts, which its script replaces by interactive ones. It will be in the folder
+    `place`, from which it links files.
     """
     template = load_template("report.html")
     specs = [{name: chart.to_dict() for name, chart in charts.charts(section).items()} for section in sections]
@@ -67,8 +72,21 @@ def render(sections: Sequence[Section], folder: Path | None = None) -> tuple[str
     drawn = [{name: _chart(spec, next(images)) for name, spec in section_specs.items()} for section_specs in specs]
     views = [_view(section, section_charts) for section, section_charts in zip(sections, drawn, strict=True)]
     script = next(images, b"").decode()
-    html = template.render(views=views, theme=theme, script=script, failure=failure, **TEMPLATE_VALUES)
+    data = _data(views, len(script), place)
+    views = [view | {"data": of_section} for view, of_section in zip(views, data, strict=True)]
+    linked = any(map(links_files, filter(None, data)))
+    html = template.render(views=views, theme=theme, script=script, failure=failure, linked=linked, **TEMPLATE_VALUES)
     return html, dict(zip(files, images, strict=True)), failure
+
+
+def _data(views: Sequence[dict[str, Any]], script: int, place: Path) -> list[dict[str, Any] | None]:
+    """The examples of each section, which share the room that is left beside a script of so many bytes and the rest."""
+    sections = [view["section"] for view in views]
+    charts = [len(chart["svg"]) + len(str(chart["spec"])) for view in views for chart in view["charts"].values()]
+    rows = CLASS_BYTES * sum(len(section.examples.classes) for section in sections if section.examples)
+    room = Room().beside([picture for section in sections for picture in section.pictures], script + sum(charts) + rows)
+    room = room.shared(max(1, sum(section.examples is not None for section in sections)))
+    return [page_data(section.examples, place, room) if section.examples else None for section in sections]
 
 
 def load_template(name: str) -> Any:
@@ -77,17 +95,34 @@ def load_template(name: str) -> Any:
     except ModuleNotFoundError:
         raise missing("jinja2", needed_by="the report needs") from None
     options: dict[str, Any] = dict(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
-    return Environment(loader=PackageLoader("class_uncertainty", "reporting"), **options).get_template(name)
+    environment = Environment(loader=PackageLoader("class_uncertainty", "reporting"), **options)
+    environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "separators": (",", ":")}
+    return environment.get_template(name)
 
 
 def _chart(spec: dict[str, Any], svg: bytes) -> dict[str, Any]:
-    """The spec goes without its configuration: the page has one for all charts."""
-    return {"spec": {name: value for name, value in spec.items() if name != "config"}, "svg": svg.decode()}
+    """The spec goes without its configuration: the page has one for all charts. "svg" is "" for a large one."""
+    numbers = _rounded({name: value for name, value in spec.items() if name != "config"})
+    return {"spec": numbers, "svg": svg.decode() if len(svg) < STILL_BYTES else ""}
+
+
+def _rounded(value: Any) -> Any:
+    """Six digits are more than a chart shows."""
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _view(section: Section, charts: dict[str, Any]) -> dict[str, Any]:
     """What the template shows of a section, the most uncertain classes first."""
-    methods = section.methods
+    methods, report = section.methods, section.fix_report
+    verdict = [sentence] if report and (sentence := before_after.verdict(report)) else []
+    rows = [
+        opening(row, str(c) if section.examples else "", disagreement=row.disagreement)
+        for c, row in enumerate(section.classes)
+    ]
     errors = [row.error for row in methods if row.error is not None]
     warnings = dict.fromkeys(row.aso_warning for row in methods if row.aso_warning)
     several_rates = len({row.lr for row in methods}) > 1
@@ -96,12 +131,12 @@ def _view(section: Section, charts: dict[str, Any]) -> dict[str, Any]:
     hidden |= {"worst"} if len(section.classes) == 2 else set()
     return {
         "section": section,
-        "lead": class_lead(section.classes) + method_lead(methods),
+        "lead": verdict + class_lead(section.classes) + method_lead(methods),
         "facts": key_facts(section),
         "charts": charts,
         "disagreements": {kind: rows[:MOST_DISAGREEMENTS] for kind, rows in disputed.items() if rows},
         "has_errors": any(row.error is not None for row in section.classes),
-        "classes": sorted(section.classes, key=lambda row: (row.rank_uncertainty, row.name)),
+        "classes": sorted(rows, key=lambda row: (row.rank_uncertainty, row.name)),
         "several_rates": several_rates,
         "method_columns": [column for column in page_columns.METHOD_COLUMNS if column.key not in hidden],
         "warnings": {warning: number for number, warning in enumerate(warnings, start=1)},
@@ -109,5 +144,5 @@ def _view(section: Section, charts: dict[str, Any]) -> dict[str, Any]:
         "naive_rates": len({row.lr for row in methods if row.method == "naive" and row.error is not None}),
         "gain_rates": describe_rates(methods),
         "tests": describe_tests(methods),
-        "before_after": before_after.view(section.fix_report) if section.fix_report else None,
+        "before_after": before_after.view(report, section.examples) if report else None,
     }

@@ -17,6 +17,7 @@ from class_uncertainty.measures.scores import mean_guess
 from class_uncertainty.methods import parse_name
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.remedies import REMEDIES
+from class_uncertainty.reporting.report_examples import report_examples
 from class_uncertainty.reporting.section import (
     Gallery,
     GalleryImage,
@@ -55,7 +56,7 @@ def sections(store: Store, only: str | None = None, read: Read = load) -> list[S
     for data in reversed(stored):
         groups = _groups(store, data) if only in (None, data.name) else []
         dataset, problem = None, ""
-        if any(estimates for _, _, estimates, _ in groups):
+        if any(estimates or fix_report for _, _, estimates, fix_report in groups):
             try:
                 dataset = read(data.name)
             except InputError as error:
@@ -125,6 +126,8 @@ def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset |
             notes += filter(None, about)
         section = replace(section, classes=classes, galleries=galleries, members=len(estimate.probabilities))
         section = replace(section, estimator=estimate.estimator, score=estimate.score)
+    if dataset and unchanged:
+        section = replace(section, examples=report_examples(dataset, estimates, fix_report))
     return replace(section, note=" ".join(notes))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,8 @@ from numpy.typing import NDArray
 from class_uncertainty.data import Dataset
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.label_issues import thumbnail
+from class_uncertainty.reporting.page_examples import PageExamples
 from class_uncertainty.runs.rows import ClassRow, MethodRow, knows_examples
 from class_uncertainty.runs.significance import corrected_confidence
 from class_uncertainty.text import listed
@@ -25,6 +28,11 @@ class GalleryImage:
     guess: str  # the members' mean prediction
     uncertainty: float
     pixels: NDArray[np.uint8]  # (channels, H, W)
+
+    @cached_property
+    def picture(self) -> str:
+        """A data URL."""
+        return thumbnail(self.pixels)
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,14 @@ class Section:
     score: str = "predictive"
     fix_report: FixReport | None = None
     network: NetworkSize = NOTHING_TRAINED
+    examples: PageExamples | None = None  # None where the data could not be read again
+
+    @property
+    def pictures(self) -> list[str]:
+        """Those that the page shows without being asked."""
+        images = [image for gallery in self.galleries for image in (*gallery.most, *gallery.least)]
+        issues = self.fix_report.label_issues if self.fix_report else ()
+        return [image.picture for image in images] + [issue.picture for issue in issues if issue.picture]
 
     @property
     def unit(self) -> str:

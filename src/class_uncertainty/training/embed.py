@@ -178,4 +178,4 @@ def embed_dataset(dataset: Dataset, backbone: Backbone, name: str, progress: Pro
     """Both splits, under another name."""
     train = embed_by(backbone, dataset.train, progress=progress)
     test = None if dataset.test is None else embed_by(backbone, dataset.test, progress=progress)
-    return Dataset(name, train, test, dataset.left_out)
+    return replace(dataset, name=name, train=train, test=test)

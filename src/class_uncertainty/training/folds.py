@@ -34,18 +34,21 @@ def judged_examples(dataset: Dataset, fold: Fold) -> Data:
 
 
 def judged_labels(dataset: Dataset) -> NDArray[np.int64]:
-    """Fold after fold."""
-    return dataset.test.labels if dataset.test else dataset.train.labels[_fold_after_fold(dataset.train)]
+    """Of the test split, or of the training split fold after fold."""
+    return (dataset.test or dataset.train).labels[judged_places(dataset)]
 
 
 def judged_groups(dataset: Dataset) -> NDArray[np.int64] | None:
     """The groups of the same examples, numbered; None where none are given."""
     codes = (dataset.test or dataset.train).group_codes
-    return codes if codes is None or dataset.test else codes[_fold_after_fold(dataset.train)]
+    return None if codes is None else codes[judged_places(dataset)]
 
 
-def _fold_after_fold(train: Data) -> NDArray[np.int64]:
-    return np.concatenate([fold_indices(train, (k, FOLDS)) for k in range(FOLDS)])
+def judged_places(dataset: Dataset) -> NDArray[np.int64]:
+    """Where the same examples stand in the test split or, without one, in the training split."""
+    if dataset.test:
+        return np.arange(len(dataset.test))
+    return np.concatenate([fold_indices(dataset.train, (k, FOLDS)) for k in range(FOLDS)])
 
 
 def pooled(train: Data, results: Sequence[Result], unseen: Sequence[Outcomes]) -> Result:

@@ -26,7 +26,7 @@ from class_uncertainty.posthoc.class_audit import (
     confusions,
     record,
 )
-from class_uncertainty.posthoc.diagnosis import KINDS, NOTHING_WRONG, UNJUDGED
+from class_uncertainty.posthoc.diagnosis import KINDS, NAMED, UNJUDGED, verdict_summary
 from class_uncertainty.posthoc.gate import broken, parse_conditions
 from class_uncertainty.posthoc.noise_model import LabelNoise, label_noise
 from class_uncertainty.posthoc.run_changes import RunChanges, read_record, run_changes
@@ -39,7 +39,6 @@ NO_ERRORS = (
 )
 NO_ERRORS += "not trained on."
 NO_COUNTS = "Training counts were not given: those of the labels stand in for them."
-NAMED = 5  # classes in a sentence
 
 Images = NDArray[np.uint8] | tuple[Path, ...]  # (N, channels, H, W), or files
 
@@ -121,12 +120,7 @@ class Audit:
     @property
     def summary(self) -> str:
         """The verdict in a sentence."""
-        worse = self.verdicts
-        if not worse:
-            return NOTHING_WRONG
-        named = listed([f"{row.name} ({KINDS[row.kind]})" for row in worse], NAMED)
-        number = f"{len(worse):,} of {len(self.classes):,} classes"
-        return f"{number} {'is' if len(worse) == 1 else 'are'} clearly worse than the others: {named}."
+        return verdict_summary([(row.name, KINDS[row.kind]) for row in self.verdicts], len(self.classes))
 
     def __repr__(self) -> str:
         return f"Audit({self.figures.examples:,} examples, {len(self.classes):,} classes: {self.summary})"

@@ -108,8 +108,9 @@ class Fix:
         return f"Fix({self.report.data}: {errors}, {self.report.method} ({self.report.step}), {self.network})"
 
     def document(self) -> dict[str, Any]:
-        """What `cu fix --json` prints: the report without its pictures."""
+        """What `cu fix --json` prints: the report without its pictures and predictions."""
         document = asdict(self.report) | asdict(self.network)
+        del document["predictions"]
         for issue in document["label_issues"]:
             del issue["picture"]
         return document

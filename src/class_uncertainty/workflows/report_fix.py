@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data import Data
+from class_uncertainty.metrics import Outcomes
 from class_uncertainty.posthoc.diagnosis import diagnose
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
-from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.fix_report import FixReport, JudgedPredictions
 from class_uncertainty.posthoc.goal import Goal, adjusts, frequencies
 from class_uncertainty.posthoc.label_issues import LabelIssue, label_issues
 from class_uncertainty.posthoc.ladder import Step
@@ -19,7 +20,7 @@ from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.store import FIXES
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_result import Fit
-from class_uncertainty.training.folds import FOLDS, judged_groups, judged_labels
+from class_uncertainty.training.folds import FOLDS, judged_groups, judged_labels, judged_places
 from class_uncertainty.training.keys import key_of, kind_of
 from class_uncertainty.training.network_size import parameters
 from class_uncertainty.workflows.choose_step import ADJUSTED, ENSEMBLE, SINGLE, STUDENT, Choice, Choices
@@ -60,6 +61,7 @@ def report_fix(
     dataset, train, choice = context.dataset, context.train, choices[None]
     tried = trial if isinstance(trial, Trial) else None
     labels, groups, counts = judged_labels(dataset), judged_groups(dataset), train.counts
+    in_order = np.argsort(judged_places(dataset))
     p = predictions(context, search, choices, networks, goal, seeds)
     judged = {name: evaluate_seeds(p_step, labels, counts, goal.prior, goal.costs) for name, p_step in p.items()}
     values = {name: tuple(goal.value(p_seed, labels) for p_seed in p_step) for name, p_step in p.items()}
@@ -107,6 +109,7 @@ def report_fix(
         note=_note(context, networks, goal, isinstance(trial, Mixture), _unchecked(doubts_labels, len(witnesses))),
         lr=networks.baseline.lr(context.recipe),
         price=price(wrong["naive"], wrong[kept.name], labels, len(counts), groups),
+        predictions=JudgedPredictions.of(Outcomes.of(p["naive"][0], labels, goal.costs).take(in_order)),
     )
     parts = (seeds, goal.name, spent.allowed, [row.candidate for row in search.rungs[0].rows])
     key = key_of(FIXES, *parts, choice.step, networks.best[None].keys, dataset.fingerprint)
