@@ -84,12 +84,12 @@ def test_a_comparison(digits: cu.Dataset, methods: list[str], options: dict, abo
 
 
 def test_a_comparison_by_folds(digits: cu.Dataset, tmp_path: Path) -> None:
-    known = {"recipe": RECIPE, "store": tmp_path / "runs.sqlite"}
+    settings = {"recipe": RECIPE, "store": tmp_path / "runs.sqlite"}
     heard, again = Heard(), Heard()
-    cu.compare(without_test(digits), ["cb-rs"], 2, progress=heard, **known)
+    cu.compare(without_test(digits), ["cb-rs"], 2, progress=heard, **settings)
     assert [stage.about for stage in heard.stages] == ["1 method × 2 seeds × 5 folds"]
     assert heard.announced == heard.watched.trained == 10
-    cu.compare(without_test(digits), ["cb-rs"], 2, progress=again, **known)  # rows that are stored are told too
+    cu.compare(without_test(digits), ["cb-rs"], 2, progress=again, **settings)  # rows that are stored are told too
     assert [news.complete for news in again.news] == [False, True]
     assert again.watched.trained == 0
 
