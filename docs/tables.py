@@ -239,7 +239,7 @@ def gate() -> str:
 
 
 def glossary() -> str:
-    return bullets(f"**{term}** – {meaning}" for term, meaning in GLOSSARY.items())
+    return bullets(f"__{term}__ – {meaning}" for term, meaning in GLOSSARY.items())
 
 
 RENDERERS = (
