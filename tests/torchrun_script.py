@@ -1,4 +1,4 @@
-"""Started by torchrun, or alone: trains lanes, and prints what they saw and lost. `test_torchrun.py` compares.
+"""Started by torchrun: trains lanes, and prints what they saw and lost. `test_torchrun.py` trains them in one process.
 
 With the argument "fault" the first process fails at the end of an epoch.
 """

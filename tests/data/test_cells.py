@@ -80,4 +80,5 @@ def test_columns_are_refused_together(number, more):
         cells.of_columns(names, lambda name: cells.numbers([source], name))
     assert str(caught.value).count("a.csv") == 1
     assert ("more" in str(caught.value)) == bool(more)
+    assert str(caught.value).count("has 'x' in line 3") == min(number, cells.FEW)
     assert cells.of_columns(["c0"], str.upper) == {"c0": "C0"}
