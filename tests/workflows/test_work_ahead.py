@@ -101,6 +101,7 @@ def test_a_fix(digits: cu.Dataset) -> None:
     assert names == ["measuring", "rung 1", "rung 2", "rung 3", "ladder"]
     assert [name for name in heard.begun if name in names] == names[1:]
     assert heard.stages[1].about == "3 candidates on 1 fold"
+    assert heard.stages[2].about.startswith("the best ")  # also where the stage before is stored
     assert heard.stages[-1].about == "2 networks before and after"
     trained = heard.watched.trained
     assert trained <= heard.announced <= trained + 4
