@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 COMMANDS = {
@@ -60,26 +60,27 @@ def judged(end: tuple[int, str, str], expected: str) -> str:
     return f"exit code {code}: {lines[-1][:100] if lines else ''}"
 
 
-def tried(megabytes: Sequence[int], commands: Sequence[str] = tuple(COMMANDS)) -> dict[int, dict[str, str]]:
-    """Limit -> command -> how it ended; every command starts with an empty store, but for the report."""
-    with tempfile.TemporaryDirectory() as name:
-        full = Path(name)
-        expected = {command: ended(full, command)[1] for command in commands}
-        ends: dict[int, dict[str, str]] = {}
-        for limit in megabytes:
-            ends[limit] = {}
-            for command in commands:
-                with tempfile.TemporaryDirectory() as empty:
-                    store = full / "runs.sqlite" if command == "report" else None
-                    ends[limit][command] = judged(ended(Path(empty), command, limit, store), expected[command])
-            print(
-                f"{limit:>6} MB", *(f"{command}: {end}" for command, end in ends[limit].items()), sep="  ", flush=True
-            )
-        return ends
+def tried(megabytes: Sequence[int], expected: Mapping[str, str], store: Path) -> dict[int, dict[str, str]]:
+    """Limit -> command -> how it ended, by what each prints without a limit; all but the report start without results.
+
+    The report is of `store`.
+    """
+    ends: dict[int, dict[str, str]] = {}
+    for limit in megabytes:
+        ends[limit] = {}
+        for command, printed in expected.items():
+            with tempfile.TemporaryDirectory() as empty:
+                results = store if command == "report" else None
+                ends[limit][command] = judged(ended(Path(empty), command, limit, results), printed)
+        print(f"{limit:>6} MB", *(f"{command}: {end}" for command, end in ends[limit].items()), sep="  ", flush=True)
+    return ends
 
 
 def main() -> None:
-    ends = tried([int(argument) for argument in sys.argv[1:]] or MEGABYTES)
+    with tempfile.TemporaryDirectory() as name:
+        expected = {command: ended(Path(name), command)[1] for command in COMMANDS}
+        limits = [int(argument) for argument in sys.argv[1:]] or MEGABYTES
+        ends = tried(limits, expected, Path(name) / "runs.sqlite")
     every = [end for by_command in ends.values() for end in by_command.values()]
     counts = Counter(end if end in (RIGHT, SENTENCE) else "anything else" for end in every)
     print(

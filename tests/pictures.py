@@ -44,8 +44,8 @@ def tree(place, counts, start=0):
 
 def numbers(data, most=100):
     """Which picture each example is."""
-    known = {pixels(i).tobytes(): i for i in range(most)}
-    return [known[image.transpose(1, 2, 0).tobytes()] for image in data.inputs]
+    number_of = {pixels(i).tobytes(): i for i in range(most)}
+    return [number_of[image.transpose(1, 2, 0).tobytes()] for image in data.inputs]
 
 
 def fitted(i, size, own, mode="RGB"):

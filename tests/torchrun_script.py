@@ -1,4 +1,4 @@
-"""Started by torchrun, or alone: trains lanes, and prints what they saw and lost. `test_torchrun.py` compares.
+"""Started by torchrun: trains lanes, and prints what they saw and lost. `test_torchrun.py` trains them in one process.
 
 With the argument "fault" the first process fails at the end of an epoch.
 """
@@ -35,7 +35,7 @@ def train(network: str, budget: float | None = None, fault: Exception | None = N
     from class_uncertainty.runs.torchrun import current_executor
 
     data, losses = cu.load("digits-lt:20").train, dict[str, list[float]]()
-    recipe = cu.Recipe(network, epochs=3, batch=31, lr=0.02, crop=1, drop_last=False)  # the last batch has two examples
+    recipe = cu.Recipe(network, epochs=2, batch=31, lr=0.02, crop=1, drop_last=False)  # the last batch has two examples
     fitted = cu.Fit.untrained(data, LANES, recipe, "cpu", None)
 
     def report(epoch) -> None:

@@ -277,3 +277,12 @@ def test_help_teaches(run: Run) -> None:
         "--prior",
     ):
         assert words in " ".join(out.split())
+
+
+def test_two_classes_have_no_worst_tenth(run: Run) -> None:
+    p, labels = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]]), np.array([0, 1, 1])
+    np.savez("two.npz", probabilities=p, labels=labels)
+    code, out, _ = run("adjust", "two.npz", "--counts", "9,3")
+    assert code == 0
+    assert "top-1" in out
+    assert "worst 10th" not in out

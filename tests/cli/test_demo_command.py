@@ -15,6 +15,7 @@ def test_demo(run: Run, monkeypatch: pytest.MonkeyPatch, forbid_training: Call, 
     monkeypatch.setattr(demo_command, "METHODS", ["naive", "cb-rs", "ubrs"])
     recipes = {"images": cu.Recipe("small-conv", epochs=2, batch=32)}
     monkeypatch.setattr(cu.training.recipe, "RECIPES", recipes)
+    blank_charts()
     code, out, err = run("demo")
     assert (code, err) == (0, "")
     assert "cu-demo/report.html" in out
@@ -23,7 +24,6 @@ def test_demo(run: Run, monkeypatch: pytest.MonkeyPatch, forbid_training: Call, 
     assert out.index("best single") < out.index("rank rarity")
     assert "digits-lt:20" in Path("cu-demo/report.html").read_text()
     forbid_training()
-    blank_charts()
     code, out, _ = run("demo", "--json")
     assert code == 0
     assert list(json.loads(out)) == ["fix", "measure", "compare", "report"]

@@ -480,11 +480,11 @@ def test_real_long_tail_is_the_subset_of_ldam_drw(real):
     np.testing.assert_array_equal(load("cifar10-lt:100", root=real).train.inputs, full.inputs[np.concatenate(kept)])
 
 
-@pytest.mark.parametrize(("name", "known"), [("cifar10", 0), ("cifar100", 10)])
-def test_real_test_images_in_the_training_split(name, known, real):
+@pytest.mark.parametrize(("name", "copies"), [("cifar10", 0), ("cifar100", 10)])
+def test_real_test_images_in_the_training_split(name, copies, real):
     dataset = load(name, root=real)
     seen = {image.tobytes() for image in dataset.train.inputs}
-    assert dataset.duplicates == sum(image.tobytes() in seen for image in dataset.test.inputs) == known
+    assert dataset.duplicates == sum(image.tobytes() in seen for image in dataset.test.inputs) == copies
 
 
 @pytest.mark.parametrize(("split", "lines"), [("train", 62_500), ("val", 7_300), ("test", 36_500)])

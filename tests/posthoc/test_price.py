@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from class_uncertainty.posthoc.intervals import change_interval
+from class_uncertainty.posthoc.intervals import change_interval, share_interval
 from class_uncertainty.posthoc.price import Handful, price
 
 CHANGES = [(0.9, 0.0, 5.5), (0.1, 0.1, 9), (0.002, 0, 4), (0.01, 0.005, 5)]  # shares worse, better; widest interval
@@ -19,6 +19,7 @@ def test_changes_of_classes_of_all_and_of_the_mean():
     assert cost.examples == (10, 5)
     assert [one.change for one in cost.classes] == pytest.approx([-30, 0])
     assert (cost.classes[0].low, cost.classes[0].high) == pytest.approx(change_interval(4, 1, 10))
+    assert cost.before == pytest.approx(np.transpose(share_interval([9, 5], [10, 5])))
     assert cost.overall.change == pytest.approx(-20)
     assert (cost.overall.low, cost.overall.high) == pytest.approx(change_interval(4, 1, 15))
     (low, high), (still_low, still_high) = change_interval(4, 1, 10), change_interval(0, 0, 5)

@@ -149,7 +149,7 @@ def test_tables_hold_what_the_charts_show(html):
     assert rows[0] == ["Class", "Training examples", "Test examples", *sides, interval, "What was wrong"]
     for shown, row in zip(rows[1:11], before_after.changes(TEN_CLASSES), strict=True):
         change = f"{row.change:+.1f}".replace("-", "−") if round(row.change, 1) else "0.0"
-        numbers = [f"{row.before:.1f}", "–", f"{row.after:.1f}", change, row.change_interval.replace("-", "−")]
+        numbers = [f"{row.before:.1f}", row.interval, f"{row.after:.1f}", change, row.change_interval.replace("-", "−")]
         assert shown == [row.name, str(row.count), "20", *numbers, row.verdict]
     first = before_after.confusions(TEN_CLASSES)[0]
     assert rows[12][:2] == [first.name, first.predicted_as]
@@ -230,6 +230,14 @@ def test_a_clear_change_is_not_called_unclear():
     labels = np.repeat(np.arange(10), 20)
     report = replace(TEN_CLASSES, price=price(np.ones(200), np.zeros(200), labels, 10))
     assert "not clear" not in " ".join(before_after.price_sentences(report))
+
+
+@pytest.mark.parametrize(("low", "unclear"), [(-1.0, True), (1.0, False)])
+def test_the_largest_rise_is_called_unclear_where_it_is(low, unclear):
+    classes = (ErrorChange(20.0, low, 40.0),) * 10
+    report = replace(SWAPPED, price=replace(TEN_CLASSES.price, classes=classes))
+    (rise,) = (line for line in before_after.price_sentences(report) if line.startswith("Most of all it rises for"))
+    assert rise.endswith(" %, which is not clear." if unclear else " %.")
 
 
 def test_a_mean_that_moves_by_chance_in_the_second_decimal_does_not_change():

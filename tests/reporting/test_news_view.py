@@ -6,7 +6,7 @@ from example_results import make_result
 import class_uncertainty as cu
 from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG, Verdict
 from class_uncertainty.posthoc.ladder import Rung, RungRow
-from class_uncertainty.reporting.news_view import describe_news, print_known
+from class_uncertainty.reporting.news_view import describe_news, print_news
 from class_uncertainty.runs.watcher import Decided, Diagnosed, RowTrained, RungsJudged
 
 ROWS = (
@@ -47,7 +47,7 @@ def test_lines_as_soon_as_something_is_known(news, lines):
 
 
 def test_all_that_is_known_when_a_command_is_stopped(capsys):
-    print_known(
+    print_news(
         [JUDGED, FINDING, RungsJudged((FIRST, LAST), "class-mean error", "%"), Decided("One is kept."), row(2, False)]
     )
     out = capsys.readouterr().out
@@ -57,6 +57,7 @@ def test_all_that_is_known_when_a_command_is_stopped(capsys):
         "All 4 candidates, 1 fold",
         "The best of them, 5 folds",
         "dropped: it diverged in epoch 3",
+        "±: a standard error",
     ):
         assert out.count(words) == 1
     assert "One is kept." in out
@@ -64,5 +65,5 @@ def test_all_that_is_known_when_a_command_is_stopped(capsys):
 
 
 def test_nothing_is_printed_where_nothing_is_known(capsys):
-    print_known([])
+    print_news([])
     assert capsys.readouterr().out == ""

@@ -139,7 +139,7 @@ def test_news_are_said_while_there_is_more_to_train(clock, capsys):
     ]
     state.tell(Decided("One network is kept."))  # the result begins with it
     assert capsys.readouterr().err == ""
-    assert [type(one) for one in state.known] == [Diagnosed, Decided]
+    assert [type(one) for one in state.news] == [Diagnosed, Decided]
 
 
 def test_work_of_a_few_seconds_is_done_in_silence(clock, capsys):
@@ -149,7 +149,7 @@ def test_work_of_a_few_seconds_is_done_in_silence(clock, capsys):
         update(news(0, epochs=1))
         state.tell(FINDING)
     assert capsys.readouterr().err == ""
-    assert state.known == [FINDING]
+    assert state.news == [FINDING]
 
 
 def test_another_workflow_begins_anew(clock):
@@ -160,7 +160,7 @@ def test_another_workflow_begins_anew(clock):
             update(news(9))
         state.tell(FINDING)
         assert state.work.amounts()[:2] == (2, 12)
-        assert state.known == [FINDING]
+        assert state.news == [FINDING]
         state.close()
 
 

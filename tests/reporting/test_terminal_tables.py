@@ -80,8 +80,8 @@ def test_classes_by_every_measure(printed: Printed) -> None:
     assert "class 2 is easier than its 179 examples" in out
     assert "harder" not in out  # the class that uncertainty ranks so has no errors
     assert out.count("by rarity") == 4
-    known = [replace(row, examples=40, low=1.0, high=13.0) for row in FULL.classes]
-    out = printed(terminal_tables.print_measured, measured(known))
+    with_intervals = [replace(row, examples=40, low=1.0, high=13.0) for row in FULL.classes]
+    out = printed(terminal_tables.print_measured, measured(with_intervals))
     assert line_of(out, "class 2")[-5:] == ["2.0", "1", "to", "13", "40"]
     assert "its error does not clearly agree" in out
     two = printed(terminal_tables.print_measured, measured(class_row_examples(2)))
@@ -120,6 +120,13 @@ def test_methods_and_footnotes(printed: Printed) -> None:
         assert len([note for note in notes if fact in note]) == 1
     plain = " ".join(terminal_tables.footnotes([replace(NAIVE, error_sd=None)], folds=0))
     assert not [fact for fact in ("gain", "±", "folds", "ASO") if fact in plain]
+
+
+@pytest.mark.parametrize("seedless", [True, False])
+def test_only_rows_without_chance_are_called_the_same_network(seedless: bool) -> None:
+    """Two networks may have the same error by chance."""
+    notes = terminal_tables.footnotes([replace(NAIVE, error_sd=0.0, seedless=seedless)], folds=0)
+    assert any("the same network" in note for note in notes) == seedless
 
 
 def test_footnotes_count_the_tests_and_say_which_naive_the_gains_are_over() -> None:

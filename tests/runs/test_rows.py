@@ -65,6 +65,16 @@ def test_a_method_over_its_seeds(results: list[cu.Result], estimate: cu.Estimate
     assert (naive.cost, cb_rs.cost, ubrs.cost) == (1, 1, 1 + estimate.cost)
 
 
+def test_seeds_of_one_error_are_no_twins_unless_their_losses_agree(results: list[cu.Result]) -> None:
+    first = results[0]
+    alike = replace(first, seed=1)
+    by_chance = replace(alike, scores=replace(first.scores, nll=first.scores.nll + 1e-6))
+    (twins,), (others,) = method_rows([first, alike]), method_rows([first, by_chance])
+    assert (twins.error_sd, twins.seedless) == (0, True)
+    assert (others.error_sd, others.seedless) == (0, False)
+    assert not method_rows([first])[0].seedless  # one run says nothing
+
+
 def test_one_run_has_no_deviation_and_no_gain_without_naive(results: list[cu.Result]) -> None:
     (row,) = method_rows(results[2:3])
     assert (row.runs, row.error_sd, row.gain, row.aso) == (1, None, None, None)

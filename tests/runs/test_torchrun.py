@@ -7,13 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import torchrun_script
+from own_networks import registered
 
 from class_uncertainty.errors import InputError
 from class_uncertainty.runs.open_executor import open_executor
 from class_uncertainty.runs.torchrun import unshared
 from class_uncertainty.training import RECIPES, Lane, Recipe
 
-SCRIPT = Path(__file__).parents[1] / "torchrun_script.py"
+SCRIPT = Path(torchrun_script.__file__)
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "--standalone")
 
 
@@ -24,14 +26,11 @@ def start(*launcher: str, arguments: tuple[str, ...] = ()) -> subprocess.Complet
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
 
 
-def trained(*launcher: str) -> dict:
-    ended = start(*launcher)
-    assert ended.returncode == 0, ended.stderr
-    return json.loads(ended.stdout)
-
-
 def test_two_processes_train_as_one_does():
-    one, two = trained(), trained(*TORCHRUN)
+    ended = start(*TORCHRUN)
+    assert ended.returncode == 0, ended.stderr
+    with registered("plain", torchrun_script.plain), registered("normed", torchrun_script.normed):
+        one, two = torchrun_script.train_all(), json.loads(ended.stdout)
     assert list(one["plain"]["seen"]) == ["cb-rs"]
     for network in ("plain", "normed"):  # without batch statistics, and with those of all processes
         assert two[network]["seen"] == one[network]["seen"]

@@ -207,10 +207,10 @@ def plain_network(
     """As it starts, or in a state, and with its data's mean and spread."""
     module = Classifier(recipe.network, data.shape, data.classes, lane.value.head)
     pixels = torch.from_numpy(data.inputs.copy()).double()
-    known = {"preprocess.mean": pixels.mean().view(1, 1, 1), "preprocess.std": pixels.std(correction=0).view(1, 1, 1)}
+    scaling = {"preprocess.mean": pixels.mean().view(1, 1, 1), "preprocess.std": pixels.std(correction=0).view(1, 1, 1)}
     state = state or initial(recipe, data.shape, data.classes, lane)
     module.load_state_dict(
-        {name: value.float() for name, value in (known | state).items() if name != "margins"}, strict=False
+        {name: value.float() for name, value in (scaling | state).items() if name != "margins"}, strict=False
     )
     return module.train()
 

@@ -78,6 +78,19 @@ def test_the_decisions_of_a_file_are_judged_and_not_its_most_probable_classes(tm
     assert "decisions in the column class" in audit.notes[0]
     assert "as frequent as in training" in audit.notes[0]
     np.testing.assert_array_equal(audit.guesses, decisions)
+    assert not any("another prior" in note for note in audit.notes)
+
+
+def test_probabilities_for_another_prior_are_converted_and_that_is_said(tmp_path: Path) -> None:
+    """'cu predict --prior equal' divides by the frequencies of training."""
+    labels, p = predictions()
+    equal = p / COUNTS / (p / COUNTS).sum(axis=1, keepdims=True)
+    truth = [CLASSES[c] for c in labels]
+    table = PredictionTable(NAMES, CLASSES, equal, [CLASSES[c] for c in equal.argmax(axis=1)], truth=truth)
+    write_predictions(tmp_path / "p.csv", table, {"counts": COUNTS, "prior": [1 / len(CLASSES)] * len(CLASSES)})
+    audit = audit_file(tmp_path / "p.csv")
+    assert audit.figures.nll == pytest.approx(audited().figures.nll, rel=1e-4)
+    assert any("are for another prior: here they are for that of training" in note for note in audit.notes)
 
 
 def test_with_equal_counts_there_is_nothing_to_adjust_decisions_for(tmp_path: Path) -> None:

@@ -332,6 +332,9 @@ def test_goals(
     kept = next(step for step in fix.report.ladder if step.kept)
     assert kept.values == pytest.approx([value])
     assert (fix.report.goal, fix.report.unit) == (goal, "" if goal.startswith("cost") else "%")
+    assert ("least expected cost" in fix.report.note) == goal.startswith("cost")
+    low, high = np.transpose(fix.report.price.before)
+    assert ((low <= fix.report.before.means) & (fix.report.before.means <= high)).all()  # of the same decisions
     assert fix.report.rungs[-1].examples == 405
     assert fix.choice.adjustment.prior == pytest.approx(
         {"worst": np.full(10, 0.1), "prior:prior.csv": prior}.get(goal, counts / counts.sum())

@@ -34,7 +34,8 @@ def test_a_card_has_every_class_the_fingerprint_and_the_cost(trained: cu.Trained
             rf"^\| {re.escape(name)} \| {count} \| {count} \| {error:.1f} \| \d+ to \d+ \|$", card, re.MULTILINE
         )
     assert trained.dataset.fingerprint in card
-    assert f"Class-mean error on the test split: {trained.result.error:.1f} %" in card
+    assert f"Class-mean error on the test split: {trained.result.error:.1f} %, " in card
+    assert f"overall error: {trained.result.top1_error:.1f} %." in card
     assert "- Trained by: `naive`" in card
     assert "- Cost: 1 ×" in card
     assert "c was judged by fewer than 20 examples" in card
@@ -52,7 +53,9 @@ def test_a_card_has_every_class_the_fingerprint_and_the_cost(trained: cu.Trained
 def test_a_fix_shows_before_and_after(tmp_path: Path) -> None:
     fixed = cu.fix(cu.Dataset("toy", data(0), data(1)), RECIPE, candidates=["naive"], seeds=1, save=tmp_path / "m")
     card = model_card(tmp_path / "m")
-    assert f"{np.mean(fixed.after.means):.1f} %; before the fix it was {np.mean(fixed.before.means):.1f} %" in card
+    assert f"{np.mean(fixed.after.means):.1f} % ({np.mean(fixed.before.means):.1f} % before the fix)" in card
+    after, before = (np.mean(side.overall) for side in (fixed.after, fixed.before))
+    assert f"overall error: {after:.1f} % ({before:.1f} %)." in card
     assert f"- Cost: {fixed.report.cost:.3g} ×" in card
     assert "- Goal that it was chosen for: `mean`" in card
     frame = fixed.to_frame()

@@ -84,12 +84,12 @@ def test_a_comparison(digits: cu.Dataset, methods: list[str], options: dict, abo
 
 
 def test_a_comparison_by_folds(digits: cu.Dataset, tmp_path: Path) -> None:
-    known = {"recipe": RECIPE, "store": tmp_path / "runs.sqlite"}
+    settings = {"recipe": RECIPE, "store": tmp_path / "runs.sqlite"}
     heard, again = Heard(), Heard()
-    cu.compare(without_test(digits), ["cb-rs"], 2, progress=heard, **known)
+    cu.compare(without_test(digits), ["cb-rs"], 2, progress=heard, **settings)
     assert [stage.about for stage in heard.stages] == ["1 method × 2 seeds × 5 folds"]
     assert heard.announced == heard.watched.trained == 10
-    cu.compare(without_test(digits), ["cb-rs"], 2, progress=again, **known)  # rows that are stored are told too
+    cu.compare(without_test(digits), ["cb-rs"], 2, progress=again, **settings)  # rows that are stored are told too
     assert [news.complete for news in again.news] == [False, True]
     assert again.watched.trained == 0
 
@@ -101,6 +101,7 @@ def test_a_fix(digits: cu.Dataset) -> None:
     assert names == ["measuring", "rung 1", "rung 2", "rung 3", "ladder"]
     assert [name for name in heard.begun if name in names] == names[1:]
     assert heard.stages[1].about == "3 candidates on 1 fold"
+    assert heard.stages[2].about.startswith("the best ")  # also where the stage before is stored
     assert heard.stages[-1].about == "2 networks before and after"
     trained = heard.watched.trained
     assert trained <= heard.announced <= trained + 4

@@ -12,12 +12,12 @@ from class_uncertainty.files import same_file
 if TYPE_CHECKING:
     from class_uncertainty.workflows.adjust_predictions import AdjustedPredictions
 
-UNDER = "under prior"
+UNDER, WORST = "under prior", "worst 10th"
 COLUMNS = {  # column -> field of Scores, digits
     UNDER: ("prior_error", 2),
     "error %": ("error", 2),
     "top-1": ("top1_error", 1),
-    "worst 10th": ("worst", 1),
+    WORST: ("worst", 1),
     "NLL": ("nll", 3),
     "ECE": ("ece", 1),
 }
@@ -117,11 +117,12 @@ def _print(adjusted: "AdjustedPredictions", prior: str, bias: bool, unseen: Path
 def _print_scores(scores: dict[str, Any], prior: str) -> None:
     from class_uncertainty.reporting import terminal
 
-    shown = {name: column for name, column in COLUMNS.items() if name != UNDER or prior != "equal"}
+    hidden = ([UNDER] if prior == "equal" else []) + ([WORST] if len(scores["before"].class_errors) == 2 else [])
+    shown = {name: column for name, column in COLUMNS.items() if name not in hidden}
     rows = [
         (side, *(f"{getattr(score, field):.{digits}f}" for field, digits in shown.values()))
         for side, score in scores.items()
     ]
-    terminal.print_fitting(("", *shown), rows, drop=("worst 10th", "top-1", "NLL"))
+    terminal.print_fitting(("", *shown), rows, drop=[name for name in (WORST, "top-1", "NLL") if name in shown])
     under = f" {UNDER.capitalize()}: the error at that prior, which τ is chosen by." if UNDER in shown else ""
     terminal.say(f"Error: mean of the class errors in percent. NLL, ECE: at the prior of the adjustment.{under}")

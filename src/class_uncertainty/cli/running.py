@@ -13,7 +13,7 @@ from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_
 from class_uncertainty.files import check_writable
 from class_uncertainty.limits import check_address_space
 from class_uncertainty.reporting import terminal
-from class_uncertainty.reporting.news_view import print_known
+from class_uncertainty.reporting.news_view import print_news
 from class_uncertainty.reporting.progress import LiveProgress
 from class_uncertainty.reporting.section import describe_duplicates
 from class_uncertainty.runs import Store
@@ -104,10 +104,10 @@ class Running:
         budget, profile = self.deadline, self.profile
         return {"recipe": recipe, "store": self.store, "budget": budget, "progress": self.watch, "profile": profile}
 
-    def show_known(self) -> None:
+    def show_news(self) -> None:
         """What is known of a workflow that was stopped; a JSON document is of whole ones alone."""
         if not self.as_json:
-            print_known(self.watch.known)
+            print_news(self.watch.news)
 
     def show(self, value: Any, render: Callable[[Any], None]) -> Any:
         """Render a workflow's value for people; its document is for programs."""
@@ -144,13 +144,13 @@ def running(
             if profile and _written(profile) == written:
                 tell(f"nothing was trained, so {profile} was not written.")
         except KeyboardInterrupt:
-            now.show_known()
+            now.show_news()
             tell(f"stopped{_kept(store)}.", start="\n")  # after the ^C that a terminal shows
             raise SystemExit(130) from None
         except ShardEnded as ended:
             tell(f"{ended}.")
         except Unfinished as unfinished:
-            now.show_known()
+            now.show_news()
             tell(f"{unfinished}{_kept(store)}.")
             raise SystemExit(3) from None
 

@@ -52,14 +52,13 @@ def changes(report: FixReport) -> list[Change]:
     rows = []
     for c, name in enumerate(report.classes):
         verdict = verdicts.get(name)
-        evidence = verdict.evidence if verdict else None
         row = Change(
             name,
             report.counts[c],
             float(report.before.means[c]),
             float(report.after.means[c]),
             examples=cost.examples[c] if cost else None,
-            interval=f"{evidence.low:.0f} to {evidence.high:.0f}" if evidence else "",
+            interval="{:.0f} to {:.0f}".format(*cost.before[c]) if cost and cost.before else "",
             change_interval=interval_text(cost.classes[c]) if cost else "",
             verdict=FINDING_KINDS.get(verdict.kind, "") if verdict else "",
         )
@@ -129,7 +128,9 @@ def price_sentences(report: FixReport) -> list[str]:
     ]
     if risen := [row for row in changes(report) if row.change > 0]:
         worst = max(risen, key=lambda row: row.change)
-        sentences.append(f"Most of all it rises for {worst.name}, from {worst.before:.1f} to {worst.after:.1f} %.")
+        unclear = "" if cost.classes[report.classes.index(worst.name)].is_clear else ", which is not clear"
+        rise = f"from {worst.before:.1f} to {worst.after:.1f} %{unclear}"
+        sentences.append(f"Most of all it rises for {worst.name}, {rise}.")
     if after.ece > before.ece + WORSE_ECE:
         sentences.append(f"Calibration gets worse: ECE rises from {before.ece:.1f} to {after.ece:.1f} %.")
     if few := cost.handful:

@@ -17,11 +17,11 @@ GLOSSARY = {
     "data can settle. The rest is doubt that all networks share.",
     "ECE": "Expected calibration error: by how much confidence and accuracy differ, on average. Balanced: with all "
     "classes equally frequent.",
+    "Few training examples": "A rare class that stays worse than the others once its count is adjusted for: its "
+    "examples are too few to learn it from, or it is hard. Predictions alone do not tell which.",
     "Fold, out-of-fold": "The training examples are split into parts. Out-of-fold predictions for a part come from a "
     "network that was trained without it.",
     "Gain": "By how much an error is lower; above 0 is better.",
-    "Few training examples": "A rare class that stays worse than the others once its count is adjusted for: its "
-    "examples are too few to learn it from, or it is hard. Predictions alone do not tell which.",
     "Hard": "A class that has examples enough, and stays worse than the others once its count is adjusted for.",
     "Imbalance": "A class is worse than the others since it is rare: adjusting for the counts alone makes up for at "
     "least half of it, or for all that is significant.",
@@ -38,10 +38,10 @@ GLOSSARY = {
     "Passes": "How many networks run for each prediction.",
     "Precision, recall, F1": "Of what is predicted as a class, the share that is right; of the examples of the class, "
     "the share that is found; and their harmonic mean. Of two classes, those of the rarer one.",
-    "Rarity (μ^C)": "A class's share of the inverse training counts: high where examples are few. Effective: the same "
-    "by the effective number of examples, which discounts near-duplicates.",
     "Rank correlation (Spearman's ρ)": "1 where two lists rank the classes alike, 0 where they have nothing in common.",
     "Rare but easy": "A rare class that is hardly worse than the others, or better: its few examples are enough.",
+    "Rarity (μ^C)": "A class's share of the inverse training counts: high where examples are few. Effective: the same "
+    "by the effective number of examples, which discounts near-duplicates.",
     "Seed": "The start of a training's random numbers. ± is the standard deviation over seeds.",
     "Temperature (T)": "What logits are divided by, so that a network is as sure as it is right.",
     "Test examples": "Examples that no network was trained on: the test split or, without one, the fold left out.",

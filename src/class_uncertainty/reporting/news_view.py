@@ -23,23 +23,24 @@ def describe_news(news: News) -> list[str]:
             return [_row_line(news)] if news.complete else []
 
 
-def print_known(known: Sequence[News]) -> None:
+def print_news(pieces: Sequence[News]) -> None:
     """Everything that is known, as tables, the newest diagnosis first."""
-    if not known:
+    if not pieces:
         return
     say("", "Known so far:")
-    if diagnosed := [news for news in known if isinstance(news, Diagnosed)]:
+    if diagnosed := [news for news in pieces if isinstance(news, Diagnosed)]:
         say(*describe_news(diagnosed[-1]))
-    if judged := [news for news in known if isinstance(news, RungsJudged)]:
+    if judged := [news for news in pieces if isinstance(news, RungsJudged)]:
         for rung in judged[-1].rungs:
             table = ladder_view.rung_table(judged[-1], rung)
             say(f"{ladder_view.rung_caption(judged[-1], rung)}:")
             _, _, behind, trainings, outcome = table.columns
             print_fitting(table.columns, table.texts, drop=(trainings, behind, outcome), words=(outcome,))
-    for news in known:
+        say("±: a standard error, over the examples.")
+    for news in pieces:
         if isinstance(news, Decided):
             say(news.why)
-    if results := [result for news in known if isinstance(news, RowTrained) for result in news.results]:
+    if results := [result for news in pieces if isinstance(news, RowTrained) for result in news.results]:
         print_methods(method_rows(results))
 
 

@@ -71,7 +71,7 @@ def method_lead(rows: Sequence[MethodRow]) -> list[str]:
     few = min(row.runs for row in (best, naive or best))
     diverged = sum(row.diverged for row in rows)
     text = _best_method(scored, best, naive, several_rates=len({row.lr for row in rows}) > 1)
-    if any(row.error_sd == 0 for row in scored):
+    if any(row.seedless for row in scored):
         text += f" {SAME_NETWORK}"
     elif few < ENOUGH and len(scored) > 1:
         text += f" {_runs(few)} {'is' if few == 1 else 'are'} few: the order may change with more."

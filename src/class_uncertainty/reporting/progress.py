@@ -37,14 +37,14 @@ class LiveProgress(Watcher):
 
     def __init__(self) -> None:
         self.work, self.console = WorkProgress(), Console(stderr=True)
-        self.known: list[News] = []
+        self.news: list[News] = []
         self.what, self.live = "", None  # type: str, Live | None
         self.began = self.last_line = time.monotonic()
         self.plan: Callable[[], None] | None = None  # says it, once something is really to be trained
         self.long = False  # whether that takes more than a few seconds
 
     def ahead(self, stages: Sequence[Stage], epochs: int, device: str, measure: Measure) -> None:
-        self.work, self.known, self.long = WorkProgress(), [], False  # another workflow begins
+        self.work, self.news, self.long = WorkProgress(), [], False  # another workflow begins
         self.work.announce(stages)
 
         def say_plan() -> None:
@@ -58,9 +58,9 @@ class LiveProgress(Watcher):
         self.work.begin(name)
 
     def tell(self, news: News) -> None:
-        if isinstance(news, RowTrained):  # what is known of a row replaces what was
-            self.known = [old for old in self.known if not (isinstance(old, RowTrained) and old.row == news.row)]
-        self.known.append(news)
+        if isinstance(news, RowTrained):  # the newest of a row replaces the one before
+            self.news = [old for old in self.news if not (isinstance(old, RowTrained) and old.row == news.row)]
+        self.news.append(news)
         if self.long and self.work.is_at_work:  # otherwise the result comes next
             self.say(*describe_news(news))
 

@@ -255,7 +255,7 @@ def footnotes(rows: Sequence[MethodRow], folds: int) -> list[str]:
     notes += [f"Many, medium, few: {groups}; worst 10th: of the classes.", *([describe_folds(folds)] if folds else [])]
     if tests := describe_tests(rows):
         notes.append(f"ASO: a test against the row that is named (ε_min); below 0.5, the method is better; {tests}.")
-    if any(row.error_sd == 0 for row in rows):
+    if any(row.seedless for row in rows):
         notes.append(SAME_NETWORK)
     warnings = {row.aso_warning for row in rows if row.aso_warning}
     return notes + [f"ASO: {warning}." for warning in sorted(warnings)]

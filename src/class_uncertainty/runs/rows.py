@@ -150,6 +150,7 @@ class MethodRow:
     aso_against: str | None
     aso_warning: str | None
     cost: float = 1.0  # of one network in naive trainings, with those that measured the uncertainty it uses
+    seedless: bool = False  # all seeds gave the same scores to the last digit: nothing is drawn
 
 
 @dataclass(frozen=True)
@@ -257,6 +258,7 @@ def _method_row(
         aso_against=pair[0] if pair else None,
         aso_warning=None if order is None else order.warning,
         cost=group[-1].cost + (measuring_cost if group[-1].uncertainty else 0.0),
+        seedless=len(scores) > 1 and len({(score.error, score.nll) for score in scores}) == 1,
     )
 
 

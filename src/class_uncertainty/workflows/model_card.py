@@ -76,6 +76,11 @@ def _mean(errors: Sequence[float] | None) -> float | None:
     return sum(finite) / len(finite) if finite else None
 
 
+def _overall(errors: Sequence[float], examples: Sequence[int]) -> float:
+    """Of all examples."""
+    return float(np.average(np.nan_to_num(errors), weights=examples))
+
+
 def _header(module: Deployed, name: str, judged: Mapping[str, Any]) -> str:
     """YAML, in which JSON's strings and lists are valid."""
     is_image = len(module.rebuild["shape"]) == 3 or module.embedding is not None
@@ -97,8 +102,10 @@ def _results(module: Deployed, judged: Mapping[str, Any]) -> list[str]:
     counts = module.purpose.counts if module.purpose else None
     if errors is None or examples is None:
         return [f"Errors are {NOT_RECORDED}."]
-    earlier = f"; before the fix it was {_mean(before):.1f} %" if before else ""
-    lines = [f"Class-mean error on the {judged.get('on', 'examples')}: {_mean(errors):.1f} %{earlier}.", ""]
+    earlier = f" ({_mean(before):.1f} % before the fix)" if before else ""
+    earlier_overall = f" ({_overall(before, examples):.1f} %)" if before else ""
+    overall = f"overall error: {_overall(errors, examples):.1f} %{earlier_overall}"
+    lines = [f"Class-mean error on the {judged.get('on', 'examples')}: {_mean(errors):.1f} %{earlier}, {overall}.", ""]
     heads = [
         "class",
         "training examples",

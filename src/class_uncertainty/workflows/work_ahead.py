@@ -73,7 +73,7 @@ def fix_stages(
     """The rungs, the trial, and the networks before and after."""
     unit, stages, before = sum(costs) / len(costs), list[Stage](), 0
     for number, (judged, folds) in enumerate(plan.rungs, 1):
-        who = _count(judged, "candidate") if number == 1 else f"{judged} of them" if judged > 1 else "the best"
+        who = _count(judged, "candidate") if number == 1 else f"the best {judged}" if judged > 1 else "the best"
         alike = Counter(candidate.recipe(context.recipe) for candidate in candidates)
         together = tuple(folds * rows for rows in alike.values()) if number == 1 else (judged * (folds - before),)
         kinds = tuple(_kind(recipe, context.recipe) for recipe in alike) if number == 1 else ()
