@@ -88,14 +88,14 @@ def test_a_head_that_goes_is_said_and_the_command_goes_on_elsewhere(tmp_path):
     assert code == 0, said
 
 
-@pytest.mark.parametrize("listens", [False, True])
-def test_an_address_without_a_head_is_refused_soon(tmp_path, listens):
-    """A port that nothing listens on, and one that takes connections and never answers."""
+def test_an_address_without_a_head_is_refused_soon(tmp_path):
+    """A port that nothing listens on, and four seconds later one that takes connections and never answers."""
+    seconds = []
     with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1] if listens else free_port()
-        began = time.monotonic()
-        ended = compare(tmp_path / "store.sqlite", "--on", f"ray://127.0.0.1:{port}")
-        seconds = time.monotonic() - began
-    why = "no head answered in 4 seconds" if listens else "Connection refused"
-    assert ended == (1, f"cu: there is no Ray cluster at ray://127.0.0.1:{port}: {why}.\n")
-    assert seconds < 15  # of which a busy machine may need ten to start Python and torch
+        silent = server.getsockname()[1]
+        for port, why in ((free_port(), "Connection refused"), (silent, "no head answered in 4 seconds")):
+            began = time.monotonic()
+            ended = compare(tmp_path / "store.sqlite", "--on", f"ray://127.0.0.1:{port}")
+            seconds.append(time.monotonic() - began)
+            assert ended == (1, f"cu: there is no Ray cluster at ray://127.0.0.1:{port}: {why}.\n")
+    assert seconds[1] - seconds[0] < 10  # a busy machine may need as long to start Python and torch
