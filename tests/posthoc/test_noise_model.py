@@ -220,6 +220,14 @@ def test_nothing_is_said_of_a_class_that_networks_do_not_know():
     assert noise.ranked.tolist() == [0]
 
 
+def test_half_of_a_class_is_too_much_and_even_odds_too_little():
+    """Of class 0 a label in four is doubted, of class 1 two; of class 2 one has even odds."""
+    p_wrong = np.array([0.51, 0, 0, 0, 0.9, 0.9, 0, 0, 0.5, 0, 0, 0])
+    labels = np.repeat([0, 1, 2], 4)
+    noise = noise_model.LabelNoise(p_wrong, (labels + 1) % 3, np.full((12, 3), 1 / 3), np.eye(3), labels)
+    assert noise.ranked.tolist() == [0]
+
+
 def test_the_list_is_at_least_that_of_confident_learning(rng):
     """Of as many labels as cleanlab lists, at least as many are wrong."""
     filters = pytest.importorskip("cleanlab.filter")
