@@ -138,6 +138,8 @@ def main() -> None:
         sys.exit(f"{given.load} is of other examples: give the --images of the run that saved it.")
     print("| wrong labels | error, % | list | labels | precision | recall |\n|---|--:|---|--:|--:|--:|")
     for kind in ("none", "symmetric", "similar"):
+        if given.load and f"{kind}_p" not in kept:  # the run that saved it was stopped
+            continue
         if not given.load:
             kept[f"{kind}_labels"] = with_noise(data, kind, PAIRS[given.data], rng)
             noisy = dataclasses.replace(data, labels=kept[f"{kind}_labels"])
