@@ -1,5 +1,6 @@
 """The report: one HTML file that holds everything it shows, for a browser without a network."""
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -102,17 +103,9 @@ def load_template(name: str) -> Any:
 
 def _chart(spec: dict[str, Any], svg: bytes) -> dict[str, Any]:
     """The spec goes without its configuration: the page has one for all charts. "svg" is "" for a large one."""
-    numbers = _rounded({name: value for name, value in spec.items() if name != "config"})
-    return {"spec": numbers, "svg": svg.decode() if len(svg) < STILL_BYTES else ""}
-
-
-def _rounded(value: Any) -> Any:
-    """Six digits are more than a chart shows."""
-    if isinstance(value, dict):
-        return {name: _rounded(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    text = json.dumps({name: value for name, value in spec.items() if name != "config"})
+    rounded = json.loads(text, parse_float=lambda number: float(f"{float(number):.6g}"))  # more than a chart shows
+    return {"spec": rounded, "svg": svg.decode() if len(svg) < STILL_BYTES else ""}
 
 
 def _view(section: Section, charts: dict[str, Any]) -> dict[str, Any]:
