@@ -31,7 +31,7 @@ from class_uncertainty.posthoc.noise_model import label_noise
 from class_uncertainty.training.recipe import default_recipe
 from class_uncertainty.training.recipe_specs import parse_recipe
 
-RATE = 0.05
+RATE, RECALL = 0.05, 0.6
 SOURCES = {"digits": "digits-lt:1", "cifar10": "cifar10-lt:1"}
 PAIRS = {"digits": "38 83 17 71 49 94 56 65", "cifar10": "35 53 19 91 20 47 74"}  # a class, and what it is taken for
 FILTERS = [  # cleanlab's default is the first
@@ -66,6 +66,12 @@ def head(ranking: NDArray[np.float64], length: int) -> NDArray[np.bool_]:
     return mask
 
 
+def down_to(ranking: NDArray[np.float64], wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The head of a ranking that holds RECALL of the wrong labels."""
+    hits = np.cumsum(wrong[np.argsort(-ranking, kind="stable")])
+    return head(ranking, 1 + int(np.searchsorted(hits, RECALL * hits[-1])))
+
+
 def confident_learning(p: NDArray, labels: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
     """What cleanlab lists, by filter; nothing where it is not installed."""
     if find_spec("cleanlab") is None:
@@ -86,10 +92,10 @@ def compare(p: NDArray, labels: NDArray[np.int64], data: cu.Data) -> dict[str, N
     if near is not None:  # cheap enough
         ours = {"networks and neighbours": label_noise(p, labels, [neighbour_shares(near)])} | ours
     rows = {name: noise.is_issue for name, noise in ours.items()}
-    if wrong.any():  # what the probabilities allow where any class alike is written down
-        doubt = -p.mean(axis=0)[np.arange(len(labels)), labels]
-        found = np.cumsum(wrong[np.argsort(-doubt, kind="stable")])
-        rows["lowest probability, at a recall of 0.6"] = head(doubt, 1 + int(np.searchsorted(found, 0.6 * found[-1])))
+    if wrong.any():
+        rankings = {name: noise.p_wrong for name, noise in ours.items()}
+        rankings["lowest probability"] = -p.mean(axis=0)[np.arange(len(labels)), labels]
+        rows |= {f"{name}, at a recall of {RECALL}": down_to(ranking, wrong) for name, ranking in rankings.items()}
     theirs = confident_learning(p, labels)
     best = max(theirs, key=lambda name: scores(theirs[name], wrong)[2], default=FILTERS[0])
     for name in dict.fromkeys((FILTERS[0], best)) if theirs else ():

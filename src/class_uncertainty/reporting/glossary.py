@@ -44,7 +44,7 @@ GLOSSARY = {
     "by the effective number of examples, which discounts near-duplicates.",
     "Seed": "The start of a training's random numbers. ± is the standard deviation over seeds.",
     "Temperature (T)": "What logits are divided by, so that a network is as sure as it is right.",
-    "Test examples": "Examples that no network was trained on: the test split or, without one, the fold left out.",
+    "Test examples": "Examples that the networks were not trained on: the test split, or the fold left out.",
     "Threshold": "Of two classes, the probability from which the rarer one is predicted: 0.5, or what the costs say.",
     "Too few test examples": "The interval of a class's error is so wide that it may be like the others or far "
     "worse: more test examples would tell.",
