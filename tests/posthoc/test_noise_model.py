@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from refusals import refused
-from scipy.optimize import approx_fprime
 from scipy.special import softmax
 
 from class_uncertainty.posthoc import noise_model
@@ -67,18 +66,6 @@ def test_overconfidence_and_a_wrong_prior_are_corrected(rng):
     assert np.abs(plain.p_wrong - corrected.p_wrong).mean() < 0.01
 
 
-def test_similar_classes_that_are_confused_too_confidently_are_corrected(rng, monkeypatch):
-    """The network's evidence between 0 and 1 is twice what it is worth: z = (I + W) log p is right."""
-    mixing = np.zeros((C, C))
-    mixing[0, 1] = mixing[1, 0] = 0.4
-    q, _, labels = drawn(rng, symmetric(0.05))
-    p = softmax(np.linalg.solve(np.eye(C) + mixing, np.log(q).T).T, axis=1)
-    exact = posterior(q, labels, symmetric(0.05))
-    assert np.abs(label_noise(p, labels).p_wrong - exact).mean() < 0.01
-    monkeypatch.setattr(noise_model, "MIXING", 1e-6)
-    assert np.abs(label_noise(p, labels).p_wrong - exact).mean() > 0.015
-
-
 def test_confident_mistakes_between_two_classes_are_no_flips(rng):
     """A tenth of the examples of 0 look like 1, and the network is sure: any other class alike is written down."""
     q, truth, labels = drawn(rng, symmetric(0.08), sharpness=6)
@@ -104,38 +91,6 @@ def test_confident_mistakes_between_two_classes_are_no_flips(rng):
 )
 def test_rates_are_alike_where_the_median_is_half_of_the_mean(rates, alike):
     assert noise_model._are_alike(np.array(rates)) == alike
-
-
-def test_the_gradient_is_that_of_finite_differences(rng):
-    q, _, labels = drawn(rng, symmetric(0.1), examples=noise_model.EACH * C**2)
-    logs = np.log(np.stack([q, softmax(rng.normal(size=q.shape), axis=1)]))
-    start = noise_model._Model(np.zeros(2), np.zeros(C), np.zeros((C, C)), mixed_up_pairs(0.1) * 0.9 + 0.02)
-    values, written = 0.3 * rng.normal(size=2 + C + C * (C - 1)), start.flips.T[labels]
-    _, gradient = noise_model._loss_and_gradient(values, start, logs, written)
-    numerical = approx_fprime(values, lambda v: noise_model._loss_and_gradient(v, start, logs, written)[0], 1e-6)
-    np.testing.assert_allclose(gradient, numerical, rtol=1e-4, atol=2e-2)
-
-
-def test_the_loss_is_that_of_the_equations(rng):
-    """Example by example, in plain Python: -log sum_k q_k flips[k, label], and normal priors."""
-    q, _, labels = drawn(rng, symmetric(0.1), examples=noise_model.EACH * C**2)
-    logs, flips = np.log(np.stack([q, softmax(rng.normal(size=q.shape), axis=1)])), symmetric(0.1)
-    weights, bias, mixing = np.array([0.2, -1.5]), rng.normal(size=C), 0.2 * rng.normal(size=(C, C))
-    np.fill_diagonal(mixing, 0)
-    loss = 0.2**2 / 2 + (-1.5 - -2) ** 2 / 2 + sum(bias**2) / 2 + (mixing**2).sum() / 2 / 0.3**2
-    for n, label in enumerate(labels):
-        pool = np.exp(0.2) * logs[0, n] + np.exp(-1.5) * logs[1, n]
-        z = [pool[k] + sum(mixing[k, j] * pool[j] for j in range(C)) + bias[k] for k in range(C)]
-        loss -= np.log(sum(np.exp(z[k]) * flips[k, label] for k in range(C)) / sum(np.exp(z)))
-    values = np.concatenate([weights, bias, mixing[~np.eye(C, dtype=bool)]])
-    start = noise_model._Model(np.zeros(2), np.zeros(C), np.zeros((C, C)), flips)
-    assert noise_model._loss_and_gradient(values, start, logs, flips.T[labels])[0] == pytest.approx(loss)
-
-
-@pytest.mark.parametrize(("examples", "is_fitted"), [(499, False), (500, True)])
-def test_mixing_needs_twenty_examples_for_a_pair(rng, examples, is_fitted):
-    q, _, labels = drawn(rng, symmetric(0.1), examples=examples)
-    assert noise_model._fit(np.log(q)[None], labels, by_pairs=False).mixing.any() == is_fitted
 
 
 def test_issues_are_ranked_and_guessed(rng):

@@ -1,11 +1,9 @@
 """How likely each label is to be wrong: a model of label noise, fitted to what networks say of examples unseen by them.
 
-The true class k of an example follows q_k, a log-linear pool of M sources, z = (I + W) sum_m a_m log p_m + b,
-q = softmax(z), and the label i was then written down with probability flips[k, i]. Weights a, biases b, mixing W and
-flips are fitted to the labels: a calibrated classifier that explains them needs no flips, so clean data has few or no
-issues. W lets evidence for a class speak for similar ones, which networks confuse too confidently: without it, flips
-between those classes would explain their mistakes. A label is wrong with probability
-1 - q_i flips[i, i] / sum_k q_k flips[k, i].
+The true class k of an example follows q_k, a log-linear pool of M sources, z = sum_m a_m log p_m + b, q = softmax(z),
+and the label i was then written down with probability flips[k, i]. Weights a, biases b and flips are fitted to the
+labels: a calibrated classifier that explains them needs no flips, so clean data has few or no issues. A label is
+wrong with probability 1 - q_i flips[i, i] / sum_k q_k flips[k, i].
 """
 
 from collections.abc import Sequence
@@ -22,7 +20,6 @@ from class_uncertainty.posthoc.goal import is_clear, paired_sum
 
 LEAST = 1e-6  # probabilities below it count as it: a softmax in float16 has zeros
 START = 0.02  # share of wrong labels that the fit starts from
-MIXING = 0.3  # standard deviation of W's entries, before anything is seen
 ALIKE = 0.5  # of the mean rate of all pairs: where the median is no lower, noise is symmetric
 LITTLE = -2.0  # logarithm of the weight that further sources start from
 ROUNDS, STEPS = 100, 2  # of expectation and maximisation, and of L-BFGS in each
@@ -121,7 +118,7 @@ def label_noise(probabilities: ArrayLike, labels: ArrayLike, others: Sequence[Ar
     part = stratified(labels, -(-len(labels) // max(FITTED // classes, EACH * classes))) == 0
     fitted = _chosen(logs[:, part], labels[part])
     q = fitted.classes(logs)
-    joint = q * fitted.flips.T[labels]
+    joint = q * fitted.flips[:, labels].T
     rows, total = np.arange(len(labels)), joint.sum(axis=1)
     right = joint[rows, labels] / total
     joint[rows, labels] = -1
@@ -130,26 +127,22 @@ def label_noise(probabilities: ArrayLike, labels: ArrayLike, others: Sequence[Ar
 
 @dataclass(frozen=True, eq=False)
 class _Model:
-    """z = (I + mixing) sum_m a_m log p_m + bias, and the flips."""
+    """z = sum_m a_m log p_m + bias, and the flips."""
 
     weights: NDArray[np.float64]  # (M,) log a
     bias: NDArray[np.float64]  # (C,)
-    mixing: NDArray[np.float64]  # (C, C), 0 on the diagonal
     flips: NDArray[np.float64]  # (C, C)
 
     def classes(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
         """(N, C) from log p (M, N, C)."""
-        z = self.pool(logs) @ (np.eye(len(self.bias)) + self.mixing.T) + self.bias
-        q = np.exp(z - z.max(axis=1, keepdims=True))
-        return q / q.sum(axis=1, keepdims=True)
+        from scipy.special import softmax
 
-    def pool(self, logs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(N, C) sum_m a_m log p_m."""
-        return np.tensordot(np.exp(self.weights), logs, axes=1)
+        pool = sum(weight * source for weight, source in zip(np.exp(self.weights), logs, strict=True))
+        return softmax(pool + self.bias, axis=1)
 
     def likelihood(self, logs: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.float64]:
         """(N,) log p of the labels."""
-        return np.log((self.classes(logs) * self.flips.T[labels]).sum(axis=1))
+        return np.log((self.classes(logs) * self.flips[:, labels].T).sum(axis=1))
 
 
 def _chosen(logs: NDArray[np.float64], labels: NDArray[np.int64]) -> _Model:
@@ -173,18 +166,16 @@ def _are_alike(flips: NDArray[np.float64]) -> bool:
 def _fit(logs: NDArray[np.float64], labels: NDArray[np.int64], by_pairs: bool) -> _Model:
     """Maximum a posteriori by generalised expectation maximisation.
 
-    Before anything is seen, b and log a are normal with variance 1, W with MIXING ** 2: networks are calibrated, log
-    a_1 is 0 on average, and further sources count for little, LITTLE. With fewer than EACH examples for a pair of
-    classes, W is 0. With a rate for each pair, the flips of a class have C examples of symmetric noise beforehand.
+    Before anything is seen, b and log a are normal with variance 1: networks are calibrated, log a_1 is 0 on average,
+    and further sources count for little, LITTLE. With a rate for each pair, the flips of a class have C examples of
+    symmetric noise beforehand.
     """
     sources, examples, classes = logs.shape
-    model = _Model(
-        _expected_weights(sources), np.zeros(classes), np.zeros((classes, classes)), _symmetric(START, classes)
-    )
+    model = _Model(_expected_weights(sources), np.zeros(classes), _symmetric(START, classes))
     p_right, rows = np.zeros(examples), np.arange(examples)
     for _ in range(ROUNDS):
         model = _calibrated(model, logs, labels)
-        joint = model.classes(logs) * model.flips.T[labels]
+        joint = model.classes(logs) * model.flips[:, labels].T
         joint /= joint.sum(axis=1, keepdims=True)
         before, p_right = p_right, joint[rows, labels]
         expected = _symmetric(float(1 - p_right.mean()), classes)
@@ -199,52 +190,25 @@ def _fit(logs: NDArray[np.float64], labels: NDArray[np.int64], by_pairs: bool) -
 
 
 def _calibrated(model: _Model, logs: NDArray[np.float64], labels: NDArray[np.int64]) -> _Model:
-    """A few steps of L-BFGS on weights, biases and mixing, with the flips as they are."""
+    """A few steps of L-BFGS on weights and biases, with the flips as they are."""
     from scipy.optimize import minimize
 
-    written = model.flips.T[labels]
-    start = np.concatenate([model.weights, model.bias, model.mixing[_mixed(logs)]])
-    bounds = [(-7.0, 3.0)] * len(logs) + [(None, None)] * (len(start) - len(logs))  # no weight overflows
-    best = minimize(
-        _loss_and_gradient, start, (model, logs, written), "L-BFGS-B", True, bounds=bounds, options={"maxiter": STEPS}
-    )
-    return _with_values(model, best.x, logs)
+    sources, written = len(logs), model.flips[:, labels].T
 
+    def loss_and_gradient(values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        trial = _Model(values[:sources], values[sources:], model.flips)
+        q = trial.classes(logs)
+        joint = q * written
+        total = joint.sum(axis=1, keepdims=True)
+        slope = q - joint / total  # of -log p by z
+        by_weight = np.exp(trial.weights) * [(slope * source).sum() for source in logs]
+        away = values - prior
+        return float(away @ away / 2 - np.log(total).sum()), np.concatenate([by_weight, slope.sum(axis=0)]) + away
 
-def _loss_and_gradient(
-    values: NDArray[np.float64], model: _Model, logs: NDArray[np.float64], written: NDArray[np.float64]
-) -> tuple[float, NDArray[np.float64]]:
-    """-log p of the labels and of the values of weights, biases and mixing, and its derivatives by those values.
-
-    That a label is written for an example of class k has probability written[:, k].
-    """
-    sources, classes = len(logs), len(model.bias)
-    trial = _with_values(model, values, logs)
-    q = trial.classes(logs)
-    joint = q * written
-    total = joint.sum(axis=1, keepdims=True)
-    slope = q - joint / total  # of -log p by z
-    by_pool = slope + slope @ trial.mixing
-    by_weight = np.exp(trial.weights) * [np.vdot(by_pool, source) for source in logs]
-    gradient = np.concatenate([by_weight, slope.sum(axis=0), (slope.T @ trial.pool(logs))[_mixed(logs)]])
-    away = values.copy()
-    away[:sources] -= _expected_weights(sources)
-    precision = np.where(np.arange(len(values)) < sources + classes, 1, MIXING**-2)
-    return float(precision @ away**2 / 2 - np.log(total).sum()), gradient + precision * away
-
-
-def _with_values(model: _Model, values: NDArray[np.float64], logs: NDArray[np.float64]) -> _Model:
-    """The model with these weights, biases and, off the diagonal where it is fitted, this mixing."""
-    sources, classes = len(logs), len(model.bias)
-    mixing = np.zeros((classes, classes))
-    mixing[_mixed(logs)] = values[sources + classes :]
-    return replace(model, weights=values[:sources], bias=values[sources : sources + classes], mixing=mixing)
-
-
-def _mixed(logs: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """(C, C) where the mixing is fitted: off the diagonal, if a pair of classes has EACH examples on average."""
-    _, examples, classes = logs.shape
-    return ~np.eye(classes, dtype=bool) & (examples >= EACH * classes**2)
+    prior, start = np.append(_expected_weights(sources), 0 * model.bias), np.append(model.weights, model.bias)
+    bounds = [(-7.0, 3.0)] * sources + [(None, None)] * len(model.bias)  # no weight overflows
+    best = minimize(loss_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": STEPS}).x
+    return replace(model, weights=best[:sources], bias=best[sources:])
 
 
 def _held_out(logs: NDArray[np.float64], labels: NDArray[np.int64], by_pairs: bool) -> NDArray[np.float64]:
