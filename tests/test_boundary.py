@@ -200,7 +200,10 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "Data.from_frame": lambda: (cu.Data.from_frame, {"frame": frame()} | COLUMNS),
     "Data.picture": lambda: (table().picture, {"i": 0}),
     "Data.take": lambda: (table().take, {"indices": [0, 1]}),
-    "Dataset": lambda: (cu.Dataset, {"name": "table", "train": table(), "test": table(1), "left_out": ()}),
+    "Dataset": lambda: (
+        cu.Dataset,
+        {"name": "table", "train": table(), "test": table(1), "left_out": (), "folder": Path("photos")},
+    ),
     "Dataset.from_hf": lambda: (cu.Dataset.from_hf, {"ds": {"train": Split(frame()), "test": Split(frame())}} | HF),
     "Estimate": lambda: (cu.Estimate, fields(estimated())),
     "Estimate.using": lambda: (estimated().using, {"score": "aleatoric"}),

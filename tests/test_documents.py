@@ -13,7 +13,7 @@ from class_uncertainty.documents import from_document
 from class_uncertainty.metrics import Scores
 from class_uncertainty.posthoc.diagnosis import ClassEvidence, Verdict
 from class_uncertainty.posthoc.evaluation import Bin, Evaluation
-from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.fix_report import FixReport, JudgedPredictions
 from class_uncertainty.posthoc.label_issues import LabelIssue
 from class_uncertainty.posthoc.ladder import Rung, RungRow, Step
 from class_uncertainty.posthoc.price import ErrorChange, Price
@@ -36,6 +36,7 @@ def values_of(kind: type, **given: st.SearchStrategy) -> st.SearchStrategy:
         "str": st.text(max_size=8),
     }
     plain |= {"int | None": st.none() | WHOLE, "tuple[float, ...]": ERRORS}
+    plain |= {"tuple[tuple[float, float], ...]": st.lists(st.tuples(FINITE, FINITE), max_size=4).map(tuple)}
     names = {field.name: getattr(field.type, "__name__", str(field.type)) for field in fields(kind)}
     names |= {field.name: str(field.type) for field in fields(kind) if field.type not in (int, float, str, bool)}
     return st.builds(kind, **{name: given[name] if name in given else plain[names[name]] for name in names})
@@ -83,6 +84,7 @@ REPORTS = values_of(
     findings=st.lists(VERDICTS, max_size=2).map(tuple),
     label_issues=st.lists(values_of(LabelIssue), max_size=2).map(tuple),
     price=st.none() | PRICES,
+    predictions=st.none() | st.sampled_from(["", "AAAAAA=="]).map(lambda text: JudgedPredictions(*[text] * 3)),
 )
 DATASETS = values_of(
     StoredDataset,

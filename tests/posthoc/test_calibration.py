@@ -15,7 +15,7 @@ from class_uncertainty.data import stratified
 from class_uncertainty.metrics import Scores, evaluate
 from class_uncertainty.posthoc import calibration
 from class_uncertainty.posthoc.adjustment import GRID, Adjustment, best_tau
-from class_uncertainty.posthoc.calibration import clearly_best, fit_adjustment
+from class_uncertainty.posthoc.calibration import _biases, clearly_best, fit_adjustment
 from class_uncertainty.posthoc.goal import Goal, parse_goal
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
@@ -279,6 +279,17 @@ def test_a_temperature_is_fitted_to_weighted_examples(rng):
     assert adjustment.temperature == pytest.approx(alone.temperature, rel=0.02)
     np.testing.assert_allclose(adjustment.bias, alone.bias, atol=0.1)
     assert fit_adjustment(*both, COUNTS, tau=1).temperature < 0.8 * alone.temperature
+
+
+def test_biases_do_not_hang_on_examples_that_hardly_count(rng):
+    p, labels = drawn(rng, 40)
+    again = np.repeat(np.arange(len(labels)), 1 + 50 * (labels == 0))
+    hardly = np.where(np.diff(again, prepend=-1) > 0, 1.0, 1e-9)
+    alone, both = (
+        _biases(np.log(p[rows]), labels[rows], weights, np.zeros(4), EQUAL)
+        for rows, weights in ((np.arange(len(labels)), np.ones(len(labels))), (again, hardly))
+    )
+    np.testing.assert_allclose(both, alone, atol=1e-3)
 
 
 @pytest.mark.parametrize(

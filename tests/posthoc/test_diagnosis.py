@@ -98,6 +98,16 @@ def test_a_pair_is_confused_where_most_errors_are_significantly_its_own():
     assert diagnose(labels, p, [100] * 4)[0].evidence.rival == ""
 
 
+def test_a_share_after_adjusting_is_said_to_be_one():
+    """The error stays, and fewer errors go to b."""
+    labels, p = predicted({(0, 1): 80, (0, 2): 0} | right(4), 4)
+    _, q = predicted({(0, 1): 70, (0, 2): 10} | right(4), 4)
+    before, after = (diagnose(labels, p, [100] * 4, classes="abcd", adjusted=side)[0] for side in (p, q))
+    assert before.text.endswith("; 29 % are taken for b")
+    assert after.evidence.change == 0
+    assert after.text.endswith("; 25 % are taken for b once adjusted for the counts")
+
+
 def test_of_two_classes_neither_is_confused_with_the_other():
     labels, p = predicted(right(2) | {(1, 0): 100}, 2)
     assert kinds(labels, p, [100, 100]) == ["", "hard"]

@@ -1,6 +1,7 @@
 """The page of an audit: what it holds, what it escapes, and that a thousand classes fit."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import class_uncertainty as cu
 from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.reporting import audit_page
 from class_uncertainty.reporting.audit_examples import audit_examples
-from class_uncertainty.reporting.page_examples import PICTURES, page_data
+from class_uncertainty.reporting.page_examples import PICTURES, _link, page_data
 from class_uncertainty.workflows import audit as audit_module
 
 
@@ -37,6 +38,23 @@ def test_the_verdict_is_first_and_definitions_are_last() -> None:
 def test_every_verdict_word_is_defined() -> None:
     html = audit_page.render(audited(), Path())
     assert all(html.count(f"<dt>{word.capitalize()}</dt>") == 1 for word in KINDS.values())
+
+
+def test_a_label_that_is_not_listed_is_not_called_wrong() -> None:
+    """Of a class that networks do not know no label is listed, however likely each is to be wrong."""
+    labels, p = np.repeat([0, 1, 2], 100), np.full((300, 3), 0.001)
+    p[np.arange(300), np.where(labels == 2, 1, labels)] = 0.998
+    p[0] = p[150]
+    audit = cu.audit(labels, p, list("abc"))
+    assert audit.noise is not None
+    assert (audit.noise.p_wrong[labels == 2] > 0.5).any()
+    doubts = audit_examples(audit).doubts
+    assert doubts is not None
+    assert np.flatnonzero(doubts > 0.5).tolist() == audit.noise.ranked.tolist()
+
+
+def test_files_whose_names_are_no_text_are_linked(tmp_path: Path) -> None:
+    assert _link(tmp_path / os.fsdecode(b"b\xff 1.png"), tmp_path) == "b%FF%201.png"
 
 
 def test_names_are_text_never_markup() -> None:

@@ -237,7 +237,7 @@ def test_the_largest_rise_is_called_unclear_where_it_is(low, unclear):
     classes = (ErrorChange(20.0, low, 40.0),) * 10
     report = replace(SWAPPED, price=replace(TEN_CLASSES.price, classes=classes))
     (rise,) = (line for line in before_after.price_sentences(report) if line.startswith("Most of all it rises for"))
-    assert rise.endswith(" %, which is not clear." if unclear else " %.")
+    assert rise.endswith(" %, which may be chance." if unclear else " %.")
 
 
 def test_a_mean_that_moves_by_chance_in_the_second_decimal_does_not_change():

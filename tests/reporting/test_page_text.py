@@ -80,6 +80,12 @@ def test_uncertainty_without_an_error_that_agrees_says_nothing():
     assert "harder" not in class_lead(unsure)[0]
 
 
+def test_a_class_as_wrong_as_most_is_not_called_harder():
+    """Nine of ten classes are always wrong: the mean error is below that of every one of them."""
+    tied = [replace(row, error=100.0, low=97.0, high=100.0) for row in FULL.classes[:-1]]
+    assert "harder" not in class_lead([*tied, replace(FULL.classes[-1], error=0.0, low=0.0, high=3.0)])[0]
+
+
 def test_nothing_leads_to_nothing():
     assert (class_lead(()), method_lead(()), key_facts(Section("nothing", (), (), 0))) == ([], [], [])
 

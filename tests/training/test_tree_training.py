@@ -49,7 +49,8 @@ def test_a_checkpoint_has_all_trees_and_nothing_is_fitted_again(data, tmp_path, 
     again = trained(data, checkpoints)
     for one, other in zip(first, again, strict=True):
         assert one.lane.state.keys() == other.lane.state.keys()
-        assert all((one.lane.state[name] == other.lane.state[name]).all() for name in one.lane.state)
+        for name, values in one.lane.state.items():  # thresholds of leaves may be NaN
+            np.testing.assert_array_equal(values, other.lane.state[name])
 
 
 def test_a_short_budget_trains_one_lane(data):

@@ -90,7 +90,7 @@ def test_probabilities_for_another_prior_are_converted_and_that_is_said(tmp_path
     write_predictions(tmp_path / "p.csv", table, {"counts": COUNTS, "prior": [1 / len(CLASSES)] * len(CLASSES)})
     audit = audit_file(tmp_path / "p.csv")
     assert audit.figures.nll == pytest.approx(audited().figures.nll, rel=1e-4)
-    assert any("are for another prior: here they are for that of training" in note for note in audit.notes)
+    assert any("are for another prior: they were converted to that of training" in note for note in audit.notes)
 
 
 def test_with_equal_counts_there_is_nothing_to_adjust_decisions_for(tmp_path: Path) -> None:

@@ -231,8 +231,9 @@ def _checked_alpha(alpha: Any) -> Vector:
     values = np.asarray(alpha)
     if values.ndim != 1:
         raise InputError(f"alpha has shape {values.shape}: it needs one value for each class.")
-    if any(isinstance(value, str) for value in values.tolist()):
-        raise InputError(f"alpha holds the text {values.tolist()[0]!r}: it needs a number for each class.")
+    for value in alpha if values.dtype.kind in "UO" else ():
+        if isinstance(value, str):
+            raise InputError(f"alpha holds the text {value!r}: it needs a number for each class.")
     values = values.astype(np.float64)
     for c in np.flatnonzero(~(np.isfinite(values) & (values >= 0))):
         raise InputError(f"alpha of class {c} is {values[c]:g}: it must be a finite number from 0.")

@@ -185,16 +185,18 @@ def _biases(logits: Logits, labels: Labels, weights: Vector, towards: Vector, pr
 
     With equal priors that NLL weighs a class's two examples as much as another's 500, though they say far less. 1 / n_c
     makes up for it: rare classes stay near `towards`, frequent ones go their way, as if each b_c were drawn from one
-    normal distribution around it. Classes without examples keep `towards`; the others are fitted among themselves.
+    normal distribution around it; with weights, n_c is the effective number. Classes without examples keep `towards`;
+    the others are fitted among themselves.
     """
     from scipy.optimize import minimize
     from scipy.special import log_softmax
 
     if not len(labels):
         return [towards] * len(SHRINKAGE)
-    present, labels, per_class = np.unique(labels, return_inverse=True, return_counts=True)
+    present, labels = np.unique(labels, return_inverse=True)
     logits, weights, rows = logits[:, present], prior_weights(labels, prior[present], weights), np.arange(len(labels))
     class_weights = np.bincount(labels, weights=weights)
+    effective = class_weights**2 / np.bincount(labels, weights=weights**2)
 
     def loss(b: Vector, pull: Vector) -> tuple[float, Vector]:
         log_q, off = log_softmax(logits - b, axis=1), b - towards[present]
@@ -202,7 +204,7 @@ def _biases(logits: Logits, labels: Labels, weights: Vector, towards: Vector, pr
 
     biases = [towards]
     for strength in SHRINKAGE[1:]:
-        pull, bias, start = strength * class_weights / per_class, towards.copy(), biases[-1][present]
+        pull, bias, start = strength * class_weights / effective, towards.copy(), biases[-1][present]
         bias[present] = minimize(loss, start, (pull,), method="L-BFGS-B", jac=True).x
         biases.append(bias)
     return biases

@@ -197,8 +197,9 @@ def diagnose(
     )
     tests = np.stack([is_worse, stays, helped, rare], axis=1).tolist()
     kinds = [_kind(row, *tested) for row, tested in zip(rows, tests, strict=True)]
-    triples = zip(names, rows, kinds, strict=True)
-    return tuple(Verdict(name, kind, _text(name, row, kind, level), row) for name, row, kind in triples)
+    is_moved = (before.confusion != after.confusion).any(axis=1).tolist()
+    texts = [_text(*of_class, level) for of_class in zip(names, rows, kinds, is_moved, strict=True)]
+    return tuple(Verdict(*of_class) for of_class in zip(names, kinds, texts, rows, strict=True))
 
 
 def spoken(verdicts: Sequence[Verdict]) -> list[Verdict]:
@@ -275,8 +276,8 @@ def _kind(row: ClassEvidence, is_worse: bool, stays: bool, helped: bool, rare: b
     return "easy" if rare and near and row.error < EASY else ""
 
 
-def _text(name: str, row: ClassEvidence, kind: str, level: float) -> str:
-    """The verdict as one sentence."""
+def _text(name: str, row: ClassEvidence, kind: str, is_moved: bool, level: float) -> str:
+    """The verdict as one sentence; adjusting may move predictions and leave the error as it is."""
     if not kind:
         return ""
     number = f"{row.examples:,} test example{'' if row.examples == 1 else 's'}"
@@ -285,7 +286,7 @@ def _text(name: str, row: ClassEvidence, kind: str, level: float) -> str:
     worse, alone = f"{error}, of the others {row.others:.0f} %", "adjusting for the counts alone"
     trained = f"{row.count:,} training example{'' if row.count == 1 else 's'}"
     change, low, high = (decimal(points, 0, "+") for points in (row.change, row.change_low, row.change_high))
-    once = " once adjusted for the counts" if row.change else ""
+    once = " once adjusted for the counts" if is_moved else ""
     stays = f" and leaves {row.adjusted:.0f} %" if row.adjusted > row.others + APART else ""
     return {
         "imbalance": f"{worse}; {alone} changes that by {change} points ({low} to {high}){stays}",

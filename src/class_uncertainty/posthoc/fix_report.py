@@ -1,7 +1,7 @@
 """FixReport: a data set's classifier before and after a fix, as one value that a store can keep."""
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,4 +69,4 @@ class FixReport:
     kind: str = ""  # of recipe and device
     lr: float | None = None  # of the naive networks
     price: Price | None = None  # None in reports of earlier versions
-    predictions: JudgedPredictions | None = None  # of the first naive network; None in reports of earlier versions
+    predictions: JudgedPredictions | None = field(default=None, repr=False)  # of the first naive network, if kept

@@ -18,7 +18,7 @@ def audit_examples(audit: Audit) -> PageExamples:
         name_of=audit.name_of,
         pixels=lambda chosen: _pixels(audit, chosen),
         file_of=lambda i: _file(audit, i),
-        doubts=None if audit.noise is None else audit.noise.p_wrong,
+        doubts=None if audit.noise is None else np.where(audit.noise.is_issue, audit.noise.p_wrong, 0.0),
         texts={c: f"{row.verdict}." for c, row in enumerate(audit.classes) if row.verdict},
     )
 

@@ -128,7 +128,7 @@ def price_sentences(report: FixReport) -> list[str]:
     ]
     if risen := [row for row in changes(report) if row.change > 0]:
         worst = max(risen, key=lambda row: row.change)
-        unclear = "" if cost.classes[report.classes.index(worst.name)].is_clear else ", which is not clear"
+        unclear = "" if cost.classes[report.classes.index(worst.name)].is_clear else ", which may be chance"
         rise = f"from {worst.before:.1f} to {worst.after:.1f} %{unclear}"
         sentences.append(f"Most of all it rises for {worst.name}, {rise}.")
     if after.ece > before.ece + WORSE_ECE:

@@ -1,5 +1,6 @@
 """The examples that a page holds: errors of every class, with pictures of the most telling ones."""
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -37,7 +38,7 @@ class PageExamples:
     name_of: Callable[[int], str]
     pixels: Callable[[Sequence[int]], Pixels]  # of examples that have any, by their indices
     file_of: Callable[[int], Path | None]
-    doubts: NDArray[np.float64] | None = None  # (N,) how likely each label is to be wrong
+    doubts: NDArray[np.float64] | None = None  # (N,) P that a label is wrong; 0 of those not listed
     texts: Mapping[int, str] = field(default_factory=dict)  # what is said of a class
     about: str = ""  # what these examples are, and who predicts them
 
@@ -88,7 +89,7 @@ def page_data(examples: PageExamples, folder: Path, room: Room = Room()) -> dict
     for i in chosen.tolist():
         link = _link(examples.file_of(i), folder) if i not in places else ""
         name = examples.name_of(i)
-        size += len(name) + len(link)
+        size += len(json.dumps(name)) + len(link)  # as the page has it
         if size > room.name_bytes:
             break
         numbers = (round(float(values[i]), 4) for values in (outcomes.p_label, outcomes.p_guess))
@@ -159,4 +160,4 @@ def _link(file: Path | None, folder: Path) -> str:
         path = os.path.relpath(file, folder)
     except ValueError:  # on another drive
         return file.resolve().as_uri()
-    return quote(Path(path).as_posix())
+    return quote(os.fsencode(Path(path).as_posix()))

@@ -30,14 +30,14 @@ def report_examples(dataset: Dataset, estimates: Sequence[Estimate], report: Fix
     else:
         return None
     places = {name: c for c, name in enumerate(judged.classes)}
-    folder, names = dataset.folder, judged.names
+    folder, names, told = dataset.folder, judged.names, spoken(report.findings if report else ())
     return PageExamples(
         classes=judged.classes,
         outcomes=outcomes,
         name_of=lambda i: printable(judged.name_of(i)),
         pixels=lambda chosen: _pixels(judged, chosen),
         file_of=lambda i: None if folder is None or names is None else folder / names[i],
-        texts={places[finding.label]: f"{finding.text}." for finding in spoken(report.findings if report else ())},
+        texts={places[finding.label]: f"{finding.text}." for finding in told if finding.label in places},
         about=about,
     )
 

@@ -49,18 +49,22 @@ def harder_and_easier(rows: Sequence[ClassRow]) -> dict[str, list[ClassRow]]:
     """The classes that are harder, and easier, than their counts suggest, those that are most so first.
 
     Uncertainty must rank them so, RANKS_APART from rarity, and the error must agree: its interval, or itself where that
-    is not known, lies above the mean class error, or below it. Of two classes, or equal counts, ranks say nothing.
+    is not known, lies above the mean and the median class error, or below the mean. Of two classes, or equal counts,
+    ranks say nothing.
     """
     errors = [row.error for row in rows if row.error is not None]
     if len(rows) < 3 or len({row.count for row in rows}) < 2 or len(errors) < len(rows):
         return {"harder": [], "easier": []}
-    mean, ordered = float(np.mean(errors)), sorted(rows, key=lambda row: -abs(row.disagreement))
+    mean, median = np.mean(errors), np.median(errors)
+    ordered = sorted(rows, key=lambda row: -abs(row.disagreement))
 
     def bound(value: float | None, row: ClassRow) -> float:
         return (row.error or 0.0) if value is None else value
 
     return {
-        "harder": [row for row in ordered if row.disagreement >= RANKS_APART and bound(row.low, row) > mean],
+        "harder": [
+            row for row in ordered if row.disagreement >= RANKS_APART and bound(row.low, row) > max(mean, median)
+        ],
         "easier": [row for row in ordered if row.disagreement <= -RANKS_APART and bound(row.high, row) < mean],
     }
 

@@ -80,7 +80,7 @@ def _from_table(path: Path) -> tuple[dict[str, Any], list[str]]:
         int((predictions.decisions != predictions.probabilities.argmax(axis=1))[rows].sum()),
     )
     if not np.allclose(predictions.probabilities, table.probabilities, atol=1e-5):
-        notes.append("The probabilities of the file are for another prior: here they are for that of training.")
+        notes.append("The probabilities of the file are for another prior: they were converted to that of training.")
     if len(rows) < len(predictions.labels):
         without = len(predictions.labels) - len(rows)
         few = amount_of(without, "example has no label and is", "examples have no label and are")
