@@ -13,6 +13,7 @@ from class_uncertainty.files import Bytes, checksum, make_folder, parse_json, wr
 from class_uncertainty.training.networks.stack import State
 
 SEAL = b"\nchecksum "  # stands behind the tensors, before the checksum of the lane's key and of them
+TRIES = 5  # to write checkpoints whose partial files others take away
 PARTS = ("state", "momentum", "gathered", "summed")  # older files lack the last
 
 
@@ -41,14 +42,14 @@ class Checkpoints:
 
     def save(self, lanes: Mapping[str, LaneState]) -> None:
         """Write lanes by their keys, together: one sync of the folder for all."""
-        for last_try in (False, True):
+        for tries_left in reversed(range(TRIES)):
             make_folder(self.folder)
             try:
                 write_together({self.file(key): _sealed(key, lane) for key, lane in lanes.items()})
                 return
             except MachineFault as error:
-                # another process may have ended, and removed its files or the empty folder
-                if last_try or not isinstance(error.__cause__, FileNotFoundError):
+                # another process may have ended a lane, and removed its files or the empty folder
+                if not tries_left or not isinstance(error.__cause__, FileNotFoundError):
                     raise
 
     def epoch(self, key: str) -> int:

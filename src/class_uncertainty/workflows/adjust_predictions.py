@@ -16,7 +16,7 @@ from class_uncertainty.metrics import Scores
 from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.calibration import fit_adjustment
 from class_uncertainty.posthoc.prediction_files import Predictions, read_predictions
-from class_uncertainty.posthoc.priors import find_prior
+from class_uncertainty.posthoc.priors import Prior, find_prior
 from class_uncertainty.posthoc.written_predictions import PredictionTable, check_places, read_written, write_predictions
 from class_uncertainty.workflows.given_labels import GivenLabels
 
@@ -89,7 +89,7 @@ def adjust_predictions(
     unseen: str | Path | None = None,
     tau: float | Literal["auto"] | None = None,
     bias: bool = False,
-    prior: ArrayLike | Literal["equal", "train"] = "equal",
+    prior: Prior = "equal",
     out: str | Path | None = None,
 ) -> AdjustedPredictions:
     """Correct saved predictions for unequal class counts: p_c / N_c ** tau, renormalised.

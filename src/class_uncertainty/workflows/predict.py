@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from class_uncertainty.boundary import Frame, check_distinct, checked
 from class_uncertainty.data.cache import Progress
@@ -133,7 +133,7 @@ def predict(
     model: str | Path | Fix | Trained | Deployed,
     examples: str | Path | Frame,
     *,
-    prior: ArrayLike | Literal["train", "equal"] = "train",
+    prior: Prior = "train",
     keep: Sequence[str] = (),
     label: str | None = None,
     progress: Progress | None = None,

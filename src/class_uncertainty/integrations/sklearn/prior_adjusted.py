@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -11,7 +11,7 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.integrations.sklearn.over_classifier import OverClassifier, aligned, classifier_of
 from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.calibration import fit_adjustment
-from class_uncertainty.posthoc.priors import find_prior
+from class_uncertainty.posthoc.priors import Prior, find_prior
 
 
 class PriorAdjustedClassifier(ClassifierMixin, OverClassifier):
@@ -58,7 +58,7 @@ class PriorAdjustedClassifier(ClassifierMixin, OverClassifier):
         self,
         estimator: Any = None,
         *,
-        prior: ArrayLike | Literal["equal", "train"] = "equal",
+        prior: Prior = "equal",
         tau: float | Literal["auto"] = "auto",
         bias: bool = False,
         temperature: bool = False,
