@@ -175,13 +175,13 @@ def class_uncertainty(p: Probabilities, labels: Tensorlike, score: Callable[...,
     return class_means(scores, labels, classes)
 
 
-def class_means(u: ExampleScores, labels: Any, classes: int) -> Vector:
-    """Mean of u (N,) over the examples of each class -> (C,)."""
+def class_means(u: ExampleScores, labels: Any, classes: int, weights: Vector | None = None) -> Vector:
+    """Mean of u (N,) over the examples of each class, which may have weights (N,) -> (C,)."""
     labels = check_labels(labels, len(u), classes)
-    counts = np.bincount(labels, minlength=classes)
+    counts = np.bincount(labels, weights, minlength=classes)
     if not counts.all():
         raise InputError(f"class {np.flatnonzero(counts == 0)[0]} has no examples: its uncertainty is not defined.")
-    return np.bincount(labels, weights=u, minlength=classes) / counts
+    return np.bincount(labels, u if weights is None else u * weights, minlength=classes) / counts
 
 
 def check_probabilities(p: Probabilities) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from class_uncertainty.posthoc.calibration import cross_adjusted
 from class_uncertainty.posthoc.diagnosis import Tally, diagnose
 from class_uncertainty.posthoc.goal import Goal, adjusts
 from class_uncertainty.posthoc.noise_model import LabelNoise
-from class_uncertainty.posthoc.price import ErrorChange, change_of_mean, price
+from class_uncertainty.posthoc.price import ErrorChange, Price, change_of_mean, price
 
 CONFUSIONS = 5  # of a class, at most
 
@@ -168,11 +168,13 @@ class Judged:
         """What adjusting for the counts and the prior does to the error under it; None without one."""
         if self.prior is None:
             return None
-        wrong, wrong_after = (side.argmax(axis=1) != self.labels for side in (self.decided, self.adjusted(self.prior)))
-        number = len(self.classes)
-        changes = price(wrong.astype(np.float64), wrong_after.astype(np.float64), self.labels, number).classes
-        weights = intervals.sum_by_class(prior_weights(self.labels, self.prior), self.labels, number)
-        return change_of_mean(changes, weights)
+        weights = intervals.sum_by_class(prior_weights(self.labels, self.prior), self.labels, len(self.classes))
+        return change_of_mean(self.price_of(self.adjusted(self.prior)).classes, weights)
+
+    def price_of(self, q: Probabilities) -> Price:
+        """What deciding by q instead does to the errors."""
+        before, after = ((p.argmax(axis=1) != self.labels).astype(np.float64) for p in (self.decided, q))
+        return price(before, after, self.labels, len(self.classes))
 
 
 def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
@@ -180,8 +182,7 @@ def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
     p, labels, number = judged.p, judged.labels, len(judged.classes)
     q = judged.adjusted()
     tally = Tally.of(judged.decided[None], labels)
-    wrong, wrong_after = (side.argmax(axis=1) != labels for side in (judged.decided, q))
-    changes = price(wrong.astype(np.float64), wrong_after.astype(np.float64), labels, number)
+    wrong, changes = judged.decided.argmax(axis=1) != labels, judged.price_of(q)
     suspect, issues = None, None
     if judged.noise is not None:
         flagged = np.bincount(labels, weights=judged.noise.is_issue, minlength=number)

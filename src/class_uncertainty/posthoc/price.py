@@ -96,9 +96,10 @@ def price(
     ends = share_interval(sum_by_class(before, labels, classes) / of_before, examples / of_before)
     by_class = zip(better.tolist(), worse.tolist(), examples.tolist(), effects.tolist(), strict=True)
     changes = tuple(_change(*numbers) for numbers in by_class)
-    mean = change_of_mean(changes, (examples > 0) / np.count_nonzero(examples))
+    weights = (examples > 0) / np.count_nonzero(examples)
+    mean = change_of_mean(changes, weights)
     if groups is not None:  # which may hold several classes
-        parts = 100 * (after - before) / (np.count_nonzero(examples) * examples[labels])
+        parts = 100 * (after - before) * weights[labels] / examples[labels]
         reach = paired_reach(groups) * paired_sum(parts, groups)[1]
         low, high = min(mean.low, mean.change - reach), max(mean.high, mean.change + reach)
         mean = ErrorChange(mean.change, max(low, -100.0), min(high, 100.0))

@@ -10,7 +10,7 @@ from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.integrations.sklearn.class_shares import SAMPLINGS, SamplingStrategy, resampling_method
 from class_uncertainty.integrations.sklearn.over_classifier import Labelled, OverClassifier
-from class_uncertainty.measures import SCORES, Stats, normalise
+from class_uncertainty.measures import SCORES, Stats, class_means, normalise
 from class_uncertainty.methods import named, plan
 
 LEAST = 0.01  # of the most uncertain class: what a class without any doubt is weighted by
@@ -94,8 +94,7 @@ class ClassUncertainty(OverClassifier):
         p, codes = unseen.p[rows].astype(np.float32)[None], labelled.codes[rows]
         estimate = Estimate("out-of-fold", p, codes, score=self.uncertainty)
         self.classes_, self.counts_, self.oof_ = labelled.classes, labelled.counts, unseen.p
-        weights = labelled.weights[rows]
-        raw = np.bincount(codes, weights * estimate.uncertainty) / np.bincount(codes, weights)
+        raw = class_means(estimate.uncertainty, codes, number, labelled.weights[rows])
         self.uncertainty_ = raw
         positive = np.maximum(raw, LEAST * raw.max()) if raw.any() else np.ones(number)
         self.stats_, self.mu_ = Stats(self.counts_, positive), normalise(positive)
