@@ -31,7 +31,8 @@ from class_uncertainty.posthoc.noise_model import label_noise
 from class_uncertainty.training.recipe import default_recipe
 from class_uncertainty.training.recipe_specs import parse_recipe
 
-RATE, RECALL = 0.05, 0.6
+RATE, RECALL, FOLDS = 0.05, 0.6, 5
+KINDS = ("none", "symmetric", "similar")
 SOURCES = {"digits": "digits-lt:1", "cifar10": "cifar10-lt:1"}
 PAIRS = {"digits": "38 83 17 71 49 94 56 65", "cifar10": "35 53 19 91 20 47 74"}  # a class, and what it is taken for
 FILTERS = [  # cleanlab's default is the first
@@ -106,10 +107,12 @@ def compare(p: NDArray, labels: NDArray[np.int64], data: cu.Data) -> dict[str, N
     return rows
 
 
-def predicted(data: cu.Data, recipe: cu.Recipe, seeds: int, device: str | None) -> NDArray:
-    """(seeds, N, C) of networks that never saw the example."""
-    estimates = [cu.estimate(data, "out-of-fold", 5, recipe, seed, device=device) for seed in range(seeds)]
-    return np.concatenate([estimate.probabilities for estimate in estimates])
+def predicted(data: cu.Data, recipe: cu.Recipe, method: str, seeds: int, device: str | None) -> NDArray:
+    """(seeds, N, C) of networks that never saw the example; all train together."""
+    lanes = [cu.Lane(method, seed, fold=(k, FOLDS)) for seed in range(seeds) for k in range(FOLDS)]
+    fitted = cu.fit(data, lanes, recipe=recipe, device=device)
+    firsts = range(0, len(lanes), FOLDS)
+    return np.stack([fitted.take(range(first, first + FOLDS)).out_of_fold(data) for first in firsts])
 
 
 def main() -> None:
@@ -121,7 +124,9 @@ def main() -> None:
     parser.add_argument("--recipe", default="", help="such as bag-of-tricks or 'bag-of-tricks?schedule=cosine'")
     parser.add_argument("--network", help="in place of the recipe's, such as resnet18")
     parser.add_argument("--epochs", type=int, help="by default those of the recipe")
+    parser.add_argument("--method", default="naive", help="such as naive+autoaugment+cutout (default: naive)")
     parser.add_argument("--seeds", type=int, default=1, help="networks a fold (default: 1)")
+    parser.add_argument("--noise", nargs="+", choices=KINDS, default=KINDS, help="by default all three")
     parser.add_argument("--device", help="cpu or cuda (default: the GPU if there is one)")
     parser.add_argument("--save", type=Path, help="keep labels and out-of-fold probabilities in this .npz file")
     parser.add_argument("--load", type=Path, help="read them from there, and train nothing")
@@ -143,13 +148,14 @@ def main() -> None:
     if not np.array_equal(kept["truth"], data.labels):
         sys.exit(f"{given.load} is of other examples: give the --images of the run that saved it.")
     print("| wrong labels | error, % | list | labels | precision | recall |\n|---|--:|---|--:|--:|--:|")
-    for kind in ("none", "symmetric", "similar"):
-        if given.load and f"{kind}_p" not in kept:  # the run that saved it was stopped
+    drawn = {kind: with_noise(data, kind, PAIRS[given.data], rng) for kind in KINDS}
+    for kind in given.noise:
+        if given.load and f"{kind}_p" not in kept:  # the run that saved it had other kinds, or was stopped
             continue
         if not given.load:
-            kept[f"{kind}_labels"] = with_noise(data, kind, PAIRS[given.data], rng)
-            noisy = dataclasses.replace(data, labels=kept[f"{kind}_labels"])
-            kept[f"{kind}_p"] = predicted(noisy, recipe, given.seeds, given.device)
+            kept[f"{kind}_labels"] = drawn[kind]
+            noisy = dataclasses.replace(data, labels=drawn[kind])
+            kept[f"{kind}_p"] = predicted(noisy, recipe, given.method, given.seeds, given.device)
             if given.save:
                 np.savez(given.save, **kept)  # type: ignore[arg-type]
         labels, p = kept[f"{kind}_labels"], kept[f"{kind}_p"]
