@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.boundary import check_field, checked
 from class_uncertainty.errors import InputError
 
 MANY, FEW = 100, 20  # training examples: many-shot is over MANY, few-shot under FEW, medium-shot between them
@@ -30,6 +30,9 @@ class Scores:
     nll: float
     ece: float
     prior_error: float | None = None  # where classes are as frequent as a given prior says
+
+    def __post_init__(self) -> None:
+        check_field(self, "error", "a number from 0 to 100", lambda error: 0 <= error <= 100)
 
 
 @dataclass(frozen=True, eq=False)

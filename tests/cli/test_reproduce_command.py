@@ -1,6 +1,7 @@
 """`cu reproduce` as a user types it."""
 
 import json
+from pathlib import Path
 
 import pytest
 from commands import Call, Run
@@ -17,6 +18,8 @@ def test_an_experiment_is_planned_run_shown_and_drawn(run: Run, forbid_training:
     assert (code, DATA in out, f"{DATA}?validation=10" in out) == (0, True, True)
     code, out, _ = run("reproduce", "table1", "--protocol", "paper", "--stored", "--json")
     assert {cell["verdict"] for cell in json.loads(out)["experiments"][0]["cells"]} == {"not run"}
+    code, out, _ = run("reproduce", "if1a", "--stored", "--figures", "drawn")
+    assert (code, "No figure" in out, Path("drawn").exists()) == (0, True, False)
     code, out, _ = run("reproduce", "table1", "--protocol", "paper")
     assert code == 0
     assert all(text in out for text in ("a small table", "15.00 ± 0.50", "Six naïve networks", "gains"))

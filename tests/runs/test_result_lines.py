@@ -1,6 +1,7 @@
 """Results as JSON lines: the same bytes after any exchange, and one sentence for whatever is no export."""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -130,6 +131,13 @@ def test_an_unknown_name_is_refused_with_the_nearest(full: Store, empty: Store) 
         exported(empty, "digits")
 
 
+def test_results_of_another_engine_are_not_left_out_silently(full: Store) -> None:
+    with full.connection:
+        full.connection.execute("INSERT INTO results (key, engine, data) VALUES ('old', 2, 'x')")
+    with refused(str(full.path), "engine 2"):
+        exported(full)
+
+
 def test_data_without_results_are_left_out(store: Store) -> None:
     add_data(store)
     assert exported(store) == ""
@@ -253,6 +261,7 @@ WRONG_LINE: dict[str, tuple[str, Change, tuple[str, ...]]] = {
     "seed of too many bits": ("result", lambda line: line["document"].update(seed=10**30), ("seed",)),
     "rate in words": ("result", lambda line: line["document"].update(lr="0.1"), ("lr",)),
     "error in words": ("result", lambda line: line["document"]["scores"].update(error="low"), ("error",)),
+    "error that is none": ("result", lambda line: line["document"]["scores"].update(error=math.nan), ("error", "100")),
     "no number among errors": ("result", lambda line: line["document"]["scores"].update(class_errors=["a"] * 3), ()),
     "recipe": ("result", lambda line: line["document"]["recipe"].update(epochs=-1), ("epochs",)),
     "document": ("result", lambda line: line.update(document=[1]), ()),

@@ -82,7 +82,7 @@ def reproduce(
         if figures:
             wanted = {name: figure for one in reproduced for name, figure in reproduction_figures.figures(one).items()}
             files = reproduction_figures.write_figures(wanted, figures)
-            now.say(*(f"wrote {file}" for file in files))
+            now.say(*([f"wrote {file}" for file in files] or [reproduction_figures.NO_FIGURE]))
         documents = [one.document() for one in reproduced]
         now.answer({"experiments": documents, "files": [str(file) for file in files]})
         if unfinished := next((one.unfinished for one in reproduced if one.unfinished), ""):

@@ -44,21 +44,13 @@ class Figure:
 
 def figures(reproduction: Reproduction) -> dict[str, Figure]:
     """Those that there are results for, by the names of their files."""
-    drawn = {
-        "if1a": _if1a,
-        "if1b": _changes,
-        "if2": _changes,
-        "measures": _measures,
-        "figure1": _gains,
-        "svci20": _gap,
-        "duq": _estimators,
-    }
-    return drawn[reproduction.name](reproduction) if reproduction.name in drawn else {}
+    return DRAWN[reproduction.name](reproduction) if reproduction.name in DRAWN else {}
 
 
 def write_figures(wanted: dict[str, Figure], folder: Path) -> list[Path]:
     """Every figure as SVG and as PNG."""
-    make_folder(folder)
+    if wanted:
+        make_folder(folder)
     requests = {
         folder / f"{name}.{suffix}": (suffix, one.spec()) for name, one in wanted.items() for suffix in ("svg", "png")
     }
@@ -169,3 +161,15 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _rounded(part) for name, part in value.items()}
     return [_rounded(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+DRAWN = {  # of which experiments there are figures
+    "svci20": _gap,
+    "if1a": _if1a,
+    "if1b": _changes,
+    "if2": _changes,
+    "measures": _measures,
+    "figure1": _gains,
+    "duq": _estimators,
+}
+NO_FIGURE = f"No figure is drawn: there are figures of {', '.join(DRAWN)}, as soon as they have been run."

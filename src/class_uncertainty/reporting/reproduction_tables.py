@@ -207,7 +207,7 @@ def print_remaining(remaining: Sequence[Remaining]) -> None:
     totals = [sum(getattr(row, name) for row in remaining) for name in ("lanes", "images", "minutes")]
     rows.append(("in all", f"{totals[0]:,}", f"{totals[1] / 1e6:,.1f}", _duration(totals[2])))
     print_fitting(("data", "lanes", "million images", "time"), rows, ())
-    say("Time: at the speed of a few steps that were just timed on this device, with all stacks full.")
+    say("Time: at the speed of a few steps of a full stack, just timed on this device.")
 
 
 def _duration(minutes: float) -> str:

@@ -56,6 +56,7 @@ def export_lines(store: Store, names: Sequence[str] = ()) -> Iterator[str]:
 
     `names` are of data sets; one without options stands for all data sets that differ from it in options alone.
     """
+    store.check_engine()
     stored = sorted(store.data(), key=lambda data: (data.name, data.fingerprint))
     for name in names:
         if not any(_is_called(data.name, name) for data in stored):

@@ -20,7 +20,8 @@ from class_uncertainty.runs.stored_rows import StoredDataset
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.executor import Executor
-from class_uncertainty.training.speed import FIXED_LANES, images_per_second
+from class_uncertainty.training.fit_result import width_of
+from class_uncertainty.training.speed import FIXED_LANES, Speed, images_per_second
 from class_uncertainty.training.stages import lane_cost, naive_passes
 from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies, naive_lanes
 
@@ -65,8 +66,7 @@ class ExperimentTrainer:
                 raise MachineFault(f"store {self.store.path} does not give back what was written to it.")
             before, name = missing, missing[0].data
             if dataset is None or dataset.name != name:
-                dataset = self.read(name)
-                check_same_data(ledger.data.get(name), StoredDataset.of(dataset), str(self.store.path))
+                dataset = self._read(name, ledger)
             now, shard = [one for one in missing if one.data == name], self.shard
             if shard and (apart := [one for one in now if not isinstance(one.item, Lane)]):
                 now, shard = apart, None  # every shard measures, whose rows may depend on it
@@ -118,10 +118,16 @@ class ExperimentTrainer:
             by_data |= {(lane, missing.request, missing.score): None for lane in self._lanes_of(missing)}
         rows = []
         for name, todo in lanes.items():
-            train = self.read(name).train
+            train = self._read(name, lookup.ledger).train
             images = sum(self._passes(lane, train) for lane, *_ in todo)
-            rows.append(Remaining(name, len(todo), images, images / self._speed(train) / 60))
+            rows.append(Remaining(name, len(todo), images, self._seconds(images, train) / 60))
         return rows
+
+    def _read(self, name: str, ledger: Ledger) -> Dataset:
+        """The data of that name; other data than those that the store knows by it are refused."""
+        dataset = self.read(name)
+        check_same_data(ledger.data.get(name), StoredDataset.of(dataset), str(self.store.path))
+        return dataset
 
     def _groups(self, missing: Sequence[Missing], train: Data) -> list[tuple[list[Lane], Stats | None]]:
         """The lanes that train together, with their class uncertainties; those that use none join the first."""
@@ -161,6 +167,12 @@ class ExperimentTrainer:
 
     def _passes(self, lane: Lane, train: Data) -> float:
         return lane_cost(lane, self.recipe, train) * naive_passes(self.recipe, train)
+
+    def _seconds(self, images: float, train: Data) -> float:
+        """Of so many image passes: a stack that is not full trains more slowly than one that is."""
+        passes, width = naive_passes(self.recipe, train), width_of(self.recipe, self.device)
+        stack = Speed(passes * width / self._speed(train), width, padded=self.device == "cpu")
+        return stack.estimate([images / passes])
 
     def _speed(self, train: Data) -> float:
         if self.speed is None:
