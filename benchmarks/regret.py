@@ -66,7 +66,7 @@ def main(seeds: int, allowed: Sequence[float]) -> None:
                 fixed = cu.fix(dataset, recipe, seeds=seeds, trainings=trainings, store=store)
                 kept = next(step for step in fixed.report.ladder if step.kept)
                 regret, spread = np.mean(kept.values) - np.mean(errors[best]), np.std(errors[best], ddof=1)
-                gain = np.mean(fixed.before.errors) - np.mean(kept.values)
+                gain = np.mean(errors["naive"]) - np.mean(kept.values)
                 shares[trainings].append(float(regret / spread))
                 evidence = "–" if kept.unseen_error is None else f"{kept.unseen_error:.2f}"
                 print(

@@ -55,7 +55,8 @@ def candidates(
     wrapped = width // 2 if longest > 3 * width // 5 else None  # so that there is room for what it does
     _list(("candidate", "data", "what it does"), rows, documents, as_json, wrapped)
     if not as_json:
-        terminal.say("A student trains as its teachers did, on the same images, at their learning rate or half of it.")
+        images = "on images that are only cropped and mirrored"
+        terminal.say(f"A student trains as its teachers did, at their learning rate or half of it, {images}.")
 
 
 def remedies(as_json: JSON = False) -> None:

@@ -110,7 +110,7 @@ def _tests(reproduction: Reproduction) -> TextTable:
     confidences = {test.ours.protocol: f"{test.confidence:.4f}" for test in reproduction.tests}
     listed = " and ".join(f"{confidence} ({protocol})" for protocol, confidence in confidences.items())
     notes = [f"ε_min of ASO, better below 0.5; confidence {listed}, Bonferroni over the tests of a protocol."]
-    notes += sorted({f"{test.epsilon.warning}." for test in reproduction.tests if test.epsilon.warning})
+    notes += sorted({f"ASO: {test.epsilon.warning}." for test in reproduction.tests if test.epsilon.warning})
     notes += _network(reproduction, [test.ours.cell.data for test in reproduction.tests])
     return TextTable("Almost stochastic order", columns, rows, tuple(notes))
 
