@@ -13,9 +13,11 @@ import class_uncertainty.runs.store
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.reporting import html_page
 from class_uncertainty.reporting.report_data import sections
+from class_uncertainty.reporting.section import Section
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate
+from class_uncertainty.runs.result_lines import export_lines, import_lines, read_lines
 from class_uncertainty.training.keys import kind_of
 from class_uncertainty.training.network_size import NetworkSize
 
@@ -83,11 +85,46 @@ def test_results_of_another_estimate_are_not_mixed_in(store: Store, measure: Est
     assert section.note.endswith("used another estimate: 1.")
 
 
+def imported(store: Store, folder: Path) -> Section:
+    """What another store shows that has the exported lines alone: class vectors, but no probabilities."""
+    (folder / "all.jsonl").write_text("".join(export_lines(store)))
+    with Store(folder / "other.sqlite") as other:
+        import_lines(other, read_lines(folder / "all.jsonl"), "all.jsonl")
+        (section,) = sections(other)
+    return section
+
+
+def test_imported_results_are_shown_with_what_measured_them(
+    store: Store, measure: Estimator, train: Trainer, tmp_path: Path
+) -> None:
+    train("naive", "ubrs", estimate=measure().using("true-class"))
+    section, (before,) = imported(store, tmp_path), sections(store)
+    assert (section.methods, section.members, section.score) == (before.methods, 2, "true-class")
+    for name in ("uncertainty", "error"):
+        assert [getattr(row, name) for row in section.classes] == [getattr(row, name) for row in before.classes]
+    assert (section.galleries, section.note) == ((), "")
+
+
+def test_an_imported_measurement_is_shown_where_no_method_used_it(
+    store: Store, measure: Estimator, tmp_path: Path
+) -> None:
+    measure()
+    section = imported(store, tmp_path)
+    assert (len(section.classes), section.estimator) == (10, "ensemble")
+
+
 def test_recipes_are_told_apart(store: Store, digits: cu.Dataset, train: Trainer) -> None:
     for recipe in (SHORT, SHORTER):
         train("cb", recipe=recipe)
     assert [section.name for section in sections(store)] == ["digits-lt:20, epochs 2", "digits-lt:20, epochs 1"]
     assert [section.members for section in sections(store)] == [0, 0]
+
+
+def test_where_networks_differ_they_name_the_recipes(store: Store, train: Trainer) -> None:
+    for recipe in (SHORT, cu.Recipe("resnet32", epochs=1, batch=128, lr=0.2)):
+        train("cb", recipe=recipe)
+    names = ["digits-lt:20, network small-conv", "digits-lt:20, network resnet32"]
+    assert [section.name for section in sections(store)] == names
 
 
 def test_galleries_show_the_most_and_least_uncertain_of_the_worst_classes(

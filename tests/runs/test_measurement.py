@@ -11,6 +11,7 @@ from refusals import refused
 import class_uncertainty as cu
 from class_uncertainty.measures import SCORES
 from class_uncertainty.runs.measurement import Measurement
+from class_uncertainty.runs.rows import class_rows
 from class_uncertainty.runs.stored_rows import parse_measurement
 
 
@@ -54,6 +55,16 @@ def test_methods_get_the_estimator_s_own_score_or_another() -> None:
         stats = measured.stats(DATA.counts, given)
         assert np.array_equal(stats.uncertainty, estimate.using(score).raw)
         assert stats.counts.tolist() == list(DATA.counts)
+
+
+@pytest.mark.parametrize("score", ["predictive", "true-class"])
+def test_classes_look_as_they_do_in_the_estimate(score: str) -> None:
+    estimate, measured = make_estimate().using(score), Measurement.of(make_estimate()).using(score)
+    np.testing.assert_array_equal(measured.vector, estimate.raw)
+    np.testing.assert_array_equal(measured.mu, estimate.mu)
+    np.testing.assert_allclose(measured.epistemic_share, estimate.epistemic_share)
+    assert class_rows(DATA.classes, DATA.counts, measured) == class_rows(DATA.classes, DATA.counts, estimate)
+    assert replace(measured, members=1).epistemic_share is None
 
 
 def test_vectors_survive_json_to_the_last_bit(rng: np.random.Generator) -> None:

@@ -132,8 +132,7 @@ class Estimate:
         if len(self.probabilities) < 2 and "epistemic" not in self.extra_scores:
             return None
         scores, classes = (self._scored("epistemic"), self._scored("predictive")), self.probabilities.shape[-1]
-        epistemic, total = (class_means(score, self.labels, classes) for score in scores)
-        return np.divide(epistemic, total, out=np.zeros_like(epistemic), where=total > 0)
+        return share_of(*(class_means(score, self.labels, classes) for score in scores))
 
     @property
     def stats(self) -> Stats:
@@ -162,6 +161,11 @@ class Diverged:
 
     def __str__(self) -> str:
         return f"{self.estimator}: the member of seed {self.seed} diverged in epoch {self.epoch}"
+
+
+def share_of(part: Vector, total: Vector) -> Vector:
+    """(C,) part / total; 0 where both are."""
+    return np.divide(part, total, out=np.zeros_like(part), where=total > 0)
 
 
 def read_by(estimate: Estimate | Diverged, score: str | None) -> Estimate:

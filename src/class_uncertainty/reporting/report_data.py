@@ -27,6 +27,7 @@ from class_uncertainty.reporting.section import (
     describe_groups,
 )
 from class_uncertainty.runs import Store, StoredDataset
+from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.rate_choice import CHOOSING_SEED, best_rate
 from class_uncertainty.runs.rows import ClassRow, class_rows, method_rows
 from class_uncertainty.training import Recipe, Result
@@ -56,7 +57,7 @@ def sections(store: Store, only: str | None = None, read: Read = load) -> list[S
     for data in reversed(stored):
         groups = _groups(store, data) if only in (None, data.name) else []
         dataset, problem = None, ""
-        if any(estimates or fix_report for _, _, estimates, fix_report in groups):
+        if any(estimates or fix_report for _, _, estimates, fix_report, _ in groups):
             try:
                 dataset = read(data.name)
             except InputError as error:
@@ -73,23 +74,29 @@ def sections(store: Store, only: str | None = None, read: Read = load) -> list[S
     return shown
 
 
-Group = tuple[str, list[Result], list[Estimate], FixReport | None]
+Group = tuple[str, list[Result], list[Estimate], FixReport | None, list[Measurement]]
 
 
 def _groups(store: Store, data: StoredDataset) -> list[Group]:
-    """Name, results, estimates and fix report of each recipe and device: only what was trained alike is compared."""
+    """Name, results, estimates, fix report and measurements of each recipe and device.
+
+    Only what was trained alike is compared.
+    """
     results = [result for result in store.results(data.fingerprint) if result.fold is None]
-    estimates = store.estimates(data.fingerprint)
+    estimates, measurements = store.estimates(data.fingerprint), store.measurements(data.fingerprint)
     fix_reports = {report.kind: report for report in store.fix_reports(data.fingerprint)}  # the last of each kind
     kinds = list(dict.fromkeys(map(_kind, results)))
     settings = [asdict(recipe) | {"device": device} for recipe, device in kinds]
+    networks = {setting["network"] for setting in settings}
+    telling = ["network"] if len(networks) == len(settings) else [*settings[0]]  # a recipe comes with its network
     groups = []
     for kind, setting in zip(kinds, settings, strict=True):
         alike = [result for result in results if _kind(result) == kind]
         usable = [estimate for estimate in estimates if not estimate.results or _kind(estimate.results[0]) == kind]
-        differing = [field for field in setting if any(other[field] != setting[field] for other in settings)]
+        differing = [field for field in telling if any(other[field] != setting[field] for other in settings)]
         name = ", ".join([data.name, *(f"{field} {setting[field]}" for field in differing)])
-        groups.append((name, alike, usable, fix_reports.get(kind_of(*kind))))
+        measured = [one for one in measurements if (one.recipe, one.device) == kind]
+        groups.append((name, alike, usable, fix_reports.get(kind_of(*kind)), measured))
     return groups
 
 
@@ -99,9 +106,10 @@ def _kind(result: Result) -> tuple[Recipe, str]:
 
 def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset | None, problem: str) -> Section:
     """With the images of `dataset`; None where the data could not be read again, for that `problem`."""
-    name, results, estimates, fix_report = group
-    estimate = _shown_estimate(results, estimates, fix_report)
-    measured_by, cost = (digest(estimate.raw), estimate.cost) if estimate else ("", 0.0)
+    name, results, estimates, fix_report, measurements = group
+    shown_by = _shown_estimate(results, estimates, fix_report, measurements)
+    estimate = shown_by if isinstance(shown_by, Estimate) else None  # of a measurement, only class vectors are stored
+    measured_by, cost = (_digest(shown_by), shown_by.cost) if shown_by else ("", 0.0)
     shown = [result for result in results if result.uncertainty in ("", measured_by)]
     folds, hidden = max((result.folds for result in results), default=0), len(results) - len(shown)
     notes = [describe_folds(folds)] if folds else []
@@ -112,8 +120,12 @@ def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset |
     shape = dataset.train.shape if dataset and unchanged else shape_of(data.name)
     network = NetworkSize.of_results(results, shape, len(data.classes))
     section = Section(name, (), tuple(rows), 0, fix_report=fix_report, network=network)
+    if shown_by:
+        classes = tuple(class_rows(data.classes, data.counts, shown_by, dataset if unchanged else None))
+        members = len(shown_by.probabilities) if isinstance(shown_by, Estimate) else shown_by.members
+        section = replace(section, classes=classes, members=members)
+        section = replace(section, estimator=shown_by.estimator, score=shown_by.score)
     if estimate:
-        classes = tuple(class_rows(data.classes, data.counts, estimate, dataset if unchanged else None))
         galleries: tuple[Gallery, ...] = ()
         if dataset is None:
             notes.append(f"The data could not be read again, so no images are shown ({problem}).")
@@ -121,22 +133,29 @@ def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset |
             notes.append("The data have changed since they were measured, so no images are shown.")
         else:
             has_pictures = dataset.train.picture(0) is not None
-            galleries = tuple(_galleries(dataset.train, estimate, classes)) if has_pictures else ()
+            galleries = tuple(_galleries(dataset.train, estimate, section.classes)) if has_pictures else ()
             about = [*map(str, dataset.left_out), describe_duplicates(dataset), describe_groups(dataset, estimate)]
             notes += filter(None, about)
-        section = replace(section, classes=classes, galleries=galleries, members=len(estimate.probabilities))
-        section = replace(section, estimator=estimate.estimator, score=estimate.score)
+        section = replace(section, galleries=galleries)
     if dataset and unchanged:
         section = replace(section, examples=report_examples(dataset, estimates, fix_report))
     return replace(section, note=" ".join(notes))
 
 
-def _shown_estimate(results: list[Result], estimates: list[Estimate], fix_report: FixReport | None) -> Estimate | None:
-    """The estimate that methods used last; else the one that the fix was chosen on, an ensemble, or the newest."""
+def _digest(measured: Estimate | Measurement) -> str:
+    return digest(measured.raw if isinstance(measured, Estimate) else measured.vector)
+
+
+def _shown_estimate(
+    results: list[Result], estimates: list[Estimate], fix_report: FixReport | None, measurements: list[Measurement]
+) -> Estimate | Measurement | None:
+    """What methods used last; else the estimate that the fix was chosen on, an ensemble, or the newest."""
     used = next((result.uncertainty for result in reversed(results) if result.uncertainty), None)
-    for estimate in reversed(estimates) if used else ():
-        for score in dict.fromkeys((estimate.score, *SCORES, *estimate.extra_scores)):
-            if digest((scored := estimate.using(score)).raw) == used:
+    both: list[Estimate | Measurement] = [*reversed(estimates), *reversed(measurements)]
+    for measured in both if used else ():
+        others = (*SCORES, *measured.extra_scores) if isinstance(measured, Estimate) else measured.raw
+        for score in dict.fromkeys((measured.score, *others)):
+            if _digest(scored := measured.using(score)) == used:
                 return scored
     lr = fix_report.lr if fix_report else None
 
@@ -145,7 +164,7 @@ def _shown_estimate(results: list[Result], estimates: list[Estimate], fix_report
             return 2
         return 1 if estimate.estimator == "ensemble" else 0
 
-    return max(reversed(estimates), key=preference, default=None)
+    return max(reversed(estimates), key=preference, default=measurements[-1] if measurements else None)
 
 
 def _compared(results: list[Result]) -> list[Result]:

@@ -1,11 +1,14 @@
 """Measurement: the class vectors of an estimate. They are all that methods need of it, and small enough to exchange."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.errors import unknown
 from class_uncertainty.estimation import Estimate
-from class_uncertainty.measures import SCORES, Stats, class_means
+from class_uncertainty.estimation.estimate import share_of
+from class_uncertainty.measures import SCORES, Stats, Vector, class_means, normalise
 from class_uncertainty.training import Recipe
 
 
@@ -50,6 +53,27 @@ class Measurement:
             class_errors=None if errors is None else tuple(map(float, errors)),
             seed=first.seed,
         )
+
+    def using(self, score: str) -> "Measurement":
+        """The same networks read by another score."""
+        return replace(self, score=score)
+
+    @property
+    def vector(self) -> Vector:
+        """(C,) class means by the score (Eq. 9)."""
+        return np.array(self.raw[self.score])
+
+    @property
+    def mu(self) -> Vector:
+        """(C,) the same, normalised to sum 1 (Eq. 10)."""
+        return normalise(self.vector)
+
+    @property
+    def epistemic_share(self) -> Vector | None:
+        """(C,) the members' disagreement as a share of the predictive uncertainty; None where there is one member."""
+        if self.members < 2:
+            return None
+        return share_of(*(np.array(self.raw[score]) for score in ("epistemic", "predictive")))
 
     def stats(self, counts: tuple[int, ...], score: str | None = None) -> Stats:
         """What methods need: counts, and the class uncertainties by a score, or by the estimator's own."""

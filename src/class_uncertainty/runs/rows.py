@@ -13,6 +13,7 @@ from class_uncertainty.methods import MAKERS, METHODS, parse_name
 from class_uncertainty.metrics import rank_correlation
 from class_uncertainty.posthoc.clusters import design_effects
 from class_uncertainty.posthoc.intervals import share_interval
+from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.significance import aso, corrected_confidence
 from class_uncertainty.training import Result
 
@@ -70,16 +71,16 @@ def harder_and_easier(rows: Sequence[ClassRow]) -> dict[str, list[ClassRow]]:
 
 
 def class_rows(
-    classes: Sequence[str], counts: Sequence[int], estimate: Estimate, dataset: Dataset | None = None
+    classes: Sequence[str], counts: Sequence[int], estimate: Estimate | Measurement, dataset: Dataset | None = None
 ) -> list[ClassRow]:
     """One a class, in their order; `dataset` is what the errors are of, where it can still be read."""
-    raw = estimate.raw
+    raw = estimate.raw if isinstance(estimate, Estimate) else estimate.vector
     mu = {name: normalise(MEASURES[name](Stats(counts))) for name in ("cardinality", "effective")}
     mu["uncertainty"] = estimate.mu
     ranks = {name: _ranks(values) for name, values in mu.items()}
     errors, shares = estimate.class_errors, estimate.epistemic_share
     examples = low = high = None
-    if errors is not None and dataset is not None:
+    if errors is not None and dataset is not None and isinstance(estimate, Estimate):
         examples = (dataset.test or dataset.train).counts
         independent = examples / _design_effects(dataset, estimate)
         low, high = share_interval(np.nan_to_num(errors) / 100 * independent, independent)
