@@ -100,6 +100,13 @@ def decide(p: NDArray, costs: NDArray | None = None) -> NDArray[np.int64]:
     return p.argmax(axis=1) if costs is None else (p @ costs).argmin(axis=1)
 
 
+def mean_cost(
+    guesses: NDArray[np.int64], labels: NDArray[np.int64], costs: NDArray, weights: NDArray[np.float64] | None = None
+) -> float:
+    """Of an example, by predictions and labels (N,): costs (C, C) of predicting the column's class for the row's."""
+    return float(np.average(costs[labels, guesses], weights=weights))
+
+
 def errors_by_class(
     wrong: NDArray, labels: NDArray[np.int64], classes: int, weights: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from commands import SHORT_FIX, Call, Run
 from PIL import Image
+from sklearn.metrics import roc_auc_score
 
 import class_uncertainty as cu
 from class_uncertainty.cli import predict_command
@@ -164,6 +165,30 @@ def test_classes_by_cost(run: Run, pictures: cu.Predicted) -> None:
     np.testing.assert_allclose([float(row["probability"]) for row in rows], expected, rtol=1e-4)
 
 
+def test_the_mean_cost_of_a_labelled_file(run: Run, pictures: cu.Predicted) -> None:
+    """By the costs that the model decides by; the file beside the predictions keeps them for `cu audit`."""
+    module, data = cu.restore("model"), cu.load("digits-lt:20").test
+    costs = 1 - np.eye(10)
+    costs[2] *= 7
+    rebuilt = Classifier("small-conv", (1, 8, 8), module.classes, costs=torch.tensor(costs, dtype=torch.float32))
+    rebuilt.load_state_dict(module.state_dict() | {"costs": torch.tensor(costs, dtype=torch.float32)})
+    rebuilt.purpose = module.purpose
+    save(rebuilt.eval(), "by-cost", {})
+    np.savez("new.npz", x=data.inputs[:60], y=data.labels[:60])
+    code, out, err = run("predict", "by-cost", "new.npz")
+    assert (code, err) == (0, "")
+    decided = [int(name) for name in cu.predict("by-cost", "new.npz").labels]
+    expected = costs[data.labels[:60], decided].mean()
+    assert f"Mean cost of an example: {expected:.4g}." in " ".join(out.split())
+    code, out, err = run("audit", "predictions.csv", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["figures"]["mean_cost"] == pytest.approx(expected)
+
+
+def adjustable(prior: str) -> str | list[float]:
+    return [float(part) for part in prior.split(",")] if "," in prior else prior
+
+
 def test_a_table_with_an_id_and_labels(run: Run) -> None:
     """Kept, scored, and read again by `cu adjust`, whatever prior the probabilities were written for."""
     rng = np.random.default_rng(0)
@@ -179,6 +204,14 @@ def test_a_table_with_an_id_and_labels(run: Run) -> None:
         assert "Scored by column 'churn', 200 examples: overall error" in text
         assert "class-mean error" in text
         assert "Predictions are the largest outputs of a network that was trained by 'naive'." in text
+        scored = cu.predict("model", "t.csv", prior=adjustable(prior))
+        labels, yes = (np.array(names) == "yes" for names in (scored.truth, scored.labels))
+        figures = f"Class yes: precision {100 * labels[yes].mean():.1f} %, recall {100 * yes[labels].mean():.1f} %, F1 "
+        threshold = scored.probabilities[yes, 1].min()
+        assert figures in text
+        assert f"predicted from p(yes) = {threshold:.2g} on." in text
+        two = json.loads(Path("predictions.json").read_text())["two"]
+        assert two["auc"] == pytest.approx(100 * roc_auc_score(labels, scored.probabilities[:, 1]))
         header, first, *_ = Path("predictions.csv").read_text().splitlines()
         assert header == "example,id,label,class,probability,p(no),p(yes)"
         assert first.startswith(f"line 2,c0,{'yes' if y[0] else 'no'},")

@@ -5,6 +5,7 @@ import pytest
 from audits import CLASSES, COUNTS, audited, binned_ece, lopsided, predictions
 from refusals import refused
 from scipy.stats import binomtest, norm
+from sklearn import metrics as reference
 from sklearn.metrics import log_loss
 
 import class_uncertainty as cu
@@ -12,6 +13,7 @@ from class_uncertainty.posthoc.gate import (
     CHANGES,
     CLASS_FIGURES,
     FIGURES,
+    SPECIAL_FIGURES,
     broken,
     parse_condition,
     parse_conditions,
@@ -93,6 +95,37 @@ def test_every_figure_is_what_its_name_says() -> None:
     assert values == pytest.approx(expected)
     zero = {name for name, value in values.items() if not value}
     assert zero == {"better_classes", "gone_classes"}
+
+
+def test_figures_of_two_classes_and_of_costs() -> None:
+    """Against scikit-learn; the second class is the rarer one."""
+    labels = np.repeat([0, 1], [300, 100])
+    rng, costs = np.random.default_rng(4), np.array([[0.0, 1], [5, 0.5]])
+    rare = np.clip(rng.normal(0.2 + 0.3 * labels, 0.2), 0.01, 0.99)
+    p, decisions = np.stack([1 - rare, rare], axis=1), (rare > 0.3).astype(np.int64)
+    audit = cu.audit(labels, p, decisions=decisions, costs=costs)
+    scores = {"precision": reference.precision_score, "recall": reference.recall_score, "f1": reference.f1_score}
+    expected = {name: 100 * score(labels, decisions) for name, score in scores.items()}
+    expected |= {"auc": 100 * reference.roc_auc_score(labels, rare)}
+    expected |= {"average_precision": 100 * reference.average_precision_score(labels, rare)}
+    table = reference.confusion_matrix(labels, decisions)
+    expected |= {"mean_cost": (table * costs).sum() / 400}
+    assert [*expected] == [*SPECIAL_FIGURES]
+    values = {name: value_of(parse_condition(f"{name} > 0"), audit.record, None) for name in expected}
+    assert values == pytest.approx(expected)
+    under_prior = cu.audit(labels, p, decisions=decisions, costs=costs, prior=[0.5, 0.5]).figures
+    assert under_prior.mean_cost == pytest.approx((table / [[300], [100]] * costs).sum() / 2)
+    cheaper = rare * 4.5 > 1 - rare  # missing costs 5 instead of 0.5, a false alarm 1
+    dear = cu.audit(labels, p, decisions=(rare > 0.9).astype(np.int64), costs=costs).figures
+    assert dear.least_cost == pytest.approx((reference.confusion_matrix(labels, cheaper) * costs).sum() / 400)
+    assert dear.least_cost < dear.mean_cost
+    assert cu.audit(labels, p, decisions=cheaper.astype(np.int64), costs=costs).figures.least_cost is None
+
+
+@pytest.mark.parametrize(("name", "needs"), [("recall", "two classes"), ("mean_cost", "costs")])
+def test_a_figure_that_is_not_there_is_refused(name: str, needs: str) -> None:
+    with refused(f"'{name} > 3'", f"cannot be judged: it needs {needs}"):
+        audited().broken([f"{name} > 3"])
 
 
 def test_a_class_that_lost_all_its_examples_breaks_the_gate() -> None:

@@ -53,3 +53,22 @@ def test_costs_move_the_threshold(rng):
     expected = np.mean([reference.recall_score(labels, of_seed[:, 1] > 0.1 + 1e-9) for of_seed in p])
     assert two.recall == pytest.approx(100 * expected)
     assert two_classes(p, labels, [90, 10], np.zeros((2, 2))).threshold == 0.5
+
+
+def test_given_decisions_are_judged_and_tell_the_threshold(rng):
+    p, labels = example(rng, seeds=1)
+    scores = p[0, :, 1]
+    decisions = (scores >= 0.25).astype(np.int64)
+    two = two_classes(p, labels, [90, 10], decisions=decisions[None])
+    assert two.threshold == scores[scores >= 0.25].min()
+    assert two.precision == pytest.approx(100 * reference.precision_score(labels, decisions))
+    assert two.auc == two_classes(p, labels, [90, 10]).auc
+    decisions[scores.argmax()] = 0  # now no threshold explains them
+    assert two_classes(p, labels, [90, 10], decisions=decisions[None]).threshold is None
+    assert two_classes(p, labels, [90, 10], decisions=np.zeros((1, 400), dtype=np.int64)).threshold is None
+
+
+def test_one_class_alone_and_three_classes_have_no_such_figures():
+    p = np.array([[[0.9, 0.1], [0.8, 0.2]]])
+    assert two_classes(p, np.array([0, 0]), [90, 10]) is None
+    assert two_classes(np.full((1, 3, 3), 1 / 3), np.array([0, 1, 2]), [9, 9, 9]) is None

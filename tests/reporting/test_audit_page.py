@@ -35,6 +35,25 @@ def test_the_verdict_is_first_and_definitions_are_last() -> None:
     assert html.index("imbalance") < html.index("<h2>Figures")
 
 
+def test_two_classes_have_figures_and_thresholds_of_their_own() -> None:
+    rare = np.linspace(0.05, 0.95, 40)
+    labels = (rare > 0.4).astype(np.int64)
+    audit = cu.audit(
+        labels, np.stack([1 - rare, rare], axis=1), classes=["no", "<b>"], counts=[90, 10], costs=1 - np.eye(2)
+    )
+    html = audit_page.render(audit, Path())
+    assert "From which probability on?" in headings(html)
+    assert "Worst tenth of the classes" not in html
+    shown = dict(re.findall(r"<dt>(.*?)</dt><dd><b>(.*?)</b>", html))
+    assert shown["Recall of &lt;b&gt;"] == f"{audit.figures.two.recall:.1f} %"
+    assert (shown["AUC of &lt;b&gt;"], shown["Mean cost of an example"]) == ("100.0 %", "0.1")
+    assert "predict it from\n0.5 on" in html
+    assert all(f"<dt>{term}</dt>" in html for term in audit_page.TWO_CLASS_TERMS)
+    many = audit_page.render(audited(), Path())
+    assert "From which probability on?" not in headings(many)
+    assert "Worst tenth of the classes" in many
+
+
 def test_every_verdict_word_is_defined() -> None:
     html = audit_page.render(audited(), Path())
     assert all(html.count(f"<dt>{word.capitalize()}</dt>") == 1 for word in KINDS.values())

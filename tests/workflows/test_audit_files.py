@@ -81,6 +81,31 @@ def test_the_decisions_of_a_file_are_judged_and_not_its_most_probable_classes(tm
     assert not any("another prior" in note for note in audit.notes)
 
 
+def test_the_costs_that_a_model_decides_by_are_read_and_verdicts_are_not_of_what_they_make_worse(
+    tmp_path: Path,
+) -> None:
+    """Missing a rare example costs 9: the common class is often wrong on purpose, and nothing is wrong with that."""
+    rng, labels = np.random.default_rng(0), np.repeat([0, 1], [400, 200])
+    rare = np.clip(rng.normal(0.25 + 0.5 * labels, 0.15), 0.01, 0.99)
+    p, names = np.stack([1 - rare, rare], axis=1), np.array(["no", "yes"])
+    decisions, costs = (rare > 0.1).astype(np.int64), np.array([[0.0, 1], [9, 0]])
+    table = PredictionTable([f"n{i}" for i in range(600)], ("no", "yes"), p, names[decisions], truth=names[labels])
+    write_predictions(tmp_path / "p.csv", table, {"counts": [400, 200], "costs": costs.tolist()})
+    audit = audit_file(tmp_path / "p.csv")
+    assert audit.figures.mean_cost == pytest.approx(costs[labels, decisions].mean())
+    assert audit.classes[0].error == pytest.approx(100 * np.mean(decisions[labels == 0]))
+    assert audit.classes[0].error > 50
+    assert audit.verdicts == ()
+    assert any("verdicts are of the most probable classes" in note for note in audit.notes)
+    assert audit.figures.two is not None
+    assert audit.figures.two.threshold == pytest.approx(rare[rare > 0.1].min(), rel=1e-4)
+    write_predictions(tmp_path / "p.csv", table, {"counts": [400, 200]})
+    assert [row.name for row in audit_file(tmp_path / "p.csv").verdicts] == ["no"]  # these costs are what tells
+    (tmp_path / "costs.csv").write_text(",yes,no\nyes,0,4\nno,1,0\n")
+    given = audit_file(tmp_path / "p.csv", costs=tmp_path / "costs.csv")
+    assert given.figures.mean_cost == pytest.approx(np.array([[0.0, 1], [4, 0]])[labels, decisions].mean())
+
+
 def test_probabilities_for_another_prior_are_converted_and_that_is_said(tmp_path: Path) -> None:
     """'cu predict --prior equal' divides by the frequencies of training."""
     labels, p = predictions()

@@ -21,6 +21,7 @@ REPORT = "An HTML page to write: verdicts, classes, confusions, examples."
 SAVE = "A JSON file to write, for --baseline of later audits."
 COUNTS = "Training examples of each class: 500,60,7 or a file; by default of FILE, or those of its labels."
 PRIOR = "How frequent classes are where the model is used: 0.2,0.8 or a file; by default equally."
+COSTS = "What wrong predictions cost, a row a true class and a column a predicted one: adds the mean cost."
 FAIL_IF = (
     "Exit with 4 if this holds, as 'worst_class_error > 40', 'error[cat] > 30' or 'worse_classes > 0'; repeatable."
 )
@@ -35,6 +36,7 @@ def audit(
     baseline: Annotated[Path | None, optional(BASELINE, "AUDIT.json")] = None,
     counts: Annotated[str | None, optional(COUNTS, "NUMBERS|FILE")] = None,
     prior: Annotated[str | None, optional(PRIOR, "NUMBERS|FILE")] = None,
+    costs: Annotated[Path | None, optional(COSTS, "FILE.csv")] = None,
     all_classes: Annotated[bool, typer.Option("--all-classes", help="List every class.")] = False,
     as_json: JSON = False,
 ) -> None:
@@ -62,7 +64,7 @@ def audit(
     conditions = parse_conditions(fail_if or [], has_baseline=baseline is not None)
     earlier = read_record(baseline) if baseline else None
     for place in filter(None, (report, save)):
-        if any(read and same_file(place, read) for read in (predictions, baseline)):
+        if any(read and same_file(place, read) for read in (predictions, baseline, costs)):
             raise InputError(f"{place} is read and would be overwritten: give another name.")
     if report and save and report.resolve() == save.resolve():
         raise InputError(f"--report and --save both name {save}: give two names.")
@@ -74,6 +76,7 @@ def audit(
         predictions,
         counts=None if counts is None else read_numbers(counts, "--counts"),
         prior=None if prior is None else read_numbers(prior, "--prior"),
+        costs=costs,
     )
     changes = run_changes(audited.record, earlier) if earlier else None
     lines = broken(conditions, audited.record, changes)

@@ -124,6 +124,8 @@ def _print_classes(predicted: "Predicted") -> None:
 
 
 def _scored(predicted: "Predicted") -> list[str]:
+    from class_uncertainty.reporting.two_class_view import cost_sentence, two_class_sentence
+
     if not predicted.scores or not predicted.truth:
         return []
     scores, without = predicted.scores, sum(not name for name in predicted.truth)
@@ -134,4 +136,7 @@ def _scored(predicted: "Predicted") -> list[str]:
     number = len(predicted.truth) - without
     calibration = f"NLL {scores.nll:.3f}, ECE {scores.ece:.1f} %"
     scored = f"Scored by {predicted.scored_by}, {number:,} examples: {errors}"
-    return [f"{scored}; of the probabilities{weighing}: {calibration}.{rest}"]
+    sentences = [f"{scored}; of the probabilities{weighing}: {calibration}.{rest}"]
+    if predicted.two:
+        sentences.append(two_class_sentence(predicted.two, predicted.classes[predicted.two.positive]))
+    return sentences if predicted.mean_cost is None else [*sentences, cost_sentence(predicted.mean_cost)]

@@ -4,6 +4,7 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +13,15 @@ from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import checksum
 from class_uncertainty.measures.scores import predictive
-from class_uncertainty.metrics import Outcomes, calibration_error, check_prior, prior_weights, score
+from class_uncertainty.metrics import Outcomes, calibration_error, check_prior, decide, mean_cost, prior_weights, score
 from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.calibration import cross_adjusted
 from class_uncertainty.posthoc.diagnosis import Tally, diagnose
 from class_uncertainty.posthoc.goal import Goal, adjusts
 from class_uncertainty.posthoc.noise_model import LabelNoise
 from class_uncertainty.posthoc.price import ErrorChange, Price, change_of_mean, price
+from class_uncertainty.posthoc.two_classes import FIGURES as TWO_CLASS_FIGURES
+from class_uncertainty.posthoc.two_classes import TwoClasses, two_classes
 
 CONFUSIONS = 5  # of a class, at most
 
@@ -79,11 +82,19 @@ class AuditFigures:
         None  # prior_error, once adjusted for the counts and the prior, cross-validated
     )
     prior_adjusted_change: ErrorChange | None = None
+    two: TwoClasses | None = None  # of two classes
+    mean_cost: float | None = None  # of an example, by its decision; None without costs
+    least_cost: float | None = None  # the same by decisions for the least expected cost, where that is lower
 
     @property
     def weighing(self) -> str:
         """What ECE and NLL are means over."""
         return "over the examples as they are" if self.prior_error is None else "with classes weighed by the prior"
+
+    def value(self, name: str) -> float | None:
+        """A figure by its name, those of two classes included; None where there is nothing to tell it from."""
+        figure = getattr(self.two, name, None) if name in TWO_CLASS_FIGURES else getattr(self, name)
+        return None if figure is None else float(figure)
 
 
 @dataclass(frozen=True)
@@ -143,6 +154,7 @@ class Judged:
     prior: NDArray[np.float64] | None
     noise: LabelNoise | None  # None where labels are not checked
     decisions: Labels | None = None  # the predicted classes, where they are not the most probable ones
+    costs: NDArray[np.float64] | None = None  # (C, C) of predicting the class of the column for the class of the row
 
     @cached_property
     def decided(self) -> Probabilities:
@@ -171,6 +183,11 @@ class Judged:
         weights = intervals.sum_by_class(prior_weights(self.labels, self.prior), self.labels, len(self.classes))
         return change_of_mean(self.price_of(self.adjusted(self.prior)).classes, weights)
 
+    def mean_cost(self, guesses: Labels) -> float | None:
+        """Of an example, by predicted classes (N,); under the prior where there is one. None without costs."""
+        weights = None if self.prior is None else prior_weights(self.labels, self.prior)
+        return None if self.costs is None else mean_cost(guesses, self.labels, self.costs, weights)
+
     def price_of(self, q: Probabilities) -> Price:
         """What deciding by q instead does to the errors."""
         before, after = ((p.argmax(axis=1) != self.labels).astype(np.float64) for p in (self.decided, q))
@@ -187,12 +204,15 @@ def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
     if judged.noise is not None:
         flagged = np.bincount(labels, weights=judged.noise.is_issue, minlength=number)
         suspect, issues = 100 * flagged / np.maximum(tally.examples, 1), int(flagged.sum())
-    verdicts = diagnose(labels, judged.decided, judged.counts, classes=judged.classes, adjusted=q, suspect=suspect)
+    about: dict[str, Any] = {"classes": judged.classes, "adjusted": q, "suspect": suspect}
+    verdicts = judged_by = diagnose(labels, judged.decided, judged.counts, **about)
+    if judged.costs is not None and judged.decisions is not None:  # which are not meant to have the fewest errors
+        verdicts = diagnose(labels, p, judged.counts, **about | {"adjusted": p if q is judged.decided else q})
     entropies = intervals.sum_by_class(predictive(p[None]), labels, number) / np.maximum(tally.examples, 1)
     eces = [calibration_error(p[:, c], labels == c) for c in range(number)]
     rows = []
     for c, (verdict, change) in enumerate(zip(verdicts, changes.classes, strict=True)):
-        evidence, present = verdict.evidence, bool(tally.examples[c])
+        evidence, present = judged_by[c].evidence, bool(tally.examples[c])
         assert evidence is not None
         rival, share = _taken_for(tally, c)
         row = AuditedClass(
@@ -234,6 +254,8 @@ def _taken_for(tally: Tally, c: int) -> tuple[int, float]:
 
 def _figures(judged: Judged, tally: Tally, classwise: float, issues: int | None, adjusted: ErrorChange) -> AuditFigures:
     scores, by_prior = score(judged.outcomes, judged.counts, judged.prior), judged.prior_change()
+    cost, least = map(judged.mean_cost, (judged.outcomes.guesses, decide(judged.p, judged.costs)))
+    decisions = None if judged.decisions is None else judged.decisions[None]
     present = tally.examples > 0
     errors, examples = tally.by_class[present], tally.examples[present]
     places = np.flatnonzero(present)
@@ -262,6 +284,9 @@ def _figures(judged: Judged, tally: Tally, classwise: float, issues: int | None,
         adjusted_change_high=adjusted.high,
         prior_adjusted_error=None if by_prior is None else (scores.prior_error or 0.0) + by_prior.change,
         prior_adjusted_change=by_prior,
+        two=two_classes(judged.p[None], judged.labels, judged.counts, decisions=decisions),
+        mean_cost=cost,
+        least_cost=least if least is not None and cost is not None and least < cost else None,
     )
 
 

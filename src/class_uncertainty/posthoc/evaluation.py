@@ -78,5 +78,5 @@ def evaluate_seeds(
         ece=100 * float(bins[:, 0] @ np.abs(bins[:, 2] - bins[:, 1])),
         nll=float(weights @ surprise(both.p_label)),
         overall=tuple(seed_scores.top1_error for seed_scores in scores),
-        two=two_classes(p, labels, counts, costs) if classes == 2 else None,
+        two=two_classes(p, labels, counts, costs),
     )

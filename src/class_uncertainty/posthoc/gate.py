@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from class_uncertainty.errors import InputError, nearest, unknown
 from class_uncertainty.posthoc.class_audit import AuditRecord
 from class_uncertainty.posthoc.run_changes import RunChanges
+from class_uncertainty.posthoc.two_classes import FIGURES as TWO_CLASS_FIGURES
 from class_uncertainty.text import decimal, listed
 
 CONDITION = re.compile(r"\s*(\w+)\s*(?:\[(.*)\])?\s*(>=|<=|>|<)\s*([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)\s*%?\s*", re.DOTALL)
@@ -17,7 +18,7 @@ COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
 }
-FIGURES = {  # name -> what it is; a field of AuditFigures
+FIGURES = {  # name -> what it is; a value of AuditFigures
     "error": "class-mean error, %",
     "error_low": "lower end of its 95 % interval",
     "overall_error": "error over all examples, %",
@@ -29,6 +30,11 @@ FIGURES = {  # name -> what it is; a field of AuditFigures
     "nll": "negative log-likelihood, nats",
     "label_issues": "labels that are more likely wrong than right",
     "examples": "examples that were judged",
+}
+NEED_TWO, NEED_COSTS = "it needs two classes, and examples of both", "it needs costs"
+SPECIAL_FIGURES = {  # name -> what it is, and why there is none where it is None
+    **{figure: (f"of two classes, {word} of the rarer one, %", NEED_TWO) for figure, word in TWO_CLASS_FIGURES.items()},
+    "mean_cost": ("mean cost of an example, by given costs", NEED_COSTS),
 }
 CLASS_FIGURES = {  # NAME[CLASS] -> what it is, and the field of AuditedClass
     "error": ("error of the class, %", "error"),
@@ -74,14 +80,15 @@ def parse_condition(text: str) -> Condition:
         form = f"write NAME > NUMBER or NAME[CLASS] > NUMBER, with {', '.join(COMPARE)}, as in 'ece > 10'"
         raise InputError(f"condition {text!r} cannot be read: {form}.")
     figure, label, sign, limit = match.groups()
-    allowed = {**FIGURES, **CHANGES} if label is None else CLASS_FIGURES
-    if figure not in allowed and figure in (CLASS_FIGURES if label is None else FIGURES):
+    of_runs = {**FIGURES, **SPECIAL_FIGURES}
+    allowed = {**of_runs, **CHANGES} if label is None else CLASS_FIGURES
+    if figure not in allowed and figure in (CLASS_FIGURES if label is None else of_runs):
         form = f"{figure}[CLASS]" if label is None else figure
         raise InputError(f"condition {text!r}: {figure} is written {form}, as in '{form} {sign} {limit}'.")
     if figure not in allowed:
         name = figure if label is None else f"{figure}[CLASS]"
         of_classes = [f"{one}[CLASS]" for one in CLASS_FIGURES]
-        raise unknown("figure of a condition", name, [*FIGURES, *of_classes, *CHANGES])
+        raise unknown("figure of a condition", name, [*of_runs, *of_classes, *CHANGES])
     if label and len(label) > 1 and label[0] == label[-1] and label[0] in "'\"":
         label = label[1:-1]
     return Condition(" ".join(text.split()), figure, label, sign, float(limit))
@@ -114,10 +121,11 @@ def value_of(condition: Condition, record: AuditRecord, changes: RunChanges | No
         return _class_value(condition, condition.label, record, changes)
     if condition.figure in CHANGES:
         return _change_value(condition, changes)
-    value = getattr(record.figures, condition.figure)
+    value = record.figures.value(condition.figure)
     if value is None:
-        raise InputError(f"condition {condition.text!r} cannot be judged: labels were not checked.")
-    return float(value)
+        _, why = SPECIAL_FIGURES.get(condition.figure, ("", "labels were not checked"))
+        raise InputError(f"condition {condition.text!r} cannot be judged: {why}.")
+    return value
 
 
 def _class_value(condition: Condition, label: str, record: AuditRecord, changes: RunChanges | None) -> float:

@@ -27,6 +27,7 @@ class Predictions:
     labels: NDArray[np.int64] | None = None  # (N,), -1 where one has none
     counts: NDArray | None = None  # (C,) of the training examples
     decided: NDArray[np.int64] | None = None  # (N,) the classes that the file decides on, where it says so
+    costs: NDArray[np.float64] | None = None  # (C, C) that they were decided by, where it says so
 
     @property
     def decisions(self) -> NDArray[np.int64]:

@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.metrics import decide
 
 POINTS = 60  # of a curve at most
+FIGURES = {"precision": "precision", "recall": "recall", "f1": "F1", "auc": "AUC"}  # fields of TwoClasses, in words
+FIGURES |= {"average_precision": "average precision"}
 
 
 @dataclass(frozen=True)
@@ -29,27 +31,36 @@ class TwoClasses:
     f1: float
     auc: float  # area under the ROC curve
     average_precision: float
-    threshold: float  # the probability from which an example is predicted as positive
+    threshold: float | None  # the probability from which an example is predicted as positive; None if there is none
     curve: tuple[Threshold, ...]  # of the first seed, from high probabilities to low ones
 
 
 def two_classes(
-    p: NDArray[np.float64], labels: NDArray[np.int64], counts: ArrayLike, costs: NDArray[np.float64] | None = None
-) -> TwoClasses:
-    """The TwoClasses of probabilities (S, N, 2) on labels (N,), given training counts (2,).
+    p: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    counts: ArrayLike,
+    costs: NDArray[np.float64] | None = None,
+    decisions: NDArray[np.int64] | None = None,
+) -> TwoClasses | None:
+    """The TwoClasses of probabilities (S, N, C) on labels (N,), given training counts (C,).
 
-    With costs (2, 2) a prediction is the class of the least expected cost.
+    None unless there are two classes, and examples of both. With costs (2, 2) a prediction is the class of the least
+    expected cost; decisions (S, N) stand in the place of such predictions.
     """
+    if p.shape[2] != 2 or len(np.unique(labels)) != 2:
+        return None
     first, second = np.asarray(counts).tolist()
     positive = 0 if first < second else 1
     is_positive, scores = labels == positive, p[:, :, positive]
-    decided = np.array([_precision_recall(decide(of_seed, costs) == positive, is_positive) for of_seed in p])  # (S, 2)
+    guesses = np.array([decide(of_seed, costs) for of_seed in p]) if decisions is None else decisions  # (S, N)
+    decided = np.array([_precision_recall(of_seed == positive, is_positive) for of_seed in guesses])  # (S, 2)
     sums = decided.sum(axis=1)
     f1 = 2 * decided.prod(axis=1) / np.where(sums > 0, sums, 1)
     areas = [(roc_area(of_seed, is_positive), average_precision(of_seed, is_positive)) for of_seed in scores]
     precision, recall, mean_f1, auc, average = (100 * np.column_stack([decided, f1, areas]).mean(axis=0)).tolist()
+    threshold = _threshold(costs, positive) if decisions is None else _lowest(scores, decisions == positive)
     curve = tuple(_curve(scores[0], is_positive))
-    return TwoClasses(positive, precision, recall, mean_f1, auc, average, _threshold(costs, positive), curve)
+    return TwoClasses(positive, precision, recall, mean_f1, auc, average, threshold, curve)
 
 
 def roc_area(scores: NDArray[np.float64], is_positive: NDArray[np.bool_]) -> float:
@@ -91,3 +102,10 @@ def _threshold(costs: NDArray[np.float64] | None, positive: int) -> float:
     false_alarm = costs[other, positive] - costs[other, other]
     missed = costs[positive, other] - costs[positive, positive]
     return float(false_alarm / (false_alarm + missed)) if false_alarm + missed > 0 else 0.5
+
+
+def _lowest(scores: NDArray[np.float64], predicted: NDArray[np.bool_]) -> float | None:
+    """The lowest score that is predicted as positive; None where a higher one is not, or none is."""
+    if not predicted.any() or ((~predicted).any() and scores[~predicted].max() > scores[predicted].min()):
+        return None
+    return float(scores[predicted].min())

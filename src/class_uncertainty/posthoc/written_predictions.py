@@ -24,6 +24,7 @@ from class_uncertainty.files import check_regular, check_writable, parse_json, r
 from class_uncertainty.measures import Stats
 from class_uncertainty.measures.scores import check_rows
 from class_uncertainty.metrics import check_prior
+from class_uncertainty.posthoc.cost_files import check_costs
 from class_uncertainty.posthoc.prediction_files import Predictions
 from class_uncertainty.posthoc.priors import at_prior, find_prior
 from class_uncertainty.text import amount_of, printable, read_faults
@@ -112,7 +113,8 @@ def write_predictions(path: Path, table: PredictionTable, about: dict[str, Any])
 def read_written(path: Path) -> tuple[PredictionTable, Predictions]:
     """The file as it is, and its probabilities for classes as frequent as in training.
 
-    The JSON file beside it names the counts and the prior. Without it, they are taken to be for that prior.
+    The JSON file beside it names the counts, the prior and perhaps costs. Without it, they are taken to be for that
+    prior.
     """
     table, about = _read_table(path), _read_description(path)
     try:
@@ -122,6 +124,7 @@ def read_written(path: Path) -> tuple[PredictionTable, Predictions]:
             raise InputError(f"counts are of {len(counts)} classes, and probabilities of {p.shape[1]}.")
         if counts is not None and about.get("prior") is not None:
             p = at_prior(p, check_prior(about["prior"], p.shape[1]), find_prior("train", counts))
+        costs = None if about.get("costs") is None else check_costs(about["costs"], p.shape[1], table.classes)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     places = {name: place for place, name in enumerate(table.classes)}
@@ -129,7 +132,7 @@ def read_written(path: Path) -> tuple[PredictionTable, Predictions]:
         if unknown := sorted(names - places.keys()):
             raise InputError(f"{path} has the {what} {unknown[0]!r}: its classes are {', '.join(table.classes)}.")
     labels = np.array([places.get(name, -1) for name in table.truth]) if table.truth and any(table.truth) else None
-    return table, Predictions(p, labels, counts, np.array([places[name] for name in table.labels]))
+    return table, Predictions(p, labels, counts, np.array([places[name] for name in table.labels]), costs)
 
 
 def _read_table(path: Path) -> PredictionTable:

@@ -18,6 +18,7 @@ from class_uncertainty.reporting.before_after import change_text
 from class_uncertainty.reporting.glossary import GLOSSARY
 from class_uncertainty.reporting.html_page import AT_ONCE, check_place, load_template
 from class_uncertainty.reporting.page_examples import links_files, opening, page_data
+from class_uncertainty.reporting.two_class_view import named_figures
 from class_uncertainty.workflows.audit import Audit
 
 MOST_FINDINGS = 12
@@ -25,6 +26,7 @@ MOST_CONFUSIONS = 500
 MOST_ISSUES = 500
 TERMS = ["Adjusted for the counts", "Class-mean error", "ECE", "Interval, 95 %", "NLL", "Overall error"]
 TERMS += ["Uncertainty (μ^U)", "Worst tenth", *(word.capitalize() for word in KINDS.values())]
+TWO_CLASS_TERMS = ["AUC, average precision", "Precision, recall, F1", "Threshold"]
 
 __all__ = ["Gate", "check_place", "render", "write", "write_page"]
 
@@ -85,7 +87,8 @@ def _view(audit: Audit) -> dict[str, Any]:
     rows = audit.worst_first
     issues = audit.document()["label_issues"]
     wrong = int((audit.labels != audit.guesses).sum())
-    shown = audit.verdicts[:MOST_FINDINGS]
+    shown, two = audit.verdicts[:MOST_FINDINGS], audit.figures.two
+    terms = [*TERMS, *(TWO_CLASS_TERMS if two else ())]
     return {
         "examples": f"{audit.figures.examples:,}",
         "facts": [(f"{len(rows):,}", "classes"), (f"{audit.figures.examples:,}", "examples"), (f"{wrong:,}", "wrong")],
@@ -103,7 +106,9 @@ def _view(audit: Audit) -> dict[str, Any]:
         "of_class": CONFUSIONS,
         "issues": [SimpleNamespace(**issue) for issue in issues[:MOST_ISSUES]],
         "all_issues": len(issues),
-        "terms": {term: GLOSSARY[term] for term in sorted(TERMS, key=str.casefold)},
+        "two": two,
+        "positive": audit.classes[two.positive].name if two else "",
+        "terms": {term: GLOSSARY[term] for term in sorted(terms, key=str.casefold)},
     }
 
 
@@ -124,11 +129,18 @@ def _figures(audit: Audit) -> list[tuple[str, str, str]]:
         ("Class-mean error", f"{of.error:.1f} %", f"{of.error_low:.1f} to {of.error_high:.1f}"),
         ("Overall error", f"{of.overall_error:.1f} %", f"{of.overall_error_low:.1f} to {of.overall_error_high:.1f}"),
         ("Worst class", f"{of.worst_class_error:.1f} %", of.worst_class),
-        ("Worst tenth of the classes", f"{of.worst_tenth:.1f} %", ""),
         ("ECE", f"{of.ece:.1f} %", f"classwise {of.classwise_ece:.2f} %"),
         ("NLL", f"{of.nll:.3f}", f"nats, {of.weighing}"),
         ("Class-mean error, adjusted for the counts", f"{of.adjusted_error:.1f} %", change_text(adjusted)),
     ]
+    if len(audit.classes) > 2:
+        figures.insert(3, ("Worst tenth of the classes", f"{of.worst_tenth:.1f} %", ""))
+    if of.two:
+        named = named_figures(of.two, audit.classes[of.two.positive].name)
+        figures += [(f"{words[0].upper()}{words[1:]}", f"{number} %", "") for words, number in named]
+    if of.mean_cost is not None:
+        lower = "" if of.least_cost is None else f"{of.least_cost:.4g} by decisions for the least expected cost"
+        figures.append(("Mean cost of an example", f"{of.mean_cost:.4g}", lower))
     if of.prior_error is not None:
         figures.append(("Error under the prior", f"{of.prior_error:.1f} %", ""))
     if of.prior_adjusted_change:

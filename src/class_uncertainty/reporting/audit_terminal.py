@@ -5,6 +5,7 @@ from class_uncertainty.posthoc.price import ErrorChange
 from class_uncertainty.posthoc.run_changes import UNTESTED, ClassChange, RunChanges
 from class_uncertainty.reporting.before_after import change_text
 from class_uncertainty.reporting.terminal import print_fitting, say
+from class_uncertainty.reporting.two_class_view import cost_sentence, two_class_sentence
 from class_uncertainty.text import amount_of, decimal, listed
 from class_uncertainty.workflows.audit import Audit
 
@@ -46,7 +47,12 @@ def figure_sentences(audit: Audit) -> list[str]:
     calibration = f"ECE {of.ece:.1f} %, classwise {of.classwise_ece:.1f} %, NLL {of.nll:.3f} {of.weighing}"
     adjusted = ErrorChange(of.adjusted_change, of.adjusted_change_low, of.adjusted_change_high)
     would = f"Adjusting for the counts alone would change the class-mean error by {change_text(adjusted)}"
-    sentences = [f"{errors}, {overall} of {of.examples:,} examples; {calibration}.", f"{would}, cross-validated."]
+    sentences = [f"{errors}, {overall} of {of.examples:,} examples; {calibration}."]
+    if of.two:
+        sentences.append(two_class_sentence(of.two, audit.classes[of.two.positive].name))
+    if of.mean_cost is not None:
+        sentences.append(cost_sentence(of.mean_cost, of.least_cost))
+    sentences.append(f"{would}, cross-validated.")
     if of.prior_adjusted_change:
         for_both = (
             f"adjusting for the counts and the prior would change that by {change_text(of.prior_adjusted_change)}"

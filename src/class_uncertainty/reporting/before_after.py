@@ -14,12 +14,11 @@ from class_uncertainty.reporting import label_issue_view, ladder_view
 from class_uncertainty.reporting.ladder_view import aim_digits, aim_label, aim_values, mean_text, with_unit
 from class_uncertainty.reporting.page_columns import cell_columns
 from class_uncertainty.reporting.page_examples import PageExamples, opening
+from class_uncertainty.reporting.two_class_view import named_figures
 from class_uncertainty.text import decimal
 
 NAME_ALL = 20  # classes: with more, a chart names only the worst tenth before and the worst tenth after
 WORSE_ECE = 0.5  # percentage points: a rise beyond that is spoken of
-TWO_CLASS_FIGURES = {"precision": "precision", "recall": "recall", "f1": "F1", "auc": "AUC"}
-TWO_CLASS_FIGURES |= {"average_precision": "average precision"}
 FINDING_KINDS = KINDS | {"few": "few examples"}  # which reports of earlier versions say
 
 
@@ -107,10 +106,8 @@ def _two_class_figures(report: FixReport) -> list[tuple[str, str, str]]:
     before, after = report.before.two, report.after.two
     if before is None or after is None:
         return []
-    name = report.classes[before.positive]
-    sides = [(getattr(before, field), getattr(after, field)) for field in TWO_CLASS_FIGURES]
-    words = [f"{word} of {name}, %" for word in TWO_CLASS_FIGURES.values()]
-    return [(word, f"{one:.1f}", f"{other:.1f}") for word, (one, other) in zip(words, sides, strict=True)]
+    sides = (named_figures(two, report.classes[two.positive]) for two in (before, after))
+    return [(f"{words}, %", one, other) for (words, one), (_, other) in zip(*sides, strict=True)]
 
 
 def price_sentences(report: FixReport) -> list[str]:

@@ -193,6 +193,11 @@ AUDIT_ISSUE_COLUMNS = (
     _text("Rather", "guess"),
     _number("Likely wrong, %", "p_wrong", 1, 100),
 )
+THRESHOLD_COLUMNS = (
+    _number("Threshold", "probability", 3),
+    _number("Precision, %", "precision", 1),
+    _number("Recall, %", "recall", 1),
+)
 RUN_COLUMNS = (
     _CLASS,
     _number("Examples", "examples", 0),

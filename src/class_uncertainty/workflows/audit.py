@@ -26,6 +26,7 @@ from class_uncertainty.posthoc.class_audit import (
     confusions,
     record,
 )
+from class_uncertainty.posthoc.cost_files import check_costs
 from class_uncertainty.posthoc.diagnosis import KINDS, NAMED, UNJUDGED, verdict_summary
 from class_uncertainty.posthoc.gate import broken, parse_conditions
 from class_uncertainty.posthoc.noise_model import LabelNoise, label_noise
@@ -38,6 +39,7 @@ NO_ERRORS = (
     "No example is wrong. In-sample predictions look like that: give predictions of examples that the model was "
 )
 NO_ERRORS += "not trained on."
+BY_COST = "Decisions by costs are not meant to have the fewest errors: verdicts are of the most probable classes."
 NO_COUNTS = "Training counts were not given: those of the labels stand in for them."
 
 Images = NDArray[np.uint8] | tuple[Path, ...]  # (N, channels, H, W), or files
@@ -182,6 +184,7 @@ def audit(
     counts: ArrayLike | None = None,
     prior: ArrayLike | None = None,
     decisions: Tensorlike | None = None,
+    costs: ArrayLike | None = None,
 ) -> Audit:
     """Audit predictions of any framework: what is wrong with which class, and why. Nothing is trained.
 
@@ -206,6 +209,9 @@ def audit(
     decisions : array (N,), optional
         The predicted classes, as labels are given; by default the most probable ones. Errors, confusions, verdicts and
         what adjusting would change are of them; uncertainty and NLL are of the probabilities alone.
+    costs : array (C, C), optional
+        What it costs to predict the class of the column for an example of the class of the row. The figures then have
+        the mean cost. Given decisions are taken to be by these costs: then verdicts are of the most probable classes.
 
     Returns
     -------
@@ -233,7 +239,8 @@ def audit(
     pictures = _pictures(images, len(p))
     noise = label_noise(p, numbers) if p.size <= CHECKED else None
     decided = None if decisions is None else _decided(decisions, p.shape, class_names, classes is not None)
-    judged = Judged(p, numbers, class_names, training_counts, checked_prior, noise, decided)
+    checked_costs = None if costs is None else check_costs(costs, number, class_names)
+    judged = Judged(p, numbers, class_names, training_counts, checked_prior, noise, decided, checked_costs)
     audited, outcomes = record(judged, example_names), judged.outcomes
     if counts is None:  # training counts stand in as 1 where there are none
         audited = replace(audited, classes=tuple(replace(row, count=row.examples) for row in audited.classes))
@@ -321,6 +328,8 @@ def _notes(judged: Judged, examples: NDArray[np.int64], counted: bool, has_error
         notes.append(NO_COUNTS)
     if absent := [judged.classes[c] for c in np.flatnonzero(examples == 0).tolist()]:
         notes.append(f"Without examples, and so without a verdict: {listed(absent, NAMED)}.")
+    if judged.costs is not None and judged.decisions is not None:
+        notes.append(BY_COST)
     if judged.noise is None:
         notes.append(f"Labels were not checked: there are more than {CHECKED:,} probabilities.")
     return notes

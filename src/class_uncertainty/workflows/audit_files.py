@@ -12,12 +12,13 @@ from class_uncertainty.data.readers.folder import IMAGE_SUFFIXES
 from class_uncertainty.data.readers.npz import Loaded, read_arrays
 from class_uncertainty.errors import InputError, nearest
 from class_uncertainty.files import near
+from class_uncertainty.posthoc.cost_files import read_costs
 from class_uncertainty.posthoc.prediction_files import read_probabilities
 from class_uncertainty.posthoc.written_predictions import COLUMN, LABEL, PredictionTable, read_written
 from class_uncertainty.text import amount_of, listed, printable
 from class_uncertainty.workflows.audit import Audit, audit
 
-ARRAYS = ("probabilities", "logits", "labels", "classes", "names", "images", "counts", "prior", "decisions")
+ARRAYS = ("probabilities", "logits", "labels", "classes", "names", "images", "counts", "prior", "decisions", "costs")
 KINDS = (".npz", ".csv", ".parquet")
 IMAGE = "image"  # the column of a table that holds paths of pictures
 
@@ -26,8 +27,8 @@ def audit_file(path: Path, **given: Any) -> Audit:
     """The audit of a file; what is given, such as counts, stands in the place of what the file has.
 
     A .npz file has the arrays probabilities (or logits) and labels, and perhaps classes, names, images, counts,
-    prior and decisions. A .csv or .parquet file has a line for each example: columns label and p(CLASS), and perhaps
-    example, image and class, the decision.
+    prior, decisions and costs. A .csv or .parquet file has a line for each example: columns label and p(CLASS), and
+    perhaps example, image and class, the decision. Costs may be a CSV file.
     """
     if path.suffix.lower() not in KINDS:
         raise InputError(
@@ -37,6 +38,9 @@ def audit_file(path: Path, **given: Any) -> Audit:
         raise InputError(f"{path} does not exist{near(path)}: give a file of predictions with labels.")
     arguments, notes = (_from_arrays(path), []) if path.suffix.lower() == ".npz" else _from_table(path)
     arguments |= {name: value for name, value in given.items() if value is not None}
+    if isinstance(costs := arguments.get("costs"), Path):
+        number = np.shape(arguments["probabilities"])[-1]
+        arguments["costs"] = read_costs(costs, arguments.get("classes") or [str(c) for c in range(number)])
     try:
         audited = audit(**arguments)
     except InputError as error:
@@ -53,7 +57,8 @@ def _from_arrays(path: Path) -> dict[str, Any]:
     for name in ("classes", "names"):
         if name in arrays:
             arguments[name] = [str(value) for value in arrays[name].ravel().tolist()]
-    return arguments | {name: arrays[name] for name in ("images", "counts", "prior", "decisions") if name in arrays}
+    others = ("images", "counts", "prior", "decisions", "costs")
+    return arguments | {name: arrays[name] for name in others if name in arrays}
 
 
 def _named(path: Path, loaded: Loaded) -> dict[str, NDArray]:
@@ -88,10 +93,11 @@ def _from_table(path: Path) -> tuple[dict[str, Any], list[str]]:
     if other:
         arguments["decisions"] = predictions.decisions[rows]
         few = amount_of(other, "example has a more probable class", "examples have a more probable class")
-        decided = f"Errors and verdicts are of the decisions in the column class: {few}, by the probabilities"
+        decided = f"Errors are of the decisions in the column class: {few}, by the probabilities"
         under = "" if predictions.counts is None else ", which are for classes as frequent as in training"
         notes.insert(0, f"{decided}. Uncertainty, ECE and NLL are of the probabilities{under}.")
-    return arguments | ({} if predictions.counts is None else {"counts": predictions.counts}), notes
+    known = {"counts": predictions.counts, "costs": predictions.costs}
+    return arguments | {name: values for name, values in known.items() if values is not None}, notes
 
 
 def _no_labels(path: Path, table: PredictionTable) -> InputError:

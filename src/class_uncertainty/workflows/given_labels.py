@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.data.readers.unlabelled import FOLDERS, Unlabelled
 from class_uncertainty.data.row_columns import Cells, row_cells, row_labels
 from class_uncertainty.errors import InputError, nearest
-from class_uncertainty.metrics import Outcomes, Scores, score
+from class_uncertainty.metrics import Outcomes, Scores, mean_cost, score
+from class_uncertainty.posthoc.two_classes import TwoClasses, two_classes
 
 NAMED = 5  # unknown classes in a sentence
 
@@ -28,12 +29,26 @@ class GivenLabels:
         self, p: NDArray, decisions: NDArray[np.int64], counts: ArrayLike, prior: ArrayLike | None
     ) -> Scores | None:
         """Of the labelled examples, by decisions (N,) and probabilities (N, C); calibration is for that prior."""
-        rows = np.flatnonzero(self.classes >= 0)
+        rows, truth, guesses = self._labelled(decisions)
         if not len(rows):
             return None
-        truth, guesses = self.classes[rows], decisions[rows]
         p_label, p_guess = (p[rows, classes].astype(np.float64) for classes in (truth, guesses))
         return score(Outcomes(truth, guesses, p_label, p_guess), counts, prior)
+
+    def two(self, p: NDArray, decisions: NDArray[np.int64], counts: ArrayLike) -> TwoClasses | None:
+        """How well the rarer of two classes is found; None where there are others, or examples of one alone."""
+        rows, truth, guesses = self._labelled(decisions)
+        return two_classes(p[None, rows].astype(np.float64), truth, counts, decisions=guesses[None])
+
+    def mean_cost(self, decisions: NDArray[np.int64], costs: NDArray | None) -> float | None:
+        """Of the labelled examples as they are; None without costs."""
+        rows, truth, guesses = self._labelled(decisions)
+        return mean_cost(guesses, truth, costs) if costs is not None and len(rows) else None
+
+    def _labelled(self, decisions: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """The places of the examples that have labels, their labels, and the decisions on them."""
+        rows = np.flatnonzero(self.classes >= 0)
+        return rows, self.classes[rows], decisions[rows]
 
 
 def find_labels(

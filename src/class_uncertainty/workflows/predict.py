@@ -19,6 +19,7 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.metrics import Scores, decide
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.posthoc.priors import GIVEN, PRIORS, Prior, at_prior, find_prior
+from class_uncertainty.posthoc.two_classes import TwoClasses
 from class_uncertainty.posthoc.written_predictions import LABEL, PredictionTable
 from class_uncertainty.text import listed
 from class_uncertainty.training.fit import default_device
@@ -66,6 +67,12 @@ class Predicted:
         Where `truth` comes from.
     scores : Scores, optional
         Errors and calibration, by `truth`.
+    two : TwoClasses, optional
+        Of two classes, how well the rarer one is found, by `truth`: precision, recall, F1, AUC, average precision.
+    mean_cost : float, optional
+        Of an example, by `truth` and the costs that the model decides by.
+    costs : array (C, C), optional
+        These costs: of predicting the class of the column for an example of the class of the row.
     meaning : sequence of str
         What labels and probabilities stand for, in sentences.
     notes : sequence of str
@@ -91,6 +98,9 @@ class Predicted:
     scores: Scores | None = None
     meaning: Sequence[str] = ()
     notes: Sequence[str] = ()
+    two: TwoClasses | None = None
+    mean_cost: float | None = None
+    costs: NDArray[np.float64] | None = None
 
     def table(self) -> PredictionTable:
         """What `cu predict` writes as CSV."""
@@ -109,6 +119,9 @@ class Predicted:
             "meaning": list(self.meaning),
             "scored by": self.scored_by or None,
             "scores": asdict(self.scores) if self.scores else None,
+            "two": asdict(self.two) if self.two else None,
+            "mean_cost": self.mean_cost,
+            "costs": None if self.costs is None else self.costs.tolist(),
             "notes": list(self.notes),
         }
 
@@ -179,7 +192,7 @@ def predict(
     if keep:
         check_distinct("column", keep)
     network = _at_hand(model)
-    purpose, costs = network.purpose, None if network.costs is None else network.costs.cpu().numpy()
+    purpose, costs = network.purpose, None if network.costs is None else network.costs.double().cpu().numpy()
     wanted = _wanted(network, prior)
     place, source = (examples, FRAME) if is_frame(examples) else (Path(examples), str(examples))
     unlabelled = _read(network, place)
@@ -215,6 +228,9 @@ def predict(
         scores=truth.scores(shown, decisions, counts, wanted) if truth else None,
         meaning=_meaning(network, prior, wanted, int((shown.argmax(axis=1) != decisions).sum())),
         notes=notes,
+        two=truth.two(shown, decisions, counts) if truth else None,
+        mean_cost=truth.mean_cost(decisions, costs) if truth else None,
+        costs=costs,
     )
 
 
