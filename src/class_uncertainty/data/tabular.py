@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.data.cells import ColumnProblem, as_numbers, as_texts, exact, numbers, of_columns, texts
 from class_uncertainty.data.examples import Data
+from class_uncertainty.data.identifiers import notice_identifiers
 from class_uncertainty.data.table import LARGEST, Column, Table
 from class_uncertainty.errors import InputError, nearest
 from class_uncertainty.text import listed
@@ -38,6 +39,7 @@ def encode(
     classes, labels = label_codes(tables, label)
     as_written = of_columns(names, lambda name: None if name in categorical else numbers(tables, name))
     masks = complete_rows(tables, names, missing)
+    notice_identifiers(train, {name: columns[0] if columns else None for name, columns in as_written.items()})
 
     def encoded(name: str) -> tuple[Column, list[NDArray]]:
         columns: list[NDArray] = list(as_written[name] or (texts(table, name) for table in tables))

@@ -1,0 +1,49 @@
+"""Columns that only name the rows are noticed, and columns that mean something are not."""
+
+import logging
+
+import numpy as np
+import pytest
+
+import class_uncertainty as cu
+from class_uncertainty.data.identifiers import ENOUGH, is_identifier
+
+ROWS = np.arange(40.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "expected"),
+    [
+        ("id", 7 * ROWS, True),
+        ("customerID", 7 * ROWS, True),
+        ("PassengerId", 7 * ROWS, True),
+        ("row_number", 7 * ROWS, True),
+        ("anything", ROWS[::-1] + 1000, True),  # counts the rows
+        ("name", np.array([f"n{i}" for i in range(40)], dtype=object), True),
+        ("income", 7 * ROWS, False),  # whole numbers that all differ may mean something
+        ("paid", 7 * ROWS, False),
+        ("grid", 7 * ROWS, False),
+        ("id", 7 * (ROWS // 2), False),  # repeats
+        ("id", ROWS + 0.5, False),
+        ("id", np.where(ROWS == 3, np.nan, ROWS), False),
+        ("city", np.array(["Oslo", "Rome"] * 20, dtype=object), False),
+        ("id", ROWS[: ENOUGH - 1], False),
+    ],
+)
+def test_what_looks_like_an_identifier(name, values, expected):
+    assert is_identifier(name, values) is expected
+
+
+def test_one_sentence_names_all_of_them_and_the_option_that_drops_them(tmp_path, caplog):
+    rows = [f"{i},n{i},{i % 7}.5,{'ab'[i % 2]}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join(["id,name,x,label", *rows]))
+    with caplog.at_level(logging.WARNING):
+        data = cu.load(f"csv:{tmp_path / 't.csv'}").train
+        assert caplog.messages == [
+            f"{tmp_path / 't.csv'}: id, name have another value in every row and are used as features: "
+            "if they only name the rows, add ?drop=id,name."
+        ]
+        caplog.clear()
+        assert cu.load(f"csv:{tmp_path / 't.csv'}?drop=id,name").train.columns == ("x",)
+        assert caplog.messages == []
+    assert data.columns[0] == "id"  # it stays: only the user knows
