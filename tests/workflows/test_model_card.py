@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -84,4 +85,34 @@ def test_the_command_writes_beside_the_model_and_over_nothing_else(run: Run, tmp
     code, _, err = run("card", "model")
     assert (code, len(err.splitlines())) == (2, 1)
     assert Path("README.md").read_text() == "# Mine\n"
-    assert run("card", "modle")[0] == 2
+    code, _, err = run("card", "modle")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "there is no model at modle" in err  # and nothing of README.md, which is in the way
+
+
+def grouped(seed: int) -> cu.Data:
+    """Groups of ten whose examples are all alike, with a little noise: they err together."""
+    rng, labels = np.random.default_rng(seed), np.repeat([0, 1], 200)
+    inputs = np.repeat(rng.normal(size=(40, 2)), 10, axis=0) + np.repeat(np.eye(2), 200, axis=0)
+    inputs = inputs.astype(np.float32) + rng.normal(scale=0.01, size=(400, 2)).astype(np.float32)
+    return cu.Data(inputs, labels, ["a", "b"], groups=np.arange(400) // 10 + 40 * seed)
+
+
+def widths(card: str) -> list[int]:
+    return [int(high) - int(low) for low, high in re.findall(r"\| (\d+) to (\d+) \|", card)]
+
+
+def test_intervals_allow_for_groups(tmp_path: Path) -> None:
+    """Twenty groups of ten are worth little more than twenty examples, of which intervals are three times as wide."""
+    dataset = cu.Dataset("toy", grouped(0), grouped(1))
+    apart = cu.Dataset("toy", *(replace(split, groups=None) for split in (dataset.train, dataset.test)))
+    fixed = cu.fix(dataset, RECIPE, candidates=["naive"], seeds=1, save=tmp_path / "fixed")
+    cu.train(dataset, recipe=RECIPE, save=tmp_path / "grouped", device="cpu")
+    cu.train(apart, recipe=RECIPE, save=tmp_path / "apart", device="cpu")
+    cards = {name: model_card(tmp_path / name) for name in ("fixed", "grouped", "apart")}
+    assert min(np.divide(widths(cards["grouped"]), widths(cards["apart"]))) > 2
+    assert min(np.divide(widths(cards["fixed"]), widths(cards["apart"]))) > 2
+    shown = re.findall(r"\| (\d+ to \d+) \|", cards["fixed"])
+    assert shown == [f"{low:.0f} to {high:.0f}" for low, high in fixed.report.price.after]
+    assert "of which there are 40" in cards["fixed"]
+    assert "groups" not in cards["apart"]

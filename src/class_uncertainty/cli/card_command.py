@@ -21,9 +21,9 @@ def card(
     from class_uncertainty.training.model_files import files_of
     from class_uncertainty.workflows.model_card import OURS, model_card
 
-    target = to or files_of(model)[0].with_name("README.md")
+    content, target = model_card(model), to or files_of(model)[0].with_name("README.md")
     check_writable(target, OURS, "model card")
-    write_whole(target, model_card(model).encode())
+    write_whole(target, content.encode())
     if as_json:
         terminal.print_json({"file": str(target)})
     else:

@@ -4,9 +4,9 @@ Korn and Graubard divide counts by a design effect, and use the exact intervals 
 """
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.posthoc.intervals import LEVEL, normal_quantile, sum_by_class
+from class_uncertainty.posthoc.intervals import LEVEL, normal_quantile, share_interval, sum_by_class
 
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.int64]  # (N,) from 0
@@ -40,6 +40,19 @@ def design_effects(values: Numbers, labels: Codes, classes: int, groups: Codes |
     )
     few = (t_quantile(number - 1, level) / t_quantile(np.maximum(examples - 1, 1), level)) ** 2
     return np.where(number < examples, np.maximum(np.maximum(measured, pooled), 1.0) * few, 1.0)
+
+
+def error_intervals(
+    errors: ArrayLike, wrong: Numbers | None, labels: Codes, classes: int, groups: Codes | None
+) -> tuple[tuple[float, float], ...]:
+    """(C,) exact 95 % intervals of the errors (C,) of classes, in percent; NaN, of no examples, from 0 to 100.
+
+    `wrong` is how wrong each example (N,) is. Where that is not known, a group counts as one example.
+    """
+    effects = design_effects(np.zeros(len(labels)) if wrong is None else wrong, labels, classes, groups)
+    independent = np.bincount(labels, minlength=classes) / effects
+    low, high = share_interval(np.nan_to_num(np.asarray(errors)) / 100 * independent, independent)
+    return tuple(zip(low.tolist(), high.tolist(), strict=True))
 
 
 def design_effects_of_rest(

@@ -6,9 +6,9 @@ from dataclasses import astuple, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.posthoc.clusters import design_effects, paired_reach
+from class_uncertainty.posthoc.clusters import design_effects, error_intervals, paired_reach
 from class_uncertainty.posthoc.goal import paired_sum
-from class_uncertainty.posthoc.intervals import change_interval, changed, interval_of_mean, share_interval, sum_by_class
+from class_uncertainty.posthoc.intervals import change_interval, changed, interval_of_mean, sum_by_class
 
 HANDFUL = 10  # test examples: a class with fewer says little
 NEEDED = 0.5  # of a gain: where classes with a HANDFUL bring more, the gain hangs on them
@@ -45,6 +45,7 @@ class Price:
     mean: ErrorChange  # of the class-mean error
     classes: tuple[ErrorChange, ...]  # (C,)
     before: tuple[tuple[float, float], ...] = ()  # (C,) intervals of the errors before; () in earlier versions
+    after: tuple[tuple[float, float], ...] = ()  # and of those after
 
     @property
     def risen(self) -> int:
@@ -85,15 +86,13 @@ def price(
     """The Price, from how wrong each example is (N,) before and after: the share of seeds that are.
 
     The intervals of classes and of all examples are Bonett and Price's; that of the mean combines those of the classes.
-    Errors before have Clopper and Pearson's.
+    Errors have Clopper and Pearson's.
     With groups (N,) the counts are divided by design effects, and the mean's is at least as wide as that of groups.
     """
     examples = np.bincount(labels, minlength=classes)
     better, worse = changed(before, after, labels, classes)
     effects = design_effects(after - before, labels, classes, groups)
     effect = design_effects(after - before, np.zeros_like(labels), 1, groups).item()
-    of_before = design_effects(before, labels, classes, groups)
-    ends = share_interval(sum_by_class(before, labels, classes) / of_before, examples / of_before)
     by_class = zip(better.tolist(), worse.tolist(), examples.tolist(), effects.tolist(), strict=True)
     changes = tuple(_change(*numbers) for numbers in by_class)
     weights = (examples > 0) / np.count_nonzero(examples)
@@ -104,8 +103,9 @@ def price(
         low, high = min(mean.low, mean.change - reach), max(mean.high, mean.change + reach)
         mean = ErrorChange(mean.change, max(low, -100.0), min(high, 100.0))
     overall = _change(float(better.sum()), float(worse.sum()), len(labels), effect)
-    before_intervals = tuple(zip(*(side.tolist() for side in ends), strict=True))
-    return Price(tuple(examples.tolist()), overall, mean, changes, before_intervals)
+    errors = (100 * sum_by_class(side, labels, classes) / np.maximum(examples, 1) for side in (before, after))
+    ends = (error_intervals(*side, labels, classes, groups) for side in zip(errors, (before, after), strict=True))
+    return Price(tuple(examples.tolist()), overall, mean, changes, *ends)
 
 
 def change_of_mean(changes: Sequence[ErrorChange], weights: NDArray[np.float64]) -> ErrorChange:

@@ -4,15 +4,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.data import Dataset
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.measures import MEASURES, Stats, constants_of, normalise
 from class_uncertainty.methods import MAKERS, METHODS, parse_name
 from class_uncertainty.metrics import rank_correlation
-from class_uncertainty.posthoc.clusters import design_effects
-from class_uncertainty.posthoc.intervals import share_interval
+from class_uncertainty.posthoc.clusters import error_intervals
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.significance import aso, corrected_confidence
 from class_uncertainty.training import Result
@@ -82,8 +81,7 @@ def class_rows(
     examples = low = high = None
     if errors is not None and dataset is not None and isinstance(estimate, Estimate):
         examples = (dataset.test or dataset.train).counts
-        independent = examples / _design_effects(dataset, estimate)
-        low, high = share_interval(np.nan_to_num(errors) / 100 * independent, independent)
+        low, high = zip(*_intervals(dataset, estimate, errors), strict=True)
     return [
         ClassRow(
             name=name,
@@ -106,16 +104,12 @@ def knows_examples(dataset: Dataset, estimate: Estimate) -> bool:
     return dataset.test is None and estimate.estimator == "out-of-fold"
 
 
-def _design_effects(dataset: Dataset, estimate: Estimate) -> NDArray[np.float64]:
-    """(C,) what the counts of judged examples are divided by, since those of a group err alike.
-
-    Where the estimate is not what judged them, nothing is known of single examples: then a group counts as one.
-    """
-    judged = dataset.test or dataset.train
-    wrong = np.zeros(len(judged))
+def _intervals(dataset: Dataset, estimate: Estimate, errors: ArrayLike) -> tuple[tuple[float, float], ...]:
+    """(C,) of the errors. Where the estimate is not what judged the examples, nothing is known of single ones."""
+    judged, wrong = dataset.test or dataset.train, None
     if knows_examples(dataset, estimate):
         wrong = (estimate.probabilities.mean(axis=0).argmax(axis=1) != judged.labels).astype(np.float64)
-    return design_effects(wrong, judged.labels, len(judged.classes), judged.group_codes)
+    return error_intervals(errors, wrong, judged.labels, len(judged.classes), judged.group_codes)
 
 
 def _ranks(values: NDArray) -> NDArray[np.float64]:

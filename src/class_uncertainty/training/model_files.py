@@ -137,7 +137,8 @@ def restore(path: str | Path) -> Deployed:
     weights, description = files_of(path)
     for file in (weights, description):
         if not os.path.exists(file):  # a name may be too long for file.exists()
-            raise InputError(f"{file} does not exist{near(file)}: a network is a .safetensors and a .json file.")
+            absent = f"there is no model at {path}, since {file} does not exist{near(file)}"
+            raise InputError(f"{absent}: a model is a .safetensors and a .json file.")
     try:
         document, content = parse_json(read_regular(description)), read_regular(weights)
         version = document["format"]

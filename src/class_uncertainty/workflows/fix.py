@@ -289,6 +289,7 @@ def uses_uncertainty(candidate: Candidate) -> bool:
 def _about(context: Context, choice: Choice, report: FixReport) -> dict[str, Any]:
     """What stands beside the weights."""
     about: dict[str, Any] = {"data": report.data, "columns": context.train.columns, "goal": report.goal}
-    about |= {"candidate": choice.trained_by, "step": report.step, "tau": report.tau, "errors": report.after.errors}
+    about |= {"candidate": choice.trained_by, "step": report.step, "errors": report.after.errors}
+    about |= {"tau": None if choice.parts else report.tau}  # of several kinds of models each has its own
     errors = report.after.means.tolist(), report.cost, report.before.means.tolist()
-    return about | {"judged": judged_about(context.dataset, *errors)}
+    return about | {"judged": judged_about(context.dataset, *errors, report.price.after if report.price else ())}

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from class_uncertainty.data import Dataset
+from class_uncertainty.posthoc.clusters import error_intervals
 from class_uncertainty.posthoc.intervals import share_interval
 from class_uncertainty.text import listed, printable
-from class_uncertainty.training.folds import judged_labels
+from class_uncertainty.training.folds import judged_groups, judged_labels
 from class_uncertainty.training.model_files import files_of, restore
 from class_uncertainty.training.networks.ensemble_network import Deployed
 from class_uncertainty.values import shortly
@@ -20,19 +21,33 @@ from class_uncertainty.values import shortly
 OURS = re.compile(rb'---\nlibrary_name: "class-uncertainty"\n')  # how a card begins
 FEW = 20  # examples: with fewer, a class's error is hardly known
 NAMED = 5  # classes in a sentence
+Intervals = Sequence[tuple[float, float]]  # (C,)
 NOT_RECORDED = "not recorded: the model was saved by an earlier version"
 
 
 def judged_about(
-    dataset: Dataset, class_errors: Sequence[float] | None, cost: float, before: Sequence[float] | None = None
+    dataset: Dataset,
+    class_errors: Sequence[float] | None,
+    cost: float,
+    before: Sequence[float] | None = None,
+    intervals: Intervals = (),
 ) -> dict[str, Any]:
-    """What a saved model keeps of how it was judged, for its card. Errors are in percent."""
+    """What a saved model keeps of how it was judged, for its card. Errors are in percent.
+
+    Without intervals of the errors, those that hold whoever of a group was wrong.
+    """
+    groups = judged_groups(dataset)
+    if class_errors is not None and not intervals:
+        intervals = error_intervals(class_errors, None, judged_labels(dataset), len(dataset.classes), groups)
     return {
         "fingerprint": dataset.fingerprint,
         "on": "test split" if dataset.test else "folds of the training data",
         "examples": np.bincount(judged_labels(dataset), minlength=len(dataset.classes)).tolist(),
         "class_errors": None if class_errors is None else list(map(float, class_errors)),
         "before": None if before is None else list(map(float, before)),
+        "low": [low for low, _ in intervals],  # ends of the errors' intervals
+        "high": [high for _, high in intervals],
+        "groups": None if groups is None else len(np.unique(groups)),
         "cost": cost,
     }
 
@@ -49,8 +64,9 @@ def model_card(path: Path) -> str:
         "Limits": _limits(module, judged),
     }
     body = "\n\n".join(f"## {title}\n\n{chr(10).join(lines)}" for title, lines in sections.items())
-    network, number = module.rebuild["network"], len(module.classes)
-    lead = f"A classifier of {number} classes (network {_inline(network)}), made by class-uncertainty."
+    members = module.rebuild.get("members", [module.rebuild])
+    networks = " + ".join(dict.fromkeys(member["network"] for member in members))
+    lead = f"A classifier of {len(module.classes)} classes (network {_inline(networks)}), made by class-uncertainty."
     return f"{_header(module, name, judged)}# {_plain(name)}\n\n{lead}\n\n{body}\n"
 
 
@@ -59,15 +75,15 @@ def _judged(module: Deployed) -> dict[str, Any]:
     judged, number = module.about.get("judged"), len(module.classes)
     if not isinstance(judged, dict):
         return {}
-    lists = {name: judged.get(name) for name in ("examples", "class_errors", "before")}
+    lists = {name: judged.get(name) for name in ("examples", "class_errors", "before", "low", "high")}
     usable = {
         name: values
         for name, values in lists.items()
         if isinstance(values, list) and len(values) == number and all(isinstance(v, int | float) for v in values)
     }
     texts = {name: printable(judged[name]) for name in ("fingerprint", "on") if isinstance(judged.get(name), str)}
-    cost = judged.get("cost")
-    return usable | texts | ({"cost": float(cost)} if isinstance(cost, int | float) else {})
+    numbers = {name: judged[name] for name in ("cost", "groups") if isinstance(judged.get(name), int | float)}
+    return usable | texts | numbers
 
 
 def _mean(errors: Sequence[float] | None) -> float | None:
@@ -115,13 +131,21 @@ def _results(module: Deployed, judged: Mapping[str, Any]) -> list[str]:
         *(["before, %"] if before else []),
     ]
     lines += [_line(heads), _line(["---", *["---:"] * (len(heads) - 1)])]
-    low, high = share_interval(np.nan_to_num(errors) * np.array(examples) / 100, examples)
+    low, high = _ends(judged)
     for c, name in enumerate(module.classes):
         error = "–" if not math.isfinite(errors[c]) else f"{errors[c]:.1f}"
         cells = [_plain(name), f"{counts[c]:,}" if counts else "–", f"{examples[c]:,}", error]
         cells += [f"{low[c]:.0f} to {high[c]:.0f}", *([f"{before[c]:.1f}"] if before else [])]
         lines.append(_line(cells))
     return lines
+
+
+def _ends(judged: Mapping[str, Any]) -> tuple[Any, Any]:
+    """(C,) low and high ends of the errors' intervals; models of earlier versions do not know groups."""
+    if "low" in judged and "high" in judged:
+        return judged["low"], judged["high"]
+    examples = np.array(judged["examples"])
+    return share_interval(np.nan_to_num(judged["class_errors"]) * examples / 100, examples)
 
 
 def _data(module: Deployed, judged: Mapping[str, Any]) -> list[str]:
@@ -172,6 +196,8 @@ def _limits(module: Deployed, judged: Mapping[str, Any]) -> list[str]:
     lines.append(
         "- Errors are of examples like those it was judged on. Intervals cover their choice, not another source."
     )
+    if judged.get("groups"):
+        lines.append(f"- Intervals allow for groups whose examples err alike, of which there are {judged['groups']:,}.")
     return lines
 
 
