@@ -238,7 +238,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         cu.Predicted,
         {"names": ["a"], "classes": ("x", "y"), "probabilities": np.full((1, 2), 0.5), "labels": ["x"], "prior": None}
         | {"purpose": None, "kept": {"id": [7]}, "truth": None, "scored_by": "", "scores": None}
-        | {"meaning": (), "notes": ()},
+        | {"meaning": (), "notes": (), "two": None, "mean_cost": 0.5, "costs": 1 - np.eye(2)},
     ),
     "Recipe": lambda: (cu.Recipe, fields(RECIPE)),
     "Recipe.cut": lambda: (RECIPE.cut, {"epochs": 1}),
@@ -262,7 +262,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "audit": lambda: (
         cu.audit,
         {"labels": LABELS, "probabilities": P[0], "classes": ["a", "b", "c"], "names": None, "images": None}
-        | {"counts": [3, 2, 1], "prior": None, "decisions": LABELS},
+        | {"counts": [3, 2, 1], "prior": None, "decisions": LABELS, "costs": 1 - np.eye(3)},
     ),
     "class_uncertainty": lambda: (cu.class_uncertainty, {"p": P, "labels": LABELS, "score": cu.predictive}),
     "compare": lambda: (
@@ -517,6 +517,8 @@ def test_options_for_fit_are_refused_before_anything_is_trained(monkeypatch):
         (lambda: cu.load(frame(), label="lable"), ["no column 'lable' in the DataFrame", "did you mean 'label'?"]),
         (lambda: cu.load(frame(), missing="fil"), ["missing 'fil'", "did you mean 'fill'?"]),
         (lambda: cu.load(frame(), min=0), ["min is 0", "from 1"]),
+        (lambda: cu.measure("folder:photos"), ["dataset is 'folder:photos'", "load('folder:photos') reads"]),
+        (lambda: cu.audit(LABELS, LABELS), ["probabilities have the shape", "as labels have", "(examples, classes)"]),
         (lambda: cu.measure(frame()), ["dataset is a DataFrame of pandas", "load(frame, label='COLUMN')"]),
         (lambda: cu.fix(frame()), ["dataset is a DataFrame of pandas", "load(frame, label='COLUMN')"]),
         (lambda: cu.Data(frame(), [0] * 24), ["inputs is a DataFrame of pandas", "Data.from_frame"]),

@@ -290,6 +290,8 @@ class Expected:
             allowed = "a number that 64 bits hold"
         if is_frame(value) and ("Data" in allowed or "array" in allowed):
             allowed += "; load(frame, label='COLUMN') and Data.from_frame make data of a DataFrame"
+        if isinstance(value, str) and EXAMPLES["Dataset"] in allowed:
+            allowed += f"; load({shortly(value)}) reads data by their name"
         raise InputError(f"{name} is {shortly(value)}: it must be {allowed}.")
 
 

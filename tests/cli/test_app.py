@@ -74,6 +74,8 @@ WRONG = {
     ),
     "measure of nothing": (("compare", "digits", "--methods", "naive@product"), "@product"),
     "epochs": (("measure", "digits", "--epochs", "0"), "epochs is 0"),
+    "epochs word": (("measure", "digits", "--epochs", "three"), "--epochs is 'three': it must be a whole number."),
+    "trainings word": (("fix", "digits", "--trainings", "few"), "--trainings is 'few': it must be a number."),
     "rate 0": (("compare", "digits", "--lrs", "0"), "learning rate is 0"),
     "rate below 0": (("compare", "digits", "--lrs", "0.1,-2"), "learning rate is -2"),
     "rate nan": (("train", "digits", "--lr", "nan"), "learning rate is nan"),

@@ -386,7 +386,6 @@ def test_a_cut_file_is_refused_by_name(kind, share):
 
 
 NOTHING = {
-    "empty": b"",
     "text": b"not a picture, at all\nreally\n",
     "zeros": bytes(5000),
     "noise": np.random.default_rng(1).bytes(5000),
@@ -400,6 +399,13 @@ def test_what_is_no_picture_is_refused_by_name(kind):
         one(NOTHING[kind])
     with refused(f"{NAME} cannot be read as an image: its format is none of BMP, GIF, JPEG,"):
         default_size((lambda: NOTHING[kind], NAME))
+
+
+def test_an_empty_file_is_said_to_be_empty():
+    with refused(f"{NAME} cannot be read as an image: the file is empty."):
+        one(b"")
+    with refused(f"{NAME} cannot be read as an image: the file is empty."):
+        default_size((lambda: b"", NAME))
 
 
 READ = f"{NAME} cannot be read as an image: "
@@ -539,7 +545,7 @@ def test_all_broken_pictures_are_named_in_order_in_threads_too(monkeypatch):
         time.sleep(0.02 if i == 2 else 0)
         return b"" if i in (2, 5) else SMALL[i]
 
-    with refused("2 files cannot be read as images: picture 2 (its format is none of", "), picture 5 ("):
+    with refused("2 files cannot be read as images: picture 2 (the file is empty), picture 5 ("):
         list(decode([(lambda i=i: late(i), f"picture {i}") for i in range(9)], (2, 2), 3))
 
 

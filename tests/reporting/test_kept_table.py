@@ -35,6 +35,17 @@ def test_paths_are_short_and_quoted(tmp_path, monkeypatch):
     assert typed(Path("/elsewhere/x")) == "/elsewhere/x"
 
 
+@pytest.mark.parametrize("columns", [80, 110])
+def test_a_narrow_terminal_keeps_the_contents(capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    entry = Path("/home/someone/.cache/class-uncertainty/decoded/6d30219ad81c0c27d5b01dd61bf02914")
+    print_kept([Kept("cache", entry, "decoded images of photos", (), 12 * 10**9, 86400.0 * 45, "")])
+    out = capsys.readouterr().out
+    assert "decoded images of photos" in out
+    assert "12 GB" in out
+    assert max(map(len, out.splitlines())) <= columns
+
+
 def test_a_long_list_is_cut_and_counted(capsys):
     print_kept(
         [Kept("cache", Path(f"/cache/{i}"), "images", (), 1000, 0.0, "it is open" * (i == 0)) for i in range(33)]

@@ -8,11 +8,26 @@ import typer
 
 from class_uncertainty.boundary import check_distinct
 from class_uncertainty.errors import InputError
+from class_uncertainty.text import tell
 
 
 def optional(about: str, metavar: str | None = None) -> Any:
     """An option without a default worth showing."""
     return typer.Option(help=about, metavar=metavar, show_default=False)
+
+
+def numeric(option: str, kind: type[int] | type[float], about: str, shown: bool = False) -> Any:
+    """An option that is a number; anything else ends the command with one sentence."""
+    words = "a whole number" if kind is int else "a number"
+
+    def read(text: str) -> int | float:
+        try:
+            return kind(text)
+        except ValueError:
+            tell(f"{option} is {text!r}: it must be {words}.")
+            raise typer.Exit(2) from None  # typer would turn an InputError into a box of its own
+
+    return typer.Option(help=about, metavar="NUMBER", show_default=shown, parser=read)
 
 
 def argument(about: str, metavar: str) -> Any:
@@ -24,8 +39,8 @@ DATA = Annotated[
     str, argument("What to train on, as 'cu datasets' lists it, e.g. digits-lt:20 or folder:PATH.", "DATA")
 ]
 STORE = Annotated[Path, typer.Option(help="SQLite file of results; what is in it is not trained again.")]
-EPOCHS = Annotated[int | None, optional("Passes over the data; by default the recipe's.")]
-MEMBERS = Annotated[int, typer.Option(help="Networks, folds or snapshots that measure uncertainty.")]
+EPOCHS = Annotated[int | None, numeric("--epochs", int, "Passes over the data; by default the recipe's.")]
+MEMBERS = Annotated[int, numeric("--members", int, "Networks, folds or snapshots that measure uncertainty.", True)]
 ESTIMATOR = Annotated[
     str | None,
     optional("How uncertainty is measured, from 'cu estimators': ensemble, or out-of-fold for heads of embeddings."),
@@ -49,7 +64,8 @@ BACKBONE = Annotated[
     ),
 ]
 VIEWS = Annotated[
-    int | None, optional("Features are means over so many views of an image: it, its mirror image, and crops.")
+    int | None,
+    numeric("--views", int, "Features are means over so many views of an image: it, its mirror image, and crops."),
 ]
 NETWORK = Annotated[
     str | None,

@@ -22,7 +22,8 @@ def reproduce(
     only: Annotated[str | None, options.optional("One data set, as cifar100-lt:50.", "DATA")] = None,
     methods: Annotated[str | None, options.optional("Only these rows, as naive,ubrw-focal.")] = None,
     seeds: Annotated[
-        int | None, options.optional("Runs of every row; by default 3, and 5 for svci20 and significance.")
+        int | None,
+        options.numeric("--seeds", int, "Runs of every row; by default 3, and 5 for svci20 and significance."),
     ] = None,
     network: Annotated[
         str | None, options.optional("The pretrained network of architectures and places, as hf:FOLDER.", "NAME")

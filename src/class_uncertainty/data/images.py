@@ -57,10 +57,8 @@ def shorter_side(source: ImageSource) -> int:
 
 @contextmanager
 def _opened(source: ImageSource) -> Iterator["Image"]:
-    from PIL import Image
-
     read, name = source
-    with _image_faults(name), _bombs_refused(), Image.open(io.BytesIO(read()), formats=FORMATS) as image:
+    with _image_faults(name), _bombs_refused(), _open(read(), []) as image:
         yield image
 
 
@@ -142,6 +140,8 @@ def _image_faults(name: str) -> Iterator[None]:
 def _open(content: bytes, likely: list[str]) -> "Image":
     from PIL import Image, UnidentifiedImageError
 
+    if not content:
+        raise ValueError("the file is empty")
     if likely:
         with suppress(UnidentifiedImageError):
             return Image.open(io.BytesIO(content), formats=likely)

@@ -70,7 +70,10 @@ class RunChanges:
 def read_record(path: Path) -> AuditRecord:
     """The record of an audit that `cu audit --save` or `--json` wrote."""
     if not path.exists():
-        raise InputError(f"{path} does not exist{near(path)}: give the JSON file of an earlier audit.")
+        raise InputError(f"{path} does not exist{near(path)}: give the JSON file that 'cu audit --save' wrote.")
+    if path.suffix.lower() in (".npz", ".csv", ".parquet"):
+        audit = f"'cu audit {path} --save {path.with_suffix('.json').name}' writes one"
+        raise InputError(f"{path} is a file of predictions, and a baseline is an audit of them: {audit}.")
     with read_faults(path, "is no audit that 'cu audit --save' wrote"):
         document = parse_json(read_regular(path))
         if not isinstance(document, dict) or "audit" not in document:

@@ -18,7 +18,7 @@ def print_kept(kept: Sequence[Kept]) -> None:
         about = f"{one.about}, in use" if one.in_use else one.about
         rows.append((typed(one.path), one.kind, about, size_text(one.size), age_text(one.age)))
     columns = ("path", "kind", "contents", "size", "written")
-    print_fitting(columns, rows, drop=("contents", "kind", "written"), words=("kind", "contents"))
+    print_fitting(columns, rows, drop=("written", "kind"), words=("kind", "contents"))
     if rest := kept[LISTED:]:
         say(f"And {len(rest):,} more, {total_text(rest)}: --json lists all.")
     say(f"{total_text(kept)} in all.")

@@ -35,10 +35,8 @@ from class_uncertainty.text import listed, printable
 
 FORMAT = 1  # of the document
 CHECKED = 2 * 10**7  # probabilities: with more, labels are not checked, which would take minutes
-NO_ERRORS = (
-    "No example is wrong. In-sample predictions look like that: give predictions of examples that the model was "
-)
-NO_ERRORS += "not trained on."
+NO_ERRORS = "No example is wrong. In-sample predictions look like that, and predictions in place of labels: "
+NO_ERRORS += "give the true labels, and predictions of examples that the model was not trained on."
 BY_COST = "Decisions by costs are not meant to have the fewest errors: verdicts are of the most probable classes."
 NO_COUNTS = "Training counts were not given: those of the labels stand in for them."
 
@@ -191,7 +189,7 @@ def audit(
     Parameters
     ----------
     labels : array (N,)
-        Whole numbers from 0 to C - 1, or names of classes.
+        The true classes: whole numbers from 0 to C - 1, or names. What `cu.predict` returned has them as `truth`.
     probabilities : array (N, C)
         Of examples that the model was not trained on: of a test split, or out-of-fold.
     classes : list of str, optional
@@ -227,6 +225,9 @@ def audit(
     [('rare', 'imbalance')]
     """
     shape = tuple(getattr(probabilities, "shape", np.shape(probabilities)))
+    if len(shape) == 1:
+        advice = "give them of every class, (examples, classes), and predicted classes as decisions"
+        raise InputError(f"probabilities have the shape {shape}, as labels have: {advice}.")
     number = shape[1] if len(shape) == 2 else 0
     class_names = _class_names(classes, number)
     p, numbers = check_judged(probabilities, _numbered(labels, class_names, classes is not None))
