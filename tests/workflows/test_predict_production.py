@@ -10,8 +10,10 @@ from PIL import Image
 from refusals import refused
 
 import class_uncertainty as cu
+from class_uncertainty.posthoc.written_predictions import SEEN, write_predictions
 from class_uncertainty.training.model_files import save
 from class_uncertainty.training.purpose import Purpose
+from class_uncertainty.workflows.audit_files import audit_file
 from class_uncertainty.workflows.predict import LIKELIEST, NO_PRIOR
 
 CHURN = 0.265  # of the rows are of the second class
@@ -235,3 +237,17 @@ def test_a_module_at_hand_is_not_changed(table: str) -> None:
     np.testing.assert_array_equal(found.probabilities, cu.predict("model", table).probabilities)
     assert set(module._modules) == before
     assert module.training
+
+
+def test_examples_of_training_are_recognised_in_any_order(table: str) -> None:
+    """By `cu predict`, and by `cu audit` of what it wrote; other examples, as many, are not."""
+    rows = Path(table).read_text().splitlines()
+    Path("shuffled.csv").write_text("\n".join([rows[0], *rows[:0:-1]]))
+    Path("other.csv").write_text("\n".join([*rows[:-1], rows[-2]]))
+    Path("part.csv").write_text("\n".join(rows[:-3]))
+    seen = {name: cu.predict("model", f"{name}.csv") for name in ("shuffled", "other", "part")}
+    assert [predicted.seen for predicted in seen.values()] == [True, False, False]
+    assert SEEN in seen["shuffled"].notes
+    for name, predicted in seen.items():
+        write_predictions(Path("p.csv"), predicted.table(), predicted.document())
+        assert (SEEN in audit_file(Path("p.csv")).notes) == (name == "shuffled")

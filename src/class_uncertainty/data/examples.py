@@ -261,5 +261,15 @@ class Data:
     @cached_property
     def digests(self) -> NDArray[np.void]:
         """(N,) a hash of each example's inputs, equal if every pixel or feature is."""
-        hashes = [hashlib.blake2b(np.ascontiguousarray(row).data, digest_size=16).digest() for row in self.inputs]
-        return np.frombuffer(b"".join(hashes), dtype="V16")
+        return row_digests(self.inputs)
+
+
+def row_digests(inputs: NDArray) -> NDArray[np.void]:
+    """(N,) a hash of each row."""
+    hashes = [hashlib.blake2b(np.ascontiguousarray(row).data, digest_size=16).digest() for row in inputs]
+    return np.frombuffer(b"".join(hashes), dtype="V16")
+
+
+def inputs_digest(digests: NDArray[np.void]) -> str:
+    """One hash of examples in any order, from that of each."""
+    return hashlib.sha256(np.sort(digests).tobytes()).hexdigest()[:16]

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ OURS = re.compile(rb'\{\s*"predictions": ')  # how the JSON file begins
 COLUMN = re.compile(r"p\((.*)\)")
 BLOCK = 1000  # lines that are written at a time
 SEPARATORS = {";": "semicolons", "\t": "tabs"}  # that are no commas
+SEEN = "The model was trained on these examples: errors on them say little about new ones."
 NEGLIGIBLE = 1e-3  # of a sum of probabilities, as everywhere
 MOST_ROUNDED = 0.5  # of a sum, however many classes there are
 
@@ -117,6 +118,8 @@ def read_written(path: Path) -> tuple[PredictionTable, Predictions]:
     prior.
     """
     table, about = _read_table(path), _read_description(path)
+    if about.get("seen") is True:
+        table = replace(table, notes=(*table.notes, SEEN))
     try:
         p = check_rows(table.probabilities)
         counts = None if about.get("counts") is None else Stats(about["counts"]).counts

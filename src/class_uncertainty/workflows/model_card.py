@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from class_uncertainty.data import Dataset
+from class_uncertainty.data.examples import inputs_digest
 from class_uncertainty.posthoc.clusters import error_intervals
 from class_uncertainty.posthoc.intervals import share_interval
 from class_uncertainty.text import listed, printable
@@ -41,6 +42,7 @@ def judged_about(
         intervals = error_intervals(class_errors, None, judged_labels(dataset), len(dataset.classes), groups)
     return {
         "fingerprint": dataset.fingerprint,
+        "inputs": inputs_digest(dataset.train.digests),
         "on": "test split" if dataset.test else "folds of the training data",
         "examples": np.bincount(judged_labels(dataset), minlength=len(dataset.classes)).tolist(),
         "class_errors": None if class_errors is None else list(map(float, class_errors)),

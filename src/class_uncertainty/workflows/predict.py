@@ -20,7 +20,7 @@ from class_uncertainty.metrics import Scores, decide
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.posthoc.priors import GIVEN, PRIORS, Prior, at_prior, find_prior
 from class_uncertainty.posthoc.two_classes import TwoClasses
-from class_uncertainty.posthoc.written_predictions import LABEL, PredictionTable
+from class_uncertainty.posthoc.written_predictions import LABEL, SEEN, PredictionTable
 from class_uncertainty.text import listed
 from class_uncertainty.training.fit import default_device
 from class_uncertainty.training.model_files import restore
@@ -31,6 +31,7 @@ from class_uncertainty.values import is_frame
 from class_uncertainty.workflows.fix import Fix
 from class_uncertainty.workflows.given_labels import find_labels, keep_columns
 from class_uncertainty.workflows.save_model import module_of
+from class_uncertainty.workflows.seen_examples import watch_seen
 from class_uncertainty.workflows.train import Trained
 
 BY_COST = "Predictions are the classes of the least expected cost, by the costs that the model was saved with."
@@ -67,6 +68,8 @@ class Predicted:
         Where `truth` comes from.
     scores : Scores, optional
         Errors and calibration, by `truth`.
+    seen : bool
+        Whether these are known to be the examples that the model was trained on.
     two : TwoClasses, optional
         Of two classes, how well the rarer one is found, by `truth`: precision, recall, F1, AUC, average precision.
     mean_cost : float, optional
@@ -98,6 +101,7 @@ class Predicted:
     scores: Scores | None = None
     meaning: Sequence[str] = ()
     notes: Sequence[str] = ()
+    seen: bool = False
     two: TwoClasses | None = None
     mean_cost: float | None = None
     costs: NDArray[np.float64] | None = None
@@ -122,6 +126,7 @@ class Predicted:
             "two": asdict(self.two) if self.two else None,
             "mean_cost": self.mean_cost,
             "costs": None if self.costs is None else self.costs.tolist(),
+            "seen": self.seen,
             "notes": list(self.notes),
         }
 
@@ -195,7 +200,7 @@ def predict(
     purpose, costs = network.purpose, None if network.costs is None else network.costs.double().cpu().numpy()
     wanted = _wanted(network, prior)
     place, source = (examples, FRAME) if is_frame(examples) else (Path(examples), str(examples))
-    unlabelled = _read(network, place)
+    unlabelled, is_seen = watch_seen(_read(network, place), network)
     given, unscored = find_labels(unlabelled, network.classes, label, purpose.label if purpose else None)
     kept = keep_columns(unlabelled, keep)
     parts: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
@@ -213,6 +218,7 @@ def predict(
     decisions, shown = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     count = f"Skipped {len(skipped):,} of {len(unlabelled.names):,} {unit}, which cannot be read."
     notes = [*unlabelled.notes, *skipped[:NAMED], *([count] if skipped else []), *([unscored] if unscored else [])]
+    seen = is_seen()
     truth = given.at(places) if given else None
     counts = purpose.counts if purpose else np.ones(len(network.classes))
     return Predicted(
@@ -227,7 +233,8 @@ def predict(
         scored_by=truth.source if truth else "",
         scores=truth.scores(shown, decisions, counts, wanted) if truth else None,
         meaning=_meaning(network, prior, wanted, int((shown.argmax(axis=1) != decisions).sum())),
-        notes=notes,
+        notes=[*notes, *([SEEN] if seen and truth else [])],
+        seen=seen,
         two=truth.two(shown, decisions, counts) if truth else None,
         mean_cost=truth.mean_cost(decisions, costs) if truth else None,
         costs=costs,
