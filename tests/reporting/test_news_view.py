@@ -8,6 +8,7 @@ from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG, Verdict
 from class_uncertainty.posthoc.ladder import Rung, RungRow
 from class_uncertainty.reporting.news_view import describe_news, print_news
 from class_uncertainty.runs.watcher import Decided, Diagnosed, RowTrained, RungsJudged
+from class_uncertainty.training.recipe import RECIPES
 
 ROWS = (
     RungRow("naive", 1.0, 2.0, 12.5, 1.0, 3.25, 0.5),
@@ -38,6 +39,7 @@ def row(seeds: int, complete: bool, **changes) -> RowTrained:
         (Decided("One network is kept."), []),
         (row(2, complete=False), []),
         (row(2, complete=True), ["Trained: cb-rs at the learning rate 0.1, class-mean error 20.00 ± 0.00 %."]),
+        (row(2, complete=True, recipe=RECIPES["forest"]), ["Trained: cb-rs, class-mean error 20.00 ± 0.00 %."]),
         (row(1, complete=True, scores=None, diverged=3),
          ["Trained: cb-rs at the learning rate 0.1, every training diverged."]),
     ],

@@ -64,7 +64,8 @@ def _rung_line(news: RungsJudged) -> str:
 def _row_line(news: RowTrained) -> str:
     (method, lr), errors = news.row, [result.error for result in news.results if result.error is not None]
     value = f"class-mean error {ladder_view.mean_text(errors)} %" if errors else "every training diverged"
-    return f"Trained: {method} at the learning rate {lr:g}, {value}."
+    rate = f" at the learning rate {lr:g}" if news.results[0].recipe.has_rate else ""
+    return f"Trained: {method}{rate}, {value}."
 
 
 def _diagnosis_lines(news: Diagnosed) -> list[str]:

@@ -176,6 +176,11 @@ class Recipe:
         return self.optimizer == "lbfgs"
 
     @property
+    def has_rate(self) -> bool:
+        """Whether a learning rate changes anything: not for forests, nor for heads that train to convergence."""
+        return not self.full_batch and self.network != "forest"
+
+    @property
     def is_trees(self) -> bool:
         """Whether scikit-learn fits it, in one go."""
         return self.network in TREES

@@ -211,7 +211,7 @@ def _note(context: Context, networks: Networks, goal: Goal, mixes: bool, uncheck
     """What before and after are of, and how that was chosen."""
     test, lr = context.dataset.test, networks.baseline.lr(context.recipe)
     judged = f"judged on {len(test):,} test examples" if test else f"judged by {FOLDS} folds"
-    before = f"naive networks at the learning rate {lr:g}"
+    before = f"naive networks at the learning rate {lr:g}" if context.recipe.has_rate else "naive networks"
     if kind := networks.baseline.kind:
         before = f"a plain model by the recipe {kind}"
     sentences = [f"Before: {before}.", f"All was chosen out-of-fold, and {judged}."]
