@@ -121,7 +121,7 @@ def test_copies_of_examples_make_no_verdict_and_no_clear_change():
     wrong = np.concatenate([np.repeat([1] * 4 + [0] * 8, 5), np.repeat([1] + [0] * 11, 5)])
     p = np.eye(2)[np.where(wrong, 1 - labels, labels)] * 0.8 + 0.1
     alone, grouped = (diagnose(labels, p, [60, 60], groups=given)[0] for given in (None, groups))
-    assert (alone.kind, grouped.kind) == ("hard", "unknown")
+    assert (alone.kind, grouped.kind) == ("threshold", "unknown")
     assert grouped.evidence.low < alone.evidence.low < alone.evidence.high < grouped.evidence.high
     narrow, wide = (price(wrong.astype(float), np.zeros(120), labels, 2, given) for given in (None, groups))
     assert narrow.classes[0].is_clear_fall

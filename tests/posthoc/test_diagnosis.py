@@ -108,9 +108,14 @@ def test_a_share_after_adjusting_is_said_to_be_one():
     assert after.text.endswith("; 25 % are taken for b once adjusted for the counts")
 
 
-def test_of_two_classes_neither_is_confused_with_the_other():
+def test_of_two_classes_neither_is_hard_or_confused_with_the_other():
+    """Another threshold makes either of them the better one, whatever their counts."""
     labels, p = predicted(right(2) | {(1, 0): 100}, 2)
-    assert kinds(labels, p, [100, 100]) == ["", "hard"]
+    assert kinds(labels, p, [100, 100]) == ["", "threshold"]
+    rare_is_better, p = predicted({(0, 0): 300, (0, 1): 150, (1, 1): 130, (1, 0): 20}, 2)
+    assert kinds(rare_is_better, p, [900, 100], adjusted=p) == ["threshold", ""]  # not: rare but easy
+    easy, p = predicted({(0, 0): 420, (0, 1): 30, (1, 1): 140, (1, 0): 10}, 2)
+    assert kinds(easy, p, [900, 100], adjusted=p) == ["", "easy"]
 
 
 def test_label_noise_takes_suspect_labels():

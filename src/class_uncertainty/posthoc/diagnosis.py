@@ -31,6 +31,7 @@ KINDS = {  # of verdicts; "" is said of a class with which nothing is wrong
     "confused": "confused",
     "noise": "label noise",
     "scarce": "few training examples",
+    "threshold": "threshold",
     "unclear": "cause unclear",
     "unknown": "too few test examples",
     "easy": "rare but easy",
@@ -197,6 +198,7 @@ def diagnose(
     )
     tests = np.stack([is_worse, stays, helped, rare], axis=1).tolist()
     kinds = [_kind(row, *tested) for row, tested in zip(rows, tests, strict=True)]
+    kinds = _of_two(kinds) if number == 2 else kinds
     is_moved = (before.confusion != after.confusion).any(axis=1).tolist()
     texts = [_text(*of_class, level) for of_class in zip(names, rows, kinds, is_moved, strict=True)]
     return tuple(Verdict(*of_class) for of_class in zip(names, kinds, texts, rows, strict=True))
@@ -276,6 +278,12 @@ def _kind(row: ClassEvidence, is_worse: bool, stays: bool, helped: bool, rare: b
     return "easy" if rare and near and row.error < EASY else ""
 
 
+def _of_two(kinds: Sequence[str]) -> list[str]:
+    """Of two classes, another threshold makes either of them the better one: then neither is hard, nor easy."""
+    moved = ["threshold" if kind in ("hard", "scarce") else kind for kind in kinds]
+    return ["" if kind == "easy" and "threshold" in moved else kind for kind in moved]
+
+
 def _text(name: str, row: ClassEvidence, kind: str, is_moved: bool, level: float) -> str:
     """The verdict as one sentence; adjusting may move predictions and leave the error as it is."""
     if not kind:
@@ -294,6 +302,7 @@ def _text(name: str, row: ClassEvidence, kind: str, is_moved: bool, level: float
         "confused": f"{worse}; {row.rival_share:.0f} % are taken for {row.rival}{once}",
         "hard": f"{worse}; {alone} leaves {row.adjusted:.0f} %",
         "scarce": f"{worse}; {alone} leaves {row.adjusted:.0f} %: {trained} are few to learn it from, or it is hard",
+        "threshold": f"{worse}; {alone} leaves {row.adjusted:.0f} %: another threshold trades these errors for others",
         "unclear": f"{worse}; too few to say why: {alone} changes that by {change} points ({low} to {high})",
         "unknown": f"{error}: too few to say anything" if row.examples else f"{name}: no test examples",
         "easy": f"{error}, with {trained}: easier than its count says",
