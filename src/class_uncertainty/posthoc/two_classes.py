@@ -59,7 +59,9 @@ def two_classes(
     areas = [(roc_area(of_seed, is_positive), average_precision(of_seed, is_positive)) for of_seed in scores]
     precision, recall, mean_f1, auc, average = (100 * np.column_stack([decided, f1, areas]).mean(axis=0)).tolist()
     threshold = _threshold(costs, positive) if decisions is None else _lowest(scores, decisions == positive)
-    curve = tuple(_curve(scores[0], is_positive))
+    thresholds, precisions, recalls = _points(scores[0], is_positive, POINTS)
+    columns = (side.tolist() for side in (thresholds, 100 * precisions, 100 * recalls))
+    curve = tuple(Threshold(*point) for point in zip(*columns, strict=True))
     return TwoClasses(positive, precision, recall, mean_f1, auc, average, threshold, curve)
 
 
@@ -74,8 +76,8 @@ def roc_area(scores: NDArray[np.float64], is_positive: NDArray[np.bool_]) -> flo
 
 def average_precision(scores: NDArray[np.float64], is_positive: NDArray[np.bool_]) -> float:
     """sum_t (recall_t - recall_t-1) precision_t over the thresholds t, from high to low."""
-    points = np.array([(point.precision, point.recall) for point in _curve(scores, is_positive, len(scores))]) / 100
-    return float(points[:, 0] @ np.diff(points[:, 1], prepend=0))
+    _, precision, recall = _points(scores, is_positive, len(scores))
+    return float(precision @ np.diff(recall, prepend=0))
 
 
 def _precision_recall(predicted: NDArray[np.bool_], is_positive: NDArray[np.bool_]) -> tuple[float, float]:
@@ -83,15 +85,13 @@ def _precision_recall(predicted: NDArray[np.bool_], is_positive: NDArray[np.bool
     return hits / max(predicted.sum(), 1), hits / is_positive.sum()
 
 
-def _curve(scores: NDArray[np.float64], is_positive: NDArray[np.bool_], most: int = POINTS) -> list[Threshold]:
-    """At every score that occurs, or at so many of them that are equally far apart in rank."""
+def _points(scores: NDArray[np.float64], is_positive: NDArray[np.bool_], most: int) -> tuple[NDArray[np.float64], ...]:
+    """(thresholds, precision, recall) at every score that occurs, or at so many that are equally far apart in rank."""
     order = np.argsort(-scores, kind="stable")
     hits, ends = np.cumsum(is_positive[order]), np.flatnonzero(np.diff(scores[order], append=-1))  # of equal scores
     if len(ends) > most:
         ends = ends[np.unique(np.linspace(0, len(ends) - 1, most).astype(int))]
-    precision, recall = 100 * hits[ends] / (ends + 1), 100 * hits[ends] / hits[-1]
-    columns = (scores[order][ends].tolist(), precision.tolist(), recall.tolist())
-    return [Threshold(*point) for point in zip(*columns, strict=True)]
+    return scores[order][ends], hits[ends] / (ends + 1), hits[ends] / hits[-1]
 
 
 def _threshold(costs: NDArray[np.float64] | None, positive: int) -> float:
