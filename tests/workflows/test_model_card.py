@@ -116,3 +116,12 @@ def test_intervals_allow_for_groups(tmp_path: Path) -> None:
     assert shown == [f"{low:.0f} to {high:.0f}" for low, high in fixed.report.price.after]
     assert "of which there are 40" in cards["fixed"]
     assert "groups" not in cards["apart"]
+
+
+def test_a_model_fixed_for_costs_says_what_they_come_to(tmp_path: Path) -> None:
+    (tmp_path / "costs.csv").write_text("0,1,1\n1,0,1\n9,9,0\n")
+    goal, toy = f"cost:{tmp_path / 'costs.csv'}", cu.Dataset("toy", data(0), data(1))
+    fixed = cu.fix(toy, RECIPE, goal=goal, candidates=["naive"], seeds=1, save=tmp_path / "m")
+    values = {step.name: np.mean(step.values) for step in fixed.report.ladder if step.values}
+    after, before = values[fixed.report.step], values["naive"]
+    assert f"By the goal, mean cost: {after:.4g} ({before:.4g} before the fix)." in model_card(tmp_path / "m")

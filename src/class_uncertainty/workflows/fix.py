@@ -292,4 +292,6 @@ def _about(context: Context, choice: Choice, report: FixReport) -> dict[str, Any
     about |= {"candidate": choice.trained_by, "step": report.step, "errors": report.after.errors}
     about |= {"tau": None if choice.parts else report.tau}  # of several kinds of models each has its own
     errors = report.after.means.tolist(), report.cost, report.before.means.tolist()
-    return about | {"judged": judged_about(context.dataset, *errors, report.price.after if report.price else ())}
+    judged = judged_about(context.dataset, *errors, report.price.after if report.price else ())
+    by_goal = {step.name: fmean(step.values) for step in report.ladder if step.values}
+    return about | {"judged": judged | {"values": [by_goal["naive"], by_goal[report.step]]}}  # before and after

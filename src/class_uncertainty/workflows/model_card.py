@@ -12,6 +12,7 @@ import numpy as np
 from class_uncertainty.data import Dataset
 from class_uncertainty.data.examples import inputs_digest
 from class_uncertainty.posthoc.clusters import error_intervals
+from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.posthoc.intervals import share_interval
 from class_uncertainty.text import listed, printable
 from class_uncertainty.training.folds import judged_groups, judged_labels
@@ -84,6 +85,9 @@ def _judged(module: Deployed) -> dict[str, Any]:
         if isinstance(values, list) and len(values) == number and all(isinstance(v, int | float) for v in values)
     }
     texts = {name: printable(judged[name]) for name in ("fingerprint", "on") if isinstance(judged.get(name), str)}
+    values = judged.get("values")
+    if isinstance(values, list) and [type(value) for value in values] == [float, float]:
+        usable["values"] = values
     numbers = {name: judged[name] for name in ("cost", "groups") if isinstance(judged.get(name), int | float)}
     return usable | texts | numbers
 
@@ -124,6 +128,11 @@ def _results(module: Deployed, judged: Mapping[str, Any]) -> list[str]:
     earlier_overall = f" ({_overall(before, examples):.1f} %)" if before else ""
     overall = f"overall error: {_overall(errors, examples):.1f} %{earlier_overall}"
     lines = [f"Class-mean error on the {judged.get('on', 'examples')}: {_mean(errors):.1f} %{earlier}, {overall}.", ""]
+    if module.purpose and (goal := module.purpose.goal) not in (None, "mean") and "values" in judged:
+        aim = Goal(goal, np.array(module.purpose.prior))
+        unit = "" if goal.startswith("cost:") else " %"
+        before_fix, after_fix = (f"{value:.4g}{unit}" for value in judged["values"])
+        lines.insert(1, f"By the goal, {aim.describe()}: {after_fix} ({before_fix} before the fix).")
     heads = [
         "class",
         "training examples",
