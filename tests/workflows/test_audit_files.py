@@ -104,6 +104,7 @@ def test_the_costs_that_a_model_decides_by_are_read_and_verdicts_are_not_of_what
     (tmp_path / "costs.csv").write_text(",yes,no\nyes,0,4\nno,1,0\n")
     given = audit_file(tmp_path / "p.csv", costs=tmp_path / "costs.csv")
     assert given.figures.mean_cost == pytest.approx(np.array([[0.0, 1], [4, 0]])[labels, decisions].mean())
+    assert [row.name for row in given.verdicts] == ["no"]  # these costs need not be what it decided by
 
 
 def test_probabilities_for_another_prior_are_converted_and_that_is_said(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -204,15 +203,12 @@ def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
     if judged.noise is not None:
         flagged = np.bincount(labels, weights=judged.noise.is_issue, minlength=number)
         suspect, issues = 100 * flagged / np.maximum(tally.examples, 1), int(flagged.sum())
-    about: dict[str, Any] = {"classes": judged.classes, "adjusted": q, "suspect": suspect}
-    verdicts = judged_by = diagnose(labels, judged.decided, judged.counts, **about)
-    if judged.costs is not None and judged.decisions is not None:  # which are not meant to have the fewest errors
-        verdicts = diagnose(labels, p, judged.counts, **about | {"adjusted": p if q is judged.decided else q})
+    verdicts = diagnose(labels, judged.decided, judged.counts, classes=judged.classes, adjusted=q, suspect=suspect)
     entropies = intervals.sum_by_class(predictive(p[None]), labels, number) / np.maximum(tally.examples, 1)
     eces = [calibration_error(p[:, c], labels == c) for c in range(number)]
     rows = []
     for c, (verdict, change) in enumerate(zip(verdicts, changes.classes, strict=True)):
-        evidence, present = judged_by[c].evidence, bool(tally.examples[c])
+        evidence, present = verdict.evidence, bool(tally.examples[c])
         assert evidence is not None
         rival, share = _taken_for(tally, c)
         row = AuditedClass(

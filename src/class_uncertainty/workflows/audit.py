@@ -37,7 +37,6 @@ FORMAT = 1  # of the document
 CHECKED = 2 * 10**7  # probabilities: with more, labels are not checked, which would take minutes
 NO_ERRORS = "No example is wrong. In-sample predictions look like that, and predictions in place of labels: "
 NO_ERRORS += "give the true labels, and predictions of examples that the model was not trained on."
-BY_COST = "Decisions by costs are not meant to have the fewest errors: verdicts are of the most probable classes."
 NO_COUNTS = "Training counts were not given: those of the labels stand in for them."
 
 Images = NDArray[np.uint8] | tuple[Path, ...]  # (N, channels, H, W), or files
@@ -209,7 +208,7 @@ def audit(
         what adjusting would change are of them; uncertainty and NLL are of the probabilities alone.
     costs : array (C, C), optional
         What it costs to predict the class of the column for an example of the class of the row. The figures then have
-        the mean cost. Given decisions are taken to be by these costs: then verdicts are of the most probable classes.
+        the mean cost of the decisions.
 
     Returns
     -------
@@ -329,8 +328,6 @@ def _notes(judged: Judged, examples: NDArray[np.int64], counted: bool, has_error
         notes.append(NO_COUNTS)
     if absent := [judged.classes[c] for c in np.flatnonzero(examples == 0).tolist()]:
         notes.append(f"Without examples, and so without a verdict: {listed(absent, NAMED)}.")
-    if judged.costs is not None and judged.decisions is not None:
-        notes.append(BY_COST)
     if judged.noise is None:
         notes.append(f"Labels were not checked: there are more than {CHECKED:,} probabilities.")
     return notes
