@@ -7,7 +7,7 @@ from class_uncertainty.runs.mailbox import Begun, Mailbox
 
 
 def test_letters_are_collected_once_and_in_order():
-    mailbox, letters = Mailbox(None), [Begun(1, "a"), Begun(2, "b")]
+    mailbox, letters = Mailbox(), [Begun(1, "a"), Begun(2, "b")]
     for letter in letters:
         mailbox.post(letter)
     assert mailbox.collect() == letters
@@ -15,8 +15,12 @@ def test_letters_are_collected_once_and_in_order():
 
 
 def test_time_is_left_where_there_is_a_budget():
-    assert 50 < Mailbox(60).left() <= 60
-    assert Mailbox(None).left() == float("inf")
+    mailbox = Mailbox()
+    assert mailbox.left() == float("inf")
+    mailbox.start(60)
+    assert 50 < mailbox.left() <= 60
+    mailbox.start(-5)  # spent while its process started
+    assert mailbox.left() <= 0
 
 
 def test_a_process_of_it_imports_no_torch():

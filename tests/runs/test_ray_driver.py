@@ -56,7 +56,7 @@ def driver(monkeypatch, digits) -> Driver:
 
 def test_a_spent_budget_takes_back_what_no_node_has_begun(driver, monkeypatch):
     """The only node never starts the task: it may have left, or others use it."""
-    monkeypatch.setattr(driver.executor, "STARTING", 0.1)
+    monkeypatch.setattr(driver.executor, "BEGINNING", 0.1)
     driver.ray.play = lambda task: None
     began = time.monotonic()
     with pytest.raises(Unfinished):
@@ -82,14 +82,57 @@ def test_a_spent_budget_leaves_what_has_begun_to_its_end(driver):
     assert driver.seeds == [0]
 
 
-@pytest.mark.parametrize(("budget", "asked"), [(None, 0), (60, 3)])
+@pytest.mark.parametrize(("budget", "asked"), [(None, 0), (60, 4)])
 def test_tasks_wait_for_the_mailbox_only_where_there_is_a_budget(driver, monkeypatch, budget, asked):
     """A task that waits gives its core to another. With a budget the driver waits first, so that none has to."""
     running = []
     monkeypatch.setattr(Mailbox, "left", lambda mailbox: running.append(len(driver.ray.tasks)) or 60.0)
+    monkeypatch.setattr(Mailbox, "start", lambda mailbox, seconds: running.append(len(driver.ray.tasks)))
     driver.stacks(2, budget=budget)
     assert len(running) == asked
     assert running[:1] in ([], [0])
+
+
+def test_a_mailbox_that_starts_late_takes_no_time_from_the_first_task_and_gives_none(driver, monkeypatch):
+    """The head is busy: its process is up once the budget and the time to begin have passed."""
+    monotonic, waited, left, looks = time.monotonic, list[float](), list[float](), list[fake_ray.Task]()
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + sum(waited))
+
+    def late(answer):
+        def answer_late(mailbox, *about):
+            waited[:] = [60.0]
+            return answer(mailbox, *about)
+
+        return answer_late
+
+    for question in ("left", "start"):
+        monkeypatch.setattr(Mailbox, question, late(getattr(Mailbox, question)))
+
+    def play(task):
+        looks.append(task)
+        if task is driver.ray.tasks[0] and len(looks) > 2:  # no task has begun when the driver looks first
+            driver.begin(task, "a")
+            left.append(task.arguments[-2].left.remote().value)
+            return driver.ended(task, lanes=1, unfinished=True)
+
+    driver.ray.play = play
+    with pytest.raises(Unfinished):
+        driver.stacks(2, budget=30)
+    assert driver.seeds == [0]
+    assert left[0] <= 0
+
+
+def test_a_head_that_does_not_answer_is_named(driver, monkeypatch):
+    get = driver.ray.get
+
+    def slow(reference, timeout=None):
+        if timeout is not None:
+            raise driver.ray.exceptions.GetTimeoutError
+        return get(reference)
+
+    monkeypatch.setattr(driver.ray, "get", slow)
+    with pytest.raises(MachineFault, match="the head node of the cluster did not answer in 120 s"):
+        driver.stacks(1)
 
 
 def test_lanes_that_end_in_the_round_of_a_refusal_are_kept_and_others_train_the_rest(driver, notices):
@@ -152,7 +195,7 @@ def test_lost_lanes_are_named_with_a_node_that_is_not_known(driver, notices):
 
 
 def test_lost_lanes_are_named_also_when_the_budget_is_spent(driver, monkeypatch, notices):
-    monkeypatch.setattr(driver.executor, "STARTING", 0.1)
+    monkeypatch.setattr(driver.executor, "BEGINNING", 0.1)
     died = driver.ray.exceptions.NodeDiedError
     driver.ray.play = lambda task: died() if driver.first_seed(task) < WIDTH else None
     with pytest.raises(Unfinished):

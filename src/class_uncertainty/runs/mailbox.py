@@ -34,8 +34,12 @@ class Saved:
 class Mailbox:
     """An actor: workers post, the driver collects. It also knows how much time is left, by one clock for all."""
 
-    def __init__(self, seconds: float | None) -> None:
-        self.deadline, self.letters = Deadline.after(seconds), list[Any]()
+    def __init__(self) -> None:
+        self.deadline, self.letters = Deadline(), list[Any]()
+
+    def start(self, seconds: float) -> None:
+        """So much is left from now on; of a budget that is spent, next to nothing."""
+        self.deadline = Deadline.after(max(seconds, 1e-9))
 
     def left(self) -> float:
         """Seconds."""

@@ -19,7 +19,7 @@ from class_uncertainty.errors import InputError, MachineFault, Unfinished, means
 from class_uncertainty.files import make_folder, write_together
 from class_uncertainty.runs.mailbox import Begun, EpochEnded, Mailbox, Saved
 from class_uncertainty.runs.node_choice import NodeChoice
-from class_uncertainty.runs.ray_cluster import HEAD, Cluster, Node, is_lost, on_node, versions
+from class_uncertainty.runs.ray_cluster import HEAD, STARTING, Cluster, Node, is_lost, on_node, versions
 from class_uncertainty.runs.ray_task import Job, StackEnded, train_stack
 from class_uncertainty.runs.stack_queue import StackQueue
 from class_uncertainty.text import listed, reason
@@ -31,7 +31,7 @@ from class_uncertainty.training.stack_training import FitOptions
 from class_uncertainty.training.stages import resolve_stages, staged
 
 POLL = 0.2  # seconds between looks at what has ended
-STARTING = 20.0  # seconds in which the first task may begin, however short the budget: the same call gets further
+BEGINNING = 20.0  # seconds in which the first task may begin, however short the budget: the same call gets further
 AHEAD = 1  # stacks that wait in Ray's own queue: a node that comes finds work, and an autoscaler sees the demand
 KEPT = 4  # data sets and teachers whose examples stay in the object store
 NAMED = 5  # lanes or nodes that a sentence names
@@ -83,8 +83,8 @@ class Campaign:
         token: Path | None,
     ) -> None:
         self.cluster, self.fitted, self.options, self.keys = executor.cluster, fitted, options, keys
-        recipe, device, left = fitted.recipe, executor.device, options.deadline.left
-        self.has_budget = left < float("inf")
+        recipe, device = fitted.recipe, executor.device
+        self.has_budget = options.deadline.left < float("inf")
         threads, self.numbers = torch.get_num_threads(), 0
         small = is_small(recipe, fitted.shape, device)
         cores = [node.resources.get("CPU", 0) for node in self.cluster.nodes()]
@@ -108,14 +108,14 @@ class Campaign:
         if teachers := options.teachers:
             self.teachers = executor.put(repr(teachers.keys), lambda: _on_cpu(teachers))
         actor = ray.remote(num_cpus=0, max_restarts=0, resources={HEAD: 0.001})(Mailbox)
-        self.mailbox = actor.remote(max(left, 1e-9) if self.has_budget else None)
+        self.mailbox = actor.remote()
         # tries are counted here, since Ray would begin anew and on any node
         self.remote = ray.remote(max_retries=0)(train_stack)
         self.running: dict[Any, tuple[int, list[int]]] = {}  # numbers and places of tasks by their references
         self.stacks: dict[int, list[int]] = {}  # by the numbers of tasks
         self.sent: dict[int, str] = {}  # nodes that tasks were sent to, by their numbers; "" is any
         self.began: dict[int, str] = {}  # nodes of tasks that have begun, by their numbers
-        self.starting = Deadline.after(STARTING)
+        self.beginning = Deadline()
 
     def _groups(self, places: list[int]) -> Iterator[tuple[list[int], int]]:
         """Lanes whose first stages can run as one stack; those whose later ones can, too, are neighbours."""
@@ -137,7 +137,9 @@ class Campaign:
         """Lanes as they end. What cannot be trained is named at the end."""
         unfinished = False
         if self.has_budget:  # tasks ask for it, and Ray gives the core of a task that waits to another
-            self._ask("left")
+            self._ask("left")  # it may take long to start: what is left is told once it has
+            self._ask("start", self.options.deadline.left)
+        self.beginning = Deadline.after(BEGINNING)
         while True:
             while not unfinished and self._submit():
                 pass
@@ -162,7 +164,7 @@ class Campaign:
 
     def _call_off(self) -> None:
         """Take back the tasks that have not begun."""
-        if self.began or self.starting.passed:
+        if self.began or self.beginning.passed:
             for reference, (number, stack) in list(self.running.items()):
                 if number not in self.began:
                     del self.running[reference]
@@ -220,10 +222,12 @@ class Campaign:
                 contents[file.name] = file.read_bytes()
         return contents
 
-    def _ask(self, question: str) -> Any:
+    def _ask(self, question: str, *about: Any) -> Any:
         """What the mailbox answers, once it has started."""
         try:
-            return ray.get(getattr(self.mailbox, question).remote())
+            return ray.get(getattr(self.mailbox, question).remote(*about), timeout=STARTING)
+        except exceptions.GetTimeoutError as error:
+            raise MachineFault(f"the head node of the cluster did not answer in {STARTING} s.") from error
         except exceptions.RayError as error:
             raise MachineFault(f"the head node of the cluster is gone: {reason(error)}.") from error
 
