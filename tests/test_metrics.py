@@ -367,3 +367,13 @@ def test_weights_sum_to_the_prior_of_each_class(rng):
     labels = rng.permutation(np.repeat(np.arange(4), [50, 20, 9, 1]))
     found = prior_weights(labels, PRIOR)
     np.testing.assert_allclose([found[labels == c].sum() for c in range(4)], PRIOR)
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-310, 1e300])
+def test_weights_count_within_their_class_however_small_they_are(size, rng):
+    """All of class 0 in another unit: a class weighs what its prior says."""
+    labels, units = np.arange(40) % 4, rng.integers(1, 5, 40).astype(float)
+    other_unit = np.where(labels == 0, units * size, units)
+    np.testing.assert_allclose(prior_weights(labels, PRIOR, other_unit), prior_weights(labels, PRIOR, units))
+    sums = np.bincount(labels, units)
+    np.testing.assert_allclose(prior_weights(labels, PRIOR, units), PRIOR[labels] * units / sums[labels])

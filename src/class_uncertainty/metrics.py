@@ -156,11 +156,11 @@ def prior_weights(
 
     With weights (N,) above 0, n_y is their sum in class y, and an example counts by its own.
     """
-    under_prior = prior[labels] / np.bincount(labels, weights)[labels]
+    in_class = np.bincount(labels, weights)[labels]
+    # a quotient of weights, which is at most 1: a prior over weights next to 0 overflows
+    under_prior = prior[labels] / in_class if weights is None else prior[labels] * (weights / in_class)
     if not under_prior.sum():
         raise InputError("the prior is 0 for every class that these examples have: give one that allows some of them.")
-    if weights is not None:
-        under_prior *= weights
     return under_prior / under_prior.sum()
 
 

@@ -276,4 +276,4 @@ def test_two_classes_have_figures_of_their_own():
 def test_nothing_found_is_said():
     labels = np.repeat(np.arange(10), 20)
     verdicts = diagnose(labels, 0.9 * np.eye(10)[labels] + 0.01, [100] * 10)
-    assert NOTHING_WRONG in render(replace(TEN_CLASSES, findings=verdicts))
+    assert f"Before the fix: n{NOTHING_WRONG[1:]}" in render(replace(TEN_CLASSES, findings=verdicts))

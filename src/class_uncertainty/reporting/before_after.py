@@ -152,7 +152,8 @@ def verdict(report: FixReport) -> str:
     """Which classes were clearly worse before, and why; "" where that was not looked for."""
     worse = [finding for finding in spoken(report.findings) if finding.kind not in UNJUDGED]
     words = [(finding.label, FINDING_KINDS.get(finding.kind, finding.kind)) for finding in worse]
-    return f"Before the fix: {verdict_summary(words, len(report.classes))}" if report.findings else ""
+    summary = verdict_summary(words, len(report.classes))
+    return f"Before the fix: {summary[0].lower()}{summary[1:]}" if report.findings else ""
 
 
 def view(report: FixReport, examples: PageExamples | None = None) -> dict[str, Any]:
