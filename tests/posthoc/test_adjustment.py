@@ -97,22 +97,28 @@ def test_of_equal_errors_the_likelier_tau_wins(grid):
     assert best_tau(p, labels, [2, 1], grid) == 0
     shifted = p * [2, 1] / (p * [2, 1]).sum(axis=1, keepdims=True)
     assert best_tau(shifted, labels, [2, 1], grid) == 1
+    both, labels = np.concatenate([p, shifted]), np.tile(labels, 2)
+    for tau, weights in enumerate(([1, 1, 0.01, 0.01], [0.01, 0.01, 1, 1])):
+        assert best_tau(both, labels, [2, 1], grid, weights=np.array(weights)) == tau
 
 
-def test_a_usual_tau_is_kept_unless_another_gains_more_than_a_standard_error(rng):
+@pytest.mark.parametrize("spread", [0, 2])
+def test_a_usual_tau_is_kept_unless_another_gains_more_than_a_standard_error(rng, spread):
     """By hand: the gain of the best tau over the usual one, and the norm of the examples' shares in it."""
     kept = []
-    for size in (12, 3000):
+    for size in (12, *[60] * 8, 3000):
         labels = rng.permutation(np.arange(size) % 3)
+        weights = rng.lognormal(0, spread, size)
         z = rng.normal(0, 1, (size, 3)) + 1.5 * np.eye(3)[labels] + np.log(COUNTS)
         p = scipy_softmax(z, axis=1)
         for usual in (0.0, 0.9, 1.03):
-            free = best_tau(p, labels, COUNTS)
+            free = best_tau(p, labels, COUNTS, weights=weights)
             wrong = {tau: cu.adjust(p, COUNTS, tau).argmax(axis=1) != labels for tau in (free, usual)}
-            gains = (wrong[usual] * 1.0 - wrong[free]) / np.bincount(labels)[labels]
+            gains = (wrong[usual] * 1.0 - wrong[free]) * weights / np.bincount(labels, weights)[labels]
             clear = gains.sum() > np.sqrt((gains**2).sum())
-            assert best_tau(p, labels, COUNTS, usual=usual) == (free if clear else usual)
-            assert cu.fit_adjustment(p, labels, COUNTS, usual_tau=usual).tau == (free if clear else usual)
+            assert best_tau(p, labels, COUNTS, usual=usual, weights=weights) == (free if clear else usual)
+            by_weight = {"usual_tau": usual, "weights": weights, "temperature": False}
+            assert cu.fit_adjustment(p, labels, COUNTS, **by_weight).tau == (free if clear else usual)
             kept.append(not clear)
     assert kept[-1]  # a tau that is nearly right
     assert not all(kept)  # no adjustment at all, on many examples

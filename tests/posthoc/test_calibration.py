@@ -145,15 +145,19 @@ def test_auto_is_best_tau_and_a_number_is_itself(rng):
     assert np.array_equal(given(p), cu.adjust(p, COUNTS, 0.3, PRIOR))
 
 
-def reference_loss(b, p, labels, towards, strength, prior):
+def reference_loss(b, p, labels, towards, strength, prior, weights=None):
     """The objective of the bias as a loop over the classes; classes without examples are held where they are."""
     classes = sorted(set(labels.tolist()))
     q = p * prior * np.exp(-b)
     q = q / q[:, classes].sum(axis=1, keepdims=True)
     share = {c: prior[c] / prior[classes].sum() for c in classes}
-    nll = sum(share[c] * np.mean(-np.log(q[labels == c, c])) for c in classes)
-    held = sum((b[c] - towards[c]) ** 2 for c in range(len(b)) if c not in classes)
-    return nll + held + strength * sum(share[c] * (b[c] - towards[c]) ** 2 / (labels == c).sum() for c in classes)
+    loss = sum((b[c] - towards[c]) ** 2 for c in range(len(b)) if c not in classes)
+    for c in classes:
+        w = np.ones((labels == c).sum()) if weights is None else weights[labels == c]
+        effective = w.sum() ** 2 / (w**2).sum()  # Kish
+        loss += share[c] * np.average(-np.log(q[labels == c, c]), weights=w)
+        loss += share[c] * strength * (b[c] - towards[c]) ** 2 / effective
+    return loss
 
 
 def bias_at(place, p, labels, counts, tau, prior, monkeypatch):
@@ -182,33 +186,35 @@ def test_the_bias_is_that_of_a_plain_search(rng, per_class, prior, monkeypatch):
         np.testing.assert_allclose(bias, best.x, atol=0.01)
 
 
-def test_lambda_is_that_of_a_plain_cross_validation(rng):
+@pytest.mark.parametrize("spread", [0, 2])
+def test_lambda_is_that_of_a_plain_cross_validation(rng, spread, monkeypatch):
     """By scikit-learn's balanced accuracy on held-out examples, then by the class-mean likelihood."""
+    monkeypatch.setattr(calibration, "SHRINKAGE", (np.inf, 10.0, 1.0))
     chosen = set()
-    for _ in range(5):
+    for _ in range(3):
         p, labels = drawn(rng, [30, 20, 9, 4], counts=np.exp(rng.normal(0, 1, 4)))
-        fold = stratified(labels, 5)
+        weights, fold = rng.lognormal(0, spread, len(labels)), stratified(labels, 5)
         held_out = np.empty((len(calibration.SHRINKAGE), *p.shape))
-        for k in range(5):
-            for at_strength, bias in zip(held_out, reference_biases(p[fold != k], labels[fold != k]), strict=True):
-                q = p[fold == k] / np.exp(bias)
-                at_strength[fold == k] = q / q.sum(axis=1, keepdims=True)
-        nll = [np.mean([-np.log(q[labels == c, c]).mean() for c in range(4)]) for q in held_out]
-        accuracy = [round(balanced_accuracy_score(labels, q.argmax(axis=1)), 9) for q in held_out]
+        for out in (fold == k for k in range(5)):
+            biases = reference_biases(p[~out], labels[~out], weights[~out])
+            for at_strength, bias in zip(held_out, biases, strict=True):
+                q = p[out] / np.exp(bias)
+                at_strength[out] = q / q.sum(axis=1, keepdims=True)
+        nll = [reference_loss(np.zeros(4), q, labels, np.zeros(4), 0.0, EQUAL, weights) for q in held_out]
+        guesses = [q.argmax(axis=1) for q in held_out]
+        accuracy = [round(balanced_accuracy_score(labels, made, sample_weight=weights), 9) for made in guesses]
         best = max(range(len(held_out)), key=lambda i: (accuracy[i], -nll[i]))
         chosen.add(best)
-        bias = fit_adjustment(p, labels, COUNTS, tau=0, bias=True).bias
-        np.testing.assert_allclose(bias, reference_biases(p, labels)[best], atol=1e-3)
-    assert len(chosen) > 2  # or this would not tell them apart
+        bias = fit_adjustment(p, labels, COUNTS, tau=0, bias=True, temperature=False, weights=weights).bias
+        np.testing.assert_allclose(bias, reference_biases(p, labels, weights)[best], atol=1e-3)
+    assert len(chosen) > 1  # or this would not tell them apart
 
 
-def reference_biases(p, labels):
+def reference_biases(p, labels, weights):
     """The minimum of reference_loss at every strength, for equally frequent classes and tau 0."""
     zero = np.zeros(p.shape[1])
-    searches = [
-        minimize(reference_loss, zero, (p, labels, zero, strength, EQUAL), method="BFGS")
-        for strength in calibration.SHRINKAGE[1:]
-    ]
+    known = [(p, labels, zero, strength, EQUAL, weights) for strength in calibration.SHRINKAGE[1:]]
+    searches = [minimize(reference_loss, zero, about, method="BFGS") for about in known]
     return [zero, *(search.x for search in searches)]
 
 
@@ -335,6 +341,12 @@ def test_a_temperature_that_spoils_decisions_is_left_out(rng):
     adjustment = fit_adjustment(p, labels, [900, 100], prior=prior)
     assert goal.value(adjustment(p), labels) == 0
     assert goal.value(p, labels) > 4
+    # as many examples again that it makes right, and that hardly count
+    more, hardly = np.repeat([[0.5, 0.5]], 900, axis=0), np.repeat([1.0, 1e-6], [1000, 900])
+    both = np.concatenate([p, more]), np.concatenate([labels, np.zeros(900, dtype=int)])
+    weighted, alike = (fit_adjustment(*both, [900, 100], prior=prior, weights=by) for by in (hardly, None))
+    assert goal.value(weighted(p), labels) == 0
+    assert goal.value(alike(p), labels) > 4
 
 
 def test_lambda_is_chosen_under_the_prior(rng, monkeypatch):

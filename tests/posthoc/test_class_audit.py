@@ -88,9 +88,14 @@ def test_a_prior_changes_no_verdict_and_its_adjustment_is_judged_by_its_error() 
     assert figures.prior_adjusted_error < 10
 
 
-def test_the_change_by_a_prior_is_the_paired_one_of_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("absent", [None, 2])
+def test_the_change_by_a_prior_is_the_paired_one_of_its_error(
+    absent: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the classes that have examples."""
     labels, p = lopsided(0, 3.0)
-    prior, q = np.array([0.1, 0.2, 0.3, 0.4]), lopsided(1, 4.0)[1]
+    prior, q, kept = np.array([0.1, 0.2, 0.3, 0.4]), lopsided(1, 4.0)[1], labels != absent
+    labels, p, q = labels[kept], p[kept], q[kept]
     goals = []
 
     def adjusted(p: np.ndarray, labels: np.ndarray, counts: object, goal: Goal, **options: object) -> np.ndarray:
@@ -100,8 +105,9 @@ def test_the_change_by_a_prior_is_the_paired_one_of_its_error(monkeypatch: pytes
     monkeypatch.setattr(class_audit, "cross_adjusted", adjusted)
     figures = cu.audit(labels, p, CLASSES, counts=COUNTS, prior=prior).figures
     assert sorted(goals) == [("mean", [0.25] * 4), ("prior", pytest.approx(prior.tolist()))]
+    shares = {c: prior[c] / prior[np.unique(labels)].sum() for c in np.unique(labels)}
     change, below, above = 0.0, [], []
-    for c, share in enumerate(prior):  # Bonett and Price's interval of each class, combined by Zou and Donner
+    for c, share in shares.items():  # Bonett and Price's interval of each class, combined by Zou and Donner
         wrong, wrong_after = ((side.argmax(axis=1) != labels)[labels == c] for side in (p, q))
         gained, lost, size = (wrong & ~wrong_after).sum(), (wrong_after & ~wrong).sum(), (labels == c).sum()
         centre, discordant = (lost - gained) / (size + 2), (lost + gained + 2) / (size + 2)
@@ -109,7 +115,7 @@ def test_the_change_by_a_prior_is_the_paired_one_of_its_error(monkeypatch: pytes
         change += share * (lost - gained) / size
         below.append(share * ((lost - gained) / size - centre + reach))
         above.append(share * (centre + reach - (lost - gained) / size))
-    after = sum(share * (q.argmax(axis=1) != labels)[labels == c].mean() for c, share in enumerate(prior))
+    after = sum(share * (q.argmax(axis=1) != labels)[labels == c].mean() for c, share in shares.items())
     assert figures.prior_adjusted_error == pytest.approx(100 * after)
     low, high = change - np.linalg.norm(below), change + np.linalg.norm(above)
     assert asdict(figures.prior_adjusted_change) == pytest.approx(

@@ -65,6 +65,21 @@ def test_worst_is_the_mean_of_the_lowest_recalls(rng, classes: int) -> None:
     assert len(set(labels[goal.contributions(p, labels) > 0])) <= tenth
 
 
+def test_weighted_values_are_those_of_weighted_recalls(rng) -> None:
+    """Which classes are the worst hangs on the weights, too."""
+    worst = set()
+    for _ in range(20):
+        p, labels = examples(rng, 60)
+        weights, guesses = rng.lognormal(0, 2, 60), p.argmax(axis=1)
+        alike, recalls = (recall_score(labels, guesses, average=None, sample_weight=by) for by in (None, weights))
+        expected = {"mean": recalls.mean(), "worst": recalls.min(), "accuracy": COUNTS @ recalls / COUNTS.sum()}
+        for name, recall in expected.items():
+            weighted = parse_goal(name, CLASSES, COUNTS).contributions(p, labels, weights)
+            assert weighted.sum() == pytest.approx(100 - 100 * recall)
+        worst.add(recalls.argmin() == alike.argmin())
+    assert worst == {True, False}
+
+
 def test_of_equally_bad_classes_the_first_are_the_worst() -> None:
     labels = np.array([0, 0, 1, 1, 2, 2])
     p = np.eye(3)[[0, 0, 1, 2, 2, 0]]

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.stats import beta
+from scipy.stats import t as student
 
 from class_uncertainty.posthoc.intervals import change_interval, share_interval
 from class_uncertainty.posthoc.price import Handful, price
@@ -62,3 +64,21 @@ def test_a_gain_that_hangs_on_a_handful_is_named():
     before[:400] = 1  # four classes more
     assert price(before, np.zeros(901), labels, 10).handful is None
     assert price(np.zeros(901), before, labels, 10).handful is None  # no gain
+
+
+def test_errors_before_of_groups_are_worth_fewer_examples():
+    """20 groups of five examples that err alike, 6 of them: Korn and Graubard's design effect in closed form."""
+    groups, labels = np.repeat(np.arange(20), 5), np.zeros(100, dtype=np.int64)
+    before = (groups < 6).astype(float)
+    effect = 99 / 19 * (student.ppf(0.975, 19) / student.ppf(0.975, 99)) ** 2
+    wrong, right = 30 / effect, 70 / effect
+    low, high = beta.ppf(0.025, wrong, right + 1), beta.ppf(0.975, wrong + 1, right)
+    assert price(before, np.zeros(100), labels, 1, groups).before[0] == pytest.approx((100 * low, 100 * high))
+    assert price(before, np.zeros(100), labels, 1, np.arange(100)).before == price(before, before, labels, 1).before
+
+
+def test_few_groups_reach_no_further_than_all_examples():
+    """Of two groups, Student's t reaches 12.7 standard errors; no error changes by more than 100 points."""
+    labels, before, after = np.repeat([0, 1], 20), np.repeat([1.0, 0.0], 20), np.zeros(40)
+    mean = price(before, after, labels, 2, groups=labels).mean
+    assert (mean.change, mean.low, mean.high) == (-50, -100, 100)

@@ -1,5 +1,6 @@
 """The examples of a report: those that the fix was judged on, else of an estimate, and linked where they are files."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,6 +68,21 @@ def test_files_without_room_are_linked(rng: np.random.Generator, dataset: cu.Dat
     assert len(data["thumbs"]) == 7
     for *_, name, thumb, link in data["examples"]:
         assert link == ("" if thumb >= 0 else f"../some%20pets/{name}")
+
+
+def test_as_many_examples_as_their_names_and_links_have_room(
+    rng: np.random.Generator, dataset: cu.Dataset, tmp_path: Path
+) -> None:
+    here = replace(dataset, folder=tmp_path / "pets")
+    examples = report_examples(here, [cu.Estimate("ensemble", predicted(rng), LABELS)], None)
+    assert examples
+    everything = page_data(examples, tmp_path, Room(pictures=2))["examples"]
+    sizes = [len(json.dumps(name)) + len(link) for *_, name, _, link in everything]
+    for number in (0, 5, len(sizes)):
+        for spare, shown in ((0, number), (-1, number - 1)):
+            if shown >= 0:
+                room = Room(pictures=2, name_bytes=sum(sizes[:number]) + spare)
+                assert page_data(examples, tmp_path, room)["examples"] == everything[:shown]
 
 
 def test_room_is_left_beside_other_pictures_and_shared() -> None:

@@ -27,6 +27,12 @@ def test_groups_share_one_round():
     assert drained(StackQueue(groups, fixed=False), 8) == [5] * 6
 
 
+def test_groups_of_other_widths_share_two_rounds():
+    """The first ten lanes are five stacks at least: eight in all take the four GPUs as long as six would."""
+    groups = [(list(range(10)), 2), (list(range(10, 20)), 64)]
+    assert drained(StackQueue(groups, fixed=False), 4) == [2] * 5 + [4, 4, 2]
+
+
 def test_stacks_of_cpus_are_always_as_wide():
     assert drained(StackQueue([(list(range(12)), 5), ([12, 13], 5)], fixed=True), 4) == [5, 5, 2, 2]
 
