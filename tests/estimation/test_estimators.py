@@ -10,7 +10,7 @@ from scipy.stats import entropy
 
 import class_uncertainty as cu
 from class_uncertainty.data import stratified
-from class_uncertainty.estimation.single_run import PASSES
+from class_uncertainty.estimation.single_run import PASSES, means_of
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.networks.stack import initial
 
@@ -119,6 +119,17 @@ def test_online_knows_nothing_of_what_was_never_drawn(train: cu.Data) -> None:
     assert unseen.sum() == 21
     assert (found.probabilities[0, unseen] == np.float32(0.1)).all()
     assert (found.probabilities[0, ~unseen].max(axis=1) > 0.11).all()
+
+
+def test_epochs_that_agree_have_no_epistemic_part(rng: np.random.Generator) -> None:
+    """Sums in float32 round the mean entropy above that of the mean."""
+    p = rng.dirichlet(np.ones(5), 200).astype(np.float32)
+    entropies = entropy(p.astype(np.float64), axis=1) * (1 + np.where(np.arange(200) % 2, 1e-6, -1e-6))
+    sums = {"p": 3 * p, "entropy": 3 * entropies, "seen": np.full(200, 3)}
+    scores = means_of({name: torch.from_numpy(values) for name, values in sums.items()}).extra_scores
+    assert scores["epistemic"].min() == 0
+    assert scores["epistemic"].max() < 1e-5
+    np.testing.assert_allclose(scores["aleatoric"] + scores["epistemic"], entropy(p, axis=1), rtol=1e-5)
 
 
 def test_gathering_changes_nothing(train: cu.Data) -> None:

@@ -1,5 +1,7 @@
 """The prior of a method: that of the distribution whose posterior a network learns that can learn anything."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -28,10 +30,13 @@ def test_known_priors(name: str) -> None:
     np.testing.assert_allclose(trained_prior(named(name), STATS, EPOCHS), KNOWN[name])
 
 
-@pytest.mark.parametrize("name", ["naive", "cb-rs", "cb", "ubrw", "2s-csce", "logit-adjust:kappa=0.5"])
-def test_a_network_that_can_learn_anything_has_that_posterior(name: str) -> None:
+LEARNT = {name: named(name) for name in ("naive", "cb-rs", "cb", "ubrw", "2s-csce", "logit-adjust:kappa=0.5")}
+LEARNT["logit-adjust, scaled"] = replace(LEARNT["logit-adjust:kappa=0.5"], scale=3.0)
+
+
+@pytest.mark.parametrize("method", LEARNT.values(), ids=LEARNT)
+def test_a_network_that_can_learn_anything_has_that_posterior(method: cu.Method) -> None:
     """Four values of x, a free logit for each class: the expected loss is minimised numerically."""
-    method = named(name)
     last = cu.plan(method, STATS, EPOCHS - 1, EPOCHS)
     likelihood = np.array([[0.5, 0.3, 0.1, 0.1], [0.1, 0.4, 0.4, 0.1], [0.2, 0.1, 0.3, 0.4]])  # (C, x)
     shares = (last.alpha * last.weight)[:, None] * likelihood

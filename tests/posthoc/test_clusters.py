@@ -132,6 +132,17 @@ def test_copies_of_examples_make_no_verdict_and_no_clear_change():
     assert wide.mean.high > narrow.mean.high
 
 
+def test_what_helps_three_groups_of_four_may_be_chance():
+    """Half of each group of class 0 is wrong. Adjusting mends 75 of these 100 examples, all in three groups."""
+    labels, groups = np.repeat([0, 1], 200), np.repeat(np.arange(8), 50)
+    before, after = labels.copy(), labels.copy()
+    before[200::10] = after[200::10] = 0
+    before[:200:2] = after[150:200:2] = 1
+    p, adjusted = np.eye(2)[before], np.eye(2)[after]
+    alone, grouped = (diagnose(labels, p, [9, 99], adjusted=adjusted, groups=given)[0] for given in (None, groups))
+    assert (alone.kind, grouped.kind) == ("imbalance", "unclear")
+
+
 def test_groups_among_the_others_weigh_less():
     """12 of 40 wrong against 4 of 60 is no chance; against 60 that are worth 3 it may be."""
     labels = np.repeat([0, 1], [40, 60])
