@@ -457,14 +457,14 @@ def test_real_svci20_counts(per_class, real):
 def test_real_cifar_is_the_published_one(real):
     """SHA-1 sums of members of the binary archives, as MXNet publishes them."""
     ten, hundred = load("cifar10", root=real), load("cifar100", root=real)
-    first = np.column_stack([ten.train.labels[:10_000], ten.train.inputs[:10_000].reshape(10_000, -1)]).astype(np.uint8)
+    labels, fine = (dataset.train.labels.astype(np.uint8) for dataset in (ten, hundred))
+    first = np.column_stack([labels[:10_000], ten.train.inputs[:10_000].reshape(10_000, -1)])
     assert hashlib.sha1(first.tobytes()).hexdigest() == "aadd24acce27caa71bf4b10992e9e7b2d74c2540"
     import pyarrow.parquet
 
-    coarse = pyarrow.parquet.read_table(real / "cifar100-train.parquet", columns=["coarse_label"])[
-        "coarse_label"
-    ].to_numpy()
-    records = np.column_stack([coarse, hundred.train.labels, hundred.train.inputs.reshape(50_000, -1)]).astype(np.uint8)
+    table = pyarrow.parquet.read_table(real / "cifar100-train.parquet", columns=["coarse_label"])
+    coarse = table["coarse_label"].to_numpy().astype(np.uint8)
+    records = np.column_stack([coarse, fine, hundred.train.inputs.reshape(50_000, -1)])
     assert hashlib.sha1(records.tobytes()).hexdigest().startswith("e207cd2e")
 
 

@@ -10,15 +10,18 @@ import importlib
 import json
 import mmap
 import os
+import pickle
 import pkgutil
 import signal
 import sys
 from contextlib import redirect_stdout, suppress
+from hashlib import sha256
 from io import StringIO
 from pathlib import Path
 
 import class_uncertainty
 from class_uncertainty.cli import app
+from class_uncertainty.reporting import html_page
 
 KINDS = ("write", "sync", "rename", "read", "open", "unlink", "truncate", "mkdir", "map")  # in the order of shim.c
 WAYS = ("pass", "fail", "short", "kill")
@@ -65,6 +68,19 @@ def main() -> None:
         os.write(answers, json.dumps(answer).encode() + b"\n")
 
 
+def draw_once(folder: Path) -> None:
+    """Keep charts there: the process that draws them takes seconds, and no call of it counts."""
+    draw = html_page.draw
+
+    def drawn(requests: list) -> list[bytes]:
+        kept = folder / f"{sha256(json.dumps(requests).encode()).hexdigest()}.charts"
+        if not kept.exists():
+            kept.write_bytes(pickle.dumps(draw(requests)))
+        return pickle.loads(kept.read_bytes())
+
+    html_page.draw = drawn
+
+
 def command(job: dict, counts: ctypes.Array) -> None:
     """`cu` with these words, in that folder, where the k-th call of these kinds fails."""
     signal.alarm(HANGS)
@@ -72,6 +88,7 @@ def command(job: dict, counts: ctypes.Array) -> None:
         opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         os.dup2(opened, descriptor)
         os.close(opened)
+    draw_once(Path(job["out"]).parent)
     os.chdir(job["cwd"])
     os.environ["CLASS_UNCERTAINTY_CACHE"] = str(Path(job["cwd"]) / "cache")
     sys.argv = ["cu", *job["words"]]

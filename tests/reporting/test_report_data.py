@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import Call
 from reporting.examples import TEN_CLASSES
 
 import class_uncertainty as cu
@@ -155,7 +156,7 @@ def test_data_that_changed_or_went_away_show_no_images(store: Store, digits: cu.
 
 
 def test_the_parameters_are_counted_where_the_shape_of_inputs_is_known(
-    store: Store, digits: cu.Dataset, train: Trainer
+    store: Store, digits: cu.Dataset, train: Trainer, blank_charts: Call
 ) -> None:
     """From the data that were read, or from the name of the source; else the network is all that is known."""
     train("naive", recipe=SHORTER)
@@ -163,6 +164,7 @@ def test_the_parameters_are_counted_where_the_shape_of_inputs_is_known(
     own, named = sections(store)
     assert (own.name, own.network) == ("mine", NetworkSize("small-conv", None))
     assert (named.name, named.network) == ("digits-lt:20", NetworkSize("small-conv", 6_274))
+    blank_charts()
     assert "parameters of small-conv" in html_page.render([named])[0]
 
 
@@ -275,8 +277,9 @@ def test_what_was_trained_by_another_score_is_shown_by_it(store: Store, measure:
 
 
 def test_methods_by_another_measure_or_with_augmentation_have_rows_of_their_own(
-    store: Store, measure: Estimator, train: Trainer
+    store: Store, measure: Estimator, train: Trainer, blank_charts: Call
 ) -> None:
+    blank_charts()
     names = ["ubrw", "ubrw@product", "ubrw@product^0.5", "naive+mixup"]
     train(*names, estimate=measure())
     (section,) = sections(store)

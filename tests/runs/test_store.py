@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import Run
 from example_results import DATA, RECIPE, add_data, fill, make_measurement, make_result
 from refusals import refused
 
@@ -144,22 +145,24 @@ def test_a_full_disk_loses_nothing_that_was_stored(store: Store, digits: cu.Data
         assert reopened.results(digits.fingerprint)[0] == result
 
 
+THIRTY = [cu.Lane(method, seed) for method in ("naive", "cb-rs", "cb") for seed in range(10)]
+
+
+@pytest.fixture(scope="module")
+def thirty(digits: cu.Dataset) -> cu.Fit:
+    recipe = dataclasses.replace(cu.training.default_recipe(digits.train), epochs=6)
+    return cu.fit(digits.train, THIRTY, recipe=recipe, test=digits.test)
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_kill_loses_only_what_was_in_flight(how: signal.Signals, tmp_path: Path, digits: cu.Dataset) -> None:
+def test_a_kill_loses_only_what_was_in_flight(
+    how: signal.Signals, tmp_path: Path, digits: cu.Dataset, thirty: cu.Fit, run: Run
+) -> None:
     """Killed amid thirty lanes, the same command goes on, and the end is the same bits as without the kill."""
     path = tmp_path / "runs.sqlite"
-    command = [
-        sys.executable,
-        "-m",
-        "class_uncertainty.cli.app",
-        "compare",
-        digits.name,
-        "--methods",
-        "naive,cb-rs,cb",
-        "--seeds",
-        "10",
-    ]
-    command += ["--epochs", "6", "--store", str(path)]
+    words = ["compare", digits.name, "--methods", "naive,cb-rs,cb", "--seeds", "10", "--epochs", "6"]
+    words += ["--store", str(path)]
+    command = [sys.executable, "-m", "class_uncertainty.cli.app", *words]
     process = subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=os.environ | {"OMP_NUM_THREADS": "2"}
     )
@@ -178,14 +181,12 @@ def test_a_kill_loses_only_what_was_in_flight(how: signal.Signals, tmp_path: Pat
             rf"keeps what has finished \({kept} results, \d+ networks?\), and the same command goes on", errors
         )
         assert "Traceback" not in errors
-    again = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
-    assert stored(path) == 30
-    recipe = dataclasses.replace(cu.training.default_recipe(digits.train), epochs=6)
-    with Store(path) as resumed, Store(tmp_path / "whole.sqlite") as whole:
-        wanted = [cu.Lane(m, s) for m in ("naive", "cb-rs", "cb") for s in range(10)]
-        both = [evaluated(s, digits, wanted, recipe) for s in (resumed, whole)]
-    assert [r.scores for r in both[0]] == [r.scores for r in both[1]]
-    assert '"runs": 10' in again.stdout
+    code, out, _ = run(*words, "--json")
+    assert (code, stored(path)) == (0, 30)
+    assert '"runs": 10' in out
+    with Store(path) as resumed:
+        results = evaluated(resumed, digits, THIRTY, thirty.recipe)
+    assert [result.scores for result in results] == [result.scores for result in thirty.results]
 
 
 def stored(path: Path) -> int:

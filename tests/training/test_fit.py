@@ -49,7 +49,7 @@ def mixed_lanes(network: str) -> list[cu.Lane]:
     unfit = ("2s-cam",) if network == "mlp" else ("2s-cam", "dro", "ubm-dro")
     rows = [method for method in cu.METHODS if NETWORKS[network].images or not method.startswith(unfit)]
     if NETWORKS[network].large:
-        rows = ["naive", "ldam-rw", "dro"]
+        return [cu.Lane("naive"), cu.Lane("ldam-rw", 1, lr=0.01), cu.Lane("dro", 2), cu.Lane("ubrs", 3, fold=(1, 5))]
     every_method = [cu.Lane(method, seed=i % 4) for i, method in enumerate(rows)]
     rates_and_folds = [
         cu.Lane("naive", 7, lr=0.3),

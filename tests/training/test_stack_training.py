@@ -37,6 +37,17 @@ LANES = [
 ]
 
 
+def every_third_digit() -> cu.Dataset:
+    """Four batches an epoch."""
+    digits = cu.load("digits-lt:20")
+    return dataclasses.replace(digits, train=digits.train.take(np.arange(0, len(digits.train), 3)))
+
+
+@pytest.fixture(scope="module")
+def digits() -> cu.Dataset:
+    return every_third_digit()
+
+
 @pytest.fixture(scope="module")
 def stats(digits: cu.Dataset) -> cu.Stats:
     return cu.Stats(digits.train.counts, np.linspace(1, 3, 10))
@@ -104,13 +115,16 @@ def test_lanes_that_another_process_went_on_with(digits, stats, whole, tmp_path,
 
 
 def test_two_processes_train_the_same_at_once(digits, stats, whole, tmp_path):
+    """This one and a child, which has just begun."""
     here, environment = str(Path(__file__).parent), os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", KILLED, here, str(tmp_path / "running"), "0.05"]
-    both = [
-        subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    assert [(child.communicate()[1], child.returncode) for child in both] == [("", 0)] * 2
+    command = [sys.executable, "-c", KILLED, here, str(tmp_path / "running"), "0.2"]
+    options = {"recipe": RECIPE, "stats": stats, "test": digits.test, "device": "cpu", "every": 1}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment, **pipes) as child:
+        assert child.stdout.readline() == "0\n"
+        fitted = cu.fit(digits.train, LANES, **options, checkpoints=tmp_path / "running")
+        assert (child.communicate()[1], child.returncode) == ("", 0)
+    same_fits(fitted, whole)
     assert not (tmp_path / "running").exists()
 
 
@@ -170,9 +184,9 @@ import sys, time
 import numpy as np
 import class_uncertainty as cu
 sys.path.insert(0, sys.argv[1])
-from test_stack_training import LANES, RECIPE
+from test_stack_training import LANES, RECIPE, every_third_digit
 
-digits = cu.load("digits-lt:20")
+digits = every_third_digit()
 stats = cu.Stats(digits.train.counts, np.linspace(1, 3, 10))
 slow = lambda news: (print(f"{news.epoch}\\n", end="", flush=True), time.sleep(float(sys.argv[3])))
 options = {"device": "cpu", "checkpoints": sys.argv[2], "every": 1, "progress": slow}

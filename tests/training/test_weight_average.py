@@ -51,7 +51,7 @@ def fit(data: cu.Data, lanes: list[cu.Lane], recipe: cu.Recipe = RECIPE, **optio
 
 @pytest.fixture(scope="module")
 def train(digits: cu.Dataset) -> cu.Data:
-    return digits.train.take(np.arange(0, len(digits.train), 2))
+    return digits.train.take(np.arange(0, len(digits.train), 3))
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -69,20 +70,29 @@ def measured(tmp_path_factory: pytest.TempPathFactory, digits: cu.Dataset, recip
         yield Measured(context, estimate, 3)
 
 
-def teaching_by_hand(measured: Measured, fold: tuple[int, int] | None = None) -> tuple[float, float]:
-    """(T, cooling): students of the out-of-fold members, each asked about the fold that it and its teacher left out."""
+@cache
+def students_by_hand(measured: Measured) -> tuple[np.ndarray, np.ndarray]:
+    """Students at both temperatures (2, N, C) of the out-of-fold members, and the places (N,) of these examples.
+
+    Each is asked about the fold that it and its teacher left out.
+    """
     train, recipe, members = measured.context.train, measured.context.recipe, measured.members
     tau = cu.fit_adjustment(measured.estimate.probabilities[0], train.labels, train.counts).tau
     places, parts = [], []
-    for k in range(members):
-        member = cu.Lane("naive", 0, fold=(k, members))
+    teachers = cu.fit(train, [cu.Lane("naive", 0, fold=(k, members)) for k in range(members)], recipe=recipe)
+    for k, member in enumerate(teachers.lanes):
         lanes = [replace(member, lr=recipe.lr, teaching=cu.Teaching(tau=tau, temperature=t)) for t in (2.0, 4.0)]
-        teacher = cu.fit(train, [member], recipe=recipe)
+        students = cu.fit(train, lanes, recipe=recipe, teachers=teachers.take([k]))
         unseen = fold_indices(train, (k, members))
-        parts.append(cu.fit(train, lanes, recipe=recipe, teachers=teacher).probabilities(train.take(unseen)))
+        parts.append(students.probabilities(train.take(unseen)))
         places.append(unseen)
-    order, p = np.concatenate(places), np.concatenate(parts, axis=1).astype(np.float64)
-    kept = [i for i, place in enumerate(order) if fold is None or place not in fold_indices(train, fold)]
+    return np.concatenate(parts, axis=1).astype(np.float64), np.concatenate(places)
+
+
+def teaching_by_hand(measured: Measured, fold: tuple[int, int] | None = None) -> tuple[float, float]:
+    """(T, cooling) by what students of the out-of-fold members say of examples outside that fold."""
+    train, (p, order) = measured.context.train, students_by_hand(measured)
+    kept = np.flatnonzero(~np.isin(order, [] if fold is None else fold_indices(train, fold)))
     labels = train.labels[order[kept]]
     wrong = [p_t[kept].argmax(axis=1) != labels for p_t in p]
     gain, variance = 0.0, 0.0
@@ -181,21 +191,22 @@ def test_without_a_test_split_nothing_is_judged_by_what_saw_it(
         (result,) = measured.results(name, 0)
         choices = measured.choices() if remedy.distils else {}
     assert result.folds == FOLDS
+    seeds = range(1 if name == "adjusted" else 2)
+    naive = [cu.Lane("naive", seed, fold=(k, FOLDS)) for k in range(FOLDS) for seed in seeds]
+    trained = cu.fit(train, naive, recipe=recipe)
     for fold in ((k, FOLDS) for k in range(FOLDS)):
         unseen = fold_indices(train, fold)
         rest = np.setdiff1d(np.arange(len(train)), unseen)
         chosen = cu.fit_adjustment(estimate.probabilities[0][rest], train.labels[rest], train.counts)
-        lanes, teachers, temperature = [cu.Lane("naive", 0, fold=fold)], None, chosen.temperature
-        if name == "ensemble":
-            lanes = [cu.Lane("naive", seed, fold=fold) for seed in range(2)]
+        networks = trained.take([i for i, lane in enumerate(naive) if lane.fold == fold])
+        temperature = chosen.temperature
         if remedy.distils:
             t, temperature = teaching_by_hand(measured, fold)
             assert choices[fold].cooling == pytest.approx(temperature, rel=1e-6)
             assert choices[fold].teaching == cu.Teaching(tau=chosen.tau, temperature=t)
-            teachers = cu.fit(train, [cu.Lane("naive", seed, fold=fold) for seed in range(2)], recipe=recipe)
-            lanes = [cu.Lane("naive", 0, recipe.lr, fold, teaching=choices[fold].teaching)]
-        p = cu.fit(train, lanes, recipe=recipe, teachers=teachers).probabilities(train.take(unseen)).astype(np.float64)
-        mean = gmean(p, axis=0)
+            student = cu.Lane("naive", 0, recipe.lr, fold, teaching=choices[fold].teaching)
+            networks = cu.fit(train, [student], recipe=recipe, teachers=networks)
+        mean = gmean(networks.probabilities(train.take(unseen)).astype(np.float64), axis=0)
         if remedy.adjusts and not remedy.distils:
             mean = mean / train.counts**chosen.tau
         if remedy.adjusts:

@@ -13,10 +13,10 @@ from torch.nn import functional as F
 
 CASES = {  # lanes, images, side, channels, those with something in them, output channels, stride, residual
     "stem": (2, 2, 8, 16, 3, 16, 1, False),
-    "first of a block": (2, 3, 8, 16, 16, 16, 1, False),
+    "first of a block": (1, 3, 8, 16, 16, 16, 1, False),
     "second of a block": (2, 2, 8, 32, 32, 32, 1, True),
     "half the size": (2, 3, 8, 16, 16, 32, 2, False),
-    "half an odd size": (2, 2, 7, 32, 32, 64, 2, False),
+    "half an odd size": (1, 2, 7, 32, 32, 64, 2, False),
     "a width that is no power of two": (1, 3, 6, 16, 16, 16, 1, True),
     "more images than a program takes": (1, 9, 4, 64, 64, 64, 1, True),
 }
