@@ -12,6 +12,7 @@ from class_uncertainty.errors import printable as printable  # offered here too
 
 GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "ε": "eps", "κ": "kappa", "μ": "mu", "ρ": "rho", "τ": "tau"}
 ASCII = GREEK | {"±": "+-", "×": "x", "–": "-", "−": "-", "─": "-", "…": "..."}
+TORN = re.compile(r"(?<=\d) (?=[%±])|(?<=±) (?=\d)")  # where a line must not break: '95 %', '7.2 ± 1.4'
 
 
 def tell(sentence: object, start: str = "") -> None:
@@ -45,6 +46,11 @@ def decimal(number: float, digits: int, sign: str = "") -> str:
     """A number with so many decimals. With the sign '+' a gain shows it; zero, and what rounds to it, has none."""
     rounded = round(number, digits) + 0.0  # turns -0.0 into 0.0
     return f"{rounded:{sign if rounded else ''},.{digits}f}"
+
+
+def unbroken(text: str) -> str:
+    """The same text, or markup, whose numbers stay on one line with their unit and their deviation."""
+    return type(text)(TORN.sub("\N{NO-BREAK SPACE}", text))
 
 
 def amount(number: int) -> str:

@@ -103,6 +103,45 @@ def test_a_phone_does_not_scroll_sideways(pages: dict[str, Path], name: str) -> 
     assert wide <= max(SIZES["phone"][0], 500)  # Chromium's narrowest window may be 500 pixels
 
 
+@pytest.mark.parametrize("name", ["audit", "report", "many"])
+def test_tables_fit_a_desk(pages: dict[str, Path], name: str) -> None:
+    wide = "[...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth)"
+    assert run_in(pages[name], f"answer({wide}.map((box) => box.ariaLabel))", size=SIZES["desk"]) == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_charts_are_drawn_readable_and_whole_without_scrolling(pages: dict[str, Path], size: str) -> None:
+    """All charts are drawn in the end; no text of theirs is scaled down or reaches beyond the drawing."""
+    script = """addEventListener("load", () => setTimeout(() => {
+        const texts = [...document.querySelectorAll("figure.chart svg")].flatMap((svg) => {
+            const inside = svg.getBoundingClientRect(), scale = inside.width / svg.width.baseVal.value;
+            return [...svg.querySelectorAll("text")].filter((text) => text.textContent).map((text) => {
+                const box = text.getBoundingClientRect();
+                const beyond = Math.max(inside.left - box.left, box.right - inside.right, inside.top - box.top,
+                    box.bottom - inside.bottom);
+                return [text.textContent, scale * parseFloat(getComputedStyle(text).fontSize), beyond];
+            });
+        });
+        answer([document.querySelectorAll(".still").length, texts]);
+    }, 5000));"""
+    stills, texts = run_in(pages["report"], script, size=SIZES[size], wait=True)
+    assert stills == 0
+    assert len(texts) > 100
+    assert [text for text in texts if text[1] < 10.5 or text[2] > 1] == []
+
+
+@pytest.mark.parametrize("name", ["audit", "report"])
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_no_tile_stands_alone(pages: dict[str, Path], name: str, width: int) -> None:
+    """The last row of tiles has two at least, or one that fills it."""
+    script = """answer([...document.querySelectorAll(".shift")].map((tiles) => {
+        const last = [...tiles.children].at(-1).getBoundingClientRect(), all = tiles.getBoundingClientRect();
+        const row = [...tiles.children].filter((tile) => tile.getBoundingClientRect().top === last.top);
+        return row.length > 1 || last.width > all.width - 1;
+    }))"""
+    assert all(run_in(pages[name], script, size=(width, 900)))
+
+
 def test_dark_is_dark(pages: dict[str, Path]) -> None:
     colour = "answer(getComputedStyle(document.body).backgroundColor)"
     assert run_in(pages["audit"], colour, dark=True) != run_in(pages["audit"], colour)

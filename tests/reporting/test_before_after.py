@@ -99,6 +99,9 @@ def test_settings_and_cost():
     assert "with the strength 1 (τ; 0 leaves them, 1 is full)" in view["how"]
     assert "the student's logits are divided by the temperature 1.46." in view["how"]
     assert view["cost"] == ("18.4", "of 20 that were allowed")
+    plain = before_after.view(replace(TEN_CLASSES, temperature=1.001))["how"]
+    assert "the student's confidence is left as it is." in plain
+    assert "temperature" not in plain
 
 
 def test_the_lead_and_the_figures_are_of_the_goal():
@@ -176,7 +179,7 @@ def test_an_aim_is_escaped(blank_charts):
     blank_charts()
     html = render(replace(TEN_CLASSES, goal="prior:<i>", aim="error under the prior of <i>.csv"))
     assert "<i>" not in re.sub(r"<script.*?</script>", "", html, flags=re.DOTALL)
-    assert "Error under the prior of &lt;i&gt;.csv %" in html
+    assert "Error under the prior of &lt;i&gt;.csv&nbsp;%" in html
 
 
 @pytest.mark.parametrize(("size", "tiny"), [(8, True), (200, False)])

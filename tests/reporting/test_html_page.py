@@ -23,6 +23,7 @@ from class_uncertainty.reporting.chart_images import draw
 from class_uncertainty.reporting.chart_style import DARK, LIGHT
 from class_uncertainty.reporting.charts import charts
 from class_uncertainty.reporting.page_columns import CLASS_COLUMNS
+from class_uncertainty.reporting.page_text import method_lead
 from class_uncertainty.reporting.section import Section
 
 VOID = {"meta", "img", "br", "link", "input", "hr"}
@@ -141,6 +142,20 @@ def test_page_has_both_palettes(page):
     assert all(f"--{name}: {colour};" in dark for name, colour in DARK.items())
 
 
+def test_runs_that_diverged_have_a_column_only_if_there_are_any():
+    html, _, _ = html_page.render([replace(FULL, methods=FULL.methods[:3])])
+    assert "Runs</th>" in html
+    assert "Diverged</th>" not in html
+    assert "Diverged</th>" in html_page.render([FULL])[0]
+
+
+def test_numbers_stay_on_one_line_with_their_unit_and_deviation(page):
+    text = " ".join([*page.captions, *method_lead(FULL.methods), *(cell for row in page.tables[1] for cell in row)])
+    assert re.search("\\d\N{NO-BREAK SPACE}%", text)
+    assert re.search("\\d\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}\\d", text)
+    assert not re.search(r"\d [%±]|± \d", text)
+
+
 def test_class_table_starts_with_the_most_uncertain(page):
     assert [float(row[9]) for row in page.tables[0]] == list(range(1, 11))
     hardest = max(FULL.classes, key=lambda row: row.uncertainty)
@@ -150,7 +165,7 @@ def test_class_table_starts_with_the_most_uncertain(page):
 
 
 def test_method_table_keeps_the_order_and_says_what_is_missing(page):
-    rows = {row[0]: row for row in page.tables[1]}
+    rows = {row[0]: [cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row] for row in page.tables[1]}
     assert list(rows) == ["naive", "cb-rs", "ubrs", "dro"]
     assert rows["naive"][1:3] == ["10.00 ± 0.50", "–"]
     assert rows["cb-rs"][1:6] == ["10.06 ± 0.50", "−0.06", "10.06", "10.06", "–"]

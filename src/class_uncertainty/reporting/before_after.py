@@ -169,9 +169,9 @@ def view(report: FixReport, examples: PageExamples | None = None) -> dict[str, A
         "price": price_sentences(report),
         "cost": (f"{report.cost:.3g}", f"of {report.allowed:.3g} that were allowed"),
         "ladder": ladder,
-        "ladder_columns": cell_columns(ladder.columns),
+        "ladder_columns": cell_columns(ladder),
         "ladder_note": ladder_view.NOTE,
-        "rungs": [(caption, cell_columns(table.columns), table.rows) for caption, table in rungs],
+        "rungs": [(caption, cell_columns(table), table.rows) for caption, table in rungs],
         "rule": ladder_view.RULE,
         "findings": [
             (FINDING_KINDS.get(finding.kind, ""), finding.text, places.get(finding.label, ""), finding.label)

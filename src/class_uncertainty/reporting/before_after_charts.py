@@ -13,7 +13,8 @@ from class_uncertainty.reporting.before_after import NAME_ALL, Change, changes
 from class_uncertainty.reporting.ladder_view import aim_digits, aim_label, mean_text
 
 LABEL_GAP = 0.035  # from one name to the next, as a share of the chart's height
-LABEL_OFFSET = 0.08  # from a line's end to its name, as a share of the way from before to after
+# as shares of the way from before to after: from a line's end to its name, and to the chart's side
+LABEL_OFFSET, MARGIN = 0.08, 1.2
 FALLS, RISES = "error falls", "error rises"
 SIDES = ("before", "after")
 CHANGE_TOOLTIP = {"name": "class", "count": "training examples"}
@@ -21,7 +22,7 @@ CHANGE_TOOLTIP |= {"before": "error before, %", "after": "error after, %", "chan
 
 
 STEP_TOOLTIP = {"label": "step", "candidate": "how it trains", "value_text": "mean", "trainings_text": "trainings"}
-STEP_HEIGHT, ROOM = 30, 0.3  # of a step's line in pixels; for its trainings, as a share of the values' range
+STEP_HEIGHT, ROOM = 30, 0.5  # of a step's line in pixels; for its trainings, as a share of the values' range
 
 
 def before_after_charts(alt: Any, report: FixReport) -> dict[str, Any]:
@@ -75,7 +76,7 @@ def _slopes(alt: Any, rows: Sequence[Change]) -> Any:
     bold = [row for row in changed if row in worst["before"] or row in worst["after"]]
     top = 1.04 * max(1.0, *(max(row.before, row.after) for row in rows))
     x_axis = alt.Axis(values=[0, 1], labelExpr=f"{list(SIDES)}[datum.value]", grid=False, ticks=False, domain=False)
-    x_options = {"title": None, "scale": alt.Scale(domain=[-1, 2], nice=False), "axis": x_axis}
+    x_options = {"title": None, "scale": alt.Scale(domain=[-MARGIN, 1 + MARGIN], nice=False), "axis": x_axis}
     y_scale = alt.Scale(domain=[0, top], nice=False)
     y_options = {"title": "error of the class, %", "scale": y_scale, "axis": alt.Axis(tickCount=5)}
     x, y = alt.X("at:Q", **x_options), alt.Y("error:Q", **y_options)
@@ -94,11 +95,12 @@ def _slopes(alt: Any, rows: Sequence[Change]) -> Any:
         ends(bold).mark_line(strokeWidth=2).encode(*_directions(alt, strokes)[:2]),
         ends(bold).mark_point(filled=True, size=45, opacity=1).encode(colour, shape),
     ]
+    room = alt.ExprRef(f"{(MARGIN - LABEL_OFFSET) / (1 + 2 * MARGIN):.3f} * width - 6")  # a phone cuts long names
     for at, side in enumerate(SIDES):
         names = style.chart_of(alt, _names(worst[side], at, side, top))
         rules = names.mark_rule(style="remark", strokeWidth=1, opacity=0.6, tooltip=None)
         align = {"align": "left" if at else "right", "dx": 6 * at - 3, "baseline": "middle"}
-        text = names.mark_text(style="name", tooltip=None, **align)
+        text = names.mark_text(style="name", tooltip=None, limit=room, **align)
         beside, height = alt.X("beside:Q", **x_options), alt.Y("height:Q", **y_options)
         layers.append(rules.encode(x, y, x2="beside:Q", y2="height:Q"))
         layers.append(text.encode(beside, height, text="label:N"))

@@ -17,6 +17,7 @@ from class_uncertainty.reporting.page_examples import Room, links_files, opening
 from class_uncertainty.reporting.page_text import class_lead, key_facts, method_lead
 from class_uncertainty.reporting.section import Section, describe_rates, describe_tests
 from class_uncertainty.runs.rows import harder_and_easier
+from class_uncertainty.text import unbroken
 
 PAGE_START = re.compile(rb"\s*<!doctype html><!-- class-uncertainty")
 AT_ONCE = 50  # rows of a table that are laid out at first: the others are hidden until they are asked for
@@ -96,6 +97,7 @@ def load_template(name: str) -> Any:
     except ModuleNotFoundError:
         raise missing("jinja2", needed_by="the report needs") from None
     options: dict[str, Any] = dict(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined)
+    options["finalize"] = lambda value: unbroken(value) if type(value) is str else value  # not charts and scripts
     environment = Environment(loader=PackageLoader("class_uncertainty", "reporting"), **options)
     environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "separators": (",", ":")}
     return environment.get_template(name)
@@ -122,6 +124,7 @@ def _view(section: Section, charts: dict[str, Any]) -> dict[str, Any]:
     disputed = harder_and_easier(section.classes)
     hidden = {"lr"} if not several_rates else set()
     hidden |= {"worst"} if len(section.classes) == 2 else set()
+    hidden |= {"diverged"} if not any(row.diverged for row in methods) else set()
     return {
         "section": section,
         "lead": verdict + class_lead(section.classes) + method_lead(methods),

@@ -114,7 +114,10 @@ def kept_sentence(report: FixReport) -> str:
     step = kept_step(report)
     strength = f"with the strength {report.tau:g} (τ; 0 leaves them, 1 is full)"
     settings = f"adjusted for the counts {strength}" if report.tau else "not adjusted for the counts"
-    divided = f"logits are divided by the temperature {report.temperature:.2f}"
+    temperature = f"{report.temperature:.2f}"
+    divided = f"logits are divided by the temperature {temperature}"
+    if temperature == "1.00":
+        divided = "confidence is left as it is"
     if step and step.name == "student":
         kept = f"one network, trained by {step.candidate} and taught by an ensemble of {report.method}"
         return f"Kept: {kept}. The ensemble is {settings}; the student's {divided}."
@@ -122,7 +125,7 @@ def kept_sentence(report: FixReport) -> str:
         models = f"{step.networks} models, {step.candidate}"
         return f"Kept: the mean of {models}. Each is adjusted for the counts by its own τ."
     if step and step.networks > 1:
-        return f"Kept: {step.networks} networks, trained by {report.method}. Their mean is {settings}; {divided}."
+        return f"Kept: {step.networks} networks, trained by {report.method}. Their mean is {settings}; its {divided}."
     return f"Kept: one network, trained by {report.method}. It is {settings}; its {divided}."
 
 

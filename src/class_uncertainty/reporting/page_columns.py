@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from class_uncertainty.reporting.ladder_view import MISSING, Cell
+from class_uncertainty.reporting.ladder_view import MISSING, Cell, CellTable
 from class_uncertainty.runs.rows import ClassRow, MethodRow
 from class_uncertainty.text import decimal
 
@@ -19,6 +19,7 @@ class ReportColumn:
     key: str
     text: Callable[[Any], str]
     bar: bool = False  # whether the cell has a bar from the row's low to its high
+    words: bool = False  # whether cells are words, not numbers
 
     def sort_value(self, row: Any) -> str:
         """What the page's script sorts by; "" for a missing value, which goes last."""
@@ -33,6 +34,7 @@ class CellColumn:
     heading: str
     key: str
     place: int
+    words: bool
 
     def text(self, row: Sequence[Cell]) -> str:
         """With a true minus sign in numbers."""
@@ -44,10 +46,12 @@ class CellColumn:
         return "" if _is_missing(order) else str(order)
 
 
-def cell_columns(headings: Sequence[str]) -> tuple[CellColumn, ...]:
-    """The columns of a CellTable, by its plain headings."""
-    lines = [" ".join(heading.split()) for heading in headings]
-    return tuple(CellColumn(escape(line[:1].upper() + line[1:]), "cell", place) for place, line in enumerate(lines))
+def cell_columns(table: CellTable) -> tuple[CellColumn, ...]:
+    """The columns of a CellTable, whose headings are plain."""
+    lines = [" ".join(heading.split()) for heading in table.columns]
+    words = [all(isinstance(row[place].order, str) for row in table.rows) for place in range(len(lines))]
+    headings = (escape(line[:1].upper() + line[1:]).replace(" %", "&nbsp;%") for line in lines)
+    return tuple(CellColumn(heading, "cell", i, words[i]) for i, heading in enumerate(headings))
 
 
 def mean_with_deviation(row: MethodRow) -> str:
@@ -61,7 +65,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _text(heading: str, key: str) -> ReportColumn:
-    return ReportColumn(heading, key, lambda row: getattr(row, key))
+    return ReportColumn(heading, key, lambda row: getattr(row, key), words=True)
 
 
 def _number(heading: str, key: str, digits: int = 2, factor: float = 1, sign: bool = False) -> ReportColumn:
@@ -175,7 +179,7 @@ AUDIT_COLUMNS = (
     _text("Verdict", "word"),
     _number("Uncer&shy;tainty, %", "uncertainty", 2, 100),
     _number("ECE, %", "ece", 2),
-    ReportColumn("Taken for", "taken_share", _taken_for),
+    ReportColumn("Taken for", "taken_share", _taken_for, words=True),
     _number("Adjusting", "change", 1, sign=True),
     ReportColumn("95&nbsp;% interval of adjusting", "change", _signed_range("change_low", "change_high")),
     _number("Suspect labels, %", "suspect", 1),

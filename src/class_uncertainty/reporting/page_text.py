@@ -7,9 +7,7 @@ from class_uncertainty.reporting.page_columns import mean_with_deviation
 from class_uncertainty.reporting.section import SAME_NETWORK, Section
 from class_uncertainty.runs.rows import ClassRow, MethodRow, harder_and_easier
 from class_uncertainty.runs.significance import ENOUGH
-from class_uncertainty.text import amount
-
-PERCENT = "\N{NO-BREAK SPACE}%"
+from class_uncertainty.text import amount, unbroken
 
 
 def key_facts(section: Section) -> list[tuple[str, str]]:
@@ -39,9 +37,9 @@ def class_lead(classes: Sequence[ClassRow]) -> list[str]:
         return []
     if len({row.uncertainty for row in rows}) == 1:
         return ["All classes are equally uncertain."]
-    shares = _enumerate([f"{100 * row.uncertainty:.1f}" for row in rows[:3]]) + PERCENT
+    shares = _enumerate([f"{100 * row.uncertainty:.1f}" for row in rows[:3]]) + " %"
     template = "The most uncertain classes are {}, with {} of the sum of all class uncertainties. {}"
-    return [_markup(template).format(_names(rows[:3]), shares, _disagreement(rows))]
+    return [unbroken(_markup(template).format(_names(rows[:3]), shares, _disagreement(rows)))]
 
 
 def _disagreement(rows: Sequence[ClassRow]) -> str:
@@ -77,12 +75,12 @@ def method_lead(rows: Sequence[MethodRow]) -> list[str]:
         text += f" {_runs(few)} {'is' if few == 1 else 'are'} few: the order may change with more."
     if diverged:
         text += f" {_runs(diverged)} diverged and {'is' if diverged == 1 else 'are'} left out of the means."
-    return [text]
+    return [unbroken(text)]
 
 
 def _best_method(scored: Sequence[MethodRow], best: MethodRow, naive: MethodRow | None, several_rates: bool) -> str:
     name = _markup("<b>{}</b>{}").format(best.method, f" at learning rate {best.lr:g}" if several_rates else "")
-    score = f"{mean_with_deviation(best)}{PERCENT} over {_runs(best.runs)}"
+    score = f"{mean_with_deviation(best)} % over {_runs(best.runs)}"
     if len(scored) == 1:
         return _markup("{} has a mean error of {}.").format(name, score)
     if best is naive:
@@ -97,7 +95,7 @@ def _against(best: MethodRow, naive: MethodRow) -> str:
     if best.error_sd and naive.error_sd:
         ranges = f"; the two ± ranges {'overlap' if gap <= best.error_sd + naive.error_sd else 'do not overlap'}"
     rate = f" at learning rate {naive.lr:g}" if naive.lr != best.lr else ""
-    return f", {gap:.2f} points below naive’s {mean_with_deviation(naive)}{PERCENT}{rate}{ranges}."
+    return f", {gap:.2f} points below naive’s {mean_with_deviation(naive)} %{rate}{ranges}."
 
 
 def _names(rows: Sequence[ClassRow], others: int = 0) -> Any:
