@@ -4,7 +4,7 @@ BIN := .venv/bin
 CHECK = @$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed; say which with make PYTHON=python3.12")'
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-gpu test-integrations test-page test-ray test-install dist fuzz fuzz-faults fuzz-calls fuzz-readers lint tables docs clean
+.PHONY: demo test test-gpu test-integrations test-page test-ray test-install dist fuzz fuzz-faults fuzz-calls fuzz-readers lint tables report-image docs clean
 .PHONY: bench bench-data bench-engine bench-estimators bench-fine-tune bench-integrity bench-limits bench-page bench-ray bench-remedy bench-scaling bench-tables
 
 demo: .venv/installed
@@ -52,6 +52,10 @@ lint: .venv/installed-dev
 # The parts of docs/*.md that come from the package's registries
 tables: .venv/installed-docs
 	@$(BIN)/python docs/tables.py
+
+# docs/report.png, in Chromium
+report-image: .venv/installed-dev
+	@$(BIN)/python tools/report_image.py
 
 # The site, in site/. Broken links and anchors are errors; building needs no network.
 docs: .venv/installed-docs tables

@@ -1,4 +1,4 @@
-"""Chromium without a window: runs a script inside a page and returns what it says. For checks and benchmarks of pages.
+"""Chromium without a window: runs a script inside a page and returns what it says, or takes a picture of the page.
 
 CHROMIUM names the program, if it is not called chromium.
 """
@@ -17,6 +17,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-extensions")
 RESULT = re.compile(r'<meta name="result" content="([^"]*)">')
 PATIENCE = 120  # seconds
+BUDGET = ("--virtual-time-budget=20000",)  # on a clock that runs faster than ours
 
 
 def chromium() -> str:
@@ -40,12 +41,25 @@ def run_in(
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "page.html"
         copy.write_text(f"{html}<script>{answer}\n{script}</script></body>{end}")
-        scheme = [f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
-        budget = ["--virtual-time-budget=20000"] if wait else []
-        place = [f"--user-data-dir={folder}/profile", f"--window-size={size[0]},{size[1]}"]
-        command = [chromium(), *OPTIONS, *scheme, *budget, *place, "--dump-dom", copy.as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+        done = _open(copy, Path(folder), ["--dump-dom", *(BUDGET if wait else ())], size, dark)
     match = RESULT.search(done.stdout)
     if not match:
         raise RuntimeError(f"{page} gave no answer: {done.stderr[-500:]}")
     return json.loads(unescape(match[1]))
+
+
+def take_picture(page: Path, size: tuple[int, int]) -> bytes:
+    """The first so many pixels of a page as PNG, once its scripts have run."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "page.png"
+        _open(page, Path(folder), [f"--screenshot={file}", *BUDGET], size)
+        return file.read_bytes()
+
+
+def _open(
+    page: Path, folder: Path, options: list[str], size: tuple[int, int], dark: bool = False
+) -> subprocess.CompletedProcess[str]:
+    scheme = [f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
+    place = [f"--user-data-dir={folder}/profile", f"--window-size={size[0]},{size[1]}"]
+    command = [chromium(), *OPTIONS, *scheme, *options, *place, page.resolve().as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)

@@ -70,6 +70,7 @@ def config(colours: Mapping[str, str]) -> dict[str, Any]:
     styles |= {"inside": {"color": colours["surface"], "fontSize": 11}}
     # not aria: the tables hold the same numbers and are easier to have read aloud
     page = {"background": colours["surface"], "font": FONT, "view": {"stroke": None}, "mark": {"aria": False}}
+    page["padding"] = {"left": 16, "right": 16, "top": 5, "bottom": 5}  # where an SVG is shown, letters may be wider
     # from the first class to the last; no chart of the page has it, since CSS variables cannot be interpolated
     ramp = [colours["c1"], colours["c4"], colours["red"]]
     scales = {"range": {"category": [colours[f"c{i}"] for i in range(1, 8)], "ramp": ramp}}
