@@ -21,7 +21,7 @@ def test_a_budget_stops_cleanly_and_the_same_command_goes_on(run: Run, tmp_path:
     assert (code, out) == (3, "")
     assert (
         "cu: the budget is spent with 0 of 2 networks trained; runs.sqlite keeps what has finished "
-        "(0 results, 0 networks)" in err
+        "(0 results, 0 networks), 2 checkpoints keep what has not, and the same command goes on from there." in err
     )
     assert len(list((tmp_path / "runs.sqlite.running").iterdir())) == 2
     assert run(*command, "1h")[0] == 0

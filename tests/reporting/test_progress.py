@@ -2,6 +2,8 @@
 
 import dataclasses
 import io
+import re
+from contextlib import suppress
 
 import pytest
 from rich.console import Console
@@ -73,6 +75,18 @@ def test_trained_networks_leave_the_table_and_the_rest_is_counted(clock):
     assert "ubrs" not in text
     assert text.startswith("1 of 31 networks")
     assert "and 25 more networks" in text
+
+
+def test_a_stop_leaves_the_bar_where_it_is(clock):
+    """The last picture before it goes away, as a terminal gets it."""
+    state, file = LiveProgress(), io.StringIO()
+    state.console = Console(file=file, width=120, height=24, force_terminal=True)
+    state.ahead(STAGES, 10, "cpu", lambda networks, kind: None)
+    with suppress(KeyboardInterrupt), state("training candidates", 6, 10) as update:
+        update(news(9))
+        raise KeyboardInterrupt
+    state.close()
+    assert re.findall(r"\d+ of \d+ networks", file.getvalue())[-1] == "2 of 12 networks"
 
 
 def test_without_news_the_time_left_is_unknown(clock):

@@ -17,7 +17,8 @@ from class_uncertainty.reporting.news_view import print_news
 from class_uncertainty.reporting.progress import LiveProgress
 from class_uncertainty.reporting.section import describe_duplicates
 from class_uncertainty.runs import Store
-from class_uncertainty.text import seconds, tell
+from class_uncertainty.runs.context import checkpoints_beside
+from class_uncertainty.text import amount_of, seconds, tell
 from class_uncertainty.training import Recipe, default_recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.recipe_specs import parse_recipe
@@ -156,9 +157,11 @@ def running(
 
 
 def _kept(store: Store) -> str:
-    counts = ((store.finished, "result"), (store.networks, "network"))
-    finished = ", ".join(f"{number} {what}{'' if number == 1 else 's'}" for number, what in counts)
-    return f"; {store.path} keeps what has finished ({finished}), and the same command goes on from there"
+    results, networks = amount_of(store.finished, "result", "results"), amount_of(store.networks, "network", "networks")
+    number = checkpoints_beside(store).count()
+    under_way = f", {amount_of(number, 'checkpoint keeps', 'checkpoints keep')} what has not" if number else ""
+    kept = f"{store.path} keeps what has finished ({results}, {networks}){under_way}"
+    return f"; {kept}, and the same command goes on from there"
 
 
 def _written(profile: Path | None) -> int:

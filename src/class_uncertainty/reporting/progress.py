@@ -89,10 +89,10 @@ class LiveProgress(Watcher):
 
     def close(self) -> None:
         self.plan = None
-        self.work.announce([])
-        if self.live:
+        if self.live:  # it shows how far the work is once more, and must not take what was stopped for done
             self.live.stop()
             self.live = None
+        self.work.announce([])
 
     def summary(self) -> str:
         """'3 of 25 networks, about 0:40 left: training candidates'; what may be cut off comes last."""

@@ -13,6 +13,7 @@ from class_uncertainty.measures import Stats
 from class_uncertainty.runs.open_executor import On, open_executor
 from class_uncertainty.runs.shard import Shard
 from class_uncertainty.runs.store import Store
+from class_uncertainty.runs.store_layout import RUNNING
 from class_uncertainty.runs.transaction import together
 from class_uncertainty.runs.watcher import News, Stage, Watch, Watcher
 from class_uncertainty.training import Lane, Recipe, default_recipe
@@ -112,6 +113,11 @@ class Context:
         return Stats.of(self.train.counts, stats)
 
 
+def checkpoints_beside(store: Store) -> Checkpoints:
+    """Of what trains by its results."""
+    return Checkpoints(store.path.with_name(store.path.name + RUNNING))
+
+
 @contextmanager
 def open_context(
     dataset: Dataset | Data,
@@ -137,7 +143,7 @@ def open_context(
             store = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "runs.sqlite"
         if not isinstance(store, Store):
             store = stack.enter_context(Store(store))
-        checkpoints = Checkpoints(store.path.with_name(store.path.name + ".running"))
+        checkpoints = checkpoints_beside(store)
         store.add_data(dataset)
         place, watch = Path(profile) if profile else None, progress or Watcher()
         if isinstance(watch, Watcher):

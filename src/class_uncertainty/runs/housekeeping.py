@@ -12,10 +12,11 @@ from pathlib import Path
 from class_uncertainty.data import cache
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import ABANDONED, SQLITE, parse_json
+from class_uncertainty.runs.store_layout import RUNNING
 
 CACHE, CHECKPOINTS, STORES = "cache", "checkpoints", "stores"
 KINDS = (CACHE, CHECKPOINTS, STORES)
-RUNNING, ESTIMATES, JOURNAL = ".running", ".estimates", "-journal"  # beside a store
+ESTIMATES, JOURNAL = ".estimates", "-journal"  # beside a store
 ENTRY = re.compile(r"[0-9a-f]{32}")  # a folder of the cache
 PARTIAL = re.compile(r"partial-\w+")  # one that is being written, or was when its process was killed
 FILES = {

@@ -2,6 +2,7 @@
 
 VERSION = 5  # of the file's layout
 FIRST = {"checksums": 3, "measurements": 5}  # the first layout with each
+RUNNING = ".running"  # how the folder of checkpoints beside a store ends
 FIXES = "mended"  # what the table of fix reports was called first; its rows' checksums cover the name
 
 LAYOUT = """

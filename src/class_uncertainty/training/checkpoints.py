@@ -40,6 +40,10 @@ class Checkpoints:
     def file(self, key: str) -> Path:
         return self.folder / f"{key}.safetensors"
 
+    def count(self) -> int:
+        """How many there are."""
+        return sum(1 for _ in self.folder.glob("*.safetensors"))
+
     def save(self, lanes: Mapping[str, LaneState]) -> None:
         """Write lanes by their keys, together: one sync of the folder for all."""
         for tries_left in reversed(range(TRIES)):
