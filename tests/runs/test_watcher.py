@@ -1,10 +1,16 @@
-"""What a workflow tells: stages and rows know what they are of, and a plain Watcher lets all of it pass."""
+"""What a workflow tells, and whom: the caller's watch, or whoever sits before stderr; a plain Watcher lets it pass."""
 
+import io
+import sys
 from types import SimpleNamespace
 
 import pytest
 
-from class_uncertainty.runs.watcher import Decided, RowTrained, Stage, Watcher
+import class_uncertainty as cu
+from class_uncertainty.reporting.progress import LiveProgress
+from class_uncertainty.runs import context
+from class_uncertainty.runs.watcher import Decided, RowTrained, Stage, Watcher, watch_by
+from class_uncertainty.training.speed import Speed
 
 
 @pytest.mark.parametrize("together", [(), (5,), (4, 2, 1)])
@@ -31,3 +37,42 @@ def test_a_watcher_trains_nothing_and_says_nothing(capsys):
     watcher.tell(Decided("One is kept."))
     watcher.close()
     assert capsys.readouterr() == ("", "")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+class Notebook(io.StringIO):
+    __module__ = "ipykernel.iostream"
+
+
+@pytest.mark.parametrize(
+    ("stream", "watch"),
+    [(Terminal(), LiveProgress), (Notebook(), LiveProgress), (io.StringIO(), Watcher), (None, Watcher)],
+)
+def test_by_default_progress_is_shown_where_someone_sees_it(monkeypatch, stream, watch):
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert type(watch_by(None)) is watch
+    assert type(watch_by(True)) is LiveProgress
+    assert type(watch_by(False)) is Watcher
+
+
+def test_a_watch_of_the_caller_is_told():
+    watch = Watcher()
+    assert watch_by(watch) is watch
+
+
+def test_what_is_neither_is_refused(digits):
+    with pytest.raises(cu.InputError, match="progress is 'yes'"):
+        cu.measure(digits, progress="yes")
+
+
+@pytest.mark.parametrize(("stream", "says"), [(Notebook, True), (io.StringIO, False)])
+def test_a_call_that_takes_long_speaks_to_a_notebook_and_not_to_a_pipe(monkeypatch, digits, stream, says):
+    monkeypatch.setattr(context, "measured_speed", lambda *about: Speed(60.0))
+    monkeypatch.setattr(sys, "stderr", stream())
+    cu.measure(digits, members=2, recipe=cu.Recipe("small-conv", epochs=1, batch=32))
+    assert sys.stderr.getvalue().startswith("To train: up to 2 networks of one epoch in about 2 min") == says
+    assert bool(sys.stderr.getvalue()) == says

@@ -15,7 +15,7 @@ from class_uncertainty.runs.shard import Shard
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.store_layout import RUNNING
 from class_uncertainty.runs.transaction import together
-from class_uncertainty.runs.watcher import News, Stage, Watch, Watcher
+from class_uncertainty.runs.watcher import News, Shown, Stage, Watch, Watcher, watch_by
 from class_uncertainty.training import Lane, Recipe, default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
@@ -125,7 +125,7 @@ def open_context(
     store: Store | str | Path | None = None,
     device: str | None = None,
     budget: float | Deadline | None = None,
-    progress: Watch | None = None,
+    progress: Shown = None,
     profile: str | Path | None = None,
     on: On = None,
     shard: str | None = None,
@@ -145,7 +145,7 @@ def open_context(
             store = stack.enter_context(Store(store))
         checkpoints = checkpoints_beside(store)
         store.add_data(dataset)
-        place, watch = Path(profile) if profile else None, progress or Watcher()
+        place, watch = Path(profile) if profile else None, watch_by(progress)
         if isinstance(watch, Watcher):
             stack.callback(watch.close)
         yield Context(store, dataset, recipe, device, deadline, watch, checkpoints, place, executor, part)

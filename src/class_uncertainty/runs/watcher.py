@@ -1,11 +1,14 @@
 """Watcher: what a workflow tells while it works: what it is going to train, how far it is, and what it knows by then.
 
 Workflows never print. A function of (what trains, networks, epochs) is enough to watch training; a Watcher hears more.
+Unless a caller says otherwise, a bar is shown where someone sits before stderr: at a terminal, or in a notebook.
 """
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 
 from class_uncertainty.posthoc.diagnosis import Verdict
 from class_uncertainty.posthoc.ladder import Rung
@@ -15,6 +18,7 @@ from class_uncertainty.training.speed import Speed
 
 Measure = Callable[[int, Recipe | None], Speed | None]  # of so many networks, by that recipe or the workflow's
 Watch = Callable[[str, int, int], AbstractContextManager[Progress | None]]  # (what trains, networks, epochs of each)
+Shown = Watch | bool | None  # whether progress is shown, or by what; None where someone sees it
 
 
 @dataclass(frozen=True)
@@ -90,3 +94,14 @@ class Watcher:
 
     def close(self) -> None:
         """The workflow has ended, or was stopped."""
+
+
+def watch_by(progress: Shown) -> Watch:
+    """What a call is watched by."""
+    if progress is None:
+        stream = sys.stderr
+        progress = stream is not None and (stream.isatty() or type(stream).__module__.startswith("ipykernel"))
+    if not isinstance(progress, bool):
+        return progress
+    # late, since what is shown is of a later stage
+    return import_module("class_uncertainty.reporting.progress").LiveProgress() if progress else Watcher()

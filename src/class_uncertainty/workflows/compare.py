@@ -14,12 +14,13 @@ from class_uncertainty.methods import named
 from class_uncertainty.notebook import html_table, number, to_frame
 from class_uncertainty.posthoc.remedies import Remedy, find_remedy
 from class_uncertainty.runs.comparison_checks import check_against, check_choosing, check_seeds
-from class_uncertainty.runs.context import Watch, open_context
+from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, telling_rows
 from class_uncertainty.runs.rate_choice import RateChoice
 from class_uncertainty.runs.rows import COUNTERPART, MethodRow, method_rows
 from class_uncertainty.runs.significance import corrected_confidence
 from class_uncertainty.runs.store import Store
+from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.text import amount_of
 from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.deadline import Deadline
@@ -157,7 +158,7 @@ def compare(
     store: Store | str | Path | None = None,
     device: str | None = None,
     budget: float | Deadline | None = None,
-    progress: Watch | None = None,
+    progress: Shown = None,
     profile: str | Path | None = None,
     on: str | None = None,
     shard: str | None = None,

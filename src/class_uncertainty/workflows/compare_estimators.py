@@ -11,9 +11,10 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Diverged, Estimate, EstimateRequest
 from class_uncertainty.measures import SCORES, Vector
 from class_uncertainty.metrics import rank_correlation
-from class_uncertainty.runs.context import Watch, open_context
+from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
 from class_uncertainty.runs.store import Store
+from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.training import Recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
@@ -94,7 +95,7 @@ def compare_estimators(
     store: Store | str | Path | None = None,
     device: str | None = None,
     budget: float | Deadline | None = None,
-    progress: Watch | None = None,
+    progress: Shown = None,
     profile: str | Path | None = None,
     on: str | None = None,
 ) -> EstimatorComparison:

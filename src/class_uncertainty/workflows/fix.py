@@ -22,10 +22,10 @@ from class_uncertainty.posthoc.goal import check_judgeable, parse_goal
 from class_uncertainty.posthoc.ladder import DEPLOYS
 from class_uncertainty.posthoc.priors import measured_prior
 from class_uncertainty.runs.comparison_checks import check_seeds
-from class_uncertainty.runs.context import Context, Watch, open_context
+from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
 from class_uncertainty.runs.store import Store
-from class_uncertainty.runs.watcher import Decided
+from class_uncertainty.runs.watcher import Decided, Shown
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.candidate import Candidate, default_candidates, find_candidates
 from class_uncertainty.training.deadline import Deadline
@@ -156,7 +156,7 @@ def fix(
     store: Store | str | Path | None = None,
     device: str | None = None,
     budget: float | Deadline | None = None,
-    progress: Watch | None = None,
+    progress: Shown = None,
     profile: str | Path | None = None,
     on: str | None = None,
 ) -> Fix:

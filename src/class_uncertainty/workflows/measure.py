@@ -8,10 +8,11 @@ from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.notebook import html_table, interval, number, to_frame
-from class_uncertainty.runs.context import Watch, open_context
+from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, telling_rows
 from class_uncertainty.runs.rows import ClassRow, class_rows, spearman
 from class_uncertainty.runs.store import Store
+from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.training import Recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.network_size import NetworkSize
@@ -98,7 +99,7 @@ def measure(
     store: Store | str | Path | None = None,
     device: str | None = None,
     budget: float | Deadline | None = None,
-    progress: Watch | None = None,
+    progress: Shown = None,
     profile: str | Path | None = None,
     on: str | None = None,
 ) -> Measured:
@@ -125,8 +126,10 @@ def measure(
         "cpu", "cuda" or "mps"; by default the fastest that is there.
     budget : float, optional
         Seconds after which training stops at an epoch's end and Unfinished is raised; needs a store.
-    progress : callable, optional
-        Shows training, as `class_uncertainty.reporting.progress.LiveProgress()` does on a terminal.
+    progress : bool or callable, optional
+        Whether to show a plan, a bar and findings on stderr; in a notebook, lines of text take the place of the bar. By
+        default where stderr is a terminal or a notebook, and not where it is a file or a pipe. A function of (what
+        trains, networks, epochs of each) that returns a context manager is told instead.
     profile : path, optional
         Where to write a trace of one epoch.
     on : str, optional

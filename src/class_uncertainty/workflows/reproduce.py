@@ -11,9 +11,9 @@ from class_uncertainty.errors import ShardEnded, Unfinished, notice, unknown
 from class_uncertainty.experiments.catalogue import Experiment, check_only, find_experiments
 from class_uncertainty.experiments.needs import PROTOCOLS
 from class_uncertainty.experiments.reproduction import Reproduction, summarise
-from class_uncertainty.runs.context import Watch
 from class_uncertainty.runs.open_executor import open_executor
 from class_uncertainty.runs.store import Store
+from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import resolve_device
 from class_uncertainty.training.networks.network_table import sealed
@@ -38,7 +38,7 @@ def reproduce(
     store: Store | str | Path = "runs.sqlite",
     device: str | None = None,
     budget: float | Deadline | None = None,
-    progress: Watch | None = None,
+    progress: Shown = None,
     on: str | None = None,
     shard: str | None = None,
 ) -> tuple[Reproduction, ...]:

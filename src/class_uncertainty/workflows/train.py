@@ -11,9 +11,10 @@ from class_uncertainty.measures import Stats
 from class_uncertainty.methods import Method
 from class_uncertainty.methods.trained_prior import trained_prior
 from class_uncertainty.posthoc.priors import measured_prior
-from class_uncertainty.runs.context import Watch, open_context
+from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import fit_and_store, load_or_estimate, load_or_evaluate
 from class_uncertainty.runs.store import Store
+from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.model_files import check_embeds
@@ -75,7 +76,7 @@ def train(
     store: Store | str | Path | None = None,
     device: str | None = None,
     budget: float | Deadline | None = None,
-    progress: Watch | None = None,
+    progress: Shown = None,
     profile: str | Path | None = None,
 ) -> Trained:
     """Train one network by a method, whatever a store has.

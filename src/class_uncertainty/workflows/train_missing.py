@@ -11,12 +11,13 @@ from class_uncertainty.experiments.needs import ENSEMBLE, SIX_NAIVE, Lookup, Mis
 from class_uncertainty.experiments.paper_table import judge_of
 from class_uncertainty.measures import Stats
 from class_uncertainty.posthoc.remedies import Remedy
-from class_uncertainty.runs.context import Watch, open_context
+from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.ledger import Ledger, check_same_data
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, load_or_fit
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.stored_rows import StoredDataset
+from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.executor import Executor
@@ -48,7 +49,7 @@ class ExperimentTrainer:
     recipe: Recipe
     device: str
     deadline: Deadline = field(default_factory=Deadline)
-    progress: Watch | None = None
+    progress: Shown = None
     executor: Executor | None = None
     shard: str | None = None
     speed: float | None = None  # images a second, once it was measured

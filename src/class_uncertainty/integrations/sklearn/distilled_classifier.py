@@ -97,7 +97,7 @@ class DistilledClassifier(ClassifierMixin, BaseEstimator):
             "trainings": self.trainings,
             "candidates": self.candidates,
         }
-        self.fix_ = fix(data, self.recipe, seeds=1, label_issues=False, device=self.device, **how)
+        self.fix_ = fix(data, self.recipe, seeds=1, label_issues=False, device=self.device, progress=False, **how)
         return self
 
     def _array(self, X: Any, codes: Codes) -> Data:
