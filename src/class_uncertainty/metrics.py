@@ -34,6 +34,10 @@ class Scores:
     def __post_init__(self) -> None:
         check_field(self, "error", "a number from 0 to 100", lambda error: 0 <= error <= 100)
 
+    def __repr__(self) -> str:
+        errors = f"class-mean error {self.error:.1f} %, overall {self.top1_error:.1f} %, worst tenth {self.worst:.1f} %"
+        return f"Scores({len(self.class_errors):,} classes: {errors}, ECE {self.ece:.1f} %, NLL {self.nll:.3f})"
+
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:

@@ -5,6 +5,7 @@ from reprlib import Repr
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from class_uncertainty.text import printable
 
@@ -28,6 +29,12 @@ def shortly(value: object) -> str:
         text = f"<{type(value).__name__}>"
     text = printable(" ".join(text.split()))
     return text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."
+
+
+def span(numbers: NDArray[np.float64]) -> str:
+    """'0.1 to 0.9', or '1' where all are alike."""
+    low, high = f"{numbers.min():.3g}", f"{numbers.max():.3g}"
+    return low if low == high else f"{low} to {high}"
 
 
 def is_frame(value: Any) -> bool:

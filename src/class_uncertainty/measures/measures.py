@@ -11,6 +11,7 @@ from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.constants import row_with, split_constants
 from class_uncertainty.text import short
+from class_uncertainty.values import span
 
 Vector = NDArray[np.float64]  # (C,)
 
@@ -46,6 +47,12 @@ class Stats:
             if len(uncertainty) != len(self.counts):
                 raise InputError(f"uncertainty has {len(uncertainty)} classes, and counts has {len(self.counts)}.")
         object.__setattr__(self, "uncertainty", uncertainty)
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self.counts):,} classes", f"counts {span(self.counts)}"]
+        if self.uncertainty is not None:
+            parts.append(f"uncertainty {span(self.uncertainty)}")
+        return f"Stats({', '.join(parts)})"
 
     @classmethod
     @checked

@@ -11,6 +11,7 @@ from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.measures import Measure, Stats, Vector, normalise
 from class_uncertainty.methods.ramps import Ramp, always
 from class_uncertainty.methods.units import Unit
+from class_uncertainty.values import span
 
 
 @checked
@@ -249,6 +250,10 @@ class Plan:
     sigmoid: bool
     scale: float
     natural: bool
+
+    def __repr__(self) -> str:
+        knobs = ", ".join(f"{name} {span(getattr(self, name))}" for name in ("alpha", "weight", "margin", "divisor"))
+        return f"Plan({len(self.alpha):,} classes, {knobs})"
 
 
 @checked

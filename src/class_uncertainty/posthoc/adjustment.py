@@ -54,6 +54,9 @@ class Adjustment:
         if not np.isfinite(self.temperature) or self.temperature <= 0:
             raise InputError(f"temperature is {self.temperature!r}: it must be a finite number above 0.")
 
+    def __repr__(self) -> str:
+        return f"Adjustment({len(self.bias):,} classes, tau {self.tau:g}, temperature {self.temperature:.3g})"
+
     @classmethod
     @checked
     def of(cls, counts: ArrayLike, tau: float = 1.0, prior: ArrayLike | None = None) -> "Adjustment":

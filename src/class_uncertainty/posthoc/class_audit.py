@@ -85,6 +85,10 @@ class AuditFigures:
     mean_cost: float | None = None  # of an example, by its decision; None without costs
     least_cost: float | None = None  # the same by decisions for the least expected cost, where that is lower
 
+    def __repr__(self) -> str:
+        errors = f"class-mean error {self.error:.1f} %, overall {self.overall_error:.1f} %"
+        return f"AuditFigures({self.examples:,} examples: {errors}, ECE {self.ece:.1f} %, NLL {self.nll:.3f})"
+
     @property
     def weighing(self) -> str:
         """What ECE and NLL are means over."""
@@ -129,6 +133,9 @@ class AuditRecord:
         packed = base64.b64decode(self.wrong, validate=True)
         if len(packed) != -(-self.figures.examples // 8):
             raise InputError(f"there are outcomes of about {8 * len(packed)} of {self.figures.examples} examples.")
+
+    def __repr__(self) -> str:
+        return f"AuditRecord({len(self.classes):,} classes, {self.figures!r})"
 
     @property
     def outcomes(self) -> NDArray[np.float64]:

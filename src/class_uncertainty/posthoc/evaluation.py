@@ -10,6 +10,7 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import check_labels, check_probabilities
 from class_uncertainty.metrics import Outcomes, check_prior, reliability, score, surprise
 from class_uncertainty.posthoc.two_classes import TwoClasses, two_classes
+from class_uncertainty.text import amount_of
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class Evaluation:
     nll: float  # nats
     overall: tuple[float, ...] = ()  # (S,) errors over all examples
     two: TwoClasses | None = None  # of two classes
+
+    def __repr__(self) -> str:
+        of = f"{amount_of(len(self.errors), 'seed', 'seeds')}, {len(self.confusion):,} classes"
+        errors = f"class-mean error {np.mean(self.errors):.1f} %, worst tenth {np.mean(self.worst):.1f} %"
+        return f"Evaluation({of}: {errors}, ECE {self.ece:.1f} %, NLL {self.nll:.3f})"
 
     @property
     def means(self) -> NDArray[np.float64]:

@@ -1,7 +1,8 @@
 """FixReport: a data set's classifier before and after a fix, as one value that a store can keep."""
 
 import base64
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,9 @@ class JudgedPredictions:
         sizes = {len(base64.b64decode(text, validate=True)) for text in (self.guesses, self.p_label, self.p_guess)}
         if len(sizes) > 1 or sizes.pop() % 4:
             raise ValueError("there are not as many guesses as probabilities.")
+
+    def __repr__(self) -> str:
+        return f"JudgedPredictions({len(base64.b64decode(self.guesses)) // 4:,} examples)"
 
     @classmethod
     def of(cls, outcomes: Outcomes) -> "JudgedPredictions":
@@ -69,4 +73,8 @@ class FixReport:
     kind: str = ""  # of recipe and device
     lr: float | None = None  # of the naive networks
     price: Price | None = None  # None in reports of earlier versions
-    predictions: JudgedPredictions | None = field(default=None, repr=False)  # of the first naive network, if kept
+    predictions: JudgedPredictions | None = None  # of the first naive network, if kept
+
+    def __repr__(self) -> str:
+        before, after = (fmean(evaluation.errors) for evaluation in (self.before, self.after))
+        return f"FixReport({self.data}: class-mean error {before:.1f} -> {after:.1f} %, {self.method} ({self.step}))"

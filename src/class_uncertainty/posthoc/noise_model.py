@@ -17,6 +17,7 @@ from class_uncertainty.data import stratified
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import check_labels, check_rows, check_rows_or_members
 from class_uncertainty.posthoc.goal import is_clear, paired_sum
+from class_uncertainty.text import amount_of
 
 LEAST = 1e-6  # probabilities below it count as it: a softmax in float16 has zeros
 START = 0.02  # share of wrong labels that the fit starts from
@@ -59,6 +60,10 @@ class LabelNoise:
     probabilities: NDArray[np.float64]
     flips: NDArray[np.float64]
     labels: NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        issues = amount_of(int(self.is_issue.sum()), "label is", "labels are")
+        return f"LabelNoise({len(self.labels):,} examples, {len(self.flips):,} classes: {issues} probably wrong)"
 
     @property
     def is_issue(self) -> NDArray[np.bool_]:

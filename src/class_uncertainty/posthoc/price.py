@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from class_uncertainty.posthoc.clusters import design_effects, error_intervals, paired_reach
 from class_uncertainty.posthoc.goal import paired_sum
 from class_uncertainty.posthoc.intervals import change_interval, changed, interval_of_mean, sum_by_class
+from class_uncertainty.text import decimal
 
 HANDFUL = 10  # test examples: a class with fewer says little
 NEEDED = 0.5  # of a gain: where classes with a HANDFUL bring more, the gain hangs on them
@@ -46,6 +47,10 @@ class Price:
     classes: tuple[ErrorChange, ...]  # (C,)
     before: tuple[tuple[float, float], ...] = ()  # (C,) intervals of the errors before; () in earlier versions
     after: tuple[tuple[float, float], ...] = ()  # and of those after
+
+    def __repr__(self) -> str:
+        mean, overall = (decimal(change.change, 1, "+") for change in (self.mean, self.overall))
+        return f"Price({len(self.classes):,} classes: class-mean error {mean} points, overall {overall})"
 
     @property
     def risen(self) -> int:

@@ -16,7 +16,7 @@ from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.class_audit import AuditedClass, AuditRecord
 from class_uncertainty.posthoc.intervals import LEVEL
 from class_uncertainty.posthoc.price import ErrorChange, price
-from class_uncertainty.text import listed, read_faults
+from class_uncertainty.text import decimal, listed, read_faults
 
 UNTESTED = {"ece": "ECE", "classwise_ece": "classwise ECE", "nll": "NLL"}  # figures without an interval of the change
 
@@ -51,6 +51,11 @@ class RunChanges:
     classes: tuple[ClassChange, ...]  # in both runs, the one that got worse most first
     new: tuple[str, ...]  # classes of this run alone
     gone: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        change = f"class-mean error {decimal(self.error.change, 1, '+')} points"
+        clear = f"{len(self.worse)} clearly worse, {len(self.better)} clearly better"
+        return f"RunChanges({len(self.classes):,} classes: {change}, {clear})"
 
     @property
     def worse(self) -> list[ClassChange]:

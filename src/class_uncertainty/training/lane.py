@@ -206,6 +206,15 @@ class Result:
     folds: int = 0
     cost: float = 1.0
 
+    def __repr__(self) -> str:
+        """The lane and its error."""
+        fold = f", fold {self.fold[0] + 1} of {self.fold[1]}" if self.fold else ""
+        if self.diverged is not None:
+            reached = f"diverged in epoch {self.diverged + 1}"
+        else:
+            reached = "not judged" if self.error is None else f"class-mean error {self.error:.1f} %"
+        return f"Result({self.method}, seed {self.seed}, lr {self.lr:g}{fold}: {reached})"
+
     @property
     def error(self) -> float | None:
         """Mean of the class errors, in percent: every class counts the same."""

@@ -18,6 +18,7 @@ from class_uncertainty.posthoc.calibration import fit_adjustment
 from class_uncertainty.posthoc.prediction_files import Predictions, read_predictions
 from class_uncertainty.posthoc.priors import Prior, find_prior
 from class_uncertainty.posthoc.written_predictions import PredictionTable, check_places, read_written, write_predictions
+from class_uncertainty.text import amount_of
 from class_uncertainty.workflows.given_labels import GivenLabels
 
 WRITTEN_HERE = re.compile(rb"PK.{28}tau\.npy.{,300}temperature\.npy", re.DOTALL)  # how the file that is written begins
@@ -66,6 +67,10 @@ class AdjustedPredictions:
     unseen: int
     has_class_bias: bool
     file: Path | None
+
+    def __repr__(self) -> str:
+        changed = amount_of(self.changed, "prediction changes", "predictions change")
+        return f"AdjustedPredictions({len(self.probabilities):,} examples: {changed}, {self.adjustment!r})"
 
     def document(self) -> dict[str, Any]:
         """What `cu adjust --json` prints."""

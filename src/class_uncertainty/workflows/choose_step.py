@@ -65,6 +65,10 @@ class Choice:
     why: str = ""
     parts: tuple[Part, ...] = ()
 
+    def __repr__(self) -> str:
+        taught = f", taught to {self.student.name}" if self.student and self.step == STUDENT else ""
+        return f"Choice({self.trained_by} ({self.step}), tau {self.tau:g}{taught})"
+
     @property
     def candidates(self) -> list[Candidate]:
         """What is trained: the best one, and what it is averaged with."""

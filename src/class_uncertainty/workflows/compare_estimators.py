@@ -15,6 +15,7 @@ from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.watcher import Shown
+from class_uncertainty.text import amount_of
 from class_uncertainty.training import Recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
@@ -70,6 +71,10 @@ class EstimatorComparison:
     diverged: tuple[str, ...]  # one sentence each
     folds: int  # that the errors come from; 0 where there is a test split
     network: NetworkSize = NOTHING_TRAINED
+
+    def __repr__(self) -> str:
+        rows = amount_of(len(self.rows), "row", "rows")
+        return f"EstimatorComparison({self.dataset!r}, {amount_of(self.members, 'member', 'members')}, {rows})"
 
     def document(self) -> dict[str, Any]:
         """What `cu measure --estimators … --json` prints."""

@@ -41,6 +41,9 @@ class Model:
 
     module: Deployed
 
+    def __repr__(self) -> str:
+        return f"Model({type(self.module).__name__}, {len(self.module.classes):,} classes)"
+
     @property
     def classes_(self) -> NDArray[np.str_]:
         return np.array(self.module.classes)
