@@ -29,6 +29,37 @@ def test_columns_are_dropped_in_order_until_the_table_fits(
     assert not dropped or f"No room for {dropped}:" in out
 
 
+def test_a_small_column_comes_back_beside_those_that_are_left() -> None:
+    columns, row = ("name", "small", "large", "last"), ("one", "2", "a" * 30, "4")
+    table, dropped = terminal.fitting_table(Console(width=30), columns, [row], [["small"], ["large"], ["last"]])
+    assert dropped == ["large"]
+    assert [column.header for column in table.columns] == ["name", "small", "last"]
+
+
+@pytest.mark.parametrize(
+    ("line", "width", "lines"),
+    [
+        ("short", 20, ["short"]),
+        ("one two three four", 9, ["one two", "three", "four"]),  # narrower lines would be more
+        ("one two three four", 14, ["one two", "three four"]),
+        ("an interval of 95 % or so", 18, ["an interval of", "95 % or so"]),
+        ("the error is 7.25 ± 1.38", 20, ["the error is", "7.25 ± 1.38"]),
+        ("  and more of these", 12, ["  and more", "of these"]),
+        ("a /very/long/path/that/has/no/spaces", 12, ["a", "/very/long/path/that/has/no/spaces"]),
+        ("", 12, [""]),
+    ],
+)
+def test_lines_keep_units_and_leave_no_word_alone(line: str, width: int, lines: list[str]) -> None:
+    assert terminal.wrapped(line, width).split("\n") == lines
+
+
+def test_notes_are_on_columns_that_are_shown() -> None:
+    notes = {("train", "test"): "Examples.", ("95 %",): "Intervals."}
+    assert terminal.notes_on(notes, []) == ["Examples.", "Intervals."]
+    assert terminal.notes_on(notes, ["train", "95 %"]) == ["Examples."]
+    assert terminal.notes_on(notes, ["test", "train"]) == ["Intervals."]
+
+
 def test_json_has_no_infinity_and_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     document = {"a": [float("inf"), float("nan"), 1.5], "b": ("x\x1b[2J", "größe 犬"), "c": None}
     terminal.print_json(document)

@@ -13,7 +13,7 @@ from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.adjustment import adjust
 from class_uncertainty.posthoc.clusters import design_effects, design_effects_of_rest
 from class_uncertainty.posthoc.intervals import LEVEL
-from class_uncertainty.text import decimal, listed
+from class_uncertainty.text import amount_of, decimal, listed
 
 APART = 5.0  # percentage points by which a class must be worse than the others to be spoken of,
 APART_SHARE = 0.5  # and how much of their error: where all classes are hard, a training shifts their borders
@@ -292,18 +292,20 @@ def _text(name: str, row: ClassEvidence, kind: str, is_moved: bool, level: float
     interval = f"{100 * (1 - level):g} % interval {row.low:.0f} to {row.high:.0f} %"
     error = f"{name}: {row.error:.0f} % of {number} wrong ({interval})"
     worse, alone = f"{error}, of the others {row.others:.0f} %", "adjusting for the counts alone"
-    trained = f"{row.count:,} training example{'' if row.count == 1 else 's'}"
+    trained = amount_of(row.count, "training example", "training examples")
+    few = amount_of(row.count, "training example is little", "training examples are few")
     change, low, high = (decimal(points, 0, "+") for points in (row.change, row.change_low, row.change_high))
+    by = f"{change} {'point' if change in ('-1', '+1') else 'points'} ({low} to {high})"
     once = " once adjusted for the counts" if is_moved else ""
     stays = f" and leaves {row.adjusted:.0f} %" if row.adjusted > row.others + APART else ""
     return {
-        "imbalance": f"{worse}; {alone} changes that by {change} points ({low} to {high}){stays}",
+        "imbalance": f"{worse}; {alone} changes that by {by}{stays}",
         "noise": f"{worse}; about {row.suspect:.0f} % of its labels look wrong",
         "confused": f"{worse}; {row.rival_share:.0f} % are taken for {row.rival}{once}",
         "hard": f"{worse}; {alone} leaves {row.adjusted:.0f} %",
-        "scarce": f"{worse}; {alone} leaves {row.adjusted:.0f} %: {trained} are few to learn it from, or it is hard",
+        "scarce": f"{worse}; {alone} leaves {row.adjusted:.0f} %: {few} to learn it from, or it is hard",
         "threshold": f"{worse}; {alone} leaves {row.adjusted:.0f} %: another threshold trades these errors for others",
-        "unclear": f"{worse}; too few to say why: {alone} changes that by {change} points ({low} to {high})",
+        "unclear": f"{worse}; too few to say why: {alone} changes that by {by}",
         "unknown": f"{error}: too few to say anything" if row.examples else f"{name}: no test examples",
         "easy": f"{error}, with {trained}: easier than its count says",
     }[kind]

@@ -4,12 +4,16 @@ from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.price import ErrorChange
 from class_uncertainty.posthoc.run_changes import UNTESTED, ClassChange, RunChanges
 from class_uncertainty.reporting.before_after import change_text
-from class_uncertainty.reporting.terminal import print_fitting, say
+from class_uncertainty.reporting.terminal import notes_on, print_fitting, say
 from class_uncertainty.reporting.two_class_view import cost_sentence, two_class_sentence
 from class_uncertainty.text import amount_of, decimal, listed
 from class_uncertainty.workflows.audit import Audit
 
 MOST_VERDICTS, MOST_CLASSES, MOST_CONFUSIONS, NAMED = 10, 20, 5, 5
+NOTES: dict[tuple[str, ...], str] = {
+    ("unc. %",): "Unc.: share of the uncertainty.",
+    ("adjusting",): "Adjusting: points that adjusting for the counts alone would change.",
+}
 
 
 def print_audit(audit: Audit, all_classes: bool = False) -> None:
@@ -32,11 +36,11 @@ def print_audit(audit: Audit, all_classes: bool = False) -> None:
         numbers = (*error, unsure, f"{row.ece:.1f}", taken, change, KINDS.get(row.kind, ""))
         lines.append((row.name, f"{row.count:,}", f"{row.examples:,}", *numbers))
     columns = ("class", "train", "test", "error %", "95 %", "unc. %", "ECE %", "taken for", "adjusting", "verdict")
-    print_fitting(columns, lines, drop=("unc. %", "train", "ECE %", "adjusting", "taken for", "95 %", "test"))
+    drop = ("unc. %", "train", "ECE %", "adjusting", "taken for", "95 %", "test")
+    dropped = print_fitting(columns, lines, drop, words=("taken for", "verdict"))
     if hidden := len(rows) - len(shown):
         say(f"{hidden:,} of {len(rows):,} classes are not shown: --all-classes or --report lists them.")
-    say("Unc.: share of the uncertainty. Adjusting: points that adjusting for the counts alone would change.")
-    say(*figure_sentences(audit), *audit.notes)
+    say(*filter(None, [" ".join(notes_on(NOTES, dropped))]), *figure_sentences(audit), *audit.notes)
 
 
 def figure_sentences(audit: Audit) -> list[str]:

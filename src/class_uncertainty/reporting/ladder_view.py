@@ -20,12 +20,14 @@ RULE = (
     "The lowest value wins, unless a cheaper candidate is within a standard error of it. "
     "Of equals the simpler wins: the earlier in the list of 'cu candidates'."
 )
-NOTE = (
-    "Gain: by how much a step is better than the best single network, ± a paired standard error, on examples that "
-    "neither trained on. Trainings: all that led to the step, in trainings of one naive network (for one network "
-    "without the trial of several and of a student); time: of these, added up, so longer than it took where several "
-    "trained at once. Passes: networks that run for each prediction."
-)
+NOTES: dict[tuple[str, ...], str] = {  # on columns
+    (GAIN,): "Gain: by how much a step is better than the best single network, ± a paired standard error, on examples "
+    "that neither trained on.",
+    (TRAININGS,): "Trainings: all that led to the step, in trainings of one naive network (for one network without the "
+    "trial of several and of a student).",
+    (TIME,): "Time: of these trainings, added up, so longer than it took where several trained at once.",
+    (PASSES,): "Passes: networks that run for each prediction.",
+}
 
 
 class Search(Protocol):

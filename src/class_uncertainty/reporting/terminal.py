@@ -4,8 +4,10 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any
 
 from rich import box
@@ -24,7 +26,7 @@ from rich.table import Table
 from rich.text import Text
 
 from class_uncertainty.documents import finite
-from class_uncertainty.text import printable, shown
+from class_uncertainty.text import printable, shown, unbroken
 
 NARROWEST = 12  # characters of a first column that is wrapped
 PIPE_WIDTH = 160  # of a table that goes to a file or another program
@@ -41,7 +43,18 @@ def console() -> Console:
 
 def say(*lines: str) -> None:
     """Print lines for people. Control characters in the names of files and classes are shown as escapes."""
-    console().print("\n".join(map(printable, lines)), markup=False)
+    out = console()
+    out.print("\n".join(wrapped(printable(line), out.width) for line in lines), markup=False)
+
+
+def wrapped(line: str, width: int) -> str:
+    """The line in several, if need be: numbers stay with their units, and the last has not one word alone."""
+    keep: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    first = textwrap.wrap(unbroken(line), width, **keep)
+    narrower = (textwrap.wrap(unbroken(line), narrow, **keep) for narrow in range(width, width // 2, -1))
+    same = takewhile(lambda lines: len(lines) == len(first), narrower)
+    lines = next((lines for lines in same if len(lines) < 2 or " " in lines[-1]), first)
+    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
 
 
 class SpeedColumn(ProgressColumn):
@@ -56,8 +69,9 @@ def progress_bars(unit: str) -> Iterator[Callable[[str, int, int], None]]:
     """A function of (what, done, total) that keeps a bar on stderr for each `what`."""
     amount = [DownloadColumn()] if unit == "bytes" else [MofNCompleteColumn(), TextColumn(unit), SpeedColumn()]
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), *amount, TimeRemainingColumn())
-    quiet = not sys.stderr.isatty()
-    with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as progress:
+    out = Console(stderr=True)
+    quiet = not sys.stderr.isatty() or out.is_dumb_terminal
+    with Progress(*columns, console=out, disable=quiet, transient=True) as progress:
         tasks = {}
 
         def update(what: str, done: int, total: int) -> None:
@@ -85,17 +99,33 @@ def plain_table(columns: Sequence[str], rows: Rows, left: int = 1, wrapped: int 
 
 
 def fitting_table(console: Console, columns: Sequence[str], rows: Rows, drop: Rows) -> tuple[Table, list[str]]:
-    """The table without as many groups of columns as must be dropped to fit, and the columns that were dropped."""
-    for groups in range(len(drop) + 1):
-        dropped = [column for group in drop[:groups] for column in group]
+    """The table without the groups of columns that must be dropped to fit, and the columns that were dropped.
+
+    The first groups go first; those that still have room beside the columns that are left come back, the last first.
+    """
+
+    def without(groups: Rows, wrapped: int | None = None) -> tuple[Table, list[str], int]:
+        dropped = [column for group in groups for column in group]
         places = [i for i, column in enumerate(columns) if column not in dropped]
-        table = plain_table([columns[i] for i in places], [[row[i] for i in places] for row in rows])
+        kept = [[row[i] for i in places] for row in rows]
+        table = plain_table([columns[i] for i in places], kept, wrapped=wrapped)
         wide = console.measure(table, options=console.options.update(width=1000)).maximum
-        if wide <= console.width:
-            return table, dropped
-    kept = [[row[i] for i in places] for row in rows]
-    first = max((len(row[0]) for row in kept), default=0) - (wide - console.width)
-    return plain_table([columns[i] for i in places], kept, wrapped=max(first, NARROWEST)), dropped
+        return table, dropped, wide - console.width
+
+    for number in range(len(drop) + 1):
+        table, dropped, excess = without(drop[:number])
+        if excess <= 0:
+            break
+    else:
+        first = max((len(row[0]) for row in rows), default=0) - excess
+        return without(drop, max(first, NARROWEST))[:2]
+    groups = list(drop[:number])
+    for group in reversed(drop[:number]):
+        fewer = [other for other in groups if other != group]
+        again = without(fewer)
+        if again[2] <= 0:
+            groups, (table, dropped, _) = fewer, again
+    return table, dropped
 
 
 def print_fitting(
@@ -115,6 +145,11 @@ def print_fitting(
     if named:
         say(f"No room for {', '.join(named)}: widen the terminal, or use --json.")
     return dropped
+
+
+def notes_on(notes: Mapping[tuple[str, ...], str], dropped: Sequence[str]) -> list[str]:
+    """The notes without those on columns of which none is shown."""
+    return [note for columns, note in notes.items() if not set(columns) <= set(dropped)]
 
 
 def print_json(document: Any) -> None:

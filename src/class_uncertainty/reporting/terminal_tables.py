@@ -25,7 +25,7 @@ from class_uncertainty.reporting.section import (
     describe_rates,
     describe_tests,
 )
-from class_uncertainty.reporting.terminal import print_fitting, say
+from class_uncertainty.reporting.terminal import notes_on, print_fitting, say
 from class_uncertainty.runs.rows import ClassRow, MethodRow, harder_and_easier, spearman
 from class_uncertainty.text import decimal
 from class_uncertainty.training.candidate import Candidate
@@ -37,9 +37,21 @@ from class_uncertainty.workflows.measure import Measured
 if TYPE_CHECKING:
     from class_uncertainty.workflows.fix import Fix
 
+CLASS_NOTES: dict[tuple[str, ...], str] = {
+    ("rarity", "uncertainty"): "Rarity (μ^C) and uncertainty (μ^U): shares of 1.",
+    ("rank rarity", "rank unc."): "Rank 1 is the rarest or most uncertain.",
+    ("effective", "rank eff."): "Effective: rarity by the effective number of examples.",
+    ("disputed",): "Disputed: how much of the uncertainty is disagreement between networks (epistemic).",
+    ("train", "test"): "Train, test: examples.",
+    ("95 %",): "95 %: the error's interval.",
+}
 MEANINGFUL = 10  # classes that a rank correlation needs to say much
 MOST_FINDINGS = 10
 LISTED = 5  # classes or label issues in one list
+CHANGE_NOTES: dict[tuple[str, ...], str] = {
+    ("train", "test"): "Train, test: examples.",
+    ("95 %", "its 95 %"): "95 %: intervals, that of the change paired.",
+}
 
 
 def print_measured(measured: Measured) -> None:
@@ -56,8 +68,8 @@ def print_measured(measured: Measured) -> None:
 def print_comparison(comparison: Comparison) -> None:
     """The methods, and what the columns mean."""
     folds, estimate, strengths = comparison.folds, comparison.estimate, comparison.strengths
-    print_methods(comparison.rows, len(comparison.dataset.classes))
-    say(*footnotes(comparison.rows, folds), *describe_network(comparison.network))
+    dropped = print_methods(comparison.rows, len(comparison.dataset.classes))
+    say(*footnotes(comparison.rows, folds, dropped), *describe_network(comparison.network))
     if chosen := comparison.chosen:
         number = f"{len(chosen[0].errors)} rates × {FOLDS} folds = {comparison.choosing_trainings} trainings"
         names = ", ".join(choice.method for choice in chosen)
@@ -99,7 +111,7 @@ def print_estimator_comparison(comparison: EstimatorComparison) -> None:
 def print_fix(fixed: "Fix", all_classes: bool = False) -> None:
     """What each step bought, what was wrong, what changed, what it cost, and labels worth a look."""
     report = fixed.report
-    print_ladder(report)
+    dropped = print_ladder(report)
     print_findings(report)
     print_changes(report, all_classes)
     if not improved(report):
@@ -108,7 +120,7 @@ def print_fix(fixed: "Fix", all_classes: bool = False) -> None:
     cost = f"Trainings: {report.cost:.3g} of {report.allowed:.3g}, in units of one naive network{repeats}."
     sentences = (report.note, ladder_view.kept_sentence(report), cost, ladder_view.judged_sentence(report))
     say(" ".join(filter(None, sentences)))
-    say(ladder_view.NOTE, *describe_network(fixed.network))
+    say(" ".join(notes_on(ladder_view.NOTES, dropped)), *describe_network(fixed.network))
     if labels := summary(report):
         say(labels)
     if issues := report.label_issues:
@@ -141,16 +153,17 @@ def print_findings(report: FixReport) -> None:
         say(f"{more} more findings: the report and --json list them.")
 
 
-def print_ladder(report: FixReport) -> None:
-    """Why a step was kept, and the steps. Where how they train has no room in the table, it stands below."""
+def print_ladder(report: FixReport) -> list[str]:
+    """Why a step was kept, and the steps; the columns that had no room. How they train then stands below."""
     if report.why:
         say(report.why)
     if not report.ladder:
-        return
+        return []
     ladder, how = ladder_view.ladder_table(report), [ladder_view.HOW]
     dropped = print_fitting(ladder.columns, ladder.texts, ladder_view.DROPPED_FIRST, words=how, unnamed=how)
     if ladder_view.HOW in dropped:
         say(ladder_view.trained_by(report))
+    return dropped
 
 
 def print_changes(report: FixReport, all_classes: bool = False) -> None:
@@ -167,10 +180,11 @@ def print_changes(report: FixReport, all_classes: bool = False) -> None:
         lines.append((row.name, f"{row.count:,}", examples, *sides, row.verdict))
     lines += [(what, "", "", before, "", after, "", "", "") for what, before, after in key_figures(report)]
     columns = ("class", "train", "test", "before %", "95 %", "after %", "change", "its 95 %", "what was wrong")
-    print_fitting(columns, lines, drop=("train", "what was wrong", "95 %", "its 95 %", "change", "test"))
+    drop, words = ("train", "what was wrong", "95 %", "its 95 %", "change", "test"), ("what was wrong",)
+    dropped = print_fitting(columns, lines, drop, words)
     if hidden := len(rows) - len(listed):
         say(f"{hidden} of {len(rows)} classes are not shown: --all-classes or the report lists them.")
-    say("Train, test: examples. 95 %: intervals, that of the change paired.", *price_sentences(report))
+    say(*filter(None, [" ".join(notes_on(CHANGE_NOTES, dropped))]), *price_sentences(report))
 
 
 def print_classes(rows: Sequence[ClassRow], judged: str = "naive ") -> None:
@@ -188,15 +202,11 @@ def print_classes(rows: Sequence[ClassRow], judged: str = "naive ") -> None:
         lines.append((row.name, f"{row.count:,}", *shares, epistemic, *places, *errors))
     columns: tuple[str, ...] = ("class", "train", *measures, "disputed", *ranks, error, "95 %", "test")
     drop = ("rank eff.", "effective", "disputed", "test", "95 %", "rank rarity", "rarity", error, "rank unc.")
-    disputed = "Disputed: how much of the uncertainty is disagreement between networks (epistemic). "
-    if all(row.epistemic_share is None for row in rows):  # one network judges an example
-        place, disputed = columns.index("disputed"), ""
-        columns, *lines = ((*line[:place], *line[place + 1 :]) for line in (columns, *lines))
-    print_fitting(columns, lines, [name for name in drop if name in columns])
-    say(
-        "Rarity (μ^C) and uncertainty (μ^U): shares of 1; rank 1 is the rarest or most uncertain. Effective: rarity "
-        f"by the effective number of examples. {disputed}Train, test: examples. 95 %: the error's interval."
-    )
+    unknown = ["disputed"] if all(row.epistemic_share is None for row in rows) else []  # one network judges an example
+    shown = [i for i, column in enumerate(columns) if column not in unknown]
+    lines = [tuple(line[i] for i in shown) for line in lines]
+    dropped = print_fitting([columns[i] for i in shown], lines, [name for name in drop if name not in unknown])
+    say(" ".join(notes_on(CLASS_NOTES, dropped + unknown)))
 
 
 def disagreements(rows: Sequence[ClassRow]) -> list[str]:
@@ -226,8 +236,11 @@ def correlations(rows: Sequence[ClassRow], judged: str = "naive ") -> list[str]:
     return [f"Rank correlation (Spearman's ρ) with the {judged}class errors: {defined}{few}"] if defined else []
 
 
-def print_methods(rows: Sequence[MethodRow], classes: int | None = None) -> None:
-    """Means over the seeds, one row for each method and learning rate. Two classes have no worst tenth."""
+def print_methods(rows: Sequence[MethodRow], classes: int | None = None) -> list[str]:
+    """Means over the seeds, one row for each method and learning rate; the columns that had no room.
+
+    Two classes have no worst tenth.
+    """
     groups, calibration = ("overall", "many", "medium", "few", "worst 10th"), ("NLL", "ECE")
     lines = []
     for row in rows:
@@ -241,18 +254,23 @@ def print_methods(rows: Sequence[MethodRow], classes: int | None = None) -> None
     columns = ("method", "lr", "runs", "error %", "gain", *groups, *calibration, "trainings", "ASO")
     drop = (*calibration, "medium", "many", "overall", "worst 10th", "few", "trainings", "runs", "ASO", "gain", "lr")
     shown = [i for i, column in enumerate(columns) if column != "worst 10th" or classes != 2]
-    print_fitting([columns[i] for i in shown], [[line[i] for i in shown] for line in lines], drop)
+    return print_fitting([columns[i] for i in shown], [[line[i] for i in shown] for line in lines], drop)
 
 
-def footnotes(rows: Sequence[MethodRow], folds: int) -> list[str]:
-    """What the columns of `print_methods` mean."""
+def footnotes(rows: Sequence[MethodRow], folds: int, dropped: Sequence[str] = ()) -> list[str]:
+    """What the columns of `print_methods` mean, but for those that had no room."""
     deviation = ", ± standard deviation over the seeds" if any(row.error_sd is not None for row in rows) else ""
     has_gain = any(row.gain is not None for row in rows)
     gain = f"; gain: naive's error less the method's, {describe_rates(rows)}" if has_gain else ""
     groups = f"classes with more than {MANY}, {FEW} to {MANY}, and fewer than {FEW} training examples"
-    cost = "Trainings: all that lead to one network, in units of one naive training."
-    notes = [f"Error: mean of the class errors in percent{deviation}{gain}. Overall: of all examples.", cost]
-    notes += [f"Many, medium, few: {groups}; worst 10th: of the classes.", *([describe_folds(folds)] if folds else [])]
+    by_column = {
+        ("overall",): "Overall: of all examples.",
+        ("trainings",): "Trainings: all that lead to one network, in units of one naive training.",
+        ("many", "medium", "few"): f"Many, medium, few: {groups}.",
+        ("worst 10th",): "Worst 10th: of the classes.",
+    }
+    notes = [f"Error: mean of the class errors in percent{deviation}{gain}.", *notes_on(by_column, dropped)]
+    notes += [describe_folds(folds)] if folds else []
     if tests := describe_tests(rows):
         notes.append(f"ASO: a test against the row that is named (ε_min); below 0.5, the method is better; {tests}.")
     if any(row.seedless for row in rows):
