@@ -44,7 +44,7 @@ def test_two_classes_have_figures_and_thresholds_of_their_own() -> None:
     html = audit_page.render(audit, Path())
     assert "From which probability on?" in headings(html)
     assert "Worst tenth of the classes" not in html
-    shown = dict(re.findall(r"<dt>(.*?)</dt><dd><b>(.*?)</b>", html))
+    shown = dict(re.findall(r"<dt>(.*?)</dt><dd><b>(.*?)</b>", html.replace("\N{NO-BREAK SPACE}", " ")))
     assert shown["Recall of &lt;b&gt;"] == f"{audit.figures.two.recall:.1f} %"
     assert (shown["AUC of &lt;b&gt;"], shown["Mean cost of an example"]) == ("100.0 %", "0.1")
     assert "predict it from\n0.5 on" in html
