@@ -52,7 +52,7 @@ RECIPES = st.builds(
 RESULTS = values_of(
     cu.Result,
     fold=st.none() | st.tuples(st.integers(0, 4), st.just(5)),
-    scores=st.none() | values_of(Scores),
+    scores=st.none() | values_of(Scores, error=st.floats(0, 100)),
     recipe=RECIPES,
     plan=PLANS,
 )
@@ -97,7 +97,7 @@ DATASETS = values_of(
 def test_a_value_goes_through_json(value: Any) -> None:
     back = from_document(type(value), json.loads(json.dumps(asdict(value))))
     assert back == value
-    assert repr(back) == repr(value)  # a tuple is not a list
+    assert repr(asdict(back)) == repr(asdict(value))  # a tuple is not a list, nor 1 a float
 
 
 @dataclass(frozen=True)
