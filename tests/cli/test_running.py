@@ -13,10 +13,18 @@ import pytest
 from commands import Run
 
 from class_uncertainty import Unfinished
+from class_uncertainty.cli import running
 
 
+@pytest.fixture
+def short_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A budget of 1s ends with the first epoch."""
+    monkeypatch.setattr(running, "seconds", {"1s": 1e-9, "1h": 3600.0}.get)
+
+
+@pytest.mark.usefixtures("short_seconds")
 def test_a_budget_stops_cleanly_and_the_same_command_goes_on(run: Run, tmp_path: Path) -> None:
-    command = ("measure", "digits-lt:20", "--epochs", "100", "--members", "2", "--budget")
+    command = ("measure", "digits-lt:20", "--epochs", "3", "--members", "2", "--budget")
     code, out, err = run(*command, "1s")
     assert (code, out) == (3, "")
     assert (
@@ -69,24 +77,15 @@ def test_a_budget_that_is_no_time(run: Run, budget: str) -> None:
     assert "1h30m" in err
 
 
-def test_a_terminal_sees_progress_and_a_pipe_does_not(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "class_uncertainty.cli.app",
-        "train",
-        "digits-lt:20",
-        "--epochs",
-        "3",
-        "--store",
-        str(tmp_path / "s"),
-    ]
+def test_a_terminal_sees_progress_and_a_pipe_does_not(run: Run, tmp_path: Path) -> None:
+    words = ("train", "digits-lt:20", "--epochs", "3", "--store")
+    command = [sys.executable, "-m", "class_uncertainty.cli.app", *words, str(tmp_path / "seen")]
     leader, follower = pty.openpty()
     with subprocess.Popen(command, stderr=follower, stdout=subprocess.DEVNULL, env=os.environ | {"TERM": "xterm"}):
         os.close(follower)
         assert b"training naive" in screen(leader)
-    quiet = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert quiet.stderr == ""
+    code, _, err = run(*words, "unseen")
+    assert (code, err) == (0, "")
 
 
 def screen(leader: int) -> bytes:
@@ -116,8 +115,9 @@ def test_what_is_known_is_printed_before_a_budget_ends_a_command(run: Run, monke
     assert run(*command, "--json")[:2] == (3, "")
 
 
+@pytest.mark.usefixtures("short_seconds")
 def test_rows_that_are_stored_are_printed_when_others_are_not_trained(run: Run) -> None:
-    command = ("compare", "digits-lt:20", "--seeds", "1", "--epochs", "100")
+    command = ("compare", "digits-lt:20", "--seeds", "1", "--epochs", "3")
     assert run(*command, "--methods", "naive")[0] == 0
     code, out, _ = run(*command, "--methods", "naive,cb-rs", "--budget", "1s")
     assert code == 3
@@ -128,8 +128,9 @@ def test_rows_that_are_stored_are_printed_when_others_are_not_trained(run: Run) 
 
 def test_ctrl_c_prints_what_is_known(tmp_path: Path) -> None:
     """On a terminal, in the middle of a fix: the plan, the bar, and the first rung."""
-    words = ("fix", "digits-lt:20", "--candidates", "naive,cb-rs", "--report", str(tmp_path / "r.html"))
-    command = [sys.executable, "-m", "class_uncertainty", *words, "--store", str(tmp_path / "s")]
+    words = ("fix", "digits-lt:20", "--epochs", "10", "--candidates", "naive,cb-rs")
+    files = ("--report", str(tmp_path / "r.html"), "--store", str(tmp_path / "s"))
+    command = [sys.executable, "-m", "class_uncertainty", *words, *files]
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
     leader, follower = pty.openpty()
     with subprocess.Popen(command, stderr=follower, stdout=subprocess.PIPE, text=True, env=environment) as process:
