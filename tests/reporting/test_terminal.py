@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 from dataclasses import replace
 
 import pytest
@@ -94,3 +95,15 @@ def test_disputed_is_left_out_where_one_network_judges(capsys: pytest.CaptureFix
     out = capsys.readouterr().out
     assert "disputed" in out
     assert "Disputed:" in out
+
+
+@pytest.mark.parametrize(("term", "shows"), [("xterm", True), ("dumb", False)])
+def test_a_bar_is_shown_where_it_can_be_drawn(monkeypatch, term, shows):
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", term)
+    with terminal.progress_bars("images") as progress:
+        progress("decoding", 1, 2)
+    assert ("decoding" in stream.getvalue()) == shows
+    assert bool(stream.getvalue()) == shows

@@ -122,6 +122,14 @@ def test_methods_and_footnotes(printed: Printed) -> None:
     assert not [fact for fact in ("gain", "±", "folds", "ASO") if fact in plain]
 
 
+def test_no_note_is_on_the_worst_tenth_of_two_classes(printed: Printed) -> None:
+    dropped: list[str] = []
+    out = printed(lambda: dropped.extend(terminal_tables.print_methods(FULL.methods, 2)))
+    assert "worst 10th" not in out
+    assert "Worst 10th: of the classes." in terminal_tables.footnotes(FULL.methods, 5)
+    assert "Worst 10th: of the classes." not in terminal_tables.footnotes(FULL.methods, 5, dropped)
+
+
 @pytest.mark.parametrize("seedless", [True, False])
 def test_only_rows_without_chance_are_called_the_same_network(seedless: bool) -> None:
     """Two networks may have the same error by chance."""

@@ -44,13 +44,25 @@ class Terminal(io.StringIO):
         return True
 
 
+def closed_terminal():
+    terminal = Terminal()
+    terminal.close()
+    return terminal
+
+
 class Notebook(io.StringIO):
     __module__ = "ipykernel.iostream"
 
 
 @pytest.mark.parametrize(
     ("stream", "watch"),
-    [(Terminal(), LiveProgress), (Notebook(), LiveProgress), (io.StringIO(), Watcher), (None, Watcher)],
+    [
+        (Terminal(), LiveProgress),
+        (Notebook(), LiveProgress),
+        (io.StringIO(), Watcher),
+        (closed_terminal(), Watcher),
+        (None, Watcher),
+    ],
 )
 def test_by_default_progress_is_shown_where_someone_sees_it(monkeypatch, stream, watch):
     monkeypatch.setattr(sys, "stderr", stream)

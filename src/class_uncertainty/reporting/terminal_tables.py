@@ -253,8 +253,9 @@ def print_methods(rows: Sequence[MethodRow], classes: int | None = None) -> list
         lines.append((*first, *errors, _number(row.nll, 3), _number(row.ece, 1), f"{row.cost:.3g}", aso))
     columns = ("method", "lr", "runs", "error %", "gain", *groups, *calibration, "trainings", "ASO")
     drop = (*calibration, "medium", "many", "overall", "worst 10th", "few", "trainings", "runs", "ASO", "gain", "lr")
-    shown = [i for i, column in enumerate(columns) if column != "worst 10th" or classes != 2]
-    return print_fitting([columns[i] for i in shown], [[line[i] for i in shown] for line in lines], drop)
+    needless = ("worst 10th",) if classes == 2 else ()
+    shown = [i for i, column in enumerate(columns) if column not in needless]
+    return [*needless, *print_fitting([columns[i] for i in shown], [[line[i] for i in shown] for line in lines], drop)]
 
 
 def footnotes(rows: Sequence[MethodRow], folds: int, dropped: Sequence[str] = ()) -> list[str]:

@@ -100,7 +100,8 @@ def watch_by(progress: Shown) -> Watch:
     """What a call is watched by."""
     if progress is None:
         stream = sys.stderr
-        progress = stream is not None and (stream.isatty() or type(stream).__module__.startswith("ipykernel"))
+        in_notebook = type(stream).__module__.startswith("ipykernel")
+        progress = stream is not None and not stream.closed and (in_notebook or stream.isatty())
     if not isinstance(progress, bool):
         return progress
     # late, since what is shown is of a later stage

@@ -197,7 +197,7 @@ def predict(
     if keep:
         check_distinct("column", keep)
     network = _at_hand(model)
-    purpose, costs = network.purpose, None if network.costs is None else network.costs.double().cpu().numpy()
+    purpose, costs = network.purpose, None if network.costs is None else network.costs.cpu().double().numpy()
     wanted = _wanted(network, prior)
     place, source = (examples, FRAME) if is_frame(examples) else (Path(examples), str(examples))
     unlabelled, is_seen = watch_seen(_read(network, place), network)
