@@ -19,8 +19,8 @@ def features(values: list[float]) -> cu.Data:
     ("train", "test", "facts"),
     [
         ([1, 2, 3, 4], None, ()),
-        ([1, 2, 3, 1], None, ("1 of the 4 examples is",)),
-        ([1, 1, 1, 4], None, ("2 of the 4 examples are",)),
+        ([1, 2, 3, 1], None, ("1 of the 4 examples repeats",)),
+        ([1, 1, 1, 4], None, ("2 of the 4 examples repeat",)),
         ([1, 2, 3, 4], [5, 6], ()),
         ([1, 2, 3, 4], [1, 6], ("1 of the 2 test examples is",)),
     ],
@@ -35,9 +35,9 @@ def test_copies_in_other_groups_are_not_kept_together_by_groups() -> None:
     data = features([1, 2, 3, 1, 1, 5, 6, 7, 8, 9])
     grouped = cu.Data(data.inputs, data.labels, data.classes, groups=[0, 1, 2, 0, 3, 4, 5, 6, 7, 8])
     alone, given = (describe_duplicates(cu.Dataset("x", one)) for one in (data, grouped))
-    assert alone.startswith("2 of the 10 examples are")
+    assert alone.startswith("2 of the 10 examples repeat")
     assert alone.endswith("unless ?group= keeps copies together.")
-    assert given == "1 of the 10 examples is identical to another (example 4 = example 0), of another group: " + (
+    assert given == "1 of the 10 examples repeats another (example 4 = example 0), of another group: " + (
         "folds may leak into each other."
     )
 

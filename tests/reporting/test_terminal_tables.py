@@ -1,6 +1,7 @@
 """Tables and sentences for a terminal: what they hold, and what a narrow one drops."""
 
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -92,7 +93,7 @@ def test_one_rank_apart_says_nothing(printed: Printed) -> None:
     near = [replace(row, rank_uncertainty=row.rank_cardinality + 1) for row in FULL.classes]
     out = printed(terminal_tables.print_measured, measured(near))
     assert "easier" not in out
-    assert "two places or more apart" in in_one_line(out)
+    assert "rank the classes alike, but for neighbours." in in_one_line(out)
 
 
 def test_few_classes_and_no_errors(printed: Printed) -> None:
@@ -323,6 +324,9 @@ def test_a_fix_that_gains_nothing_says_how_to_keep_a_naive_network(printed: Prin
     out = in_one_line(printed(terminal_tables.print_fix, fixed(worse)))
     assert command in out
     assert "The class-mean error did not fall" in out
+    out = in_one_line(printed(terminal_tables.print_fix, fixed(replace(worse, goal="cost:my costs.csv", unit=""))))
+    options = f"--candidates {shlex.quote(worse.ladder[0].candidate)} --goal 'cost:my costs.csv' --save MODEL"
+    assert f"cu fix 'csv:a.csv?label=b&test=0.2' {options}" in out  # cu train does not decide by costs
     assert "What this fix saves is the kept model, not the naive one" in out
     for candidate, options in (
         ("naive?recipe=forest", "forest"),

@@ -67,7 +67,7 @@ class Goal:
             "mean": "class-mean error",
             "worst": "mean error of the worst tenth of the classes",
             "accuracy": "error on classes as frequent as in training",
-            "cost": "mean cost",
+            "cost": "mean cost on classes as frequent as in training",
         }.get(kind, f"error under the prior of {file}")
 
     def decide(self, p: NDArray) -> Labels:

@@ -22,7 +22,7 @@ RULE = (
 )
 NOTES: dict[tuple[str, ...], str] = {  # on columns
     (GAIN,): "Gain: by how much a step is better than the best single network, ± a paired standard error, on examples "
-    "that neither trained on.",
+    "that neither trained on; not the difference of the errors, which are of other networks.",
     (TRAININGS,): "Trainings: all that led to the step, in trainings of one naive network (for one network without the "
     "trial of several and of a student).",
     (TIME,): "Time: of these trainings, added up, so longer than it took where several trained at once.",
@@ -200,7 +200,10 @@ def _rung_row(report: Search, row: RungRow) -> tuple[Cell, ...]:
     digits = aim_digits(report)
     is_preferred = row.behind == 0 and row.behind_error == 0
     behind = Cell(MISSING, 0.0) if is_preferred else _number_cell(row.behind, row.behind_error, digits)
-    outcome = "kept" if row.kept else f"dropped: {row.reason.removesuffix('.')}" if row.reason else "dropped"
+    kept = kept_step(report) if isinstance(report, FixReport) else None
+    averaged = kept.candidate.split(" + ") if kept and " + " in kept.candidate else []  # of several kinds of models
+    outcome = f"dropped: {row.reason.removesuffix('.')}" if row.reason else "dropped"
+    outcome = "kept" if row.kept or row.candidate in averaged else outcome
     return (
         Cell(row.candidate, row.candidate),
         _number_cell(row.value, row.standard_error, digits),

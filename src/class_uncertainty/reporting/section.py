@@ -118,7 +118,8 @@ def describe_duplicates(dataset: Dataset) -> str:
     named = listed([f"{copy} = {original}" for copy, original in dataset.duplicate_names(FEW)], FEW, number)
     if test is not None:
         return f"{number:,} of the {len(test):,} test examples {verb} identical to a training example ({named})."
-    identical = f"{number:,} of the {len(train):,} examples {verb} identical to another ({named})"
+    repeat = "repeats" if number == 1 else "repeat"
+    identical = f"{number:,} of the {len(train):,} examples {repeat} another ({named})"
     if train.groups is not None:
         return f"{identical}, of another group: folds may leak into each other."
     return f"{identical}: folds may leak into each other, unless ?group= keeps copies together."

@@ -26,7 +26,7 @@ from class_uncertainty.reporting.section import (
     describe_tests,
 )
 from class_uncertainty.reporting.terminal import notes_on, print_fitting, say
-from class_uncertainty.runs.rows import ClassRow, MethodRow, harder_and_easier, spearman
+from class_uncertainty.runs.rows import RANKS_APART, ClassRow, MethodRow, harder_and_easier, spearman
 from class_uncertainty.text import decimal
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.folds import FOLDS
@@ -137,6 +137,9 @@ def _naive_advice(report: FixReport) -> str:
         rate = f" --lr {report.lr:g}" if {"lr", "rate"} & naive.fields.keys() else ""
         how, rest = f"--recipe {naive.kind}{rate} --save MODEL", ""
     command = f"cu train {shlex.quote(report.data)} {how}"
+    if not report.unit:  # of costs: a network that was only trained does not decide by them
+        how = f"--candidates {shlex.quote(naive.name)} --goal {shlex.quote(report.goal)} --save MODEL"
+        command = f"cu fix {shlex.quote(report.data)} {how}"
     saved = "What this fix saves is the kept model, not the naive one"
     return f"The {report.aim} did not fall. {saved}: for that, run {command}{rest}, or see 'cu compare'."
 
@@ -217,6 +220,8 @@ def disagreements(rows: Sequence[ClassRow]) -> list[str]:
         return []
     if not any(row.disagreement for row in rows):
         return ["Rarity and uncertainty rank the classes alike."]
+    if all(abs(row.disagreement) < RANKS_APART for row in rows):
+        return ["Rarity and uncertainty rank the classes alike, but for neighbours."]
     kinds = [(kind, row) for kind, agreeing in harder_and_easier(rows).items() for row in agreeing]
     if not kinds:
         return ["Where uncertainty and rarity rank a class two places or more apart, its error does not clearly agree."]

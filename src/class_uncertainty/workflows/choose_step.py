@@ -142,7 +142,7 @@ def _why_mixed(mixture: Mixture, goal: Goal) -> str:
     where = f"on {mixture.examples:,} examples that none of them saw, it {_points(mixture.gain, goal)}"
     models = f"the mean of {len(mixture.names)} kinds of models"
     if mixture.kept:
-        return f"{models.capitalize()} is kept: {where} against the best of them."
+        return f"{models.capitalize()} is kept, as none of them is clearly better: {where} against the best of them."
     return f"One model is kept: of {models}, {where}."
 
 
