@@ -162,7 +162,7 @@ def test_words_and_units(goal: Goal) -> None:
         "mean": "class-mean error",
         "worst": "mean error of the worst tenth of the classes",
         "accuracy": "error on classes as frequent as in training",
-        "cost": "mean cost on classes as frequent as in training",
+        "cost": "mean cost at the training prior",
         "prior": "error under the prior of 0.2,0.3,0.5",
     }
     kind = goal.name.partition(":")[0]

@@ -124,5 +124,5 @@ def test_a_model_fixed_for_costs_says_what_they_come_to(tmp_path: Path) -> None:
     fixed = cu.fix(toy, RECIPE, goal=goal, candidates=["naive"], seeds=1, save=tmp_path / "m")
     values = {step.name: np.mean(step.values) for step in fixed.report.ladder if step.values}
     after, before = values[fixed.report.step], values["naive"]
-    aim = "mean cost on classes as frequent as in training"
+    aim = "mean cost at the training prior"
     assert f"By the goal, {aim}: {after:.4g} ({before:.4g} before the fix)." in model_card(tmp_path / "m")

@@ -67,7 +67,7 @@ class Goal:
             "mean": "class-mean error",
             "worst": "mean error of the worst tenth of the classes",
             "accuracy": "error on classes as frequent as in training",
-            "cost": "mean cost on classes as frequent as in training",
+            "cost": "mean cost at the training prior",
         }.get(kind, f"error under the prior of {file}")
 
     def decide(self, p: NDArray) -> Labels:
