@@ -15,8 +15,8 @@ GLOSSARY = {
     "Confused": "Most errors of a class go to one other class, more than chance would send there.",
     "Disputed (epistemic share)": "How much of a class's uncertainty is disagreement between the networks, which more "
     "data can settle. The rest is doubt that all networks share.",
-    "ECE": "Expected calibration error: by how much confidence and accuracy differ, on average. Balanced: with all "
-    "classes equally frequent.",
+    "ECE": "Expected calibration error: by how much confidence, the probability of the predicted class, and the share "
+    "of right predictions differ, on average. Balanced: with all classes equally frequent.",
     "Few training examples": "A rare class that stays worse than the others once its count is adjusted for: its "
     "examples are too few to learn it from, or it is hard. Predictions alone do not tell which.",
     "Fold, out-of-fold": "The training examples are split into parts. Out-of-fold predictions for a part come from a "
@@ -38,6 +38,7 @@ GLOSSARY = {
     "Passes": "How many networks run for each prediction.",
     "Precision, recall, F1": "Of what is predicted as a class, the share that is right; of the examples of the class, "
     "the share that is found; and their harmonic mean. Of two classes, those of the rarer one.",
+    "Prior": "How frequent the classes are: the training prior is as in the training examples.",
     "Rank correlation (Spearman's ρ)": "1 where two lists rank the classes alike, 0 where they have nothing in common.",
     "Rare but easy": "A rare class that is hardly worse than the others, or better: its few examples are enough.",
     "Rarity (μ^C)": "A class's share of the inverse training counts: high where examples are few. Effective: the same "
