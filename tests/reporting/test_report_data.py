@@ -95,13 +95,15 @@ def imported(store: Store, folder: Path) -> Section:
     return section
 
 
+@pytest.mark.parametrize(("estimator", "networks"), [("ensemble", 2), ("out-of-fold", 2), ("snapshot", 1)])
 def test_imported_results_are_shown_with_what_measured_them(
-    store: Store, measure: Estimator, train: Trainer, tmp_path: Path
+    store: Store, measure: Estimator, train: Trainer, tmp_path: Path, estimator: str, networks: int
 ) -> None:
-    train("naive", "ubrs", estimate=measure().using("true-class"))
+    train("naive", "ubrs", estimate=measure(estimator).using("true-class"))
     section, (before,) = imported(store, tmp_path), sections(store)
-    assert (section.methods, section.members, section.score) == (before.methods, 2, "true-class")
-    for name in ("uncertainty", "error"):
+    assert (section.methods, section.score) == (before.methods, "true-class")
+    assert section.members == before.members == networks
+    for name in ("uncertainty", "epistemic_share", "error"):
         assert [getattr(row, name) for row in section.classes] == [getattr(row, name) for row in before.classes]
     assert (section.galleries, section.note) == ((), "")
 
@@ -244,7 +246,7 @@ def test_every_estimate_can_be_reported(
     estimate = measure(name)
     train("naive", "ubrw", estimate=estimate)
     (section,) = sections(store)
-    assert (section.members, section.note, len(section.galleries)) == (len(estimate.probabilities), "", 3)
+    assert (section.members, section.note, len(section.galleries)) == (len(estimate.results), "", 3)
     assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
     rows = {row.method: row for row in section.methods}
     assert {"naive", "ubrw"} <= set(rows) <= {"naive", "ubrw", "dropout", "duq"}

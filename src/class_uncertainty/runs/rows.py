@@ -30,7 +30,7 @@ class ClassRow:
     effective: float  # sums to 1
     uncertainty: float  # mu^U, sums to 1
     raw: float  # mean uncertainty by the estimate's score, in nats where that is an entropy
-    epistemic_share: float | None  # from 0 to 1; None with one member
+    epistemic_share: float | None  # from 0 to 1; None where nothing disagrees
     rank_cardinality: float
     rank_effective: float
     rank_uncertainty: float
