@@ -160,10 +160,10 @@ class Diverged:
 
     estimator: str
     seed: int
-    epoch: int
+    divergence: str  # of its result
 
     def __str__(self) -> str:
-        return f"{self.estimator}: the member of seed {self.seed} diverged in epoch {self.epoch}"
+        return f"{self.estimator}: the member of seed {self.seed} {self.divergence}"
 
 
 def share_of(part: Vector, total: Vector) -> Vector | None:
