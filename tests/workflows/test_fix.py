@@ -582,6 +582,7 @@ def test_embeddings_are_fixed_by_heads_that_converge(tmp_path: Path) -> None:
     assert fixed.report.rungs[-1].folds == 5
     assert fixed.report.cost == 5 * len(rows) + 1
     assert "converge" in fixed.choice.why
+    assert fixed.report.note.startswith("Before: naive networks. ")  # no learning rate changes them
     assert len(set(fixed.after.errors)) == len(set(fixed.before.errors)) == 1
     again = cu.fix(data, heads, store=tmp_path / "runs.sqlite", progress=no_training)
     assert again.after.errors == fixed.after.errors
