@@ -88,7 +88,7 @@ def test_an_estimator_that_diverges_has_no_row_and_takes_none_away(run: Run, mon
     monkeypatch.setitem(cu.ESTIMATORS, "wild", wild)
     code, out, _ = run("measure", "digits-lt:20", *SHORT, "--estimators", "ensemble,wild,single")
     assert code == 0
-    assert "Not shown: wild: the member of seed 2 diverged in epoch 0 at the learning rate 0.1." in " ".join(
+    assert "Not shown: wild: the member of seed 2 diverged in epoch 1 at the learning rate 0.1." in " ".join(
         out.split()
     )
     code, out, _ = run("measure", "digits-lt:20", *SHORT, "--estimators", "ensemble,wild,single", "--json")
@@ -97,10 +97,10 @@ def test_an_estimator_that_diverges_has_no_row_and_takes_none_away(run: Run, mon
     assert len(document["diverged"]) == 1
     code, out, err = run("measure", "digits-lt:20", *SHORT, "--estimators", "ensemble", "--lrs", "1e30")
     assert (code, out) == (2, "")
-    assert "diverged in epoch 0 at the learning rate 1e+30, and there is nothing to compare with: lower it." in err
+    assert "diverged in epoch 1 at the learning rate 1e+30, and there is nothing to compare with: lower it." in err
     code, out, err = run("measure", "digits-lt:20", *SHORT, "--estimator", "wild")
     assert (code, out) == (2, "")
-    assert "diverged in epoch 0: lower the learning rate." in err
+    assert "diverged in epoch 1: lower the learning rate." in err
 
 
 def test_estimators_train_nothing_twice(run: Run, forbid_training: Call) -> None:

@@ -24,6 +24,7 @@ import class_uncertainty as cu
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.estimation.estimators import MAX_MEMBERS
 from class_uncertainty.measures import SCORES
+from class_uncertainty.runs.measurement import Measurement
 
 Check = Callable[[str], None]
 
@@ -60,6 +61,7 @@ def estimator_checks(name: str) -> Iterator[Check]:
     if EstimateRequest(name).lanes:
         yield check_another_seed_differs
         yield check_every_lane_has_a_result
+        yield check_a_measurement_says_the_same
         yield check_learning_rate_reaches_every_lane
 
 
@@ -116,7 +118,7 @@ def check_identical_members_agree(name: str) -> None:
     same = replace(found(name), probabilities=np.repeat(found(name).probabilities[:1], 3, axis=0))
     for score in ("epistemic", "kwon-epistemic"):
         np.testing.assert_allclose(same.using(score).uncertainty, 0, atol=1e-12)
-    np.testing.assert_allclose(same.epistemic_share, 0, atol=1e-9)
+    assert same.epistemic_share is None or (same.epistemic_share < 1e-9).all()
 
 
 def check_classes_are_means_of_their_examples(name: str) -> None:
@@ -171,6 +173,15 @@ def check_every_lane_has_a_result(name: str) -> None:
     errors = [result.class_errors for result in results]
     np.testing.assert_allclose(found(name).class_errors, np.mean(errors, axis=0))
     assert len(set(lanes)) == len(lanes)
+
+
+def check_a_measurement_says_the_same(name: str) -> None:
+    """The class vectors, which are all that is exchanged, tell who disagrees as the probabilities do."""
+    here, measured = found(name), Measurement.of(found(name))
+    assert measured.members == here.networks == len(here.results)
+    assert (measured.epistemic_share is None) == (here.epistemic_share is None)
+    if here.epistemic_share is not None:
+        np.testing.assert_array_equal(measured.epistemic_share, here.epistemic_share)
 
 
 def check_learning_rate_reaches_every_lane(name: str) -> None:

@@ -78,7 +78,7 @@ def test_duq_is_one_network_that_costs_one_training_at_least() -> None:
         ({"score": "kernel"}, "unknown score 'kernel'"),  # of duq alone
         (
             {"members": 3, "seed": 6, "recipe": cu.Recipe("small-conv", epochs=1, batch=32, lr=1e30)},
-            "seed 6 diverged in epoch 0",
+            "seed 6 diverged in epoch 1",
         ),
         ({"checkpoint": "best"}, "unknown checkpoint 'best'"),
         ({"views": -1}, "views is -1"),

@@ -86,22 +86,23 @@ def test_results_of_another_estimate_are_not_mixed_in(store: Store, measure: Est
     assert section.note.endswith("used another estimate: 1.")
 
 
-def imported(store: Store, folder: Path) -> Section:
+def imported(store: Store, folder: Path) -> list[Section]:
     """What another store shows that has the exported lines alone: class vectors, but no probabilities."""
     (folder / "all.jsonl").write_text("".join(export_lines(store)))
     with Store(folder / "other.sqlite") as other:
         import_lines(other, read_lines(folder / "all.jsonl"), "all.jsonl")
-        (section,) = sections(other)
-    return section
+        return sections(other)
 
 
+@pytest.mark.parametrize(("estimator", "networks"), [("ensemble", 2), ("out-of-fold", 2), ("snapshot", 1)])
 def test_imported_results_are_shown_with_what_measured_them(
-    store: Store, measure: Estimator, train: Trainer, tmp_path: Path
+    store: Store, measure: Estimator, train: Trainer, tmp_path: Path, estimator: str, networks: int
 ) -> None:
-    train("naive", "ubrs", estimate=measure().using("true-class"))
-    section, (before,) = imported(store, tmp_path), sections(store)
-    assert (section.methods, section.members, section.score) == (before.methods, 2, "true-class")
-    for name in ("uncertainty", "error"):
+    train("naive", "ubrs", estimate=measure(estimator).using("true-class"))
+    (section,), (before,) = imported(store, tmp_path), sections(store)
+    assert (section.methods, section.score) == (before.methods, "true-class")
+    assert section.members == before.members == networks
+    for name in ("uncertainty", "epistemic_share", "error"):
         assert [getattr(row, name) for row in section.classes] == [getattr(row, name) for row in before.classes]
     assert (section.galleries, section.note) == ((), "")
 
@@ -110,8 +111,17 @@ def test_an_imported_measurement_is_shown_where_no_method_used_it(
     store: Store, measure: Estimator, tmp_path: Path
 ) -> None:
     measure()
-    section = imported(store, tmp_path)
+    (section,) = imported(store, tmp_path)
     assert (len(section.classes), section.estimator) == (10, "ensemble")
+
+
+def test_an_imported_measurement_is_shown_for_its_recipe_alone(
+    store: Store, measure: Estimator, train: Trainer, tmp_path: Path
+) -> None:
+    measure()
+    train("cb", recipe=SHORTER)
+    shown = {section.name: section.members for section in imported(store, tmp_path)}
+    assert shown == {"digits-lt:20, epochs 2": 2, "digits-lt:20, epochs 1": 0}
 
 
 def test_recipes_are_told_apart(store: Store, digits: cu.Dataset, train: Trainer) -> None:
@@ -244,7 +254,7 @@ def test_every_estimate_can_be_reported(
     estimate = measure(name)
     train("naive", "ubrw", estimate=estimate)
     (section,) = sections(store)
-    assert (section.members, section.note, len(section.galleries)) == (len(estimate.probabilities), "", 3)
+    assert (section.members, section.note, len(section.galleries)) == (len(estimate.results), "", 3)
     assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
     rows = {row.method: row for row in section.methods}
     assert {"naive", "ubrw"} <= set(rows) <= {"naive", "ubrw", "dropout", "duq"}

@@ -64,7 +64,12 @@ def test_classes_look_as_they_do_in_the_estimate(score: str) -> None:
     np.testing.assert_array_equal(measured.mu, estimate.mu)
     np.testing.assert_allclose(measured.epistemic_share, estimate.epistemic_share)
     assert class_rows(DATA.classes, DATA.counts, measured) == class_rows(DATA.classes, DATA.counts, estimate)
-    assert replace(measured, members=1).epistemic_share is None
+
+
+def test_without_disagreement_there_is_no_share_of_it() -> None:
+    measured = Measurement.of(make_estimate())
+    assert replace(measured, raw=measured.raw | {"epistemic": (0.0, 0.0, 0.0)}).epistemic_share is None
+    assert make_measurement().epistemic_share is None  # a document without that score
 
 
 def test_vectors_survive_json_to_the_last_bit(rng: np.random.Generator) -> None:

@@ -122,8 +122,8 @@ def test_a_mailbox_that_starts_late_takes_no_time_from_the_first_task_and_gives_
     assert left[0] <= 0
 
 
-def test_a_head_that_does_not_answer_is_named(driver, monkeypatch):
-    get = driver.ray.get
+def test_a_head_that_does_not_answer_is_named_after_what_has_ended(driver, monkeypatch):
+    get, driver.ray.play = driver.ray.get, driver.ended
 
     def slow(reference, timeout=None):
         if timeout is not None:
@@ -132,7 +132,8 @@ def test_a_head_that_does_not_answer_is_named(driver, monkeypatch):
 
     monkeypatch.setattr(driver.ray, "get", slow)
     with pytest.raises(MachineFault, match="the head node of the cluster did not answer in 120 s"):
-        driver.stacks(1)
+        driver.stacks(3)
+    assert driver.seeds == list(range(2 * WIDTH))  # one stack trains, and one waits in Ray's queue
 
 
 def test_lanes_that_end_in_the_round_of_a_refusal_are_kept_and_others_train_the_rest(driver, notices):

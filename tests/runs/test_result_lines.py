@@ -134,8 +134,19 @@ def test_an_unknown_name_is_refused_with_the_nearest(full: Store, empty: Store) 
 def test_results_of_another_engine_are_not_left_out_silently(full: Store) -> None:
     with full.connection:
         full.connection.execute("INSERT INTO results (key, engine, data) VALUES ('old', 2, 'x')")
-    with refused(str(full.path), "engine 2"):
+    with refused(str(full.path), "engine 2", "'x'"):
         exported(full)
+
+
+def test_results_of_another_engine_on_other_data_are_no_hindrance(full: Store) -> None:
+    before = exported(full, DATA.name)
+    with full.connection:
+        row = ("old", 2, OTHER.fingerprint)
+        full.connection.execute("INSERT INTO results (key, engine, data) VALUES (?, ?, ?)", row)
+    assert exported(full, DATA.name) == before
+    for names in ((), (OTHER.name,), (DATA.name, OTHER.name)):
+        with refused("engine 2", repr(OTHER.name)):
+            exported(full, *names)
 
 
 def test_data_without_results_are_left_out(store: Store) -> None:

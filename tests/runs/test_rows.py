@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from example_results import make_estimate
 from reporting.examples import FULL
-from scipy.stats import rankdata, spearmanr
+from scipy.stats import binomtest, rankdata, spearmanr
 
 import class_uncertainty as cu
 from class_uncertainty.metrics import Scores, evaluate
+from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.rows import class_rows, counterpart_of, method_rows, spearman
 
 RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
@@ -40,6 +42,18 @@ def test_a_class_by_every_measure(digits: cu.Dataset, estimate: cu.Estimate) -> 
     errors = np.mean([result.class_errors for result in estimate.results], axis=0)
     assert [row.error for row in rows] == pytest.approx(errors)
     assert all(0 <= row.epistemic_share <= 1 for row in rows)
+
+
+@pytest.mark.parametrize("has_test", [True, False])
+def test_a_measurement_has_the_intervals_of_its_estimate(has_test: bool) -> None:
+    examples = cu.Data(np.zeros((30, 2), np.float32), np.arange(30) % 3)
+    dataset = cu.Dataset("toy", examples, examples if has_test else None)
+    estimate = make_estimate(estimator="out-of-fold")
+    rows = class_rows(dataset.classes, [10, 10, 10], Measurement.of(estimate), dataset)
+    assert [row.examples for row in rows] == [10, 10, 10]
+    intervals = [binomtest(wrong, 10).proportion_ci(0.95) for wrong in (0, 2, 4)]  # errors of 0, 20 and 40 %
+    assert [row.low for row in rows] == pytest.approx([100 * ends.low for ends in intervals])
+    assert [row.high for row in rows] == pytest.approx([100 * ends.high for ends in intervals])
 
 
 def test_spearman_needs_every_error() -> None:

@@ -259,7 +259,7 @@ def test_a_teacher_that_has_seen_the_fold_or_diverged_is_refused(members: cu.Fit
     with pytest.raises(cu.InputError, match=r"leaves out fold \(1, 3\), and a teacher has seen it"):
         cu.fit(train, [dataclasses.replace(fine, fold=(1, 3))], recipe=RECIPE, teachers=members, device="cpu")
     lost = dataclasses.replace(members, results=[dataclasses.replace(result, diverged=1) for result in members.results])
-    with pytest.raises(cu.InputError, match="diverged in epoch 1: it has nothing to teach"):
+    with pytest.raises(cu.InputError, match="diverged in epoch 2: it has nothing to teach"):
         cu.fit(train, [student()], recipe=RECIPE, teachers=lost, device="cpu")
     with pytest.raises(cu.InputError, match="must be a Fit"):
         cu.fit(train, [student()], recipe=RECIPE, teachers=[members.module(0)], device="cpu")

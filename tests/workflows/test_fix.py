@@ -361,14 +361,14 @@ def test_candidates_that_cannot_be_judged_are_dropped_with_their_reasons(
     unable, lost, kept = fix.report.rungs[0].rows
     assert unable.reason == "crop is 9, wider than the images: they are 8 x 8."
     assert (unable.trainings, unable.value, unable.kept) == (0, None, False)
-    assert lost.reason == "it diverged in epoch 0 at the learning rate 1e+30"
+    assert lost.reason == "it diverged in epoch 1 at the learning rate 1e+30"
     assert (lost.trainings, lost.value, lost.kept) == (1, None, False)
     assert (kept.reason, kept.kept) == ("", True)
     assert fix.choice.candidate.name == "cb-rs?rate=2"
     assert [row.candidate for row in fix.report.rungs[-1].rows] == ["cb-rs?rate=2"]
     with refused("no candidate could be trained", "'naive?crop=9'", "wider than the images"):
         cu.fix(digits, recipe, candidates=rows[:2], store=store)
-    with refused("no candidate could be trained", "diverged in epoch 0"):
+    with refused("no candidate could be trained", "diverged in epoch 1"):
         cu.fix(digits, recipe, candidates=rows[1:2], store=store, progress=no_training)  # it is not tried again
 
 
@@ -582,6 +582,7 @@ def test_embeddings_are_fixed_by_heads_that_converge(tmp_path: Path) -> None:
     assert fixed.report.rungs[-1].folds == 5
     assert fixed.report.cost == 5 * len(rows) + 1
     assert "converge" in fixed.choice.why
+    assert fixed.report.note.startswith("Before: naive networks. ")  # no learning rate changes them
     assert len(set(fixed.after.errors)) == len(set(fixed.before.errors)) == 1
     again = cu.fix(data, heads, store=tmp_path / "runs.sqlite", progress=no_training)
     assert again.after.errors == fixed.after.errors

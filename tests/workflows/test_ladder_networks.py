@@ -105,5 +105,5 @@ def test_a_student_keeps_only_its_temperature(student: tuple[cu.Choice, Networks
 def test_a_network_that_diverges_is_refused_by_name(context: Context, found: Search) -> None:
     choice = choose_step(context, found, "no reason", MEAN, "one", None)
     lost = replace(choice, candidate=cu.Candidate("cb-rs?lr=1e30"))
-    with refused("cb-rs of seed 0 diverged in epoch 0 at the learning rate 1e+30", "lower it"):
+    with refused("cb-rs of seed 0 diverged in epoch 1 at the learning rate 1e+30", "lower it"):
         train_ladder(context, found, {None: lost}, PLAN, 1, None, MEAN)

@@ -89,5 +89,5 @@ def test_wrong_input_is_refused_before_training(digits: cu.Dataset) -> None:
         cu.measure(digits, members=0)
     with refused("learning rate is -1"):
         cu.measure(digits, lr=-1.0)
-    with refused("diverged in epoch 0"):
+    with refused("diverged in epoch 1"):
         cu.measure(digits, members=2, lr=1e30, recipe=RECIPE)

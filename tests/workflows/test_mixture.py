@@ -61,6 +61,9 @@ def test_what_is_saved_names_all_models_of_the_mean(fixed: cu.Fix) -> None:
     purpose = cu.restore(fixed.files[0]).purpose
     assert purpose is not None
     assert purpose.method == fixed.module.about["candidate"] == kept.candidate == " + ".join(ROWS)
+    assert fixed.module.about["tau"] is None  # each has its own
+    for text in (repr(fixed), repr(fixed.report)):
+        assert f"{' + '.join(ROWS)} (ensemble)" in text
 
 
 def test_the_note_says_what_was_decided_on_the_folds_that_judge(fixed: cu.Fix) -> None:

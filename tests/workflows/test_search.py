@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
+from example_results import make_result
 from refusals import refused
 
 import class_uncertainty as cu
@@ -181,7 +181,8 @@ class Networks:
     def __init__(self, folds: int, diverges: int) -> None:
         self.folds = folds
         self.results = [
-            SimpleNamespace(seconds=2.0, lr=0.5, diverged=7 if k >= diverges else None) for k in range(folds)
+            make_result(cu.Lane("naive", lr=0.5), seconds=2.0, diverged=7 if k >= diverges else None)
+            for k in range(folds)
         ]
 
 
@@ -257,7 +258,7 @@ def test_a_candidate_that_diverges_is_dropped(monkeypatch: pytest.MonkeyPatch, t
     found, asked = halve(monkeypatch, table, wrong, {"cb": 0})
     assert asked[1:] == [(("naive", "cb-rs"), 3), (("cb-rs",), 5)]
     row = found.rungs[0].rows[1]
-    assert (row.reason, row.trainings) == ("it diverged in epoch 7 at the learning rate 0.5", 1)
+    assert (row.reason, row.trainings) == ("it diverged in epoch 8 at the learning rate 0.5", 1)
     assert (row.value, row.kept) == (None, False)
     assert "cb" not in found.evidence
 
@@ -278,7 +279,7 @@ def test_one_that_diverges_on_later_folds_leaves_the_others(monkeypatch: pytest.
 
 
 def test_all_dropped_is_one_sentence(monkeypatch: pytest.MonkeyPatch, table: Context) -> None:
-    with refused("no candidate could be trained on these data", "'naive': it diverged in epoch 7"):
+    with refused("no candidate could be trained on these data", "'naive': it diverged in epoch 8"):
         halve(monkeypatch, table, {"naive": "0", "cb": "0"}, {"naive": 0, "cb": 0})
     with refused("no candidate could be trained on these data", "'naive+autoaugment'", "the data are features"):
         halve(monkeypatch, table, {"naive+autoaugment": "0", "naive+cutout": "0"})

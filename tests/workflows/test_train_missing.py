@@ -19,11 +19,13 @@ from class_uncertainty.experiments.reproduction import Reproduction, summarise
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.result_lines import export_lines, import_lines, read_lines
 from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.fit_result import width_of
 from class_uncertainty.training.stages import lane_cost
 from class_uncertainty.workflows import train_missing
 from class_uncertainty.workflows.train_missing import ExperimentTrainer
 
 RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
+WIDTH = width_of(RECIPE, "cpu")  # lanes of a stack
 DATA = TABLE.columns[0]
 EXPERIMENT = Experiment("toy", TABLE, measured=(DATA,))
 LANES = {  # members and six together, which include the two seeds of naive; rows; and what chooses the rate of the last
@@ -133,14 +135,14 @@ def test_lanes_begin_only_if_they_will_end_in_time(store: Store, monkeypatch: py
     limited = trainer(store, watched, deadline=Deadline.after(1000.0), speed=1.0, begun=True)
     wanted = EXPERIMENT.wanted(("paper",), None, RECIPE.lr)
     passes = len(cu.load(DATA).train) // 32 * 32
-    assert (train_missing.FIXED_LANES + 10) * passes > 1000 * train_missing.RESERVE
+    assert WIDTH * passes > 1000 * train_missing.RESERVE
     with pytest.raises(cu.Unfinished, match=DATA):
         limited.train(wanted)
     assert watched.trained == 0
-    limited.speed = (train_missing.FIXED_LANES + 3.5) * passes / (1000 * train_missing.RESERVE)
+    limited.speed = 1.5 * WIDTH * passes / (1000 * train_missing.RESERVE)  # of a stack and a half
     with pytest.raises(cu.Unfinished):
         limited.train(wanted)
-    assert watched.trained == 3
+    assert watched.trained == WIDTH
 
 
 def test_what_is_left_is_counted_without_training(trained: tuple[Path, Watched], store: Store) -> None:
@@ -218,8 +220,8 @@ def test_the_same_lane_is_trained_by_each_estimator_and_score(store: Store) -> N
 def test_a_slice_that_ends_measures_what_it_has_trained(store: Store) -> None:
     """Weights stay on this machine: another one would train the members again."""
     needs, passes = [Measuring(DATA), Need(DATA, "cb-rs", (0.1,), 9)], len(cu.load(DATA).train) // 32 * 32
-    speed = (train_missing.FIXED_LANES + 6.5) * passes / (1000 * train_missing.RESERVE)
-    with pytest.raises(cu.Unfinished, match="8 more lanes"):
+    speed = 2.5 * WIDTH * passes / (1000 * train_missing.RESERVE)  # of two stacks and a half
+    with pytest.raises(cu.Unfinished, match="4 more lanes"):
         trainer(store, deadline=Deadline.after(1000.0), speed=speed).train(needs)
     assert [one.members for one in store.measurements(store.data()[0].fingerprint)] == [5]
 
@@ -231,6 +233,7 @@ def test_what_is_left_counts_every_stage(store: Store) -> None:
     cost = lane_cost(cu.Lane("dro"), RECIPE, cu.load(DATA).train)
     assert (dro.lanes, dro.images) == (1, pytest.approx(cost * naive.images))
     assert cost > 1
+    assert dro.minutes == pytest.approx(cost * naive.minutes)  # one lane that takes longer, not several
 
 
 def test_a_network_that_measures_alone_begins_only_if_it_will_end_in_time(store: Store) -> None:

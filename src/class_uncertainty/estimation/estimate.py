@@ -128,9 +128,7 @@ class Estimate:
 
     @cached_property
     def epistemic_share(self) -> Vector | None:
-        """(C,) the members' disagreement as a share of the predictive uncertainty; None where there is one member."""
-        if len(self.probabilities) < 2 and "epistemic" not in self.extra_scores:
-            return None
+        """(C,) the members' disagreement as a share of the predictive uncertainty; None where nothing disagrees."""
         scores, classes = (self._scored("epistemic"), self._scored("predictive")), self.probabilities.shape[-1]
         return share_of(*(class_means(score, self.labels, classes) for score in scores))
 
@@ -146,6 +144,11 @@ class Estimate:
         return np.mean(errors, axis=0) if errors else None
 
     @property
+    def networks(self) -> int:
+        """How many were trained; of probabilities from a file, how many predicted."""
+        return len(self.results) or len(self.probabilities)
+
+    @property
     def judged(self) -> str:
         """Whose errors class_errors are: 'naive ', or '' where the networks trained otherwise."""
         return "naive " if all(result.method == "naive" for result in self.results) else ""
@@ -157,14 +160,16 @@ class Diverged:
 
     estimator: str
     seed: int
-    epoch: int
+    divergence: str  # of its result
 
     def __str__(self) -> str:
-        return f"{self.estimator}: the member of seed {self.seed} diverged in epoch {self.epoch}"
+        return f"{self.estimator}: the member of seed {self.seed} {self.divergence}"
 
 
-def share_of(part: Vector, total: Vector) -> Vector:
-    """(C,) part / total; 0 where both are."""
+def share_of(part: Vector, total: Vector) -> Vector | None:
+    """(C,) part / total; 0 where both are, and None where the part is 0 of every class."""
+    if not part.any():
+        return None
     return np.divide(part, total, out=np.zeros_like(part), where=total > 0)
 
 

@@ -154,7 +154,7 @@ def estimates_from(
         results = tuple(members.results) if members else ()
         first += count
         if lost := next((result for result in results if result.diverged is not None), None):
-            estimates.append(Diverged(request.estimator, lost.seed, lost.diverged or 0))
+            estimates.append(Diverged(request.estimator, lost.seed, lost.divergence))
             continue
         output = row.score(members, train, views)
         about = (results, row.natural, output.extra_scores, row.effort * count)

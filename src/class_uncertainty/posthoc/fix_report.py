@@ -52,7 +52,7 @@ class FixReport:
     goal: str  # as it was given
     aim: str  # what is to be low, in words
     unit: str  # of the goal's values
-    method: str  # the candidate that was kept
+    method: str  # the candidate that was kept; of several kinds, the best
     step: str  # of the ladder that was kept
     why: str  # one sentence
     seeds: int  # trainings before, and after
@@ -77,4 +77,9 @@ class FixReport:
 
     def __repr__(self) -> str:
         before, after = (fmean(evaluation.errors) for evaluation in (self.before, self.after))
-        return f"FixReport({self.data}: class-mean error {before:.1f} -> {after:.1f} %, {self.method} ({self.step}))"
+        return f"FixReport({self.data}: class-mean error {before:.1f} -> {after:.1f} %, {self.candidate} ({self.step}))"
+
+    @property
+    def candidate(self) -> str:
+        """How the step that was kept trains; of several kinds, all of them."""
+        return next((step.candidate for step in self.ladder if step.kept), self.method)

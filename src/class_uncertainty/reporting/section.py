@@ -51,7 +51,7 @@ class Section:
     name: str
     classes: tuple[ClassRow, ...]
     methods: tuple[MethodRow, ...]
-    members: int  # of the estimate, 0 without one
+    members: int  # networks of the estimate, 0 without one
     galleries: tuple[Gallery, ...] = ()
     note: str = ""  # how it was judged, and what is missing
     estimator: str = "ensemble"

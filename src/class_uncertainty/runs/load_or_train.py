@@ -70,7 +70,7 @@ def _diverged_member(context: Context, request: EstimateRequest) -> Diverged | N
     """A naive member of the estimate that is stored and diverged."""
     keys = [context.network_key(lane) for lane in request.lanes if lane.name == "naive"]
     result = next(filter(None, map(context.store.diverged_network, keys)), None)
-    return Diverged(request.estimator, result.seed, result.diverged or 0) if result else None
+    return Diverged(request.estimator, result.seed, result.divergence) if result else None
 
 
 def _fold_judge(request: EstimateRequest) -> Lane:

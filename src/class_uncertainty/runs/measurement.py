@@ -18,7 +18,7 @@ class Measurement:
     """How uncertain the members of an estimate are about each class, by every score."""
 
     estimator: str
-    members: int
+    members: int  # networks that were trained
     lr: float
     recipe: Recipe
     device: str
@@ -43,7 +43,7 @@ class Measurement:
         errors = estimate.class_errors
         return cls(
             estimator=estimate.estimator,
-            members=len(estimate.results),
+            members=estimate.networks,
             lr=first.lr,
             recipe=first.recipe,
             device=first.device,
@@ -70,8 +70,8 @@ class Measurement:
 
     @property
     def epistemic_share(self) -> Vector | None:
-        """(C,) the members' disagreement as a share of the predictive uncertainty; None where there is one member."""
-        if self.members < 2:
+        """(C,) the members' disagreement as a share of the predictive uncertainty; None where nothing disagrees."""
+        if not {"epistemic", "predictive"} <= self.raw.keys():
             return None
         return share_of(*(np.array(self.raw[score]) for score in ("epistemic", "predictive")))
 

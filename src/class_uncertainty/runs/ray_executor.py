@@ -148,8 +148,11 @@ class Campaign:
             ended, _ = ray.wait(list(self.running), timeout=POLL)
             if ended:  # all that have by now
                 ended, _ = ray.wait(list(self.running), num_returns=len(self.running), timeout=0)
-            self._read_letters()
-            outcomes = list[LaneOutcome]()
+            outcomes, fault = list[LaneOutcome](), None
+            try:
+                self._read_letters()
+            except MachineFault as error:  # told once what has ended is stored
+                fault = error
             for reference in ended:
                 number, stack = self.running.pop(reference)
                 late, trained = self._result(reference, number, stack)
@@ -157,6 +160,8 @@ class Campaign:
                 unfinished = unfinished or late
             if outcomes:
                 yield outcomes
+            if fault:
+                raise fault
             if self.options.deadline.passed:
                 self._call_off()
                 unfinished = unfinished or bool(self.queue.waiting)

@@ -56,14 +56,14 @@ def export_lines(store: Store, names: Sequence[str] = ()) -> Iterator[str]:
 
     `names` are of data sets; one without options stands for all data sets that differ from it in options alone.
     """
-    store.check_engine()
     stored = sorted(store.data(), key=lambda data: (data.name, data.fingerprint))
     for name in names:
         if not any(_is_called(data.name, name) for data in stored):
             raise unknown("data", name, dict.fromkeys(data.name for data in stored))
+    if names:
+        stored = [data for data in stored if any(_is_called(data.name, name) for name in names)]
+    store.check_engine([data.fingerprint for data in stored] if names else ())
     for data in stored:
-        if names and not any(_is_called(data.name, name) for name in names):
-            continue
         measured = _measurements(store, data.fingerprint)
         results = store.by_key("results", data.fingerprint)
         if not results and not measured:

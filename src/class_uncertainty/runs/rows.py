@@ -30,7 +30,7 @@ class ClassRow:
     effective: float  # sums to 1
     uncertainty: float  # mu^U, sums to 1
     raw: float  # mean uncertainty by the estimate's score, in nats where that is an entropy
-    epistemic_share: float | None  # from 0 to 1; None with one member
+    epistemic_share: float | None  # from 0 to 1; None where nothing disagrees
     rank_cardinality: float
     rank_effective: float
     rank_uncertainty: float
@@ -79,7 +79,7 @@ def class_rows(
     ranks = {name: _ranks(values) for name, values in mu.items()}
     errors, shares = estimate.class_errors, estimate.epistemic_share
     examples = low = high = None
-    if errors is not None and dataset is not None and isinstance(estimate, Estimate):
+    if errors is not None and dataset is not None:
         examples = (dataset.test or dataset.train).counts
         low, high = zip(*_intervals(dataset, estimate, errors), strict=True)
     return [
@@ -104,10 +104,12 @@ def knows_examples(dataset: Dataset, estimate: Estimate) -> bool:
     return dataset.test is None and estimate.estimator == "out-of-fold"
 
 
-def _intervals(dataset: Dataset, estimate: Estimate, errors: ArrayLike) -> tuple[tuple[float, float], ...]:
+def _intervals(
+    dataset: Dataset, estimate: Estimate | Measurement, errors: ArrayLike
+) -> tuple[tuple[float, float], ...]:
     """(C,) of the errors. Where the estimate is not what judged the examples, nothing is known of single ones."""
     judged, wrong = dataset.test or dataset.train, None
-    if knows_examples(dataset, estimate):
+    if isinstance(estimate, Estimate) and knows_examples(dataset, estimate):
         wrong = (estimate.probabilities.mean(axis=0).argmax(axis=1) != judged.labels).astype(np.float64)
     return error_intervals(errors, wrong, judged.labels, len(judged.classes), judged.group_codes)
 

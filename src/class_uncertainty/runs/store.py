@@ -8,7 +8,7 @@ import dataclasses
 import io
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -249,13 +249,18 @@ class Store:
             for table, row in rows:
                 self._insert(table, row, last=False)
 
-    def check_engine(self) -> None:
-        """Refuse a store with results of another training engine, which cannot be compared with this one's."""
+    def check_engine(self, only: Collection[str] = ()) -> None:
+        """Refuse results of another training engine, which cannot be compared with this one's.
+
+        Where fingerprints are given, `only` results of these data are looked at.
+        """
         with self._faults():
-            query = f"SELECT engine FROM results WHERE engine != {ENGINE} LIMIT 1"
-            other = self.connection.execute(query).fetchone()
-        if other:
-            engines = f"training engine {other[0]}, and this version has {ENGINE}"
+            query = f"SELECT DISTINCT data, engine FROM results WHERE engine != {ENGINE}"
+            others = [(data, engine) for data, engine in self.connection.execute(query) if not only or data in only]
+        if others:
+            names = {data.fingerprint: data.name for data in self.data()}
+            data, engine = others[0]
+            engines = f"training engine {engine} on {names.get(data, data)!r}, and this version has {ENGINE}"
             raise InputError(f"store {self.path} has results of {engines}: choose another store.")
 
     @property

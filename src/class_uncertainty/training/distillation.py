@@ -93,7 +93,7 @@ def check_teachers(train: Data, lanes: Sequence[Lane], fitted: Fit | None) -> No
     if any(lane.value.head == "rbf" for lane in fitted.lanes):
         raise InputError("a teacher is a DUQ network, whose kernels are no distribution over the classes: give others.")
     if lost := next((result for result in fitted.results if result.diverged is not None), None):
-        raise InputError(f"the teacher of seed {lost.seed} diverged in epoch {lost.diverged}: it has nothing to teach.")
+        raise InputError(f"the teacher of seed {lost.seed} {lost.divergence}: it has nothing to teach.")
     for lane in students:
         _check_student(train, lane, fitted)
 

@@ -209,11 +209,14 @@ class Result:
     def __repr__(self) -> str:
         """The lane and its error."""
         fold = f", fold {self.fold[0] + 1} of {self.fold[1]}" if self.fold else ""
-        if self.diverged is not None:
-            reached = f"diverged in epoch {self.diverged + 1}"
-        else:
-            reached = "not judged" if self.error is None else f"class-mean error {self.error:.1f} %"
+        judged = "not judged" if self.error is None else f"class-mean error {self.error:.1f} %"
+        reached = self.divergence or judged
         return f"Result({self.method}, seed {self.seed}, lr {self.lr:g}{fold}: {reached})"
+
+    @property
+    def divergence(self) -> str:
+        """'diverged in epoch 3', counted from 1 as people do; "" if it did not."""
+        return "" if self.diverged is None else f"diverged in epoch {self.diverged + 1}"
 
     @property
     def error(self) -> float | None:

@@ -105,7 +105,7 @@ class Fix:
     def __repr__(self) -> str:
         before, after = (fmean(evaluation.errors) for evaluation in (self.before, self.after))
         errors = f"class-mean error {before:.1f} -> {after:.1f} %"
-        return f"Fix({self.report.data}: {errors}, {self.report.method} ({self.report.step}), {self.network})"
+        return f"Fix({self.report.data}: {errors}, {self.report.candidate} ({self.report.step}), {self.network})"
 
     def document(self) -> dict[str, Any]:
         """What `cu fix --json` prints: the report without its pictures and predictions."""

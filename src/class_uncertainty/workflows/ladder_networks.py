@@ -130,7 +130,7 @@ def _sound(fits: Fits, folds: Sequence[Fold]) -> Fits:
 def _check_converged(fits: Iterable[Fit]) -> None:
     for result in (result for fitted in fits for result in fitted.results):
         if result.diverged is not None:
-            network = f"{result.method} of seed {result.seed} diverged in epoch {result.diverged}"
+            network = f"{result.method} of seed {result.seed} {result.divergence}"
             raise InputError(f"{network} at the learning rate {result.lr:g}: lower it.")
 
 

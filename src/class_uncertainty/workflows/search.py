@@ -202,7 +202,7 @@ def _rung(
 def _diverged(networks: Fit) -> str:
     """Which network diverged; "" where none did."""
     lost = next((result for result in networks.results if result.diverged is not None), None)
-    return f"it diverged in epoch {lost.diverged} at the learning rate {lost.lr:g}" if lost else ""
+    return f"it {lost.divergence} at the learning rate {lost.lr:g}" if lost else ""
 
 
 def _spent(context: Context, candidate: Candidate, networks: Fit | None, before: int) -> tuple[float, float]:

@@ -119,8 +119,8 @@ def train(
         estimate = read_by(load_or_estimate(context, [request])[0], score) if lane.value.uses_uncertainty else None
         stats = estimate.stats if estimate else None
         fitted = fit_and_store(context, lane, stats)
-        if fitted.results[0].diverged is not None:
-            raise InputError(f"{lane.name} diverged in epoch {fitted.results[0].diverged}: lower the learning rate.")
+        if lost := fitted.results[0].divergence:
+            raise InputError(f"{lane.name} {lost}: lower the learning rate.")
         result = fitted.results[0] if context.dataset.test else load_or_evaluate(context, [lane], stats)[0]
         module, counts = fitted.module(0), context.train.counts
         aimed = trained_prior(lane.value, Stats.of(counts, stats), context.recipe.epochs)

@@ -22,7 +22,7 @@ from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.executor import Executor
 from class_uncertainty.training.fit_result import width_of
-from class_uncertainty.training.speed import FIXED_LANES, Speed, images_per_second
+from class_uncertainty.training.speed import Speed, images_per_second
 from class_uncertainty.training.stages import lane_cost, naive_passes
 from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies, naive_lanes
 
@@ -121,7 +121,7 @@ class ExperimentTrainer:
         for name, todo in lanes.items():
             train = self._read(name, lookup.ledger).train
             images = sum(self._passes(lane, train) for lane, *_ in todo)
-            rows.append(Remaining(name, len(todo), images, self._seconds(images, train) / 60))
+            rows.append(Remaining(name, len(todo), images, self._seconds(len(todo), images, train) / 60))
         return rows
 
     def _read(self, name: str, ledger: Ledger) -> Dataset:
@@ -147,13 +147,12 @@ class ExperimentTrainer:
         """The first lanes, as many as will end in time. Where not one will, checkpoints keep what it has reached."""
         if self.deadline == Deadline() or self.executor:  # the speed of other machines is not known
             return lanes
-        passes, number = float(FIXED_LANES * naive_passes(self.recipe, train)), 0
-        for lane in lanes:
-            passes += self._passes(lane, train)
-            if passes / self._speed(train) > RESERVE * self.deadline.left:
-                break
-            number += 1
-        return lanes[:number] if number or self.begun else lanes
+        images = 0.0
+        for number, lane in enumerate(lanes):
+            images += self._passes(lane, train)
+            if self._seconds(number + 1, images, train) > RESERVE * self.deadline.left:
+                return lanes[:number] if number or self.begun else lanes
+        return lanes
 
     def _lanes_of(self, missing: Missing) -> list[Lane]:
         """What is to be trained for it. Rates are explicit: a lane that two of them want is trained once."""
@@ -169,11 +168,11 @@ class ExperimentTrainer:
     def _passes(self, lane: Lane, train: Data) -> float:
         return lane_cost(lane, self.recipe, train) * naive_passes(self.recipe, train)
 
-    def _seconds(self, images: float, train: Data) -> float:
-        """Of so many image passes: a stack that is not full trains more slowly than one that is."""
+    def _seconds(self, lanes: int, images: float, train: Data) -> float:
+        """Of so many lanes with these image passes in all: a stack that is not full is slower than one that is."""
         passes, width = naive_passes(self.recipe, train), width_of(self.recipe, self.device)
         stack = Speed(passes * width / self._speed(train), width, padded=self.device == "cpu")
-        return stack.estimate([images / passes])
+        return stack.estimate([lanes]) * images / (passes * lanes)
 
     def _speed(self, train: Data) -> float:
         if self.speed is None:
