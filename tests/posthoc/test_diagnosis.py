@@ -11,7 +11,7 @@ from refusals import refused
 
 from class_uncertainty.documents import from_document
 from class_uncertainty.posthoc.adjustment import adjust
-from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG, Verdict, costly, diagnose, spoken
+from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG, Verdict, costly, diagnose, nothing_wrong, spoken
 from class_uncertainty.posthoc.intervals import change_interval, share_interval
 
 BENCHMARK = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "verdicts.py"))
@@ -257,3 +257,16 @@ def test_verdicts_follow_the_truth(name):
     """The fast part of benchmarks/verdicts.py: one data set of each scene, by a logistic regression."""
     scene = SCENES[name]
     assert BENCHMARK["kinds"](BENCHMARK["verdicts"](scene, "logistic", seed=0)) == scene.truth
+
+
+def test_where_most_is_wrong_no_class_can_stand_out() -> None:
+    """A class that is always wrong is not half as much again above others that err more than two thirds of the time."""
+    assert nothing_wrong(66.0) == NOTHING_WRONG
+    assert (
+        nothing_wrong(88.4) == "No class can stand out at a class-mean error of 88 %: the model has learnt too little."
+    )
+    for share, kind in ((0.6, "hard"), (0.7, "")):  # of the other class' examples that are wrong
+        labels = np.repeat([0, 1, 2], 400)
+        wrong = np.concatenate([np.ones(400, bool), *2 * [np.arange(400) < 400 * share]])
+        verdicts = diagnose(labels, np.eye(3)[np.where(wrong, (labels + 1) % 3, labels)], [400] * 3)
+        assert verdicts[0].kind in ((kind, "confused") if kind else ("",))

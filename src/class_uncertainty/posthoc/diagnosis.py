@@ -213,10 +213,17 @@ def spoken(verdicts: Sequence[Verdict]) -> list[Verdict]:
     return sorted((verdict for verdict in verdicts if verdict.text), key=place)
 
 
-def verdict_summary(worse: Sequence[tuple[str, str]], classes: int) -> str:
+def nothing_wrong(error: float) -> str:
+    """Why no class is spoken of, by the class-mean error: none can be APART_SHARE above one of two thirds."""
+    if error * (1 + APART_SHARE) < 100:
+        return NOTHING_WRONG
+    return f"No class can stand out at a class-mean error of {error:.0f} %: the model has learnt too little."
+
+
+def verdict_summary(worse: Sequence[tuple[str, str]], classes: int, error: float) -> str:
     """All verdicts in a sentence: of so many classes, those that are clearly worse, with what each is in words."""
     if not worse:
-        return NOTHING_WRONG
+        return nothing_wrong(error)
     named = listed([f"{name} ({kind})" for name, kind in worse], NAMED)
     number = f"{len(worse):,} of {classes:,} classes {'is' if len(worse) == 1 else 'are'}"
     return f"{number} clearly worse than the others: {named}."

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from types import SimpleNamespace
 from typing import Any
 
@@ -152,7 +153,7 @@ def verdict(report: FixReport) -> str:
     """Which classes were clearly worse before, and why; "" where that was not looked for."""
     worse = [finding for finding in spoken(report.findings) if finding.kind not in UNJUDGED]
     words = [(finding.label, FINDING_KINDS.get(finding.kind, finding.kind)) for finding in worse]
-    summary = verdict_summary(words, len(report.classes))
+    summary = verdict_summary(words, len(report.classes), fmean(report.before.errors))
     return f"Before the fix: {summary[0].lower()}{summary[1:]}" if report.findings else ""
 
 

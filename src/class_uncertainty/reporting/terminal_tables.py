@@ -2,10 +2,11 @@
 
 import shlex
 from collections.abc import Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from class_uncertainty.metrics import FEW, MANY
-from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG, spoken
+from class_uncertainty.posthoc.diagnosis import nothing_wrong, spoken
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.reporting import ladder_view
 from class_uncertainty.reporting.before_after import (
@@ -148,7 +149,7 @@ def print_findings(report: FixReport) -> None:
     """What was wrong with which class, the worst first."""
     verdicts = spoken(report.findings)
     if report.findings and not verdicts:
-        say(NOTHING_WRONG)
+        say(nothing_wrong(fmean(report.before.errors)))
     for verdict in verdicts[:MOST_FINDINGS]:
         kind = FINDING_KINDS.get(verdict.kind, "")
         say(f"{kind[:1].upper()}{kind[1:]} – {verdict.text}." if kind else verdict.text)

@@ -119,7 +119,8 @@ class Audit:
     @property
     def summary(self) -> str:
         """The verdict in a sentence."""
-        return verdict_summary([(row.name, KINDS[row.kind]) for row in self.verdicts], len(self.classes))
+        worse = [(row.name, KINDS[row.kind]) for row in self.verdicts]
+        return verdict_summary(worse, len(self.classes), self.figures.error)
 
     def __repr__(self) -> str:
         return f"Audit({self.figures.examples:,} examples, {len(self.classes):,} classes: {self.summary})"
