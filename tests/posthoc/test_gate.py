@@ -19,6 +19,7 @@ from class_uncertainty.posthoc.gate import (
     parse_conditions,
     value_of,
 )
+from class_uncertainty.reporting.audit_terminal import figure_sentences
 
 Z = norm.ppf(0.975)
 
@@ -120,6 +121,21 @@ def test_figures_of_two_classes_and_of_costs() -> None:
     assert dear.least_cost == pytest.approx((reference.confusion_matrix(labels, cheaper) * costs).sum() / 400)
     assert dear.least_cost < dear.mean_cost
     assert cu.audit(labels, p, decisions=cheaper.astype(np.int64), costs=costs).figures.least_cost is None
+
+
+def test_the_least_cost_under_a_prior_is_of_decisions_under_it() -> None:
+    """Odds change with the odds of the prior: from 1 to 9 in training to 9 to 1, by a factor of 81."""
+    rng, costs = np.random.default_rng(0), np.array([[0.0, 1], [1.2, 0]])
+    labels = np.repeat([0, 1], [900, 100])
+    odds = np.exp(2 * (rng.normal(0, 1, 1000) + 2 * labels) - 2) / 9
+    p = np.stack([1 / (1 + odds), odds / (1 + odds)], axis=1)
+    audit = cu.audit(labels, p, counts=[900, 100], prior=[0.1, 0.9], costs=costs)
+    table = reference.confusion_matrix(labels, 81 * odds * 1.2 > 1)
+    expected = (table / [[900], [100]] * [[0.1], [0.9]] * costs).sum()
+    assert audit.figures.least_cost == pytest.approx(expected)
+    assert audit.figures.least_cost < 0.2 < 0.5 < audit.figures.mean_cost
+    told = f"Mean cost of an example under the prior: {audit.figures.mean_cost:.4g}; {expected:.4g} by decisions"
+    assert any(sentence.startswith(told) for sentence in figure_sentences(audit))
 
 
 @pytest.mark.parametrize(("name", "needs"), [("recall", "two classes"), ("mean_cost", "costs")])

@@ -19,6 +19,7 @@ from class_uncertainty.posthoc.diagnosis import Tally, diagnose
 from class_uncertainty.posthoc.goal import Goal, adjusts
 from class_uncertainty.posthoc.noise_model import LabelNoise
 from class_uncertainty.posthoc.price import ErrorChange, Price, change_of_mean, price
+from class_uncertainty.posthoc.priors import at_prior, find_prior
 from class_uncertainty.posthoc.two_classes import FIGURES as TWO_CLASS_FIGURES
 from class_uncertainty.posthoc.two_classes import TwoClasses, two_classes
 
@@ -82,7 +83,7 @@ class AuditFigures:
     )
     prior_adjusted_change: ErrorChange | None = None
     two: TwoClasses | None = None  # of two classes
-    mean_cost: float | None = None  # of an example, by its decision; None without costs
+    mean_cost: float | None = None  # of an example, by its decision; under the prior, if any; None without costs
     least_cost: float | None = None  # the same by decisions for the least expected cost, where that is lower
 
     def __repr__(self) -> str:
@@ -93,6 +94,11 @@ class AuditFigures:
     def weighing(self) -> str:
         """What ECE and NLL are means over."""
         return "over the examples as they are" if self.prior_error is None else "with classes weighed by the prior"
+
+    @property
+    def cost_name(self) -> str:
+        """What the mean cost is called."""
+        return f"Mean cost of an example{'' if self.prior_error is None else ' under the prior'}"
 
     def value(self, name: str) -> float | None:
         """A figure by its name, those of two classes included; None where there is nothing to tell it from."""
@@ -194,6 +200,11 @@ class Judged:
         weights = None if self.prior is None else prior_weights(self.labels, self.prior)
         return None if self.costs is None else mean_cost(guesses, self.labels, self.costs, weights)
 
+    def least_cost(self) -> float | None:
+        """The same by decisions for the least expected cost, which under a prior is that of probabilities under it."""
+        p = self.p if self.prior is None else at_prior(self.p, find_prior("train", self.counts), self.prior)
+        return self.mean_cost(decide(p, self.costs))
+
     def price_of(self, q: Probabilities) -> Price:
         """What deciding by q instead does to the errors."""
         before, after = ((p.argmax(axis=1) != self.labels).astype(np.float64) for p in (self.decided, q))
@@ -257,7 +268,7 @@ def _taken_for(tally: Tally, c: int) -> tuple[int, float]:
 
 def _figures(judged: Judged, tally: Tally, classwise: float, issues: int | None, adjusted: ErrorChange) -> AuditFigures:
     scores, by_prior = score(judged.outcomes, judged.counts, judged.prior), judged.prior_change()
-    cost, least = map(judged.mean_cost, (judged.outcomes.guesses, decide(judged.p, judged.costs)))
+    cost, least = judged.mean_cost(judged.outcomes.guesses), judged.least_cost()
     decisions = None if judged.decisions is None else judged.decisions[None]
     present = tally.examples > 0
     errors, examples = tally.by_class[present], tally.examples[present]

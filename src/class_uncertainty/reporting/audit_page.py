@@ -140,7 +140,7 @@ def _figures(audit: Audit) -> list[tuple[str, str, str]]:
         figures += [(f"{words[0].upper()}{words[1:]}", f"{number} %", "") for words, number in named]
     if of.mean_cost is not None:
         lower = "" if of.least_cost is None else f"{of.least_cost:.4g} by decisions for the least expected cost"
-        figures.append(("Mean cost of an example", f"{of.mean_cost:.4g}", lower))
+        figures.append((of.cost_name, f"{of.mean_cost:.4g}", lower))
     if of.prior_error is not None:
         figures.append(("Error under the prior", f"{of.prior_error:.1f} %", ""))
     if of.prior_adjusted_change:

@@ -55,7 +55,7 @@ def figure_sentences(audit: Audit) -> list[str]:
     if of.two:
         sentences.append(two_class_sentence(of.two, audit.classes[of.two.positive].name))
     if of.mean_cost is not None:
-        sentences.append(cost_sentence(of.mean_cost, of.least_cost))
+        sentences.append(cost_sentence(of.mean_cost, of.least_cost, of.cost_name))
     sentences.append(f"{would}, cross-validated.")
     if of.prior_adjusted_change:
         for_both = (

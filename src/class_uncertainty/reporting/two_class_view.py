@@ -16,7 +16,7 @@ def two_class_sentence(two: TwoClasses, name: str) -> str:
     return f"Class {name}: {figures}{threshold}."
 
 
-def cost_sentence(mean_cost: float, least_cost: float | None = None) -> str:
+def cost_sentence(mean_cost: float, least_cost: float | None = None, name: str = "Mean cost of an example") -> str:
     """'Mean cost of an example: 0.51; 0.46 by decisions for the least expected cost.'"""
     lower = "" if least_cost is None else f"; {least_cost:.4g} by decisions for the least expected cost"
-    return f"Mean cost of an example: {mean_cost:.4g}{lower}."
+    return f"{name}: {mean_cost:.4g}{lower}."
