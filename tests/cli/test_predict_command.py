@@ -207,7 +207,9 @@ def test_a_table_with_an_id_and_labels(run: Run) -> None:
         scored = cu.predict("model", "t.csv", prior=adjustable(prior))
         labels, yes = (np.array(names) == "yes" for names in (scored.truth, scored.labels))
         figures = f"Class yes: precision {100 * labels[yes].mean():.1f} %, recall {100 * yes[labels].mean():.1f} %, F1 "
-        threshold = scored.probabilities[yes, 1].min()
+        odds = np.divide(*scored.prior[::-1]) / np.divide(*scored.purpose.prior[::-1])  # 1, where the network decides
+        threshold = odds / (1 + odds)
+        np.testing.assert_array_equal(scored.probabilities[:, 1] > threshold, yes)
         assert figures in text
         assert f"predicted from p(yes) = {threshold:.2g} on." in text
         two = json.loads(Path("predictions.json").read_text())["two"]

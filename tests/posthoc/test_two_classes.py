@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as reference
 
-from class_uncertainty.posthoc.two_classes import POINTS, two_classes
+from class_uncertainty.posthoc.two_classes import POINTS, threshold_at, two_classes
 
 
 def example(rng, number=400, share=0.2, seeds=3):
@@ -55,17 +55,27 @@ def test_costs_move_the_threshold(rng):
     assert two_classes(p, labels, [90, 10], np.zeros((2, 2))).threshold == 0.5
 
 
-def test_given_decisions_are_judged_and_tell_the_threshold(rng):
+def test_given_decisions_are_judged_and_do_not_tell_the_threshold(rng):
     p, labels = example(rng, seeds=1)
     scores = p[0, :, 1]
     decisions = (scores >= 0.25).astype(np.int64)
     two = two_classes(p, labels, [90, 10], decisions=decisions[None])
-    assert two.threshold == scores[scores >= 0.25].min()
+    assert two.threshold is None  # anything between two scores explains them
     assert two.precision == pytest.approx(100 * reference.precision_score(labels, decisions))
     assert two.auc == two_classes(p, labels, [90, 10]).auc
-    decisions[scores.argmax()] = 0  # now no threshold explains them
-    assert two_classes(p, labels, [90, 10], decisions=decisions[None]).threshold is None
-    assert two_classes(p, labels, [90, 10], decisions=np.zeros((1, 400), dtype=np.int64)).threshold is None
+
+
+@pytest.mark.parametrize("positive", [0, 1])
+def test_the_threshold_moves_with_the_prior(positive):
+    """By the odds: 1 to 9 where a miss costs 9 times a false alarm, times what the odds of the prior change by."""
+    costs = np.array([[0.0, 1], [9, 0]])[:: 2 * positive - 1, :: 2 * positive - 1]
+    prior, equal = np.array([0.8, 0.2])[:: 2 * positive - 1], [0.5, 0.5]
+    assert threshold_at(equal, equal, None, positive) == 0.5
+    assert threshold_at(prior, equal, None, positive) == pytest.approx(0.2)
+    assert threshold_at(equal, prior, None, positive) == pytest.approx(0.8)
+    assert threshold_at(prior, equal, costs, positive) == pytest.approx(1 / 37)
+    assert threshold_at(None, None, costs, positive) == pytest.approx(0.1)
+    assert threshold_at([0.0, 1.0], equal, costs, positive) is None
 
 
 def test_one_class_alone_and_three_classes_have_no_such_figures():

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.metrics import decide
+from class_uncertainty.posthoc.priors import at_prior
 
 POINTS = 60  # of a curve at most
 FIGURES = {"precision": "precision", "recall": "recall", "f1": "F1", "auc": "AUC"}  # fields of TwoClasses, in words
@@ -31,7 +32,7 @@ class TwoClasses:
     f1: float
     auc: float  # area under the ROC curve
     average_precision: float
-    threshold: float | None  # the probability from which an example is predicted as positive; None if there is none
+    threshold: float | None  # the probability from which an example is predicted as positive; None if not known
     curve: tuple[Threshold, ...]  # of the first seed, from high probabilities to low ones
 
 
@@ -45,7 +46,7 @@ def two_classes(
     """The TwoClasses of probabilities (S, N, C) on labels (N,), given training counts (C,).
 
     None unless there are two classes, and examples of both. With costs (2, 2) a prediction is the class of the least
-    expected cost; decisions (S, N) stand in the place of such predictions.
+    expected cost; decisions (S, N) stand in the place of such predictions, and do not tell the threshold.
     """
     if p.shape[2] != 2 or len(np.unique(labels)) != 2:
         return None
@@ -58,11 +59,28 @@ def two_classes(
     f1 = 2 * decided.prod(axis=1) / np.where(sums > 0, sums, 1)
     areas = [(roc_area(of_seed, is_positive), average_precision(of_seed, is_positive)) for of_seed in scores]
     precision, recall, mean_f1, auc, average = (100 * np.column_stack([decided, f1, areas]).mean(axis=0)).tolist()
-    threshold = _threshold(costs, positive) if decisions is None else _lowest(scores, decisions == positive)
+    threshold = _threshold(costs, positive) if decisions is None else None
     thresholds, precisions, recalls = _points(scores[0], is_positive, POINTS)
     columns = (side.tolist() for side in (thresholds, 100 * precisions, 100 * recalls))
     curve = tuple(Threshold(*point) for point in zip(*columns, strict=True))
     return TwoClasses(positive, precision, recall, mean_f1, auc, average, threshold, curve)
+
+
+def threshold_at(
+    prior: ArrayLike | None, made_for: ArrayLike | None, costs: NDArray[np.float64] | None, positive: int
+) -> float | None:
+    """The threshold of probabilities under a prior, of decisions by probabilities that hold under `made_for`.
+
+    None stands for the same prior. A prior of 0 leaves nothing that a threshold could tell apart: it has none.
+    """
+    threshold = _threshold(costs, positive)
+    if prior is None or made_for is None:
+        return threshold
+    if not (np.all(prior) and np.all(made_for)):
+        return None
+    p = np.full((1, 2), 1 - threshold)
+    p[0, positive] = threshold
+    return float(at_prior(p, made_for, prior)[0, positive])
 
 
 def roc_area(scores: NDArray[np.float64], is_positive: NDArray[np.bool_]) -> float:
@@ -102,10 +120,3 @@ def _threshold(costs: NDArray[np.float64] | None, positive: int) -> float:
     false_alarm = costs[other, positive] - costs[other, other]
     missed = costs[positive, other] - costs[positive, positive]
     return float(false_alarm / (false_alarm + missed)) if false_alarm + missed > 0 else 0.5
-
-
-def _lowest(scores: NDArray[np.float64], predicted: NDArray[np.bool_]) -> float | None:
-    """The lowest score that is predicted as positive; None where a higher one is not, or none is."""
-    if not predicted.any() or ((~predicted).any() and scores[~predicted].max() > scores[predicted].min()):
-        return None
-    return float(scores[predicted].min())

@@ -47,8 +47,9 @@ GLOSSARY = {
     "Temperature (T)": "What logits are divided by, so that a network is as sure as it is right.",
     "Test examples": "Examples that the networks were not trained on: the test split, or the fold left out.",
     "Threshold": "Of two classes, the probability from which the rarer one is predicted: 0.5, or what the costs say. "
-    "As a verdict: one of two classes is worse than the other, and not by its count alone; another threshold would "
-    "lower its error and raise the other's.",
+    "Probabilities for another prior than the model decides at have another one; decisions that are given do not tell "
+    "theirs. As a verdict: one of two classes is worse than the other, and not by its count alone; another threshold "
+    "would lower its error and raise the other's.",
     "Too few test examples": "The interval of a class's error is so wide that it may be like the others or far "
     "worse: more test examples would tell.",
     "Trainings": "What something costs, in trainings of one naive network.",

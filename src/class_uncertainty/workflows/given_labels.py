@@ -1,7 +1,7 @@
 """What is known of examples beside their inputs: labels to score predictions by, and columns to keep."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,7 +10,7 @@ from class_uncertainty.data.readers.unlabelled import FOLDERS, Unlabelled
 from class_uncertainty.data.row_columns import Cells, row_cells, row_labels
 from class_uncertainty.errors import InputError, nearest
 from class_uncertainty.metrics import Outcomes, Scores, mean_cost, score
-from class_uncertainty.posthoc.two_classes import TwoClasses, two_classes
+from class_uncertainty.posthoc.two_classes import TwoClasses, threshold_at, two_classes
 
 NAMED = 5  # unknown classes in a sentence
 
@@ -35,10 +35,22 @@ class GivenLabels:
         p_label, p_guess = (p[rows, classes].astype(np.float64) for classes in (truth, guesses))
         return score(Outcomes(truth, guesses, p_label, p_guess), counts, prior)
 
-    def two(self, p: NDArray, decisions: NDArray[np.int64], counts: ArrayLike) -> TwoClasses | None:
-        """How well the rarer of two classes is found; None where there are others, or examples of one alone."""
+    def two(
+        self,
+        p: NDArray,
+        decisions: NDArray[np.int64],
+        counts: ArrayLike,
+        costs: NDArray | None,
+        prior: ArrayLike | None,
+        made_for: ArrayLike | None,
+    ) -> TwoClasses | None:
+        """How well the rarer of two classes is found; None where there are others, or examples of one alone.
+
+        Probabilities p are for a prior, and decisions were made by those for another, `made_for`.
+        """
         rows, truth, guesses = self._labelled(decisions)
-        return two_classes(p[None, rows].astype(np.float64), truth, counts, decisions=guesses[None])
+        two = two_classes(p[None, rows].astype(np.float64), truth, counts, decisions=guesses[None])
+        return two and replace(two, threshold=threshold_at(prior, made_for, costs, two.positive))
 
     def mean_cost(self, decisions: NDArray[np.int64], costs: NDArray | None) -> float | None:
         """Of the labelled examples as they are; None without costs."""

@@ -220,7 +220,7 @@ def predict(
     notes = [*unlabelled.notes, *skipped[:NAMED], *([count] if skipped else []), *([unscored] if unscored else [])]
     seen = is_seen()
     truth = given.at(places) if given else None
-    counts = purpose.counts if purpose else np.ones(len(network.classes))
+    counts, made_for = (purpose.counts, purpose.prior) if purpose else (np.ones(len(network.classes)), None)
     return Predicted(
         [unlabelled.names[place] for place in places],
         network.classes,
@@ -235,7 +235,7 @@ def predict(
         meaning=_meaning(network, prior, wanted, int((shown.argmax(axis=1) != decisions).sum())),
         notes=[*notes, *([SEEN] if seen and truth else [])],
         seen=seen,
-        two=truth.two(shown, decisions, counts) if truth else None,
+        two=truth.two(shown, decisions, counts, costs, wanted, made_for) if truth else None,
         mean_cost=truth.mean_cost(decisions, costs) if truth else None,
         costs=costs,
     )
