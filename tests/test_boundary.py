@@ -262,7 +262,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "audit": lambda: (
         cu.audit,
         {"labels": LABELS, "probabilities": P[0], "classes": ["a", "b", "c"], "names": None, "images": None}
-        | {"counts": [3, 2, 1], "prior": None, "decisions": LABELS, "costs": 1 - np.eye(3)},
+        | {"counts": [3, 2, 1], "prior": None, "decisions": LABELS, "costs": 1 - np.eye(3), "by_cost": True},
     ),
     "class_uncertainty": lambda: (cu.class_uncertainty, {"p": P, "labels": LABELS, "score": cu.predictive}),
     "compare": lambda: (

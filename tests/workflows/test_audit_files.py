@@ -9,6 +9,7 @@ import pytest
 from audits import CLASSES, COUNTS, audited, predictions
 from refusals import refused
 
+import class_uncertainty as cu
 from class_uncertainty.posthoc.written_predictions import PredictionTable, write_predictions
 from class_uncertainty.workflows.audit_files import audit_file
 
@@ -97,6 +98,17 @@ def test_the_costs_that_a_model_decides_by_are_read_and_verdicts_are_not_of_what
     assert audit.classes[0].error > 50
     assert audit.verdicts == ()
     assert any("verdicts are of the most probable classes" in note for note in audit.notes)
+    probable = cu.audit(labels, p, ["no", "yes"], counts=[400, 200])
+    assert [row.verdict for row in audit.classes] == [row.verdict for row in probable.classes]
+    arrays = {"labels": labels, "probabilities": p, "classes": names, "counts": [400, 200], "decisions": decisions}
+    np.savez(tmp_path / "p.npz", costs=costs, **arrays)
+    same = audit_file(tmp_path / "p.npz")
+    assert [(row.error, row.kind, row.verdict) for row in same.classes] == [
+        (row.error, row.kind, row.verdict) for row in audit.classes
+    ]
+    assert any("verdicts are of the most probable classes" in note for note in same.notes)
+    np.savez(tmp_path / "p.npz", **arrays)
+    assert [row.name for row in audit_file(tmp_path / "p.npz").verdicts] == ["no"]
     assert audit.figures.two is not None
     assert audit.figures.two.threshold is None  # the lowest probability of a decision is not where it was made
     write_predictions(tmp_path / "p.csv", table, {"counts": [400, 200]})

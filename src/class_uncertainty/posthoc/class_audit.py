@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,6 +167,7 @@ class Judged:
     noise: LabelNoise | None  # None where labels are not checked
     decisions: Labels | None = None  # the predicted classes, where they are not the most probable ones
     costs: NDArray[np.float64] | None = None  # (C, C) of predicting the class of the column for the class of the row
+    by_cost: bool = False  # whether decisions were made by costs: verdicts are then of the most probable classes
 
     @cached_property
     def decided(self) -> Probabilities:
@@ -221,11 +222,14 @@ def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
     if judged.noise is not None:
         flagged = np.bincount(labels, weights=judged.noise.is_issue, minlength=number)
         suspect, issues = 100 * flagged / np.maximum(tally.examples, 1), int(flagged.sum())
-    verdicts = diagnose(labels, judged.decided, judged.counts, classes=judged.classes, adjusted=q, suspect=suspect)
+    diagnosed = partial(diagnose, labels, counts=judged.counts, classes=judged.classes, suspect=suspect)
+    verdicts = causes = diagnosed(judged.decided, adjusted=q)
+    if judged.by_cost:
+        causes = diagnosed(p, adjusted=p if q is judged.decided else q)
     entropies = intervals.sum_by_class(predictive(p[None]), labels, number) / np.maximum(tally.examples, 1)
     eces = [calibration_error(p[:, c], labels == c) for c in range(number)]
     rows = []
-    for c, (verdict, change) in enumerate(zip(verdicts, changes.classes, strict=True)):
+    for c, (verdict, cause, change) in enumerate(zip(verdicts, causes, changes.classes, strict=True)):
         evidence, present = verdict.evidence, bool(tally.examples[c])
         assert evidence is not None
         rival, share = _taken_for(tally, c)
@@ -246,8 +250,8 @@ def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
             change=change.change if present else None,
             change_low=change.low,
             change_high=change.high,
-            kind=verdict.kind,
-            verdict=verdict.text,
+            kind=cause.kind,
+            verdict=cause.text,
         )
         rows.append(row)
     figures = _figures(judged, tally, float(np.mean(eces)), issues, changes.mean)

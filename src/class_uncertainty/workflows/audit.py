@@ -37,6 +37,7 @@ FORMAT = 1  # of the document
 CHECKED = 2 * 10**7  # probabilities: with more, labels are not checked, which would take minutes
 NO_ERRORS = "No example is wrong. In-sample predictions look like that, and predictions in place of labels: "
 NO_ERRORS += "give the true labels, and predictions of examples that the model was not trained on."
+BY_COST = "The model decides by costs, not for the fewest errors: verdicts are of the most probable classes."
 NO_COUNTS = "Training counts were not given: those of the labels stand in for them."
 
 Images = NDArray[np.uint8] | tuple[Path, ...]  # (N, channels, H, W), or files
@@ -183,6 +184,7 @@ def audit(
     prior: ArrayLike | None = None,
     decisions: Tensorlike | None = None,
     costs: ArrayLike | None = None,
+    by_cost: bool = False,
 ) -> Audit:
     """Audit predictions of any framework: what is wrong with which class, and why. Nothing is trained.
 
@@ -210,6 +212,8 @@ def audit(
     costs : array (C, C), optional
         What it costs to predict the class of the column for an example of the class of the row. The figures then have
         the mean cost of the decisions.
+    by_cost : bool
+        Whether decisions were made by costs, not for the fewest errors: verdicts are then of the most probable classes.
 
     Returns
     -------
@@ -241,7 +245,7 @@ def audit(
     noise = label_noise(p, numbers) if p.size <= CHECKED else None
     decided = None if decisions is None else _decided(decisions, p.shape, class_names, classes is not None)
     checked_costs = None if costs is None else check_costs(costs, number, class_names)
-    judged = Judged(p, numbers, class_names, training_counts, checked_prior, noise, decided, checked_costs)
+    judged = Judged(p, numbers, class_names, training_counts, checked_prior, noise, decided, checked_costs, by_cost)
     audited, outcomes = record(judged, example_names), judged.outcomes
     if counts is None:  # training counts stand in as 1 where there are none
         audited = replace(audited, classes=tuple(replace(row, count=row.examples) for row in audited.classes))
@@ -324,7 +328,7 @@ def _pictures(images: Any, examples: int) -> Images | None:
 
 def _notes(judged: Judged, examples: NDArray[np.int64], counted: bool, has_errors: bool) -> list[str]:
     """What limits the audit."""
-    notes = [] if has_errors else [NO_ERRORS]
+    notes = ([BY_COST] if judged.by_cost else []) + ([] if has_errors else [NO_ERRORS])
     if not counted:
         notes.append(NO_COUNTS)
     if absent := [judged.classes[c] for c in np.flatnonzero(examples == 0).tolist()]:

@@ -20,7 +20,6 @@ from class_uncertainty.workflows.audit import Audit, audit
 
 ARRAYS = ("probabilities", "logits", "labels", "classes", "names", "images", "counts", "prior", "decisions", "costs")
 KINDS = (".npz", ".csv", ".parquet")
-BY_COST = "The model decides by costs, not for the fewest errors: verdicts are of the most probable classes."
 IMAGE = "image"  # the column of a table that holds paths of pictures
 
 
@@ -38,26 +37,16 @@ def audit_file(path: Path, **given: Any) -> Audit:
     if not path.exists():
         raise InputError(f"{path} does not exist{near(path)}: give a file of predictions with labels.")
     arguments, notes = (_from_arrays(path), []) if path.suffix.lower() == ".npz" else _from_table(path)
-    by_cost = path.suffix.lower() != ".npz" and "costs" in arguments and "decisions" in arguments
+    arguments["by_cost"] = "costs" in arguments and "decisions" in arguments  # of the file: what the model decided by
     arguments |= {name: value for name, value in given.items() if value is not None}
     if isinstance(costs := arguments.get("costs"), Path):
         number = np.shape(arguments["probabilities"])[-1]
         arguments["costs"] = read_costs(costs, arguments.get("classes") or [str(c) for c in range(number)])
     try:
         audited = audit(**arguments)
-        if by_cost:
-            probable = audit(**{name: value for name, value in arguments.items() if name != "decisions"})
-            audited, notes = _with_verdicts(audited, probable), [*notes, BY_COST]
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     return replace(audited, notes=(*notes, *audited.notes))
-
-
-def _with_verdicts(audited: Audit, other: Audit) -> Audit:
-    """An audit with the verdicts of another one of the same examples."""
-    pairs = zip(audited.classes, other.classes, strict=True)
-    classes = tuple(replace(row, kind=one.kind, verdict=one.verdict) for row, one in pairs)
-    return replace(audited, record=replace(audited.record, classes=classes))
 
 
 def _from_arrays(path: Path) -> dict[str, Any]:
