@@ -4,6 +4,7 @@ import logging
 
 import numpy as np
 import pytest
+from refusals import refused
 
 import class_uncertainty as cu
 from class_uncertainty.data.identifiers import ENOUGH, is_identifier
@@ -31,7 +32,15 @@ ROWS = np.arange(40.0)
     ],
 )
 def test_what_looks_like_an_identifier(name, values, expected):
-    assert is_identifier(name, values) is expected
+    assert is_identifier(name, values, np.arange(len(values))) is expected
+
+
+def test_a_share_of_the_rows_is_counted_by_their_places_in_the_file(rng):
+    rows = rng.permutation(100)[:80]
+    assert is_identifier("anything", 1000.0 + rows, rows)
+    assert is_identifier("anything", 1000.0 - rows, rows)
+    assert not is_identifier("income", 1000.0 + rng.permutation(100)[:80], rows)
+    assert not is_identifier("half", rows / 2, rows)
 
 
 def test_one_sentence_names_all_of_them_and_the_option_that_drops_them(tmp_path, caplog):
@@ -47,3 +56,22 @@ def test_one_sentence_names_all_of_them_and_the_option_that_drops_them(tmp_path,
         assert cu.load(f"csv:{tmp_path / 't.csv'}?drop=id,name").train.columns == ("x",)
         assert caplog.messages == []
     assert data.columns[0] == "id"  # it stays: only the user knows
+
+
+def test_a_split_and_dropped_rows_hide_no_column_that_counts_the_rows(tmp_path, caplog):
+    rows = [f"{i},{i % 7 or ''},{'ab'[i % 2]}" for i in range(100)]
+    (tmp_path / "t.csv").write_text("\n".join(["place,x,label", *rows]))
+    for options in ("?test=0.2&missing=fill", "?missing=drop", "?test=0.2&missing=drop"):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            cu.load(f"csv:{tmp_path / 't.csv'}{options}")
+        assert "place has another value in every row" in caplog.text
+        assert "?drop=place." in caplog.text
+
+
+def test_nothing_is_said_to_be_used_that_is_refused(tmp_path, caplog):
+    rows = [f"{i},n{i},{'ab'[i % 2]}" for i in range(300)]
+    (tmp_path / "t.csv").write_text("\n".join(["id,name,label", *rows]))
+    with caplog.at_level(logging.WARNING), refused("'name' has 300 categories", "?drop=name"):
+        cu.load(f"csv:{tmp_path / 't.csv'}")
+    assert caplog.messages == []

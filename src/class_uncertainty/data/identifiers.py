@@ -1,12 +1,11 @@
 """Columns that tell rows apart and nothing else: identifiers, which a model would learn by heart."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.data.cells import texts
 from class_uncertainty.data.table import Table
 from class_uncertainty.errors import notice
 from class_uncertainty.text import listed
@@ -16,13 +15,11 @@ WORDS = {"guid", "id", "index", "key", "nr", "number", "uuid"}  # that the names
 LISTED = 20  # columns that a sentence names
 
 
-def notice_identifiers(table: Table, columns: Mapping[str, NDArray[np.float64] | None]) -> None:
-    """Say once which columns look like identifiers, and how to drop them; `columns` are numbers, or None for text.
+def notice_identifiers(table: Table, names: Sequence[str]) -> None:
+    """Say once which columns look like identifiers, and how to drop them.
 
     They stay features: a table may have a column whose values all differ and mean something.
     """
-    cells = ((name, texts(table, name) if values is None else values) for name, values in columns.items())
-    names = [name for name, values in cells if is_identifier(name, values)]
     if names:
         one = len(names) == 1
         have, are = ("has", "is used as a feature") if one else ("have", "are used as features")
@@ -30,16 +27,20 @@ def notice_identifiers(table: Table, columns: Mapping[str, NDArray[np.float64] |
         notice(f"{table.file}: {listed(names, LISTED)} {have} another value in every row and {are}: {advice}.")
 
 
-def is_identifier(name: str, values: NDArray) -> bool:
-    """Whether no value repeats, and they are text, or whole numbers that count the rows or are called an id."""
+def is_identifier(name: str, values: NDArray, rows: NDArray[np.int64]) -> bool:
+    """Whether no value repeats, and they are text, or whole numbers that count the rows or are called an id.
+
+    `rows` are the places of the values in the file, of which they may be a share.
+    """
     if len(values) < ENOUGH:
         return False
-    if values.dtype != object and not _may_number(name, values):
+    if values.dtype != object and not _may_number(name, values, rows):
         return False
     return len(set(values.tolist())) == len(values)
 
 
-def _may_number(name: str, values: NDArray) -> bool:
+def _may_number(name: str, values: NDArray, rows: NDArray[np.int64]) -> bool:
     words = re.findall(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*", name)
     is_called_so = bool(words) and words[-1].lower() in WORDS
-    return (is_called_so or bool(np.ptp(values) == len(values) - 1)) and bool((values == np.rint(values)).all())
+    counts_rows = np.ptp(values) == len(values) - 1 or 0 in (np.ptp(values - rows), np.ptp(values + rows))
+    return (is_called_so or bool(counts_rows)) and bool((values == np.rint(values)).all())

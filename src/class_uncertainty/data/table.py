@@ -62,18 +62,22 @@ class Table:
 
     def places(self, rows: NDArray[np.int64]) -> list[tuple[str, str]]:
         """The file of each row, and 'line 17' or 'row 31006' of it."""
-        rows = rows if self.rows is None else self.rows[rows]
+        rows = self.file_rows(rows)
         if self.lines is not None:
             return [(self.file, f"line {line}") for line in self.lines[rows].tolist()]
         starts, files = zip(*(self.files or ((0, self.file),)), strict=True)
         index = np.searchsorted(starts, rows, side="right") - 1
         return [(files[i], f"row {row - starts[i]}") for i, row in zip(index.tolist(), rows.tolist(), strict=True)]
 
+    def file_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of the files that these are."""
+        return rows if self.rows is None else self.rows[rows]
+
     def take(self, rows: NDArray[np.int64]) -> "Table":
         """The table with those rows only."""
         columns = {name: column[rows] for name, column in self.columns.items()}
         missing = {name: mask[rows] for name, mask in self.missing.items()}
-        return replace(self, columns=columns, missing=missing, rows=rows if self.rows is None else self.rows[rows])
+        return replace(self, columns=columns, missing=missing, rows=self.file_rows(rows))
 
 
 def check_names(file: str, names: list[str], rows: int) -> list[str]:

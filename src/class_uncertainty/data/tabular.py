@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.data.cells import ColumnProblem, as_numbers, as_texts, exact, numbers, of_columns, texts
 from class_uncertainty.data.examples import Data
-from class_uncertainty.data.identifiers import notice_identifiers
+from class_uncertainty.data.identifiers import is_identifier, notice_identifiers
 from class_uncertainty.data.table import LARGEST, Column, Table
 from class_uncertainty.errors import InputError, nearest
 from class_uncertainty.text import listed
@@ -39,7 +39,7 @@ def encode(
     classes, labels = label_codes(tables, label)
     as_written = of_columns(names, lambda name: None if name in categorical else numbers(tables, name))
     masks = complete_rows(tables, names, missing)
-    notice_identifiers(train, {name: columns[0] if columns else None for name, columns in as_written.items()})
+    kept, identifiers = train.file_rows(np.flatnonzero(masks[0])), list[str]()
 
     def encoded(name: str) -> tuple[Column, list[NDArray]]:
         columns: list[NDArray] = list(as_written[name] or (texts(table, name) for table in tables))
@@ -48,11 +48,14 @@ def encode(
         if categories and len(categories) > MAX_CATEGORIES:
             count = f"{len(categories):,} categories, and {MAX_CATEGORIES} are allowed"
             raise ColumnProblem(train, name, f"{train.file}: column {name!r} has {count}", "drop it with {}", "drop")
+        if is_identifier(name, values[0], kept):
+            identifiers.append(name)
         median = float(np.nanmedian(values[0])) if categories is None else None
         column = Column(name=name, categories=categories, median=median, fills=missing == "fill")
         return column, [column.encoded(rows) for rows in values]
 
     encoding, blocks = zip(*of_columns(names, encoded).values(), strict=True)  # a block of each column and table
+    notice_identifiers(train, identifiers)
     splits = [
         Data(
             np.hstack([block[i] for block in blocks]),
