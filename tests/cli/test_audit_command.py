@@ -8,6 +8,8 @@ import pytest
 from audits import CLASSES, COUNTS, audited, predictions
 from commands import Run
 
+from class_uncertainty.posthoc.written_predictions import PredictionTable, write_predictions
+
 
 @pytest.fixture
 def files(run: Run) -> None:
@@ -67,6 +69,19 @@ def test_a_prior_is_reported_beside_the_counts(run: Run) -> None:
     assert "Error under the prior, adjusted for the counts and the prior" in Path("page.html").read_text()
 
 
+def test_the_advice_on_a_baseline_of_predictions_can_be_followed(run: Run) -> None:
+    """The description that `cu predict` writes beside p.csv is p.json, which is not overwritten."""
+    labels, p = predictions()
+    truth, guesses = ([CLASSES[c] for c in side] for side in (labels, p.argmax(axis=1)))
+    table = PredictionTable([f"n{i}" for i in range(len(p))], CLASSES, p, guesses, truth=truth)
+    write_predictions(Path("p.csv"), table, {"counts": COUNTS})
+    code, _, err = run("audit", "p.csv", "--baseline", "p.csv")
+    assert code == 2
+    _, command, _ = err.split("'")
+    assert run(*command.split()[1:])[0] == 0
+    assert run("audit", "p.csv", "--baseline", command.split()[-1])[0] == 0
+
+
 @pytest.mark.usefixtures("files")
 def test_json_is_what_save_wrote(run: Run) -> None:
     code, out, _ = run("audit", "now.npz", "--json", "--save", "now.json")
@@ -87,7 +102,7 @@ def test_json_is_what_save_wrote(run: Run) -> None:
         (("--report", "page"), "name it page.html"),
         (("--baseline", "missing.json"), "missing.json does not exist"),
         (("--baseline", "missing.npz"), "missing.npz does not exist"),
-        (("--baseline", "now.npz"), "'cu audit now.npz --save now.json' writes one"),
+        (("--baseline", "now.npz"), "'cu audit now.npz --save now-audit.json' writes one"),
         (("--costs", "missing.csv"), "missing.csv does not exist"),
         (("--report", "now.npz"), "would be overwritten"),
         (("--save", "now.npz"), "would be overwritten"),

@@ -77,7 +77,7 @@ def read_record(path: Path) -> AuditRecord:
     if not path.exists():
         raise InputError(f"{path} does not exist{near(path)}: give the JSON file that 'cu audit --save' wrote.")
     if path.suffix.lower() in (".npz", ".csv", ".parquet"):
-        audit = f"'cu audit {path} --save {path.with_suffix('.json').name}' writes one"
+        audit = f"'cu audit {path} --save {path.stem}-audit.json' writes one"
         raise InputError(f"{path} is a file of predictions, and a baseline is an audit of them: {audit}.")
     with read_faults(path, "is no audit that 'cu audit --save' wrote"):
         document = parse_json(read_regular(path))
