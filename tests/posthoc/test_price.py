@@ -66,7 +66,7 @@ def test_a_gain_that_hangs_on_a_handful_is_named():
     assert price(np.zeros(901), before, labels, 10).handful is None  # no gain
 
 
-def test_errors_before_of_groups_are_worth_fewer_examples():
+def test_errors_of_groups_are_worth_fewer_examples():
     """20 groups of five examples that err alike, 6 of them: Korn and Graubard's design effect in closed form."""
     groups, labels = np.repeat(np.arange(20), 5), np.zeros(100, dtype=np.int64)
     before = (groups < 6).astype(float)
@@ -74,6 +74,8 @@ def test_errors_before_of_groups_are_worth_fewer_examples():
     wrong, right = 30 / effect, 70 / effect
     low, high = beta.ppf(0.025, wrong, right + 1), beta.ppf(0.975, wrong + 1, right)
     assert price(before, np.zeros(100), labels, 1, groups).before[0] == pytest.approx((100 * low, 100 * high))
+    apart = (np.arange(100) % 5 == 0).astype(float)  # one of every group: its effect is another
+    assert price(apart, before, labels, 1, groups).after[0] == pytest.approx((100 * low, 100 * high))
     assert price(before, np.zeros(100), labels, 1, np.arange(100)).before == price(before, before, labels, 1).before
 
 
