@@ -11,6 +11,8 @@ from commands import Run
 
 import class_uncertainty as cu
 from class_uncertainty.training.model_files import save
+from class_uncertainty.training.networks.classifier import Classifier
+from class_uncertainty.training.networks.ensemble_network import Ensemble
 from class_uncertainty.workflows.model_card import model_card
 
 RECIPE = cu.Recipe("linear", epochs=2, batch=16)
@@ -126,3 +128,18 @@ def test_a_model_fixed_for_costs_says_what_they_come_to(tmp_path: Path) -> None:
     after, before = values[fixed.report.step], values["naive"]
     aim = "mean cost at the training prior"
     assert f"By the goal, {aim}: {after:.4g} ({before:.4g} before the fix)." in model_card(tmp_path / "m")
+
+
+def test_the_name_of_a_prior_is_shown_as_it_is(trained: cu.Trained, tmp_path: Path) -> None:
+    module = trained.module
+    module.purpose = replace(module.purpose, goal="prior:<b>_a_*.txt")
+    judged = module.about["judged"] | {"values": [20.0, 10.0]}
+    save(module, tmp_path / "m", {"data": "toy", "judged": judged})
+    told = "By the goal, error under the prior of \\<b\\>\\_a\\_\\*.txt: 10 % (20 % before the fix)."
+    assert told in model_card(tmp_path / "m")
+
+
+def test_every_kind_of_network_of_a_mixture_is_named(tmp_path: Path) -> None:
+    networks = [Classifier(name, (3,), ("a", "b")) for name in ("linear", "mlp", "linear")]
+    save(Ensemble(networks).eval(), tmp_path / "m", {})
+    assert "(network `linear + mlp`)" in model_card(tmp_path / "m")

@@ -129,10 +129,10 @@ def _results(module: Deployed, judged: Mapping[str, Any]) -> list[str]:
     overall = f"overall error: {_overall(errors, examples):.1f} %{earlier_overall}"
     lines = [f"Class-mean error on the {judged.get('on', 'examples')}: {_mean(errors):.1f} %{earlier}, {overall}.", ""]
     if module.purpose and (goal := module.purpose.goal) not in (None, "mean") and "values" in judged:
-        aim = Goal(goal, np.array(module.purpose.prior))
-        unit = "" if goal.startswith("cost:") else " %"
-        before_fix, after_fix = (f"{value:.4g}{unit}" for value in judged["values"])
-        lines.insert(1, f"By the goal, {aim.describe()}: {after_fix} ({before_fix} before the fix).")
+        costs = None if module.costs is None else module.costs.double().numpy()
+        aim = Goal(goal, np.array(module.purpose.prior), costs)
+        before_fix, after_fix = (f"{value:.4g} {aim.unit}".rstrip() for value in judged["values"])
+        lines.insert(1, f"By the goal, {_plain(aim.describe())}: {after_fix} ({before_fix} before the fix).")
     heads = [
         "class",
         "training examples",
