@@ -203,6 +203,8 @@ class Judged:
 
     def least_cost(self) -> float | None:
         """The same by decisions for the least expected cost, which under a prior is that of probabilities under it."""
+        if self.costs is None:
+            return None
         p = self.p if self.prior is None else at_prior(self.p, find_prior("train", self.counts), self.prior)
         return self.mean_cost(decide(p, self.costs))
 
