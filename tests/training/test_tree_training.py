@@ -25,7 +25,8 @@ def data(rng):
 def trained(data, checkpoints=None, progress=None, deadline=None):
     fitted = cu.Fit.untrained(data, LANES, RECIPE, "cpu", None)
     options = FitOptions(Stats(data.counts), None, progress, checkpoints, 10, deadline or Deadline(), None, None)
-    return [outcome for batch in train_lanes(fitted, data, options) for outcome in batch]
+    outcomes = [outcome for batch in train_lanes(fitted, data, options) for outcome in batch]
+    return sorted(outcomes, key=lambda outcome: outcome.place)  # they come as they end
 
 
 def test_progress_is_one_epoch_with_the_loss_and_the_error(data):
