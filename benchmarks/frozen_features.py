@@ -4,7 +4,7 @@ The features are those of EfficientNet-Lite0 at 96 pixels. `cu fix` chooses out-
 each class, judge nothing but its result. Expected: a class-mean error of 28.5 % at most over the three cuts, where
 naive networks from pixels have 71 % and logistic regression without adjustment 39 %.
 
-    python benchmarks/frozen_features.py ../shared/data
+    python benchmarks/frozen_features.py FOLDER
 """
 
 import sys
