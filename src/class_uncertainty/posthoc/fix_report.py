@@ -80,6 +80,11 @@ class FixReport:
         return f"FixReport({self.data}: class-mean error {before:.1f} -> {after:.1f} %, {self.candidate} ({self.step}))"
 
     @property
+    def kept_step(self) -> Step | None:
+        """Of the ladder; None in reports without one."""
+        return next((step for step in self.ladder if step.kept), None)
+
+    @property
     def candidate(self) -> str:
         """How the step that was kept trains; of several kinds, all of them."""
-        return next((step.candidate for step in self.ladder if step.kept), self.method)
+        return self.kept_step.candidate if self.kept_step else self.method

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from class_uncertainty.posthoc.fix_report import FixReport
-from class_uncertainty.posthoc.ladder import Rung, RungRow, Step
+from class_uncertainty.posthoc.ladder import Rung, RungRow
 from class_uncertainty.text import amount, decimal
 
 MISSING = "–"
@@ -107,13 +107,9 @@ def trained_by(report: FixReport) -> str:
     return f"How they train: {'; '.join(f'{_listed(names)} by {candidate}' for candidate, names in steps.items())}."
 
 
-def kept_step(report: FixReport) -> Step | None:
-    return next((one for one in report.ladder if one.kept), None)
-
-
 def kept_sentence(report: FixReport) -> str:
     """What was kept, and how it came to be."""
-    step = kept_step(report)
+    step = report.kept_step
     strength = f"with the strength {report.tau:g} (τ; 0 leaves them, 1 is full)"
     settings = f"adjusted for the counts {strength}" if report.tau else "not adjusted for the counts"
     temperature = f"{report.temperature:.2f}"
@@ -134,7 +130,7 @@ def kept_sentence(report: FixReport) -> str:
 def aim_values(report: FixReport) -> tuple[Sequence[float], Sequence[float]]:
     """What the goal measures before and after, one value a seed."""
     before = next((one.values for one in report.ladder if one.name == "naive"), ())
-    after = kept.values if (kept := kept_step(report)) else ()
+    after = kept.values if (kept := report.kept_step) else ()
     return (before, after) if before and after else (report.before.errors, report.after.errors)
 
 
@@ -200,8 +196,8 @@ def _rung_row(report: Search, row: RungRow) -> tuple[Cell, ...]:
     digits = aim_digits(report)
     is_preferred = row.behind == 0 and row.behind_error == 0
     behind = Cell(MISSING, 0.0) if is_preferred else _number_cell(row.behind, row.behind_error, digits)
-    kept = kept_step(report) if isinstance(report, FixReport) else None
-    averaged = kept.candidate.split(" + ") if kept and " + " in kept.candidate else []  # of several kinds of models
+    kept = report.candidate if isinstance(report, FixReport) else ""
+    averaged = kept.split(" + ") if " + " in kept else []  # of several kinds of models
     outcome = f"dropped: {row.reason.removesuffix('.')}" if row.reason else "dropped"
     outcome = "kept" if row.kept or row.candidate in averaged else outcome
     return (

@@ -27,7 +27,7 @@ from class_uncertainty.reporting.section import (
     describe_groups,
 )
 from class_uncertainty.runs import Store, StoredDataset
-from class_uncertainty.runs.measurement import Measurement
+from class_uncertainty.runs.measurement import Measurement, class_vector
 from class_uncertainty.runs.rate_choice import CHOOSING_SEED, best_rate
 from class_uncertainty.runs.rows import ClassRow, class_rows, method_rows
 from class_uncertainty.training import Recipe, Result
@@ -109,7 +109,7 @@ def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset |
     name, results, estimates, fix_report, measurements = group
     shown_by = _shown_estimate(results, estimates, fix_report, measurements)
     estimate = shown_by if isinstance(shown_by, Estimate) else None  # of a measurement, only class vectors are stored
-    measured_by, cost = (_digest(shown_by), shown_by.cost) if shown_by else ("", 0.0)
+    measured_by, cost = (digest(class_vector(shown_by)), shown_by.cost) if shown_by else ("", 0.0)
     shown = [result for result in results if result.uncertainty in ("", measured_by)]
     folds, hidden = max((result.folds for result in results), default=0), len(results) - len(shown)
     notes = [describe_folds(folds)] if folds else []
@@ -122,8 +122,7 @@ def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset |
     section = Section(name, (), tuple(rows), 0, fix_report=fix_report, network=network)
     if shown_by:
         classes = tuple(class_rows(data.classes, data.counts, shown_by, dataset if unchanged else None))
-        members = shown_by.networks if isinstance(shown_by, Estimate) else shown_by.members
-        section = replace(section, classes=classes, members=members)
+        section = replace(section, classes=classes, members=shown_by.networks)
         section = replace(section, estimator=shown_by.estimator, score=shown_by.score)
     if estimate:
         galleries: tuple[Gallery, ...] = ()
@@ -142,10 +141,6 @@ def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset |
     return replace(section, note=" ".join(notes))
 
 
-def _digest(measured: Estimate | Measurement) -> str:
-    return digest(measured.raw if isinstance(measured, Estimate) else measured.vector)
-
-
 def _shown_estimate(
     results: list[Result], estimates: list[Estimate], fix_report: FixReport | None, measurements: list[Measurement]
 ) -> Estimate | Measurement | None:
@@ -155,7 +150,7 @@ def _shown_estimate(
     for measured in both if used else ():
         others = (*SCORES, *measured.extra_scores) if isinstance(measured, Estimate) else measured.raw
         for score in dict.fromkeys((measured.score, *others)):
-            if _digest(scored := measured.using(score)) == used:
+            if digest(class_vector(scored := measured.using(score))) == used:
                 return scored
     lr = fix_report.lr if fix_report else None
 

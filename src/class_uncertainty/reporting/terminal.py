@@ -129,14 +129,21 @@ def fitting_table(console: Console, columns: Sequence[str], rows: Rows, drop: Ro
 
 
 def print_fitting(
-    columns: Sequence[str], rows: Rows, drop: Sequence[str], words: Sequence[str] = (), unnamed: Sequence[str] = ()
+    columns: Sequence[str],
+    rows: Rows,
+    drop: Sequence[str],
+    words: Sequence[str] = (),
+    unnamed: Sequence[str] = (),
+    hidden: Sequence[str] = (),
 ) -> list[str]:
     """Print the table that fits, name the columns that were dropped, and return them; the first of `drop` go first.
 
     Columns of `words` are aligned left, as the first one is. The caller tells what stood in those that are `unnamed`.
+    Those that are `hidden` say nothing: they are left out, not named, and returned.
     """
-    out = console()
-    table, dropped = fitting_table(out, columns, rows, [[column] for column in drop])
+    out, places = console(), [i for i, column in enumerate(columns) if column not in hidden]
+    kept, groups = [[row[i] for i in places] for row in rows], [[column] for column in drop if column not in hidden]
+    table, dropped = fitting_table(out, [columns[i] for i in places], kept, groups)
     for column in table.columns:
         if column.header in words:
             column.justify = "left"
@@ -144,7 +151,7 @@ def print_fitting(
     named = [" ".join(column.split()) for column in dropped if column not in unnamed]  # on one line
     if named:
         say(f"No room for {', '.join(named)}: widen the terminal, or use --json.")
-    return dropped
+    return [*hidden, *dropped]
 
 
 def notes_on(notes: Mapping[tuple[str, ...], str], dropped: Sequence[str]) -> list[str]:

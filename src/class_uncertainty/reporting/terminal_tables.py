@@ -133,14 +133,12 @@ def print_fix(fixed: "Fix", all_classes: bool = False) -> None:
 def _naive_advice(report: FixReport) -> str:
     """How to get the model that stands before a fix which gains nothing."""
     naive = next((Candidate(step.candidate) for step in report.ladder if step.name == "naive"), Candidate("naive"))
-    how, rest = f"--lr {report.lr:g} --save MODEL", ", with the same --recipe and --epochs"
-    if naive.kind:
-        rate = f" --lr {report.lr:g}" if {"lr", "rate"} & naive.fields.keys() else ""
-        how, rest = f"--recipe {naive.kind}{rate} --save MODEL", ""
-    command = f"cu train {shlex.quote(report.data)} {how}"
+    kind, rest = (f" --recipe {naive.kind}", "") if naive.kind else ("", ", with the same --recipe and --epochs")
+    rate = f" --lr {report.lr:g}" if not naive.kind or {"lr", "rate"} & naive.fields.keys() else ""
+    command = f"cu train {shlex.quote(report.data)}{kind}{rate} --save MODEL"
     if not report.unit:  # of costs: a network that was only trained does not decide by them
-        how = f"--candidates {shlex.quote(naive.name)} --goal {shlex.quote(report.goal)} --save MODEL"
-        command = f"cu fix {shlex.quote(report.data)} {how}"
+        options = f"--candidates {shlex.quote(naive.name)} --goal {shlex.quote(report.goal)}"
+        command = f"cu fix {shlex.quote(report.data)} {options} --save MODEL"
     saved = "What this fix saves is the kept model, not the naive one"
     return f"The {report.aim} did not fall. {saved}: for that, run {command}{rest}, or see 'cu compare'."
 
@@ -207,10 +205,7 @@ def print_classes(rows: Sequence[ClassRow], judged: str = "naive ") -> None:
     columns: tuple[str, ...] = ("class", "train", *measures, "disputed", *ranks, error, "95 %", "test")
     drop = ("rank eff.", "effective", "disputed", "test", "95 %", "rank rarity", "rarity", error, "rank unc.")
     unknown = ["disputed"] if all(row.epistemic_share is None for row in rows) else []  # one network judges an example
-    shown = [i for i, column in enumerate(columns) if column not in unknown]
-    lines = [tuple(line[i] for i in shown) for line in lines]
-    dropped = print_fitting([columns[i] for i in shown], lines, [name for name in drop if name not in unknown])
-    say(" ".join(notes_on(CLASS_NOTES, dropped + unknown)))
+    say(" ".join(notes_on(CLASS_NOTES, print_fitting(columns, lines, drop, hidden=unknown))))
 
 
 def disagreements(rows: Sequence[ClassRow]) -> list[str]:
@@ -259,9 +254,7 @@ def print_methods(rows: Sequence[MethodRow], classes: int | None = None) -> list
         lines.append((*first, *errors, _number(row.nll, 3), _number(row.ece, 1), f"{row.cost:.3g}", aso))
     columns = ("method", "lr", "runs", "error %", "gain", *groups, *calibration, "trainings", "ASO")
     drop = (*calibration, "medium", "many", "overall", "worst 10th", "few", "trainings", "runs", "ASO", "gain", "lr")
-    needless = ("worst 10th",) if classes == 2 else ()
-    shown = [i for i, column in enumerate(columns) if column not in needless]
-    return [*needless, *print_fitting([columns[i] for i in shown], [[line[i] for i in shown] for line in lines], drop)]
+    return print_fitting(columns, lines, drop, hidden=("worst 10th",) if classes == 2 else ())
 
 
 def footnotes(rows: Sequence[MethodRow], folds: int, dropped: Sequence[str] = ()) -> list[str]:

@@ -59,6 +59,11 @@ class Measurement:
         return replace(self, score=score)
 
     @property
+    def networks(self) -> int:
+        """How many were trained, as an Estimate says it."""
+        return self.members
+
+    @property
     def vector(self) -> Vector:
         """(C,) class means by the score (Eq. 9)."""
         return np.array(self.raw[self.score])
@@ -78,3 +83,8 @@ class Measurement:
     def stats(self, counts: tuple[int, ...], score: str | None = None) -> Stats:
         """What methods need: counts, and the class uncertainties by a score, or by the estimator's own."""
         return Stats(counts, self.raw[score or self.score])
+
+
+def class_vector(measured: Estimate | Measurement) -> Vector:
+    """(C,) class means by its score (Eq. 9); of a measurement, only class vectors are stored."""
+    return measured.raw if isinstance(measured, Estimate) else measured.vector

@@ -12,7 +12,7 @@ from class_uncertainty.measures import MEASURES, Stats, constants_of, normalise
 from class_uncertainty.methods import MAKERS, METHODS, parse_name
 from class_uncertainty.metrics import rank_correlation
 from class_uncertainty.posthoc.clusters import error_intervals
-from class_uncertainty.runs.measurement import Measurement
+from class_uncertainty.runs.measurement import Measurement, class_vector
 from class_uncertainty.runs.significance import aso, corrected_confidence
 from class_uncertainty.training import Result
 
@@ -73,7 +73,7 @@ def class_rows(
     classes: Sequence[str], counts: Sequence[int], estimate: Estimate | Measurement, dataset: Dataset | None = None
 ) -> list[ClassRow]:
     """One a class, in their order; `dataset` is what the errors are of, where it can still be read."""
-    raw = estimate.raw if isinstance(estimate, Estimate) else estimate.vector
+    raw = class_vector(estimate)
     mu = {name: normalise(MEASURES[name](Stats(counts))) for name in ("cardinality", "effective")}
     mu["uncertainty"] = estimate.mu
     ranks = {name: _ranks(values) for name, values in mu.items()}

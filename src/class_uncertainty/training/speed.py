@@ -29,11 +29,11 @@ class Speed:
     at_once: int = 1
     padded: bool = True  # whether a stack of fewer lanes takes as long
 
-    def estimate(self, together: Sequence[float]) -> float:
+    def estimate(self, together: Sequence[int]) -> float:
         """Seconds of naive trainings, given as the numbers of those that train together."""
         return self.seconds * sum(map(self._rounds, together))
 
-    def _rounds(self, lanes: float) -> float:
+    def _rounds(self, lanes: int) -> float:
         """How often a full stack would train in the same time."""
         full, rest = divmod(lanes, self.width)
         if self.padded:

@@ -57,7 +57,7 @@ def from_config(config: Mapping[str, Any]) -> nn.Module:
 
 def config_of(module: nn.Module) -> dict[str, Any]:
     """What it takes to build a model of Transformers again; other networks are built by their names."""
-    return module.model.config.to_diff_dict() if isinstance(module, Pooled) else {}  # type: ignore[union-attr, operator]
+    return module.model.config.to_diff_dict() if isinstance(module, Pooled) else {}  # type: ignore[union-attr,operator]
 
 
 def from_timm(name: str, weights: Path | None, download: bool, pretrained: bool = True) -> Built:
