@@ -92,6 +92,18 @@ def test_the_command_writes_beside_the_model_and_over_nothing_else(run: Run, tmp
     assert "there is no model at modle" in err  # and nothing of README.md, which is in the way
 
 
+def test_the_card_of_another_model_is_kept(run: Run) -> None:
+    trained = cu.train(cu.Dataset("toy", data(0), data(1)), recipe=RECIPE, save="my_model", device="cpu")
+    cu.save(trained, "other")
+    assert run("card", "my_model")[0] == run("card", "my_model")[0] == 0
+    card = Path("README.md").read_text()
+    code, _, err = run("card", "other")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "README.md is the card of another model (my\\_model): move it, or give another name by --to." in err
+    assert Path("README.md").read_text() == card
+    assert run("card", "other", "--to", "other.md")[0] == 0
+
+
 def grouped(seed: int) -> cu.Data:
     """Groups of ten whose examples are all alike, with a little noise: they err together."""
     rng, labels = np.random.default_rng(seed), np.repeat([0, 1], 200)

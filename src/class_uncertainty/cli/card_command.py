@@ -14,15 +14,16 @@ def card(
     """Write the model card of a saved model: errors of each class, data, method, cost and limits.
 
     **cu card model** writes README.md beside model.safetensors, with the header that model hubs read. Nothing is
-    trained or predicted: the card holds what was measured when the model was saved.
+    trained or predicted: the card holds what was measured when the model was saved. The card of another model is not
+    replaced: **--to FILE** names another file.
     """
-    from class_uncertainty.files import check_writable, write_whole
+    from class_uncertainty.files import write_whole
     from class_uncertainty.reporting import terminal
     from class_uncertainty.training.model_files import files_of
-    from class_uncertainty.workflows.model_card import OURS, model_card
+    from class_uncertainty.workflows.model_card import check_card, model_card
 
     content, target = model_card(model), to or files_of(model)[0].with_name("README.md")
-    check_writable(target, OURS, "model card")
+    check_card(target, model)
     write_whole(target, content.encode())
     if as_json:
         terminal.print_json({"file": str(target)})

@@ -11,6 +11,8 @@ import numpy as np
 
 from class_uncertainty.data import Dataset
 from class_uncertainty.data.examples import inputs_digest
+from class_uncertainty.errors import InputError
+from class_uncertainty.files import check_writable, read_regular
 from class_uncertainty.posthoc.clusters import error_intervals
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.posthoc.intervals import share_interval
@@ -21,6 +23,7 @@ from class_uncertainty.training.networks.ensemble_network import Deployed
 from class_uncertainty.values import shortly
 
 OURS = re.compile(rb'---\nlibrary_name: "class-uncertainty"\n')  # how a card begins
+TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 FEW = 20  # examples: with fewer, a class's error is hardly known
 NAMED = 5  # classes in a sentence
 Intervals = Sequence[tuple[float, float]]  # (C,)
@@ -71,6 +74,14 @@ def model_card(path: Path) -> str:
     networks = " + ".join(dict.fromkeys(member["network"] for member in members))
     lead = f"A classifier of {len(module.classes)} classes (network {_inline(networks)}), made by class-uncertainty."
     return f"{_header(module, name, judged)}# {_plain(name)}\n\n{lead}\n\n{body}\n"
+
+
+def check_card(path: Path, model: Path) -> None:
+    """Refuse a file that is no card, and the card of another model: models of one folder share its README.md."""
+    check_writable(path, OURS, "model card")
+    title = TITLE.search(read_regular(path).decode(errors="replace")) if path.is_file() else None
+    if title and title[1] != _plain(files_of(model)[0].stem):
+        raise InputError(f"{path} is the card of another model ({title[1]}): move it, or give another name by --to.")
 
 
 def _judged(module: Deployed) -> dict[str, Any]:
