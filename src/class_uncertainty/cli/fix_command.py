@@ -49,6 +49,8 @@ def fix(
     root: options.ROOT = None,
     store: options.STORE = options.RUNS,
     as_json: options.JSON = False,
+    costs: Annotated[str | None, options.elsewhere("--costs", "--cost", instead="--goal cost:")] = None,
+    prior: Annotated[str | None, options.elsewhere("--prior", instead="--goal prior:")] = None,
 ) -> None:
     """Train the best network that a number of trainings buys, and write a page that shows what changed.
 

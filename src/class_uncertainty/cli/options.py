@@ -30,6 +30,16 @@ def numeric(option: str, kind: type[int] | type[float], about: str, shown: bool 
     return typer.Option(help=about, metavar="NUMBER", show_default=shown, parser=read)
 
 
+def elsewhere(*names: str, instead: str) -> Any:
+    """An option of other commands, which this one takes as part of another: it is refused, with what to write."""
+
+    def refuse(text: str) -> None:
+        tell(f"there is no {names[0]} here: write {instead}{text}.")
+        raise typer.Exit(2)
+
+    return typer.Option(*names, hidden=True, parser=refuse)
+
+
 def argument(about: str, metavar: str) -> Any:
     return typer.Argument(help=about, metavar=metavar, show_default=False)
 
