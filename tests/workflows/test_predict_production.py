@@ -14,7 +14,7 @@ from class_uncertainty.posthoc.written_predictions import SEEN, write_prediction
 from class_uncertainty.training.model_files import save
 from class_uncertainty.training.purpose import Purpose
 from class_uncertainty.workflows.audit_files import audit_file
-from class_uncertainty.workflows.predict import LIKELIEST, NO_PRIOR
+from class_uncertainty.workflows.predict import IN_PYTHON, LIKELIEST, NO_PRIOR
 
 CHURN = 0.265  # of the rows are of the second class
 
@@ -89,6 +89,23 @@ def test_probabilities_are_by_the_rule_and_labels_do_not_change(table: str) -> N
             f"for {differing} examples, another class than the predicted one is the most probable" in found.meaning[1]
         )
         assert ("as in training" in found.meaning[1]) == (prior == "train")
+        assert found.meaning[2:] == [IN_PYTHON]
+    assert IN_PYTHON not in cu.predict(module, table, prior="equal").meaning
+
+
+def test_a_model_predicts_as_its_module_and_says_what_its_probabilities_are_for(table: str) -> None:
+    """`predict_proba` is the softmax, for the goal; `cu.predict` takes the Model and converts."""
+    import pandas as pd
+
+    module = cu.restore("model")
+    module.purpose = Purpose.of((54, 6), (0.5, 0.5), goal="mean", label="churn")
+    model, frame = cu.Model(module), pd.read_csv(table)
+    found, own = cu.predict(model, frame), model.predict_proba(frame)
+    np.testing.assert_allclose(found.probabilities, own * (0.9, 0.1) / (own @ (0.9, 0.1))[:, None], rtol=1e-5)
+    np.testing.assert_array_equal(found.probabilities, cu.predict(module, table).probabilities)
+    assert repr(model).endswith("2 classes; predict_proba is for the goal 'mean', cu.predict for the training prior)")
+    cu.save(model, "again")
+    np.testing.assert_array_equal(cu.predict("again", table).probabilities, found.probabilities)
 
 
 def test_a_class_that_the_goal_rules_out(table: str) -> None:
@@ -161,13 +178,25 @@ def test_other_labels_and_rows_without_one(table: str) -> None:
 
 
 def test_labels_that_are_no_classes(table: str) -> None:
-    """Refused where the column was asked for; otherwise only not scored, with a sentence."""
-    Path("new.csv").write_text("a,b,churn\n0.1,0.2,yess\n0.3,0.4,maybe\n0.3,0.4,no\n")
-    with refused("column 'churn'", "'maybe', 'yess'", "no, yes"):
+    """Where there are others, those are scored; otherwise a column that was asked for is refused."""
+    rows = ["0.1,0.2,yess", "0.3,0.4,perhaps", "0.3,0.4,no", "0.5,0.6,", "0.7,0.1,yes", "x,0.1,never"]
+    Path("new.csv").write_text("\n".join(["a,b,churn", *rows]))
+    near = "'perhaps', 'yess' (did you mean 'yes'?)"
+    for label in (None, "churn"):
+        found = cu.predict("model", "new.csv", label=label)
+        assert found.truth == ["", "", "no", "", "yes"]
+        assert found.scores is not None
+        assert found.scores.top1_error == 50 * sum(found.labels[i] != found.truth[i] for i in (2, 4))
+        assert found.notes[-2:] == [
+            "1 example has no label and is not scored.",
+            f"2 examples are not scored: by column 'churn' they are {near}, which the model does not know.",
+        ]
+    Path("new.csv").write_text("\n".join(["a,b,churn", *rows[:2], *rows[3:4]]))
+    with refused("column 'churn'", near, "no, yes"):
         cu.predict("model", "new.csv", label="churn")
     found = cu.predict("model", "new.csv")
-    assert found.scores is None
-    assert found.notes[-1].startswith("Not scored: column 'churn' names 'maybe', 'yess'")
+    assert (found.scores, found.truth, len(found.labels)) == (None, None, 3)
+    assert found.notes == [f"Not scored: column 'churn' names {near}, and the classes are no, yes."]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +237,10 @@ def test_folders_with_the_names_of_classes(tmp_path: Path) -> None:
     found = cu.predict(trained, "photos")
     assert (found.scored_by, found.truth) == ("the folders", [name[0] for name in found.names])
     Path("photos/b").rename("photos/c")
-    assert cu.predict(trained, "photos").notes == ["Not scored: the folders names 'c', and the classes are a, b."]
+    found = cu.predict(trained, "photos")
+    assert found.truth == ["a"] * 6 + [""] * 6
+    unknown = "6 examples are not scored: by the folders they are 'c', which the model does not know."
+    assert found.notes == [unknown, SEEN]
     Path("photos/a").rename("photos/2024")
     assert (cu.predict(trained, "photos").scores, cu.predict(trained, "photos").notes) == (None, [])
 

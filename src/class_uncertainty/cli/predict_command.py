@@ -11,7 +11,7 @@ from class_uncertainty.cli.options import JSON, argument, optional, split
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import same_file
 from class_uncertainty.limits import check_address_space
-from class_uncertainty.text import amount_of, printable
+from class_uncertainty.text import printable
 
 if TYPE_CHECKING:
     from class_uncertainty.workflows.predict import Predicted
@@ -128,15 +128,12 @@ def _scored(predicted: "Predicted") -> list[str]:
 
     if not predicted.scores or not predicted.truth:
         return []
-    scores, without = predicted.scores, sum(not name for name in predicted.truth)
+    scores, number = predicted.scores, sum(map(bool, predicted.truth))
     errors = f"overall error {scores.top1_error:.1f} %, class-mean error {scores.error:.1f} %"
-    unlabelled = amount_of(without, "example has no label and is", "examples have no label and are")
-    rest = f" {unlabelled} not scored." if without else ""
     weighing = "" if predicted.prior is None else ", with classes weighed by the prior that they are for"
-    number = len(predicted.truth) - without
     calibration = f"NLL {scores.nll:.3f}, ECE {scores.ece:.1f} %"
     scored = f"Scored by {predicted.scored_by}, {number:,} examples: {errors}"
-    sentences = [f"{scored}; of the probabilities{weighing}: {calibration}.{rest}"]
+    sentences = [f"{scored}; of the probabilities{weighing}: {calibration}."]
     if predicted.two:
         sentences.append(two_class_sentence(predicted.two, predicted.classes[predicted.two.positive]))
     return sentences if predicted.mean_cost is None else [*sentences, cost_sentence(predicted.mean_cost)]

@@ -18,9 +18,7 @@ from class_uncertainty.integrations.onnx_table import COLUMNS
 from class_uncertainty.text import reason
 from class_uncertainty.training.model_files import files_of, restore
 from class_uncertainty.training.networks.ensemble_network import Deployed
-from class_uncertainty.workflows.fix import Fix
-from class_uncertainty.workflows.save_model import module_of
-from class_uncertainty.workflows.train import Trained
+from class_uncertainty.workflows.save_model import AnyModel, module_of
 
 TOLERANCE = 1e-5  # between the probabilities of the file and those of the model
 ROUNDING = 1e-6  # of the largest logit: what float32 leaves of the precision, where logits are above 10
@@ -42,9 +40,7 @@ class Exported:
 
 
 @checked
-def export(
-    model: str | Path | Fix | Trained | Deployed, path: str | Path, *, to: ExportFormat | None = None
-) -> Exported:
+def export(model: str | Path | AnyModel, path: str | Path, *, to: ExportFormat | None = None) -> Exported:
     """Write a model as one program: raw inputs in, probabilities and labels out.
 
     Preprocessing, softmax and decision are inside, and the names of the classes with them; where features come from a
@@ -53,8 +49,8 @@ def export(
 
     Parameters
     ----------
-    model : path, Fix, Trained or module
-        What --save wrote, or what `cu.fix`, `cu.train` or `cu.restore` returned.
+    model : path, Fix, Trained, Model or module
+        What --save wrote, what `cu.fix`, `cu.train` or `cu.restore` returned, or the `model` of a Fix.
     path : path
         The file to write.
     to : "onnx" or "pt2", optional

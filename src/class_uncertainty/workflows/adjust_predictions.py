@@ -220,7 +220,7 @@ def _before_after(
 ) -> tuple[Scores | None, Scores | None]:
     if judged is None or judged.labels is None:
         return None, None
-    p, truth = judged.probabilities, GivenLabels(judged.labels, "labels")
+    p, truth = judged.probabilities, GivenLabels(judged.labels, "labels", ())  # by class alone
     q = adjustment(p)
     before = truth.scores(p, judged.decisions, counts, adjustment.prior)
     return before, truth.scores(q, q.argmax(axis=1), counts, adjustment.prior)

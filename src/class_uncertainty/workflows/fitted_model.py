@@ -24,6 +24,9 @@ BATCH = 1024
 class Model:
     """What is deployed, for raw examples: rows of a DataFrame, or an array.
 
+    `predict_proba` gives the probabilities that decide: for the goal of `cu.fix`, or the prior of the method that
+    `cu.train` trained by. For classes as frequent as in training, or for another prior, ask `cu.predict(model, rows)`.
+
     Attributes
     ----------
     module : torch.nn.Module
@@ -42,7 +45,9 @@ class Model:
     module: Deployed
 
     def __repr__(self) -> str:
-        return f"Model({type(self.module).__name__}, {len(self.module.classes):,} classes)"
+        goal = self.module.purpose and self.module.purpose.goal
+        aim = f"; predict_proba is for the goal {goal!r}, cu.predict for the training prior" if goal else ""
+        return f"Model({type(self.module).__name__}, {len(self.module.classes):,} classes{aim})"
 
     @property
     def classes_(self) -> NDArray[np.str_]:

@@ -11,19 +11,35 @@ from class_uncertainty.data.row_columns import Cells, row_cells, row_labels
 from class_uncertainty.errors import InputError, nearest
 from class_uncertainty.metrics import Outcomes, Scores, mean_cost, score
 from class_uncertainty.posthoc.two_classes import TwoClasses, threshold_at, two_classes
+from class_uncertainty.text import amount_of, listed
 
 NAMED = 5  # unknown classes in a sentence
 
 
 @dataclass(frozen=True, eq=False)
 class GivenLabels:
-    """The classes of examples (N,), -1 where none is given, and where they come from."""
+    """The classes of examples (N,), -1 where there is no label or it is no class; where labels are from; the labels."""
 
     classes: NDArray[np.int64]
     source: str
+    labels: Sequence[str]  # "" where none is given
 
     def at(self, places: Sequence[int]) -> "GivenLabels":
-        return GivenLabels(self.classes[places], self.source)
+        return GivenLabels(self.classes[places], self.source, [self.labels[place] for place in places])
+
+    def unscored(self, classes: Sequence[str]) -> list[str]:
+        """How many examples have no label, and how many have one that is no class, in sentences."""
+        without = [label for label, place in zip(self.labels, self.classes.tolist(), strict=True) if place < 0]
+        unknown = [label for label in without if label]
+        sentences = []
+        if missing := len(without) - len(unknown):
+            examples = amount_of(missing, "example has no label and is", "examples have no label and are")
+            sentences.append(f"{examples} not scored.")
+        if unknown:
+            examples = amount_of(len(unknown), "example is", "examples are")
+            they = f"by {self.source} {'it is' if len(unknown) == 1 else 'they are'} {_named(unknown, classes)}"
+            sentences.append(f"{examples} not scored: {they}, which the model does not know.")
+        return sentences
 
     def scores(
         self, p: NDArray, decisions: NDArray[np.int64], counts: ArrayLike, prior: ArrayLike | None
@@ -65,11 +81,11 @@ class GivenLabels:
 
 def find_labels(
     examples: Unlabelled, classes: Sequence[str], column: str | None, usual: str | None
-) -> tuple[GivenLabels | None, str]:
+) -> tuple[GivenLabels | None, list[str]]:
     """The labels of all examples, read or not: of the column that is asked for, or of what looks like them.
 
-    That is the column that training had, the array y, or folders with the names of classes. Names that are no classes
-    are refused where the column was asked for; otherwise nothing is scored, and a sentence says why.
+    That is the column that training had, the array y, or folders with the names of classes. Where all names are no
+    classes, a column that was asked for is refused; otherwise nothing is scored, and a sentence says why.
     """
     labels: tuple[str, Sequence[str]]
     table = examples.table() if examples.table and (column or usual) else None
@@ -81,23 +97,27 @@ def find_labels(
     elif examples.labels is not None:
         labels = examples.labels
     else:
-        return None, ""
+        return None, []
     source, names = labels
     places = {name: place for place, name in enumerate(classes)}
     if source == FOLDERS and not any(name in places for name in names):
-        return None, ""  # they mean something else
-    unknown = sorted({name for name in names if name and name not in places})
-    if unknown:
-        listed = ", ".join(map(repr, unknown[:NAMED])) + (" and more" if len(unknown) > NAMED else "")
-        near = nearest(unknown[0], classes)
-        hint = f" (did you mean {near!r}?)" if near else ""
-        sentence = f"{source} names {listed}{hint}, and the classes are {', '.join(classes[: 2 * NAMED])}"
-        sentence += " and more" if len(classes) > 2 * NAMED else ""
-        if column:
-            raise InputError(f"{sentence}: correct the labels, or leave out the label.")
-        return None, f"Not scored: {sentence}."
+        return None, []  # they mean something else
     numbers = np.array([places.get(name, -1) for name in names], dtype=np.int64)
-    return (GivenLabels(numbers, source), "") if (numbers >= 0).any() else (None, "")
+    if (numbers >= 0).any():
+        return GivenLabels(numbers, source, names), []
+    if not any(names):
+        return None, []
+    sentence = f"{source} names {_named(names, classes)}, and the classes are {listed(classes, 2 * NAMED)}"
+    if column:
+        raise InputError(f"{sentence}: correct the labels, or leave out the label.")
+    return None, [f"Not scored: {sentence}."]
+
+
+def _named(labels: Sequence[str], classes: Sequence[str]) -> str:
+    """Labels that are no classes, with the nearest class of each, where one is near."""
+    names = sorted({label for label in labels if label})
+    hints = (f" (did you mean {near!r}?)" if (near := nearest(name, classes)) else "" for name in names[:NAMED])
+    return listed([f"{name!r}{hint}" for name, hint in zip(names, hints, strict=False)], NAMED, len(names))
 
 
 def keep_columns(examples: Unlabelled, names: Sequence[str]) -> dict[str, Cells]:

@@ -28,14 +28,13 @@ from class_uncertainty.training.networks.backbones import Embedder, fused, same_
 from class_uncertainty.training.networks.ensemble_network import Deployed
 from class_uncertainty.training.purpose import Purpose
 from class_uncertainty.values import is_frame
-from class_uncertainty.workflows.fix import Fix
 from class_uncertainty.workflows.given_labels import find_labels, keep_columns
-from class_uncertainty.workflows.save_model import module_of
+from class_uncertainty.workflows.save_model import AnyModel, module_of
 from class_uncertainty.workflows.seen_examples import watch_seen
-from class_uncertainty.workflows.train import Trained
 
 BY_COST = "Predictions are the classes of the least expected cost, by the costs that the model was saved with."
 LIKELIEST = "Predictions are the most probable classes."
+IN_PYTHON = "In Python, cu.predict gives these probabilities; predict_proba gives those that decide, for another prior."
 NO_PRIOR = "The model does not say which prior its softmax stands for, as those that older versions saved: "
 NAMED = 5  # classes in a repr, and examples that cannot be read
 
@@ -63,7 +62,7 @@ class Predicted:
     kept : dict
         The columns that were to be kept, by name.
     truth : sequence of str, optional
-        The class of each example where the examples have labels; "" where one has none.
+        The class of each example where the examples have labels; "" where one has none, or one that is no class.
     scored_by : str
         Where `truth` comes from.
     scores : Scores, optional
@@ -148,7 +147,7 @@ class Predicted:
 
 @checked
 def predict(
-    model: str | Path | Fix | Trained | Deployed,
+    model: str | Path | AnyModel,
     examples: str | Path | Frame,
     *,
     prior: Prior = "train",
@@ -163,9 +162,9 @@ def predict(
 
     Parameters
     ----------
-    model : path, Fix, Trained or module
-        What --save wrote (model, model.safetensors or model.json), or what `cu.fix`, `cu.train` or `cu.restore`
-        returned.
+    model : path, Fix, Trained, Model or module
+        What --save wrote (model, model.safetensors or model.json), what `cu.fix`, `cu.train` or `cu.restore` returned,
+        or the `model` of a Fix.
     examples : path or DataFrame
         An image, a folder of images at any depth, or a .csv, .parquet, .npz or .npy file; or a DataFrame with the
         columns of training. Images are resized, or pass through the network's backbone, and columns become features,
@@ -217,9 +216,10 @@ def predict(
         raise InputError(f"{source} has no {unit} that can be read; the first: {skipped[0]}")
     decisions, shown = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     count = f"Skipped {len(skipped):,} of {len(unlabelled.names):,} {unit}, which cannot be read."
-    notes = [*unlabelled.notes, *skipped[:NAMED], *([count] if skipped else []), *([unscored] if unscored else [])]
     seen = is_seen()
     truth = given.at(places) if given else None
+    unscored = truth.unscored(network.classes) if truth else unscored
+    notes = [*unlabelled.notes, *skipped[:NAMED], *([count] if skipped else []), *unscored]
     counts, made_for = (purpose.counts, purpose.prior) if purpose else (np.ones(len(network.classes)), None)
     return Predicted(
         [unlabelled.names[place] for place in places],
@@ -241,7 +241,7 @@ def predict(
     )
 
 
-def _at_hand(model: str | Path | Fix | Trained | Deployed) -> Deployed:
+def _at_hand(model: str | Path | AnyModel) -> Deployed:
     """The module: on the best device where it comes from files, else where it is, and never changed."""
     if isinstance(model, str | Path):
         return restore(model).to(default_device())
@@ -288,7 +288,8 @@ def _meaning(network: Deployed, prior: Prior, wanted: NDArray[np.float64] | None
     )
     lost = [network.classes[c] for c in np.flatnonzero((np.array(purpose.prior) == 0) & (wanted > 0))]
     never = [f"The goal rules out {', '.join(map(repr, lost))}, whose probability stays 0."] if lost else []
-    return [decided, f"Probabilities are for {under}{other}.", *never]
+    converted = [] if np.array_equal(wanted, purpose.prior) else [IN_PYTHON]
+    return [decided, f"Probabilities are for {under}{other}.", *converted, *never]
 
 
 def _read(network: Deployed, examples: Path | Frame) -> Unlabelled:

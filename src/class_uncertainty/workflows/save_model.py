@@ -6,18 +6,21 @@ from class_uncertainty.boundary import checked
 from class_uncertainty.training.model_files import check_embeds, check_savable
 from class_uncertainty.training.model_files import save as save_module
 from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.workflows.fitted_model import Model
 from class_uncertainty.workflows.fix import Fix
 from class_uncertainty.workflows.train import Trained
 
+AnyModel = Fix | Trained | Model | Deployed
+
 
 @checked
-def save(model: Fix | Trained | Deployed, path: str | Path, *, embed_weights: bool = False) -> tuple[Path, ...]:
+def save(model: AnyModel, path: str | Path, *, embed_weights: bool = False) -> tuple[Path, ...]:
     """Write a model to PATH.safetensors and PATH.json, as `--save` does.
 
     Parameters
     ----------
-    model : Fix, Trained or module
-        What `cu.fix`, `cu.train` or `cu.restore` returned.
+    model : Fix, Trained, Model or module
+        What `cu.fix`, `cu.train` or `cu.restore` returned, or the `model` of a Fix.
     path : path
         Where to; `cu.restore` and `cu.predict` take the same path.
     embed_weights : bool
@@ -41,5 +44,5 @@ def save(model: Fix | Trained | Deployed, path: str | Path, *, embed_weights: bo
     return save_module(module, path, module.about, embed_weights)
 
 
-def module_of(model: Fix | Trained | Deployed) -> Deployed:
-    return model.module if isinstance(model, Fix | Trained) else model
+def module_of(model: AnyModel) -> Deployed:
+    return model.module if isinstance(model, Fix | Trained | Model) else model
