@@ -12,7 +12,7 @@ from reporting.test_html_page import Page
 from class_uncertainty import Data
 from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG, diagnose
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
-from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.fix_report import BY_COST, FixReport
 from class_uncertainty.posthoc.label_issues import LabelIssue, label_issues
 from class_uncertainty.posthoc.price import ErrorChange, price
 from class_uncertainty.reporting import before_after, html_page
@@ -114,6 +114,14 @@ def test_the_lead_and_the_figures_are_of_the_goal():
     by_prior = replace(report, goal="prior:p.csv", aim="error under the prior of p.csv", unit="%")
     assert before_after.key_figures(by_prior)[0][0] == "error under the prior of p.csv, %"
     assert not before_after.improved(replace(report, ladder=tuple(replace(step, values=(1.0,)) for step in LADDER)))
+
+
+def test_with_costs_findings_and_the_class_table_begin_with_what_they_are_of(html, blank_charts):
+    blank_charts()
+    shown = render(replace(TEN_CLASSES, goal="cost:c.csv", aim="mean cost", unit=""))
+    for heading, content in (("What was wrong before", '<ul class="findings">'), ("All classes before", "<table")):
+        assert BY_COST in shown.partition(f"<h3>{heading}")[2].partition(content)[0]
+    assert BY_COST not in html
 
 
 def test_neither_change_nor_error(blank_charts):

@@ -11,6 +11,9 @@ from refusals import refused
 
 import class_uncertainty as cu
 from class_uncertainty.posthoc.written_predictions import PredictionTable, write_predictions
+from class_uncertainty.reporting.audit_page import render
+from class_uncertainty.reporting.audit_terminal import print_audit
+from class_uncertainty.workflows.audit import BY_COST
 from class_uncertainty.workflows.audit_files import audit_file
 
 NAMES = [f"row {i}" for i in range(400)]
@@ -83,7 +86,7 @@ def test_the_decisions_of_a_file_are_judged_and_not_its_most_probable_classes(tm
 
 
 def test_the_costs_that_a_model_decides_by_are_read_and_verdicts_are_not_of_what_they_make_worse(
-    tmp_path: Path,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Missing a rare example costs 9: the common class is often wrong on purpose, and nothing is wrong with that."""
     rng, labels = np.random.default_rng(0), np.repeat([0, 1], [400, 200])
@@ -97,7 +100,13 @@ def test_the_costs_that_a_model_decides_by_are_read_and_verdicts_are_not_of_what
     assert audit.classes[0].error == pytest.approx(100 * np.mean(decisions[labels == 0]))
     assert audit.classes[0].error > 50
     assert audit.verdicts == ()
-    assert any("verdicts are of the most probable classes" in note for note in audit.notes)
+    assert audit.summary.startswith(BY_COST)
+    assert audit.document()["summary"] == audit.summary
+    print_audit(audit)
+    assert " ".join(capsys.readouterr().out.split()).startswith(BY_COST)  # before verdicts and table
+    page = render(audit, tmp_path)
+    assert f'<p class="lead">{BY_COST}' in page
+    assert "verdicts of the most probable classes" in page.partition("<h2>All classes</h2>")[2].partition("<table")[0]
     probable = cu.audit(labels, p, ["no", "yes"], counts=[400, 200])
     assert [row.verdict for row in audit.classes] == [row.verdict for row in probable.classes]
     arrays = {"labels": labels, "probabilities": p, "classes": names, "counts": [400, 200], "decisions": decisions}
@@ -106,9 +115,10 @@ def test_the_costs_that_a_model_decides_by_are_read_and_verdicts_are_not_of_what
     assert [(row.error, row.kind, row.verdict) for row in same.classes] == [
         (row.error, row.kind, row.verdict) for row in audit.classes
     ]
-    assert any("verdicts are of the most probable classes" in note for note in same.notes)
+    assert same.summary == audit.summary
     np.savez(tmp_path / "p.npz", **arrays)
     assert [row.name for row in audit_file(tmp_path / "p.npz").verdicts] == ["no"]
+    assert BY_COST not in audit_file(tmp_path / "p.npz").summary
     assert audit.figures.two is not None
     assert audit.figures.two.threshold is None  # the lowest probability of a decision is not where it was made
     write_predictions(tmp_path / "p.csv", table, {"counts": [400, 200]})

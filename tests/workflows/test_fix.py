@@ -17,6 +17,7 @@ from watching import Watched, no_training
 import class_uncertainty as cu
 from class_uncertainty.posthoc.calibration import cross_adjusted
 from class_uncertainty.posthoc.diagnosis import diagnose
+from class_uncertainty.posthoc.fix_report import BY_COST
 from class_uncertainty.posthoc.goal import parse_goal
 from class_uncertainty.posthoc.label_issues import label_issues
 from class_uncertainty.posthoc.priors import measured_prior
@@ -332,7 +333,9 @@ def test_goals(
     kept = next(step for step in fix.report.ladder if step.kept)
     assert kept.values == pytest.approx([value])
     assert (fix.report.goal, fix.report.unit) == (goal, "" if goal.startswith("cost") else "%")
-    assert ("least expected cost" in fix.report.note) == goal.startswith("cost")
+    basis = BY_COST if goal.startswith("cost") else ""
+    assert fix.report.basis == basis
+    assert f"before and after{basis and '. '}{basis}</b>" in fix._repr_html_()
     low, high = np.transpose(fix.report.price.before)
     assert ((low <= fix.report.before.means) & (fix.report.before.means <= high)).all()  # of the same decisions
     assert fix.report.rungs[-1].examples == 405

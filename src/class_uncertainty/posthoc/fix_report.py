@@ -14,6 +14,8 @@ from class_uncertainty.posthoc.label_issues import LabelIssue
 from class_uncertainty.posthoc.ladder import Rung, Step
 from class_uncertainty.posthoc.price import Price
 
+BY_COST = "Errors are of the classes of least expected cost; what was wrong is said of the most probable ones."
+
 
 @dataclass(frozen=True)
 class JudgedPredictions:
@@ -83,6 +85,11 @@ class FixReport:
     def kept_step(self) -> Step | None:
         """Of the ladder; None in reports without one."""
         return next((step for step in self.ladder if step.kept), None)
+
+    @property
+    def basis(self) -> str:
+        """What errors and findings are of, where that is not the same; "" where it is."""
+        return BY_COST if not self.unit and self.findings else ""
 
     @property
     def candidate(self) -> str:

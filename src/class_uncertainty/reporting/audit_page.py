@@ -95,6 +95,7 @@ def _view(audit: Audit) -> dict[str, Any]:
         "summary": audit.summary,
         "findings": [(KINDS[row.kind], f"{row.verdict}.", places[row.name], row.name) for row in shown],
         "more_findings": len(audit.verdicts) - len(shown),
+        "by_cost": audit.by_cost,
         "notes": (*audit.unjudged, *audit.notes),
         "figures": _figures(audit),
         "classes": [opening(row, places[row.name], word=KINDS.get(row.kind, "")) for row in rows],

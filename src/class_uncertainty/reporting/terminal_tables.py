@@ -146,6 +146,8 @@ def _naive_advice(report: FixReport) -> str:
 def print_findings(report: FixReport) -> None:
     """What was wrong with which class, the worst first."""
     verdicts = spoken(report.findings)
+    if report.basis:
+        say(report.basis)
     if report.findings and not verdicts:
         say(nothing_wrong(fmean(report.before.errors)))
     for verdict in verdicts[:MOST_FINDINGS]:

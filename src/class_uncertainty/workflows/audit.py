@@ -63,6 +63,8 @@ class Audit:
         Of the examples.
     images : array (N, channels, H, W), tuple of Path, or None
         For the page.
+    by_cost : bool
+        Whether the decisions were made by costs: verdicts are then of the most probable classes, and `summary` says so.
 
     Examples
     --------
@@ -82,6 +84,7 @@ class Audit:
     noise: LabelNoise | None = None
     names: tuple[str, ...] | None = None
     images: Images | None = None
+    by_cost: bool = False
 
     @property
     def figures(self) -> AuditFigures:
@@ -119,9 +122,10 @@ class Audit:
 
     @property
     def summary(self) -> str:
-        """The verdict in a sentence."""
+        """The verdict in a sentence; before it, what it is of where that is not the decisions."""
         worse = [(row.name, KINDS[row.kind]) for row in self.verdicts]
-        return verdict_summary(worse, len(self.classes), self.figures.error)
+        verdict = verdict_summary(worse, len(self.classes), self.figures.error)
+        return f"{BY_COST} {verdict}" if self.by_cost else verdict
 
     def __repr__(self) -> str:
         return f"Audit({self.figures.examples:,} examples, {len(self.classes):,} classes: {self.summary})"
@@ -136,6 +140,7 @@ class Audit:
         return {
             "audit": FORMAT,
             **asdict(self.record),
+            "summary": self.summary,
             "confusions": [asdict(row) for row in self.confusions],
             "all_confusions": self.all_confusions,
             "label_issues": [self._issue(i) for i in issues],
@@ -260,6 +265,7 @@ def audit(
         noise=noise,
         names=example_names,
         images=pictures,
+        by_cost=by_cost,
     )
 
 
@@ -328,7 +334,7 @@ def _pictures(images: Any, examples: int) -> Images | None:
 
 def _notes(judged: Judged, examples: NDArray[np.int64], counted: bool, has_errors: bool) -> list[str]:
     """What limits the audit."""
-    notes = ([BY_COST] if judged.by_cost else []) + ([] if has_errors else [NO_ERRORS])
+    notes = [] if has_errors else [NO_ERRORS]
     if not counted:
         notes.append(NO_COUNTS)
     if absent := [judged.classes[c] for c in np.flatnonzero(examples == 0).tolist()]:

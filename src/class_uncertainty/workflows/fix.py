@@ -127,7 +127,8 @@ class Fix:
             errors = (number(row["before"]), number(row["after"]), number(row["change"], 1, "+"))
             bounds = "–" if row["change_low"] is None else f"{row['change_low']:+.1f} to {row['change_high']:+.1f}"
             cells.append((row["name"], f"{row['count']:,}", *errors, bounds, KINDS.get(row["kind"], "")))
-        return html_table(f"{self.report.data}: {self.report.aim} before and after", columns, cells, [self.report.why])
+        title = ". ".join(filter(None, [f"{self.report.data}: {self.report.aim} before and after", self.report.basis]))
+        return html_table(title, columns, cells, [self.report.why])
 
     def _classes(self) -> list[dict[str, Any]]:
         report, kinds = self.report, {verdict.label: verdict.kind for verdict in self.report.findings}

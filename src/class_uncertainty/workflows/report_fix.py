@@ -35,7 +35,6 @@ Cost = tuple[str, int, int, float, float]
 Unseen = tuple[float | None, float | None, float | None, float | None]  # the value, its error, the gain, its error
 NOT_TRIED: Unseen = (None, None, None, None)
 NOBODY: NDArray[np.float64] = np.empty((0, 0, 0))  # witnesses
-COST_NOTE = "Errors are of the classes of least expected cost; what was wrong is said of the most probable ones."
 NEAR = 1.25  # times the best value of the goal: finalists below it speak of label issues too
 
 
@@ -221,8 +220,6 @@ def _note(context: Context, networks: Networks, goal: Goal, mixes: bool, uncheck
         sentences.append(f"Without a test split, {step} is decided on the same folds, and so are the finalists.")
     if (test or context.train).groups is not None:
         sentences.append("Intervals and verdicts allow for groups whose examples err alike.")
-    if goal.costs is not None:
-        sentences.append(COST_NOTE)
     if not adjusts(context.train.counts, goal):
         sentences.append("All classes have equally many examples, so nothing is adjusted.")
     return " ".join([*sentences, *filter(None, [unchecked]), "The network of seed 0 is kept."])
