@@ -238,7 +238,8 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         cu.Predicted,
         {"names": ["a"], "classes": ("x", "y"), "probabilities": np.full((1, 2), 0.5), "labels": ["x"], "prior": None}
         | {"purpose": None, "kept": {"id": [7]}, "truth": None, "scored_by": "", "scores": None}
-        | {"meaning": (), "notes": (), "seen": False, "two": None, "mean_cost": 0.5, "costs": 1 - np.eye(2)},
+        | {"meaning": (), "notes": (), "seen": False, "two": None, "mean_cost": 0.5, "costs": 1 - np.eye(2)}
+        | {"class_precisions": (50.0, 100.0)},
     ),
     "Recipe": lambda: (cu.Recipe, fields(RECIPE)),
     "Recipe.cut": lambda: (RECIPE.cut, {"epochs": 1}),

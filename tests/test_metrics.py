@@ -7,9 +7,16 @@ import pytest
 from refusals import refused
 from scipy.special import softmax
 from scipy.stats import rankdata, spearmanr
-from sklearn.metrics import balanced_accuracy_score, log_loss, recall_score, zero_one_loss
+from sklearn.metrics import balanced_accuracy_score, log_loss, precision_score, recall_score, zero_one_loss
 
-from class_uncertainty.metrics import calibration_error, evaluate, prior_weights, rank_correlation, reliability
+from class_uncertainty.metrics import (
+    calibration_error,
+    evaluate,
+    precisions_by_class,
+    prior_weights,
+    rank_correlation,
+    reliability,
+)
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 CLASSES = 6
@@ -49,6 +56,19 @@ def test_class_errors_are_scikit_learns(judged):
     )
     assert scores.error == pytest.approx(100 * (1 - balanced_accuracy_score(labels, p.argmax(axis=1))), rel=1e-12)
     assert scores.error != pytest.approx(scores.top1_error, abs=1)  # on unequal classes the two differ
+
+
+@pytest.mark.parametrize("never", [None, 1])
+def test_precisions_are_scikit_learns(judged, never):
+    """Of a class that is never predicted there is none."""
+    p, labels = judged
+    if never is not None:
+        p[:, never] = 0
+    guesses = p.argmax(axis=1)
+    options = {"labels": range(CLASSES), "average": None, "zero_division": np.nan}
+    expected = 100 * precision_score(labels, guesses, **options)
+    np.testing.assert_allclose(precisions_by_class(guesses, labels, CLASSES), expected, rtol=1e-12)
+    assert np.flatnonzero(np.isnan(expected)).tolist() == ([] if never is None else [never])
 
 
 def test_nll_is_scikit_learns(judged):

@@ -121,6 +121,11 @@ def errors_by_class(
     return errors
 
 
+def precisions_by_class(guesses: NDArray[np.int64], labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
+    """(C,) percent of the predictions of each class that are right; NaN for a class that is never predicted."""
+    return 100 - errors_by_class(guesses != labels, guesses, classes)
+
+
 def worst_classes(errors: NDArray) -> NDArray[np.int64]:
     """The places of the worst tenth of the classes, at least of one, the worst last; of equals the first ones."""
     return np.argsort(-errors, kind="stable")[: -(-len(errors) // 10)][::-1]

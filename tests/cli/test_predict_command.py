@@ -11,7 +11,7 @@ import pytest
 import torch
 from commands import SHORT_FIX, Call, Run
 from PIL import Image
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import precision_score, roc_auc_score
 
 import class_uncertainty as cu
 from class_uncertainty.cli import predict_command
@@ -142,6 +142,24 @@ def test_refusals(run: Run, pictures: cu.Predicted, args: tuple[str, ...], sente
     assert err.count("\n") == 1
     assert sentence in err
     assert {file: file.read_bytes() for file in Path().rglob("*") if file.is_file()} == before
+
+
+def test_precisions_are_scikit_learn_s(run: Run, pictures: cu.Predicted) -> None:
+    """In the table, the file beside the predictions and the JSON document; none for a class that is not predicted."""
+    test = cu.load("digits-lt:20").test
+    assert test is not None
+    np.savez("test.npz", x=test.inputs, y=test.labels)
+    found, names = cu.predict("model", "test.npz"), list(pictures.classes)
+    options = {"labels": names, "average": None, "zero_division": np.nan}
+    expected = 100 * precision_score([names[c] for c in test.labels], found.labels, **options)
+    assert found.class_precisions == pytest.approx(expected.tolist(), nan_ok=True)
+    shown = [None if np.isnan(precision) else pytest.approx(precision) for precision in expected]
+    assert json.loads(run("predict", "model", "test.npz", "--json")[1])["class_precisions"] == shown
+    out = run("predict", "model", "test.npz")[1]
+    assert json.loads(Path("predictions.json").read_text())["class_precisions"] == shown
+    rows = [line.split() for line in out.splitlines() if line.split()[:1] and line.split()[0] in names]
+    assert [row[-1] for row in rows] == ["–" if np.isnan(precision) else f"{precision:.1f}" for precision in expected]
+    assert pictures.class_precisions is None
 
 
 def test_classes_by_cost(run: Run, pictures: cu.Predicted) -> None:

@@ -77,6 +77,7 @@ def test_every_figure_is_what_its_name_says() -> None:
         "examples": len(labels),
         "error[yak]": errors[3],
         "error_low[yak]": 100 * low_yak,
+        "precision[yak]": 100 * reference.precision_score(yak, p.argmax(axis=1) == 3),
         "ece[yak]": eces[3],
         "suspect[yak]": 100 * issues[yak].mean(),
         "examples[yak]": yak.sum(),

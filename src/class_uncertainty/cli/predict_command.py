@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from class_uncertainty.workflows.predict import Predicted
 
 UNSURE = 5  # examples that are named
+SCORED = ["true %", "examples", "error %", "precision %"]  # columns of examples with labels
 PRIOR = "What probabilities are for: classes as frequent as in training, equally frequent, or as FILE says."
 KEEP = "Columns of the table to write beside the predictions, such as an id."
 LABEL = "The column to score by; by default that of training, or folders with names of classes."
@@ -106,21 +107,22 @@ def _rows(predicted: "Predicted") -> list[dict[str, Any]]:
 
 
 def _print_classes(predicted: "Predicted") -> None:
-    """How often each class was predicted and, where there are labels, how often that was wrong."""
+    """How often each class was predicted and, where there are labels, its error and precision."""
+    from class_uncertainty.notebook import number
     from class_uncertainty.reporting import terminal
 
-    number, counts = len(predicted.labels), Counter(predicted.labels)
+    examples, counts = len(predicted.labels), Counter(predicted.labels)
     truth, means = Counter(predicted.truth or ()), 100 * predicted.probabilities.mean(axis=0)
-    scored = number - truth[""]
+    scored = examples - truth[""]
     lines = []
     for c, name in enumerate(predicted.classes):
-        line = [name, f"{counts[name]:,}", f"{100 * counts[name] / number:.1f}", f"{means[c]:.1f}"]
-        if predicted.scores:
-            error = predicted.scores.class_errors[c]
-            line += [f"{100 * truth[name] / scored:.1f}", f"{truth[name]:,}", "–" if error != error else f"{error:.1f}"]
+        line = [name, f"{counts[name]:,}", f"{100 * counts[name] / examples:.1f}", f"{means[c]:.1f}"]
+        if predicted.scores and predicted.class_precisions:
+            line += [f"{100 * truth[name] / scored:.1f}", f"{truth[name]:,}"]
+            line += [number(predicted.scores.class_errors[c]), number(predicted.class_precisions[c])]
         lines.append(line)
-    columns = ["class", "predicted", "%", "mean p %", *(["true %", "examples", "error %"] if predicted.scores else [])]
-    terminal.print_fitting(columns, lines, drop=("%", "true %"))
+    columns = ["class", "predicted", "%", "mean p %", *(SCORED if predicted.scores else [])]
+    terminal.print_fitting(columns, lines, drop=("%", "true %", "precision %"))
 
 
 def _scored(predicted: "Predicted") -> list[str]:

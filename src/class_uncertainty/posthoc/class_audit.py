@@ -12,7 +12,16 @@ from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import checksum
 from class_uncertainty.measures.scores import predictive
-from class_uncertainty.metrics import Outcomes, calibration_error, check_prior, decide, mean_cost, prior_weights, score
+from class_uncertainty.metrics import (
+    Outcomes,
+    calibration_error,
+    check_prior,
+    decide,
+    mean_cost,
+    precisions_by_class,
+    prior_weights,
+    score,
+)
 from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.calibration import cross_adjusted
 from class_uncertainty.posthoc.diagnosis import Tally, diagnose
@@ -52,6 +61,7 @@ class AuditedClass:
     change_high: float
     kind: str  # of the verdict, a key of KINDS; "" where nothing is wrong
     verdict: str  # one sentence
+    precision: float | None = None  # of the predictions of the class; None in audits of earlier versions
 
 
 @checked
@@ -230,6 +240,7 @@ def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
         causes = diagnosed(p, adjusted=p if q is judged.decided else q)
     entropies = intervals.sum_by_class(predictive(p[None]), labels, number) / np.maximum(tally.examples, 1)
     eces = [calibration_error(p[:, c], labels == c) for c in range(number)]
+    precisions = precisions_by_class(judged.outcomes.guesses, labels, number)
     rows = []
     for c, (verdict, cause, change) in enumerate(zip(verdicts, causes, changes.classes, strict=True)):
         evidence, present = verdict.evidence, bool(tally.examples[c])
@@ -254,6 +265,7 @@ def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
             change_high=change.high,
             kind=cause.kind,
             verdict=cause.text,
+            precision=None if np.isnan(precisions[c]) else float(precisions[c]),
         )
         rows.append(row)
     figures = _figures(judged, tally, float(np.mean(eces)), issues, changes.mean)

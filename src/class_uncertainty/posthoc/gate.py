@@ -39,6 +39,7 @@ SPECIAL_FIGURES = {  # name -> what it is, and why there is none where it is Non
 CLASS_FIGURES = {  # NAME[CLASS] -> what it is, and the field of AuditedClass
     "error": ("error of the class, %", "error"),
     "error_low": ("lower end of its 95 % interval", "low"),
+    "precision": ("precision of the class, %", "precision"),
     "ece": ("its classwise ECE, %", "ece"),
     "suspect": ("labels of the class that look wrong, %", "suspect"),
     "examples": ("examples of the class", "examples"),
@@ -142,7 +143,8 @@ def _class_value(condition: Condition, label: str, record: AuditRecord, changes:
         return change.low if condition.figure == "change_low" else change.change
     value = getattr(rows[label], CLASS_FIGURES[condition.figure][1])
     if value is None or (condition.figure == "error_low" and not rows[label].examples):
-        why = "labels were not checked" if condition.figure == "suspect" else f"class {label!r} has no examples"
+        reasons = {"suspect": "labels were not checked", "precision": f"class {label!r} is never predicted"}
+        why = reasons.get(condition.figure, f"class {label!r} has no examples")
         raise InputError(f"condition {condition.text!r} cannot be judged: {why}.")
     return float(value)
 

@@ -25,8 +25,8 @@ MOST_FINDINGS = 12
 MOST_CONFUSIONS = 500
 MOST_ISSUES = 500
 TERMS = ["Adjusted for the counts", "Class-mean error", "ECE", "Interval, 95 %", "NLL", "Overall error"]
-TERMS += ["Uncertainty (μ^U)", "Worst tenth", *(word.capitalize() for word in KINDS.values())]
-TWO_CLASS_TERMS = ["AUC, average precision", "Precision, recall, F1", "Threshold"]
+TERMS += ["Precision, recall, F1", "Uncertainty (μ^U)", "Worst tenth", *(word.capitalize() for word in KINDS.values())]
+TWO_CLASS_TERMS = ["AUC, average precision", "Threshold"]
 
 __all__ = ["Gate", "check_place", "render", "write", "write_page"]
 

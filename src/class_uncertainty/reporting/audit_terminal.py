@@ -1,5 +1,6 @@
 """An audit for a terminal: the verdict first, then figures, classes, confusions, and what changed."""
 
+from class_uncertainty.notebook import number
 from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.price import ErrorChange
 from class_uncertainty.posthoc.run_changes import UNTESTED, ClassChange, RunChanges
@@ -11,6 +12,7 @@ from class_uncertainty.workflows.audit import Audit
 
 MOST_VERDICTS, MOST_CLASSES, MOST_CONFUSIONS, NAMED = 10, 20, 5, 5
 NOTES: dict[tuple[str, ...], str] = {
+    ("prec. %",): "Prec.: precision, the share of the predictions of the class that are right.",
     ("unc. %",): "Unc.: share of the uncertainty.",
     ("adjusting",): "Adjusting: points that adjusting for the counts alone would change.",
 }
@@ -33,10 +35,22 @@ def print_audit(audit: Audit, all_classes: bool = False) -> None:
         unsure = "–" if row.uncertainty is None else f"{100 * row.uncertainty:.1f}"
         taken = f"{row.taken_for} {row.taken_share:.0f} %" if row.taken_for else "–"
         change = "–" if row.change is None else decimal(row.change, 1, "+")
-        numbers = (*error, unsure, f"{row.ece:.1f}", taken, change, KINDS.get(row.kind, ""))
+        numbers = (*error, number(row.precision), unsure, f"{row.ece:.1f}", taken, change, KINDS.get(row.kind, ""))
         lines.append((row.name, f"{row.count:,}", f"{row.examples:,}", *numbers))
-    columns = ("class", "train", "test", "error %", "95 %", "unc. %", "ECE %", "taken for", "adjusting", "verdict")
-    drop = ("unc. %", "train", "ECE %", "adjusting", "taken for", "95 %", "test")
+    columns = (
+        "class",
+        "train",
+        "test",
+        "error %",
+        "95 %",
+        "prec. %",
+        "unc. %",
+        "ECE %",
+        "taken for",
+        "adjusting",
+        "verdict",
+    )
+    drop = ("unc. %", "train", "ECE %", "adjusting", "prec. %", "taken for", "95 %", "test")
     dropped = print_fitting(columns, lines, drop, words=("taken for", "verdict"))
     if hidden := len(rows) - len(shown):
         say(f"{hidden:,} of {len(rows):,} classes are not shown: --all-classes or --report lists them.")

@@ -37,7 +37,7 @@ GLOSSARY = {
     "Overall error": "The share of all test examples that are wrong (top-1). Frequent classes dominate it.",
     "Passes": "How many networks run for each prediction.",
     "Precision, recall, F1": "Of what is predicted as a class, the share that is right; of the examples of the class, "
-    "the share that is found; and their harmonic mean. Of two classes, those of the rarer one.",
+    "the share that is found; and their harmonic mean. As figures of two classes, those of the rarer one.",
     "Prior": "How frequent the classes are: the training prior is as in the training examples.",
     "Rank correlation (Spearman's ρ)": "1 where two lists rank the classes alike, 0 where they have nothing in common.",
     "Rare but easy": "A rare class that is hardly worse than the others, or better: its few examples are enough.",

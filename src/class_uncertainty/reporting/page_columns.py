@@ -176,6 +176,7 @@ AUDIT_COLUMNS = (
     _number("Examples", "examples", 0),
     ReportColumn("Error, %", "error", _number("", "error", 1).text, bar=True),
     ReportColumn("95&nbsp;% interval", "low", _range),
+    _number("Precision, %", "precision", 1),
     _text("Verdict", "word"),
     _number("Uncer&shy;tainty, %", "uncertainty", 2, 100),
     _number("ECE, %", "ece", 2),

@@ -169,13 +169,13 @@ class Audit:
         return to_frame([asdict(row) for row in self.classes])
 
     def _repr_html_(self) -> str:
-        columns = ("class", "train", "test", "error %", "95 %", "ECE %", "taken for", "adjusted %", "verdict")
+        columns = ("class", "train", "test", "error %", "95 %", "precision %", "ECE %", "taken for", "adjusted %")
         cells = []
         for row in self.worst_first:
-            error = (number(row.error), interval(row.low, row.high), number(row.ece))
+            error = (number(row.error), interval(row.low, row.high), number(row.precision), number(row.ece))
             why = (row.taken_for or "–", number(row.adjusted), KINDS.get(row.kind, ""))
             cells.append((row.name, f"{row.count:,}", f"{row.examples:,}", *error, *why))
-        return html_table(self.summary, columns, cells, self.notes)
+        return html_table(self.summary, (*columns, "verdict"), cells, self.notes)
 
 
 @checked

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.data.readers.unlabelled import FOLDERS, Unlabelled
 from class_uncertainty.data.row_columns import Cells, row_cells, row_labels
 from class_uncertainty.errors import InputError, nearest
-from class_uncertainty.metrics import Outcomes, Scores, mean_cost, score
+from class_uncertainty.metrics import Outcomes, Scores, mean_cost, precisions_by_class, score
 from class_uncertainty.posthoc.two_classes import TwoClasses, threshold_at, two_classes
 from class_uncertainty.text import amount_of, listed
 
@@ -50,6 +50,11 @@ class GivenLabels:
             return None
         p_label, p_guess = (p[rows, classes].astype(np.float64) for classes in (truth, guesses))
         return score(Outcomes(truth, guesses, p_label, p_guess), counts, prior)
+
+    def precisions(self, decisions: NDArray[np.int64], classes: int) -> tuple[float, ...] | None:
+        """Of the labelled examples, in percent; NaN for a class that is never predicted."""
+        rows, truth, guesses = self._labelled(decisions)
+        return tuple(precisions_by_class(guesses, truth, classes).tolist()) if len(rows) else None
 
     def two(
         self,

@@ -67,6 +67,8 @@ class Predicted:
         Where `truth` comes from.
     scores : Scores, optional
         Errors and calibration, by `truth`.
+    class_precisions : tuple of float, optional
+        Percent of the predictions of each class that are right, by `truth`; NaN for a class that is never predicted.
     seen : bool
         Whether these are known to be the examples that the model was trained on.
     two : TwoClasses, optional
@@ -104,6 +106,7 @@ class Predicted:
     two: TwoClasses | None = None
     mean_cost: float | None = None
     costs: NDArray[np.float64] | None = None
+    class_precisions: tuple[float, ...] | None = None
 
     def table(self) -> PredictionTable:
         """What `cu predict` writes as CSV."""
@@ -122,6 +125,7 @@ class Predicted:
             "meaning": list(self.meaning),
             "scored by": self.scored_by or None,
             "scores": asdict(self.scores) if self.scores else None,
+            "class_precisions": self.class_precisions,
             "two": asdict(self.two) if self.two else None,
             "mean_cost": self.mean_cost,
             "costs": None if self.costs is None else self.costs.tolist(),
@@ -238,6 +242,7 @@ def predict(
         two=truth.two(shown, decisions, counts, costs, wanted, made_for) if truth else None,
         mean_cost=truth.mean_cost(decisions, costs) if truth else None,
         costs=costs,
+        class_precisions=truth.precisions(decisions, len(network.classes)) if truth else None,
     )
 
 
