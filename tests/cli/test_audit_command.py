@@ -1,12 +1,14 @@
 """cu audit, as a user and as a CI job type it."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from audits import CLASSES, COUNTS, audited, predictions
 from commands import Run
+from sklearn.metrics import precision_score
 
 from class_uncertainty.posthoc.written_predictions import PredictionTable, write_predictions
 
@@ -64,9 +66,28 @@ def test_a_prior_is_reported_beside_the_counts(run: Run) -> None:
     code, out, _ = run("audit", "now.npz", "--prior", "0.1,0.1,0.1,0.7", "--report", "page.html")
     assert code == 0
     plain = " ".join(out.split())
-    assert "Adjusting for the counts alone would change the class-mean error by" in plain
-    assert "adjusting for the counts and the prior would change that by" in plain
-    assert "Error under the prior, adjusted for the counts and the prior" in Path("page.html").read_text()
+    assert re.search(r"alone would change the class-mean error by [^τ]*\), τ 0.\d+ to [\d.]+, cross-validated.", plain)
+    assert re.search(r"the prior would change that by [^τ]*\), τ [\d.]+ to [\d.]+, cross-validated.", plain)
+    page = Path("page.html").read_text()
+    assert re.search(r"<dt>Class-mean error, adjusted for the counts</dt><dd>[^τ\n]*, τ 0.\d+ to ", page)
+    assert re.search(
+        r"<dt>Error under the prior, adjusted for the counts and the prior</dt><dd>[^τ\n]*, τ [\d.]+", page
+    )
+
+
+@pytest.mark.usefixtures("files")
+def test_every_class_has_its_precision(run: Run) -> None:
+    labels, p = predictions(1, sharpness=1.5)
+    expected = 100 * precision_score(labels, p.argmax(axis=1), average=None)
+    document = json.loads(run("audit", "now.npz", "--json")[1])
+    assert [row["precision"] for row in document["classes"]] == pytest.approx(expected)
+    _, out, _ = run("audit", "now.npz", "--report", "page.html")
+    assert "Prec.: precision, " in out
+    page = Path("page.html").read_text()
+    for name, precision in zip(CLASSES, expected, strict=True):
+        assert f" {precision:.1f} " in next(line for line in out.splitlines() if line.startswith(f" {name} "))
+        assert f">{precision:.1f}<" in page
+    assert "<dt>Precision, recall, F1</dt>" in page
 
 
 def test_the_advice_on_a_baseline_of_predictions_can_be_followed(run: Run) -> None:

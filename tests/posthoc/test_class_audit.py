@@ -5,11 +5,13 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 from audits import CLASSES, COUNTS, audited, binned_ece, lopsided, predictions
+from refusals import refused
 from scipy.stats import binomtest, entropy, norm
-from sklearn.metrics import balanced_accuracy_score, confusion_matrix, log_loss
+from sklearn.metrics import balanced_accuracy_score, confusion_matrix, log_loss, precision_score
 
 import class_uncertainty as cu
-from class_uncertainty.posthoc import class_audit
+from class_uncertainty.data import stratified
+from class_uncertainty.posthoc import best_tau, class_audit
 from class_uncertainty.posthoc.class_audit import AuditRecord
 from class_uncertainty.posthoc.goal import Goal
 
@@ -31,6 +33,33 @@ def test_errors_and_intervals_are_scikit_learn_s_and_scipy_s() -> None:
     assert figures.worst_class_error == max(row.error for row in audit.classes)
     assert figures.worst_class == "yak"
     assert figures.error_low < figures.error < figures.error_high
+
+
+def test_precisions_are_scikit_learn_s_of_the_decisions() -> None:
+    labels, p = lopsided(0, 3.0)
+    decisions = np.where(p.argmax(axis=1) == 2, 3, p.argmax(axis=1))  # never the third class
+    for given in (None, decisions):
+        guesses = p.argmax(axis=1) if given is None else given
+        expected = 100 * precision_score(labels, guesses, labels=range(4), average=None, zero_division=np.nan)
+        audit = cu.audit(labels, p, CLASSES, counts=COUNTS, decisions=given)
+        precisions = [np.nan if row.precision is None else row.precision for row in audit.classes]
+        assert precisions == pytest.approx(expected.tolist(), nan_ok=True)
+    assert audit.classes[2].precision is None
+    with refused("'precision[fox] < 3' cannot be judged: class 'fox' is never predicted"):
+        audit.broken(["precision[fox] < 3"])
+
+
+def test_strengths_are_those_of_the_other_fifths() -> None:
+    """And there are none where all classes have equally many examples."""
+    labels, p = lopsided(0, 3.0)
+    prior, part = [0.1, 0.2, 0.3, 0.4], stratified(labels, 5)
+    figures = cu.audit(labels, p, CLASSES, counts=COUNTS, prior=prior).figures
+    rest = [(p[part != k], labels[part != k], COUNTS) for k in range(5)]
+    assert figures.adjusted_taus == tuple(best_tau(*fifth) for fifth in rest)
+    assert figures.prior_adjusted_taus == tuple(cu.fit_adjustment(*fifth, prior=prior).tau for fifth in rest)
+    assert len(set(figures.adjusted_taus)) > 1
+    alike = cu.audit(labels, p, CLASSES, counts=[5] * 4).figures
+    assert (alike.adjusted_taus, alike.prior_adjusted_taus, alike.adjusted_change) == ((), (), 0)
 
 
 def test_uncertainty_is_the_mean_entropy() -> None:
@@ -98,11 +127,11 @@ def test_the_change_by_a_prior_is_the_paired_one_of_its_error(
     labels, p, q = labels[kept], p[kept], q[kept]
     goals = []
 
-    def adjusted(p: np.ndarray, labels: np.ndarray, counts: object, goal: Goal, **options: object) -> np.ndarray:
+    def adjusted(p: np.ndarray, labels: np.ndarray, counts: object, goal: Goal, **options: object) -> tuple:
         goals.append((goal.name, goal.prior.tolist()))
-        return q
+        return q, (1.0,)
 
-    monkeypatch.setattr(class_audit, "cross_adjusted", adjusted)
+    monkeypatch.setattr(class_audit, "cross_fitted", adjusted)
     figures = cu.audit(labels, p, CLASSES, counts=COUNTS, prior=prior).figures
     assert sorted(goals) == [("mean", [0.25] * 4), ("prior", pytest.approx(prior.tolist()))]
     shares = {c: prior[c] / prior[np.unique(labels)].sum() for c in np.unique(labels)}

@@ -113,6 +113,15 @@ def test_a_record_survives_json(tmp_path: Path) -> None:
     assert audited(1).broken(["error_change > -100"], file)
 
 
+def test_a_record_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    """Neither precisions nor strengths were in it."""
+    document = audited().document()
+    document["classes"] = [{k: v for k, v in row.items() if k != "precision"} for row in document["classes"]]
+    document["figures"] = {k: v for k, v in document["figures"].items() if not k.endswith("taus")}
+    (tmp_path / "old.json").write_text(json.dumps(document))
+    assert audited(1).against(tmp_path / "old.json") == audited(1).against(audited())
+
+
 def spoilt_class(document: dict, **fields: object) -> dict:
     first, *others = document["classes"]
     return document | {"classes": [first | fields, *others]}

@@ -141,24 +141,38 @@ def cross_adjusted(
     goal: Goal,
     usual_tau: float | None = None,
     groups: NDArray[np.int64] | None = None,
-    temperature: bool = True,
 ) -> Probabilities:
-    """(N, C) adjusted probabilities: each stratified part by the tau and temperature fitted to the other parts.
+    """(N, C) adjusted probabilities: each stratified part by the tau and temperature fitted to the other parts."""
+    return cross_fitted(probabilities, labels, counts, goal, usual_tau, groups)[0]
 
-    So no example is judged by what was fitted to it or, with groups (N,), to its group. Where the other parts have no
+
+def cross_fitted(
+    probabilities: Tensorlike,
+    labels: Tensorlike,
+    counts: ArrayLike,
+    goal: Goal,
+    usual_tau: float | None = None,
+    groups: NDArray[np.int64] | None = None,
+    temperature: bool = True,
+) -> tuple[Probabilities, tuple[float, ...]]:
+    """What `cross_adjusted` returns, and the tau of each part; `temperature` says whether one is fitted too.
+
+    No example is judged by what was fitted to it or, with groups (N,), to its group. Where the other parts have no
     example that counts under the prior, tau is the usual one, or 1, and the temperature 1.
     """
     p, labels = check_judged(probabilities, labels)
     codes = None if groups is None else np.unique(groups, return_inverse=True)[1]
     parts = FOLDS if codes is None else min(FOLDS, int(codes.max()) + 1)
-    part, adjusted = stratified(labels, parts, groups=codes), np.empty_like(p)
+    part, adjusted, taus = stratified(labels, parts, groups=codes), np.empty_like(p), list[float]()
     for out in (part == k for k in np.unique(part)):
         has_weight = goal.prior[labels[~out]].any()
         rest = (p[~out], labels[~out], counts)
         options: dict[str, Any] = {"goal": goal, "usual_tau": usual_tau, "temperature": temperature}
-        fitted = fit_adjustment(*rest, **options) if has_weight else None
-        adjusted[out] = (fitted or Adjustment.of(counts, 1.0 if usual_tau is None else usual_tau, goal.prior))(p[out])
-    return adjusted
+        usual = Adjustment.of(counts, 1.0 if usual_tau is None else usual_tau, goal.prior)
+        adjustment = fit_adjustment(*rest, **options) if has_weight else usual
+        adjusted[out] = adjustment(p[out])
+        taus.append(adjustment.tau)
+    return adjusted, tuple(taus)
 
 
 def _chosen_bias(logits: Logits, labels: Labels, weights: Vector, towards: Vector, prior: Vector) -> Vector:

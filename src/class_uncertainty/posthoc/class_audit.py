@@ -23,7 +23,7 @@ from class_uncertainty.metrics import (
     score,
 )
 from class_uncertainty.posthoc import intervals
-from class_uncertainty.posthoc.calibration import cross_adjusted
+from class_uncertainty.posthoc.calibration import cross_fitted
 from class_uncertainty.posthoc.diagnosis import Tally, diagnose
 from class_uncertainty.posthoc.goal import Goal, adjusts
 from class_uncertainty.posthoc.noise_model import LabelNoise
@@ -36,6 +36,7 @@ CONFUSIONS = 5  # of a class, at most
 
 Labels = NDArray[np.int64]  # (N,)
 Probabilities = NDArray[np.float64]  # (N, C)
+Taus = tuple[float, ...]
 
 
 @checked
@@ -92,6 +93,8 @@ class AuditFigures:
         None  # prior_error, once adjusted for the counts and the prior, cross-validated
     )
     prior_adjusted_change: ErrorChange | None = None
+    adjusted_taus: Taus = ()  # of the adjustment for the counts, one a fifth; none where there is nothing to adjust
+    prior_adjusted_taus: Taus = ()
     two: TwoClasses | None = None  # of two classes
     mean_cost: float | None = None  # of an example, by its decision; under the prior, if any; None without costs
     least_cost: float | None = None  # the same by decisions for the least expected cost, where that is lower
@@ -189,22 +192,23 @@ class Judged:
         rows, guesses = np.arange(len(self.p)), self.decided.argmax(axis=1)
         return Outcomes(self.labels, guesses, self.p[rows, self.labels], self.p[rows, guesses])
 
-    def adjusted(self, prior: NDArray[np.float64] | None = None) -> Probabilities:
+    def adjusted(self, prior: NDArray[np.float64] | None = None) -> tuple[Probabilities, Taus]:
         """Adjusted for the counts alone, each fifth by what was fitted to the others. It may cost most of an audit.
 
         With a prior (C,), for that as well. A temperature changes no decision where classes are equally frequent.
         """
         goal = Goal("mean" if prior is None else "prior", check_prior(prior, len(self.classes)))
         if not adjusts(self.counts, goal):
-            return self.decided
-        return cross_adjusted(self.p, self.labels, self.counts, goal, temperature=prior is not None)
+            return self.decided, ()
+        return cross_fitted(self.p, self.labels, self.counts, goal, temperature=prior is not None)
 
-    def prior_change(self) -> ErrorChange | None:
+    def prior_change(self) -> tuple[ErrorChange | None, Taus]:
         """What adjusting for the counts and the prior does to the error under it; None without one."""
         if self.prior is None:
-            return None
+            return None, ()
         weights = intervals.sum_by_class(prior_weights(self.labels, self.prior), self.labels, len(self.classes))
-        return change_of_mean(self.price_of(self.adjusted(self.prior)).classes, weights)
+        adjusted, taus = self.adjusted(self.prior)
+        return change_of_mean(self.price_of(adjusted).classes, weights), taus
 
     def mean_cost(self, guesses: Labels) -> float | None:
         """Of an example, by predicted classes (N,); under the prior where there is one. None without costs."""
@@ -227,7 +231,7 @@ class Judged:
 def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
     """The audit of predictions; names of the examples tell whether another audit is of the same ones."""
     p, labels, number = judged.p, judged.labels, len(judged.classes)
-    q = judged.adjusted()
+    q, taus = judged.adjusted()
     tally = Tally.of(judged.decided[None], labels)
     wrong, changes = judged.decided.argmax(axis=1) != labels, judged.price_of(q)
     suspect, issues = None, None
@@ -268,7 +272,7 @@ def record(judged: Judged, names: Sequence[str] | None = None) -> AuditRecord:
             precision=None if np.isnan(precisions[c]) else float(precisions[c]),
         )
         rows.append(row)
-    figures = _figures(judged, tally, float(np.mean(eces)), issues, changes.mean)
+    figures = _figures(judged, tally, float(np.mean(eces)), issues, changes.mean, taus)
     packed = base64.b64encode(np.packbits(wrong[np.argsort(labels, kind="stable")]).tobytes()).decode()
     identity = checksum(labels.tobytes(), *judged.classes, *(names or ()))
     return AuditRecord(
@@ -284,8 +288,10 @@ def _taken_for(tally: Tally, c: int) -> tuple[int, float]:
     return (rival, 100 * float(errors[rival] / tally.examples[c])) if errors[rival] else (-1, 0.0)
 
 
-def _figures(judged: Judged, tally: Tally, classwise: float, issues: int | None, adjusted: ErrorChange) -> AuditFigures:
-    scores, by_prior = score(judged.outcomes, judged.counts, judged.prior), judged.prior_change()
+def _figures(
+    judged: Judged, tally: Tally, classwise: float, issues: int | None, adjusted: ErrorChange, taus: Taus
+) -> AuditFigures:
+    scores, (by_prior, prior_taus) = score(judged.outcomes, judged.counts, judged.prior), judged.prior_change()
     cost, least = judged.mean_cost(judged.outcomes.guesses), judged.least_cost()
     decisions = None if judged.decisions is None else judged.decisions[None]
     present = tally.examples > 0
@@ -316,6 +322,8 @@ def _figures(judged: Judged, tally: Tally, classwise: float, issues: int | None,
         adjusted_change_high=adjusted.high,
         prior_adjusted_error=None if by_prior is None else (scores.prior_error or 0.0) + by_prior.change,
         prior_adjusted_change=by_prior,
+        adjusted_taus=taus,
+        prior_adjusted_taus=prior_taus,
         two=two_classes(judged.p[None], judged.labels, judged.counts, decisions=decisions),
         mean_cost=cost,
         least_cost=least if least is not None and cost is not None and least < cost else None,

@@ -13,8 +13,7 @@ from class_uncertainty.posthoc.price import ErrorChange
 from class_uncertainty.posthoc.run_changes import RunChanges
 from class_uncertainty.reporting import chart_style, page_columns
 from class_uncertainty.reporting.audit_examples import audit_examples
-from class_uncertainty.reporting.audit_terminal import change_sentences
-from class_uncertainty.reporting.before_after import change_text
+from class_uncertainty.reporting.audit_terminal import adjusted_text, change_sentences
 from class_uncertainty.reporting.glossary import GLOSSARY
 from class_uncertainty.reporting.html_page import AT_ONCE, check_place, load_template
 from class_uncertainty.reporting.page_examples import links_files, opening, page_data
@@ -132,7 +131,11 @@ def _figures(audit: Audit) -> list[tuple[str, str, str]]:
         ("Worst class", f"{of.worst_class_error:.1f} %", of.worst_class),
         ("ECE", f"{of.ece:.1f} %", f"classwise {of.classwise_ece:.2f} %"),
         ("NLL", f"{of.nll:.3f}", f"nats, {of.weighing}"),
-        ("Class-mean error, adjusted for the counts", f"{of.adjusted_error:.1f} %", change_text(adjusted)),
+        (
+            "Class-mean error, adjusted for the counts",
+            f"{of.adjusted_error:.1f} %",
+            adjusted_text(adjusted, of.adjusted_taus),
+        ),
     ]
     if len(audit.classes) > 2:
         figures.insert(3, ("Worst tenth of the classes", f"{of.worst_tenth:.1f} %", ""))
@@ -146,7 +149,8 @@ def _figures(audit: Audit) -> list[tuple[str, str, str]]:
         figures.append(("Error under the prior", f"{of.prior_error:.1f} %", ""))
     if of.prior_adjusted_change:
         what = "Error under the prior, adjusted for the counts and the prior"
-        figures.append((what, f"{of.prior_adjusted_error:.1f} %", change_text(of.prior_adjusted_change)))
+        change = adjusted_text(of.prior_adjusted_change, of.prior_adjusted_taus)
+        figures.append((what, f"{of.prior_adjusted_error:.1f} %", change))
     if of.label_issues is not None:
         figures.append(("Labels worth a look", f"{of.label_issues:,}", ""))
     return figures

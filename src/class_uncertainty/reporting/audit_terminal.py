@@ -1,6 +1,7 @@
 """An audit for a terminal: the verdict first, then figures, classes, confusions, and what changed."""
 
 from class_uncertainty.notebook import number
+from class_uncertainty.posthoc.class_audit import Taus
 from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.price import ErrorChange
 from class_uncertainty.posthoc.run_changes import UNTESTED, ClassChange, RunChanges
@@ -64,7 +65,8 @@ def figure_sentences(audit: Audit) -> list[str]:
     overall = f"overall error {of.overall_error:.1f} % ({of.overall_error_low:.1f} to {of.overall_error_high:.1f})"
     calibration = f"ECE {of.ece:.1f} %, classwise {of.classwise_ece:.1f} %, NLL {of.nll:.3f} {of.weighing}"
     adjusted = ErrorChange(of.adjusted_change, of.adjusted_change_low, of.adjusted_change_high)
-    would = f"Adjusting for the counts alone would change the class-mean error by {change_text(adjusted)}"
+    change = adjusted_text(adjusted, of.adjusted_taus)
+    would = f"Adjusting for the counts alone would change the class-mean error by {change}"
     sentences = [f"{errors}, {overall} of {of.examples:,} examples; {calibration}."]
     if of.two:
         sentences.append(two_class_sentence(of.two, audit.classes[of.two.positive].name))
@@ -72,9 +74,8 @@ def figure_sentences(audit: Audit) -> list[str]:
         sentences.append(cost_sentence(of.mean_cost, of.least_cost, of.cost_name))
     sentences.append(f"{would}, cross-validated.")
     if of.prior_adjusted_change:
-        for_both = (
-            f"adjusting for the counts and the prior would change that by {change_text(of.prior_adjusted_change)}"
-        )
+        change = adjusted_text(of.prior_adjusted_change, of.prior_adjusted_taus)
+        for_both = f"adjusting for the counts and the prior would change that by {change}"
         sentences.append(f"Error under the prior {of.prior_error:.1f} %; {for_both}, cross-validated.")
     if audit.confusions:
         pairs = [f"{row.label} as {row.prediction} ({row.share:.0f} %)" for row in audit.confusions[:MOST_CONFUSIONS]]
@@ -83,6 +84,12 @@ def figure_sentences(audit: Audit) -> list[str]:
         some = amount_of(of.label_issues, "label is", "labels are")
         sentences.append(f"{some} more likely wrong than right: --report and --json list them.")
     return sentences
+
+
+def adjusted_text(change: ErrorChange, taus: Taus) -> str:
+    """'-13.5 points (-17.4 to -9.3), τ 0.8 to 0.85': what adjusting changes, and by which strengths, if by any."""
+    ends = dict.fromkeys(f"{tau:g}" for tau in (min(taus), max(taus))) if taus else ()
+    return ", τ ".join(filter(None, [change_text(change), " to ".join(ends)]))
 
 
 def print_changes(changes: RunChanges) -> None:
