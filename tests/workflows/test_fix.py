@@ -21,6 +21,7 @@ from class_uncertainty.posthoc.fix_report import BY_COST
 from class_uncertainty.posthoc.goal import parse_goal
 from class_uncertainty.posthoc.label_issues import label_issues
 from class_uncertainty.posthoc.priors import measured_prior
+from class_uncertainty.reporting.report_data import sections
 from class_uncertainty.runs import Store
 from class_uncertainty.training import default_recipe
 from class_uncertainty.training.candidate import default_candidates
@@ -418,6 +419,15 @@ def test_it_is_stored_for_the_report(tmp_path: Path, digits: cu.Dataset, recipe:
         assert [result.method for result in store.results(digits.fingerprint)] == ["naive", "naive"]
         assert tuple(result.error for result in store.results(digits.fingerprint)) == pytest.approx(fix.before.errors)
     assert class_errors_of(fix, digits.test) == pytest.approx(fix.before.class_errors[0])
+
+
+def test_a_page_shows_a_fix_whose_naive_models_are_of_another_kind(wine: cu.Data, tmp_path: Path) -> None:
+    """The recipe of a table is a forest; the plain model that does best, and stands before, may be another."""
+    dataset = cu.Dataset("wine", wine)
+    with Store(tmp_path / "runs.sqlite") as store:
+        fix = cu.fix(dataset, RECIPES["forest"], candidates=["naive?recipe=logistic"], trainings=10, store=store)
+        (section,) = sections(store, "wine", lambda _: dataset)
+        assert section.fix_report == fix.report
 
 
 def class_errors_of(fix: cu.Fix, judged: cu.Data | None) -> np.ndarray:

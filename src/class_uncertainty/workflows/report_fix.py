@@ -105,7 +105,7 @@ def report_fix(
         ),
         label_issues=issues,
         witnesses=len(witnesses) or None,
-        kind=kind_of(context.recipe, context.device),
+        kind=kind_of(networks.baseline.recipe(context.recipe), context.device),  # of the stored results
         note=_note(context, networks, goal, isinstance(trial, Mixture), _unchecked(doubts_labels, len(witnesses))),
         lr=networks.baseline.lr(context.recipe),
         price=price(wrong["naive"], wrong[kept.name], labels, len(counts), groups),
