@@ -204,8 +204,7 @@ def print_classes(rows: Sequence[ClassRow], judged: str = "naive ") -> None:
         lines.append((row.name, f"{row.count:,}", *shares, epistemic, *places, *errors))
     columns: tuple[str, ...] = ("class", "train", *measures, "disputed", *ranks, error, "95 %", "test")
     drop = ("rank eff.", "effective", "disputed", "test", "95 %", "rank rarity", "rarity", error, "rank unc.")
-    unknown = ["disputed"] if all(row.epistemic_share is None for row in rows) else []  # one network judges an example
-    say(" ".join(notes_on(CLASS_NOTES, print_fitting(columns, lines, drop, hidden=unknown))))
+    say(" ".join(notes_on(CLASS_NOTES, print_fitting(columns, lines, drop))))
 
 
 def disagreements(rows: Sequence[ClassRow]) -> list[str]:
@@ -250,7 +249,8 @@ def print_methods(rows: Sequence[MethodRow], classes: int | None = None) -> list
         gain = "" if row.gain is None else decimal(row.gain, 2, "+")
         errors = (_number(value, 1) for value in (row.top1_error, row.many, row.medium, row.few, row.worst))
         aso = "" if row.aso is None else f"{row.aso:.2f} vs {row.aso_against}"
-        first = (row.method, f"{row.lr:g}", runs, _number(row.error, 2) + deviation, gain)
+        lr = f"{row.lr:g}" if row.has_rate else ""
+        first = (row.method, lr, runs, _number(row.error, 2) + deviation, gain)
         lines.append((*first, *errors, _number(row.nll, 3), _number(row.ece, 1), f"{row.cost:.3g}", aso))
     columns = ("method", "lr", "runs", "error %", "gain", *groups, *calibration, "trainings", "ASO")
     drop = (*calibration, "medium", "many", "overall", "worst 10th", "few", "trainings", "runs", "ASO", "gain", "lr")
@@ -261,7 +261,7 @@ def footnotes(rows: Sequence[MethodRow], folds: int, dropped: Sequence[str] = ()
     """What the columns of `print_methods` mean, but for those that had no room."""
     deviation = ", ± standard deviation over the seeds" if any(row.error_sd is not None for row in rows) else ""
     has_gain = any(row.gain is not None for row in rows)
-    gain = f"; gain: naive's error less the method's, {describe_rates(rows)}" if has_gain else ""
+    gain = f"; gain: naive's error less the method's{describe_rates(rows)}" if has_gain else ""
     groups = f"classes with more than {MANY}, {FEW} to {MANY}, and fewer than {FEW} training examples"
     by_column = {
         ("overall",): "Overall: of all examples.",
