@@ -86,6 +86,13 @@ def test_results_of_another_estimate_are_not_mixed_in(store: Store, measure: Est
     assert section.note.endswith("used another estimate: 1.")
 
 
+def test_members_are_counted_where_folds_judge_them(store: Store, digits: cu.Dataset) -> None:
+    """Without a test split, one naive lane by folds judges, which is no member."""
+    with open_context(cu.Dataset("folds", digits.train), SHORT, store) as context:
+        load_or_estimate(context, [EstimateRequest("ensemble", 2)])
+    assert [section.members for section in sections(store)] == [2]
+
+
 def imported(store: Store, folder: Path) -> list[Section]:
     """What another store shows that has the exported lines alone: class vectors, but no probabilities."""
     (folder / "all.jsonl").write_text("".join(export_lines(store)))
@@ -94,14 +101,14 @@ def imported(store: Store, folder: Path) -> list[Section]:
         return sections(other)
 
 
-@pytest.mark.parametrize(("estimator", "networks"), [("ensemble", 2), ("out-of-fold", 2), ("snapshot", 1)])
+@pytest.mark.parametrize("estimator", ["ensemble", "out-of-fold", "snapshot"])
 def test_imported_results_are_shown_with_what_measured_them(
-    store: Store, measure: Estimator, train: Trainer, tmp_path: Path, estimator: str, networks: int
+    store: Store, measure: Estimator, train: Trainer, tmp_path: Path, estimator: str
 ) -> None:
     train("naive", "ubrs", estimate=measure(estimator).using("true-class"))
     (section,), (before,) = imported(store, tmp_path), sections(store)
     assert (section.methods, section.score) == (before.methods, "true-class")
-    assert section.members == before.members == networks
+    assert section.members == before.members == 2
     for name in ("uncertainty", "epistemic_share", "error"):
         assert [getattr(row, name) for row in section.classes] == [getattr(row, name) for row in before.classes]
     assert (section.galleries, section.note) == ((), "")
@@ -254,7 +261,7 @@ def test_every_estimate_can_be_reported(
     estimate = measure(name)
     train("naive", "ubrw", estimate=estimate)
     (section,) = sections(store)
-    assert (section.members, section.note, len(section.galleries)) == (len(estimate.results), "", 3)
+    assert (section.members, section.note, len(section.galleries)) == (estimate.members, "", 3)
     assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
     rows = {row.method: row for row in section.methods}
     assert {"naive", "ubrw"} <= set(rows) <= {"naive", "ubrw", "dropout", "duq"}

@@ -144,9 +144,9 @@ class Estimate:
         return np.mean(errors, axis=0) if errors else None
 
     @property
-    def networks(self) -> int:
-        """How many were trained; of probabilities from a file, how many predicted."""
-        return len(self.results) or len(self.probabilities)
+    def members(self) -> int:
+        """As `members_of` counts them."""
+        return members_of(len(self.probabilities), len(self.results))
 
     @property
     def judged(self) -> str:
@@ -164,6 +164,14 @@ class Diverged:
 
     def __str__(self) -> str:
         return f"{self.estimator}: the member of seed {self.seed} {self.divergence}"
+
+
+def members_of(votes: int, networks: int) -> int:
+    """What tells estimates by one estimator apart: how many predict an example or, if one does, how many were trained.
+
+    So snapshots count, though they are of one network, and so do folds, of which one judges an example.
+    """
+    return votes if votes > 1 else max(networks, 1)
 
 
 def share_of(part: Vector, total: Vector) -> Vector | None:

@@ -122,7 +122,7 @@ def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset |
     section = Section(name, (), tuple(rows), 0, fix_report=fix_report, network=network)
     if shown_by:
         classes = tuple(class_rows(data.classes, data.counts, shown_by, dataset if unchanged else None))
-        section = replace(section, classes=classes, members=shown_by.networks)
+        section = replace(section, classes=classes, members=shown_by.members)
         section = replace(section, estimator=shown_by.estimator, score=shown_by.score)
     if estimate:
         galleries: tuple[Gallery, ...] = ()
