@@ -232,6 +232,39 @@ def test_the_estimate_shown_is_the_one_at_the_rate_of_the_fix(
         assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
 
 
+def test_the_newest_fix_comes_first_and_the_rest_is_told_from_it(
+    store: Store, digits: cu.Dataset, train: Trainer
+) -> None:
+    recipes = [SHORTER, SHORT, replace(SHORT, epochs=3)]
+    for recipe in recipes:
+        train("naive", recipe=recipe)
+    for recipe in (recipes[1], recipes[2], recipes[1]):  # the first one again
+        report = replace(TEN_CLASSES, kind=kind_of(recipe, "cpu"))
+        store.add_fix_report(report.kind, digits.fingerprint, report)
+    told = {section.name: (section.note, bool(section.fix_report)) for section in sections(store)}
+    assert told == {
+        "digits-lt:20, epochs 2": ("", True),
+        "digits-lt:20, epochs 3": ("An older fix, by another recipe.", True),
+        "digits-lt:20, epochs 1": ("Not the fix above: trained by another recipe.", False),
+    }
+
+
+def test_a_fix_is_shown_where_its_recipe_has_no_result(store: Store, digits: cu.Dataset, train: Trainer) -> None:
+    """As of a table, whose recipe is a forest, where another kind of model was kept."""
+    train("naive")
+    store.add_fix_report("f", digits.fingerprint, replace(TEN_CLASSES, kind=kind_of(SHORTER, "cpu")))
+    fixed, trained = sections(store)
+    assert (fixed.name, fixed.methods, fixed.fix_report is None) == ("digits-lt:20", (), False)
+    assert (trained.name, len(trained.methods)) == ("digits-lt:20, network small-conv", 1)
+
+
+@pytest.mark.parametrize("estimator", ["snapshot", "out-of-fold"])
+def test_an_estimate_is_shown_without_any_plain_result(store: Store, measure: Estimator, estimator: str) -> None:
+    measure(estimator)
+    (section,) = sections(store)
+    assert (section.estimator, section.members, section.methods) == (estimator, 2, ())
+
+
 def test_data_that_changed_come_first_as_they_are_now(store: Store, digits: cu.Dataset, train: Trainer) -> None:
     labels = digits.train.labels.copy()
     labels[0] = 1
