@@ -13,7 +13,7 @@ from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.measures import SCORES, Stats, Vector, class_means, normalise
 from class_uncertainty.text import amount_of
-from class_uncertainty.training import Lane, Result
+from class_uncertainty.training import Lane, Recipe, Result
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +43,8 @@ class Estimator:
     fewest: int = 1  # members
     views: bool = True  # whether it takes views
     effort: float = 1.0  # of one of its trainings, in naive ones
+    # how many members an estimate has, for those that were asked for: by this, two by one estimator are told apart
+    counted: Callable[[int, Recipe], int] = lambda members, recipe: members
 
 
 @checked
@@ -145,8 +147,9 @@ class Estimate:
 
     @property
     def members(self) -> int:
-        """As `members_of` counts them."""
-        return members_of(len(self.probabilities), len(self.results))
+        """How many predict an example or, if one does, how many were trained: snapshots count, and folds."""
+        votes = len(self.probabilities)
+        return votes if votes > 1 else max(len(self.results), 1)
 
     @property
     def judged(self) -> str:
@@ -164,14 +167,6 @@ class Diverged:
 
     def __str__(self) -> str:
         return f"{self.estimator}: the member of seed {self.seed} {self.divergence}"
-
-
-def members_of(votes: int, networks: int) -> int:
-    """What tells estimates by one estimator apart: how many predict an example or, if one does, how many were trained.
-
-    So snapshots count, though they are of one network, and so do folds, of which one judges an example.
-    """
-    return votes if votes > 1 else max(networks, 1)
 
 
 def share_of(part: Vector, total: Vector) -> Vector | None:

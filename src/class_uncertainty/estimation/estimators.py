@@ -9,7 +9,7 @@ from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.estimation import from_file
 from class_uncertainty.estimation.ensemble import bootstrap, ensemble, out_of_fold, single
-from class_uncertainty.estimation.estimate import Diverged, Estimate, Estimator, members_of, read_by
+from class_uncertainty.estimation.estimate import Diverged, Estimate, Estimator, read_by
 from class_uncertainty.estimation.single_run import duq, mc_dropout, online, snapshot
 from class_uncertainty.measures import SCORES
 from class_uncertainty.training import Lane, Recipe, default_recipe
@@ -71,10 +71,8 @@ class EstimateRequest:
         return lanes if self.lr is None else [replace(lane, lr=self.lr) for lane in lanes]
 
     def counted(self, recipe: Recipe) -> int:
-        """The members that its Estimate has; a training has no more snapshots than epochs."""
-        lanes, votes = self.lanes, self.row.votes or self.members
-        taken = any(lane.gather == "snapshots" for lane in lanes)
-        return members_of(min(votes, recipe.epochs) if taken else votes, len(lanes))
+        """The members that its Estimate has."""
+        return self.row.counted(self.members, recipe)
 
     def check_score(self, score: str | None) -> None:
         """Refuse before training a score that does not exist, or that would be 0 for every example."""
