@@ -140,7 +140,7 @@ def print_fitting(
     """Print the table that fits, name the columns that were dropped, and return them; the first of `drop` go first.
 
     Columns of `words` are aligned left, as the first one is. The caller tells what stood in those that are `unnamed`.
-    Those that are `hidden`, or have no value in any row, say nothing: they are left out, not named, and returned.
+    Those that are `hidden`, and those to drop that no row has a value in, are left out, not named, and returned.
     """
     cells = dict(zip(columns, zip(*rows, strict=True), strict=False))  # no rows: none
     hidden = [*hidden, *(column for column in drop if column in cells and set(cells[column]) <= set(NO_VALUE))]
