@@ -43,6 +43,28 @@ def test_a_share_of_the_rows_is_counted_by_their_places_in_the_file(rng):
     assert not is_identifier("half", rows / 2, rows)
 
 
+def test_numbers_in_any_order_count_the_rows_of_training_and_test_together(rng):
+    """None of them is called an id: whole numbers that leave gaps, or repeat in the test rows, may mean something."""
+    numbers, rows = 1000.0 + rng.permutation(100), np.arange(80)
+    train, test = numbers[:80], numbers[80:]
+    assert is_identifier("customer", train, rows, test)
+    assert not is_identifier("income", train, rows)
+    assert not is_identifier("income", 7 * train, rows, 7 * test)
+    assert not is_identifier("income", train, rows, np.append(test[:-1], train[0]))
+    assert not is_identifier("half", train / 2, rows, test / 2)
+
+
+@pytest.mark.parametrize("test", ["FILE", "0.3"])
+def test_a_shuffled_column_of_two_files_or_a_split_is_noticed(tmp_path, caplog, rng, test):
+    rows = [f"{i},{rng.normal():.3f},{'ab'[i % 2]}" for i in rng.permutation(100)]
+    parts = {"t.csv": rows[:70], "test.csv": rows[70:]} if test == "FILE" else {"t.csv": rows}
+    for file, lines in parts.items():
+        (tmp_path / file).write_text("\n".join(["customer,x,label", *lines]))
+    with caplog.at_level(logging.WARNING):
+        cu.load(f"csv:{tmp_path / 't.csv'}?test={tmp_path / 'test.csv' if test == 'FILE' else test}")
+    assert "customer has another value in every row" in caplog.text
+
+
 def test_one_sentence_names_all_of_them_and_the_option_that_drops_them(tmp_path, caplog):
     rows = [f"{i},n{i},{i % 7}.5,{'ab'[i % 2]}" for i in range(40)]
     (tmp_path / "t.csv").write_text("\n".join(["id,name,x,label", *rows]))

@@ -149,6 +149,30 @@ def test_a_bad_class_of_few_examples_has_no_reason():
     assert "-75 points" in verdict.text
 
 
+def test_a_cause_is_said_or_not_as_the_interval_of_adjusting_allows():
+    """Four of five turn: a sign test says 1 / 16, and the interval, which is shown, does not hold 0."""
+    labels, p = predicted(right(3, 50) | {(3, 0): 5}, 4)
+    for turned, kind in ((3, "unclear"), (4, "imbalance")):
+        q = p.copy()
+        q[-turned:] = np.eye(4)[3]
+        q[:25] = np.eye(4)[1]  # adjusting costs the others as much, so that no excess stays
+        verdict = diagnose(labels, p, [100, 100, 100, 5], adjusted=q)[3]
+        assert (verdict.kind, verdict.evidence.change_high < 0) == (kind, kind == "imbalance")
+        assert ("too few to say why" in verdict.text) == (kind == "unclear")
+
+
+def test_examples_are_not_too_few_where_adjusting_clearly_raises_the_error():
+    """Class 3 is worse; adjusting costs it 30 points, clearly, and the others more."""
+    labels, p = predicted(right(3) | {(3, 3): 80, (3, 0): 20}, 4)
+    q = p.copy()
+    q[np.flatnonzero((labels == 3) & (p.argmax(axis=1) == 3))[:30]] = np.eye(4)[0]
+    q[np.flatnonzero(labels < 3)[::2]] = np.eye(4)[3]
+    verdict = diagnose(labels, p, [100] * 4, adjusted=q)[3]
+    assert verdict.kind == "unclear"
+    assert verdict.evidence.change_low > 0
+    assert "the cause is unclear: adjusting for the counts alone changes that by +30 points" in verdict.text
+
+
 def test_a_rare_class_is_easy_only_where_its_error_says_so():
     counts = [1000, 1000, 1000, 20]
     labels, p = predicted(right(3) | {(3, 3): 60}, 4)

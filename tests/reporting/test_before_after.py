@@ -113,7 +113,6 @@ def test_the_lead_and_the_figures_are_of_the_goal():
     assert before_after.key_figures(report)[1:] == plain  # classes are as frequent as in training
     by_prior = replace(report, goal="prior:p.csv", aim="error under the prior of p.csv", unit="%")
     assert before_after.key_figures(by_prior)[0][0] == "error under the prior of p.csv, %"
-    assert not before_after.improved(replace(report, ladder=tuple(replace(step, values=(1.0,)) for step in LADDER)))
 
 
 def test_with_costs_findings_and_the_class_table_begin_with_what_they_are_of(html, blank_charts):

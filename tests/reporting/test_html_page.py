@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from PIL import Image
-from reporting.examples import EQUAL, FULL, GALLERY, HUNDRED, LOST, NAIVE, class_row_examples
+from reporting.examples import EQUAL, FULL, GALLERY, HUNDRED, LOST, NAIVE, TEN_CLASSES, class_row_examples
 
 from class_uncertainty import InputError, MachineFault
 from class_uncertainty.posthoc.label_issues import THUMBNAIL
@@ -190,6 +190,15 @@ def test_footnotes_and_note(html):
     )  # FULL has a test, HUNDRED none
     assert "<li>2 scores a side are few</li>" in html
     assert "A &lt;note&gt;." in html
+
+
+def test_a_fix_comes_before_what_else_is_stored(blank_charts):
+    blank_charts()
+    parts = ["Before the fix:", "Before and after</h3>", "What else is stored", "The most uncertain classes"]
+    html = html_page.render([replace(FULL, fix_report=TEN_CLASSES)])[0]
+    places = [html.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "What else is stored" not in html_page.render([FULL])[0]
 
 
 def test_the_gallery_shows_the_training_images(page):

@@ -79,16 +79,6 @@ def test_a_candidate_is_a_row_of_its_rung():
     assert [row[-1] for row in ladder_view.rung_table(TEN_CLASSES, last).texts] == ["dropped", "kept"]
 
 
-def test_candidates_that_are_averaged_are_kept():
-    *others, student = TEN_CLASSES.ladder
-    last = TEN_CLASSES.rungs[-1]
-    names = [row.candidate for row in last.rows]
-    for candidate, outcomes in ((" + ".join(names), ["kept", "kept"]), (names[0], ["dropped", "kept"])):
-        report = replace(TEN_CLASSES, ladder=(*others, replace(student, candidate=candidate)))
-        assert report.kept_step == report.ladder[-1]
-        assert [row[-1] for row in ladder_view.rung_table(report, last).texts] == outcomes
-
-
 def test_a_rung_has_a_caption():
     first, last = TEN_CLASSES.rungs
     assert ladder_view.rung_caption(TEN_CLASSES, first) == "All 4 candidates, 2 folds (5,043 examples)"

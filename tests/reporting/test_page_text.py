@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from reporting.examples import BETTER, FULL, LOST, NAIVE, WORSE, method_row
+from reporting.examples import BETTER, FULL, LOST, NAIVE, TEN_CLASSES, WORSE, method_row
 
-from class_uncertainty.reporting.page_text import class_lead, key_facts, method_lead
+from class_uncertainty.reporting.page_text import class_lead, key_facts, method_lead, stored_facts
 from class_uncertainty.reporting.section import Section
 from class_uncertainty.training.network_size import NetworkSize
 
@@ -84,6 +84,12 @@ def test_a_class_as_wrong_as_most_is_not_called_harder():
     """Nine of ten classes are always wrong: the mean error is below that of every one of them."""
     tied = [replace(row, error=100.0, low=97.0, high=100.0) for row in FULL.classes[:-1]]
     assert "harder" not in class_lead([*tied, replace(FULL.classes[-1], error=0.0, low=0.0, high=3.0)])[0]
+
+
+def test_a_fix_opens_without_what_else_is_stored():
+    fixed = replace(FULL, fix_report=TEN_CLASSES)
+    assert [what for _, what in key_facts(fixed)] == ["classes", "training examples"]
+    assert [what for _, what in stored_facts(fixed)] == ["ensemble members", "methods", "runs"]
 
 
 def test_nothing_leads_to_nothing():

@@ -14,6 +14,7 @@ import class_uncertainty as cu
 from class_uncertainty.posthoc.diagnosis import Verdict
 from class_uncertainty.reporting import progress
 from class_uncertainty.reporting.progress import LiveProgress, describe_plan, roughly
+from class_uncertainty.reporting.work_progress import WorkProgress
 from class_uncertainty.runs.watcher import Decided, Diagnosed, Stage
 from class_uncertainty.training.speed import Speed
 
@@ -136,6 +137,13 @@ def test_the_plan_is_said_once_something_is_trained(clock, capsys):
     assert measured == [6]  # what the store lacks
     plan = "To train: up to 6 networks of 40 epochs in about 40 s on this CPU: 3 networks before and after.\n"
     assert capsys.readouterr().err == plan
+
+
+def test_trees_are_models_without_epochs():
+    work = WorkProgress()
+    work.announce(STAGES)
+    plan = "To train: up to 12 models: 6 candidates on 1 fold; 3 models before and after."
+    assert describe_plan(work, 0, "cpu") == plan
 
 
 def test_news_are_said_while_there_is_more_to_train(clock, capsys):

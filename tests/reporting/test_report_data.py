@@ -86,6 +86,13 @@ def test_results_of_another_estimate_are_not_mixed_in(store: Store, measure: Est
     assert section.note.endswith("used another estimate: 1.")
 
 
+def test_members_are_counted_where_folds_judge_them(store: Store, digits: cu.Dataset) -> None:
+    """Without a test split, one naive lane by folds judges, which is no member."""
+    with open_context(cu.Dataset("folds", digits.train), SHORT, store) as context:
+        load_or_estimate(context, [EstimateRequest("ensemble", 2)])
+    assert [section.members for section in sections(store)] == [2]
+
+
 def imported(store: Store, folder: Path) -> list[Section]:
     """What another store shows that has the exported lines alone: class vectors, but no probabilities."""
     (folder / "all.jsonl").write_text("".join(export_lines(store)))
@@ -94,14 +101,14 @@ def imported(store: Store, folder: Path) -> list[Section]:
         return sections(other)
 
 
-@pytest.mark.parametrize(("estimator", "networks"), [("ensemble", 2), ("out-of-fold", 2), ("snapshot", 1)])
+@pytest.mark.parametrize("estimator", ["ensemble", "out-of-fold", "snapshot"])
 def test_imported_results_are_shown_with_what_measured_them(
-    store: Store, measure: Estimator, train: Trainer, tmp_path: Path, estimator: str, networks: int
+    store: Store, measure: Estimator, train: Trainer, tmp_path: Path, estimator: str
 ) -> None:
     train("naive", "ubrs", estimate=measure(estimator).using("true-class"))
     (section,), (before,) = imported(store, tmp_path), sections(store)
     assert (section.methods, section.score) == (before.methods, "true-class")
-    assert section.members == before.members == networks
+    assert section.members == before.members == 2
     for name in ("uncertainty", "epistemic_share", "error"):
         assert [getattr(row, name) for row in section.classes] == [getattr(row, name) for row in before.classes]
     assert (section.galleries, section.note) == ((), "")
@@ -225,6 +232,39 @@ def test_the_estimate_shown_is_the_one_at_the_rate_of_the_fix(
         assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
 
 
+def test_the_newest_fix_comes_first_and_the_rest_is_told_from_it(
+    store: Store, digits: cu.Dataset, train: Trainer
+) -> None:
+    recipes = [SHORTER, SHORT, replace(SHORT, epochs=3)]
+    for recipe in recipes:
+        train("naive", recipe=recipe)
+    for recipe in (recipes[1], recipes[2], recipes[1]):  # the first one again
+        report = replace(TEN_CLASSES, kind=kind_of(recipe, "cpu"))
+        store.add_fix_report(report.kind, digits.fingerprint, report)
+    told = {section.name: (section.note, bool(section.fix_report)) for section in sections(store)}
+    assert told == {
+        "digits-lt:20, epochs 2": ("", True),
+        "digits-lt:20, epochs 3": ("An older fix, by another recipe.", True),
+        "digits-lt:20, epochs 1": ("Not the fix above: trained by another recipe.", False),
+    }
+
+
+def test_a_fix_is_shown_where_its_recipe_has_no_result(store: Store, digits: cu.Dataset, train: Trainer) -> None:
+    """As of a table, whose recipe is a forest, where another kind of model was kept."""
+    train("naive")
+    store.add_fix_report("f", digits.fingerprint, replace(TEN_CLASSES, kind=kind_of(SHORTER, "cpu")))
+    fixed, trained = sections(store)
+    assert (fixed.name, fixed.methods, fixed.fix_report is None) == ("digits-lt:20", (), False)
+    assert (trained.name, len(trained.methods)) == ("digits-lt:20, network small-conv", 1)
+
+
+@pytest.mark.parametrize("estimator", ["snapshot", "out-of-fold"])
+def test_an_estimate_is_shown_without_any_plain_result(store: Store, measure: Estimator, estimator: str) -> None:
+    measure(estimator)
+    (section,) = sections(store)
+    assert (section.estimator, section.members, section.methods) == (estimator, 2, ())
+
+
 def test_data_that_changed_come_first_as_they_are_now(store: Store, digits: cu.Dataset, train: Trainer) -> None:
     labels = digits.train.labels.copy()
     labels[0] = 1
@@ -254,7 +294,7 @@ def test_every_estimate_can_be_reported(
     estimate = measure(name)
     train("naive", "ubrw", estimate=estimate)
     (section,) = sections(store)
-    assert (section.members, section.note, len(section.galleries)) == (len(estimate.results), "", 3)
+    assert (section.members, section.note, len(section.galleries)) == (estimate.members, "", 3)
     assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
     rows = {row.method: row for row in section.methods}
     assert {"naive", "ubrw"} <= set(rows) <= {"naive", "ubrw", "dropout", "duq"}

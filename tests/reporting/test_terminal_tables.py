@@ -76,7 +76,7 @@ def test_classes_by_every_measure(printed: Printed) -> None:
     out = printed(terminal_tables.print_measured, measured(FULL.classes, folds=5), width=200)
     row = FULL.classes[2]
     shares = [f"{share:.4f}" for share in (row.cardinality, row.effective, row.uncertainty)]
-    assert line_of(out, "class 2") == ["class", "2", "179", *shares, "25%", "8", "8", "10", "2.0", "–", "–"]
+    assert line_of(out, "class 2") == ["class", "2", "179", *shares, "25%", "8", "8", "10", "2.0"]
     assert "5 stratified folds" in out
     assert "class 2 is easier than its 179 examples" in out
     assert "harder" not in out  # the class that uncertainty ranks so has no errors
@@ -121,6 +121,24 @@ def test_methods_and_footnotes(printed: Printed) -> None:
         assert len([note for note in notes if fact in note]) == 1
     plain = " ".join(terminal_tables.footnotes([replace(NAIVE, error_sd=None)], folds=0))
     assert not [fact for fact in ("gain", "±", "folds", "ASO") if fact in plain]
+
+
+def test_a_column_without_a_value_is_not_shown_and_not_spoken_of(printed: Printed) -> None:
+    """Beside others that have one, a missing value is a dash."""
+    dropped: list[str] = []
+    rows = [replace(NAIVE, few=None), replace(LOST, few=None)]
+    out = printed(lambda: dropped.extend(terminal_tables.print_methods(rows)), width=200)
+    assert sorted(dropped) == ["ASO", "few", "gain"]
+    assert "few" not in out
+    assert "medium" in out
+    assert "–" in line_of(out, "dro")
+
+
+def test_forests_have_no_learning_rate(printed: Printed) -> None:
+    rows = [replace(row, has_rate=False) for row in (NAIVE, BETTER)]
+    assert "lr" not in printed(terminal_tables.print_methods, rows, width=200)
+    notes = terminal_tables.footnotes(rows, folds=0)
+    assert "gain: naive's error less the method's." in notes[0]
 
 
 def test_no_note_is_on_the_worst_tenth_of_two_classes(printed: Printed) -> None:
@@ -289,7 +307,7 @@ def test_names_are_shown_as_they_are_and_columns_without_room_dropped(printed: P
     out = printed(terminal_tables.print_changes, odd, width=45)
     assert "[red]" in out
     assert all(len(line) <= 45 for line in out.splitlines())
-    assert "No room for train, what was wrong, 95 %," in in_one_line(out)
+    assert "No room for train, 95 %," in in_one_line(out)
     assert "train" not in out.splitlines()[1]
 
 

@@ -66,6 +66,13 @@ def test_what_is_saved_names_all_models_of_the_mean(fixed: cu.Fix) -> None:
         assert f"{' + '.join(ROWS)} (ensemble)" in text
 
 
+def test_every_model_of_the_mean_is_kept_on_every_rung(fixed: cu.Fix) -> None:
+    """In what `cu fix --json` prints."""
+    rows = [row for rung in fixed.document()["rungs"] for row in rung["rows"]]
+    assert {row["candidate"] for row in rows} == set(ROWS)
+    assert all(row["kept"] for row in rows)
+
+
 def test_the_note_says_what_was_decided_on_the_folds_that_judge(fixed: cu.Fix) -> None:
     assert "Without a test split, whether several kinds are averaged is decided on the same folds" in fixed.report.note
 

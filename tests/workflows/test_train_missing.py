@@ -13,10 +13,12 @@ from refusals import refused
 from watching import Watched, no_training
 
 import class_uncertainty as cu
+from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.experiments.catalogue import Experiment
 from class_uncertainty.experiments.needs import REQUESTS, SIX_NAIVE, Measuring, Need
 from class_uncertainty.experiments.reproduction import Reproduction, summarise
 from class_uncertainty.runs import Store
+from class_uncertainty.runs.ledger import Ledger
 from class_uncertainty.runs.result_lines import export_lines, import_lines, read_lines
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit_result import width_of
@@ -198,6 +200,22 @@ def test_a_measurement_by_one_network_is_made_and_kept(store: Store) -> None:
     (measured,) = store.measurements(store.data()[0].fingerprint)
     assert (measured.estimator, measured.members, measured.score) == ("duq", 1, "kernel")
     trainer(store, no_training).train([Measuring(DATA, request)])
+
+
+def test_measurements_by_one_network_are_found_by_their_members(store: Store) -> None:
+    """Three snapshots are not two, though each are of one training; DUQ is the same by any number of members."""
+    recipe, watched = replace(RECIPE, epochs=3), Watched()
+    requests = [EstimateRequest("snapshot", 3), EstimateRequest("snapshot", 2), EstimateRequest("duq", 4)]
+    wanted = [Measuring(DATA, request) for request in requests]
+    for progress in (watched, no_training):
+        replace(trainer(store, progress), recipe=recipe).train(wanted)
+    assert watched.trained == 3
+    ledger = Ledger.read(store, [DATA])
+    assert [ledger.measurement(DATA, recipe, request).members for request in requests] == [3, 2, 1]
+    three, two, _ = (ledger.measurement(DATA, recipe, request).raw["predictive"] for request in requests)
+    assert three != two
+    assert ledger.measurement(DATA, recipe, EstimateRequest("snapshot", 1)) is None
+    assert ledger.measurement(DATA, recipe, EstimateRequest("duq", 1)) is not None
 
 
 def test_a_store_that_loses_what_is_written_ends_the_training(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from class_uncertainty.training.recipe import RECIPES
 from class_uncertainty.workflows.work_ahead import _kind
 
 RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
+FOREST = replace(RECIPES["forest"], trees=3)
 
 
 class Heard(Watcher):
@@ -21,6 +22,7 @@ class Heard(Watcher):
 
     def __init__(self) -> None:
         self.stages: list[Stage] = []
+        self.epochs: list[int] = []
         self.begun: list[str] = []
         self.news: list[News] = []
         self.watched, self.closed = Watched(), 0
@@ -30,6 +32,7 @@ class Heard(Watcher):
 
     def ahead(self, stages, epochs, device, measure) -> None:
         self.stages += stages
+        self.epochs.append(epochs)
 
     def begin(self, name: str) -> None:
         self.begun.append(name)
@@ -47,6 +50,11 @@ class Heard(Watcher):
 
 def without_test(digits: cu.Dataset) -> cu.Dataset:
     return cu.Dataset("digits", digits.train)
+
+
+def as_features(digits: cu.Dataset) -> cu.Data:
+    train = digits.train
+    return cu.Data(train.inputs.reshape(len(train), -1).astype("float32"), train.labels, train.classes)
 
 
 @pytest.mark.parametrize("split", [True, False])
@@ -109,6 +117,15 @@ def test_a_fix(digits: cu.Dataset) -> None:
     assert kinds[:2] == [RungsJudged, Diagnosed]
     assert kinds[-1] is Decided
     assert [len(news.rungs) for news in heard.news if isinstance(news, RungsJudged)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("recipe", "epochs", "has_rate"), [(FOREST, 0, False), (RECIPE, 1, True)])
+def test_a_forest_has_neither_epochs_nor_a_learning_rate(
+    digits: cu.Dataset, recipe: cu.Recipe, epochs: int, has_rate: bool
+) -> None:
+    heard, data = Heard(), digits if recipe is RECIPE else as_features(digits)
+    (row,) = cu.compare(data, ["naive"], seeds=1, recipe=recipe, progress=heard).rows
+    assert (heard.epochs, row.has_rate) == ([epochs], has_rate)
 
 
 def test_a_fix_with_a_trial_and_folds(digits: cu.Dataset) -> None:

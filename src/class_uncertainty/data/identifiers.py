@@ -27,20 +27,27 @@ def notice_identifiers(table: Table, names: Sequence[str]) -> None:
         notice(f"{table.file}: {listed(names, LISTED)} {have} another value in every row and {are}: {advice}.")
 
 
-def is_identifier(name: str, values: NDArray, rows: NDArray[np.int64]) -> bool:
+def is_identifier(name: str, values: NDArray, rows: NDArray[np.int64], test: NDArray | None = None) -> bool:
     """Whether no value repeats, and they are text, or whole numbers that count the rows or are called an id.
 
-    `rows` are the places of the values in the file, of which they may be a share.
+    `rows` are the places of the values in the file, of which they may be a share. Numbers in any order may count the
+    rows of training and test together.
     """
     if len(values) < ENOUGH:
         return False
-    if values.dtype != object and not _may_number(name, values, rows):
+    if values.dtype != object and not _may_number(name, values, rows, test):
         return False
+    return _all_differ(values)
+
+
+def _all_differ(values: NDArray) -> bool:
     return len(set(values.tolist())) == len(values)
 
 
-def _may_number(name: str, values: NDArray, rows: NDArray[np.int64]) -> bool:
+def _may_number(name: str, values: NDArray, rows: NDArray[np.int64], test: NDArray | None) -> bool:
     words = re.findall(r"[a-z]+|[A-Z]+(?![a-z])|[A-Z][a-z]*", name)
     is_called_so = bool(words) and words[-1].lower() in WORDS
+    every = values if test is None else np.concatenate([values, test])
+    counts_all = np.ptp(every) == len(every) - 1 and _all_differ(every)
     counts_rows = np.ptp(values) == len(values) - 1 or 0 in (np.ptp(values - rows), np.ptp(values + rows))
-    return (is_called_so or bool(counts_rows)) and bool((values == np.rint(values)).all())
+    return (is_called_so or bool(counts_rows or counts_all)) and bool((values == np.rint(values)).all())

@@ -48,7 +48,7 @@ def encode(
         if categories and len(categories) > MAX_CATEGORIES:
             count = f"{len(categories):,} categories, and {MAX_CATEGORIES} are allowed"
             raise ColumnProblem(train, name, f"{train.file}: column {name!r} has {count}", "drop it with {}", "drop")
-        if is_identifier(name, values[0], kept):
+        if is_identifier(name, values[0], kept, *values[1:]):
             identifiers.append(name)
         median = float(np.nanmedian(values[0])) if categories is None else None
         column = Column(name=name, categories=categories, median=median, fills=missing == "fill")

@@ -13,7 +13,7 @@ from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.measures import SCORES, Stats, Vector, class_means, normalise
 from class_uncertainty.text import amount_of
-from class_uncertainty.training import Lane, Result
+from class_uncertainty.training import Lane, Recipe, Result
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +43,8 @@ class Estimator:
     fewest: int = 1  # members
     views: bool = True  # whether it takes views
     effort: float = 1.0  # of one of its trainings, in naive ones
+    # how many members an estimate has, for those that were asked for: by this, two by one estimator are told apart
+    counted: Callable[[int, Recipe], int] = lambda members, recipe: members
 
 
 @checked
@@ -144,9 +146,10 @@ class Estimate:
         return np.mean(errors, axis=0) if errors else None
 
     @property
-    def networks(self) -> int:
-        """How many were trained; of probabilities from a file, how many predicted."""
-        return len(self.results) or len(self.probabilities)
+    def members(self) -> int:
+        """How many predict an example or, if one does, how many were trained: snapshots count, and folds."""
+        votes = len(self.probabilities)
+        return votes if votes > 1 else max(len(self.results), 1)
 
     @property
     def judged(self) -> str:

@@ -70,6 +70,10 @@ class EstimateRequest:
         lanes = self.row.lanes(self.members, self.seed)
         return lanes if self.lr is None else [replace(lane, lr=self.lr) for lane in lanes]
 
+    def counted(self, recipe: Recipe) -> int:
+        """The members that its Estimate has."""
+        return self.row.counted(self.members, recipe)
+
     def check_score(self, score: str | None) -> None:
         """Refuse before training a score that does not exist, or that would be 0 for every example."""
         row = self.row

@@ -76,12 +76,14 @@ online = Estimator(
     scores=("aleatoric", "epistemic"),
     votes=1,
     views=False,
+    counted=lambda members, recipe: 1,
 )
 snapshot = Estimator(
     "one training whose learning rate falls once for each member, once an epoch at most: the network after each fall",
     _cyclic,
     cycle_snapshots,
     views=False,
+    counted=lambda members, recipe: min(members, recipe.epochs),
 )
 mc_dropout = Estimator(
     f"one network with dropout before its last layer, asked {PASSES} times",
@@ -89,6 +91,7 @@ mc_dropout = Estimator(
     dropout_probabilities,
     votes=PASSES,
     views=False,
+    counted=lambda members, recipe: PASSES,
 )
 duq = Estimator(
     "DUQ: one network with a centroid for each class and a gradient penalty; 1 - the kernel of the nearest",
@@ -98,5 +101,6 @@ duq = Estimator(
     scores=("kernel",),
     votes=1,
     views=False,
+    counted=lambda members, recipe: 1,
     effort=DUQ_STEP_COST,
 )

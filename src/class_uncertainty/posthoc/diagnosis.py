@@ -128,8 +128,8 @@ def diagnose(
 
     A class is worse where its error is APART points and APART_SHARE above that of all other examples and Fisher's exact
     test says so. Corrected by Holm over all classes, chance alone gives any such verdict with a probability of at most
-    `level`. The reason is *imbalance* where adjusting for the counts alone helps, by a paired test, and takes away at
-    least half of that excess, or all that is significant of it. What stays is *noise* where at least half of it is
+    `level`. The reason is *imbalance* where adjusting for the counts alone helps, by its interval, and takes away
+    at least half of that excess, or all that is significant of it. What stays is *noise* where at least half of it is
     suspect labels, *confused* where most errors go to one class, significantly, and otherwise *scarce* in a rare class
     and *hard* in others. The cause is *unclear* where the adjustment neither helps nor leaves an excess that is
     significant. A class is *unknown* where its interval is wider than WIDE points, unless all of it is APART from the
@@ -190,7 +190,7 @@ def diagnose(
     for c in range(number):
         numbers = {name: values[c].item() for name, values in columns.items()}
         rows.append(ClassEvidence(**numbers, rival=names[rivals[c]] if rivals[c] >= 0 else ""))
-    helped = intervals.at_least(better / of_change, (better + worse) / of_change, 0.5) <= level
+    helped = columns["change_high"] < 0
     rare = is_rare(columns["count"])
     is_worse, stays = (
         side.is_worse(level, effects, design_effects_of_rest(side.wrong, labels, number, groups, level), share)
@@ -305,6 +305,7 @@ def _text(name: str, row: ClassEvidence, kind: str, is_moved: bool, level: float
     by = f"{change} {'point' if change in ('-1', '+1') else 'points'} ({low} to {high})"
     once = " once adjusted for the counts" if is_moved else ""
     stays = f" and leaves {row.adjusted:.0f} %" if row.adjusted > row.others + APART else ""
+    unclear = "the cause is unclear" if row.change_low > 0 else "too few to say why"
     return {
         "imbalance": f"{worse}; {alone} changes that by {by}{stays}",
         "noise": f"{worse}; about {row.suspect:.0f} % of its labels look wrong",
@@ -312,7 +313,7 @@ def _text(name: str, row: ClassEvidence, kind: str, is_moved: bool, level: float
         "hard": f"{worse}; {alone} leaves {row.adjusted:.0f} %",
         "scarce": f"{worse}; {alone} leaves {row.adjusted:.0f} %: {few} to learn it from, or it is hard",
         "threshold": f"{worse}; {alone} leaves {row.adjusted:.0f} %: another threshold trades these errors for others",
-        "unclear": f"{worse}; too few to say why: {alone} changes that by {by}",
+        "unclear": f"{worse}; {unclear}: {alone} changes that by {by}",
         "unknown": f"{error}: too few to say anything" if row.examples else f"{name}: no test examples",
         "easy": f"{error}, with {trained}: easier than its count says",
     }[kind]

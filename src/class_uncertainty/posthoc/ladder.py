@@ -1,6 +1,7 @@
 """The steps from a naive network to the one that is kept, and the rungs on which candidates were dropped."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from class_uncertainty.posthoc.evaluation import Evaluation
 
@@ -57,3 +58,8 @@ class Rung:
     @property
     def seconds(self) -> float:
         return sum(row.seconds for row in self.rows)
+
+    def keeping(self, candidates: Collection[str]) -> "Rung":
+        """The same where these candidates are kept as well, as those that are averaged in the end."""
+        rows = (replace(row, kept=row.kept or row.candidate in candidates) for row in self.rows)
+        return replace(self, rows=tuple(rows))

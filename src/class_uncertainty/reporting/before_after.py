@@ -12,6 +12,7 @@ from class_uncertainty.posthoc.diagnosis import KINDS, UNJUDGED, costly, spoken,
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.price import HANDFUL, ErrorChange
 from class_uncertainty.reporting import label_issue_view, ladder_view
+from class_uncertainty.reporting.fix_advice import fix_advice
 from class_uncertainty.reporting.ladder_view import aim_digits, aim_label, aim_values, mean_text, with_unit
 from class_uncertainty.reporting.page_columns import cell_columns
 from class_uncertainty.reporting.page_examples import PageExamples, opening
@@ -165,6 +166,7 @@ def view(report: FixReport, examples: PageExamples | None = None) -> dict[str, A
     return {
         "lead": _lead(report),
         "how": ladder_view.kept_sentence(report),
+        "advice": fix_advice(report),
         "figures": key_figures(report),
         "positive": report.classes[report.after.two.positive] if report.after.two else "",
         "price": price_sentences(report),
@@ -189,12 +191,6 @@ def _confusion_row(row: Change, examples: PageExamples | None, classes: Sequence
     label, guess = classes.index(row.name), classes.index(row.predicted_as)
     number = examples.confused(label, guess) if examples else 0
     return opening(row, f"{label}-{guess}" if number else "", number=number, change=row.change)
-
-
-def improved(report: FixReport) -> bool:
-    """Whether what the goal measures is lower after than before, on average over the seeds."""
-    before, after = map(np.mean, aim_values(report))
-    return bool(after < before)
 
 
 def _lead(report: FixReport) -> str:

@@ -139,4 +139,4 @@ def _method_values(row: MethodRow) -> dict[str, Any]:
     values = {field: getattr(row, field) for field in ("method", "error", "runs", "diverged")}
     bar = {"low": max(0.0, mean - deviation), "high": mean + deviation}  # no error lies below 0
     texts = {"deviation_text": style.number_text(row.error_sd), "gain_text": style.number_text(row.gain)}
-    return values | bar | {"lr": f"{row.lr:g}"} | texts
+    return values | bar | {"lr": f"{row.lr:g}" if row.has_rate else "–"} | texts

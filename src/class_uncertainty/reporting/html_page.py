@@ -14,7 +14,7 @@ from class_uncertainty.reporting import before_after, chart_style, charts, page_
 from class_uncertainty.reporting.chart_images import ChartRequest, DrawingFailed, draw
 from class_uncertainty.reporting.glossary import GLOSSARY
 from class_uncertainty.reporting.page_examples import Room, links_files, opening, page_data
-from class_uncertainty.reporting.page_text import class_lead, key_facts, method_lead
+from class_uncertainty.reporting.page_text import class_lead, key_facts, method_lead, stored_facts
 from class_uncertainty.reporting.section import Section, describe_rates, describe_tests
 from class_uncertainty.runs.rows import harder_and_easier
 from class_uncertainty.text import unbroken
@@ -114,6 +114,7 @@ def _view(section: Section, charts: dict[str, Any]) -> dict[str, Any]:
     """What the template shows of a section, the most uncertain classes first."""
     methods, report = section.methods, section.fix_report
     verdict = [sentence] if report and (sentence := before_after.verdict(report)) else []
+    stored = class_lead(section.classes) + method_lead(methods)
     rows = [
         opening(row, str(c) if section.examples else "", disagreement=row.disagreement)
         for c, row in enumerate(section.classes)
@@ -127,7 +128,8 @@ def _view(section: Section, charts: dict[str, Any]) -> dict[str, Any]:
     hidden |= {"diverged"} if not any(row.diverged for row in methods) else set()
     return {
         "section": section,
-        "lead": verdict + class_lead(section.classes) + method_lead(methods),
+        "lead": verdict if report else stored,
+        "stored": (stored_facts(section), stored) if report and stored else None,
         "facts": key_facts(section),
         "charts": charts,
         "disagreements": {kind: rows[:MOST_DISAGREEMENTS] for kind, rows in disputed.items() if rows},

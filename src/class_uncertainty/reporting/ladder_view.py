@@ -196,10 +196,7 @@ def _rung_row(report: Search, row: RungRow) -> tuple[Cell, ...]:
     digits = aim_digits(report)
     is_preferred = row.behind == 0 and row.behind_error == 0
     behind = Cell(MISSING, 0.0) if is_preferred else _number_cell(row.behind, row.behind_error, digits)
-    kept = report.candidate if isinstance(report, FixReport) else ""
-    averaged = kept.split(" + ") if " + " in kept else []  # of several kinds of models
-    outcome = f"dropped: {row.reason.removesuffix('.')}" if row.reason else "dropped"
-    outcome = "kept" if row.kept or row.candidate in averaged else outcome
+    outcome = "kept" if row.kept else f"dropped: {row.reason.removesuffix('.')}" if row.reason else "dropped"
     return (
         Cell(row.candidate, row.candidate),
         _number_cell(row.value, row.standard_error, digits),

@@ -9,13 +9,25 @@ from class_uncertainty.runs.rows import ClassRow, MethodRow, harder_and_easier
 from class_uncertainty.runs.significance import ENOUGH
 from class_uncertainty.text import amount, unbroken
 
+Facts = list[tuple[str, str]]  # (number, what it counts)
 
-def key_facts(section: Section) -> list[tuple[str, str]]:
-    """(number, what it counts) for the strip under a section's heading."""
+
+def key_facts(section: Section) -> Facts:
+    """For the strip under a section's heading; a fix opens it without what else is stored."""
+    facts, report = [], section.fix_report
+    if counts := report.counts if report else [row.count for row in section.classes]:
+        facts += [(str(len(counts)), "classes"), (f"{sum(counts):,}", "training examples")]
+    facts += [] if report else stored_facts(section)
+    if section.network.parameters is not None:
+        facts.append((amount(section.network.parameters), f"parameters of {section.network.network}"))
+    elif section.network.network:
+        facts.append((section.network.network, "network"))
+    return facts
+
+
+def stored_facts(section: Section) -> Facts:
+    """What measured, and how much was compared."""
     facts = []
-    if section.classes:
-        examples = sum(row.count for row in section.classes)
-        facts += [(str(len(section.classes)), "classes"), (f"{examples:,}", "training examples")]
     if section.members and section.estimator == "ensemble":
         facts.append((str(section.members), "ensemble members"))
     elif section.members:
@@ -23,10 +35,6 @@ def key_facts(section: Section) -> list[tuple[str, str]]:
     if section.methods:
         methods, runs = len({row.method for row in section.methods}), sum(row.runs for row in section.methods)
         facts += [(str(methods), "method" if methods == 1 else "methods"), (str(runs), "run" if runs == 1 else "runs")]
-    if section.network.parameters is not None:
-        facts.append((amount(section.network.parameters), f"parameters of {section.network.network}"))
-    elif section.network.network:
-        facts.append((section.network.network, "network"))
     return facts
 
 

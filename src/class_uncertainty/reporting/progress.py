@@ -139,12 +139,16 @@ class LiveProgress(Watcher):
 
 
 def describe_plan(work: WorkProgress, epochs: int, device: str) -> str:
-    """'To train: up to 24 networks of 40 epochs in about 40 s on this CPU: 6 candidates on 1 fold; …'."""
+    """'To train: up to 24 networks of 40 epochs in about 40 s on this CPU: 6 candidates on 1 fold; …'.
+
+    Trees have no epochs (0), and are called models.
+    """
     networks = sum(stage.networks for stage in work.stages)
     number = "one network" if networks == 1 else f"up to {networks:,} networks"
-    passes = "one epoch" if epochs == 1 else f"{epochs:,} epochs"
+    passes = "" if not epochs else " of one epoch" if epochs == 1 else f" of {epochs:,} epochs"
     about = f" in about {roughly(sum(work.weights))} {DEVICES[device]}" if work.speed else ""
-    return f"To train: {number} of {passes}{about}: {'; '.join(stage.about for stage in work.stages)}."
+    plan = f"To train: {number}{passes}{about}: {'; '.join(stage.about for stage in work.stages)}."
+    return plan if epochs else plan.replace("network", "model")
 
 
 def roughly(seconds: float) -> str:

@@ -1,8 +1,9 @@
 """From the store to sections: one for each data set and recipe with stored results."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,9 +65,10 @@ def sections(store: Store, only: str | None = None, read: Read = load) -> list[S
                 problem = str(error)
         newer = versions.count(data.name)
         age = "" if not newer else ", before the data changed" if newer == 1 else f", {newer} changes ago"
-        for group in groups:
+        for place, group in enumerate(groups):
             section = _section(store, data, group, dataset, problem)
-            shown.append(replace(section, name=section.name + age))
+            note = " ".join(filter(None, [_beside_fix(groups, place), section.note]))
+            shown.append(replace(section, name=section.name + age, note=note))
         versions += [data.name] * bool(groups)
     if not shown:
         wanted = f"finished results{f' of {only!r}' if only else ''}"
@@ -78,30 +80,53 @@ Group = tuple[str, list[Result], list[Estimate], FixReport | None, list[Measurem
 
 
 def _groups(store: Store, data: StoredDataset) -> list[Group]:
-    """Name, results, estimates, fix report and measurements of each recipe and device.
+    """Name, results, estimates, fix report and measurements of each recipe and device, the newest fix first.
 
-    Only what was trained alike is compared.
+    Only what was trained alike is compared. A fix may have trained nothing by its recipe but folds of candidates.
     """
     results = [result for result in store.results(data.fingerprint) if result.fold is None]
     estimates, measurements = store.estimates(data.fingerprint), store.measurements(data.fingerprint)
-    fix_reports = {report.kind: report for report in store.fix_reports(data.fingerprint)}  # the last of each kind
-    kinds = list(dict.fromkeys(map(_kind, results)))
-    settings = [asdict(recipe) | {"device": device} for recipe, device in kinds]
-    networks = {setting["network"] for setting in settings}
-    telling = ["network"] if len(networks) == len(settings) else [*settings[0]]  # a recipe comes with its network
+    fix_reports = store.fix_reports(data.fingerprint)
+    newest = {report.kind: place for place, report in enumerate(fix_reports)}  # the last of each kind
+    measuring = [(estimate, _kind(estimate.results[0]) if estimate.results else None) for estimate in estimates]
+    trained = [*map(_kind, results), *(kind for _, kind in measuring if kind), *map(_kind, measurements)]
+    kinds = {kind_of(*kind): kind for kind in dict.fromkeys(trained)}
+    settings = {key: asdict(recipe) | {"device": device} for key, (recipe, device) in kinds.items()}
     groups = []
-    for kind, setting in zip(kinds, settings, strict=True):
-        alike = [result for result in results if _kind(result) == kind]
-        usable = [estimate for estimate in estimates if not estimate.results or _kind(estimate.results[0]) == kind]
-        differing = [field for field in telling if any(other[field] != setting[field] for other in settings)]
-        name = ", ".join([data.name, *(f"{field} {setting[field]}" for field in differing)])
-        measured = [one for one in measurements if (one.recipe, one.device) == kind]
-        groups.append((name, alike, usable, fix_reports.get(kind_of(*kind)), measured))
+    for key in sorted(dict.fromkeys([*kinds, *newest]), key=lambda key: -newest.get(key, -1)):
+        kind = kinds.get(key)
+        group = (
+            ", ".join([data.name, *_differing(key, settings, newest)]),
+            [result for result in results if _kind(result) == kind],
+            [estimate for estimate, measured_by in measuring if measured_by in (kind, None)],
+            fix_reports[newest[key]] if key in newest else None,
+            [one for one in measurements if _kind(one) == kind],
+        )
+        groups.append(group)
     return groups
 
 
-def _kind(result: Result) -> tuple[Recipe, str]:
-    return result.recipe, result.device
+def _beside_fix(groups: Sequence[Group], place: int) -> str:
+    """What a section is to the fix that stands first; "" for that one, and where nothing was fixed."""
+    (*_, newest, _), (*_, fix_report, _) = groups[0], groups[place]
+    if not place or newest is None:
+        return ""
+    return "An older fix, by another recipe." if fix_report else "Not the fix above: trained by another recipe."
+
+
+def _differing(key: str, settings: Mapping[str, dict[str, Any]], fixed: Collection[str]) -> list[str]:
+    """What tells a recipe and device from others: the network, which comes with it, or else the fields that differ."""
+    if key not in settings:
+        return []
+    networks = {setting["network"] for setting in settings.values()}
+    if len(networks) == len(settings) and len({*settings, *fixed}) > 1:
+        return [f"network {settings[key]['network']}"]
+    others = settings.values()
+    return [f"{field} {value}" for field, value in settings[key].items() if any(one[field] != value for one in others)]
+
+
+def _kind(trained: Result | Measurement) -> tuple[Recipe, str]:
+    return trained.recipe, trained.device
 
 
 def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset | None, problem: str) -> Section:
@@ -122,7 +147,7 @@ def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset |
     section = Section(name, (), tuple(rows), 0, fix_report=fix_report, network=network)
     if shown_by:
         classes = tuple(class_rows(data.classes, data.counts, shown_by, dataset if unchanged else None))
-        section = replace(section, classes=classes, members=shown_by.networks)
+        section = replace(section, classes=classes, members=shown_by.members)
         section = replace(section, estimator=shown_by.estimator, score=shown_by.score)
     if estimate:
         galleries: tuple[Gallery, ...] = ()

@@ -80,9 +80,11 @@ def describe_network(*sizes: NetworkSize) -> list[str]:
 
 
 def describe_rates(rows: Sequence[MethodRow]) -> str:
-    """Which naive runs the gains are against."""
+    """Which naive runs the gains are against; "" where no learning rate tells them apart."""
+    if not any(row.has_rate for row in rows):
+        return ""
     alike = all(row.naive_lr in (row.lr, None) for row in rows)
-    return "at the same learning rate" if alike else "each at its own learning rate"
+    return ", at the same learning rate" if alike else ", each at its own learning rate"
 
 
 def describe_tests(rows: Sequence[MethodRow]) -> str:

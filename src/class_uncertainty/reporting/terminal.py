@@ -30,6 +30,7 @@ from class_uncertainty.text import printable, shown, unbroken
 
 NARROWEST = 12  # characters of a first column that is wrapped
 PIPE_WIDTH = 160  # of a table that goes to a file or another program
+NO_VALUE = ("", "–")
 
 Rows = Sequence[Sequence[str]]
 
@@ -139,8 +140,10 @@ def print_fitting(
     """Print the table that fits, name the columns that were dropped, and return them; the first of `drop` go first.
 
     Columns of `words` are aligned left, as the first one is. The caller tells what stood in those that are `unnamed`.
-    Those that are `hidden` say nothing: they are left out, not named, and returned.
+    Those that are `hidden`, and those to drop that no row has a value in, are left out, not named, and returned.
     """
+    cells = dict(zip(columns, zip(*rows, strict=True), strict=False))  # no rows: none
+    hidden = [*hidden, *(column for column in drop if column in cells and set(cells[column]) <= set(NO_VALUE))]
     out, places = console(), [i for i, column in enumerate(columns) if column not in hidden]
     kept, groups = [[row[i] for i in places] for row in rows], [[column] for column in drop if column not in hidden]
     table, dropped = fitting_table(out, [columns[i] for i in places], kept, groups)

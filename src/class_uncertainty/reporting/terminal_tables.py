@@ -1,6 +1,5 @@
 """What the workflows return, as tables and sentences for a terminal."""
 
-import shlex
 from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -9,14 +8,8 @@ from class_uncertainty.metrics import FEW, MANY
 from class_uncertainty.posthoc.diagnosis import nothing_wrong, spoken
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.reporting import ladder_view
-from class_uncertainty.reporting.before_after import (
-    FINDING_KINDS,
-    NAME_ALL,
-    changes,
-    improved,
-    key_figures,
-    price_sentences,
-)
+from class_uncertainty.reporting.before_after import FINDING_KINDS, NAME_ALL, changes, key_figures, price_sentences
+from class_uncertainty.reporting.fix_advice import fix_advice
 from class_uncertainty.reporting.label_issue_view import summary
 from class_uncertainty.reporting.section import (
     SAME_NETWORK,
@@ -29,7 +22,6 @@ from class_uncertainty.reporting.section import (
 from class_uncertainty.reporting.terminal import notes_on, print_fitting, say
 from class_uncertainty.runs.rows import RANKS_APART, ClassRow, MethodRow, harder_and_easier, spearman
 from class_uncertainty.text import decimal
-from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.workflows.compare import Comparison
 from class_uncertainty.workflows.compare_estimators import EstimatorComparison
@@ -115,8 +107,8 @@ def print_fix(fixed: "Fix", all_classes: bool = False) -> None:
     dropped = print_ladder(report)
     print_findings(report)
     print_changes(report, all_classes)
-    if not improved(report):
-        say(_naive_advice(report))
+    if advice := fix_advice(report):
+        say(advice)
     repeats = ", without repeats for the ±" if report.seeds > 1 else ""
     cost = f"Trainings: {report.cost:.3g} of {report.allowed:.3g}, in units of one naive network{repeats}."
     sentences = (report.note, ladder_view.kept_sentence(report), cost, ladder_view.judged_sentence(report))
@@ -128,19 +120,6 @@ def print_fix(fixed: "Fix", all_classes: bool = False) -> None:
         first = ", ".join(f"{issue.name} ({issue.label}: {issue.guess}?)" for issue in issues[:LISTED])
         more = f", and {len(issues) - LISTED} more in the report" if len(issues) > LISTED else ""
         say(f"Labels worth a look: {first}{more}.")
-
-
-def _naive_advice(report: FixReport) -> str:
-    """How to get the model that stands before a fix which gains nothing."""
-    naive = next((Candidate(step.candidate) for step in report.ladder if step.name == "naive"), Candidate("naive"))
-    kind, rest = (f" --recipe {naive.kind}", "") if naive.kind else ("", ", with the same --recipe and --epochs")
-    rate = f" --lr {report.lr:g}" if not naive.kind or {"lr", "rate"} & naive.fields.keys() else ""
-    command = f"cu train {shlex.quote(report.data)}{kind}{rate} --save MODEL"
-    if not report.unit:  # of costs: a network that was only trained does not decide by them
-        options = f"--candidates {shlex.quote(naive.name)} --goal {shlex.quote(report.goal)}"
-        command = f"cu fix {shlex.quote(report.data)} {options} --save MODEL"
-    saved = "What this fix saves is the kept model, not the naive one"
-    return f"The {report.aim} did not fall. {saved}: for that, run {command}{rest}, or see 'cu compare'."
 
 
 def print_findings(report: FixReport) -> None:
@@ -206,8 +185,7 @@ def print_classes(rows: Sequence[ClassRow], judged: str = "naive ") -> None:
         lines.append((row.name, f"{row.count:,}", *shares, epistemic, *places, *errors))
     columns: tuple[str, ...] = ("class", "train", *measures, "disputed", *ranks, error, "95 %", "test")
     drop = ("rank eff.", "effective", "disputed", "test", "95 %", "rank rarity", "rarity", error, "rank unc.")
-    unknown = ["disputed"] if all(row.epistemic_share is None for row in rows) else []  # one network judges an example
-    say(" ".join(notes_on(CLASS_NOTES, print_fitting(columns, lines, drop, hidden=unknown))))
+    say(" ".join(notes_on(CLASS_NOTES, print_fitting(columns, lines, drop))))
 
 
 def disagreements(rows: Sequence[ClassRow]) -> list[str]:
@@ -252,7 +230,8 @@ def print_methods(rows: Sequence[MethodRow], classes: int | None = None) -> list
         gain = "" if row.gain is None else decimal(row.gain, 2, "+")
         errors = (_number(value, 1) for value in (row.top1_error, row.many, row.medium, row.few, row.worst))
         aso = "" if row.aso is None else f"{row.aso:.2f} vs {row.aso_against}"
-        first = (row.method, f"{row.lr:g}", runs, _number(row.error, 2) + deviation, gain)
+        lr = f"{row.lr:g}" if row.has_rate else ""
+        first = (row.method, lr, runs, _number(row.error, 2) + deviation, gain)
         lines.append((*first, *errors, _number(row.nll, 3), _number(row.ece, 1), f"{row.cost:.3g}", aso))
     columns = ("method", "lr", "runs", "error %", "gain", *groups, *calibration, "trainings", "ASO")
     drop = (*calibration, "medium", "many", "overall", "worst 10th", "few", "trainings", "runs", "ASO", "gain", "lr")
@@ -263,7 +242,7 @@ def footnotes(rows: Sequence[MethodRow], folds: int, dropped: Sequence[str] = ()
     """What the columns of `print_methods` mean, but for those that had no room."""
     deviation = ", ± standard deviation over the seeds" if any(row.error_sd is not None for row in rows) else ""
     has_gain = any(row.gain is not None for row in rows)
-    gain = f"; gain: naive's error less the method's, {describe_rates(rows)}" if has_gain else ""
+    gain = f"; gain: naive's error less the method's{describe_rates(rows)}" if has_gain else ""
     groups = f"classes with more than {MANY}, {FEW} to {MANY}, and fewer than {FEW} training examples"
     by_column = {
         ("overall",): "Overall: of all examples.",

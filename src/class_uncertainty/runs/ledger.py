@@ -65,7 +65,7 @@ class Ledger:
         """The class vectors that were measured on a data set."""
         if (stored := self.data.get(data)) is None:
             return None
-        about = (request.estimator, request.members, request.seed, request.lr or recipe.lr, recipe)
+        about = (request.estimator, request.counted(recipe), request.seed, request.lr or recipe.lr, recipe)
         return self._measurements.get((stored.fingerprint, *about))
 
 

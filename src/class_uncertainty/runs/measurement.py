@@ -18,7 +18,7 @@ class Measurement:
     """How uncertain the members of an estimate are about each class, by every score."""
 
     estimator: str
-    members: int  # networks that were trained
+    members: int  # of the estimate: networks, folds, snapshots or passes
     lr: float
     recipe: Recipe
     device: str
@@ -43,7 +43,7 @@ class Measurement:
         errors = estimate.class_errors
         return cls(
             estimator=estimate.estimator,
-            members=estimate.networks,
+            members=estimate.members,
             lr=first.lr,
             recipe=first.recipe,
             device=first.device,
@@ -57,11 +57,6 @@ class Measurement:
     def using(self, score: str) -> "Measurement":
         """The same networks read by another score."""
         return replace(self, score=score)
-
-    @property
-    def networks(self) -> int:
-        """How many were trained, as an Estimate says it."""
-        return self.members
 
     @property
     def vector(self) -> Vector:

@@ -152,6 +152,7 @@ class MethodRow:
     aso_warning: str | None
     cost: float = 1.0  # of one network in naive trainings, with those that measured the uncertainty it uses
     seedless: bool = False  # all seeds gave the same scores to the last digit: nothing is drawn
+    has_rate: bool = True  # whether `lr` changes anything
 
 
 @dataclass(frozen=True)
@@ -260,6 +261,7 @@ def _method_row(
         aso_warning=None if order is None else order.warning,
         cost=group[-1].cost + (measuring_cost if group[-1].uncertainty else 0.0),
         seedless=len(scores) > 1 and len({(score.error, score.nll) for score in scores}) == 1,
+        has_rate=group[-1].recipe.has_rate,
     )
 
 

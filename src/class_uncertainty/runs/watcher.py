@@ -84,7 +84,10 @@ class Watcher:
         return nullcontext()
 
     def ahead(self, stages: Sequence[Stage], epochs: int, device: str, measure: Measure) -> None:
-        """All that is to be trained, in order; `measure` times a few steps of so many networks, if they are enough."""
+        """All that is to be trained, in order; `measure` times a few steps of so many networks, if they are enough.
+
+        Trees have no epochs: 0.
+        """
 
     def begin(self, name: str) -> None:
         """The stage of this name begins: those before it have ended."""

@@ -137,7 +137,7 @@ class Comparison:
         for row in self.rows:
             errors = (number(row.error, 2), number(row.error_sd, 2), number(row.gain, 2, "+"))
             others = (number(row.top1_error), number(row.worst), number(row.ece), f"{row.cost:.3g}")
-            cells.append((row.method, f"{row.lr:g}", row.runs, *errors, *others))
+            cells.append((row.method, f"{row.lr:g}" if row.has_rate else "–", row.runs, *errors, *others))
         return html_table(f"Methods on {self.dataset.name}", columns, cells)
 
 

@@ -31,7 +31,7 @@ class EstimatorRow:
 
     estimator: str
     score: str
-    lr: float | None  # None where nothing was judged
+    lr: float | None  # None where nothing was judged, or a learning rate changes nothing
     cost: float  # in trainings of one network
     ensemble: float | None
     ensemble_beyond: float | None
@@ -180,7 +180,8 @@ def _split_score(name: str) -> tuple[str, str]:
 def estimator_rows(estimates: Sequence[Estimate], reference: Estimate, counts: Vector) -> list[EstimatorRow]:
     """A row for each estimate and one for cardinality. The errors are those of the reference ensemble."""
     errors, reference_raw = reference.class_errors, reference.raw
-    lr = reference.results[0].lr if reference.results else None
+    first = reference.results[0] if reference.results else None
+    lr = first.lr if first and first.recipe.has_rate else None
 
     def row(name: str, score: str, cost: float, mu: Vector) -> EstimatorRow:
         with_ensemble = [rank_correlation(mu, reference_raw, given) for given in (None, counts)]

@@ -99,7 +99,7 @@ def report_fix(
         before=before,
         after=after,
         ladder=tuple(ladder),
-        rungs=search.rungs,
+        rungs=tuple(rung.keeping([part.candidate.name for part in choice.parts]) for rung in search.rungs),
         findings=diagnose(
             labels, p["naive"], counts, classes=dataset.classes, suspect=_suspect(issues, train), groups=groups
         ),

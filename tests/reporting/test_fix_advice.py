@@ -1,0 +1,73 @@
+"""Advice: what to do where a fix does not help, or not clearly."""
+
+from dataclasses import replace
+
+import pytest
+from reporting.examples import TEN_CLASSES, worsened
+
+from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.price import ErrorChange
+from class_uncertainty.reporting.before_after import view
+from class_uncertainty.reporting.fix_advice import fix_advice, improved
+
+NAIVE, *LATER = TEN_CLASSES.ladder
+FALL, RISE, UNCLEAR = ErrorChange(-2.0, -3.0, -1.0), ErrorChange(2.0, 1.0, 3.0), ErrorChange(-1.0, -3.0, 1.0)
+
+
+def priced(mean: ErrorChange, overall: ErrorChange, *classes: ErrorChange) -> FixReport:
+    assert TEN_CLASSES.price
+    changes = (*classes, *(UNCLEAR,) * (10 - len(classes)))
+    return replace(TEN_CLASSES, price=replace(TEN_CLASSES.price, mean=mean, overall=overall, classes=changes))
+
+
+@pytest.mark.parametrize(
+    ("report", "harm"),
+    [
+        (priced(UNCLEAR, RISE, RISE), "the overall error clearly rises"),
+        (priced(UNCLEAR, UNCLEAR, RISE, RISE, FALL), "the error of 2 classes clearly rises"),
+        (priced(UNCLEAR, FALL, RISE), "the error of 1 class clearly rises"),
+    ],
+)
+def test_an_unclear_gain_at_a_clear_price(report: FixReport, harm: str) -> None:
+    advice = fix_advice(report)
+    assert advice.startswith(f"The gain in class-mean error is not clear, and its price is: {harm}. To keep the naive")
+    assert "cu train digits --lr 0.4 --save MODEL, with the same --recipe and --epochs;" in advice
+    assert view(report)["advice"] == advice
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        TEN_CLASSES,
+        priced(FALL, RISE, RISE),
+        priced(UNCLEAR, UNCLEAR),
+        replace(priced(UNCLEAR, RISE), goal="accuracy"),  # its gain has no interval
+        replace(TEN_CLASSES, price=None),  # as stored by earlier versions
+    ],
+)
+def test_a_clear_gain_or_an_unclear_price_needs_no_advice(report: FixReport) -> None:
+    assert fix_advice(report) == ""
+
+
+@pytest.mark.parametrize(("error", "classes", "little"), [(77.0, 10, True), (76.0, 10, False), (43.0, 2, True)])
+def test_who_has_learnt_little_needs_another_model_first(error: float, classes: int, little: bool) -> None:
+    """15 % of the way from guessing to no error: 76.5 % of ten classes, 42.5 % of two."""
+    after = replace(TEN_CLASSES.after, errors=(error,))
+    report = replace(worsened(TEN_CLASSES), after=after, classes=TEN_CLASSES.classes[:classes])
+    advice = fix_advice(report)
+    assert advice.startswith("Little was learnt: the class-mean error is") == little
+    assert ("did not fall" in advice) != little
+    if little:
+        assert f"by guessing {100 - 100 / classes:.0f} %. First find a model that learns: more examples" in advice
+    assert "Little" not in fix_advice(replace(report, goal="accuracy"))  # the most frequent class may suffice
+
+
+def test_of_tables_all_kinds_of_models_were_tried() -> None:
+    naive = replace(NAIVE, candidate="naive?recipe=logistic")
+    report = replace(TEN_CLASSES, ladder=(naive, *LATER), after=replace(TEN_CLASSES.after, errors=(89.0,)))
+    assert fix_advice(report).endswith("more rows, or columns that tell the classes apart.")
+
+
+def test_no_change_is_no_improvement() -> None:
+    assert improved(TEN_CLASSES)
+    assert not improved(replace(TEN_CLASSES, ladder=tuple(replace(step, values=(1.0,)) for step in TEN_CLASSES.ladder)))
