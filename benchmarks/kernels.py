@@ -26,10 +26,11 @@ from class_uncertainty.training.networks.stack import FAILED
 RECIPE = dataclasses.replace(RECIPES["bag-of-tricks"], epochs=2)
 STEPS = 20
 GROUPS = {  # our kernels -> what they do
-    "convolve": "convolutions, forward and input gradient",
-    "weigh": "weight gradients",
+    "convolve": "convolutions; with stride 2, input gradients too",
+    "gradients": "batch norm, input and weight gradients together",
+    "weigh": "weight gradients, stride 2",
     "gather": "batch norm, sums of the gradient",
-    "spread": "batch norm, gradient",
+    "spread": "batch norm, gradient, stride 2",
     "normalise": "batch norm, residual, ReLU",
 }
 
@@ -43,11 +44,16 @@ def bytes_of_a_step(lanes: int) -> dict[str, float]:
     for before, after in pairwise(widths):
         layers += [(sizes[before], sizes[after], False, False), (sizes[after], sizes[after], True, False)]
     for read, written, residual, stem in layers:
-        gigabytes["convolve"] += read + written + (0 if stem else read + written + (0 if residual else read))
-        gigabytes["weigh"] += read + written
+        given = 0 if stem else read if residual else 2 * read  # the input's gradient, plus that of a later residual
+        gigabytes["convolve"] += read + written
         gigabytes["gather"] += (3 if residual else 2) * written
-        gigabytes["spread"] += (5 if residual else 3) * written
         gigabytes["normalise"] += (3 if residual else 2) * written
+        if read == written:
+            gigabytes["gradients"] += (4 if residual else 2) * written + read + given
+        else:
+            gigabytes["convolve"] += written + given
+            gigabytes["weigh"] += read + written
+            gigabytes["spread"] += 3 * written
     return gigabytes
 
 
@@ -63,7 +69,7 @@ def milliseconds_of_a_step(lanes: int) -> dict[str, float]:
         events = [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "kernel"]
     milliseconds: dict[str, float] = defaultdict(float)
     for event in events:
-        name = event["name"].removesuffix("_rows")
+        name = event["name"].partition("_")[0]  # without the numbers of channels, and what else tells kernels apart
         milliseconds[name if name in GROUPS else "everything else"] += event["dur"] / 1e3 / STEPS
     return milliseconds
 

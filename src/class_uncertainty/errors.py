@@ -1,7 +1,8 @@
-"""The errors that a user should read: a wrong input, a failing machine, a spent budget."""
+"""The errors and warnings that a user should read: a wrong input, a failing machine, a spent budget."""
 
 import logging
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -128,3 +129,9 @@ def memory_faults(stored: Callable[[], str] = str) -> Iterator[None]:
         if isinstance(error, MachineFault) or not means_too_little_memory(error):
             raise
         raise MachineFault(f"there is too little memory for this, or a limit is set (ulimit -v){stored()}.") from error
+
+
+def fallback(what: str, why: object) -> None:
+    """Warn that something faster does not work here."""
+    reason = (str(why) or type(why).__name__).splitlines()[0]
+    warnings.warn(f"{what} ({reason}): training goes on without, more slowly", RuntimeWarning, stacklevel=2)

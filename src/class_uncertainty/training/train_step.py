@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from class_uncertainty.errors import fallback
 from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.methods import Plan, losses
 from class_uncertainty.training.augment.crop_flip_mixup import Drawn
@@ -19,7 +20,7 @@ from class_uncertainty.training.lane import Lane
 from class_uncertainty.training.networks.layers import affine, drop_features, pad_batch
 from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.networks.rbf_head import PENALTY, StackedRBFHead, gradient_penalty
-from class_uncertainty.training.networks.stack import FAILED, SGD, Stack, fallback, precision, without_kernels
+from class_uncertainty.training.networks.stack import FAILED, SGD, Stack, precision, without_kernels
 from class_uncertainty.training.objective import LossTensors
 from class_uncertainty.training.ranks import ALONE, Ranks
 from class_uncertainty.training.sampling import Examples

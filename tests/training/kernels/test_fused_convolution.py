@@ -19,6 +19,10 @@ CASES = {  # lanes, images, side, channels, those with something in them, output
     "half an odd size": (1, 2, 7, 32, 32, 64, 2, False),
     "a width that is no power of two": (1, 3, 6, 16, 16, 16, 1, True),
     "more images than a program takes": (1, 9, 4, 64, 64, 64, 1, True),
+    "a whole stem": (2, 3, 32, 16, 3, 16, 1, False),
+    "a whole image of 32 pixels": (2, 5, 32, 16, 16, 16, 1, True),
+    "whole images of 16 pixels": (2, 5, 16, 32, 32, 32, 1, True),
+    "whole images of 8 pixels": (3, 17, 8, 64, 64, 64, 1, False),
 }
 
 

@@ -6,8 +6,9 @@ import torch
 import triton
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
-from class_uncertainty.training.kernels import programs
+from class_uncertainty.training.kernels import programs, whole_images
 
 MOMENTUM, EPS = 0.1, 1e-5  # of batch norm: torch's defaults
 
@@ -29,6 +30,12 @@ def _by_rows(x: Tensor, stride: int, pixels: int) -> int:
     """How many images make a tile of so many pixels; 0 where rows are no power of two, or longer."""
     width = x.shape[3]
     return pixels // width if stride == 1 and width & (width - 1) == 0 and width <= pixels else 0
+
+
+def _by_tap(weight: Tensor, lanes: int, inputs: int, dtype: torch.dtype) -> Tensor:
+    """Weights (lanes * out, in, 3, 3) -> (lanes, 9, inputs, out), with zeros for inputs that only fill x up."""
+    by_tap = F.pad(weight.view(lanes, -1, weight.shape[1], 9).permute(0, 3, 2, 1), (0, 0, 0, inputs - weight.shape[1]))
+    return torch.empty(by_tap.shape, dtype=dtype, device=weight.device).copy_(by_tap)
 
 
 def _convolve(x: Tensor, w: Tensor, y: Tensor, stride: int, addend: Tensor | None = None, back: bool = False) -> Tensor:
@@ -59,15 +66,15 @@ def _weigh(x: Tensor, dy: Tensor, stride: int) -> Tensor:
     partial = torch.empty(lanes, triton.cdiv(pixels, block * tiles), co, ci, 3, 3, device=x.device)
     sizes = (pixels, *dy.shape[2:4], *x.shape[2:4], tiles, ci, co, stride)
     programs.weigh[partial.shape[1], 3, lanes](x, dy, partial, *sizes, BLOCK=block, num_warps=warps, num_stages=2)
-    return _total(partial)
+    return _total(partial).view(lanes, co, ci, 3, 3)
 
 
-def _total(partial: Tensor) -> Tensor:
-    """(lanes, blocks, ...) -> (lanes, ...)."""
+def _total(partial: Tensor, taps: int = 1) -> Tensor:
+    """(lanes, blocks, taps, ...) -> (lanes, ..., taps), flat."""
     lanes, blocks = partial.shape[:2]
-    sums = partial.new_empty(lanes, *partial.shape[2:])
-    size = sums[0].numel()
-    programs.total[(triton.cdiv(size, 256), lanes)](partial, sums, size, blocks, BLOCK=256)
+    sums = partial.new_empty(lanes, partial[0, 0].numel())
+    size = sums.shape[1]
+    programs.total[(triton.cdiv(size, 256), lanes)](partial, sums, size, blocks, taps, BLOCK=256)
     return sums
 
 
@@ -91,11 +98,10 @@ class ConvolveNormalise(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         lanes, images, height, width, ci = x.shape
         co = len(weight) // lanes
-        empty = x.new_empty if ci == weight.shape[1] else x.new_zeros  # x may have channels that only fill it up
-        w = empty(lanes, 9, ci, co)
-        w[:, :, : weight.shape[1]].copy_(weight.view(lanes, co, -1, 9).permute(0, 3, 2, 1))
         y = x.new_empty(lanes, images, -(-height // stride), -(-width // stride), co)
-        partial = _convolve(x, w, y, stride)
+        whole = whole_images.fits(x, co, stride)
+        w = weight if whole else _by_tap(weight, lanes, ci, x.dtype)
+        partial = whole_images.convolve(x, w, y) if whole else _convolve(x, w, y, stride)
         _, pixels = _sizes(y)
         if training:
             statistics = torch.empty(lanes, 2, co, device=x.device)
@@ -110,7 +116,7 @@ class ConvolveNormalise(torch.autograd.Function):
         programs.normalise[grid](*tensors, pixels, co, ADD=residual is not None, BLOCK=block)
         ctx.save_for_backward(x, w, y, z, statistics, gamma, beta)
         ctx.set_materialize_grads(False)  # no zeros where x again was not asked for
-        ctx.stride, ctx.has_residual, ctx.inputs = stride, residual is not None, weight.shape[1]
+        ctx.stride, ctx.has_residual, ctx.inputs, ctx.whole = stride, residual is not None, weight.shape[1], whole
         return z, x
 
     @staticmethod
@@ -122,13 +128,19 @@ class ConvolveNormalise(torch.autograd.Function):
         partial = torch.empty(lanes, triton.cdiv(pixels, block * GATHERED), 2, co, device=x.device)
         tensors, residual = (dz, z, y, statistics, gamma, beta), ctx.has_residual
         programs.gather[(partial.shape[1], lanes)](*tensors, partial, pixels, GATHERED, co, residual, BLOCK=block)
-        sums, dy = _total(partial), torch.empty_like(y)
-        g = torch.empty_like(y) if residual else None
-        grid = (triton.cdiv(pixels, block), lanes)
-        programs.spread[grid](*tensors, sums, dy, dy if g is None else g, pixels, co, residual, BLOCK=block)
-        dw = _weigh(x, dy, ctx.stride)[:, :, : ctx.inputs].flatten(0, 1).contiguous()
-        total = None
-        if ctx.needs_input_grad[0]:
-            total = torch.empty_like(x)
-            _convolve(dy, w, total, ctx.stride, dx, back=True)
+        sums = _total(partial).view(lanes, 2, co)
+        total: Tensor | None = None
+        if ctx.whole:
+            normed, needed = (statistics, gamma, beta, sums), ctx.needs_input_grad[0]
+            total, by_block, g = whole_images.gradients(dz, z, y, x, normed, w, dx, residual, needed)
+            dw = _total(by_block, taps=9).view(lanes, co, co, 3, 3)
+        else:
+            dy, g = torch.empty_like(y), torch.empty_like(y) if residual else None
+            grid = (triton.cdiv(pixels, block), lanes)
+            programs.spread[grid](*tensors, sums, dy, dy if g is None else g, pixels, co, residual, BLOCK=block)
+            dw = _weigh(x, dy, ctx.stride)
+            if ctx.needs_input_grad[0]:
+                total = torch.empty_like(x)
+                _convolve(dy, w, total, ctx.stride, dx, back=True)
+        dw = dw[:, :, : ctx.inputs].flatten(0, 1).contiguous()
         return total, dw, sums[:, 1].flatten(), sums[:, 0].flatten(), g, None, None, None

@@ -136,13 +136,13 @@ def convolve_rows(
 
 
 @triton.jit
-def total(partial, sums, size, BLOCKS: tl.constexpr, BLOCK: tl.constexpr):
-    """A lane's partial sums (blocks, size) added up in their order, whatever lanes are beside it."""
+def total(partial, sums, size, BLOCKS: tl.constexpr, TAPS: tl.constexpr, BLOCK: tl.constexpr):
+    """A lane's partial sums (blocks, TAPS, ...) added up in their order, whatever lanes are beside it: (..., TAPS)."""
     lane, i = tl.program_id(1).to(tl.int64), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     added = tl.zeros((BLOCK,), tl.float32)
     for block in range(BLOCKS):
         added += tl.load(partial + (lane * BLOCKS + block) * size + i, mask=i < size, other=0.0)
-    tl.store(sums + lane * size + i, added, mask=i < size)
+    tl.store(sums + lane * size + i % (size // TAPS) * TAPS + i // (size // TAPS), added, mask=i < size)
 
 
 @triton.jit
@@ -205,16 +205,16 @@ def gather(
 ):  # fmt: skip
     """Sums of g and of g x: x is y standardised, g the gradient behind the ReLU."""
     block, lane, c = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.arange(0, C)
-    total, products = tl.zeros((C,), tl.float32), tl.zeros((C,), tl.float32)
+    total, products = tl.zeros((BLOCK, C), tl.float32), tl.zeros((BLOCK, C), tl.float32)
     for tile in range(TILES):
         p = (block * TILES + tile) * BLOCK + tl.arange(0, BLOCK)
         at, inside = lane * pixels * C + p[:, None] * C + c[None, :], (p < pixels)[:, None]
         g, x = _behind_relu(dz, z, y, at, inside, statistics, gamma, beta, lane, c, C, RESIDUAL)
-        total += tl.sum(g, 0)
-        products += tl.sum(g * x, 0)
+        total += g
+        products += g * x
     partial += (lane * tl.num_programs(0) + block) * 2 * C
-    tl.store(partial + c, total)
-    tl.store(partial + C + c, products)
+    tl.store(partial + c, tl.sum(total, 0))
+    tl.store(partial + C + c, tl.sum(products, 0))
 
 
 @triton.jit

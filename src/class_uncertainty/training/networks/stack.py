@@ -1,6 +1,5 @@
 """Stack: lanes of one network as one module, and how it runs on its device. SGD: their optimiser."""
 
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from class_uncertainty.errors import fallback
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.networks import rbf_head
 from class_uncertainty.training.networks.classifier import HEADS, Classifier, Names, Shape
@@ -163,12 +163,6 @@ class SGD:
         if self.recipe.nesterov:
             steps = list(torch._foreach_add(gradients, momenta, alpha=self.recipe.momentum))
         torch._foreach_sub_(parameters, list(torch._foreach_mul(steps, rates)))
-
-
-def fallback(what: str, why: object) -> None:
-    """Warn that something faster does not work here."""
-    reason = (str(why) or type(why).__name__).splitlines()[0]
-    warnings.warn(f"{what} ({reason}): training goes on without, more slowly", RuntimeWarning, stacklevel=2)
 
 
 @contextmanager

@@ -1,0 +1,75 @@
+"""CUDA C++ on the current GPU: compiled by NVRTC, which comes with torch, and launched on torch's stream."""
+
+import ctypes
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+SHARED_MEMORY = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+
+
+class Program:
+    """A kernel of a module: called with a grid and its arguments, None for a null pointer."""
+
+    def __init__(self, module: ctypes.c_void_p, name: str, threads: int, shared: int) -> None:
+        self.threads, self.shared, self.function = threads, shared, ctypes.c_void_p()
+        _call(_driver(), "cuModuleGetFunction", ctypes.byref(self.function), module, name.encode())
+        _call(_driver(), "cuFuncSetAttribute", self.function, SHARED_MEMORY, shared)
+
+    def __call__(self, grid: tuple[int, int, int], *arguments: Tensor | int | None) -> None:
+        values = [
+            ctypes.c_int(value)
+            if isinstance(value, int)
+            else ctypes.c_void_p(None if value is None else value.data_ptr())
+            for value in arguments
+        ]
+        pointers = (ctypes.c_void_p * len(values))(*map(ctypes.addressof, values))
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        block, launch = (self.threads, 1, 1), (self.shared, stream, pointers, None)
+        _call(_driver(), "cuLaunchKernel", self.function, *grid, *block, *launch)
+
+
+def compiled(source: str) -> ctypes.c_void_p:
+    """The source as a module on the current GPU."""
+    nvrtc, program, size = _nvrtc(), ctypes.c_void_p(), ctypes.c_size_t()
+    major, minor = torch.cuda.get_device_capability()
+    options = [f"--gpu-architecture=sm_{major}{minor}".encode(), b"--std=c++17"]
+    _call(nvrtc, "nvrtcCreateProgram", ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None)
+    try:
+        if nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options)):
+            _call(nvrtc, "nvrtcGetProgramLogSize", program, ctypes.byref(size))
+            log = ctypes.create_string_buffer(size.value)
+            _call(nvrtc, "nvrtcGetProgramLog", program, log)
+            raise RuntimeError(log.value.decode())
+        _call(nvrtc, "nvrtcGetCUBINSize", program, ctypes.byref(size))
+        binary = ctypes.create_string_buffer(size.value)
+        _call(nvrtc, "nvrtcGetCUBIN", program, binary)
+    finally:
+        nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
+    module = ctypes.c_void_p()
+    torch.cuda.current_stream()  # so that there is a context
+    _call(_driver(), "cuModuleLoadData", ctypes.byref(module), binary)
+    return module
+
+
+def _call(library: ctypes.CDLL, name: str, *arguments: object) -> None:
+    if code := getattr(library, name)(*arguments):
+        raise RuntimeError(f"{name} fails with code {code}")
+
+
+@cache
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+@cache
+def _nvrtc() -> ctypes.CDLL:
+    """The library of torch's CUDA version: loaded by torch, or from the packages beside it."""
+    name = f"libnvrtc.so.{str(torch.version.cuda).partition('.')[0]}"
+    try:
+        return ctypes.CDLL(name)
+    except OSError:
+        paths = sorted(Path(torch.__file__).parents[1].glob(f"nvidia/*/lib/{name}"))
+        return ctypes.CDLL(str(paths[0]) if paths else name)

@@ -1,0 +1,430 @@
+// 3 x 3 convolutions with stride 1 of whole images of 32, 16 and 8 pixels a side, with 16, 32 and 64 channels.
+//
+// A block of threads holds an image, or two, with a border of zeros in shared memory, so that each activation is read
+// from device memory once and serves all nine taps. Activations are (lanes, images, SIDE, SIDE, C) in bfloat16; sums
+// are float32, and each block adds up the same images in the same order, whatever lanes train beside it.
+//
+// In shared memory a cell is eight channels of a pixel, 16 bytes, and a plane holds the cells of the same channels: the
+// eight rows of a matrix that `ldmatrix` reads then lie side by side in any shift, without bank conflicts.
+//
+// tests/training/kernels/emulated.h replaces the instructions below on a CPU. whole_images.py adds the kernels
+// themselves: `convolve` and `gradients` for each number of channels, with the sizes of its tiling.
+
+typedef unsigned int u32;
+typedef unsigned short bf16;
+
+#ifndef EMULATED
+#define KERNEL extern "C" __global__
+#define SHARED extern __shared__ uint4 shared[]
+
+__device__ __forceinline__ u32 address(const void* pointer) { return (u32)__cvta_generic_to_shared(pointer); }
+
+// Four matrices of 8 x 8, 16 x 16 together: each thread names a row, and gets two neighbours of a row in each
+__device__ __forceinline__ void load_matrices(u32 (&r)[4], const uint4* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address(row)));
+}
+
+// the same, two neighbours of a column in each
+__device__ __forceinline__ void load_transposed(u32 (&r)[4], const uint4* row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address(row)));
+}
+
+// c (16 x 8) += a (16 x 16) b (16 x 8)
+__device__ __forceinline__ void multiply(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// 16 bytes into shared memory without a detour through registers; zeros where not `there`
+__device__ __forceinline__ void copy_cell(uint4* target, const uint4* source, bool there) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :: "r"(address(target)), "l"(source), "r"(there ? 16 : 0) : "memory");
+}
+
+__device__ __forceinline__ void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// threads wait for each other, from different places of the program
+template <int BARRIER, int THREADS>
+__device__ __forceinline__ void meet() { asm volatile("bar.sync %0, %1;" :: "n"(BARRIER), "n"(THREADS) : "memory"); }
+
+__device__ __forceinline__ float shuffle(float value, int distance) { return __shfl_xor_sync(~0u, value, distance); }
+
+// two numbers as bfloat16, rounded to nearest; the first in the lower half
+__device__ __forceinline__ u32 packed(float low, float high) {
+    u32 pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+// 8 or 16 bytes into device memory: the compiler would take some of them apart
+__device__ __forceinline__ void put(void* target, u32 x, u32 y) {
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" :: "l"(target), "r"(x), "r"(y) : "memory");
+}
+
+__device__ __forceinline__ void put(void* target, u32 x, u32 y, u32 z, u32 w) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" :: "l"(target), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
+}
+
+__device__ __forceinline__ u32 as_bits(float value) { return __float_as_uint(value); }
+__device__ __forceinline__ float as_float(u32 bits) { return __uint_as_float(bits); }
+#endif
+
+__device__ __forceinline__ float low(u32 pair) { return as_float(pair << 16); }
+__device__ __forceinline__ float high(u32 pair) { return as_float(pair & 0xffff0000u); }
+
+template <int C, int SIDE, int IMAGES, int CELLS>
+struct Tile {  // of IMAGES images with their borders, in shared memory
+    static constexpr int PLANES = C / 8, PLANE = CELLS, SIZE = PLANES * PLANE, SIDES = SIDE;
+    static constexpr int PIXELS = SIDE * SIDE, ALL = IMAGES * PIXELS, ROW = SIDE + 2, IMAGE = ROW * ROW;
+
+    // where the window of a pixel of the tile begins: the cell above and to the left of it
+    static __device__ __forceinline__ int window(int pixel) {
+        return pixel / PIXELS * IMAGE + pixel % PIXELS / SIDE * ROW + pixel % SIDE;
+    }
+    static __device__ __forceinline__ int cell(int pixel) { return window(pixel) + ROW + 1; }
+    static constexpr __device__ int tap(int number) { return number / 3 * ROW + number % 3; }
+
+    static __device__ void clear(uint4* tiles, int count, int thread, int threads) {
+        for (int i = thread; i < count * SIZE; i += threads) tiles[i] = make_uint4(0, 0, 0, 0);
+    }
+    static __device__ void copy(uint4* tile, const bf16* source, int pixels, int thread, int threads) {
+        for (int i = thread; i < ALL * PLANES; i += threads) {
+            int pixel = i / PLANES;
+            bool there = pixel < pixels;
+            copy_cell(tile + i % PLANES * PLANE + cell(pixel), (const uint4*)source + (there ? i : 0), there);
+        }
+    }
+};
+
+// y = x * w for the pixels of a tile and OUT channels, plus what `begin(pixel, values)` sets. A warp takes MT matrices
+// of 16 pixels, one below the other, so that a row of x serves three taps. `end(pixel, values)` gets the OUT / 4
+// neighbouring channels that a thread has of a pixel, from channel OUT / 4 * (thread % 4) on.
+template <bool BACK, int OUT, int MT, int WARPS, class T, class Begin, class End>
+__device__ __forceinline__ void convolve_tile(const uint4* tile, const uint4* w, int warp, Begin begin, End end) {
+    constexpr int NT = OUT / 8, STEPS = T::PLANES / 2, STRIPS = T::SIDES / 16 > 1 ? T::SIDES / 16 : 1;
+    constexpr int ROWS = 16 * STRIPS / T::SIDES, DOWN = ROWS * T::SIDES;  // of a matrix; pixels to the one below
+    int thread = threadIdx.x % 32;
+    for (int unit = warp; unit < T::ALL / (16 * MT); unit += WARPS) {
+        int first = unit / STRIPS * MT * DOWN + unit % STRIPS * 16;
+        float sums[MT][NT][4];
+#pragma unroll
+        for (int m = 0; m < MT; m++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                float values[OUT / 4] = {};
+                begin(first + m * DOWN + thread / 4 + half * 8, values);
+#pragma unroll
+                for (int i = 0; i < OUT / 4; i++) sums[m][i / 2][half * 2 + i % 2] = values[i];
+            }
+        const uint4* window = tile + thread / 16 * T::PLANE + T::window(first + thread % 16);
+#pragma unroll
+        for (int step = 0; step < STEPS; step++)
+#pragma unroll
+            for (int column = 0; column < 3; column++) {
+                uint4 b[3][NT / 2];
+#pragma unroll
+                for (int row = 0; row < 3; row++)
+#pragma unroll
+                    for (int n = 0; n < NT / 2; n++) {
+                        int tap = BACK ? 8 - row * 3 - column : row * 3 + column;
+                        b[row][n] = w[((tap * STEPS + step) * NT + 2 * n) * 16 + thread];
+                    }
+#pragma unroll
+                for (int line = 0; line < (MT - 1) * ROWS + 3; line++) {
+                    u32 a[4];
+                    load_matrices(a, window + step * 2 * T::PLANE + line * T::ROW + column);
+#pragma unroll
+                    for (int m = 0; m < MT; m++) {
+                        int row = line - m * ROWS;
+                        if (row < 0 || row > 2) continue;
+#pragma unroll
+                        for (int n = 0; n < NT / 2; n++) {
+                            multiply(sums[m][2 * n], a, b[row][n].x, b[row][n].y);
+                            multiply(sums[m][2 * n + 1], a, b[row][n].z, b[row][n].w);
+                        }
+                    }
+                }
+            }
+#pragma unroll
+        for (int m = 0; m < MT; m++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                float values[OUT / 4];
+#pragma unroll
+                for (int i = 0; i < OUT / 4; i++) values[i] = sums[m][i / 2][half * 2 + i % 2];
+                end(first + m * DOWN + thread / 4 + half * 8, values);
+            }
+    }
+}
+
+template <int N>
+__device__ __forceinline__ void store(bf16* target, const float (&values)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; i += 8) {
+        u32 pairs[4];
+#pragma unroll
+        for (int k = 0; k < 8 && i + k < N; k += 2) pairs[k / 2] = packed(values[i + k], values[i + k + 1]);
+        if (N < 8) put(target, pairs[0], pairs[1]);
+        else put(target + i, pairs[0], pairs[1], pairs[2], pairs[3]);
+    }
+}
+
+template <int N>
+__device__ __forceinline__ void load(float (&values)[N], const bf16* source) {
+#pragma unroll
+    for (int i = 0; i < N; i += 4) {
+        uint2 pairs = *(const uint2*)(source + i);
+        values[i] = low(pairs.x), values[i + 1] = high(pairs.x);
+        values[i + 2] = low(pairs.y), values[i + 3] = high(pairs.y);
+    }
+}
+
+// y from x, and sums of y and of its square over the images of a block: partial (lanes, blocks, 2, C). The next tile is
+// copied while the warps multiply this one.
+template <int C, int SIDE, int IMAGES, int PLANE, int PER_BLOCK, int MT, int WARPS>
+__device__ __forceinline__ void convolve(const bf16* x, const uint4* w, bf16* y, float* partial, int images) {
+    typedef Tile<C, SIDE, IMAGES, PLANE> T;
+    constexpr int PART = C / 4, THREADS = WARPS * 32, WEIGHTS = 9 * C * C / 8;
+    SHARED;
+    uint4* weights = shared + 2 * T::SIZE;
+    int lane = blockIdx.y, thread = threadIdx.x, begin = blockIdx.x * PER_BLOCK, end = min(images, begin + PER_BLOCK);
+    long long start = (long long)lane * images * T::PIXELS * C;
+    T::clear(shared, 2, thread, THREADS);
+    __syncthreads();
+    T::copy(shared, x + start + (long long)begin * T::PIXELS * C, (images - begin) * T::PIXELS, thread, THREADS);
+    for (int i = thread; i < WEIGHTS; i += THREADS) copy_cell(weights + i, w + lane * WEIGHTS + i, true);
+    float sums[PART] = {}, squares[PART] = {};
+    for (int first = begin, turn = 0; first < end; first += IMAGES, turn ^= 1) {
+        wait_for_copies();
+        __syncthreads();
+        long long here = start + (long long)first * T::PIXELS * C;
+        int pixels = (images - first) * T::PIXELS, next = first + IMAGES;
+        if (next < end)
+            T::copy(shared + (turn ^ 1) * T::SIZE, x + here + T::ALL * C, pixels - T::ALL, thread, THREADS);
+        convolve_tile<false, C, MT, WARPS, T>(
+            shared + turn * T::SIZE, weights, thread / 32, [](int, float (&)[PART]) {},
+            [&](int pixel, float (&values)[PART]) {
+                if (pixel >= pixels) return;
+                store(y + here + pixel * C + thread % 4 * PART, values);
+#pragma unroll
+                for (int i = 0; i < PART; i++) sums[i] += values[i], squares[i] += values[i] * values[i];
+            });
+    }
+    __syncthreads();
+    float* parts = (float*)shared;  // (2, WARPS, C)
+#pragma unroll
+    for (int i = 0; i < PART; i++) {
+#pragma unroll
+        for (int distance = 4; distance < 32; distance *= 2) {
+            sums[i] += shuffle(sums[i], distance);
+            squares[i] += shuffle(squares[i], distance);
+        }
+        int at = thread / 32 * C + thread % 4 * PART + i;
+        if (thread % 32 < 4) parts[at] = sums[i], parts[WARPS * C + at] = squares[i];
+    }
+    __syncthreads();
+    for (int i = thread; i < 2 * C; i += THREADS) {
+        float total = 0;
+        for (int warp = 0; warp < WARPS; warp++) total += parts[(i / C * WARPS + warp) * C + i % C];
+        partial[((long long)lane * gridDim.x + blockIdx.x) * 2 * C + i] = total;
+    }
+}
+
+// The gradient of w over the pixels of a tile, added to `sums`, for one tap of each warp: CO of its outputs, all
+// inputs. `gradients` is that of y, from the first of CO on.
+template <int CO, int WARPS, class T>
+__device__ __forceinline__ void weigh_tile(
+    float (&sums)[1][CO / 16][T::PLANES][4], const uint4* tile, const uint4* gradients, int warp) {
+    int thread = threadIdx.x % 32;
+    for (int k = warp / 9 * 16; k < T::ALL; k += WARPS / 9 * 16) {
+        u32 a[CO / 16][4];
+        const uint4* gradient = gradients + thread / 8 % 2 * T::PLANE + T::cell(k + thread % 8 + thread / 16 * 8);
+#pragma unroll
+        for (int m = 0; m < CO / 16; m++) load_transposed(a[m], gradient + m * 2 * T::PLANE);
+        const uint4* window = tile + thread / 16 * T::PLANE + T::window(k + thread % 16) + T::tap(warp % 9);
+#pragma unroll
+        for (int n = 0; n < T::PLANES; n += 2) {
+            u32 b[4];
+            load_transposed(b, window + n * T::PLANE);
+#pragma unroll
+            for (int m = 0; m < CO / 16; m++) {
+                multiply(sums[0][m][n], a[m], b[0], b[1]);
+                multiply(sums[0][m][n + 1], a[m], b[2], b[3]);
+            }
+        }
+    }
+}
+
+// The same for a column of three taps of each warp: a row of x serves three rows of the gradient. A warp takes some
+// rows of a strip of 16 pixels.
+template <int CO, int WARPS, class T>
+__device__ __forceinline__ void weigh_tile(
+    float (&sums)[3][CO / 16][T::PLANES][4], const uint4* tile, const uint4* gradients, int warp) {
+    constexpr int STRIPS = T::SIDES / 16, LINES = T::ALL / 16 * 3 / WARPS;
+    int thread = threadIdx.x % 32, first = warp / 3 / STRIPS * LINES * T::SIDES + warp / 3 % STRIPS * 16;
+    const uint4* gradient = gradients + thread / 8 % 2 * T::PLANE + T::cell(first + thread % 8 + thread / 16 * 8);
+    const uint4* window = tile + thread / 16 * T::PLANE + T::window(first + thread % 16) + warp % 3;
+    u32 a[3][CO / 16][4];  // line % 3
+#pragma unroll
+    for (int line = 0; line < LINES + 2; line++) {
+        u32 b[T::PLANES / 2][4];
+#pragma unroll
+        for (int n = 0; n < T::PLANES / 2; n++) load_transposed(b[n], window + line * T::ROW + 2 * n * T::PLANE);
+        if (line < LINES)
+#pragma unroll
+            for (int m = 0; m < CO / 16; m++)
+                load_transposed(a[line % 3][m], gradient + line * T::ROW + m * 2 * T::PLANE);
+#pragma unroll
+        for (int row = 0; row < 3; row++) {
+            if (line < row || line - row >= LINES) continue;
+#pragma unroll
+            for (int m = 0; m < CO / 16; m++)
+#pragma unroll
+                for (int n = 0; n < T::PLANES / 2; n++) {
+                    multiply(sums[row][m][2 * n], a[(line - row) % 3][m], b[n][0], b[n][1]);
+                    multiply(sums[row][m][2 * n + 1], a[(line - row) % 3][m], b[n][2], b[n][3]);
+                }
+        }
+    }
+}
+
+// The gradients of x, plus an addend, and of w from dz, that of z = ReLU(norm(y) [+ residual]); g, the gradient behind
+// the ReLU, is that of the residual. `sums` (lanes, 2, C) are those of g and of g times y standardised, w has inputs
+// for outputs, and partial is (lanes, blocks, 9, C, C). Three groups of warps work side by side: the first make dy, the
+// gradient of y, of the next tile and copy its x; the second convolve dy of this tile; the third weigh it.
+template <int C, int SIDE, int IMAGES, int PLANE, int PER_BLOCK, int MT, int MAKERS, int CONVOLVERS, int WEIGHERS,
+          int TAPS, int PARTS, bool RESIDUAL>
+__device__ __forceinline__ void gradients(
+    const bf16* dz, const bf16* z, const bf16* y, const bf16* x, const float* statistics, const float* gamma,
+    const float* beta, const float* sums, const uint4* w, const bf16* addend, bf16* g, bf16* dx, float* partial,
+    int images) {
+    typedef Tile<C, SIDE, IMAGES, PLANE> T;
+    constexpr int OUT = C / PARTS, PART = OUT / 4, WEIGHTS = 9 * C * OUT / 8, GROUPS = 9 / TAPS;
+    constexpr int THREADS = 32 * (MAKERS + CONVOLVERS + WEIGHERS);
+    static_assert(MAKERS * 32 % T::PLANES == 0, "a maker keeps to the same channels");
+    SHARED;
+    uint4 *made = shared, *copied = shared + 2 * T::SIZE, *weights = shared + 4 * T::SIZE;
+    float* constants = (float*)(weights + WEIGHTS);  // (4, C)
+    int lane = blockIdx.y, part = blockIdx.z, thread = threadIdx.x, warp = thread / 32;
+    int begin = blockIdx.x * PER_BLOCK, end = min(images, begin + PER_BLOCK);
+    long long start = (long long)lane * images * T::PIXELS * C;
+    T::clear(shared, 4, thread, THREADS);
+    if (dx)
+        for (int i = thread; i < WEIGHTS; i += THREADS)
+            copy_cell(weights + i, w + (lane * PARTS + part) * WEIGHTS + i, true);
+    if (thread < C) {  // dy = scale (g - mean g - v mean(g v)), v being y standardised, is scale g - level - slope y
+        float count = (float)images * T::PIXELS, mean = statistics[lane * 2 * C + thread];
+        float inverse = statistics[lane * 2 * C + C + thread], scale = gamma[lane * C + thread] * inverse;
+        float slope = scale * inverse * sums[lane * 2 * C + C + thread] / count;
+        constants[thread] = scale;
+        constants[C + thread] = beta[lane * C + thread] - mean * scale;
+        constants[2 * C + thread] = scale * sums[lane * 2 * C + thread] / count - slope * mean;
+        constants[3 * C + thread] = slope;
+    }
+    auto make = [&](int first, int turn) {
+        constexpr int BATCH = RESIDUAL ? 2 : 4, CELLS = T::ALL * T::PLANES;  // a batch is read at once
+        static_assert(CELLS % (BATCH * MAKERS * 32) == 0, "batches are full");
+        long long here = start + (long long)first * T::PIXELS * C;
+        int pixels = (images - first) * T::PIXELS, plane = thread % T::PLANES;
+        const uint4 *gradients = (const uint4*)(dz + here), *inputs = (const uint4*)(y + here);
+        const uint4* outputs = (const uint4*)(z + here);
+        T::copy(copied + turn * T::SIZE, x + here, pixels, thread, MAKERS * 32);
+        float scale[8], shift[8], level[8], slope[8];
+#pragma unroll
+        for (int k = 0; k < 8; k++) {
+            const float* constant = constants + plane * 8 + k;
+            scale[k] = constant[0], shift[k] = constant[C], level[k] = constant[2 * C], slope[k] = constant[3 * C];
+        }
+#pragma unroll 1
+        for (int batch = thread; batch < CELLS; batch += BATCH * MAKERS * 32) {
+            uint4 gradient[BATCH], input[BATCH], output[BATCH];
+#pragma unroll
+            for (int b = 0; b < BATCH; b++) {
+                int i = batch + b * MAKERS * 32, from = i / T::PLANES < pixels ? i : plane;
+                gradient[b] = gradients[from], input[b] = inputs[from];
+                if (RESIDUAL) output[b] = outputs[from];
+            }
+#pragma unroll
+            for (int b = 0; b < BATCH; b++) {
+                int i = batch + b * MAKERS * 32;
+                bool there = i / T::PLANES < pixels;
+                u32 masked[4] = {gradient[b].x, gradient[b].y, gradient[b].z, gradient[b].w}, result[4];
+                u32 before[4] = {input[b].x, input[b].y, input[b].z, input[b].w};
+                u32 after[4] = {output[b].x, output[b].y, output[b].z, output[b].w};
+#pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    float v0 = low(before[k]), v1 = high(before[k]);
+                    bool on0 = RESIDUAL ? low(after[k]) > 0 : v0 * scale[2 * k] + shift[2 * k] > 0;
+                    bool on1 = RESIDUAL ? high(after[k]) > 0 : v1 * scale[2 * k + 1] + shift[2 * k + 1] > 0;
+                    masked[k] &= (on0 ? 0x0000ffffu : 0) | (on1 ? 0xffff0000u : 0);
+                    u32 pair = packed(scale[2 * k] * low(masked[k]) - level[2 * k] - slope[2 * k] * v0,
+                                      scale[2 * k + 1] * high(masked[k]) - level[2 * k + 1] - slope[2 * k + 1] * v1);
+                    result[k] = there ? pair : 0;
+                }
+                uint4* cell = made + turn * T::SIZE + plane * PLANE + T::cell(i / T::PLANES);
+                *cell = make_uint4(result[0], result[1], result[2], result[3]);
+                if (RESIDUAL && there && part == 0)
+                    put((uint4*)(g + here) + i, masked[0], masked[1], masked[2], masked[3]);
+            }
+        }
+    };
+    __syncthreads();
+    if (warp < MAKERS) {
+        make(begin, 0);
+        wait_for_copies();
+        meet<0, THREADS>();
+        for (int first = begin, turn = 0; first < end; first += IMAGES, turn ^= 1) {
+            if (first + IMAGES < end) make(first + IMAGES, turn ^ 1);
+            wait_for_copies();
+            meet<0, THREADS>();
+        }
+    } else if (warp < MAKERS + CONVOLVERS) {
+        wait_for_copies();
+        meet<0, THREADS>();
+        for (int first = begin, turn = 0; first < end; first += IMAGES, turn ^= 1) {
+            long long here = start + (long long)first * T::PIXELS * C + part * OUT + thread % 4 * PART;
+            int pixels = (images - first) * T::PIXELS;
+            if (dx)
+                convolve_tile<true, OUT, MT, CONVOLVERS, T>(
+                    made + turn * T::SIZE, weights, warp - MAKERS,
+                    [&](int pixel, float (&values)[PART]) {
+                        if (addend && pixel < pixels) load(values, addend + here + pixel * C);
+                    },
+                    [&](int pixel, float (&values)[PART]) {
+                        if (pixel < pixels) store(dx + here + pixel * C, values);
+                    });
+            meet<0, THREADS>();
+        }
+    } else {
+        int weigher = warp - MAKERS - CONVOLVERS;
+        float products[TAPS][OUT / 16][T::PLANES][4] = {};
+        wait_for_copies();
+        meet<0, THREADS>();
+        for (int first = begin, turn = 0; first < end; first += IMAGES, turn ^= 1) {
+            const uint4* gradient = made + turn * T::SIZE + part * (OUT / 8) * PLANE;
+            weigh_tile<OUT, WEIGHERS, T>(products, copied + turn * T::SIZE, gradient, weigher);
+            meet<0, THREADS>();
+        }
+        float* added = (float*)shared;  // (9, OUT, C)
+        float* target = partial + (((long long)lane * gridDim.x + blockIdx.x) * 9 * C + part * OUT) * C;
+        for (int subset = 0; subset < WEIGHERS / GROUPS; subset++) {
+            if (weigher / GROUPS == subset) {
+#pragma unroll
+                for (int i = 0; i < TAPS * OUT / 16 * T::PLANES * 2; i++) {  // pairs of neighbouring inputs
+                    int half = i % 2, n = i / 2 % T::PLANES, m = i / 2 / T::PLANES % (OUT / 16);
+                    int t = i / 2 / T::PLANES / (OUT / 16), tap = weigher % GROUPS + 3 * t;
+                    int row = m * 16 + thread % 32 / 4 + half * 8, column = n * 8 + thread % 4 * 2;
+                    float2 value = make_float2(products[t][m][n][half * 2], products[t][m][n][half * 2 + 1]);
+                    float2* before = (float2*)(added + (tap * OUT + row) * C + column);
+                    if (subset > 0) value = make_float2(value.x + before->x, value.y + before->y);
+                    if (subset < WEIGHERS / GROUPS - 1) *before = value;
+                    else put(target + (tap * C + row) * C + column, as_bits(value.x), as_bits(value.y));
+                }
+            }
+            meet<1, WEIGHERS * 32>();
+        }
+    }
+}
