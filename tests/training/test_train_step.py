@@ -18,6 +18,7 @@ from torch.nn import functional as F
 import class_uncertainty as cu
 from class_uncertainty.methods import Stage, losses, named
 from class_uncertainty.methods.units import as_is
+from class_uncertainty.training import train_step
 from class_uncertainty.training.augment.crop_flip_mixup import augmented, draw
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 from class_uncertainty.training.folds import fold_indices
@@ -339,10 +340,13 @@ def balanced_batches(
     return list(x.split(32)), list(torch.from_numpy(data.labels[order]).split(32))
 
 
+@pytest.mark.parametrize("passed", [0, 70])
 @pytest.mark.parametrize("method", ["dro", "dro:epsilon=0.5", "dro-learned", "dro-learned+autoaugment+cutout"])
-def test_dros_stages_are_the_plain_loop(method, digits, tmp_path, one_thread):
+def test_dros_stages_are_the_plain_loop(method, passed, digits, tmp_path, one_thread, monkeypatch):
     """Centroids example by example in evaluation mode, torch's weighted cross entropy and the robust loss, SGD for
-    features and margins; then cross entropy alone for the head, of a body that stays as it is."""
+    features and margins; then cross entropy alone for the head, of a body that stays as it is. On a GPU more examples
+    than a batch pass at once for the centroids: `passed`."""
+    monkeypatch.setitem(train_step.PASSED, "cpu", passed)
     recipe, lane = replace(RECIPE, epochs=2), cu.Lane(method, 4)
     naive, features, head = stages_of(digits, lane, recipe, tmp_path)
     assert (features.epoch, head.epoch) == (1, 1)

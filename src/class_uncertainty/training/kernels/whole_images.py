@@ -132,7 +132,8 @@ def packed(weight: Tensor, channels: int, lanes: int, back: bool = False, parts:
     neighbours too. `back` is for the gradient, whose outputs are the inputs.
     """
     by_tap = weight.view(lanes, channels, -1, 9)
-    by_tap = F.pad(by_tap, (0, 0, 0, channels - by_tap.shape[2]))
+    if beyond := channels - by_tap.shape[2]:
+        by_tap = F.pad(by_tap, (0, 0, 0, beyond))
     if back:
         by_tap = by_tap.transpose(1, 2)
     outputs, inputs = (parts, 4, channels // 16 // parts, 2, 2), (channels // 16, 2, 4, 2)
