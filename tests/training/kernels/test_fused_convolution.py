@@ -19,18 +19,23 @@ CASES = {  # lanes, images, side, channels, those with something in them, output
     "half an odd size": (1, 2, 7, 32, 32, 64, 2, False),
     "a width that is no power of two": (1, 3, 6, 16, 16, 16, 1, True),
     "more images than a program takes": (1, 9, 4, 64, 64, 64, 1, True),
-    "a whole stem": (2, 3, 32, 16, 3, 16, 1, False),
-    "a whole image of 32 pixels": (2, 5, 32, 16, 16, 16, 1, True),
-    "whole images of 16 pixels": (2, 5, 16, 32, 32, 32, 1, True),
-    "whole images of 8 pixels": (3, 17, 8, 64, 64, 64, 1, False),
+}
+WHOLE = {  # by the kernels of whole_images.cu on a GPU
+    "stem": (2, 3, 32, 16, 3, 16, 1, False),
+    "32 pixels": (2, 5, 32, 16, 16, 16, 1, True),
+    "16 pixels": (2, 5, 16, 32, 32, 32, 1, True),
+    "8 pixels": (3, 17, 8, 64, 64, 64, 1, False),
 }
 
 
-def errors(case: str, device: str, dtype: torch.dtype) -> dict[str, float]:
+Case = tuple[int, int, int, int, int, int, int, bool]
+
+
+def errors(case: Case, device: str, dtype: torch.dtype) -> dict[str, float]:
     """‖ours − float64‖ / ‖float64‖ of the output, of every gradient and of the running statistics."""
     from class_uncertainty.training.kernels.fused_convolution import ConvolveNormalise
 
-    lanes, images, side, channels, inputs, outputs, stride, residual = CASES[case]
+    lanes, images, side, channels, inputs, outputs, stride, residual = case
     torch.manual_seed(0)
     out_side = -(-side // stride)
 
@@ -72,7 +77,7 @@ def errors(case: str, device: str, dtype: torch.dtype) -> dict[str, float]:
 def test_kernels_interpreted() -> None:
     """In a process of its own: Triton must be told before it is imported."""
     pytest.importorskip("triton")
-    errors = "{case: t.errors(case, 'cpu', torch.float32) for case in t.CASES}"
+    errors = "{name: t.errors(case, 'cpu', torch.float32) for name, case in t.CASES.items()}"
     code = f"import json, torch, test_fused_convolution as t; print(json.dumps({errors}))"
     environment = os.environ | {
         "TRITON_INTERPRET": "1",
@@ -85,6 +90,6 @@ def test_kernels_interpreted() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("case", CASES)
-def test_kernels_on_a_gpu(case: str) -> None:
+@pytest.mark.parametrize("case", [*CASES.values(), *WHOLE.values()], ids=[*CASES, *(f"whole {name}" for name in WHOLE)])
+def test_kernels_on_a_gpu(case: Case) -> None:
     assert {name: error for name, error in errors(case, "cuda", torch.bfloat16).items() if error > 0.03} == {}
