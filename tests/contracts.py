@@ -50,6 +50,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("2s-focal", "check_first_stage_is_naive"): "Bag-of-Tricks has the focal loss in both stages",
     ("2s-cb-focal", "check_first_stage_is_naive"): "Bag-of-Tricks has the focal loss in both stages",
     ("2s-ubrw-focal", "check_first_stage_is_naive"): "as its counterpart 2s-cb-focal: the focal loss in both stages",
+    ("2s-cb-focal-softmax", "check_first_stage_is_naive"): "as 2s-cb-focal: the focal loss in both stages",
+    ("2s-ubrw-focal-softmax", "check_first_stage_is_naive"): "as 2s-cb-focal: the focal loss in both stages",
     ("balanced-softmax", "check_margin_within_tau"): "its margin is -log prior as it is, for all logits",
     ("logit-adjust", "check_margin_within_tau"): "its margin is -log prior as it is, for all logits",
     ("vs", "check_margin_within_tau"): "its margin is -log prior as it is, for all logits",

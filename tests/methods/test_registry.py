@@ -16,8 +16,10 @@ from class_uncertainty.text import short
 from class_uncertainty.training import describe
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
+SOFTMAX = ("cb-focal-softmax", "ubrw-focal-softmax", "2s-cb-focal-softmax", "2s-ubrw-focal-softmax")
 EFFECTIVE = ("cb", "cb-literal", "cb-focal", "2s-cb-focal", "2s-cb-focal-literal", "ldam-rw", "ubm-ldam-cbrw")
-FOCAL = ("focal", "cb-focal", "ubrw-focal", "2s-focal", "2s-cb-focal", "2s-ubrw-focal")
+EFFECTIVE += ("cb-focal-softmax", "2s-cb-focal-softmax")
+FOCAL = ("focal", "cb-focal", "ubrw-focal", "2s-focal", "2s-cb-focal", "2s-ubrw-focal", *SOFTMAX)
 LITERAL = ("2s-focal-literal", "2s-cb-focal-literal", "2s-ubrw-focal-literal")
 LDAM = ("ldam", "ldam-rw", "ubm-ldam", "ubm-ldam-rw", "ubm-ldam-cbrw")
 ALL = [(name, constant) for name in MAKERS for constant in constants_of(name, MAKERS)]
@@ -151,6 +153,14 @@ AS_RUN = {  # what the rows under the paper's names are, put together by hand
     "2s-ubrw-focal": Method(weight=Knob(UNCERTAINTY, to_classes, late), focal=Focal(2.0, ramp=always)),
     "2s-ubrw-focal-literal": Method(weight=Knob(UNCERTAINTY, to_classes, late), focal=Focal(2.0, ramp=late)),
 }
+
+
+@pytest.mark.parametrize("name", SOFTMAX)
+def test_the_softmax_form_is_all_that_differs(name):
+    sigmoid = METHODS[name.removesuffix("-softmax")]
+    assert sigmoid.focal is not None
+    assert describe(METHODS[name]) == describe(replace(sigmoid, focal=replace(sigmoid.focal, sigmoid=False)))
+    assert describe(METHODS[name]) != describe(sigmoid)
 
 
 @pytest.mark.parametrize("name", AS_RUN)

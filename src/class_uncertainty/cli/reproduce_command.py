@@ -13,8 +13,8 @@ def reproduce(
     experiment: Annotated[
         str,
         options.argument(
-            "table1, svci20, if1a, if1b, if2, measures, figure1, epistemic, gamma, duq, significance, or all; "
-            "architectures or places, with --network.",
+            "table1, svci20, if1a, if1b, if2, measures, figure1, epistemic, gamma, readings, duq, significance, or "
+            "all; architectures or places, with --network.",
             "EXPERIMENT",
         ),
     ],
@@ -51,6 +51,7 @@ def reproduce(
     Experiments: **table1** and **svci20** are the paper's main tables. **if1a**, **if1b** and **if2** ask whether the
     measures rank classes by their errors, follow the imbalance ratio, and ignore duplicates. **measures** and
     **figure1** are its other figures; **epistemic**, **gamma**, **duq** and **significance** its supplement.
+    **readings** tries other forms of the focal loss, for rows that miss what is printed.
 
     **architectures** and **places** start from pretrained weights, which you must have: **--network hf:FOLDER** is a
     Swin-T in the format of Transformers, **--network timm:resnet152** or **PATH.py:FACTORY?weights=FILE** a ResNet-152.

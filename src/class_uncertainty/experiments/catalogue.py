@@ -12,6 +12,7 @@ from class_uncertainty.experiments.printed_tables import (
     EPISTEMIC,
     GAMMA,
     PLACES_LT,
+    READINGS,
     SIGNIFICANCE,
     SVCI_20,
     TABLE_1,
@@ -129,6 +130,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "figure1": Experiment("Figure 1a: relative gains on CIFAR-100-LT (50)", _table_1(_shown, columns=[CIFAR_100])),
     "epistemic": Experiment("Predictive against epistemic uncertainty", EPISTEMIC),
     "gamma": Experiment("Uncertainty and effective number combined", GAMMA),
+    "readings": Experiment("Other readings of the focal rows, which miss what is printed", READINGS),
     "duq": Experiment("DUQ against deep ensembles on CIFAR-10-LT", DUQ),
     "significance": Experiment("ASO tests of Table I", _table_1(_tested, seeds=5)),
     "architectures": Experiment(

@@ -162,6 +162,20 @@ GAMMA = PaperTable(
 )
 
 
+def _focal_readings(label: str, method: str, printed: str) -> tuple[Row, ...]:
+    forms = {"sigmoid, γ 1": ":gamma=1", "sigmoid, γ 2": ":gamma=2", "softmax, γ 1": "-softmax:gamma=1"}
+    return tuple(Row(label, f"{method}{form}", printed, note, ours=True) for note, form in forms.items())
+
+
+READINGS = PaperTable(
+    columns=("cifar100-lt:50",),
+    rows=(
+        *_focal_readings("UBRw Focal Loss", "ubrw-focal", "53.85±0.71"),
+        *_focal_readings("Two-stage UBRw Focal Loss", "2s-ubrw-focal", "53.27±0.08"),
+    ),
+)
+
+
 def _kinds(label: str, method: str, predictive: str, epistemic: str) -> tuple[Row, Row]:
     return (
         Row(label, method, predictive, note="predictive", ours=True),

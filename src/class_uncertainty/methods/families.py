@@ -30,10 +30,11 @@ def focal(
     counterpart: str = "",
     throughout: bool = False,
     unit: Unit = to_classes,
+    sigmoid: bool = True,
 ) -> Method:
     """Focal loss, with w if a measure is given. `throughout`: only w follows the ramp, the loss is always focal."""
     weight = Knob(measure, unit, ramp) if measure else None
-    return Method(about, counterpart, weight=weight, focal=Focal(gamma, ramp=always if throughout else ramp))
+    return Method(about, counterpart, weight=weight, focal=Focal(gamma, sigmoid, always if throughout else ramp))
 
 
 def ldam(about: str, tau: float, measure: Measure, reweight: Measure | None = None, counterpart: str = "") -> Method:

@@ -28,6 +28,7 @@ from class_uncertainty.text import short
 BETA, GAMMA, TAU = 0.9999, 2.0, 0.5  # of the effective number, of the focal loss, and LDAM's largest margin
 quarter = cardinality(1 / 4)
 DIVIDED = "divided by their sum in the batch"
+SOFTMAX = "Table I: rows with focal loss, if its form is that of LDAM-DRW's code"
 BY_DATA = "beta and gamma by data set, here CIFAR-10-LT (50)'s; gamma 1 on the others, with beta 0.9999, 0.99 and 0.9"
 
 ROWS: dict[str, Method | Callable[..., Method]] = {
@@ -66,6 +67,16 @@ ROWS: dict[str, Method | Callable[..., Method]] = {
     "ubrw-focal": lambda gamma=GAMMA: focal(
         f"focal loss, gamma {short(gamma)}, weighted by class uncertainty", gamma, uncertainty, counterpart="cb-focal"
     ).cited("Table I: UBRw Focal Loss; supplement: mix, γ = 1; other γ: `ubrw-focal@mix:gamma=0.3`"),
+    "cb-focal-softmax": lambda beta=BETA, gamma=GAMMA: focal(
+        f"`cb-focal` in softmax form, gamma {short(gamma)}, beta {short(beta)}", gamma, effective(beta), sigmoid=False
+    ).cited(SOFTMAX),
+    "ubrw-focal-softmax": lambda gamma=GAMMA: focal(
+        f"`ubrw-focal` in softmax form, gamma {short(gamma)}",
+        gamma,
+        uncertainty,
+        counterpart="cb-focal-softmax",
+        sigmoid=False,
+    ).cited(SOFTMAX),
     # margins
     "ldam": lambda tau=TAU: ldam(
         f"label-distribution-aware margins, 1 / N ** (1/4), {short(tau)} at most", tau, quarter
@@ -189,6 +200,23 @@ ROWS: dict[str, Method | Callable[..., Method]] = {
         counterpart="2s-cb-focal",
         throughout=True,
     ).cited("Table I, two-stage: UBRw Focal Loss"),
+    "2s-cb-focal-softmax": lambda beta=BETA, gamma=GAMMA: focal(
+        f"`2s-cb-focal` in softmax form, gamma {short(gamma)}, beta {short(beta)}",
+        gamma,
+        effective(beta),
+        late,
+        throughout=True,
+        sigmoid=False,
+    ).cited(SOFTMAX),
+    "2s-ubrw-focal-softmax": lambda gamma=GAMMA: focal(
+        f"`2s-ubrw-focal` in softmax form, gamma {short(gamma)}",
+        gamma,
+        uncertainty,
+        late,
+        counterpart="2s-cb-focal-softmax",
+        throughout=True,
+        sigmoid=False,
+    ).cited(SOFTMAX),
     "2s-ubrw-focal-literal": lambda gamma=GAMMA: focal(
         f"naive, then focal loss, gamma {short(gamma)}, weighted by class uncertainty",
         gamma,
