@@ -340,7 +340,7 @@ def balanced_batches(
     return list(x.split(32)), list(torch.from_numpy(data.labels[order]).split(32))
 
 
-@pytest.mark.parametrize("passed", [0, 70])
+@pytest.mark.parametrize("passed", [0, 350])
 @pytest.mark.parametrize("method", ["dro", "dro:epsilon=0.5", "dro-learned", "dro-learned+autoaugment+cutout"])
 def test_dros_stages_are_the_plain_loop(method, passed, digits, tmp_path, one_thread, monkeypatch):
     """Centroids example by example in evaluation mode, torch's weighted cross entropy and the robust loss, SGD for

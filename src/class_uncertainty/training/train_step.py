@@ -29,7 +29,7 @@ from class_uncertainty.training.stages import ResolvedStage
 MOMENTUM = 0.1  # of batch statistics, in torch and in our own kernels, unless a norm has its own
 PAIRING = ("order", "partner", "mixed")  # draws that say which labels an example has
 EVERY_ROW = slice(None)
-PASSED = {"cuda": 1024}  # examples that pass at once without gradients: the size of a batch would leave a GPU idle
+PASSED = {"cuda": 8192}  # examples of all lanes that pass at once without gradients: a batch may leave a GPU idle
 COMPILED = 200_000  # images of one training from which compiling pays on a CPU
 
 
@@ -62,7 +62,7 @@ class StepProgram:
         self.objective = LossTensors(lanes, classes, device)
         self.draws = {name: torch.from_numpy(numbers).to(device) for name, numbers in draws.items()}
         self.at = torch.zeros((), dtype=torch.int64, device=device)  # the first example of the next batch
-        at_once = PASSED.get(examples.labels.device.type, 0) if self.part == self.batch else 0
+        at_once = PASSED.get(examples.labels.device.type, 0) // stack.lanes if self.part == self.batch else 0
         self.passed = max(at_once, self.part)
         self.offsets = torch.arange(max(self.batch, self.passed), device=device)
         self.loss, self.wrong = torch.zeros(stack.lanes, device=device), torch.zeros(stack.lanes, device=device)

@@ -33,8 +33,11 @@ struct Meeting {  // of threads: the last to arrive does the work of all
     void* given[32] = {};
 };
 
+struct Copy { uint4 *target, value; };
+
 struct Emulator {
     std::vector<uint4> shared;
+    std::vector<std::vector<Copy>> copies;  // of each thread, until it waits for them
     std::vector<ucontext_t> fibers;
     std::vector<std::vector<char>> stacks;
     std::vector<Meeting> warps;
@@ -42,11 +45,13 @@ struct Emulator {
     std::vector<bool> ended;
     ucontext_t main;
     int current = 0;
+    bool moved = false, stuck = false;  // whether a thread has gone on; whether none ever will
     std::function<void()> kernel;
 
     void yield() { swapcontext(&fibers[current], &main); }
     void meet(Meeting& meeting, int members, const std::function<void(Meeting&)>& work) {
         int turn = meeting.turn;
+        moved = true;
         if (++meeting.arrived == members) {
             work(meeting);
             meeting.arrived = 0, meeting.turn++;
@@ -57,32 +62,36 @@ struct Emulator {
     void run_block(int threads) {
         shared.assign(shared.size(), uint4{0x7fc07fc0, 0x7fc07fc0, 0x7fc07fc0, 0x7fc07fc0});  // NaNs
         fibers.assign(threads, {}), stacks.assign(threads, std::vector<char>(1 << 16)), ended.assign(threads, false);
-        warps.assign(threads / 32, {}), barriers[0] = barriers[1] = {};
+        copies.assign(threads, {}), warps.assign(threads / 32, {}), barriers[0] = barriers[1] = {};
         for (int i = 0; i < threads; i++) {
             getcontext(&fibers[i]);
             fibers[i].uc_stack.ss_sp = stacks[i].data(), fibers[i].uc_stack.ss_size = stacks[i].size();
             fibers[i].uc_link = &main;
             makecontext(&fibers[i], begin, 0);
         }
-        for (int left = threads; left > 0;) {
-            left = 0;
+        for (int left = threads; left > 0 && !stuck;) {
+            left = 0, moved = false;
             for (current = 0; current < threads; current++) {
                 if (ended[current]) continue;
                 threadIdx = {current, 0, 0};
                 swapcontext(&main, &fibers[current]);
-                left += !ended[current];
+                left += !ended[current], moved |= ended[current];
             }
+            stuck = left > 0 && !moved;
         }
     }
 };
 static Emulator emulator;
 inline void Emulator::begin() { emulator.kernel(), emulator.ended[emulator.current] = true; }
 
-static void emulate(int blocks, int lanes, int parts, int threads, int bytes, std::function<void()> kernel) {
+// -> whether all threads have ended
+static bool emulate(int blocks, int lanes, int parts, int threads, int bytes, std::function<void()> kernel) {
     emulator.kernel = kernel, emulator.shared.resize(bytes / 16), gridDim = {blocks, lanes, parts};
+    emulator.stuck = false;
     for (int x = 0; x < blocks; x++)
         for (int y = 0; y < lanes; y++)
             for (int z = 0; z < parts; z++) blockIdx = {x, y, z}, emulator.run_block(threads);
+    return !emulator.stuck;
 }
 
 static void in_warp(void* given, const std::function<void(Meeting&)>& work) {
@@ -160,9 +169,12 @@ inline void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_
 
 inline void copy_cell(uint4* target, const uint4* source, bool there) {
     check(target);
-    *target = there ? *source : uint4{};
+    emulator.copies[emulator.current].push_back({target, there ? *source : uint4{}});
 }
-inline void wait_for_copies() {}
+inline void wait_for_copies() {
+    for (const Copy& copy : emulator.copies[emulator.current]) *copy.target = copy.value;
+    emulator.copies[emulator.current].clear();
+}
 
 struct Shuffled { float value, result; };
 inline float shuffle(float value, int distance) {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,15 +21,15 @@ CASES = {  # lanes, images, side, channels, those with something in them, output
     "a width that is no power of two": (1, 3, 6, 16, 16, 16, 1, True),
     "more images than a program takes": (1, 9, 4, 64, 64, 64, 1, True),
 }
-WHOLE = {  # by the kernels of whole_images.cu on a GPU
+WHOLE = {  # by the kernels of whole_images.cu
     "stem": (2, 3, 32, 16, 3, 16, 1, False),
-    "32 pixels": (2, 5, 32, 16, 16, 16, 1, True),
-    "16 pixels": (2, 5, 16, 32, 32, 32, 1, True),
-    "8 pixels": (3, 17, 8, 64, 64, 64, 1, False),
+    "32 pixels": (2, 3, 32, 16, 16, 16, 1, True),
+    "16 pixels": (2, 3, 16, 32, 32, 32, 1, True),
+    "8 pixels": (1, 5, 8, 64, 64, 64, 1, False),
 }
 
-
 Case = tuple[int, int, int, int, int, int, int, bool]
+Errors = dict[str, dict[str, float]]
 
 
 def errors(case: Case, device: str, dtype: torch.dtype) -> dict[str, float]:
@@ -74,22 +75,50 @@ def errors(case: Case, device: str, dtype: torch.dtype) -> dict[str, float]:
     }
 
 
-def test_kernels_interpreted() -> None:
-    """In a process of its own: Triton must be told before it is imported."""
+def interpreted(code: str) -> Errors:
+    """What code prints in a process of its own: Triton must be told before it is imported."""
     pytest.importorskip("triton")
-    errors = "{name: t.errors(case, 'cpu', torch.float32) for name, case in t.CASES.items()}"
-    code = f"import json, torch, test_fused_convolution as t; print(json.dumps({errors}))"
     environment = os.environ | {
         "TRITON_INTERPRET": "1",
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
     }
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
-    assert found.keys() == CASES.keys()
-    assert {(case, name): error for case, each in found.items() for name, error in each.items() if error > 2e-6} == {}
+    return json.loads(done.stdout)
+
+
+def above(limit: float, errors: Errors) -> dict[tuple[str, str], float]:
+    return {(case, name): error for case, named in errors.items() for name, error in named.items() if error > limit}
+
+
+def test_kernels_interpreted() -> None:
+    errors = "{name: t.errors(case, 'cpu', torch.float32) for name, case in t.CASES.items()}"
+    made = interpreted(f"import json, torch, test_fused_convolution as t; print(json.dumps({errors}))")
+    assert made.keys() == CASES.keys()
+    assert above(2e-6, made) == {}
+
+
+EMULATED = """
+import json, sys, torch, test_fused_convolution as t, test_whole_images as whole
+from pathlib import Path
+for name, value in whole.use(whole.emulation(Path(sys.argv[1]))).items():
+    setattr(whole.whole_images, name, value)
+print(json.dumps({name: t.errors(case, "cpu", torch.bfloat16) for name, case in t.WHOLE.items()}))
+"""
+
+
+def test_whole_images_emulated(tmp_path: Path) -> None:
+    """Beside the interpreted kernels of batch norm. bfloat16 moves some activations across 0."""
+    if shutil.which("g++") is None:
+        pytest.skip("needs g++")
+    made = interpreted(EMULATED.replace("sys.argv[1]", repr(str(tmp_path))))
+    assert made.keys() == WHOLE.keys()
+    assert above(0.03, made) == {}
+
+
+ON_A_GPU = CASES | {f"whole {name}": (lanes, 19, *sizes) for name, (lanes, _, *sizes) in WHOLE.items()}
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("case", [*CASES.values(), *WHOLE.values()], ids=[*CASES, *(f"whole {name}" for name in WHOLE)])
+@pytest.mark.parametrize("case", ON_A_GPU.values(), ids=ON_A_GPU)
 def test_kernels_on_a_gpu(case: Case) -> None:
     assert {name: error for name, error in errors(case, "cuda", torch.bfloat16).items() if error > 0.03} == {}

@@ -3,6 +3,7 @@
 import ctypes
 import shutil
 import subprocess
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -13,7 +14,15 @@ from torch.nn import functional as F
 
 from class_uncertainty.training.kernels import whole_images
 
-KERNELS = [(kernel, channels) for kernel in whole_images.TILINGS for channels in whole_images.SIDES]
+SMALL = {  # a block takes two tiles, so that few images are more than a block's
+    kernel: {channels: tiling._replace(per_block=2 * tiling.images) for channels, tiling in tilings.items()}
+    for kernel, tilings in whole_images.TILINGS.items()
+}
+
+
+def images_of(kernel: str, channels: int) -> int:
+    """A block's, and one more."""
+    return SMALL[kernel][channels].per_block + 1
 
 
 @pytest.fixture(scope="module")
@@ -21,32 +30,47 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     """All kernels, compiled for a CPU."""
     if shutil.which("g++") is None:
         pytest.skip("needs g++")
-    folder, header = tmp_path_factory.mktemp("emulated"), Path(__file__).parent / "emulated.h"
+    return emulation(tmp_path_factory.mktemp("emulated"))
+
+
+def emulation(folder: Path) -> ctypes.CDLL:
+    header = Path(__file__).parent / "emulated.h"
     text = [f'#include "{header}"', Path(whole_images.__file__).with_suffix(".cu").read_text()]
-    for kernel, channels in KERNELS:
+    whole_images.TILINGS, kept = SMALL, whole_images.TILINGS
+    for kernel, channels in ((kernel, channels) for kernel, tilings in SMALL.items() for channels in tilings):
         arguments = whole_images.ARGUMENTS[kernel]
         names = ", ".join(argument.split()[-1] for argument in arguments.split(", "))
-        head = f"void launch_{kernel}_{channels}(int blocks, int lanes, int parts, int threads, int bytes, {arguments})"
-        call = f"emulate(blocks, lanes, parts, threads, bytes, [=] {{ {kernel}_{channels}({names}); }});"
+        head = f"bool launch_{kernel}_{channels}(int blocks, int lanes, int parts, int threads, int bytes, {arguments})"
+        call = f"return emulate(blocks, lanes, parts, threads, bytes, [=] {{ {kernel}_{channels}({names}); }});"
         text += [whole_images.source(kernel, channels), f'extern "C" {head} {{ {call} }}']
+    whole_images.TILINGS = kept
     (folder / "kernels.cpp").write_text("\n".join(text))
     command = ["g++", "-O1", "-std=c++17", "-shared", "-fPIC", "-w", "kernels.cpp", "-o", "kernels.so"]
     subprocess.run(command, cwd=folder, check=True)
     return ctypes.CDLL(str(folder / "kernels.so"))
 
 
-@pytest.fixture
-def emulated(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
-    def program(kernel: str, channels: int) -> whole_images.Launch:
-        threads, shared = whole_images.TILINGS[kernel][channels].threads, whole_images.shared(kernel, channels)
+def use(library: ctypes.CDLL) -> dict[str, object]:
+    """What of whole_images a test replaces."""
+
+    def program(kernel: str, channels: int, device: int) -> whole_images.Launch:
+        run = getattr(library, f"launch_{kernel}_{channels}")
+        run.restype = ctypes.c_bool
 
         def launch(grid: tuple[int, int, int], *arguments: Tensor | int | None) -> None:
             values = [ctypes.c_void_p(value.data_ptr()) if isinstance(value, Tensor) else value for value in arguments]
-            getattr(library, f"launch_{kernel}_{channels}")(*grid, threads, shared, *values)
+            sizes = SMALL[kernel][channels].threads, whole_images.shared(kernel, channels)
+            assert run(*grid, *sizes, *values), "threads wait for each other for ever"
 
         return launch
 
-    monkeypatch.setattr(whole_images, "program", program)
+    return {"program": program, "TILINGS": SMALL, "_are_there": lambda device: True}
+
+
+@pytest.fixture
+def emulated(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in use(library).items():
+        monkeypatch.setattr(whole_images, name, value)
 
 
 def random(*shape: int) -> Tensor:
@@ -70,7 +94,7 @@ def gap(ours: Tensor, reference: Tensor) -> float:
 @pytest.mark.parametrize("channels", whole_images.SIDES)
 def test_convolve(channels: int) -> None:
     torch.manual_seed(0)
-    lanes, images, side = 2, 3, whole_images.SIDES[channels]
+    lanes, images, side = 2, images_of("convolve", channels), whole_images.SIDES[channels]
     x, weight = random(lanes, images, side, side, channels), weights(lanes, channels)
     y = torch.full_like(x, torch.nan)
     partial = whole_images.convolve(x, weight, y).sum(1)
@@ -86,7 +110,7 @@ def test_convolve(channels: int) -> None:
 @pytest.mark.parametrize("channels", whole_images.SIDES)
 def test_gradients(channels: int, residual: bool) -> None:
     torch.manual_seed(0)
-    lanes, images, side = 2, 3, whole_images.SIDES[channels]
+    lanes, images, side = 2, images_of("gradients", channels), whole_images.SIDES[channels]
     shape = (lanes, images, side, side, channels)
     dz, y, x, beside = (random(*shape) for _ in range(4))
     weight, addend = weights(lanes, channels), random(*shape) if residual else None
@@ -121,27 +145,51 @@ def test_gradients(channels: int, residual: bool) -> None:
     assert torch.equal(same, ours[1])
 
 
-def test_a_gpu_without_them_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One kernel that does not fit is enough, and it is tried once."""
-    tried: list[tuple[str, int]] = []
+def test_weights_of_fewer_inputs(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stem's three channels of sixteen: the others are zero, and have no weights."""
+    for name, value in use(library).items():
+        monkeypatch.setattr(whole_images, name, value)
+    x, weight = random(1, 1, 32, 32, 16), weights(1, 16)[:, :3].contiguous()
+    x[..., 3:] = 0
+    y = torch.empty_like(x)
+    whole_images.convolve(x, weight, y)
+    assert gap(stacked(y), F.conv2d(stacked(x)[:, :3], weight.double(), padding=1)) < 0.003
 
-    def program(kernel: str, channels: int) -> None:
-        tried.append((kernel, channels))
-        if kernel == "gradients":
-            raise RuntimeError("cuFuncSetAttribute fails with code 1")
 
-    monkeypatch.setattr(whole_images, "program", program)
-    monkeypatch.setattr(whole_images, "_compiles", cache(whole_images._compiles.__wrapped__))
+class Properties:
+    shared_memory_per_block_optin = 232_448
+
+
+def on_a_gpu(monkeypatch: pytest.MonkeyPatch, module: Callable[[int], None]) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties())
+    monkeypatch.setattr(whole_images, "_are_there", cache(whole_images._are_there.__wrapped__))
+    monkeypatch.setattr(whole_images, "_module", module)
+
+
+def test_kernels_that_do_not_compile_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def broken(device: int) -> None:
+        tried.append(device)
+        raise RuntimeError("kernels.cu(1): error: no such thing")
+
+    on_a_gpu(monkeypatch, broken)
     x = random(1, 1, 32, 32, 16)
-    with pytest.warns(RuntimeWarning, match=r"cuFuncSetAttribute fails with code 1.*more slowly"):
+    with pytest.warns(RuntimeWarning, match=r"no such thing.*more slowly"):
         assert not whole_images.fits(x, 16, stride=1)
-    before = len(tried)
     assert not whole_images.fits(x, 16, stride=1)
-    assert len(tried) == before
+    assert tried == [0]
+
+
+def test_a_gpu_with_little_shared_memory_has_tritons(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a word: nothing is wrong."""
+    on_a_gpu(monkeypatch, lambda device: pytest.fail("compiled"))
+    monkeypatch.setattr(Properties, "shared_memory_per_block_optin", 101_376)
+    assert not whole_images.fits(random(1, 1, 32, 32, 16), 16, stride=1)
 
 
 def test_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole_images, "_compiles", lambda: True)
+    monkeypatch.setattr(whole_images, "_are_there", lambda device: True)
     for channels, side in whole_images.SIDES.items():
         x = random(1, 1, side, side, channels)
         assert whole_images.fits(x, channels, stride=1)

@@ -10,12 +10,24 @@ from torch import Tensor
 SHARED_MEMORY = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 
+class Module:
+    """CUDA C++, compiled for a GPU."""
+
+    def __init__(self, source: str, device: int) -> None:
+        self.loaded = ctypes.c_void_p()
+        major, minor = torch.cuda.get_device_capability(device)
+        binary = _compiled(source, [f"--gpu-architecture=sm_{major}{minor}".encode(), b"--std=c++17"])
+        with torch.cuda.device(device):
+            torch.cuda.current_stream()  # so that there is a context
+            _call(_driver(), "cuModuleLoadData", ctypes.byref(self.loaded), binary)
+
+
 class Program:
     """A kernel of a module: called with a grid and its arguments, None for a null pointer."""
 
-    def __init__(self, module: ctypes.c_void_p, name: str, threads: int, shared: int) -> None:
+    def __init__(self, module: Module, name: str, threads: int, shared: int) -> None:
         self.threads, self.shared, self.function = threads, shared, ctypes.c_void_p()
-        _call(_driver(), "cuModuleGetFunction", ctypes.byref(self.function), module, name.encode())
+        _call(_driver(), "cuModuleGetFunction", ctypes.byref(self.function), module.loaded, name.encode())
         _call(_driver(), "cuFuncSetAttribute", self.function, SHARED_MEMORY, shared)
 
     def __call__(self, grid: tuple[int, int, int], *arguments: Tensor | int | None) -> None:
@@ -31,11 +43,9 @@ class Program:
         _call(_driver(), "cuLaunchKernel", self.function, *grid, *block, *launch)
 
 
-def compiled(source: str) -> ctypes.c_void_p:
-    """The source as a module on the current GPU."""
+def _compiled(source: str, options: list[bytes]) -> ctypes.Array:
+    """The binary, by NVRTC."""
     nvrtc, program, size = _nvrtc(), ctypes.c_void_p(), ctypes.c_size_t()
-    major, minor = torch.cuda.get_device_capability()
-    options = [f"--gpu-architecture=sm_{major}{minor}".encode(), b"--std=c++17"]
     _call(nvrtc, "nvrtcCreateProgram", ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None)
     try:
         if nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options)):
@@ -48,10 +58,7 @@ def compiled(source: str) -> ctypes.c_void_p:
         _call(nvrtc, "nvrtcGetCUBIN", program, binary)
     finally:
         nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
-    module = ctypes.c_void_p()
-    torch.cuda.current_stream()  # so that there is a context
-    _call(_driver(), "cuModuleLoadData", ctypes.byref(module), binary)
-    return module
+    return binary
 
 
 def _call(library: ctypes.CDLL, name: str, *arguments: object) -> None:
@@ -66,10 +73,7 @@ def _driver() -> ctypes.CDLL:
 
 @cache
 def _nvrtc() -> ctypes.CDLL:
-    """The library of torch's CUDA version: loaded by torch, or from the packages beside it."""
+    """The library of torch's CUDA version: from the packages beside torch, or wherever the system has it."""
     name = f"libnvrtc.so.{str(torch.version.cuda).partition('.')[0]}"
-    try:
-        return ctypes.CDLL(name)
-    except OSError:
-        paths = sorted(Path(torch.__file__).parents[1].glob(f"nvidia/*/lib/{name}"))
-        return ctypes.CDLL(str(paths[0]) if paths else name)
+    beside = sorted(Path(torch.__file__).parents[1].glob(f"nvidia/*/lib/{name}"))
+    return ctypes.CDLL(str(beside[0]) if beside else name)

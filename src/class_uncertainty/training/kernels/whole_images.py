@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from class_uncertainty.errors import fallback
+from class_uncertainty.training.kernels import nvrtc
 
 SIDES = {16: 32, 32: 16, 64: 8}  # of images, by their channels
 
@@ -47,7 +48,7 @@ BACK = {
 TILINGS = {
     "convolve": {
         16: Tiling(1, 4, 8, (8,), blocks=2),
-        32: Tiling(1, 4, 4, (4,), blocks=4),
+        32: Tiling(1, 4, 4, (4,), blocks=3),
         64: Tiling(1, 8, 2, (2,), blocks=2),
     },
     "gradients": BACK,
@@ -61,16 +62,17 @@ def fits(x: Tensor, outputs: int, stride: int) -> bool:
     """Whether these kernels compute a convolution of x (lanes, images, H, W, C)."""
     height, width, channels = x.shape[2:]
     whole = stride == 1 and channels == outputs and SIDES.get(channels) == height == width
-    return whole and x.dtype == torch.bfloat16 and _compiles()
+    return whole and x.dtype == torch.bfloat16 and _are_there(x.device.index or 0)
 
 
 @cache
-def _compiles() -> bool:
-    """Whether all kernels are there on this GPU: it needs CUDA, NVRTC, and 150 KB of shared memory in a block."""
+def _are_there(device: int) -> bool:
+    """Whether a GPU has the shared memory for these kernels, and they compile for it."""
+    needed = max(shared(kernel, channels) for kernel, tilings in TILINGS.items() for channels in tilings)
+    if getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", needed) < needed:
+        return False
     try:
-        for kernel, tilings in TILINGS.items():
-            for channels in tilings:
-                program(kernel, channels)
+        _module(device)
     except (AttributeError, OSError, RuntimeError) as error:
         fallback("convolutions of whole images in shared memory do not work here", error)
         return False
@@ -101,17 +103,22 @@ def shared(kernel: str, channels: int) -> int:
     """Bytes of shared memory of a block: tiles, of this turn and of the next, weights, and constants of channels."""
     tiling = TILINGS[kernel][channels]
     tiles = (4 if tiling.taps else 2) * channels // 8 * _plane(channels, tiling.images)
-    return 16 * (tiles + 9 * channels**2 // 8 // tiling.parts + channels)
+    return 16 * (tiles + 9 * channels**2 // 8 // tiling.parts + (channels if tiling.taps else 0))
 
 
 @cache
-def program(kernel: str, channels: int) -> Launch:
-    """The kernel, compiled for the current GPU."""
-    from class_uncertainty.training.kernels import nvrtc
+def _module(device: int) -> nvrtc.Module:
+    """All kernels, compiled for a GPU."""
+    text = [files(__package__).joinpath("whole_images.cu").read_text()]
+    text += [source(kernel, channels) for kernel, tilings in TILINGS.items() for channels in tilings]
+    return nvrtc.Module("".join(text), device)
 
-    text = files(__package__).joinpath("whole_images.cu").read_text() + source(kernel, channels)
+
+@cache
+def program(kernel: str, channels: int, device: int) -> Launch:
+    """A kernel on a GPU."""
     threads = TILINGS[kernel][channels].threads
-    return nvrtc.Program(nvrtc.compiled(text), f"{kernel}_{channels}", threads, shared(kernel, channels))
+    return nvrtc.Program(_module(device), f"{kernel}_{channels}", threads, shared(kernel, channels))
 
 
 def _launch(kernel: str, partial: tuple[int, ...], *arguments: Tensor | None) -> Tensor:
@@ -121,7 +128,7 @@ def _launch(kernel: str, partial: tuple[int, ...], *arguments: Tensor | None) ->
     tiling = TILINGS[kernel][channels]
     blocks = -(-images // tiling.per_block)
     sums = torch.empty(lanes, blocks, *partial, device=arguments[0].device)
-    program(kernel, channels)((blocks, lanes, tiling.parts), *arguments, sums, images)
+    program(kernel, channels, sums.device.index or 0)((blocks, lanes, tiling.parts), *arguments, sums, images)
     return sums
 
 
