@@ -53,6 +53,19 @@ def test_classes_that_clearly_change_are_counted():
     assert (cost.fallen, cost.risen) == (1, 1)
 
 
+def test_of_many_classes_chance_seldom_names_any(rng):
+    """Two equally good models of 100 classes, which differ on a fifth of the examples; then one class gets worse."""
+    labels, named, intervals_alone = np.repeat(np.arange(100), 100), [], []
+    for kind in rng.choice(3, (60, 10_000), p=[0.1, 0.1, 0.8]):
+        before, after = (kind == 1).astype(float), (kind == 0).astype(float)
+        cost = price(before, after, labels, 100)
+        named.append(cost.risen > 0)
+        intervals_alone.append(any(change.is_clear_rise for change in cost.classes))
+    assert np.mean(named) <= 0.05 < 0.8 < np.mean(intervals_alone)
+    before[:40], after[:40] = 0, 1
+    assert price(before, after, labels, 100).risen == 1
+
+
 def test_a_gain_that_hangs_on_a_handful_is_named():
     """One class of one example goes from wrong to right: 10 of 10.1 points."""
     labels = np.concatenate([np.repeat(np.arange(9), 100), [9]])

@@ -41,6 +41,7 @@ def test_an_unclear_gain_at_a_clear_price(report: FixReport, harm: str) -> None:
         TEN_CLASSES,
         priced(FALL, RISE, RISE),
         priced(UNCLEAR, UNCLEAR),
+        priced(UNCLEAR, UNCLEAR, ErrorChange(2.0, 0.1, 3.9)),  # of ten classes one rises so by chance
         replace(priced(UNCLEAR, RISE), goal="accuracy"),  # its gain has no interval
         replace(TEN_CLASSES, price=None),  # as stored by earlier versions
     ],

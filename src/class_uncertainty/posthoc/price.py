@@ -8,7 +8,15 @@ from numpy.typing import NDArray
 
 from class_uncertainty.posthoc.clusters import design_effects, error_intervals, paired_reach
 from class_uncertainty.posthoc.goal import paired_sum
-from class_uncertainty.posthoc.intervals import change_interval, changed, interval_of_mean, sum_by_class
+from class_uncertainty.posthoc.intervals import (
+    LEVEL,
+    change_interval,
+    changed,
+    holm,
+    interval_of_mean,
+    normal_chance,
+    sum_by_class,
+)
 from class_uncertainty.text import decimal
 
 HANDFUL = 10  # test examples: a class with fewer says little
@@ -53,13 +61,18 @@ class Price:
         return f"Price({len(self.classes):,} classes: class-mean error {mean} points, overall {overall})"
 
     @property
+    def is_clear(self) -> NDArray[np.bool_]:
+        """(C,) whether a class changes clearly: corrected by Holm, chance names any with about 5 %."""
+        return holm([normal_chance(*astuple(change)) for change in self.classes]) <= LEVEL
+
+    @property
     def risen(self) -> int:
-        """Classes whose error rises clearly: the interval of the change lies above 0."""
-        return sum(change.is_clear_rise for change in self.classes)
+        """Classes whose error rises clearly."""
+        return sum(clear and change.is_clear_rise for clear, change in zip(self.is_clear, self.classes, strict=True))
 
     @property
     def fallen(self) -> int:
-        return sum(change.is_clear_fall for change in self.classes)
+        return int(self.is_clear.sum()) - self.risen
 
     @property
     def handful(self) -> "Handful | None":

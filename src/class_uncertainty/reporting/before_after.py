@@ -21,6 +21,7 @@ from class_uncertainty.text import decimal
 
 NAME_ALL = 20  # classes: with more, a chart names only the worst tenth before and the worst tenth after
 WORSE_ECE = 0.5  # percentage points: a rise beyond that is spoken of
+CORRECTED = "(by 95 % intervals, corrected for the number of classes)"
 FINDING_KINDS = KINDS | {"few": "few examples"}  # which reports of earlier versions say
 
 
@@ -120,14 +121,13 @@ def price_sentences(report: FixReport) -> list[str]:
     mean, overall = map(change_text, (cost.mean, cost.overall))
     sentences = [
         f"Change of the class-mean error: {mean}, of the overall error: {overall}; 95 % intervals, paired.",
-        f"The error clearly falls for {_classes(cost.fallen)} and clearly rises for {_classes(cost.risen)}"
-        " (their 95 % intervals do not hold 0)."
+        f"The error clearly falls for {_classes(cost.fallen)} and clearly rises for {_classes(cost.risen)} {CORRECTED}."
         if cost.fallen or cost.risen
-        else "No class changes clearly (its 95 % interval holds 0).",
+        else f"No class changes clearly {CORRECTED}.",
     ]
     if risen := [row for row in changes(report) if row.change > 0]:
         worst = max(risen, key=lambda row: row.change)
-        unclear = "" if cost.classes[report.classes.index(worst.name)].is_clear else ", which may be chance"
+        unclear = "" if cost.is_clear[report.classes.index(worst.name)] else ", which may be chance"
         rise = f"from {worst.before:.1f} to {worst.after:.1f} %{unclear}"
         sentences.append(f"Most of all it rises for {worst.name}, {rise}.")
     if after.ece > before.ece + WORSE_ECE:
