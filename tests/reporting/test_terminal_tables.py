@@ -13,8 +13,8 @@ from reporting.examples import BETTER, FULL, HUNDRED_CLASSES, LOST, NAIVE, TEN_C
 from reporting.examples import LONGEST as LONGEST_CANDIDATE
 
 import class_uncertainty as cu
-from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG, diagnose, spoken
-from class_uncertainty.posthoc.fix_report import BY_COST, FixReport
+from class_uncertainty.posthoc.diagnosis import BY_COST, NOTHING_WRONG, diagnose, spoken
+from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import LabelIssue
 from class_uncertainty.reporting import before_after, terminal_tables
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize

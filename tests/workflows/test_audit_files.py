@@ -10,10 +10,10 @@ from audits import CLASSES, COUNTS, audited, predictions
 from refusals import refused
 
 import class_uncertainty as cu
+from class_uncertainty.posthoc.diagnosis import BY_COST
 from class_uncertainty.posthoc.written_predictions import PredictionTable, write_predictions
 from class_uncertainty.reporting.audit_page import render
 from class_uncertainty.reporting.audit_terminal import print_audit
-from class_uncertainty.workflows.audit import BY_COST
 from class_uncertainty.workflows.audit_files import audit_file
 
 NAMES = [f"row {i}" for i in range(400)]
@@ -106,7 +106,7 @@ def test_the_costs_that_a_model_decides_by_are_read_and_verdicts_are_not_of_what
     assert " ".join(capsys.readouterr().out.split()).startswith(BY_COST)  # before verdicts and table
     page = render(audit, tmp_path)
     assert f'<p class="lead">{BY_COST}' in page
-    assert "verdicts of the most probable classes" in page.partition("<h2>All classes</h2>")[2].partition("<table")[0]
+    assert BY_COST in page.partition("<h2>All classes</h2>")[2].partition("<table")[0]
     probable = cu.audit(labels, p, ["no", "yes"], counts=[400, 200])
     assert [row.verdict for row in audit.classes] == [row.verdict for row in probable.classes]
     arrays = {"labels": labels, "probabilities": p, "classes": names, "counts": [400, 200], "decisions": decisions}

@@ -16,8 +16,7 @@ from watching import Watched, no_training
 
 import class_uncertainty as cu
 from class_uncertainty.posthoc.calibration import cross_adjusted
-from class_uncertainty.posthoc.diagnosis import diagnose
-from class_uncertainty.posthoc.fix_report import BY_COST
+from class_uncertainty.posthoc.diagnosis import BY_COST, diagnose
 from class_uncertainty.posthoc.goal import parse_goal
 from class_uncertainty.posthoc.label_issues import label_issues
 from class_uncertainty.posthoc.priors import measured_prior

@@ -14,7 +14,7 @@ import class_uncertainty as cu
 from class_uncertainty.posthoc.averaging import combined
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.training.model_files import save
-from class_uncertainty.workflows.predict import BY_COST, LIKELIEST
+from class_uncertainty.workflows.predict import LEAST_COST, LIKELIEST
 
 ROWS = [
     ("31.5", "Oslo", "yes"),
@@ -303,4 +303,4 @@ def test_what_is_deployed_decides_as_its_goal(here, kind: str, costs: np.ndarray
     assert found.labels == [data.classes[c] for c in decided]
     np.testing.assert_array_equal(found.confidence, found.probabilities[np.arange(60), decided])
     assert (found.labels != [data.classes[c] for c in expected.argmax(axis=1)]) == (costs is not None)
-    assert found.meaning[0] == (LIKELIEST if costs is None else BY_COST)
+    assert found.meaning[0] == (LIKELIEST if costs is None else LEAST_COST)

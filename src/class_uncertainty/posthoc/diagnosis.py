@@ -25,6 +25,7 @@ EASY = 50.0  # and its error below so many percent: however hard the others are,
 NOTHING_WRONG = (
     f"No class is clearly worse than the others (by {APART:.0f} points or more, and by half of their error)."
 )
+BY_COST = "Errors are of decisions by costs; verdicts are of the most probable classes."
 KINDS = {  # of verdicts; "" is said of a class with which nothing is wrong
     "imbalance": "imbalance",
     "hard": "hard",

@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.metrics import Outcomes
-from class_uncertainty.posthoc.diagnosis import Verdict
+from class_uncertainty.posthoc.diagnosis import BY_COST, Verdict
 from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.label_issues import LabelIssue
 from class_uncertainty.posthoc.ladder import Rung, Step
 from class_uncertainty.posthoc.price import Price
-
-BY_COST = "Errors are of the classes of least expected cost; what was wrong is said of the most probable ones."
 
 
 @dataclass(frozen=True)
@@ -87,9 +85,14 @@ class FixReport:
         return next((step for step in self.ladder if step.kept), None)
 
     @property
+    def by_cost(self) -> bool:
+        """Whether decisions are by costs, which have no unit."""
+        return not self.unit
+
+    @property
     def basis(self) -> str:
         """What errors and findings are of, where that is not the same; "" where it is."""
-        return BY_COST if not self.unit and self.findings else ""
+        return BY_COST if self.by_cost and self.findings else ""
 
     @property
     def candidate(self) -> str:

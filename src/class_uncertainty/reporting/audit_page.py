@@ -8,7 +8,7 @@ from typing import Any
 from class_uncertainty.boundary import checked
 from class_uncertainty.files import write_whole
 from class_uncertainty.posthoc.class_audit import CONFUSIONS
-from class_uncertainty.posthoc.diagnosis import KINDS
+from class_uncertainty.posthoc.diagnosis import BY_COST, KINDS
 from class_uncertainty.posthoc.price import ErrorChange
 from class_uncertainty.posthoc.run_changes import RunChanges
 from class_uncertainty.reporting import chart_style, page_columns
@@ -94,7 +94,7 @@ def _view(audit: Audit) -> dict[str, Any]:
         "summary": audit.summary,
         "findings": [(KINDS[row.kind], f"{row.verdict}.", places[row.name], row.name) for row in shown],
         "more_findings": len(audit.verdicts) - len(shown),
-        "by_cost": audit.by_cost,
+        "basis": BY_COST if audit.by_cost else "",
         "notes": (*audit.unjudged, *audit.notes),
         "figures": _figures(audit),
         "classes": [opening(row, places[row.name], word=KINDS.get(row.kind, "")) for row in rows],

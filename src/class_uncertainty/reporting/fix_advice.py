@@ -55,7 +55,7 @@ def _command(report: FixReport, naive: Candidate) -> str:
     kind, rest = (f" --recipe {naive.kind}", "") if naive.kind else ("", ", with the same --recipe and --epochs")
     rate = f" --lr {report.lr:g}" if not naive.kind or {"lr", "rate"} & naive.fields.keys() else ""
     command = f"cu train {shlex.quote(report.data)}{kind}{rate} --save MODEL"
-    if not report.unit:  # of costs: a network that was only trained does not decide by them
+    if report.by_cost:  # a network that was only trained does not decide by them
         options = f"--candidates {shlex.quote(naive.name)} --goal {shlex.quote(report.goal)}"
         command = f"cu fix {shlex.quote(report.data)} {options} --save MODEL"
     return f"{command}{rest}"

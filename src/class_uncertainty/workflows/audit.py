@@ -27,7 +27,7 @@ from class_uncertainty.posthoc.class_audit import (
     record,
 )
 from class_uncertainty.posthoc.cost_files import check_costs
-from class_uncertainty.posthoc.diagnosis import KINDS, NAMED, UNJUDGED, verdict_summary
+from class_uncertainty.posthoc.diagnosis import BY_COST, KINDS, NAMED, UNJUDGED, verdict_summary
 from class_uncertainty.posthoc.gate import broken, parse_conditions
 from class_uncertainty.posthoc.noise_model import LabelNoise, label_noise
 from class_uncertainty.posthoc.run_changes import RunChanges, read_record, run_changes
@@ -37,7 +37,6 @@ FORMAT = 1  # of the document
 CHECKED = 2 * 10**7  # probabilities: with more, labels are not checked, which would take minutes
 NO_ERRORS = "No example is wrong. In-sample predictions look like that, and predictions in place of labels: "
 NO_ERRORS += "give the true labels, and predictions of examples that the model was not trained on."
-BY_COST = "The model decides by costs, not for the fewest errors: verdicts are of the most probable classes."
 NO_COUNTS = "Training counts were not given: those of the labels stand in for them."
 
 Images = NDArray[np.uint8] | tuple[Path, ...]  # (N, channels, H, W), or files

@@ -32,7 +32,7 @@ from class_uncertainty.workflows.given_labels import find_labels, keep_columns
 from class_uncertainty.workflows.save_model import AnyModel, module_of
 from class_uncertainty.workflows.seen_examples import watch_seen
 
-BY_COST = "Predictions are the classes of the least expected cost, by the costs that the model was saved with."
+LEAST_COST = "Predictions are the classes of the least expected cost, by the costs that the model was saved with."
 LIKELIEST = "Predictions are the most probable classes."
 IN_PYTHON = "In Python, cu.predict gives these probabilities; predict_proba gives those that decide, for another prior."
 NO_PRIOR = "The model does not say which prior its softmax stands for, as those that older versions saved: "
@@ -282,7 +282,7 @@ def _meaning(network: Deployed, prior: Prior, wanted: NDArray[np.float64] | None
     """What labels and probabilities stand for; `differing` labels are not the most probable classes."""
     purpose = network.purpose
     if purpose is None or wanted is None:
-        return [LIKELIEST if network.costs is None else BY_COST, f"{NO_PRIOR}probabilities are that softmax."]
+        return [LIKELIEST if network.costs is None else LEAST_COST, f"{NO_PRIOR}probabilities are that softmax."]
     decided = f"Predictions are the largest outputs of a network that was trained by {purpose.method!r}."
     if purpose.goal is not None:
         lowest = Goal(purpose.goal, np.array(purpose.prior)).describe()
