@@ -11,12 +11,14 @@ import pytest
 import class_uncertainty as cu
 from class_uncertainty.data.readers.npz import arrays_in
 from class_uncertainty.metrics import Scores
+from class_uncertainty.posthoc.diagnosis import BY_COST, Verdict
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import LabelIssue
 from class_uncertainty.posthoc.ladder import Rung, RungRow, Step
 from class_uncertainty.runs.store import FIXES, Store
 from class_uncertainty.runs.stored_rows import (
+    COST_NOTE,
     StoredDataset,
     npy,
     parse_dataset,
@@ -97,6 +99,22 @@ def test_a_fix_report_is_read_back_and_an_older_one_skipped(report: FixReport, o
     suspects = older | {"suspects": older["label_issues"]}  # as the oldest ones call them
     del suspects["label_issues"], suspects["cooling"]
     assert parse_fix_report(json.loads(json.dumps(suspects))) is None
+
+
+def test_a_fix_report_of_an_earlier_version_is_shown_as_one_of_this(report: FixReport) -> None:
+    """Averaged candidates were dropped there, and the note said what a report by costs now says by itself."""
+    both = dataclasses.replace(report.ladder[0], candidate="naive + cb")
+    by_cost = {"unit": "", "findings": (Verdict("a", "hard", "a is hard"),)}
+    for ladder, kept in (((both,), [True, True]), (report.ladder, [True, False])):
+        stored = dataclasses.replace(report, ladder=ladder, note=f"First. {COST_NOTE} Last.")
+        assert [row.kept for row in stored.rungs[0].rows] == [True, False]
+        read = parse_fix_report(json.loads(json.dumps(dataclasses.asdict(stored))))
+        assert read
+        assert [row.kept for row in read.rungs[0].rows] == kept
+        assert (read.basis, read.note) == ("", stored.note)
+        read = parse_fix_report(json.loads(json.dumps(dataclasses.asdict(dataclasses.replace(stored, **by_cost)))))
+        assert read
+        assert (read.basis, read.note) == (BY_COST, "First. Last.")
 
 
 def test_a_store_with_older_fix_reports_says_so_until_there_is_a_new_one(

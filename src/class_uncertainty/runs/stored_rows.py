@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from class_uncertainty.training.networks.stack import State
 
+COST_NOTE = "Errors are of the classes of least expected cost; what was wrong is said of the most probable ones."
 WRITTEN = 2**22  # bytes of probabilities that are written at once
 
 
@@ -82,8 +83,16 @@ def parse_network(row: dict[str, Any]) -> "tuple[Result, State]":
 
 
 def parse_fix_report(document: dict[str, Any]) -> FixReport | None:
-    """None for a report of an older version, which had no ladder: it cannot be shown."""
-    return None if "teachers" in document else from_document(FixReport, document)
+    """None for a report of an older version, which had no ladder: it cannot be shown.
+
+    Later ones call candidates dropped that are averaged in the end, and say in their note what `basis` says now.
+    """
+    if "teachers" in document:
+        return None
+    report = from_document(FixReport, document)
+    averaged = names if len(names := report.candidate.split(" + ")) > 1 else []
+    note = report.note.replace(f"{COST_NOTE} ", "") if report.basis else report.note
+    return replace(report, rungs=tuple(rung.keeping(averaged) for rung in report.rungs), note=note)
 
 
 def parse_measurement(document: dict[str, Any]) -> Measurement:
