@@ -93,8 +93,8 @@ def test_the_command_writes_beside_the_model_and_over_nothing_else(run: Run, tmp
 
 
 def test_the_card_of_another_model_is_kept(run: Run) -> None:
-    trained = cu.train(cu.Dataset("toy", data(0), data(1)), recipe=RECIPE, save="my_model", device="cpu")
-    cu.save(trained, "other")
+    for seed, name in enumerate(("my_model", "other")):
+        cu.train(cu.Dataset("toy", data(seed), data(2)), recipe=RECIPE, save=name, device="cpu")
     assert run("card", "my_model")[0] == run("card", "my_model")[0] == 0
     card = Path("README.md").read_text()
     code, _, err = run("card", "other")
@@ -102,6 +102,28 @@ def test_the_card_of_another_model_is_kept(run: Run) -> None:
     assert "README.md is the card of another model (my\\_model): move it, or give another name by --to." in err
     assert Path("README.md").read_text() == card
     assert run("card", "other", "--to", "other.md")[0] == 0
+
+
+def test_a_card_belongs_to_the_weights_not_to_their_name(run: Run) -> None:
+    for seed, folder in enumerate(("a", "b")):
+        Path(folder).mkdir()
+        cu.train(cu.Dataset("toy", data(seed), data(2)), recipe=RECIPE, save=f"{folder}/model", device="cpu")
+    assert run("card", "a/model", "--to", "card.md")[0] == 0
+    card = Path("card.md").read_text()
+    code, _, err = run("card", "b/model", "--to", "card.md")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "card.md is the card of another model (model)" in err
+    Path("card.md").write_text(card.replace("# model", "# Sorting letters"))
+    assert run("card", "b/model", "--to", "card.md")[0] == 2
+    assert run("card", "a/model", "--to", "card.md")[0] == 0
+    assert Path("card.md").read_text() == card
+    assert run("card", "a/model")[0] == 0
+    cu.train(cu.Dataset("toy", data(1), data(2)), recipe=RECIPE, save="a/model", device="cpu")
+    assert run("card", "a/model")[0] == 0  # saved again
+    older, checksum = re.subn("\n- Checksum of the model: .*", "", card)
+    assert checksum == 1
+    Path("card.md").write_text(older)
+    assert run("card", "b/model", "--to", "card.md")[0] == 0  # earlier versions only knew names
 
 
 def grouped(seed: int) -> cu.Data:

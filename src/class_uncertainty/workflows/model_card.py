@@ -12,7 +12,7 @@ import numpy as np
 from class_uncertainty.data import Dataset
 from class_uncertainty.data.examples import inputs_digest
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import check_writable, read_regular
+from class_uncertainty.files import check_writable, parse_json, read_regular
 from class_uncertainty.posthoc.clusters import error_intervals
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.posthoc.intervals import share_interval
@@ -24,6 +24,7 @@ from class_uncertainty.values import shortly
 
 OURS = re.compile(rb'---\nlibrary_name: "class-uncertainty"\n')  # how a card begins
 TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
+CHECKSUM = re.compile(r"^- Checksum of the model: `(\w+)`$", re.MULTILINE)
 FEW = 20  # examples: with fewer, a class's error is hardly known
 NAMED = 5  # classes in a sentence
 Intervals = Sequence[tuple[float, float]]  # (C,)
@@ -65,7 +66,7 @@ def model_card(path: Path) -> str:
     sections = {
         "Results": _results(module, judged),
         "Data": _data(module, judged),
-        "Method": _method(module, judged),
+        "Method": _method(module, judged, _checksum(path)),
         "Use": _use(name),
         "Limits": _limits(module, judged),
     }
@@ -79,9 +80,18 @@ def model_card(path: Path) -> str:
 def check_card(path: Path, model: Path) -> None:
     """Refuse a file that is no card, and the card of another model: models of one folder share its README.md."""
     check_writable(path, OURS, "model card")
-    title = TITLE.search(read_regular(path).decode(errors="replace")) if path.is_file() else None
-    if title and title[1] != _plain(files_of(model)[0].stem):
-        raise InputError(f"{path} is the card of another model ({title[1]}): move it, or give another name by --to.")
+    card, weights = read_regular(path).decode(errors="replace") if path.is_file() else "", files_of(model)[0]
+    title, checksum = ((match := pattern.search(card)) and match[1] for pattern in (TITLE, CHECKSUM))
+    if checksum and checksum == _checksum(model):
+        return
+    is_beside = path.resolve().parent == weights.resolve().parent  # its model may have been saved again
+    if (checksum and not is_beside) or title not in (None, _plain(weights.stem)):
+        raise InputError(f"{path} is the card of another model ({title}): move it, or give another name by --to.")
+
+
+def _checksum(model: Path) -> str:
+    """What its description says of both files; "" where an earlier version saved it."""
+    return str(parse_json(read_regular(files_of(model)[1])).get("checksum", ""))
 
 
 def _judged(module: Deployed) -> dict[str, Any]:
@@ -185,7 +195,7 @@ def _data(module: Deployed, judged: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _method(module: Deployed, judged: Mapping[str, Any]) -> list[str]:
+def _method(module: Deployed, judged: Mapping[str, Any], checksum: str) -> list[str]:
     purpose, about, networks = module.purpose, module.about, module.rebuild.get("networks", 1)
     lines = [f"- Trained by: {_inline(purpose.method) if purpose else NOT_RECORDED}"]
     if purpose and purpose.goal:
@@ -194,7 +204,7 @@ def _method(module: Deployed, judged: Mapping[str, Any]) -> list[str]:
         lines += [f"- {words}: {_plain(shortly(about[key])).strip(chr(39))}"] if about.get(key) is not None else []
     lines += [f"- Networks that run for a prediction: {networks}", f"- Decides by: {module.rebuild['decides_by']}"]
     cost = f"{judged['cost']:.3g} × the training of one naive network" if "cost" in judged else NOT_RECORDED
-    return [*lines, f"- Cost: {cost}"]
+    return [*lines, f"- Cost: {cost}", f"- Checksum of the model: {_inline(checksum) or NOT_RECORDED}"]
 
 
 def _use(name: str) -> list[str]:
