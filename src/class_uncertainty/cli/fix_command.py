@@ -13,6 +13,7 @@ from class_uncertainty.runs.comparison_checks import check_seeds
 from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, TRAININGS
 
 CANDIDATES = "What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change the list of 'cu candidates'."
+PRIORS = {"equal": "--goal mean", "train": "--goal accuracy"}  # what other commands call the priors of these goals
 GOAL = "What is best: mean, worst, accuracy, cost:FILE.csv or prior:FILE."
 DEPLOY = (
     "What may be kept: one network, or an ensemble where that is better; by default one, and of tables an ensemble."
@@ -50,7 +51,7 @@ def fix(
     store: options.STORE = options.RUNS,
     as_json: options.JSON = False,
     costs: Annotated[str | None, options.elsewhere("--costs", "--cost", instead="--goal cost:")] = None,
-    prior: Annotated[str | None, options.elsewhere("--prior", instead="--goal prior:")] = None,
+    prior: Annotated[str | None, options.elsewhere("--prior", instead="--goal prior:", **PRIORS)] = None,
 ) -> None:
     """Train the best network that a number of trainings buys, and write a page that shows what changed.
 

@@ -30,11 +30,14 @@ def numeric(option: str, kind: type[int] | type[float], about: str, shown: bool 
     return typer.Option(help=about, metavar="NUMBER", show_default=shown, parser=read)
 
 
-def elsewhere(*names: str, instead: str) -> Any:
-    """An option of other commands, which this one takes as part of another: it is refused, with what to write."""
+def elsewhere(*names: str, instead: str, **words: str) -> Any:
+    """An option of other commands, which this one takes as part of another: it is refused, with what to write.
+
+    That is `instead` and the value, or for a word what `words` says.
+    """
 
     def refuse(text: str) -> None:
-        tell(f"there is no {names[0]} here: write {instead}{text}.")
+        tell(f"there is no {names[0]} here: write {words.get(text, instead + text)}.")
         raise typer.Exit(2)
 
     return typer.Option(*names, hidden=True, parser=refuse)
