@@ -161,6 +161,19 @@ def test_a_cause_is_said_or_not_as_the_interval_of_adjusting_allows():
         assert ("too few to say why" in verdict.text) == (kind == "unclear")
 
 
+@pytest.mark.parametrize(
+    ("examples", "interval"), [(100, "-6 points (-11 to -1)"), (200, "-3.0 points (-5.7 to -0.3)")]
+)
+def test_an_interval_that_ends_near_0_shows_on_which_side(examples, interval):
+    """Six turn: Bonett and Price's interval of -6 / n is (-11.2, -0.6) or (-5.7, -0.3)."""
+    labels, p = predicted(right(3) | {(3, 3): examples - 12, (3, 0): 12}, 4)
+    q = p.copy()
+    q[-6:] = np.eye(4)[3]
+    verdict = diagnose(labels, p, [100] * 4, adjusted=q)[3]
+    assert verdict.kind == "imbalance"
+    assert f"changes that by {interval}" in verdict.text
+
+
 def test_examples_are_not_too_few_where_adjusting_clearly_raises_the_error():
     """Class 3 is worse; adjusting costs it 30 points, clearly, and the others more."""
     labels, p = predicted(right(3) | {(3, 3): 80, (3, 0): 20}, 4)

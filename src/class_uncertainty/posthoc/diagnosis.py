@@ -302,7 +302,9 @@ def _text(name: str, row: ClassEvidence, kind: str, is_moved: bool, level: float
     worse, alone = f"{error}, of the others {row.others:.0f} %", "adjusting for the counts alone"
     trained = amount_of(row.count, "training example", "training examples")
     few = amount_of(row.count, "training example is little", "training examples are few")
-    change, low, high = (decimal(points, 0, "+") for points in (row.change, row.change_low, row.change_high))
+    ends = (row.change_low, row.change_high)  # with decimals where one would look as if it were 0
+    digits = next((digits for digits in (0, 1) if all(round(end, digits) for end in ends)), 2)
+    change, low, high = (decimal(points, digits, "+") for points in (row.change, *ends))
     by = f"{change} {'point' if change in ('-1', '+1') else 'points'} ({low} to {high})"
     once = " once adjusted for the counts" if is_moved else ""
     stays = f" and leaves {row.adjusted:.0f} %" if row.adjusted > row.others + APART else ""
