@@ -238,14 +238,18 @@ def test_the_newest_fix_comes_first_and_the_rest_is_told_from_it(
     recipes = [SHORTER, SHORT, replace(SHORT, epochs=3)]
     for recipe in recipes:
         train("naive", recipe=recipe)
+    on_gpu = replace(store.results(digits.fingerprint)[0], device="cuda", recipe=SHORT)
+    store.add("on a GPU", digits.fingerprint, on_gpu)
     for recipe in (recipes[1], recipes[2], recipes[1]):  # the first one again
         report = replace(TEN_CLASSES, kind=kind_of(recipe, "cpu"))
         store.add_fix_report(report.kind, digits.fingerprint, report)
     told = {section.name: (section.note, bool(section.fix_report)) for section in sections(store)}
+    beside = "Not the fix above: trained by another recipe or on another device."
     assert told == {
-        "digits-lt:20, epochs 2": ("", True),
-        "digits-lt:20, epochs 3": ("An older fix, by another recipe.", True),
-        "digits-lt:20, epochs 1": ("Not the fix above: trained by another recipe.", False),
+        "digits-lt:20, epochs 2, device cpu": ("", True),
+        "digits-lt:20, epochs 3, device cpu": ("An older fix, by another recipe or on another device.", True),
+        "digits-lt:20, epochs 1, device cpu": (beside, False),
+        "digits-lt:20, epochs 2, device cuda": (beside, False),
     }
 
 

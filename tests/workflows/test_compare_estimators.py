@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import spearmanr
 
 import class_uncertainty as cu
+from class_uncertainty.training.recipe import RECIPES
 from class_uncertainty.workflows.compare_estimators import EstimatorRow, estimator_rows
 
 RECIPE = cu.Recipe("small-conv", epochs=2, batch=32)
@@ -58,6 +59,13 @@ def test_without_results_there_are_neither_errors_nor_a_learning_rate(
     for row in rows_of(unjudged, digits):
         assert (row.lr, row.error, row.error_beyond) == (None, None, None)
         assert row.ensemble is not None
+
+
+def test_forests_have_errors_and_no_learning_rate(estimates: list[cu.Estimate], digits: cu.Dataset) -> None:
+    results = tuple(replace(result, recipe=RECIPES["forest"]) for result in estimates[0].results)
+    for row in rows_of([replace(estimates[0], results=results)], digits):
+        assert row.lr is None
+        assert row.error is not None
 
 
 def test_equal_counts_regress_nothing_out(estimates: list[cu.Estimate]) -> None:

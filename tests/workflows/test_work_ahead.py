@@ -124,8 +124,10 @@ def test_a_forest_has_neither_epochs_nor_a_learning_rate(
     digits: cu.Dataset, recipe: cu.Recipe, epochs: int, has_rate: bool
 ) -> None:
     heard, data = Heard(), digits if recipe is RECIPE else as_features(digits)
-    (row,) = cu.compare(data, ["naive"], seeds=1, recipe=recipe, progress=heard).rows
+    compared = cu.compare(data, ["naive"], seeds=1, recipe=recipe, progress=heard)
+    (row,) = compared.rows
     assert (heard.epochs, row.has_rate) == ([epochs], has_rate)
+    assert (f">{row.lr:g}</td>" in compared._repr_html_()) == has_rate
 
 
 def test_a_fix_with_a_trial_and_folds(digits: cu.Dataset) -> None:

@@ -111,7 +111,8 @@ def _beside_fix(groups: Sequence[Group], place: int) -> str:
     (*_, newest, _), (*_, fix_report, _) = groups[0], groups[place]
     if not place or newest is None:
         return ""
-    return "An older fix, by another recipe." if fix_report else "Not the fix above: trained by another recipe."
+    differing = "by another recipe or on another device"
+    return f"An older fix, {differing}." if fix_report else f"Not the fix above: trained {differing}."
 
 
 def _differing(key: str, settings: Mapping[str, dict[str, Any]], fixed: Collection[str]) -> list[str]:
