@@ -179,6 +179,7 @@ def check_a_measurement_says_the_same(name: str) -> None:
     """The class vectors, which are all that is exchanged, tell who disagrees as the probabilities do."""
     here, measured = found(name), Measurement.of(found(name))
     assert measured.members == here.members == EstimateRequest(name, MEMBERS).counted(RECIPE)
+    assert here.networks == len(here.results)
     assert (measured.epistemic_share is None) == (here.epistemic_share is None)
     if here.epistemic_share is not None:
         np.testing.assert_array_equal(measured.epistemic_share, here.epistemic_share)

@@ -10,6 +10,7 @@ from scipy.stats import entropy
 
 import class_uncertainty as cu
 from class_uncertainty.data import stratified
+from class_uncertainty.estimation.estimators import EstimateRequest
 from class_uncertainty.estimation.single_run import PASSES, means_of
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.networks.stack import initial
@@ -230,3 +231,12 @@ def test_duq_is_its_kernels(train: cu.Data) -> None:
     np.testing.assert_allclose(found.uncertainty, 1 - kernels.max(axis=1), atol=1e-12)
     np.testing.assert_allclose(found.using("predictive").uncertainty, entropy(kernels, axis=1), atol=1e-5)
     assert np.array_equal(found.probabilities[0].argmax(axis=1), kernels.argmax(axis=1))
+
+
+@pytest.mark.parametrize(("votes", "members"), [(None, 3), (1, 1), (4, 4)])
+def test_the_votes_of_a_row_say_how_many_members_it_has(
+    votes: int | None, members: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the package that say more are in the contract."""
+    monkeypatch.setitem(cu.ESTIMATORS, "mine", replace(cu.ESTIMATORS["ensemble"], votes=votes))
+    assert EstimateRequest("mine", 3).counted(RECIPE) == members

@@ -38,13 +38,7 @@ bootstrap = Estimator(
     _bootstrapped,
     all_probabilities,
 )
-single = Estimator(
-    "one naive network",
-    lambda members, seed: [Lane("naive", seed)],
-    all_probabilities,
-    votes=1,
-    counted=lambda members, recipe: 1,
-)
+single = Estimator("one naive network", lambda members, seed: [Lane("naive", seed)], all_probabilities, votes=1)
 out_of_fold = Estimator(
     "as many networks as folds, each without one: an example is judged by the one that never saw it",
     _by_folds,
@@ -52,4 +46,5 @@ out_of_fold = Estimator(
     natural="true-class",
     fewest=2,
     votes=1,
+    counted=lambda members, recipe: members,
 )

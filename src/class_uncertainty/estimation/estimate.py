@@ -43,8 +43,8 @@ class Estimator:
     fewest: int = 1  # members
     views: bool = True  # whether it takes views
     effort: float = 1.0  # of one of its trainings, in naive ones
-    # how many members an estimate has, for those that were asked for: by this, two by one estimator are told apart
-    counted: Callable[[int, Recipe], int] = lambda members, recipe: members
+    # the members of an estimate, of those that were asked for, where they are not its votes: folds, or few epochs
+    counted: Callable[[int, Recipe], int] | None = None
 
 
 @checked
@@ -76,6 +76,8 @@ class Estimate:
         What methods need.
     class_errors : array (C,) or None
         Errors of the members in percent.
+    members, networks : int
+        How many predict, snapshots and folds included, and how many were trained.
 
     Examples
     --------
@@ -150,6 +152,11 @@ class Estimate:
         """How many predict an example or, if one does, how many were trained: snapshots count, and folds."""
         votes = len(self.probabilities)
         return votes if votes > 1 else max(len(self.results), 1)
+
+    @property
+    def networks(self) -> int:
+        """How many were trained; of probabilities from a file, how many predicted."""
+        return len(self.results) or len(self.probabilities)
 
     @property
     def judged(self) -> str:

@@ -76,7 +76,6 @@ online = Estimator(
     scores=("aleatoric", "epistemic"),
     votes=1,
     views=False,
-    counted=lambda members, recipe: 1,
 )
 snapshot = Estimator(
     "one training whose learning rate falls once for each member, once an epoch at most: the network after each fall",
@@ -91,7 +90,6 @@ mc_dropout = Estimator(
     dropout_probabilities,
     votes=PASSES,
     views=False,
-    counted=lambda members, recipe: PASSES,
 )
 duq = Estimator(
     "DUQ: one network with a centroid for each class and a gradient penalty; 1 - the kernel of the nearest",
@@ -101,6 +99,5 @@ duq = Estimator(
     scores=("kernel",),
     votes=1,
     views=False,
-    counted=lambda members, recipe: 1,
     effort=DUQ_STEP_COST,
 )
