@@ -141,8 +141,8 @@ def test_the_plan_is_said_once_something_is_trained(clock, capsys):
 
 def test_trees_are_models_without_epochs():
     work = WorkProgress()
-    work.announce(STAGES)
-    plan = "To train: up to 12 models: 6 candidates on 1 fold; 3 models before and after."
+    work.announce([Stage("rung 1", "6 candidates of network.csv", (6,)), Stage("ladder", "3 models", (3, 3))])
+    plan = "To train: up to 12 models: 6 candidates of network.csv; 3 models."
     assert describe_plan(work, 0, "cpu") == plan
 
 

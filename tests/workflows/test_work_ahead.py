@@ -120,10 +120,13 @@ def test_a_fix(digits: cu.Dataset) -> None:
 
 
 @pytest.mark.parametrize(("recipe", "epochs", "has_rate"), [(FOREST, 0, False), (RECIPE, 1, True)])
-def test_a_forest_has_neither_epochs_nor_a_learning_rate(
+def test_a_forest_is_no_network_and_has_neither_epochs_nor_a_learning_rate(
     digits: cu.Dataset, recipe: cu.Recipe, epochs: int, has_rate: bool
 ) -> None:
     heard, data = Heard(), digits if recipe is RECIPE else as_features(digits)
+    measuring = Heard()
+    cu.measure(data, members=2, recipe=recipe, estimator="ensemble", progress=measuring)
+    assert [stage.about.split()[1] for stage in measuring.stages] == ["networks" if has_rate else "models"]
     compared = cu.compare(data, ["naive"], seeds=1, recipe=recipe, progress=heard)
     (row,) = compared.rows
     assert (heard.epochs, row.has_rate) == ([epochs], has_rate)

@@ -143,12 +143,11 @@ def describe_plan(work: WorkProgress, epochs: int, device: str) -> str:
 
     Trees have no epochs (0), and are called models.
     """
-    networks = sum(stage.networks for stage in work.stages)
-    number = "one network" if networks == 1 else f"up to {networks:,} networks"
+    networks, noun = sum(stage.networks for stage in work.stages), "network" if epochs else "model"
+    number = f"one {noun}" if networks == 1 else f"up to {networks:,} {noun}s"
     passes = "" if not epochs else " of one epoch" if epochs == 1 else f" of {epochs:,} epochs"
     about = f" in about {roughly(sum(work.weights))} {DEVICES[device]}" if work.speed else ""
-    plan = f"To train: {number}{passes}{about}: {'; '.join(stage.about for stage in work.stages)}."
-    return plan if epochs else plan.replace("network", "model")
+    return f"To train: {number}{passes}{about}: {'; '.join(stage.about for stage in work.stages)}."
 
 
 def roughly(seconds: float) -> str:

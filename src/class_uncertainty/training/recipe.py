@@ -186,6 +186,11 @@ class Recipe:
         return self.network in TREES
 
     @property
+    def noun(self) -> str:
+        """What it trains, as a word: trees are not called networks."""
+        return "model" if self.is_trees else "network"
+
+    @property
     def is_fitted(self) -> bool:
         """Whether lanes are fitted one by one, with nothing left to train: heads on full batches, and trees."""
         return self.optimizer == "lbfgs" or self.network in TREES

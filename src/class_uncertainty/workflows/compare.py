@@ -218,10 +218,10 @@ def compare(
     with open_context(dataset, recipe, store, device, budget, progress, profile, on, shard) as context:
         request = EstimateRequest.usual(estimator, members, recipe=context.recipe)
         uses_uncertainty = any(named(name).uses_uncertainty for name in trained)
-        measures = [measuring_stage(context.dataset, [request])] if uses_uncertainty else []
+        measures = [measuring_stage(context, [request])] if uses_uncertainty else []
         compared = [name for name in methods if name not in remedies]
         sizes = (len(numbers), len(rates), len(trained) if choose_lr else 0, members)
-        context.ahead([*measures, *comparison_stages(context.dataset, compared, remedies.values(), *sizes)])
+        context.ahead([*measures, *comparison_stages(context, compared, remedies.values(), *sizes)])
         ended = telling_rows(context, len(numbers))
         estimate = read_by(load_or_estimate(context, [request])[0], score) if uses_uncertainty else None
         stats = estimate.stats if estimate else None

@@ -146,7 +146,7 @@ def compare_estimators(
     for name, score in scored:
         requests[name, rates[0]].check_score(score)
     with open_context(dataset, recipe, store, device, budget, progress, profile, on) as context:
-        context.ahead([measuring_stage(context.dataset, list(requests.values()))])
+        context.ahead([measuring_stage(context, list(requests.values()))])
         estimates = dict(zip(requests, load_or_estimate(context, list(requests.values())), strict=True))
         dataset, default_lr = context.dataset, context.recipe.lr
     rows: list[EstimatorRow] = []

@@ -232,7 +232,7 @@ def fix(
         kept = kinds if is_table and deploy == ENSEMBLE else 1
         plan = plan_search(trainings, costs, not why_not, deploy == ENSEMBLE, measuring, kept)
         rows, costs = rows[len(rows) - plan.candidates :], costs[len(rows) - plan.candidates :]
-        measures = [measuring_stage(context.dataset, [MEASURING])] if measuring else []
+        measures = [measuring_stage(context, [MEASURING])] if measuring else []
         context.ahead([*measures, *fix_stages(context, plan, rows, costs, seeds)])
         stats = read_by(load_or_estimate(context, [MEASURING])[0], None).stats if measuring else None
         choosing = judged_by_folds(context)  # what chooses is no result

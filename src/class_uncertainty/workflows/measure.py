@@ -149,7 +149,7 @@ def measure(
     EstimateRequest.usual(estimator, members, lr).check_score(score)
     with open_context(dataset, recipe, store, device, budget, progress, profile, on) as context:
         request = EstimateRequest.usual(estimator, members, lr, context.recipe)
-        context.ahead([measuring_stage(context.dataset, [request])])
+        context.ahead([measuring_stage(context, [request])])
         estimate = read_by(load_or_estimate(context, [request], ended=telling_rows(context, members))[0], score)
         rows = class_rows(context.dataset.classes, context.train.counts.tolist(), estimate, context.dataset)
         return Measured(context.dataset, estimate, tuple(rows))

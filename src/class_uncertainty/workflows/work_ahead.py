@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from class_uncertainty.data import Dataset
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.posthoc.remedies import Remedy
 from class_uncertainty.runs.context import Context
@@ -28,19 +27,18 @@ def rung(number: int) -> str:
     return f"rung {number}"
 
 
-def measuring_stage(dataset: Dataset, requests: Sequence[EstimateRequest]) -> Stage:
+def measuring_stage(context: Context, requests: Sequence[EstimateRequest]) -> Stage:
     """Members, and without a test split the folds that judge."""
     lanes = sum(len(request.lanes) for request in requests)
     rates = {request.lr for request in requests if request.lanes}
-    judges = FOLDS * len(rates) if dataset.test is None else 0
+    judges = FOLDS * len(rates) if context.dataset.test is None else 0
     judged = f", {FOLDS} folds judge" if judges else ""
-    return Stage(
-        MEASURING, f"{_count(lanes, 'network')} measure{'s' * (lanes == 1)} uncertainty{judged}", (lanes + judges,)
-    )
+    who = f"{_count(lanes, context.recipe.noun)} measure{'s' * (lanes == 1)}"
+    return Stage(MEASURING, f"{who} uncertainty{judged}", (lanes + judges,))
 
 
 def comparison_stages(
-    dataset: Dataset,
+    context: Context,
     methods: Sequence[str],
     remedies: Iterable[Remedy],
     seeds: int,
@@ -49,7 +47,7 @@ def comparison_stages(
     members: int,
 ) -> list[Stage]:
     """`methods` at so many learning rates, or at one that was chosen by folds for so many methods; then remedies."""
-    folds = len(judged_folds(dataset))
+    folds = len(judged_folds(context.dataset))
     choosing = Stage(
         CHOOSING, f"{_count(choose, 'method')} × {rates} rates × {FOLDS} folds choose", (choose * rates * FOLDS,)
     )
@@ -64,14 +62,14 @@ def comparison_stages(
         if remedy.distils:
             networks["student", True] = seeds
     number = sum(networks.values()) * at_rates * folds
-    return [choosing, compared, Stage(REMEDIES, f"{_count(number, 'network')} for remedies", (number,))]
+    return [choosing, compared, Stage(REMEDIES, f"{_count(number, context.recipe.noun)} for remedies", (number,))]
 
 
 def fix_stages(
     context: Context, plan: SearchPlan, candidates: Sequence[Candidate], costs: Sequence[float], seeds: int
 ) -> list[Stage]:
     """The rungs, the trial, and the networks before and after."""
-    unit, stages, before = sum(costs) / len(costs), list[Stage](), 0
+    unit, stages, before, noun = sum(costs) / len(costs), list[Stage](), 0, context.recipe.noun
     for number, (judged, folds) in enumerate(plan.rungs, 1):
         who = _count(judged, "candidate") if number == 1 else f"the best {judged}" if judged > 1 else "the best"
         alike = Counter(candidate.recipe(context.recipe) for candidate in candidates)
@@ -84,13 +82,13 @@ def fix_stages(
     if plan.members:
         trained = (plan.members - 1, students)
         cost = plan.members - 1 + (student_cost(plan.members, students) if students else 0)
-        about = f"a trial of {plan.members} networks" + (f" and {students} students" if students else "")
+        about = f"a trial of {_count(plan.members, noun)}" + (f" and {students} students" if students else "")
         stages.append(Stage(TRIAL, about, trained, unit * cost / sum(trained)))
     folds, kept = len(judged_folds(context.dataset)), TOGETHER if plan.ensemble and plan.members else 1
     judged = plan.last_folds if folds > 1 else 0  # networks that the rungs have left
     after = plan.kept * (max(kept, seeds) * folds + kept * (folds > 1) - judged)
     taught = seeds * folds + (1 + plan.members * folds) * (folds > 1) if students else 0
-    about = f"{_count(seeds, 'network')} before and after" + (f", each on {folds} folds" if folds > 1 else "")
+    about = f"{_count(seeds, noun)} before and after" + (f", each on {folds} folds" if folds > 1 else "")
     return [*stages, Stage(LADDER, about, (seeds * folds, after, taught), unit)]
 
 
