@@ -1,11 +1,14 @@
 """Sentences for the user: on one line, on any terminal, about files that cannot be read."""
 
 import codecs
+import io
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from class_uncertainty.errors import InputError, MachineFault, blame_machine
 from class_uncertainty.errors import printable as printable  # offered here too
@@ -101,6 +104,27 @@ def encode_plainly() -> None:
         if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # stays open as long as the process
         getattr(sys, name).reconfigure(errors="plain")
+
+
+class _Pipe(io.FileIO):
+    """What is written after the reader has closed the pipe is dropped."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return len(data)
+
+
+def outlive_readers() -> None:
+    """Let a command write its files although nobody reads its output to the end, as in 'cu fix DATA | head -1'."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        with suppress(io.UnsupportedOperation):  # it is no file
+            if stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode):
+                pipe = io.BufferedWriter(_Pipe(stream.fileno(), "w", closefd=False))
+                by_line = stream.line_buffering or stream.write_through
+                setattr(sys, name, io.TextIOWrapper(pipe, stream.encoding, stream.errors, line_buffering=by_line))
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:

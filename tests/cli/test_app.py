@@ -189,6 +189,46 @@ def test_a_full_disk_behind_stdout() -> None:
     assert "Traceback" not in done.stderr
 
 
+PRINTS_THEN_WRITES = """
+import sys
+import typer
+from class_uncertainty.cli import app
+from class_uncertainty.reporting.terminal import say
+from class_uncertainty.text import tell
+
+def command():
+    for _ in range(3000):
+        say("a table")
+        typer.echo("a line")
+        tell("progress")
+    with open("page", "w") as page:
+        page.write("whole")
+    sys.exit(4)
+
+app.app = command
+app.main()
+"""
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("streams", ["", "2>&1"])
+def test_a_closed_pipe_loses_no_file(streams: str, unbuffered: str, tmp_path: Path) -> None:
+    (tmp_path / "command.py").write_text(PRINTS_THEN_WRITES)
+    done = subprocess.run(
+        ["bash", "-c", f'"$0" command.py {streams} | head -1; exit "${{PIPESTATUS[0]}}"', sys.executable],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 4
+    assert done.stdout.count("\n") == 1
+    assert not streams or not done.stderr
+    assert "Broken" not in done.stderr
+    assert (tmp_path / "page").read_text() == "whole"
+
+
 @pytest.mark.parametrize(
     "command",
     [

@@ -24,7 +24,7 @@ from class_uncertainty.cli.reproduce_command import reproduce
 from class_uncertainty.cli.train_command import train
 from class_uncertainty.errors import InputError, MachineFault, memory_faults
 from class_uncertainty.runs.place import is_torchrun
-from class_uncertainty.text import encode_plainly, reason, tell
+from class_uncertainty.text import encode_plainly, outlive_readers, reason, tell
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -73,6 +73,7 @@ class _Notices(logging.Handler):
 def main() -> None:
     """Run a command. Exit code 2: wrong input, 1: a fault of the machine, 3: a spent budget, 4: a broken gate."""
     encode_plainly()
+    outlive_readers()
     notices = logging.getLogger("class_uncertainty")
     notices.handlers, notices.propagate = [_Notices()], False
     try:
