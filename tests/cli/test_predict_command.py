@@ -198,6 +198,7 @@ def test_the_mean_cost_of_a_labelled_file(run: Run, pictures: cu.Predicted) -> N
     decided = [int(name) for name in cu.predict("by-cost", "new.npz").labels]
     expected = costs[data.labels[:60], decided].mean()
     assert f"Mean cost of an example: {expected:.4g}." in " ".join(out.split())
+    assert ", ECE of the predicted classes " in " ".join(out.split())  # they are not the most probable ones
     code, out, err = run("audit", "predictions.csv", "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["figures"]["mean_cost"] == pytest.approx(expected)

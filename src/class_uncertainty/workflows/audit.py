@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.boundary import Tensorlike, checked
 from class_uncertainty.data.readers.npz import channels_first
-from class_uncertainty.errors import InputError, nearest
+from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Stats
 from class_uncertainty.measures.scores import check_labels
 from class_uncertainty.metrics import check_prior
@@ -32,6 +32,7 @@ from class_uncertainty.posthoc.gate import broken, parse_conditions
 from class_uncertainty.posthoc.noise_model import LabelNoise, label_noise
 from class_uncertainty.posthoc.run_changes import RunChanges, read_record, run_changes
 from class_uncertainty.text import listed, printable
+from class_uncertainty.workflows.audit_labels import labelled_only, left_out_note, numbered
 
 FORMAT = 1  # of the document
 CHECKED = 2 * 10**7  # probabilities: with more, labels are not checked, which would take minutes
@@ -179,7 +180,7 @@ class Audit:
 
 @checked
 def audit(
-    labels: Tensorlike,
+    labels: Tensorlike | None,
     probabilities: Tensorlike,
     classes: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
@@ -196,6 +197,7 @@ def audit(
     ----------
     labels : array (N,)
         The true classes: whole numbers from 0 to C - 1, or names. What `cu.predict` returned has them as `truth`.
+        Examples with the name "" have no label and are left out.
     probabilities : array (N, C)
         Of examples that the model was not trained on: of a test split, or out-of-fold.
     classes : list of str, optional
@@ -232,13 +234,19 @@ def audit(
     >>> [(row.name, row.kind) for row in audit.verdicts]
     [('rare', 'imbalance')]
     """
+    of_examples, unlabelled = labelled_only(
+        labels, probabilities=probabilities, names=names, images=images, decisions=decisions
+    )
+    if unlabelled:
+        audited = audit(**of_examples, classes=classes, counts=counts, prior=prior, costs=costs, by_cost=by_cost)
+        return replace(audited, notes=(left_out_note(unlabelled), *audited.notes))
     shape = tuple(getattr(probabilities, "shape", np.shape(probabilities)))
     if len(shape) == 1:
         advice = "give them of every class, (examples, classes), and predicted classes as decisions"
         raise InputError(f"probabilities have the shape {shape}, as labels have: {advice}.")
     number = shape[1] if len(shape) == 2 else 0
     class_names = _class_names(classes, number)
-    p, numbers = check_judged(probabilities, _numbered(labels, class_names, classes is not None))
+    p, numbers = check_judged(probabilities, numbered(labels, class_names, classes is not None))
     example_counts = np.bincount(numbers, minlength=number)
     training_counts = np.maximum(example_counts, 1) if counts is None else _counts(counts, number)
     checked_prior = None if prior is None else check_prior(prior, number)
@@ -250,11 +258,11 @@ def audit(
     decided = None if decisions is None else _decided(decisions, p.shape, class_names, classes is not None)
     checked_costs = None if costs is None else check_costs(costs, number, class_names)
     judged = Judged(p, numbers, class_names, training_counts, checked_prior, noise, decided, checked_costs, by_cost)
-    audited, outcomes = record(judged, example_names), judged.outcomes
+    of_all, outcomes = record(judged, example_names), judged.outcomes
     if counts is None:  # training counts stand in as 1 where there are none
-        audited = replace(audited, classes=tuple(replace(row, count=row.examples) for row in audited.classes))
+        of_all = replace(of_all, classes=tuple(replace(row, count=row.examples) for row in of_all.classes))
     return Audit(
-        record=audited,
+        record=of_all,
         confusions=tuple(confusions(judged.decided, numbers, class_names)),
         notes=tuple(_notes(judged, example_counts, counts is not None, bool((outcomes.guesses != numbers).any()))),
         labels=numbers,
@@ -271,7 +279,7 @@ def audit(
 def _decided(decisions: Any, shape: tuple[int, ...], classes: Sequence[str], named: bool) -> NDArray[np.int64]:
     """(N,) places of classes."""
     try:
-        return check_labels(_numbered(decisions, classes, named), *shape)
+        return check_labels(numbered(decisions, classes, named), *shape)
     except InputError as error:
         raise InputError(f"decisions cannot be taken: {error}") from None
 
@@ -294,22 +302,6 @@ def _class_names(classes: Sequence[str] | None, number: int) -> list[str]:
     if repeated := [name for i, name in enumerate(names) if name in names[:i]]:
         raise InputError(f"class {repeated[0]!r} is given twice: each name must be there once.")
     return names
-
-
-def _numbered(labels: Any, classes: Sequence[str], named: bool) -> Any:
-    """Names of classes as their places; numbers as they are."""
-    if hasattr(labels, "detach") or np.asarray(labels).dtype.kind not in "UO":
-        return labels
-    texts = [printable(name) for name in np.asarray(labels).ravel().tolist()]
-    if not named:
-        example = f", as {texts[0]!r}" if texts else ""
-        raise InputError(f"labels are names{example}: give classes, their names in the order of probabilities.")
-    places = {name: place for place, name in enumerate(classes)}
-    if absent := [name for name in texts if name not in places]:
-        near = nearest(absent[0], places)
-        hint = f" (did you mean {near!r}?)" if near else ""
-        raise InputError(f"label {absent[0]!r}{hint} is no class: the classes are {listed(classes, 2 * NAMED)}.")
-    return np.array([places[name] for name in texts]).reshape(np.shape(labels))
 
 
 def _pictures(images: Any, examples: int) -> Images | None:

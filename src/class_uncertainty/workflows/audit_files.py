@@ -17,6 +17,7 @@ from class_uncertainty.posthoc.prediction_files import read_probabilities
 from class_uncertainty.posthoc.written_predictions import COLUMN, LABEL, PredictionTable, read_written
 from class_uncertainty.text import amount_of, listed, printable
 from class_uncertainty.workflows.audit import Audit, audit
+from class_uncertainty.workflows.audit_labels import left_out_note
 
 ARRAYS = ("probabilities", "logits", "labels", "classes", "names", "images", "counts", "prior", "decisions", "costs")
 KINDS = (".npz", ".csv", ".parquet")
@@ -88,15 +89,14 @@ def _from_table(path: Path) -> tuple[dict[str, Any], list[str]]:
     if not np.allclose(predictions.probabilities, table.probabilities, atol=1e-5):
         notes.append("The probabilities of the file are for another prior: they were converted to that of training.")
     if len(rows) < len(predictions.labels):
-        without = len(predictions.labels) - len(rows)
-        few = amount_of(without, "example has no label and is", "examples have no label and are")
-        notes.append(f"{few} not judged.")
+        notes.append(left_out_note(len(predictions.labels) - len(rows)))
     if other:
         arguments["decisions"] = predictions.decisions[rows]
         few = amount_of(other, "example has a more probable class", "examples have a more probable class")
         decided = f"Errors are of the decisions in the column class: {few}, by the probabilities"
         under = "" if predictions.counts is None else ", which are for classes as frequent as in training"
-        notes.insert(0, f"{decided}. Uncertainty, ECE and NLL are of the probabilities{under}.")
+        calibration = f"Uncertainty and NLL are of the probabilities{under}, ECE of those of the decided classes"
+        notes.insert(0, f"{decided}. {calibration}.")
     known = {"counts": predictions.counts, "costs": predictions.costs}
     return arguments | {name: values for name, values in known.items() if values is not None}, notes
 
