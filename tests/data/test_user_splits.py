@@ -190,9 +190,16 @@ def test_a_ratio_is_named_as_it_is(spec, name):
 def test_a_path_without_its_form(here):
     tree(here / "pets", {"cat": 4, "dog": 4})
     (here / "a.csv").write_text("x,label\n")
-    for path, form in (("pets", "folder"), ("a.csv", "csv")):
+    (here / "a.csv.gz").write_bytes(b"")
+    paths = {"pets": "folder", "pets?size=32": "folder", "a.csv": "csv", "a.csv?label=kind": "csv", "a.csv.gz": "csv"}
+    for path, form in paths.items():
         with refused(f"'{path}' is a path", f"as in '{form}:{path}'"):
             load(path)
+    with refused("label is a keyword for DataFrames alone", "write 'csv:a.csv?test=0.2&label=kind&drop=x,y'"):
+        load("a.csv?test=0.2", label="kind", drop=["x", "y"])
+    (here / "digits").mkdir()
+    with refused("write 'digits?label=kind'"):
+        load("digits", label="kind")
 
 
 def test_an_option_may_hold_any_character(here):

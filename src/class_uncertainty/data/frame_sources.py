@@ -66,8 +66,12 @@ def _several(value: Any) -> list[str]:
 
 def refuse_keywords(spec: str, **keywords: Any) -> None:
     """Options of data that have a name stand in the name."""
-    for option, value in keywords.items():
-        if value is not None and not (isinstance(value, list | tuple) and not value):
-            given = "FILE" if is_frame(value) else ",".join(_several(value))
-            written = f"{spec}{'&' if '?' in spec else '?'}{option}={given}"
-            raise InputError(f"{option} is a keyword for DataFrames alone: write {written!r}.")
+    given = {
+        option: "FILE" if is_frame(value) else ",".join(_several(value))
+        for option, value in keywords.items()
+        if value is not None and not (isinstance(value, list | tuple) and not value)
+    }
+    if given:
+        query = "&".join(f"{option}={text}" for option, text in given.items())
+        written = f"{spec}{'&' if '?' in spec else '?'}{query}"
+        raise InputError(f"{next(iter(given))} is a keyword for DataFrames alone: write {written!r}.")

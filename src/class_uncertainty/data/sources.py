@@ -11,7 +11,7 @@ from class_uncertainty.data.cache import Progress
 from class_uncertainty.data.dataset import Dataset
 from class_uncertainty.data.frame_sources import dataset_of, refuse_keywords
 from class_uncertainty.data.readers.digits import digits
-from class_uncertainty.data.specs import BY, COUNT, RATIO, Source, parse
+from class_uncertainty.data.specs import BY, COUNT, RATIO, Source, parse, with_source
 from class_uncertainty.data.subsets import duplicate
 from class_uncertainty.data.user_sources import from_csv, from_folder, from_npz, from_parquet
 from class_uncertainty.errors import InputError
@@ -88,7 +88,7 @@ def load(
     columns |= {"missing": missing, "min": min}
     if not isinstance(spec, str):
         return dataset_of(spec, seed, test, **columns)
-    refuse_keywords(spec, test=test, **columns)
+    refuse_keywords(with_source(spec, SOURCES), test=test, **columns)
     parsed = parse(spec, SOURCES, root, seed, progress)
     strength = parsed.share("duplicate")
     splits = SOURCES[parsed.source].read(parsed)

@@ -139,11 +139,18 @@ def parse(
 
 
 def _unknown_source(spec: str, sources: Mapping[str, Source]) -> InputError:
-    if not os.path.exists(spec):
+    if (sourced := with_source(spec, sources)) == spec:
         return unknown("data", spec, [row.example for row in sources.values()])
-    ending = os.path.splitext(spec)[1].lstrip(".")
-    source = ending if ending in sources and not os.path.isdir(spec) else "folder"
-    return InputError(f"{spec!r} is a path: write its source before it, as in '{source}:{spec}'.")
+    return InputError(f"{spec!r} is a path: write its source before it, as in {sourced!r}.")
+
+
+def with_source(spec: str, sources: Mapping[str, Source]) -> str:
+    """A path with the source that reads it before it; anything else as it is."""
+    path = spec if os.path.exists(spec) else spec.rpartition("?")[0]
+    if not os.path.exists(path) or path in sources:
+        return spec
+    ending = os.path.splitext(path.removesuffix(".gz"))[1].lstrip(".")
+    return f"{ending if ending in sources and not os.path.isdir(path) else 'folder'}:{spec}"
 
 
 def data_folder(root: str | Path | None) -> Path:
