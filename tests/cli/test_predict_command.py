@@ -254,3 +254,24 @@ def test_a_table_with_an_id_and_labels(run: Run) -> None:
     document = json.loads(out)
     assert document["scores"]["top1_error"] == pytest.approx(expected.scores.top1_error)
     assert document["predictions"][0]["id"] == "c0"
+
+
+def test_labels_of_a_part_and_a_narrow_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a column counts is said, columns go as a whole, and an empty column of labels is not passed over."""
+    classes = np.where(np.arange(600) % 4 == 0, "subscribes", "unsubscribes")
+    rows = [f"{len(name) + i % 3},{name}" for i, name in enumerate(classes)]
+    Path("t.csv").write_text("\n".join(["x,kind", *rows]))
+    assert run("train", "csv:t.csv?label=kind", "--epochs", "1", "--save", "model")[0] == 0
+    Path("part.csv").write_text("\n".join(["x,kind", *rows[:400], *(f"{row.split(',')[0]}," for row in rows[400:])]))
+    code, out, err = run("predict", "model", "part.csv")
+    assert (code, err) == (0, "")
+    text = " ".join(out.split())
+    assert "Of the 400 of 600 examples that are scored: true %, examples, error %, precision %." in text
+    monkeypatch.setenv("COLUMNS", "40")
+    narrow = run("predict", "model", "part.csv")[1]
+    assert "…" not in narrow
+    assert "No room for %, true %, precision %, mean p %, examples" in " ".join(narrow.split())
+    assert "examples that are scored: error %." in " ".join(narrow.split())
+    Path("empty.csv").write_text("\n".join(["x,kind", *(f"{row.split(',')[0]}," for row in rows)]))
+    assert "Not scored: column 'kind' is empty." in " ".join(run("predict", "model", "empty.csv")[1].split())
+    assert "Of the" not in run("predict", "model", "t.csv")[1]

@@ -14,7 +14,7 @@ from class_uncertainty.posthoc.written_predictions import SEEN, write_prediction
 from class_uncertainty.training.model_files import save
 from class_uncertainty.training.purpose import Purpose
 from class_uncertainty.workflows.audit_files import audit_file
-from class_uncertainty.workflows.predict import IN_PYTHON, LIKELIEST, NO_PRIOR
+from class_uncertainty.workflows.predict import IN_PYTHON, LIKELIEST, NO_PRIOR, _meaning
 
 CHURN = 0.265  # of the rows are of the second class
 
@@ -91,6 +91,7 @@ def test_probabilities_are_by_the_rule_and_labels_do_not_change(table: str) -> N
         assert ("as in training" in found.meaning[1]) == (prior == "train")
         assert found.meaning[2:] == [IN_PYTHON]
     assert IN_PYTHON not in cu.predict(module, table, prior="equal").meaning
+    assert "; for 1 example, another class" in _meaning(module, "train", np.array([0.9, 0.1]), 1)[1]
 
 
 def test_a_model_predicts_as_its_module_and_says_what_its_probabilities_are_for(table: str) -> None:

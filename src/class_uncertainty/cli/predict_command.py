@@ -85,14 +85,18 @@ def _least_sure(predicted: "Predicted") -> str:
     from class_uncertainty.posthoc.priors import at_prior
 
     purpose, prior, under = predicted.purpose, predicted.prior, ""
-    differs = [predicted.classes[c] for c in predicted.probabilities.argmax(axis=1)] != list(predicted.labels)
-    if purpose is not None and prior is not None and differs and prior.all():
+    if purpose is not None and prior is not None and _differ(predicted) and prior.all():
         decided = at_prior(predicted.probabilities, prior, purpose.prior)
         predicted, under = replace(predicted, probabilities=decided), ", by the probabilities that decide"
     confidence = predicted.confidence
     least = confidence.argsort(kind="stable")[:UNSURE]
     unsure = ", ".join(f"{predicted.names[i]} ({predicted.labels[i]} {confidence[i]:.2f})" for i in least)
     return f"Least sure of{under}: {unsure}."
+
+
+def _differ(predicted: "Predicted") -> bool:
+    """Whether a predicted class is not the most probable one."""
+    return [predicted.classes[c] for c in predicted.probabilities.argmax(axis=1)] != list(predicted.labels)
 
 
 def _rows(predicted: "Predicted") -> list[dict[str, Any]]:
@@ -122,7 +126,10 @@ def _print_classes(predicted: "Predicted") -> None:
             line += [number(predicted.scores.class_errors[c]), number(predicted.class_precisions[c])]
         lines.append(line)
     columns = ["class", "predicted", "%", "mean p %", *(SCORED if predicted.scores else [])]
-    terminal.print_fitting(columns, lines, drop=("%", "true %", "precision %"))
+    dropped = terminal.print_fitting(columns, lines, drop=("%", "true %", "precision %", "mean p %", "examples"))
+    if predicted.scores and scored < examples:
+        of_labelled = [column for column in SCORED if column not in dropped]
+        terminal.say(f"Of the {scored:,} of {examples:,} examples that are scored: {', '.join(of_labelled)}.")
 
 
 def _scored(predicted: "Predicted") -> list[str]:
@@ -133,7 +140,8 @@ def _scored(predicted: "Predicted") -> list[str]:
     scores, number = predicted.scores, sum(map(bool, predicted.truth))
     errors = f"overall error {scores.top1_error:.1f} %, class-mean error {scores.error:.1f} %"
     weighing = "" if predicted.prior is None else ", with classes weighed by the prior that they are for"
-    calibration = f"NLL {scores.nll:.3f}, ECE {scores.ece:.1f} %"
+    decided = " of the predicted classes" if _differ(predicted) else ""
+    calibration = f"NLL {scores.nll:.3f}, ECE{decided} {scores.ece:.1f} %"
     scored = f"Scored by {predicted.scored_by}, {number:,} examples: {errors}"
     sentences = [f"{scored}; of the probabilities{weighing}: {calibration}."]
     if predicted.two:

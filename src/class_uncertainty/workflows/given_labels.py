@@ -111,7 +111,7 @@ def find_labels(
     if (numbers >= 0).any():
         return GivenLabels(numbers, source, names), []
     if not any(names):
-        return None, []
+        return None, [f"Not scored: {source} is empty."]
     sentence = f"{source} names {_named(names, classes)}, and the classes are {listed(classes, 2 * NAMED)}"
     if column:
         raise InputError(f"{sentence}: correct the labels, or leave out the label.")

@@ -21,7 +21,7 @@ from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.posthoc.priors import GIVEN, PRIORS, Prior, at_prior, find_prior
 from class_uncertainty.posthoc.two_classes import TwoClasses
 from class_uncertainty.posthoc.written_predictions import LABEL, SEEN, PredictionTable
-from class_uncertainty.text import listed
+from class_uncertainty.text import amount_of, listed
 from class_uncertainty.training.fit import default_device
 from class_uncertainty.training.model_files import restore
 from class_uncertainty.training.networks.backbones import Embedder, fused, same_backbone
@@ -288,9 +288,8 @@ def _meaning(network: Deployed, prior: Prior, wanted: NDArray[np.float64] | None
         lowest = Goal(purpose.goal, np.array(purpose.prior)).describe()
         decided = f"Predictions are for the lowest {lowest} (goal {purpose.goal!r})."
     under = PRIORS[prior] if isinstance(prior, str) else GIVEN
-    other = (
-        f"; for {differing:,} examples, another class than the predicted one is the most probable" if differing else ""
-    )
+    examples = amount_of(differing, "example", "examples")
+    other = f"; for {examples}, another class than the predicted one is the most probable" if differing else ""
     lost = [network.classes[c] for c in np.flatnonzero((np.array(purpose.prior) == 0) & (wanted > 0))]
     never = [f"The goal rules out {', '.join(map(repr, lost))}, whose probability stays 0."] if lost else []
     converted = [] if np.array_equal(wanted, purpose.prior) else [IN_PYTHON]
