@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from commands import Run
 from sklearn.metrics import precision_score
 
 from class_uncertainty.posthoc.written_predictions import PredictionTable, write_predictions
+from class_uncertainty.reporting.audit_terminal import figure_sentences
 
 
 @pytest.fixture
@@ -150,3 +152,11 @@ def test_a_foreign_file_is_not_overwritten(run: Run) -> None:
         assert "not" in err or "no " in err
     assert Path("mine.html").read_text() == "my page"
     assert Path("mine.json").read_text() == '{"my": "file"}'
+
+
+@pytest.mark.parametrize(("number", "sentence"), [(1, "1 label is"), (2, "2 labels are")])
+def test_label_issues_are_one_or_several(number: int, sentence: str) -> None:
+    audit = audited()
+    record = replace(audit.record, figures=replace(audit.figures, label_issues=number))
+    told = f"{sentence} more likely wrong than right: --report and --json list {'it' if number == 1 else 'them'}."
+    assert figure_sentences(replace(audit, record=record))[-1] == told

@@ -234,6 +234,8 @@ def test_the_price_names_what_rises_and_how_sure_that_is():
     assert "Calibration gets worse" in shown
     assert "hang on" not in shown
     assert shown.count(": not clear)") == 2  # of the mean, and of all examples
+    better = replace(report, price=price(before, np.zeros(200), labels, 10))
+    assert "falls for 1 class and clearly rises for no class (" in " ".join(before_after.price_sentences(better))
     assert "No class changes clearly (by 95 % intervals, corrected" in " ".join(
         before_after.price_sentences(replace(report, price=price(before, before, labels, 10)))
     )

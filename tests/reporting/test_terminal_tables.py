@@ -72,6 +72,15 @@ def test_every_table_names_the_network_and_its_parameters(printed: Printed) -> N
     assert "Network: resnet32, 0.46 M parameters." in printed(terminal_tables.print_comparison, comparison)
 
 
+@pytest.mark.parametrize(("has_rate", "strength"), [(True, "0.7 at the learning rate 0.1."), (False, "0.7.")])
+def test_a_strength_names_the_learning_rate_where_there_is_one(printed: Printed, has_rate: bool, strength: str) -> None:
+    rows = [replace(row, has_rate=has_rate) for row in FULL.methods]
+    about = {"rows": rows, "folds": 0, "estimate": None, "strengths": {0.1: 0.7}, "chosen": (), "network": RESNET}
+    judged = SimpleNamespace(classes="abc", train=NO_GROUPS.train, test=None)
+    out = in_one_line(printed(terminal_tables.print_comparison, SimpleNamespace(**about, dataset=judged)))
+    assert f"adjustment for the counts (τ): {strength}" in out
+
+
 def test_classes_by_every_measure(printed: Printed) -> None:
     out = printed(terminal_tables.print_measured, measured(FULL.classes, folds=5), width=200)
     row = FULL.classes[2]

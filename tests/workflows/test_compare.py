@@ -11,6 +11,7 @@ from watching import Watched, no_training
 import class_uncertainty as cu
 from class_uncertainty.runs.comparison_checks import check_seeds
 from class_uncertainty.runs.rows import method_rows
+from class_uncertainty.training import RECIPES
 
 RECIPE = cu.Recipe("small-conv", epochs=2, batch=32)
 
@@ -132,6 +133,14 @@ def test_wrong_input_is_refused_before_training(digits: cu.Dataset) -> None:
 def test_nothing_is_compared_twice_or_not_at_all(digits: cu.Dataset, lists: dict, facts: tuple[str, ...]) -> None:
     with refused(*facts):
         cu.compare(digits, **lists)
+
+
+@pytest.mark.parametrize(("method", "fact"), [("ldam", "margins"), ("ubrw-focal", "focal"), ("distil", "teachers")])
+def test_what_does_not_suit_the_recipe_is_refused_before_anything_is_announced(method: str, fact: str) -> None:
+    table, watched = cu.Data(np.random.default_rng(0).normal(0, 1, (40, 3)), np.arange(40) % 2), Watched()
+    with refused(f"'{method}' has {fact}", "network 'forest'"):
+        cu.compare(table, ["naive", method], seeds=1, recipe=RECIPES["forest"], progress=watched)
+    assert watched.announced == []
 
 
 @pytest.mark.parametrize(

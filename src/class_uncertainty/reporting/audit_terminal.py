@@ -25,7 +25,7 @@ def print_audit(audit: Audit, all_classes: bool = False) -> None:
     for row in audit.verdicts[:MOST_VERDICTS]:
         say(f"{KINDS[row.kind].capitalize()} – {row.verdict}.")
     if (more := len(audit.verdicts) - MOST_VERDICTS) > 0:
-        say(f"{more:,} more verdicts: --report and --json list them.")
+        say(f"{amount_of(more, 'more verdict', 'more verdicts')}: {_lists(more)}.")
     if audit.unjudged:
         say(*audit.unjudged)
     rows = audit.worst_first
@@ -82,8 +82,12 @@ def figure_sentences(audit: Audit) -> list[str]:
         sentences.append(f"Largest confusions: {', '.join(pairs)}.")
     if of.label_issues:
         some = amount_of(of.label_issues, "label is", "labels are")
-        sentences.append(f"{some} more likely wrong than right: --report and --json list them.")
+        sentences.append(f"{some} more likely wrong than right: {_lists(of.label_issues)}.")
     return sentences
+
+
+def _lists(number: int) -> str:
+    return f"--report and --json list {'it' if number == 1 else 'them'}"
 
 
 def adjusted_text(change: ErrorChange, taus: Taus) -> str:

@@ -147,7 +147,7 @@ def change_text(change: ErrorChange) -> str:
 
 
 def _classes(number: int) -> str:
-    return f"{number or 'no'} class{'' if number == 1 else 'es'}"
+    return f"{number or 'no'} class{'es' if number > 1 else ''}"
 
 
 def verdict(report: FixReport) -> str:

@@ -21,7 +21,7 @@ from class_uncertainty.reporting.section import (
 )
 from class_uncertainty.reporting.terminal import notes_on, print_fitting, say
 from class_uncertainty.runs.rows import RANKS_APART, ClassRow, MethodRow, harder_and_easier, spearman
-from class_uncertainty.text import decimal
+from class_uncertainty.text import amount_of, decimal
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.workflows.compare import Comparison
 from class_uncertainty.workflows.compare_estimators import EstimatorComparison
@@ -74,7 +74,10 @@ def print_comparison(comparison: Comparison) -> None:
         say(f"Uncertainty: {estimate.estimator}, by {estimate.score}.")
     if strengths:
         by_fold = "; each fold's was chosen on the others" if folds and set(strengths.values()) != {1.0} else ""
-        chosen_at = ", ".join(f"{tau:g} at the learning rate {lr:g}" for lr, tau in strengths.items())
+        has_rate = any(row.has_rate for row in comparison.rows)
+        chosen_at = ", ".join(
+            f"{tau:g} at the learning rate {lr:g}" if has_rate else f"{tau:g}" for lr, tau in strengths.items()
+        )
         say(f"Strength of the adjustment for the counts (τ): {chosen_at}{by_fold}.")
         judged = comparison.dataset.test or comparison.dataset.train
         if len(set(judged.counts)) > 1:
@@ -133,7 +136,8 @@ def print_findings(report: FixReport) -> None:
         kind = FINDING_KINDS.get(verdict.kind, "")
         say(f"{kind[:1].upper()}{kind[1:]} – {verdict.text}." if kind else verdict.text)
     if (more := len(verdicts) - MOST_FINDINGS) > 0:
-        say(f"{more} more findings: the report and --json list them.")
+        them = amount_of(more, "more finding", "more findings")
+        say(f"{them}: the report and --json list {'it' if more == 1 else 'them'}.")
 
 
 def print_ladder(report: FixReport) -> list[str]:

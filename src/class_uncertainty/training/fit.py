@@ -46,7 +46,8 @@ def resolve_device(name: str | torch.device | None) -> str:
         device = torch.device(name or default_device())
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError):  # torch without CUDA asserts that it has it
-        raise InputError(f"device {str(name)!r} is not one that torch has here; 'cpu' always is.") from None
+        hint = "; a GPU of NVIDIA or AMD is 'cuda', one of Apple 'mps'" if str(name).lower() == "gpu" else ""
+        raise InputError(f"device {str(name)!r} is not one that torch has here{hint}; 'cpu' always is.") from None
     if device.type == "cuda" and device.index:
         raise InputError(f"device {str(name)!r} has a number: set CUDA_VISIBLE_DEVICES={device.index} and give 'cuda'.")
     if device.type not in ("cpu", "cuda", "mps") or device.index:

@@ -6,15 +6,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from class_uncertainty.boundary import check_distinct, checked
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
+from class_uncertainty.measures import Stats
 from class_uncertainty.methods import named
 from class_uncertainty.notebook import html_table, number, to_frame
 from class_uncertainty.posthoc.remedies import Remedy, find_remedy
 from class_uncertainty.runs.comparison_checks import check_against, check_choosing, check_seeds
-from class_uncertainty.runs.context import open_context
+from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, telling_rows
 from class_uncertainty.runs.rate_choice import RateChoice
 from class_uncertainty.runs.rows import COUNTERPART, MethodRow, method_rows
@@ -22,8 +25,9 @@ from class_uncertainty.runs.significance import corrected_confidence
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.text import amount_of
-from class_uncertainty.training import Lane, Recipe, Result
+from class_uncertainty.training import Lane, Recipe, Result, Teaching
 from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.training.network_size import NetworkSize
 from class_uncertainty.workflows.choose_rates import choose_rates, judged_by_folds
@@ -217,6 +221,8 @@ def compare(
     trained = dict.fromkeys(remedies[name].method if name in remedies else name for name in methods)
     with open_context(dataset, recipe, store, device, budget, progress, profile, on, shard) as context:
         request = EstimateRequest.usual(estimator, members, recipe=context.recipe)
+        distils = [Lane(teaching=Teaching())] if any(remedy.distils for remedy in remedies.values()) else []
+        _check_lanes(context, [*(Lane(name, lr=lr) for name in trained for lr in rates), *distils])
         uses_uncertainty = any(named(name).uses_uncertainty for name in trained)
         measures = [measuring_stage(context, [request])] if uses_uncertainty else []
         compared = [name for name in methods if name not in remedies]
@@ -249,6 +255,13 @@ def _check_test_split(dataset: Dataset | Data) -> None:
     if isinstance(dataset, Data) or dataset.test is None:
         reason = "folds would choose learning rates by the examples that judge them"
         raise InputError(f"there is no test split, and {reason}: add one, as '?test=0.2' does.")
+
+
+def _check_lanes(context: Context, lanes: Sequence[Lane]) -> None:
+    """Refuse, before anything is announced or trained, lanes that do not suit the recipe."""
+    train = context.train
+    any_uncertainty = Stats(train.counts, np.ones(len(train.classes)))  # it is not measured yet
+    check_fit(train, lanes, context.recipe, any_uncertainty, None)
 
 
 def _trains_at(method: str, lr: float | None, chosen: dict[str, RateChoice]) -> bool:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from class_uncertainty.boundary import check_number
 from class_uncertainty.errors import InputError
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.training.stages import FORWARD
@@ -79,7 +78,8 @@ def plan_search(
     `costs` are those of the candidates, in naive trainings. `tries` is whether an ensemble and a student may be tried.
     `measuring` is spent before the search, and `kept` networks are trained after it.
     """
-    check_number("trainings", trainings, allowed="a finite number above 0", fine=lambda n: 0 < n < math.inf)
+    if not 0 < trainings < math.inf:
+        raise InputError(f"trainings is {trainings:g}: it must be a finite number above 0.")
     for number in range(len(costs), 0, -1):
         for finalists, folds, last_folds, members in PLANS:
             plan = SearchPlan(number, min(finalists, number), folds, last_folds, members, ensemble, min(kept, number))
