@@ -185,8 +185,7 @@ def check_writable(path: Path, ours: re.Pattern[bytes] | None = None, what: str 
         raise InputError(f"{path} is a store of results or another SQLite file: give another name.")
     if ours and path.is_file() and path.stat().st_size and not _starts_with(path, ours):
         raise InputError(f"{path} exists and is no {what} created by class-uncertainty: move it, or give another name.")
-    if not os.access(path.parent, os.W_OK):
-        raise MachineFault(f"{path} could not be written: its folder is read-only.")
+    _check_folder(path)
 
 
 def near(path: Path) -> str:
@@ -208,10 +207,17 @@ def _starts_with(path: Path, start: re.Pattern[bytes]) -> bool:
     return False
 
 
-def make_folder(folder: Path) -> None:
-    """Create a folder and those above it, where they do not exist."""
+def _check_folder(path: Path) -> None:
+    if not os.access(path.parent, os.W_OK):
+        raise MachineFault(f"{path} could not be written: its folder is read-only.")
+
+
+def make_folder(folder: Path, new: Path | None = None) -> None:
+    """Create a folder and those above it, where they do not exist; refuse one that cannot take a `new` file."""
     existing = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), None)
     if existing is not None and not existing.is_dir():
         raise InputError(f"{existing} is not a folder: nothing can be put into it.")
     with disk_faults(f"{folder} could not be created"):
         folder.mkdir(parents=True, exist_ok=True)
+    if new and not new.exists():
+        _check_folder(new)

@@ -1,6 +1,8 @@
 """Commands that list what can be named."""
 
 import json
+import re
+from typing import get_args
 
 import pytest
 from commands import Run
@@ -8,10 +10,17 @@ from own_networks import registered
 from torch import nn
 
 import class_uncertainty as cu
+from class_uncertainty.cli import options
 from class_uncertainty.data import SOURCES
 from class_uncertainty.measures import SCORES
+from class_uncertainty.training import RECIPES
 from class_uncertainty.training.candidate import CANDIDATES
 from class_uncertainty.training.networks.network_table import NETWORKS
+
+
+def test_the_help_names_every_recipe() -> None:
+    about = get_args(options.RECIPE)[1].help
+    assert [name for name in RECIPES if not re.search(rf"(?<![\w-]){name}(?![\w-])", about)] == []
 
 
 @pytest.mark.parametrize(

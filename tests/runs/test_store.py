@@ -123,6 +123,18 @@ def test_unwritable_and_missing(tmp_path: Path) -> None:
     assert not (tmp_path / "none.sqlite").exists()
 
 
+def test_a_read_only_folder_takes_no_new_store_and_keeps_its_stores_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store(tmp_path / "old.sqlite"):
+        pass
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with refused("runs.sqlite could not be written: its folder is read-only", kind=cu.MachineFault):
+        Store(tmp_path / "runs.sqlite")
+    with Store(tmp_path / "old.sqlite") as old:
+        assert old.finished == 0
+
+
 def test_memory_is_a_file_name_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Store(":memory:").connection.close()

@@ -65,7 +65,8 @@ LRS = Annotated[str | None, optional("Learning rates, the same for every method 
 RECIPE = Annotated[
     str | None,
     optional(
-        "images, features, embeddings, bag-of-tricks, ldam-drw, fine-tune or oltr; by default chosen by the data. "
+        "For tables forest, boosting, logistic or features, for features of a backbone embeddings, for images "
+        "images, bag-of-tricks, ldam-drw, fine-tune or oltr; by default chosen by the data. "
         "Change its fields by '?', as in 'bag-of-tricks?schedule=cosine&average=0.25', or without a name."
     ),
 ]

@@ -63,7 +63,7 @@ class Store:
         if self.path.exists() and not self.path.is_file():
             kind = "a folder" if self.path.is_dir() else "no file"
             raise InputError(f"store {self.path} is {kind}: give the name of an SQLite file.")
-        make_folder(self.path.parent)
+        make_folder(self.path.parent, self.path)
         try:
             # absolute, for ':memory:' is a name like any other
             self.connection = sqlite3.connect(self.path.absolute(), timeout=30)
