@@ -194,7 +194,8 @@ def test_footnotes_and_note(html):
 
 def test_a_fix_comes_before_what_else_is_stored(blank_charts):
     blank_charts()
-    parts = ["Before the fix:", "Before and after</h3>", "What else is stored", "The most uncertain classes"]
+    goal = "Goal of the fix: mean (class-mean error)."
+    parts = [goal, "Before the fix:", "Before and after</h3>", "What else is stored", "The most uncertain classes"]
     html = html_page.render([replace(FULL, fix_report=TEN_CLASSES)])[0]
     places = [html.index(part) for part in parts]
     assert places == sorted(places)

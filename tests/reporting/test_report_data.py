@@ -340,3 +340,38 @@ def test_methods_by_another_measure_or_with_augmentation_have_rows_of_their_own(
     assert sorted((row.method, row.runs) for row in section.methods) == sorted((name, 1) for name in ["naive", *names])
     page = html_page.render([section])[0]
     assert all(name in page for name in names)
+
+
+def test_fixes_for_other_goals_are_named_where_the_last_is_shown(
+    store: Store, digits: cu.Dataset, train: Trainer
+) -> None:
+    train("naive")
+    for goal in ("mean", "cost:c.csv", "worst"):
+        report = replace(TEN_CLASSES, kind=kind_of(SHORT, "cpu"), goal=goal)
+        store.add_fix_report(goal, digits.fingerprint, report)
+        (section,) = sections(store)
+        assert section.fix_report == report
+        assert ("Older fixes are left out" in section.note) == (goal != "mean")
+    assert "left out: goal mean, cost:c.csv. The same 'cu fix' shows one again" in section.note
+
+
+@pytest.mark.parametrize(
+    ("candidate", "number", "kept"),
+    [
+        ("naive?rate=2", 1, "small-conv"),
+        ("cb-rs", 5, "5 × small-conv"),
+        ("naive?recipe=logistic + cb-rs?recipe=forest + naive?recipe=boosting", 3, "linear + forest + boosting"),
+    ],
+)
+def test_the_network_of_a_fix_is_what_it_keeps(
+    store: Store, digits: cu.Dataset, train: Trainer, candidate: str, number: int, kept: str
+) -> None:
+    train("naive")
+    other = replace(store.results(digits.fingerprint)[0], recipe=replace(SHORT, network="resnet32"))
+    store.add("by another network", digits.fingerprint, other)
+    step = replace(TEN_CLASSES.ladder[3], candidate=candidate, networks=number, parameters=110_000, kept=True)
+    report = replace(TEN_CLASSES, kind=kind_of(SHORT, "cpu"), ladder=(TEN_CLASSES.ladder[0], step))
+    store.add_fix_report("f", digits.fingerprint, report)
+    fixed, _ = sections(store)
+    assert fixed.network == NetworkSize(kept, 110_000)
+    assert fixed.name == f"digits-lt:20, network {kept.removeprefix('5 × ')}"

@@ -150,6 +150,11 @@ def _classes(number: int) -> str:
     return f"{number or 'no'} class{'es' if number > 1 else ''}"
 
 
+def goal_sentence(report: FixReport) -> str:
+    """'Goal of the fix: mean (class-mean error).'"""
+    return f"Goal of the fix: {report.goal} ({report.aim})."
+
+
 def verdict(report: FixReport) -> str:
     """Which classes were clearly worse before, and why; "" where that was not looked for."""
     worse = [finding for finding in spoken(report.findings) if finding.kind not in UNJUDGED]

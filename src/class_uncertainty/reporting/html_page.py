@@ -113,7 +113,7 @@ def _chart(spec: dict[str, Any], svg: bytes) -> dict[str, Any]:
 def _view(section: Section, charts: dict[str, Any]) -> dict[str, Any]:
     """What the template shows of a section, the most uncertain classes first."""
     methods, report = section.methods, section.fix_report
-    verdict = [sentence] if report and (sentence := before_after.verdict(report)) else []
+    about = [before_after.goal_sentence(report), before_after.verdict(report)] if report else []
     stored = class_lead(section.classes) + method_lead(methods)
     rows = [
         opening(row, str(c) if section.examples else "", disagreement=row.disagreement)
@@ -128,7 +128,7 @@ def _view(section: Section, charts: dict[str, Any]) -> dict[str, Any]:
     hidden |= {"diverged"} if not any(row.diverged for row in methods) else set()
     return {
         "section": section,
-        "lead": verdict if report else stored,
+        "lead": list(filter(None, about)) if report else stored,
         "stored": (stored_facts(section), stored) if report and stored else None,
         "facts": key_facts(section),
         "charts": charts,

@@ -32,6 +32,7 @@ from class_uncertainty.runs.measurement import Measurement, class_vector
 from class_uncertainty.runs.rate_choice import CHOOSING_SEED, best_rate
 from class_uncertainty.runs.rows import ClassRow, class_rows, method_rows
 from class_uncertainty.training import Recipe, Result
+from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.keys import kind_of
 from class_uncertainty.training.network_size import NetworkSize
 
@@ -92,6 +93,8 @@ def _groups(store: Store, data: StoredDataset) -> list[Group]:
     trained = [*map(_kind, results), *(kind for _, kind in measuring if kind), *map(_kind, measurements)]
     kinds = {kind_of(*kind): kind for kind in dict.fromkeys(trained)}
     settings = {key: asdict(recipe) | {"device": device} for key, (recipe, device) in kinds.items()}
+    for key in kinds.keys() & newest.keys():
+        settings[key]["network"] = _kept_networks(fix_reports[newest[key]], kinds[key][0])
     groups = []
     for key in sorted(dict.fromkeys([*kinds, *newest]), key=lambda key: -newest.get(key, -1)):
         kind = kinds.get(key)
@@ -104,6 +107,22 @@ def _groups(store: Store, data: StoredDataset) -> list[Group]:
         )
         groups.append(group)
     return groups
+
+
+def _kept_networks(report: FixReport, recipe: Recipe) -> str:
+    """The networks of what a fix by that recipe keeps, 'linear + forest'."""
+    candidates = [Candidate(name) for name in report.candidate.split(" + ")]
+    return " + ".join(dict.fromkeys(candidate.recipe(recipe).network for candidate in candidates))
+
+
+def _older_fixes(fix_reports: Sequence[FixReport], shown: FixReport | None) -> str:
+    """The goals of the fixes in whose place the last one of their recipe and device is shown; "" where none is."""
+    goals = dict.fromkeys(
+        report.goal for report in fix_reports if shown and report.kind == shown.kind and report != shown
+    )
+    if not goals:
+        return ""
+    return f"Older fixes are left out: goal {', '.join(goals)}. The same 'cu fix' shows one again, and trains nothing."
 
 
 def _beside_fix(groups: Sequence[Group], place: int) -> str:
@@ -139,12 +158,18 @@ def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset |
     shown = [result for result in results if result.uncertainty in ("", measured_by)]
     folds, hidden = max((result.folds for result in results), default=0), len(results) - len(shown)
     notes = [describe_folds(folds)] if folds else []
+    notes += filter(None, [_older_fixes(store.fix_reports(data.fingerprint), fix_report)])
     if hidden:
         notes.append(f"Results not shown, since they used another estimate: {hidden}.")
     rows = method_rows(_compared(shown), cost, chosen=_chosen_rates(store, shown, measured_by))
     unchanged = dataset is not None and dataset.fingerprint == data.fingerprint
     shape = dataset.train.shape if dataset and unchanged else shape_of(data.name)
     network = NetworkSize.of_results(results, shape, len(data.classes))
+    if results and fix_report and (step := fix_report.kept_step):
+        kept = _kept_networks(fix_report, results[0].recipe)
+        network = NetworkSize(
+            f"{step.networks} × {kept}" if step.networks > 1 and "+" not in kept else kept, step.parameters
+        )
     section = Section(name, (), tuple(rows), 0, fix_report=fix_report, network=network)
     if shown_by:
         classes = tuple(class_rows(data.classes, data.counts, shown_by, dataset if unchanged else None))
