@@ -167,6 +167,7 @@ def test_tables_hold_what_the_charts_show(html):
 
 
 def test_the_ladder_and_the_rungs_are_tables(html):
+    assert "Without a test split, candidate and τ are chosen anew for each fold" in text(html)
     Page(html)  # whose tags must close in order
     shown = text(html)
     assert "What each step bought A student is kept" in shown

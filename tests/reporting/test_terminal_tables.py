@@ -369,6 +369,7 @@ def test_a_fix_that_gains_nothing_says_how_to_keep_a_naive_network(printed: Prin
         assert f"cu train 'csv:a.csv?label=b&test=0.2' --recipe {options} --save MODEL, or see" in out
     better = printed(terminal_tables.print_fix, fixed(TEN_CLASSES))
     assert "cu train" not in better
+    assert "chosen anew for each fold: the values of a step are not only of the candidate" in in_one_line(better)
     assert "Network: resnet32, 0.46 M parameters." in better
 
 

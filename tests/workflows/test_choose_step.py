@@ -109,10 +109,11 @@ def test_the_step_that_clearly_gains_most_is_kept(
     assert choose_step(context, naive, tried, MEAN, deploy, None).step == step.replace("best single", "adjusted")
 
 
-def test_a_cost_is_not_in_points(context: Context) -> None:
+def test_a_cost_is_not_in_points_and_has_the_decimals_of_the_ladder(context: Context) -> None:
     costs = Goal("cost:c.csv", np.array([0.8, 0.2]), np.array([[0.0, 1.0], [5.0, 0.0]]))
     rows = found(evidence(context, "cb-rs", np.array([1])))
-    assert "gains 0.85 ± 0.20 against" in choose_step(context, rows, trial(CLEAR, CLEAR), costs, "one", None).why
+    small = Gain(0.0049, 0.0011)
+    assert "gains 0.005 ± 0.001 against" in choose_step(context, rows, trial(small, small), costs, "one", None).why
 
 
 def test_the_best_student_comes_with_its_cooling(context: Context) -> None:

@@ -130,6 +130,11 @@ class Goal:
         return prior_weights(labels, self.prior * counted, weights)
 
 
+def value_digits(unit: str) -> int:
+    """Decimals of a goal's values, by their unit: costs have none."""
+    return 2 if unit == "%" else 3
+
+
 def check_goal(text: str) -> tuple[str, str]:
     """The kind of a goal, and the file that it names or ""; a goal that there is not is refused."""
     kind, colon, file = text.partition(":")

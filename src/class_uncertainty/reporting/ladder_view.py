@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.goal import value_digits
 from class_uncertainty.posthoc.ladder import Rung, RungRow
 from class_uncertainty.text import amount, decimal
 
@@ -21,8 +22,13 @@ RULE = (
     "Of equals the simpler wins: the earlier in the list of 'cu candidates'."
 )
 NOTES: dict[tuple[str, ...], str] = {  # on columns
-    (GAIN,): "Gain: by how much a step is better than the best single network, ± a paired standard error, on examples "
-    "that neither trained on; not the difference of the errors, which are of other networks.",
+    (
+        STEP,
+    ): "Without a test split, candidate and τ are chosen anew for each fold: the values of a step are not only of "
+    "the candidate that it names.",
+    (GAIN,): "Gain: by how much the candidate of a step is better than the best single one, ± a paired standard error, "
+    "on examples that neither trained on; not the difference of the values, which are of networks that were "
+    "chosen anew for each fold or trained on all examples.",
     (TRAININGS,): "Trainings: all that led to the step, in trainings of one naive network (for one network without the "
     "trial of several and of a student).",
     (TIME,): "Time: of these trainings, added up, so longer than it took where several trained at once.",
@@ -146,7 +152,7 @@ def aim_heading(report: Search) -> str:
 
 def aim_digits(report: Search) -> int:
     """Decimals of the goal's values."""
-    return 2 if report.unit == "%" else 3
+    return value_digits(report.unit)
 
 
 def aim_label(report: FixReport) -> str:

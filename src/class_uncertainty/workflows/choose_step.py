@@ -6,7 +6,7 @@ Where folds are judged, each fold has a Choice that was made without it; the fol
 from dataclasses import dataclass, replace
 
 from class_uncertainty.posthoc.adjustment import Adjustment
-from class_uncertainty.posthoc.goal import Goal
+from class_uncertainty.posthoc.goal import Goal, value_digits
 from class_uncertainty.runs.context import Context
 from class_uncertainty.training import Teaching
 from class_uncertainty.training.candidate import Candidate
@@ -152,4 +152,5 @@ def _article(step: str) -> str:
 
 def _points(gain: Gain, goal: Goal) -> str:
     verb, unit = "gains" if gain.gain >= 0 else "loses", " points" if goal.unit == "%" else ""
-    return f"{verb} {abs(gain.gain):.2f} ± {gain.standard_error:.2f}{unit}"
+    digits = value_digits(goal.unit)
+    return f"{verb} {abs(gain.gain):.{digits}f} ± {gain.standard_error:.{digits}f}{unit}"
