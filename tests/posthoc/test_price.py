@@ -1,12 +1,15 @@
 """What a fix brings and costs, on the same test examples."""
 
+from dataclasses import astuple
+
 import numpy as np
 import pytest
-from scipy.stats import beta
+from scipy.stats import beta, norm, sem
 from scipy.stats import t as student
 
+from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.posthoc.intervals import change_interval, share_interval
-from class_uncertainty.posthoc.price import Handful, price
+from class_uncertainty.posthoc.price import Handful, change_of_mean, goal_change, price
 
 CHANGES = [(0.9, 0.0, 5.5), (0.1, 0.1, 9), (0.002, 0, 4), (0.01, 0.005, 5)]  # shares worse, better; widest interval
 
@@ -97,3 +100,49 @@ def test_few_groups_reach_no_further_than_all_examples():
     labels, before, after = np.repeat([0, 1], 20), np.repeat([1.0, 0.0], 20), np.zeros(40)
     mean = price(before, after, labels, 2, groups=labels).mean
     assert (mean.change, mean.low, mean.high) == (-50, -100, 100)
+
+
+COSTS = Goal("cost:c.csv", np.array([0.95, 0.05]), np.array([[0.0, 1.0], [40.0, 0.0]]))
+
+
+def paid(rng, labels, wrong=(0.2, 0.1)):
+    return COSTS.mistakes[labels] * (rng.random(len(labels)) < np.array(wrong)[labels])
+
+
+def test_of_many_examples_the_change_of_a_mean_cost_has_the_normal_interval(rng):
+    labels = np.repeat([0, 1], [5000, 1000])
+    before, after = paid(rng, labels), paid(rng, labels)
+    after[::2] = before[::2]  # and so correlated
+    change = goal_change(COSTS, before, after, labels)
+    differences = [(after - before)[labels == c] for c in (0, 1)]
+    mean = 0.95 * differences[0].mean() + 0.05 * differences[1].mean()
+    error = np.hypot(0.95 * sem(differences[0]), 0.05 * sem(differences[1]))
+    assert change.change == pytest.approx(mean)
+    assert (change.low, change.high) == pytest.approx(norm.interval(0.95, mean, error), abs=0.04 * error)
+
+
+def test_the_change_of_a_mean_cost_holds_it_where_few_examples_carry_it(rng):
+    """One or two of 30 change, at 40 each: Wald's interval would hold the truth in 8 of 10."""
+    labels = np.repeat([0, 1], [970, 30])
+    changes = [goal_change(COSTS, paid(rng, labels, (0.02, 0.05)), np.zeros(1000), labels) for _ in range(400)]
+    truth = -(0.95 * 0.02 + 0.05 * 0.05 * 40)
+    assert np.mean([change.low <= truth <= change.high for change in changes]) >= 0.94
+
+
+def test_groups_that_cost_alike_widen_the_change_of_a_mean_cost(rng):
+    labels, groups = np.repeat([0, 1], [2000, 1000]), np.repeat(np.arange(300), 10)
+    before, after = (np.repeat(paid(rng, labels[::10]), 10) for _ in range(2))
+    change = goal_change(COSTS, before, after, labels, groups)
+    as_one = goal_change(COSTS, before[::10], after[::10], labels[::10])
+    assert change.change == pytest.approx(as_one.change)
+    assert change.high - change.low == pytest.approx(as_one.high - as_one.low, rel=0.1)
+    alone = goal_change(COSTS, before, after, labels)
+    assert change.high - change.low > 3 * (alone.high - alone.low)
+
+
+def test_the_change_of_an_error_is_that_of_its_classes(rng):
+    labels = np.repeat([0, 1, 2], [50, 30, 20])
+    before, after = rng.random((2, 100)) < 0.3
+    prior, cost = np.array([0.5, 0.3, 0.2]), price(before.astype(float), after.astype(float), labels, 3)
+    change = goal_change(Goal("accuracy", prior), 100.0 * before, 100.0 * after, labels)
+    assert astuple(change) == pytest.approx(astuple(change_of_mean(cost.classes, prior)))

@@ -258,15 +258,35 @@ def test_the_largest_rise_is_called_unclear_where_it_is(low, unclear):
     assert rise.endswith(" %, which may be chance." if unclear else " %.")
 
 
-def test_a_mean_that_moves_by_chance_in_the_second_decimal_does_not_change():
+def test_a_mean_whose_interval_holds_0_does_not_clearly_change():
     by_chance = replace(TEN_CLASSES.price, mean=ErrorChange(0.04, -1.0, 1.1))
     before, after = (f"{np.mean(side.errors):.2f}" for side in (TEN_CLASSES.before, TEN_CLASSES.after))
     lead = before_after.view(replace(TEN_CLASSES, price=by_chance))["lead"]
-    assert lead.startswith(f"The class-mean error does not change ({before} ±")
+    assert lead.startswith(f"The class-mean error does not clearly change ({before} ±")
     assert f"{after} ±" in lead
-    for mean in (ErrorChange(0.06, -1.0, 1.1), ErrorChange(0.04, 0.01, 0.07)):
-        priced = replace(TEN_CLASSES, price=replace(TEN_CLASSES.price, mean=mean))
-        assert "does not change" not in before_after.view(priced)["lead"]
+    priced = replace(TEN_CLASSES, price=replace(TEN_CLASSES.price, mean=ErrorChange(-0.04, -0.07, -0.01)))
+    assert before_after.view(priced)["lead"].startswith(f"The class-mean error falls from {before} ±")
+
+
+def test_a_mean_cost_falls_where_its_interval_excludes_0():
+    steps = [replace(step, values=(0.436,)) if step.kept else replace(step, values=(0.454,)) for step in LADDER]
+    report = replace(TEN_CLASSES, goal="cost:c.csv", aim="mean cost", unit="", ladder=tuple(steps))
+    for high, lead, shown in (
+        (0.038, "does not clearly change (0.454 before, 0.436 after)", "-0.018 (-0.074 to +0.038: not clear)"),
+        (-0.001, "falls from 0.454 to 0.436", "-0.018 (-0.074 to -0.001)"),
+    ):
+        priced = replace(report, price=replace(report.price, goal=ErrorChange(-0.018, -0.074, high)))
+        assert before_after.view(priced)["lead"].startswith(f"The mean cost {lead} over")
+        first, second, *_ = before_after.price_sentences(priced)
+        assert first == f"Change of the mean cost: {shown}; 95 % interval, paired."
+        assert second.startswith("Change of the class-mean error")
+    assert before_after.price_sentences(report)[0] == second  # as stored by earlier versions
+
+
+def test_the_worst_classes_have_no_interval():
+    report = replace(TEN_CLASSES, goal="worst", aim="mean error of the worst tenth of the classes")
+    assert "tenth of the classes: no interval is given" in before_after.price_sentences(report)[0]
+    assert "no interval" not in " ".join(before_after.price_sentences(TEN_CLASSES))
 
 
 def test_a_gain_that_hangs_on_a_handful_is_said():

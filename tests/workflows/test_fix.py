@@ -339,6 +339,9 @@ def test_goals(
     low, high = np.transpose(fix.report.price.before)
     assert ((low <= fix.report.before.means) & (fix.report.before.means <= high)).all()  # of the same decisions
     assert fix.report.rungs[-1].examples == 405
+    change = fix.report.change
+    assert (change is None) == (goal == "worst")
+    assert change is None or change.change == pytest.approx(kept.values[0] - fix.report.ladder[0].values[0])
     assert fix.choice.adjustment.prior == pytest.approx(
         {"worst": np.full(10, 0.1), "prior:prior.csv": prior}.get(goal, counts / counts.sum())
     )

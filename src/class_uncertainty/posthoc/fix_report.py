@@ -12,7 +12,7 @@ from class_uncertainty.posthoc.diagnosis import BY_COST, Verdict
 from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.label_issues import LabelIssue
 from class_uncertainty.posthoc.ladder import Rung, Step
-from class_uncertainty.posthoc.price import Price
+from class_uncertainty.posthoc.price import ErrorChange, Price
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,13 @@ class FixReport:
     def by_cost(self) -> bool:
         """Whether decisions are by costs, which have no unit."""
         return not self.unit
+
+    @property
+    def change(self) -> ErrorChange | None:
+        """Of what the goal measures, with its interval; None for the worst classes, and in some of earlier versions."""
+        if self.price is None:
+            return None
+        return self.price.mean if self.goal == "mean" else self.price.goal
 
     @property
     def basis(self) -> str:

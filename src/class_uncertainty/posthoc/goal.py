@@ -70,6 +70,14 @@ class Goal:
             "cost": "mean cost at the training prior",
         }.get(kind, f"error under the prior of {file}")
 
+    @property
+    def mistakes(self) -> Vector:
+        """(C,) the loss of a wrong prediction beyond that of the right one, for an example of each class: a mean."""
+        classes = len(self.prior)
+        if self.costs is None:
+            return np.full(classes, 100.0)
+        return np.abs(self.costs - np.diag(self.costs)[:, None]).sum(axis=1) / max(classes - 1, 1)
+
     def decide(self, p: NDArray) -> Labels:
         """(N, C) -> (N,): the most probable class or, with costs, the one of the least expected cost."""
         return decide(p, self.costs)
@@ -80,7 +88,7 @@ class Goal:
 
     def contributions_of(self, guesses: Labels, labels: Labels, weights: Vector | None = None) -> NDArray[np.float64]:
         """The same for predicted classes (N,)."""
-        return self._weights(guesses, labels, weights) * self._losses(guesses, labels)
+        return self._weights(guesses, labels, weights) * self.losses(guesses, labels)
 
     def value(self, p: NDArray, labels: Labels) -> float:
         """How far probabilities (N, C) are from the goal, by labels (N,)."""
@@ -95,7 +103,7 @@ class Goal:
         the square of sum_i w_i (loss_i - the mean of its class), and no less.
         """
         guesses = self.decide(p)
-        losses, weights = self._losses(guesses, labels), self._weights(guesses, labels)
+        losses, weights = self.losses(guesses, labels), self._weights(guesses, labels)
         over_all = prior_weights(labels, self.prior)
         pooled = over_all @ losses**2 - (over_all @ losses) ** 2
         examples = np.bincount(labels, minlength=len(self.prior))
@@ -117,7 +125,8 @@ class Goal:
         a, b = (self.contributions(p, labels, weights) for p in (p_a, p_b))
         return paired_sum(a - b, groups)
 
-    def _losses(self, guesses: Labels, labels: Labels) -> NDArray[np.float64]:
+    def losses(self, guesses: Labels, labels: Labels) -> NDArray[np.float64]:
+        """(N,) 100 for a wrong prediction or, with costs, what the prediction costs."""
         return 100.0 * (guesses != labels) if self.costs is None else self.costs[labels, guesses]
 
     def _weights(self, guesses: Labels, labels: Labels, weights: Vector | None = None) -> NDArray[np.float64]:

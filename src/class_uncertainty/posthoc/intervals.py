@@ -33,11 +33,22 @@ def change_interval(
     `better` examples were wrong and are right, `worse` ones the other way round. Bonett and Price's interval: that of
     Wald after one example is added to either side, which keeps its level for few examples, too.
     """
-    b, w, n = (np.asarray(values, dtype=np.float64) for values in (better, worse, examples))
-    gained, lost = (b + 1) / (n + 2), (w + 1) / (n + 2)
-    change = lost - gained
-    reach = normal_quantile(level) * np.sqrt((gained + lost - change**2) / (n + 2))
-    return 100 * np.maximum(change - reach, -1), 100 * np.minimum(change + reach, 1)
+    b, w = (np.asarray(values, dtype=np.float64) for values in (better, worse))
+    low, high = loss_interval(w - b, w + b, examples, 1.0, level)
+    return 100 * np.maximum(low, -1), 100 * np.minimum(high, 1)
+
+
+def loss_interval(
+    total: ArrayLike, squares: ArrayLike, examples: ArrayLike, mistake: ArrayLike, level: float = LEVEL
+) -> tuple[Numbers, Numbers]:
+    """(low, high) of a mean paired change of losses, from the sums of changes and of their squares, elementwise.
+
+    Bonett and Price's interval for losses of any size: what is added to either side is one `mistake`.
+    """
+    s, q, n, m = (np.asarray(values, dtype=np.float64) for values in (total, squares, examples, mistake))
+    change = s / (n + 2)
+    reach = normal_quantile(level) * np.sqrt(((q + 2 * m**2) / (n + 2) - change**2) / (n + 2))
+    return change - reach, change + reach
 
 
 def interval_of_mean(

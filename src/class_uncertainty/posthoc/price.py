@@ -1,19 +1,21 @@
 """What a fix brings and what it costs: changes of errors on the same test examples, with 95 % intervals."""
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from class_uncertainty.metrics import prior_weights
 from class_uncertainty.posthoc.clusters import design_effects, error_intervals, paired_reach
-from class_uncertainty.posthoc.goal import paired_sum
+from class_uncertainty.posthoc.goal import Goal, paired_sum
 from class_uncertainty.posthoc.intervals import (
     LEVEL,
     change_interval,
     changed,
     holm,
     interval_of_mean,
+    loss_interval,
     normal_chance,
     sum_by_class,
 )
@@ -25,7 +27,7 @@ NEEDED = 0.5  # of a gain: where classes with a HANDFUL bring more, the gain han
 
 @dataclass(frozen=True)
 class ErrorChange:
-    """In percentage points, with its interval; below 0 where the error falls."""
+    """In percentage points, or of a mean cost, with its interval; below 0 where the error or the cost falls."""
 
     change: float
     low: float
@@ -55,6 +57,7 @@ class Price:
     classes: tuple[ErrorChange, ...]  # (C,)
     before: tuple[tuple[float, float], ...] = ()  # (C,) intervals of the errors before; () in earlier versions
     after: tuple[tuple[float, float], ...] = ()  # and of those after
+    goal: ErrorChange | None = None  # of what the goal measures, if that is neither the class-mean error nor the worst
 
     def __repr__(self) -> str:
         mean, overall = (decimal(change.change, 1, "+") for change in (self.mean, self.overall))
@@ -115,15 +118,39 @@ def price(
     changes = tuple(_change(*numbers) for numbers in by_class)
     weights = (examples > 0) / np.count_nonzero(examples)
     mean = change_of_mean(changes, weights)
-    if groups is not None:  # which may hold several classes
-        parts = 100 * (after - before) * weights[labels] / examples[labels]
-        reach = paired_reach(groups) * paired_sum(parts, groups)[1]
-        low, high = min(mean.low, mean.change - reach), max(mean.high, mean.change + reach)
-        mean = ErrorChange(mean.change, max(low, -100.0), min(high, 100.0))
+    mean = _allowing_for(groups, mean, 100 * (after - before) * weights[labels] / examples[labels])
+    mean = replace(mean, low=max(mean.low, -100.0), high=min(mean.high, 100.0))
     overall = _change(float(better.sum()), float(worse.sum()), len(labels), effect)
     errors = (100 * sum_by_class(side, labels, classes) / np.maximum(examples, 1) for side in (before, after))
-    ends = (error_intervals(*side, labels, classes, groups) for side in zip(errors, (before, after), strict=True))
-    return Price(tuple(examples.tolist()), overall, mean, changes, *ends)
+    intervals = (error_intervals(*side, labels, classes, groups) for side in zip(errors, (before, after), strict=True))
+    ends_before, ends_after = intervals
+    return Price(tuple(examples.tolist()), overall, mean, changes, ends_before, ends_after)
+
+
+def goal_change(
+    goal: Goal,
+    before: NDArray[np.float64],
+    after: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    groups: NDArray[np.int64] | None = None,
+) -> ErrorChange:
+    """Of a goal's value, from the losses (N,) of the examples before and after; groups as in `price`."""
+    classes, change = len(goal.prior), after - before
+    effects = design_effects(change, labels, classes, groups)
+    examples = np.bincount(labels, minlength=classes)
+    total, squares = (sum_by_class(values, labels, classes) for values in (change, change**2))
+    ends = loss_interval(total / effects, squares / effects, examples / effects, goal.mistakes)
+    weights = sum_by_class(prior_weights(labels, goal.prior), labels, classes)
+    changed_by = ErrorChange(*interval_of_mean(total / np.maximum(examples, 1), *ends, weights))
+    return _allowing_for(groups, changed_by, change * prior_weights(labels, goal.prior))
+
+
+def _allowing_for(groups: NDArray[np.int64] | None, change: ErrorChange, parts: NDArray[np.float64]) -> ErrorChange:
+    """With an interval at least as wide as that of groups, which may hold several classes; parts (N,) sum to it."""
+    if groups is None:
+        return change
+    reach = paired_reach(groups) * paired_sum(parts, groups)[1]
+    return replace(change, low=min(change.low, change.change - reach), high=max(change.high, change.change + reach))
 
 
 def change_of_mean(changes: Sequence[ErrorChange], weights: NDArray[np.float64]) -> ErrorChange:

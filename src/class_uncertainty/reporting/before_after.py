@@ -68,9 +68,9 @@ def changes(report: FixReport) -> list[Change]:
     return sorted(rows, key=lambda row: -row.before)
 
 
-def interval_text(change: ErrorChange) -> str:
+def interval_text(change: ErrorChange, digits: int = 1) -> str:
     """'-7.1 to +2.0'."""
-    return f"{decimal(change.low, 1, '+')} to {decimal(change.high, 1, '+')}"
+    return f"{decimal(change.low, digits, '+')} to {decimal(change.high, digits, '+')}"
 
 
 def confusions(report: FixReport) -> list[Change]:
@@ -120,6 +120,7 @@ def price_sentences(report: FixReport) -> list[str]:
         return []
     mean, overall = map(change_text, (cost.mean, cost.overall))
     sentences = [
+        *_goal_change(report),
         f"Change of the class-mean error: {mean}, of the overall error: {overall}; 95 % intervals, paired.",
         f"The error clearly falls for {_classes(cost.fallen)} and clearly rises for {_classes(cost.risen)} {CORRECTED}."
         if cost.fallen or cost.risen
@@ -140,10 +141,20 @@ def price_sentences(report: FixReport) -> list[str]:
     return sentences
 
 
-def change_text(change: ErrorChange) -> str:
+def _goal_change(report: FixReport) -> list[str]:
+    """The interval of the goal, where it is not the class-mean error, or why there is none."""
+    if report.goal == "worst":
+        return [f"Change of the {report.aim}: no interval is given, as other classes may be the worst after."]
+    if report.goal == "mean" or report.change is None:
+        return []
+    text = change_text(report.change) if report.unit else change_text(report.change, "", aim_digits(report))
+    return [f"Change of the {report.aim}: {text}; 95 % interval, paired."]
+
+
+def change_text(change: ErrorChange, unit: str = " points", digits: int = 1) -> str:
     """'-2.6 points (-7.1 to +2.0: not clear)'."""
     unclear = "" if change.is_clear else ": not clear"
-    return f"{decimal(change.change, 1, '+')} points ({interval_text(change)}{unclear})"
+    return f"{decimal(change.change, digits, '+')}{unit} ({interval_text(change, digits)}{unclear})"
 
 
 def _classes(number: int) -> str:
@@ -199,15 +210,14 @@ def _confusion_row(row: Change, examples: PageExamples | None, classes: Sequence
 
 
 def _lead(report: FixReport) -> str:
-    """Whether the goal was approached, over how many seeds and for how many classes; no claim of significance."""
+    """Whether the goal was clearly approached, if that is known, over how many seeds and for how many classes."""
     sides = aim_values(report)
     before, after = map(np.mean, sides)
     verb = "falls" if after < before else "rises" if after > before else "stays"
     texts = [with_unit(report, mean_text(side, aim_digits(report))) for side in sides]
     values = f"from {texts[0]} to {texts[1]}" if after != before else f"at {texts[1]}"
-    mean = report.price.mean if report.price and report.goal == "mean" else None
-    if mean and not mean.is_clear and not round(mean.change, 1):
-        verb, values = "does not change", f"({texts[0]} before, {texts[1]} after)"
+    if after != before and report.change and not report.change.is_clear:
+        verb, values = "does not clearly change", f"({texts[0]} before, {texts[1]} after)"
     fell, rose = (sum(sign * row.change > 0 for row in changes(report)) for sign in (-1, 1))
     seeds = f"{report.seeds} seed{'' if report.seeds == 1 else 's'}"
     classes = f"the error falls for {fell} of {len(report.classes)} classes and rises for {rose}"

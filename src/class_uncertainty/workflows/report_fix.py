@@ -1,7 +1,7 @@
 """From trained networks to a FixReport: the ladder, what was wrong before, and label issues."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from class_uncertainty.posthoc.fix_report import FixReport, JudgedPredictions
 from class_uncertainty.posthoc.goal import Goal, adjusts, frequencies
 from class_uncertainty.posthoc.label_issues import LabelIssue, label_issues
 from class_uncertainty.posthoc.ladder import Step
-from class_uncertainty.posthoc.price import price
+from class_uncertainty.posthoc.price import goal_change, price
 from class_uncertainty.posthoc.priors import at_prior
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.store import FIXES
@@ -79,6 +79,10 @@ def report_fix(
     wrong = {
         name: np.mean([goal.decide(p_seed) != labels for p_seed in p[name]], axis=0) for name in ("naive", kept.name)
     }
+    changes = price(wrong["naive"], wrong[kept.name], labels, len(counts), groups)
+    if goal.name != "mean" and not goal.only_worst:
+        losses = {name: np.mean([goal.losses(goal.decide(side), labels) for side in p[name]], axis=0) for name in wrong}
+        changes = replace(changes, goal=goal_change(goal, losses["naive"], losses[kept.name], labels, groups))
     before, after = judged["naive"], kept.judged
     assert after is not None
     report = FixReport(
@@ -108,7 +112,7 @@ def report_fix(
         kind=kind_of(networks.baseline.recipe(context.recipe), context.device),  # of the stored results
         note=_note(context, networks, goal, isinstance(trial, Mixture), _unchecked(doubts_labels, len(witnesses))),
         lr=networks.baseline.lr(context.recipe),
-        price=price(wrong["naive"], wrong[kept.name], labels, len(counts), groups),
+        price=changes,
         predictions=JudgedPredictions.of(Outcomes.of(p["naive"][0], labels, goal.costs).take(in_order)),
     )
     parts = (seeds, goal.name, spent.allowed, [row.candidate for row in search.rungs[0].rows])
