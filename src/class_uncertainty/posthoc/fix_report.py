@@ -91,7 +91,7 @@ class FixReport:
 
     @property
     def change(self) -> ErrorChange | None:
-        """Of what the goal measures, with its interval; None for the worst classes, and in some of earlier versions."""
+        """Of what the goal measures, with its interval; None for the worst classes, or where none is stored."""
         if self.price is None:
             return None
         return self.price.mean if self.goal == "mean" else self.price.goal

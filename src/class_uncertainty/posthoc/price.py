@@ -122,8 +122,8 @@ def price(
     mean = replace(mean, low=max(mean.low, -100.0), high=min(mean.high, 100.0))
     overall = _change(float(better.sum()), float(worse.sum()), len(labels), effect)
     errors = (100 * sum_by_class(side, labels, classes) / np.maximum(examples, 1) for side in (before, after))
-    intervals = (error_intervals(*side, labels, classes, groups) for side in zip(errors, (before, after), strict=True))
-    ends_before, ends_after = intervals
+    sides = zip(errors, (before, after), strict=True)
+    ends_before, ends_after = (error_intervals(*side, labels, classes, groups) for side in sides)
     return Price(tuple(examples.tolist()), overall, mean, changes, ends_before, ends_after)
 
 

@@ -22,10 +22,8 @@ RULE = (
     "Of equals the simpler wins: the earlier in the list of 'cu candidates'."
 )
 NOTES: dict[tuple[str, ...], str] = {  # on columns
-    (
-        STEP,
-    ): "Without a test split, candidate and τ are chosen anew for each fold: the values of a step are not only of "
-    "the candidate that it names.",
+    (STEP,): "Without a test split, candidate and τ are chosen anew for each fold: the values of a step are not only "
+    "of the candidate that it names. Verdicts adjust naive networks with τ = 1.",
     (GAIN,): "Gain: by how much the candidate of a step is better than the best single one, ± a paired standard error, "
     "on examples that neither trained on; not the difference of the values, which are of networks that were "
     "chosen anew for each fold or trained on all examples.",

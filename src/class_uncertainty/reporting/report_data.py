@@ -167,9 +167,8 @@ def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset |
     network = NetworkSize.of_results(results, shape, len(data.classes))
     if results and fix_report and (step := fix_report.kept_step):
         kept = _kept_networks(fix_report, results[0].recipe)
-        network = NetworkSize(
-            f"{step.networks} × {kept}" if step.networks > 1 and "+" not in kept else kept, step.parameters
-        )
+        several = f"{step.networks} × " if step.networks > 1 and "+" not in kept else ""
+        network = NetworkSize(several + kept, step.parameters)
     section = Section(name, (), tuple(rows), 0, fix_report=fix_report, network=network)
     if shown_by:
         classes = tuple(class_rows(data.classes, data.counts, shown_by, dataset if unchanged else None))
