@@ -17,7 +17,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run", "--disable-extensions")
 RESULT = re.compile(r'<meta name="result" content="([^"]*)">')
 PATIENCE = 120  # seconds
-BUDGET = ("--virtual-time-budget=20000",)  # on a clock that runs faster than ours
+BUDGET = ("--virtual-time-budget=60000",)  # on a clock that runs faster than ours
 
 
 def chromium() -> str:
