@@ -164,11 +164,11 @@ def cross_fitted(
     codes = None if groups is None else np.unique(groups, return_inverse=True)[1]
     parts = FOLDS if codes is None else min(FOLDS, int(codes.max()) + 1)
     part, adjusted, taus = stratified(labels, parts, groups=codes), np.empty_like(p), list[float]()
+    usual = Adjustment.of(counts, 1.0 if usual_tau is None else usual_tau, goal.prior)
     for out in (part == k for k in np.unique(part)):
         has_weight = goal.prior[labels[~out]].any()
         rest = (p[~out], labels[~out], counts)
         options: dict[str, Any] = {"goal": goal, "usual_tau": usual_tau, "temperature": temperature}
-        usual = Adjustment.of(counts, 1.0 if usual_tau is None else usual_tau, goal.prior)
         adjustment = fit_adjustment(*rest, **options) if has_weight else usual
         adjusted[out] = adjustment(p[out])
         taus.append(adjustment.tau)

@@ -17,7 +17,7 @@ from class_uncertainty.reporting.ladder_view import aim_digits, aim_label, aim_v
 from class_uncertainty.reporting.page_columns import cell_columns
 from class_uncertainty.reporting.page_examples import PageExamples, opening
 from class_uncertainty.reporting.two_class_view import named_figures
-from class_uncertainty.text import decimal
+from class_uncertainty.text import amount_of, decimal
 
 NAME_ALL = 20  # classes: with more, a chart names only the worst tenth before and the worst tenth after
 WORSE_ECE = 0.5  # percentage points: a rise beyond that is spoken of
@@ -158,7 +158,7 @@ def change_text(change: ErrorChange, unit: str = " points", digits: int = 1) -> 
 
 
 def _classes(number: int) -> str:
-    return f"{number or 'no'} class{'es' if number > 1 else ''}"
+    return amount_of(number, "class", "classes") if number else "no class"
 
 
 def goal_sentence(report: FixReport) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.reporting.ladder_view import aim_values
+from class_uncertainty.text import amount_of
 from class_uncertainty.training.candidate import Candidate
 
 LEARNT = 0.15  # of the way from guessing to no error: who has come less far has learnt little
@@ -47,7 +48,7 @@ def _clear_price(report: FixReport) -> str:
         return ""
     if cost.overall.is_clear_rise:
         return "the overall error clearly rises"
-    return f"the error of {cost.risen} class{'' if cost.risen == 1 else 'es'} clearly rises" if cost.risen else ""
+    return f"the error of {amount_of(cost.risen, 'class', 'classes')} clearly rises" if cost.risen else ""
 
 
 def _command(report: FixReport, naive: Candidate) -> str:

@@ -59,7 +59,7 @@ def sections(store: Store, only: str | None = None, read: Read = load) -> list[S
     for data in reversed(stored):
         groups = _groups(store, data) if only in (None, data.name) else []
         dataset, problem = None, ""
-        if any(estimates or fix_report for _, _, estimates, fix_report, _ in groups):
+        if any(estimates or fixes for _, _, estimates, fixes, _ in groups):
             try:
                 dataset = read(data.name)
             except InputError as error:
@@ -77,11 +77,11 @@ def sections(store: Store, only: str | None = None, read: Read = load) -> list[S
     return shown
 
 
-Group = tuple[str, list[Result], list[Estimate], FixReport | None, list[Measurement]]
+Group = tuple[str, list[Result], list[Estimate], list[FixReport], list[Measurement]]
 
 
 def _groups(store: Store, data: StoredDataset) -> list[Group]:
-    """Name, results, estimates, fix report and measurements of each recipe and device, the newest fix first.
+    """Name, results, estimates, fixes and measurements of each recipe and device, that of the newest fix first.
 
     Only what was trained alike is compared. A fix may have trained nothing by its recipe but folds of candidates.
     """
@@ -102,7 +102,7 @@ def _groups(store: Store, data: StoredDataset) -> list[Group]:
             ", ".join([data.name, *_differing(key, settings, newest)]),
             [result for result in results if _kind(result) == kind],
             [estimate for estimate, measured_by in measuring if measured_by in (kind, None)],
-            fix_reports[newest[key]] if key in newest else None,
+            [report for report in fix_reports if report.kind == key],
             [one for one in measurements if _kind(one) == kind],
         )
         groups.append(group)
@@ -115,11 +115,9 @@ def _kept_networks(report: FixReport, recipe: Recipe) -> str:
     return " + ".join(dict.fromkeys(candidate.recipe(recipe).network for candidate in candidates))
 
 
-def _older_fixes(fix_reports: Sequence[FixReport], shown: FixReport | None) -> str:
-    """The goals of the fixes in whose place the last one of their recipe and device is shown; "" where none is."""
-    goals = dict.fromkeys(
-        report.goal for report in fix_reports if shown and report.kind == shown.kind and report != shown
-    )
+def _older_fixes(fixes: Sequence[FixReport]) -> str:
+    """The goals of the fixes in whose place the last one is shown; "" where there is none."""
+    goals = dict.fromkeys(report.goal for report in fixes if report != fixes[-1])
     if not goals:
         return ""
     return f"Older fixes are left out: goal {', '.join(goals)}. The same 'cu fix' shows one again, and trains nothing."
@@ -127,11 +125,11 @@ def _older_fixes(fix_reports: Sequence[FixReport], shown: FixReport | None) -> s
 
 def _beside_fix(groups: Sequence[Group], place: int) -> str:
     """What a section is to the fix that stands first; "" for that one, and where nothing was fixed."""
-    (*_, newest, _), (*_, fix_report, _) = groups[0], groups[place]
-    if not place or newest is None:
+    (*_, newest, _), (*_, fixes, _) = groups[0], groups[place]
+    if not place or not newest:
         return ""
     differing = "by another recipe or on another device"
-    return f"An older fix, {differing}." if fix_report else f"Not the fix above: trained {differing}."
+    return f"An older fix, {differing}." if fixes else f"Not the fix above: trained {differing}."
 
 
 def _differing(key: str, settings: Mapping[str, dict[str, Any]], fixed: Collection[str]) -> list[str]:
@@ -151,14 +149,15 @@ def _kind(trained: Result | Measurement) -> tuple[Recipe, str]:
 
 def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset | None, problem: str) -> Section:
     """With the images of `dataset`; None where the data could not be read again, for that `problem`."""
-    name, results, estimates, fix_report, measurements = group
+    name, results, estimates, fixes, measurements = group
+    fix_report = fixes[-1] if fixes else None
     shown_by = _shown_estimate(results, estimates, fix_report, measurements)
     estimate = shown_by if isinstance(shown_by, Estimate) else None  # of a measurement, only class vectors are stored
     measured_by, cost = (digest(class_vector(shown_by)), shown_by.cost) if shown_by else ("", 0.0)
     shown = [result for result in results if result.uncertainty in ("", measured_by)]
     folds, hidden = max((result.folds for result in results), default=0), len(results) - len(shown)
     notes = [describe_folds(folds)] if folds else []
-    notes += filter(None, [_older_fixes(store.fix_reports(data.fingerprint), fix_report)])
+    notes += filter(None, [_older_fixes(fixes)])
     if hidden:
         notes.append(f"Results not shown, since they used another estimate: {hidden}.")
     rows = method_rows(_compared(shown), cost, chosen=_chosen_rates(store, shown, measured_by))
