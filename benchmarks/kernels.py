@@ -14,6 +14,7 @@ import tempfile
 from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -26,39 +27,64 @@ from class_uncertainty.training.networks.stack import FAILED
 RECIPE = dataclasses.replace(RECIPES["bag-of-tricks"], epochs=2)
 STEPS = 20
 GROUPS = {  # our kernels -> what they do
-    "convolve": "convolutions, and input gradients apart",
-    "gradients": "gradients of batch norm, input and weights together",
+    "convolve": "batch norm, residual and ReLU of the layer before, convolutions; input gradients apart",
+    "gradients": "gradients of batch norm, input and weights, sums for the layer before",
     "weigh": "weight gradients apart",
-    "gather": "batch norm, sums of the gradient",
+    "gather": "batch norm, sums of the gradient apart",
     "spread": "batch norm, gradient apart",
-    "normalise": "batch norm, residual, ReLU",
+    "normalise": "batch norm, residual, ReLU apart",
 }
+
+
+class Layer(NamedTuple):
+    """A convolution with its batch norm; sizes in gigabytes."""
+
+    read: float
+    written: float
+    closes: bool = False  # a block: the block's input is added
+
+    @property
+    def stride(self) -> int:
+        return 1 if self.read == self.written else 2
+
+
+def layers_of(lanes: int) -> list[Layer]:
+    """Of ResNet-32, from the first to the last."""
+    sizes = [2 * lanes * RECIPE.batch * (32 >> stage) ** 2 * width / 1e9 for stage, width in enumerate(WIDTHS)]
+    outputs = [sizes[0], *(size for size in sizes for _ in range(BLOCKS))]
+    layers = [Layer(sizes[0], sizes[0])]
+    for read, written in pairwise(outputs):
+        layers += [Layer(read, written), Layer(written, written, closes=True)]
+    return layers
 
 
 def bytes_of_a_step(lanes: int, whole: bool) -> dict[str, float]:
     """Gigabytes by group; `whole`: by the kernels of whole images where the stride is 1."""
-    sizes = [2 * lanes * RECIPE.batch * (32 >> stage) ** 2 * width / 1e9 for stage, width in enumerate(WIDTHS)]
-    widths = [0] + [stage for stage in range(len(WIDTHS)) for _ in range(BLOCKS)]
     gigabytes: dict[str, float] = defaultdict(float)
-    layers = [(sizes[0], sizes[0], False, True)]  # read, written, residual, whether it is the first
-    for before, after in pairwise(widths):
-        layers += [(sizes[before], sizes[after], False, False), (sizes[after], sizes[after], True, False)]
-    for read, written, residual, stem in layers:
-        given = 0 if stem else read if residual else 2 * read  # the input's gradient, plus that of a later residual
+    layers = layers_of(lanes)
+    for before, layer, after in zip([None, *layers], layers, [*layers[1:], None], strict=False):
+        read, written, is_whole = layer.read, layer.written, whole and layer.stride == 1
+        residual = written if layer.closes else 0  # read beside what is normed, or masked
+        addend = 0 if layer.closes or before is None else read  # the gradient of the block's output
         gigabytes["convolve"] += read + written
-        gigabytes["gather"] += (3 if residual else 2) * written
-        gigabytes["normalise"] += (3 if residual else 2) * written
-        if whole and read == written:
-            gigabytes["gradients"] += (4 if residual else 2) * written + read + given
+        if is_whole and before:  # makes its input of the layer before, and keeps it
+            gigabytes["convolve"] += 2 * read if before.closes else read
+        is_masked = whole and after is not None and after.stride == 1  # the layer after makes z, and masks its gradient
+        if not is_masked:
+            gigabytes["normalise"] += 2 * written + residual
+            gigabytes["gather"] += 2 * written + residual
+        if is_whole:
+            gigabytes["gradients"] += 2 * written + read + (0 if is_masked else 2 * written)
+            gigabytes["gradients"] += 2 * read + addend if before else 0
         else:
-            gigabytes["convolve"] += 0 if stem else written + given
+            gigabytes["convolve"] += written + read + addend if before else 0
             gigabytes["weigh"] += read + written
-            gigabytes["spread"] += (5 if residual else 3) * written
+            gigabytes["spread"] += 3 * written + 2 * residual
     return gigabytes
 
 
-def milliseconds_of_a_step(lanes: int) -> dict[str, float]:
-    """By group, from a trace."""
+def milliseconds_of_a_step(lanes: int) -> tuple[dict[str, float], float]:
+    """By group, from a trace; and of the whole step, with the gaps between its kernels."""
     rng = np.random.default_rng(0)
     data = cu.Data(
         rng.integers(0, 256, (STEPS * RECIPE.batch, 3, 32, 32)).astype(np.uint8), np.arange(STEPS * RECIPE.batch) % 10
@@ -71,7 +97,8 @@ def milliseconds_of_a_step(lanes: int) -> dict[str, float]:
     for event in events:
         name = event["name"].partition("_")[0]  # without the numbers of channels, and what else tells kernels apart
         milliseconds[name if name in GROUPS else "everything else"] += event["dur"] / 1e3 / STEPS
-    return milliseconds
+    began, ended = min(event["ts"] for event in events), max(event["ts"] + event["dur"] for event in events)
+    return milliseconds, (ended - began) / 1e3 / STEPS
 
 
 if __name__ == "__main__":
@@ -82,7 +109,7 @@ if __name__ == "__main__":
     lanes = arguments.lanes
     torch.cuda.init()  # says so where there is no GPU
     FAILED["kernels"] = arguments.torch
-    took = milliseconds_of_a_step(lanes)
+    took, with_gaps = milliseconds_of_a_step(lanes)
     moved = {} if arguments.torch else bytes_of_a_step(lanes, took["gradients"] > 0)
     print(f"{lanes} lanes, a step of {RECIPE.batch} images each\n| kernels | ms | GB | TB/s |\n|---|---|---|---|")
     for name, about in GROUPS.items():
@@ -92,3 +119,4 @@ if __name__ == "__main__":
     print(f"| everything else | {took['everything else']:.2f} | | |")
     in_all, bytes_in_all = sum(took.values()), sum(moved.values())
     print(f"| all | {in_all:.2f} | {bytes_in_all:.2f} | {bytes_in_all / in_all:.2f} |")
+    print(f"| with the gaps between kernels | {with_gaps:.2f} | | |")

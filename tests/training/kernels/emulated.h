@@ -41,7 +41,7 @@ struct Emulator {
     std::vector<ucontext_t> fibers;
     std::vector<std::vector<char>> stacks;
     std::vector<Meeting> warps;
-    Meeting barriers[2];
+    Meeting barriers[3];
     std::vector<bool> ended;
     ucontext_t main;
     int current = 0;
@@ -62,7 +62,8 @@ struct Emulator {
     void run_block(int threads) {
         shared.assign(shared.size(), uint4{0x7fc07fc0, 0x7fc07fc0, 0x7fc07fc0, 0x7fc07fc0});  // NaNs
         fibers.assign(threads, {}), stacks.assign(threads, std::vector<char>(1 << 16)), ended.assign(threads, false);
-        copies.assign(threads, {}), warps.assign(threads / 32, {}), barriers[0] = barriers[1] = {};
+        copies.assign(threads, {}), warps.assign(threads / 32, {});
+        barriers[0] = barriers[1] = barriers[2] = {};
         for (int i = 0; i < threads; i++) {
             getcontext(&fibers[i]);
             fibers[i].uc_stack.ss_sp = stacks[i].data(), fibers[i].uc_stack.ss_size = stacks[i].size();

@@ -38,7 +38,7 @@ def emulation(folder: Path) -> ctypes.CDLL:
     text = [f'#include "{header}"', Path(whole_images.__file__).with_suffix(".cu").read_text()]
     whole_images.TILINGS, kept = SMALL, whole_images.TILINGS
     for kernel, channels in ((kernel, channels) for kernel, tilings in SMALL.items() for channels in tilings):
-        arguments = whole_images.ARGUMENTS[kernel]
+        arguments = whole_images.ARGUMENTS[kernel.partition("_")[0]]
         names = ", ".join(argument.split()[-1] for argument in arguments.split(", "))
         head = f"bool launch_{kernel}_{channels}(int blocks, int lanes, int parts, int threads, int bytes, {arguments})"
         call = f"return emulate(blocks, lanes, parts, threads, bytes, [=] {{ {kernel}_{channels}({names}); }});"
@@ -53,7 +53,7 @@ def emulation(folder: Path) -> ctypes.CDLL:
 def use(library: ctypes.CDLL) -> dict[str, object]:
     """What of whole_images a test replaces."""
 
-    def program(kernel: str, channels: int, device: int) -> whole_images.Launch:
+    def program(kernel: str, channels: int) -> whole_images.Launch:
         run = getattr(library, f"launch_{kernel}_{channels}")
         run.restype = ctypes.c_bool
 
@@ -64,7 +64,10 @@ def use(library: ctypes.CDLL) -> dict[str, object]:
 
         return launch
 
-    return {"program": program, "TILINGS": SMALL, "_are_there": lambda device: True}
+    programs = {
+        (kernel, channels): program(kernel, channels) for kernel, tilings in SMALL.items() for channels in tilings
+    }
+    return {"programs": lambda device: programs, "TILINGS": SMALL, "_are_there": lambda device: True}
 
 
 @pytest.fixture
@@ -97,52 +100,99 @@ def test_convolve(channels: int) -> None:
     lanes, images, side = 2, images_of("convolve", channels), whole_images.SIDES[channels]
     x, weight = random(lanes, images, side, side, channels), weights(lanes, channels)
     y = torch.full_like(x, torch.nan)
-    partial = whole_images.convolve(x, weight, y).sum(1)
+    same, partial = whole_images.convolve(x, weight, y)
+    assert same is x
     reference = F.conv2d(stacked(x), weight.double(), padding=1, groups=lanes)
     assert gap(stacked(y), reference) < 0.003  # rounded to bfloat16
     sums = reference.unflatten(1, (lanes, channels)).sum((0, 3, 4))
     squares = reference.square().unflatten(1, (lanes, channels)).sum((0, 3, 4))
-    assert gap(partial, torch.stack([sums, squares], dim=1)) < 1e-5
+    assert gap(partial.sum(1), torch.stack([sums, squares], dim=1)) < 1e-5
 
 
 @pytest.mark.usefixtures("emulated")
 @pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("channels", whole_images.SIDES)
-def test_gradients(channels: int, residual: bool) -> None:
+def test_convolve_what_is_still_to_be_normed(channels: int, residual: bool) -> None:
+    torch.manual_seed(0)
+    lanes, images, side = 2, images_of("convolve", channels), whole_images.SIDES[channels]
+    before, beside = (random(lanes, images, side, side, channels) for _ in range(2))
+    before[0, 0, 0, 0, 0] = torch.nan  # must show
+    statistics, weight = torch.rand(lanes, 2, channels) + 0.5, weights(lanes, channels)
+    gamma, beta = torch.rand(lanes * channels) + 0.5, torch.randn(lanes * channels) / 5
+    y = torch.full_like(before, torch.nan)
+    layer = whole_images.Normed(before, statistics, gamma, beta, beside if residual else None)
+    z, partial = whole_images.convolve(layer, weight, y)
+    mean, inverse, gamma, beta = (
+        values.view(lanes, 1, 1, 1, channels) for values in (statistics[:, 0], statistics[:, 1], gamma, beta)
+    )
+    reference = ((before.double() - mean) * inverse * gamma + beta + (beside.double() if residual else 0)).relu()
+    assert torch.isnan(z[0, 0, 0, 0, 0])
+    assert torch.isnan(y[0, 0, :2, :2]).any(-1).all()
+    z[0, 0], reference[0, 0], y[0, 0] = 0, 0, 0
+    assert gap(z, reference) < 0.003
+    convolved = F.conv2d(stacked(z), weight.double(), padding=1, groups=lanes).unflatten(1, (lanes, channels))
+    assert gap(y, convolved.permute(1, 0, 3, 4, 2)) < 0.003
+    assert gap(partial[1].sum(0)[0], convolved[:, 1].sum((0, 2, 3))) < 1e-4
+
+
+def by_lane(values: Tensor, lanes: int) -> Tensor:
+    """(B, lanes * C, H, W) -> (lanes, B, H, W, C) in bfloat16."""
+    return values.detach().unflatten(1, (lanes, -1)).permute(1, 0, 3, 4, 2).bfloat16().contiguous()
+
+
+def statistics_of(y: Tensor, lanes: int) -> tuple[Tensor, Tensor]:
+    """Mean and 1 / deviation (lanes, 2, C) of y (B, lanes * C, H, W), and y standardised."""
+    mean, inverse = y.mean((0, 2, 3)), (y.var((0, 2, 3), correction=0) + 1e-5).rsqrt()
+    pair = torch.stack([mean.view(lanes, -1), inverse.view(lanes, -1)], dim=1)
+    return pair.float().detach().contiguous(), (y - mean[:, None, None]) * inverse[:, None, None]
+
+
+def sums_of(g: Tensor, standardised: Tensor, lanes: int) -> Tensor:
+    """Those of g and of g times y standardised, (lanes, 2, C)."""
+    return torch.stack([values.sum((0, 2, 3)).view(lanes, -1) for values in (g, g * standardised)], dim=1).detach()
+
+
+@pytest.mark.usefixtures("emulated")
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("channels", whole_images.SIDES)
+def test_gradients(channels: int, masked: bool) -> None:
     torch.manual_seed(0)
     lanes, images, side = 2, images_of("gradients", channels), whole_images.SIDES[channels]
     shape = (lanes, images, side, side, channels)
-    dz, y, x, beside = (random(*shape) for _ in range(4))
-    weight, addend = weights(lanes, channels), random(*shape) if residual else None
-    gamma, beta = torch.rand(lanes * channels) + 0.5, torch.randn(lanes * channels) / 5
+    dz, y, beside, y_before, addend = (random(*shape) for _ in range(5))
+    x = random(*shape).relu()  # the z of the layer before
+    weight, gamma, beta = (
+        weights(lanes, channels),
+        torch.rand(lanes * channels) + 0.5,
+        torch.randn(lanes * channels) / 5,
+    )
 
     before = stacked(y).requires_grad_()
     normed = F.batch_norm(before, None, None, gamma.double(), beta.double(), training=True)
-    after = F.relu(normed + stacked(beside) if residual else normed)
+    after = F.relu(normed + stacked(beside))
     (dy,) = torch.autograd.grad(after, before, stacked(dz))
     g, inputs, theirs = stacked(dz) * (after > 0), stacked(x).requires_grad_(), weight.double().requires_grad_()
     dx, dw = torch.autograd.grad(F.conv2d(inputs, theirs, padding=1, groups=lanes), (inputs, theirs), dy)
+    behind = (dx + stacked(addend)) * (stacked(x) > 0)
 
-    mean, inverse = before.mean((0, 2, 3)), (before.var((0, 2, 3), correction=0) + 1e-5).rsqrt()
-    standardised = (before - mean[:, None, None]) * inverse[:, None, None]
-    statistics, sums = (
-        torch.stack(pair, dim=1).view(lanes, channels, 2).transpose(1, 2).float().detach().contiguous()
-        for pair in ((mean, inverse), (g.sum((0, 2, 3)), (g * standardised).sum((0, 2, 3))))
-    )
-    z = after.unflatten(1, (lanes, channels)).permute(1, 0, 3, 4, 2).bfloat16().contiguous()
-    ours = whole_images.gradients(dz, z, y, x, (statistics, gamma, beta, sums), weight, addend, residual)
+    statistics, standardised = statistics_of(before, lanes)
+    normed_before, standardised_before = statistics_of(stacked(y_before), lanes)
+    given = (by_lane(g, lanes) if masked else dz, by_lane(after, lanes), y, x)
+    known = (statistics, gamma, sums_of(g, standardised, lanes).float())
+    layer = whole_images.Before(y_before, normed_before)
+    ours = whole_images.gradients(*given, known, weight, layer, masked, addend)
     assert ours[0] is not None
-    assert gap(stacked(ours[0]), dx if addend is None else dx + stacked(addend)) < 0.005  # dy is rounded to bfloat16
-    by_tap = dw.view(lanes, channels, channels, 9).permute(0, 3, 1, 2)
-    assert gap(ours[1].sum(1), by_tap) < 0.005
-    if residual:
-        assert ours[2] is not None
-        assert torch.equal(stacked(ours[2]), g.detach())
-    nothing, same, _ = whole_images.gradients(
-        dz, z, y, x, (statistics, gamma, beta, sums), weight, None, residual, needs_input=False
-    )
-    assert nothing is None
-    assert torch.equal(same, ours[1])
+    assert ours[3] is not None
+    assert gap(stacked(ours[0]), behind) < 0.005  # dy is rounded to bfloat16
+    assert gap(ours[1].sum(1), dw.view(lanes, channels, channels, 9).permute(0, 3, 1, 2)) < 0.005
+    assert torch.equal(stacked(ours[2]), g.detach())
+    assert gap(ours[3].sum(1), sums_of(behind, standardised_before, lanes)) < 0.005
+
+    plain = whole_images.gradients(*given, known, weight, layer, masked)
+    assert gap(stacked(plain[0]), dx * (stacked(x) > 0)) < 0.005
+    first = whole_images.gradients(*given, known, weight, None, masked)
+    assert (first[0], first[3]) == (None, None)
+    assert torch.equal(first[1], ours[1])
 
 
 @pytest.mark.usefixtures("emulated")
@@ -159,10 +209,10 @@ class Properties:
     shared_memory_per_block_optin = 232_448
 
 
-def on_a_gpu(monkeypatch: pytest.MonkeyPatch, module: Callable[[int], None]) -> None:
+def on_a_gpu(monkeypatch: pytest.MonkeyPatch, programs: Callable[[int], None]) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties())
     monkeypatch.setattr(whole_images, "_are_there", cache(whole_images._are_there.__wrapped__))
-    monkeypatch.setattr(whole_images, "_module", module)
+    monkeypatch.setattr(whole_images, "programs", programs)
 
 
 def test_kernels_that_do_not_compile_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import torch
 from fits import same_results
 
 import class_uncertainty as cu
-from class_uncertainty.training.kernels import fused_convolution
+from class_uncertainty.training.kernels import fused_body
 from class_uncertainty.training.networks.resnet import ResNet, resnet32
 from class_uncertainty.training.networks.stack import FAILED, Stack, to_device
 from class_uncertainty.training.stage_runner import StageRunner
@@ -261,7 +261,7 @@ def test_without_our_kernels(data: cu.Data, network: str, tmp_path: Path, monkey
     def broken(*_: object) -> None:
         raise RuntimeError("no compiler")
 
-    monkeypatch.setattr(fused_convolution.ConvolveNormalise, "forward", broken)
+    monkeypatch.setattr(fused_body.FusedBody, "forward", broken)
     monkeypatch.setitem(FAILED, "kernels", False)
     expected = (
         pytest.warns(RuntimeWarning, match="our own kernels do not compile here")

@@ -107,8 +107,8 @@ def test_the_network_is_the_usual_one(network, training):
 
 def test_our_kernels_are_for_the_channels_that_they_are_written_for(monkeypatch):
     """A wide network runs by torch's own kernels on a GPU, without a word."""
-    fused_convolution = pytest.importorskip("class_uncertainty.training.kernels.fused_convolution")
-    tables = (fused_convolution.CONVOLVE, fused_convolution.CONVOLVE_ROWS, fused_convolution.WEIGH)
+    fused_body = pytest.importorskip("class_uncertainty.training.kernels.fused_body")
+    tables = (fused_body.CONVOLVE, fused_body.CONVOLVE_ROWS, fused_body.WEIGH)
     assert all(set(table) == set(SIZES["resnet32"][0]) for table in tables)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
     monkeypatch.setattr(Stack, "to", lambda stack, *_, **__: stack)

@@ -1,6 +1,8 @@
 """CUDA C++ on the current GPU: compiled by NVRTC, which comes with torch, and launched on torch's stream."""
 
 import ctypes
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -10,24 +12,24 @@ from torch import Tensor
 SHARED_MEMORY = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
 
-class Module:
-    """CUDA C++, compiled for a GPU."""
-
-    def __init__(self, source: str, device: int) -> None:
-        self.loaded = ctypes.c_void_p()
-        major, minor = torch.cuda.get_device_capability(device)
-        binary = _compiled(source, [f"--gpu-architecture=sm_{major}{minor}".encode(), b"--std=c++17"])
-        with torch.cuda.device(device):
-            torch.cuda.current_stream()  # so that there is a context
-            _call(_driver(), "cuModuleLoadData", ctypes.byref(self.loaded), binary)
+def compile_all(sources: Iterable[str], device: int) -> list[ctypes.Array]:
+    """Binaries for a GPU, compiled side by side."""
+    major, minor = torch.cuda.get_device_capability(device)
+    options = [f"--gpu-architecture=sm_{major}{minor}".encode(), b"--std=c++17"]
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(lambda source: _compiled(source, options), sources))
 
 
 class Program:
-    """A kernel of a module: called with a grid and its arguments, None for a null pointer."""
+    """A kernel of a binary: called with a grid and its arguments, None for a null pointer."""
 
-    def __init__(self, module: Module, name: str, threads: int, shared: int) -> None:
-        self.threads, self.shared, self.function = threads, shared, ctypes.c_void_p()
-        _call(_driver(), "cuModuleGetFunction", ctypes.byref(self.function), module.loaded, name.encode())
+    def __init__(self, binary: ctypes.Array, name: str, device: int, threads: int, shared: int) -> None:
+        module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
+        self.threads, self.shared = threads, shared
+        with torch.cuda.device(device):
+            torch.cuda.current_stream()  # so that there is a context
+            _call(_driver(), "cuModuleLoadData", ctypes.byref(module), binary)
+        _call(_driver(), "cuModuleGetFunction", ctypes.byref(self.function), module, name.encode())
         _call(_driver(), "cuFuncSetAttribute", self.function, SHARED_MEMORY, shared)
 
     def __call__(self, grid: tuple[int, int, int], *arguments: Tensor | int | None) -> None:

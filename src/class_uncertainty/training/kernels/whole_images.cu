@@ -75,6 +75,11 @@ __device__ __forceinline__ float as_float(u32 bits) { return __uint_as_float(bit
 __device__ __forceinline__ float low(u32 pair) { return as_float(pair << 16); }
 __device__ __forceinline__ float high(u32 pair) { return as_float(pair & 0xffff0000u); }
 
+// the bits of those of two numbers that are above 0
+__device__ __forceinline__ u32 above_zero(u32 pair) {
+    return (low(pair) > 0 ? 0x0000ffffu : 0) | (high(pair) > 0 ? 0xffff0000u : 0);
+}
+
 template <int C, int SIDE, int IMAGES, int CELLS>
 struct Tile {  // of IMAGES images with their borders, in shared memory
     static constexpr int PLANES = C / 8, PLANE = CELLS, SIZE = PLANES * PLANE, SIDES = SIDE;
@@ -100,8 +105,8 @@ struct Tile {  // of IMAGES images with their borders, in shared memory
 };
 
 // y = x * w for the pixels of a tile and OUT channels, plus what `begin(pixel, values)` sets. A warp takes MT matrices
-// of 16 pixels, one below the other, so that a row of x serves three taps. `end(pixel, values)` gets the OUT / 4
-// neighbouring channels that a thread has of a pixel, from channel OUT / 4 * (thread % 4) on.
+// of 16 pixels, one below the other, so that a row of x serves three taps. `end(pixels, values)` gets, of two pixels of
+// each matrix, the OUT / 4 neighbouring channels that a thread has, from channel OUT / 4 * (thread % 4) on.
 template <bool BACK, int OUT, int MT, int WARPS, class T, class Begin, class End>
 __device__ __forceinline__ void convolve_tile(const uint4* tile, const uint4* w, int warp, Begin begin, End end) {
     constexpr int NT = OUT / 8, STEPS = T::PLANES / 2, STRIPS = T::SIDES / 16 > 1 ? T::SIDES / 16 : 1;
@@ -148,15 +153,15 @@ __device__ __forceinline__ void convolve_tile(const uint4* tile, const uint4* w,
                     }
                 }
             }
+        int pixels[2 * MT];
+        float values[2 * MT][OUT / 4];
 #pragma unroll
-        for (int m = 0; m < MT; m++)
+        for (int k = 0; k < 2 * MT; k++) {
+            pixels[k] = first + k / 2 * DOWN + thread / 4 + k % 2 * 8;
 #pragma unroll
-            for (int half = 0; half < 2; half++) {
-                float values[OUT / 4];
-#pragma unroll
-                for (int i = 0; i < OUT / 4; i++) values[i] = sums[m][i / 2][half * 2 + i % 2];
-                end(first + m * DOWN + thread / 4 + half * 8, values);
-            }
+            for (int i = 0; i < OUT / 4; i++) values[k][i] = sums[k / 2][i / 2][k % 2 * 2 + i % 2];
+        }
+        end(pixels, values);
     }
 }
 
@@ -173,64 +178,135 @@ __device__ __forceinline__ void store(bf16* target, const float (&values)[N]) {
 }
 
 template <int N>
-__device__ __forceinline__ void load(float (&values)[N], const bf16* source) {
+__device__ __forceinline__ void load(u32 (&pairs)[N], const bf16* source) {
 #pragma unroll
-    for (int i = 0; i < N; i += 4) {
-        uint2 pairs = *(const uint2*)(source + i);
-        values[i] = low(pairs.x), values[i + 1] = high(pairs.x);
-        values[i + 2] = low(pairs.y), values[i + 3] = high(pairs.y);
+    for (int i = 0; i < N; i += 2) {
+        uint2 two = *(const uint2*)(source + 2 * i);
+        pairs[i] = two.x, pairs[i + 1] = two.y;
     }
 }
 
-// y from x, and sums of y and of its square over the images of a block: partial (lanes, blocks, 2, C). The next tile is
-// copied while the warps multiply this one.
-template <int C, int SIDE, int IMAGES, int PLANE, int PER_BLOCK, int MT, int WARPS>
-__device__ __forceinline__ void convolve(const bf16* x, const uint4* w, bf16* y, float* partial, int images) {
-    typedef Tile<C, SIDE, IMAGES, PLANE> T;
-    constexpr int PART = C / 4, THREADS = WARPS * 32, WEIGHTS = 9 * C * C / 8;
-    SHARED;
-    uint4* weights = shared + 2 * T::SIZE;
-    int lane = blockIdx.y, thread = threadIdx.x, begin = blockIdx.x * PER_BLOCK, end = min(images, begin + PER_BLOCK);
-    long long start = (long long)lane * images * T::PIXELS * C;
-    T::clear(shared, 2, thread, THREADS);
-    __syncthreads();
-    T::copy(shared, x + start + (long long)begin * T::PIXELS * C, (images - begin) * T::PIXELS, thread, THREADS);
-    for (int i = thread; i < WEIGHTS; i += THREADS) copy_cell(weights + i, w + lane * WEIGHTS + i, true);
-    float sums[PART] = {}, squares[PART] = {};
-    for (int first = begin, turn = 0; first < end; first += IMAGES, turn ^= 1) {
-        wait_for_copies();
-        __syncthreads();
-        long long here = start + (long long)first * T::PIXELS * C;
-        int pixels = (images - first) * T::PIXELS, next = first + IMAGES;
-        if (next < end)
-            T::copy(shared + (turn ^ 1) * T::SIZE, x + here + T::ALL * C, pixels - T::ALL, thread, THREADS);
-        convolve_tile<false, C, MT, WARPS, T>(
-            shared + turn * T::SIZE, weights, thread / 32, [](int, float (&)[PART]) {},
-            [&](int pixel, float (&values)[PART]) {
-                if (pixel >= pixels) return;
-                store(y + here + pixel * C + thread % 4 * PART, values);
-#pragma unroll
-                for (int i = 0; i < PART; i++) sums[i] += values[i], squares[i] += values[i] * values[i];
-            });
-    }
-    __syncthreads();
-    float* parts = (float*)shared;  // (2, WARPS, C)
+__device__ __forceinline__ float unpacked(u32 pair, int i) { return i % 2 ? high(pair) : low(pair); }
+
+// Two sums of each thread's PART of 4 PART channels, added up over WARPS warps that meet at a barrier: target (2, C).
+template <int C, int PART, int WARPS, int BARRIER>
+__device__ __forceinline__ void add_up(float (&first)[PART], float (&second)[PART], float* parts, float* target, int warp) {
+    int thread = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < PART; i++) {
 #pragma unroll
         for (int distance = 4; distance < 32; distance *= 2) {
-            sums[i] += shuffle(sums[i], distance);
-            squares[i] += shuffle(squares[i], distance);
+            first[i] += shuffle(first[i], distance);
+            second[i] += shuffle(second[i], distance);
         }
-        int at = thread / 32 * C + thread % 4 * PART + i;
-        if (thread % 32 < 4) parts[at] = sums[i], parts[WARPS * C + at] = squares[i];
+        int at = warp * 4 * PART + thread % 4 * PART + i;
+        if (thread < 4) parts[at] = first[i], parts[WARPS * 4 * PART + at] = second[i];
     }
-    __syncthreads();
-    for (int i = thread; i < 2 * C; i += THREADS) {
+    meet<BARRIER, WARPS * 32>();
+    for (int i = warp * 32 + thread; i < 8 * PART; i += WARPS * 32) {
+        int which = i / (4 * PART), channel = i % (4 * PART);
         float total = 0;
-        for (int warp = 0; warp < WARPS; warp++) total += parts[(i / C * WARPS + warp) * C + i % C];
-        partial[((long long)lane * gridDim.x + blockIdx.x) * 2 * C + i] = total;
+        for (int other = 0; other < WARPS; other++) total += parts[(which * WARPS + other) * 4 * PART + channel];
+        target[which * C + channel] = total;
     }
+}
+
+// y from x, and sums of y and of its square over the images of a block: partial (lanes, blocks, 2, C). Where NORMED, x is
+// made here and kept: ReLU(norm(before) [+ residual]), by the statistics, gamma and beta of the layer before. The first
+// warps make or copy the next tile while the others convolve this one.
+template <int C, int SIDE, int IMAGES, int PLANE, int PER_BLOCK, int MT, int MAKERS, int CONVOLVERS, bool NORMED,
+          bool RESIDUAL>
+__device__ __forceinline__ void convolve(
+    const bf16* before, const float* statistics, const float* gamma, const float* beta, const bf16* residual, bf16* x,
+    const uint4* w, bf16* y, float* partial, int images) {
+    typedef Tile<C, SIDE, IMAGES, PLANE> T;
+    constexpr int PART = C / 4, THREADS = 32 * (MAKERS + CONVOLVERS), WEIGHTS = 9 * C * C / 8;
+    static_assert(MAKERS * 32 % T::PLANES == 0, "a maker keeps to the same channels");
+    SHARED;
+    uint4* weights = shared + 2 * T::SIZE;
+    float* constants = (float*)(weights + WEIGHTS);  // (2, C)
+    int lane = blockIdx.y, thread = threadIdx.x, warp = thread / 32;
+    int begin = blockIdx.x * PER_BLOCK, end = min(images, begin + PER_BLOCK);
+    long long start = (long long)lane * images * T::PIXELS * C;
+    T::clear(shared, 2, thread, THREADS);
+    for (int i = thread; i < WEIGHTS; i += THREADS) copy_cell(weights + i, w + lane * WEIGHTS + i, true);
+    if (NORMED && thread < C) {
+        float scale = gamma[lane * C + thread] * statistics[lane * 2 * C + C + thread];
+        constants[thread] = scale;
+        constants[C + thread] = beta[lane * C + thread] - statistics[lane * 2 * C + thread] * scale;
+    }
+    auto make = [&](int first, int turn) {
+        constexpr int BATCH = RESIDUAL ? 2 : 4, CELLS = T::ALL * T::PLANES;  // a batch is read at once
+        static_assert(CELLS % (BATCH * MAKERS * 32) == 0, "batches are full");
+        long long here = start + (long long)first * T::PIXELS * C;
+        int pixels = (images - first) * T::PIXELS, plane = thread % T::PLANES;
+        if (!NORMED) return T::copy(shared + turn * T::SIZE, x + here, pixels, thread, MAKERS * 32);
+        const uint4 *inputs = (const uint4*)(before + here), *others = (const uint4*)(residual + here);
+        float scale[8], shift[8];
+#pragma unroll
+        for (int k = 0; k < 8; k++) scale[k] = constants[plane * 8 + k], shift[k] = constants[C + plane * 8 + k];
+#pragma unroll 1
+        for (int batch = thread; batch < CELLS; batch += BATCH * MAKERS * 32) {
+            uint4 input[BATCH], other[BATCH];
+#pragma unroll
+            for (int b = 0; b < BATCH; b++) {
+                int i = batch + b * MAKERS * 32, from = i / T::PLANES < pixels ? i : plane;
+                input[b] = inputs[from];
+                if (RESIDUAL) other[b] = others[from];
+            }
+#pragma unroll
+            for (int b = 0; b < BATCH; b++) {
+                int i = batch + b * MAKERS * 32;
+                if (i / T::PLANES >= pixels) continue;  // nothing is stored of what is not there
+                u32 values[4] = {input[b].x, input[b].y, input[b].z, input[b].w}, result[4];
+                u32 added[4] = {other[b].x, other[b].y, other[b].z, other[b].w};
+#pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    float v0 = low(values[k]) * scale[2 * k] + shift[2 * k];
+                    float v1 = high(values[k]) * scale[2 * k + 1] + shift[2 * k + 1];
+                    if (RESIDUAL) v0 += low(added[k]), v1 += high(added[k]);
+                    result[k] = packed(v0 < 0 ? 0 : v0, v1 < 0 ? 0 : v1);  // what is no number stays so: it must show
+                }
+                uint4* cell = shared + turn * T::SIZE + plane * PLANE + T::cell(i / T::PLANES);
+                *cell = make_uint4(result[0], result[1], result[2], result[3]);
+                put((uint4*)(x + here) + i, result[0], result[1], result[2], result[3]);
+            }
+        }
+    };
+    __syncthreads();
+    if (warp < MAKERS) {
+        make(begin, 0);
+        wait_for_copies();
+        meet<0, THREADS>();
+        for (int first = begin, turn = 0; first < end; first += IMAGES, turn ^= 1) {
+            if (first + IMAGES < end) make(first + IMAGES, turn ^ 1);
+            wait_for_copies();
+            meet<0, THREADS>();
+        }
+        return;
+    }
+    float sums[PART] = {}, squares[PART] = {};
+    wait_for_copies();
+    meet<0, THREADS>();
+    for (int first = begin, turn = 0; first < end; first += IMAGES, turn ^= 1) {
+        long long here = start + (long long)first * T::PIXELS * C + thread % 4 * PART;
+        int pixels = (images - first) * T::PIXELS;
+        convolve_tile<false, C, MT, CONVOLVERS, T>(
+            shared + turn * T::SIZE, weights, warp - MAKERS, [](int, float (&)[PART]) {},
+            [&](int (&pixel)[2 * MT], float (&values)[2 * MT][PART]) {
+#pragma unroll
+                for (int k = 0; k < 2 * MT; k++) {
+                    if (pixel[k] >= pixels) continue;
+                    store(y + here + pixel[k] * C, values[k]);
+#pragma unroll
+                    for (int i = 0; i < PART; i++)
+                        sums[i] += values[k][i], squares[i] += values[k][i] * values[k][i];
+                }
+            });
+        meet<0, THREADS>();
+    }
+    float* target = partial + ((long long)lane * gridDim.x + blockIdx.x) * 2 * C;
+    add_up<C, PART, CONVOLVERS, 1>(sums, squares, (float*)shared, target, warp - MAKERS);
 }
 
 // The gradient of w over the pixels of a tile, added to `sums`, for one tap of each warp: CO of its outputs, all
@@ -291,52 +367,59 @@ __device__ __forceinline__ void weigh_tile(
     }
 }
 
-// The gradients of x, plus an addend, and of w from dz, that of z = ReLU(norm(y) [+ residual]); g, the gradient behind
-// the ReLU, is that of the residual. `sums` (lanes, 2, C) are those of g and of g times y standardised, w has inputs
-// for outputs, and partial is (lanes, blocks, 9, C, C). Three groups of warps work side by side: the first make dy, the
+// The gradients of x and of w from dz, that of z = ReLU(norm(y) [+ residual]). `g` is the gradient behind the ReLU: dz
+// where MASKED, else it is made here by z, and kept. `sums` (lanes, 2, C) are those of g and of g times y standardised; w
+// has inputs for outputs; partial is (lanes, blocks, 9, C, C). x is the z of the layer before, so that its own g can be
+// made at once: `dx`, the gradient of x plus an addend, behind the ReLU of that layer, whose sums go to `gathered`
+// (lanes, blocks, 2, C), with its y and statistics. Three groups of warps work side by side: the first make dy, the
 // gradient of y, of the next tile and copy its x; the second convolve dy of this tile; the third weigh it.
 template <int C, int SIDE, int IMAGES, int PLANE, int PER_BLOCK, int MT, int MAKERS, int CONVOLVERS, int WEIGHERS,
-          int TAPS, int PARTS, bool RESIDUAL>
+          int TAPS, int PARTS, bool MASKED>
 __device__ __forceinline__ void gradients(
     const bf16* dz, const bf16* z, const bf16* y, const bf16* x, const float* statistics, const float* gamma,
-    const float* beta, const float* sums, const uint4* w, const bf16* addend, bf16* g, bf16* dx, float* partial,
-    int images) {
+    const float* sums, const uint4* w, const bf16* addend, const bf16* y_before, const float* statistics_before, bf16* g,
+    bf16* dx, float* gathered, float* partial, int images) {
     typedef Tile<C, SIDE, IMAGES, PLANE> T;
     constexpr int OUT = C / PARTS, PART = OUT / 4, WEIGHTS = 9 * C * OUT / 8, GROUPS = 9 / TAPS;
     constexpr int THREADS = 32 * (MAKERS + CONVOLVERS + WEIGHERS);
     static_assert(MAKERS * 32 % T::PLANES == 0, "a maker keeps to the same channels");
     SHARED;
     uint4 *made = shared, *copied = shared + 2 * T::SIZE, *weights = shared + 4 * T::SIZE;
-    float* constants = (float*)(weights + WEIGHTS);  // (4, C)
+    float* constants = (float*)(weights + WEIGHTS);  // (5, C): of this layer's norm three, of the layer's before two
     int lane = blockIdx.y, part = blockIdx.z, thread = threadIdx.x, warp = thread / 32;
     int begin = blockIdx.x * PER_BLOCK, end = min(images, begin + PER_BLOCK);
-    long long start = (long long)lane * images * T::PIXELS * C;
+    long long start = (long long)lane * images * T::PIXELS * C, block = (long long)lane * gridDim.x + blockIdx.x;
     T::clear(shared, 4, thread, THREADS);
     if (dx)
         for (int i = thread; i < WEIGHTS; i += THREADS)
             copy_cell(weights + i, w + (lane * PARTS + part) * WEIGHTS + i, true);
     if (thread < C) {  // dy = scale (g - mean g - v mean(g v)), v being y standardised, is scale g - level - slope y
-        float count = (float)images * T::PIXELS, mean = statistics[lane * 2 * C + thread];
-        float inverse = statistics[lane * 2 * C + C + thread], scale = gamma[lane * C + thread] * inverse;
-        float slope = scale * inverse * sums[lane * 2 * C + C + thread] / count;
+        const float* statistic = statistics + lane * 2 * C + thread;
+        const float* sum = sums + lane * 2 * C + thread;
+        float count = (float)images * T::PIXELS, scale = gamma[lane * C + thread] * statistic[C];
+        float slope = scale * statistic[C] * sum[C] / count;
         constants[thread] = scale;
-        constants[C + thread] = beta[lane * C + thread] - mean * scale;
-        constants[2 * C + thread] = scale * sums[lane * 2 * C + thread] / count - slope * mean;
-        constants[3 * C + thread] = slope;
+        constants[C + thread] = scale * sum[0] / count - slope * statistic[0];
+        constants[2 * C + thread] = slope;
+        if (dx) {
+            const float* before = statistics_before + lane * 2 * C + thread;
+            constants[3 * C + thread] = before[C];
+            constants[4 * C + thread] = -before[0] * before[C];
+        }
     }
     auto make = [&](int first, int turn) {
-        constexpr int BATCH = RESIDUAL ? 2 : 4, CELLS = T::ALL * T::PLANES;  // a batch is read at once
+        constexpr int BATCH = MASKED ? 4 : 2, CELLS = T::ALL * T::PLANES;  // a batch is read at once
         static_assert(CELLS % (BATCH * MAKERS * 32) == 0, "batches are full");
         long long here = start + (long long)first * T::PIXELS * C;
         int pixels = (images - first) * T::PIXELS, plane = thread % T::PLANES;
         const uint4 *gradients = (const uint4*)(dz + here), *inputs = (const uint4*)(y + here);
         const uint4* outputs = (const uint4*)(z + here);
         T::copy(copied + turn * T::SIZE, x + here, pixels, thread, MAKERS * 32);
-        float scale[8], shift[8], level[8], slope[8];
+        float scale[8], level[8], slope[8];
 #pragma unroll
         for (int k = 0; k < 8; k++) {
             const float* constant = constants + plane * 8 + k;
-            scale[k] = constant[0], shift[k] = constant[C], level[k] = constant[2 * C], slope[k] = constant[3 * C];
+            scale[k] = constant[0], level[k] = constant[C], slope[k] = constant[2 * C];
         }
 #pragma unroll 1
         for (int batch = thread; batch < CELLS; batch += BATCH * MAKERS * 32) {
@@ -345,7 +428,7 @@ __device__ __forceinline__ void gradients(
             for (int b = 0; b < BATCH; b++) {
                 int i = batch + b * MAKERS * 32, from = i / T::PLANES < pixels ? i : plane;
                 gradient[b] = gradients[from], input[b] = inputs[from];
-                if (RESIDUAL) output[b] = outputs[from];
+                if (!MASKED) output[b] = outputs[from];
             }
 #pragma unroll
             for (int b = 0; b < BATCH; b++) {
@@ -356,17 +439,15 @@ __device__ __forceinline__ void gradients(
                 u32 after[4] = {output[b].x, output[b].y, output[b].z, output[b].w};
 #pragma unroll
                 for (int k = 0; k < 4; k++) {
-                    float v0 = low(before[k]), v1 = high(before[k]);
-                    bool on0 = RESIDUAL ? low(after[k]) > 0 : v0 * scale[2 * k] + shift[2 * k] > 0;
-                    bool on1 = RESIDUAL ? high(after[k]) > 0 : v1 * scale[2 * k + 1] + shift[2 * k + 1] > 0;
-                    masked[k] &= (on0 ? 0x0000ffffu : 0) | (on1 ? 0xffff0000u : 0);
-                    u32 pair = packed(scale[2 * k] * low(masked[k]) - level[2 * k] - slope[2 * k] * v0,
-                                      scale[2 * k + 1] * high(masked[k]) - level[2 * k + 1] - slope[2 * k + 1] * v1);
+                    if (!MASKED) masked[k] &= above_zero(after[k]);
+                    u32 pair = packed(
+                        scale[2 * k] * low(masked[k]) - level[2 * k] - slope[2 * k] * low(before[k]),
+                        scale[2 * k + 1] * high(masked[k]) - level[2 * k + 1] - slope[2 * k + 1] * high(before[k]));
                     result[k] = there ? pair : 0;
                 }
                 uint4* cell = made + turn * T::SIZE + plane * PLANE + T::cell(i / T::PLANES);
                 *cell = make_uint4(result[0], result[1], result[2], result[3]);
-                if (RESIDUAL && there && part == 0)
+                if (!MASKED && there && part == 0)
                     put((uint4*)(g + here) + i, masked[0], masked[1], masked[2], masked[3]);
             }
         }
@@ -382,21 +463,48 @@ __device__ __forceinline__ void gradients(
             meet<0, THREADS>();
         }
     } else if (warp < MAKERS + CONVOLVERS) {
+        int channel = part * OUT + thread % 4 * PART;
+        float total[PART] = {}, products[PART] = {};
         wait_for_copies();
         meet<0, THREADS>();
         for (int first = begin, turn = 0; first < end; first += IMAGES, turn ^= 1) {
-            long long here = start + (long long)first * T::PIXELS * C + part * OUT + thread % 4 * PART;
+            long long here = start + (long long)first * T::PIXELS * C + channel;
             int pixels = (images - first) * T::PIXELS;
+            const uint4* outputs = copied + turn * T::SIZE + channel / 8 * PLANE;
             if (dx)
                 convolve_tile<true, OUT, MT, CONVOLVERS, T>(
                     made + turn * T::SIZE, weights, warp - MAKERS,
                     [&](int pixel, float (&values)[PART]) {
-                        if (addend && pixel < pixels) load(values, addend + here + pixel * C);
+                        if (!addend || pixel >= pixels) return;
+                        u32 pairs[PART / 2];
+                        load(pairs, addend + here + pixel * C);
+#pragma unroll
+                        for (int i = 0; i < PART; i++) values[i] = unpacked(pairs[i / 2], i);
                     },
-                    [&](int pixel, float (&values)[PART]) {
-                        if (pixel < pixels) store(dx + here + pixel * C, values);
+                    [&](int (&pixel)[2 * MT], float (&values)[2 * MT][PART]) {
+                        u32 inputs[2 * MT][PART / 2], output[PART / 2];
+#pragma unroll
+                        for (int k = 0; k < 2 * MT; k++)
+                            load(inputs[k], y_before + here + (pixel[k] < pixels ? pixel[k] * C : 0));
+#pragma unroll
+                        for (int k = 0; k < 2 * MT; k++) {
+                            if (pixel[k] >= pixels) continue;
+                            load(output, (const bf16*)(outputs + T::cell(pixel[k])) + channel % 8);
+#pragma unroll
+                            for (int i = 0; i < PART; i++) {
+                                if (!(unpacked(output[i / 2], i) > 0)) values[k][i] = 0;
+                                const float* constant = constants + 3 * C + channel + i;
+                                float input = unpacked(inputs[k][i / 2], i) * constant[0] + constant[C];
+                                total[i] += values[k][i], products[i] += values[k][i] * input;
+                            }
+                            store(dx + here + pixel[k] * C, values[k]);
+                        }
                     });
             meet<0, THREADS>();
+        }
+        if (dx) {
+            float* target = gathered + block * 2 * C + part * OUT;
+            add_up<C, PART, CONVOLVERS, 2>(total, products, (float*)weights, target, warp - MAKERS);
         }
     } else {
         int weigher = warp - MAKERS - CONVOLVERS;
@@ -409,7 +517,7 @@ __device__ __forceinline__ void gradients(
             meet<0, THREADS>();
         }
         float* added = (float*)shared;  // (9, OUT, C)
-        float* target = partial + (((long long)lane * gridDim.x + blockIdx.x) * 9 * C + part * OUT) * C;
+        float* target = partial + (block * 9 * C + part * OUT) * C;
         for (int subset = 0; subset < WEIGHERS / GROUPS; subset++) {
             if (weigher / GROUPS == subset) {
 #pragma unroll

@@ -15,12 +15,19 @@ from class_uncertainty.training.kernels import nvrtc
 SIDES = {16: 32, 32: 16, 64: 8}  # of images, by their channels
 
 ARGUMENTS = {
-    "convolve": "const bf16* x, const uint4* w, bf16* y, float* partial, int images",
+    "convolve": "const bf16* before, const float* statistics, const float* gamma, const float* beta, "
+    "const bf16* residual, bf16* x, const uint4* w, bf16* y, float* partial, int images",
     "gradients": "const bf16* dz, const bf16* z, const bf16* y, const bf16* x, const float* statistics, "
-    "const float* gamma, const float* beta, const float* sums, const uint4* w, const bf16* addend, bf16* g, bf16* dx, "
-    "float* partial, int images",
+    "const float* gamma, const float* sums, const uint4* w, const bf16* addend, const bf16* y_before, "
+    "const float* statistics_before, bf16* g, bf16* dx, float* gathered, float* partial, int images",
 }
-ARGUMENTS["gradients_residual"] = ARGUMENTS["gradients"]
+FLAGS = {  # of the templates, by kernel: whether x is made of the layer before, with a residual; whether dz is masked
+    "convolve": (0, 0),
+    "convolve_normed": (1, 0),
+    "convolve_residual": (1, 1),
+    "gradients": (0,),
+    "gradients_masked": (1,),
+}
 
 
 class Tiling(NamedTuple):
@@ -29,7 +36,7 @@ class Tiling(NamedTuple):
     images: int  # of a tile in shared memory
     per_block: int  # images
     matrices: int  # of 16 pixels that a warp convolves at once
-    warps: tuple[int, ...]  # that convolve; or that make gradients, convolve and weigh
+    warps: tuple[int, ...]  # that make tiles, that convolve them, and that weigh them
     taps: int = 0  # of a warp that weighs
     parts: int = 1  # blocks that share the output channels
     blocks: int = 1  # of a multiprocessor at once, which bounds the registers
@@ -40,20 +47,17 @@ class Tiling(NamedTuple):
 
 
 # By channels, the fastest of those tried on an H200 (docs/performance.md).
+FORTH = {
+    16: Tiling(1, 4, 4, (8, 8), blocks=2),
+    32: Tiling(1, 4, 4, (4, 4), blocks=2),
+    64: Tiling(1, 8, 2, (4, 2), blocks=2),
+}
 BACK = {
-    16: Tiling(1, 8, 4, (8, 8, 6), taps=3),
-    32: Tiling(1, 8, 2, (8, 8, 9), taps=1),
+    16: Tiling(1, 8, 4, (4, 8, 6), taps=3),
+    32: Tiling(1, 8, 2, (4, 8, 3), taps=3),
     64: Tiling(2, 16, 2, (4, 4, 9), taps=1, parts=2),
 }
-TILINGS = {
-    "convolve": {
-        16: Tiling(1, 4, 8, (8,), blocks=2),
-        32: Tiling(1, 4, 4, (4,), blocks=3),
-        64: Tiling(1, 8, 2, (2,), blocks=2),
-    },
-    "gradients": BACK,
-    "gradients_residual": BACK | {64: Tiling(2, 16, 2, (8, 4, 9), taps=1, parts=2)},
-}
+TILINGS = {kernel: FORTH if kernel.startswith("convolve") else BACK for kernel in FLAGS}
 
 Launch = Callable[..., None]
 
@@ -72,7 +76,7 @@ def _are_there(device: int) -> bool:
     if getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", needed) < needed:
         return False
     try:
-        _module(device)
+        programs(device)
     except (AttributeError, OSError, RuntimeError) as error:
         fallback("convolutions of whole images in shared memory do not work here", error)
         return False
@@ -81,16 +85,16 @@ def _are_there(device: int) -> bool:
 
 def source(kernel: str, channels: int) -> str:
     """The line that makes a kernel for so many channels of its template."""
-    tiling, arguments = TILINGS[kernel][channels], ARGUMENTS[kernel]
+    tiling, template = TILINGS[kernel][channels], kernel.partition("_")[0]
+    arguments = ARGUMENTS[template]
     tile = (channels, SIDES[channels], tiling.images, _plane(channels, tiling.images))
-    template, _, residual = kernel.partition("_")
     sizes = (*tile, tiling.per_block, tiling.matrices, *tiling.warps)
     if tiling.taps:
-        sizes += (tiling.taps, tiling.parts, int(bool(residual)))
+        sizes += (tiling.taps, tiling.parts)
     names = ", ".join(argument.split()[-1] for argument in arguments.split(", "))
     apart = arguments.replace("* ", "* __restrict__ ")  # tensors do not overlap
     head = f"KERNEL void __launch_bounds__({tiling.threads}, {tiling.blocks}) {kernel}_{channels}({apart})"
-    return f"{head} {{ {template}<{', '.join(map(str, sizes))}>({names}); }}\n"
+    return f"{head} {{ {template}<{', '.join(map(str, sizes + FLAGS[kernel]))}>({names}); }}\n"
 
 
 def _plane(channels: int, images: int) -> int:
@@ -103,32 +107,31 @@ def shared(kernel: str, channels: int) -> int:
     """Bytes of shared memory of a block: tiles, of this turn and of the next, weights, and constants of channels."""
     tiling = TILINGS[kernel][channels]
     tiles = (4 if tiling.taps else 2) * channels // 8 * _plane(channels, tiling.images)
-    return 16 * (tiles + 9 * channels**2 // 8 // tiling.parts + (channels if tiling.taps else 0))
+    return 16 * (tiles + 9 * channels**2 // 8 // tiling.parts + 5 * channels // 4)
 
 
 @cache
-def _module(device: int) -> nvrtc.Module:
-    """All kernels, compiled for a GPU."""
-    text = [files(__package__).joinpath("whole_images.cu").read_text()]
-    text += [source(kernel, channels) for kernel, tilings in TILINGS.items() for channels in tilings]
-    return nvrtc.Module("".join(text), device)
-
-
-@cache
-def program(kernel: str, channels: int, device: int) -> Launch:
-    """A kernel on a GPU."""
-    threads = TILINGS[kernel][channels].threads
-    return nvrtc.Program(_module(device), f"{kernel}_{channels}", threads, shared(kernel, channels))
+def programs(device: int) -> dict[tuple[str, int], Launch]:
+    """All kernels on a GPU, by name and channels."""
+    template = files(__package__).joinpath("whole_images.cu").read_text()
+    kernels = [(kernel, channels) for kernel, tilings in TILINGS.items() for channels in tilings]
+    binaries = nvrtc.compile_all([template + source(*kernel) for kernel in kernels], device)
+    return {
+        (kernel, channels): nvrtc.Program(
+            binary, f"{kernel}_{channels}", device, TILINGS[kernel][channels].threads, shared(kernel, channels)
+        )
+        for (kernel, channels), binary in zip(kernels, binaries, strict=True)
+    }
 
 
 def _launch(kernel: str, partial: tuple[int, ...], *arguments: Tensor | None) -> Tensor:
-    """Run a kernel on tensors like the first argument -> what each block has summed up, (lanes, blocks, ...)."""
-    assert arguments[0] is not None
-    lanes, images, *_, channels = arguments[0].shape
+    """Run a kernel on activations of one shape -> what each block has summed up, (lanes, blocks, ...)."""
+    like = next(tensor for tensor in arguments if tensor is not None)
+    lanes, images, *_, channels = like.shape
     tiling = TILINGS[kernel][channels]
     blocks = -(-images // tiling.per_block)
-    sums = torch.empty(lanes, blocks, *partial, device=arguments[0].device)
-    program(kernel, channels, sums.device.index or 0)((blocks, lanes, tiling.parts), *arguments, sums, images)
+    sums = torch.empty(lanes, blocks, *partial, device=like.device)
+    programs(sums.device.index or 0)[kernel, channels]((blocks, lanes, tiling.parts), *arguments, sums, images)
     return sums
 
 
@@ -149,10 +152,31 @@ def packed(weight: Tensor, channels: int, lanes: int, back: bool = False, parts:
     return torch.empty(by_thread.shape, dtype=torch.bfloat16, device=weight.device).copy_(by_thread)
 
 
-def convolve(x: Tensor, weight: Tensor, y: Tensor) -> Tensor:
-    """Fill y from x by weights (lanes * out, in, 3, 3) -> sums of y and of its square (lanes, blocks, 2, channels)."""
-    lanes, channels = x.shape[0], x.shape[-1]
-    return _launch("convolve", (2, channels), x, packed(weight, channels, lanes), y)
+class Normed(NamedTuple):
+    """A layer whose output is still to be made: z = ReLU(norm(y) [+ residual])."""
+
+    y: Tensor
+    statistics: Tensor
+    gamma: Tensor
+    beta: Tensor
+    residual: Tensor | None
+
+
+def convolve(x: Tensor | Normed, weight: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Fill y from x by weights (lanes * out, in, 3, 3) -> x, and sums of y and of its square (lanes, blocks, 2, C)."""
+    lanes, channels = y.shape[0], y.shape[-1]
+    w = packed(weight, channels, lanes)
+    if isinstance(x, Tensor):
+        return x, _launch("convolve", (2, channels), None, None, None, None, None, x, w, y)
+    kernel, z = "convolve_normed" if x.residual is None else "convolve_residual", torch.empty_like(x.y)
+    return z, _launch(kernel, (2, channels), *x, z, w, y)
+
+
+class Before(NamedTuple):
+    """The layer whose output is the input of another."""
+
+    y: Tensor
+    statistics: Tensor
 
 
 def gradients(
@@ -160,20 +184,25 @@ def gradients(
     z: Tensor,
     y: Tensor,
     x: Tensor,
-    normed: tuple[Tensor, ...],
+    normed: tuple[Tensor, Tensor, Tensor],
     weight: Tensor,
-    addend: Tensor | None,
-    residual: bool,
-    needs_input: bool = True,
-) -> tuple[Tensor | None, Tensor, Tensor | None]:
-    """The gradients (of x plus an addend, of the weights, of the residual) from that of z = ReLU(norm(y) [+ residual]).
+    before: Before | None,
+    masked: bool,
+    addend: Tensor | None = None,
+) -> tuple[Tensor | None, Tensor, Tensor, Tensor | None]:
+    """The gradients (behind the ReLU before x, of the weights, behind this layer's ReLU) from dz, that of z.
 
-    `normed` are batch norm's statistics, weights and biases, and the sums of its gradient. That of the weights is by
-    block and tap: (lanes, blocks, 9, out, in).
+    z = ReLU(norm(y) [+ residual]); where `masked`, dz is behind its ReLU. `normed` are batch norm's statistics and
+    weights, and the sums of its gradient. The gradient of x has an addend, and is not made if no layer is before it.
+    That of the weights is by block and tap, (lanes, blocks, 9, out, in). Last are the sums of the layer before, by
+    block, (lanes, blocks, 2, channels).
     """
-    lanes, channels = y.shape[0], y.shape[-1]
-    g, dx = (torch.empty_like(y) if needed else None for needed in (residual, needs_input))
-    kernel = "gradients_residual" if residual else "gradients"
-    w = packed(weight, channels, lanes, True, TILINGS[kernel][channels].parts) if needs_input else None
-    dw = _launch(kernel, (9, channels, channels), dz, z, y, x, *normed, w, addend, g, dx)
-    return dx, dw, g
+    lanes, images, *_, channels = y.shape
+    kernel = "gradients_masked" if masked else "gradients"
+    tiling, w, dx, gathered = TILINGS[kernel][channels], None, None, None
+    if before is not None:
+        w, dx = packed(weight, channels, lanes, True, tiling.parts), torch.empty_like(x)
+        gathered = torch.empty(lanes, -(-images // tiling.per_block), 2, channels, device=y.device)
+    g = dz if masked else torch.empty_like(y)
+    given = (dz, z, y, x, *normed, w, addend, *(before or (None, None)), g, dx, gathered)
+    return dx, _launch(kernel, (9, channels, channels), *given), g, gathered

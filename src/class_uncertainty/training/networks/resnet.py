@@ -24,13 +24,11 @@ class Convolution(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.norm(self.conv(x))
 
-    def fused(self, x: Tensor, residual: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """ReLU(norm(conv(x)) + residual) by our own kernels, and x for a later residual: (lanes, B, H, W, channels)."""
-        from class_uncertainty.training.kernels.fused_convolution import ConvolveNormalise
-
-        conv, norm = self.conv, self.norm
-        running, how = (norm.running_mean, norm.running_var), (conv.stride[0], self.training)
-        return ConvolveNormalise.apply(x, conv.weight, norm.weight, norm.bias, residual, running, *how)
+    def running(self) -> tuple[Tensor, Tensor]:
+        """Mean and variance as they run."""
+        assert self.norm.running_mean is not None
+        assert self.norm.running_var is not None
+        return self.norm.running_mean, self.norm.running_var
 
 
 class Block(nn.Module):
@@ -59,12 +57,6 @@ class Block(nn.Module):
         by_lane = x[:, :, :: self.stride, :: self.stride].unflatten(1, (self.lanes, -1))
         return F.pad(by_lane, (0, 0, 0, 0, self.more, self.more)).flatten(1, 2)
 
-    def fused(self, x: Tensor) -> Tensor:
-        y, x = self.first.fused(x)
-        if self.stride > 1:
-            x = F.pad(x[:, :, :: self.stride, :: self.stride], (self.more, self.more))
-        return self.second.fused(y, x)[0]
-
 
 class ResNet(nn.Module):
     """(B, lanes * channels, H, W) -> features (B, lanes * D), D being the last of the widths.
@@ -76,27 +68,33 @@ class ResNet(nn.Module):
         super().__init__()
         self.lanes = lanes
         self.fits_kernels = set(widths) <= set(WIDTHS) and not projected  # ours are written for ResNet-32's channels
-        self.kernels = False  # whether to use our own
+        self.kernels, self.kernel_type = False, torch.bfloat16  # whether to use our own, and of what type
         self.stem = Convolution(shape[0], widths[0], lanes)
         outputs = [widths[0], *(width for width in widths for _ in range(blocks))]
         self.blocks = nn.Sequential(*(Block(*channels, lanes, projected) for channels in pairwise(outputs)))
 
     def forward(self, x: Tensor) -> Tensor:
         if self.kernels:
-            return self._fused(x)
+            return self.fused_maps(x).mean((2, 3), dtype=torch.float32).transpose(0, 1).flatten(1)
         return self.maps(x).mean((2, 3))
 
     def maps(self, x: Tensor) -> Tensor:
         """Features before they are averaged over the image, (B, lanes * D, h, w)."""
         return self.blocks(F.relu(self.stem(x)))
 
-    def _fused(self, x: Tensor) -> Tensor:
-        by_lane = x.unflatten(1, (self.lanes, -1)).permute(1, 0, 3, 4, 2)
-        y, _ = self.stem.fused(F.pad(by_lane.to(torch.bfloat16), (0, -by_lane.shape[-1] % 16)).contiguous())
+    def fused_maps(self, x: Tensor) -> Tensor:
+        """The same by our own kernels, (lanes, B, h, w, D)."""
+        from class_uncertainty.training.kernels.fused_body import FusedBody, Layer
+
+        pairs = [(self.stem, False)]
         for block in self.blocks:
             assert isinstance(block, Block)
-            y = block.fused(y)
-        return y.mean((2, 3), dtype=torch.float32).transpose(0, 1).flatten(1)  # (B, lanes * D)
+            pairs += [(block.first, False), (block.second, True)]
+        layers = [Layer(one.running(), one.conv.stride[0], closes) for one, closes in pairs]
+        parameters = [value for one, _ in pairs for value in (one.conv.weight, one.norm.weight, one.norm.bias)]
+        by_lane = x.unflatten(1, (self.lanes, -1)).permute(1, 0, 3, 4, 2).to(self.kernel_type)
+        padded = F.pad(by_lane, (0, -by_lane.shape[-1] % 16)).contiguous()
+        return FusedBody.apply(padded, layers, self.training, *parameters)
 
 
 def resnet32(shape: Shape, lanes: int = 1) -> ResNet:
