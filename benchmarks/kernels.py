@@ -27,7 +27,7 @@ from class_uncertainty.training.networks.stack import FAILED
 RECIPE = dataclasses.replace(RECIPES["bag-of-tricks"], epochs=2)
 STEPS = 20
 GROUPS = {  # our kernels -> what they do
-    "convolve": "batch norm, residual and ReLU of the layer before, convolutions; input gradients apart",
+    "convolve": "batch norm of the layer before, convolutions; input gradients apart",
     "gradients": "gradients of batch norm, input and weights, sums for the layer before",
     "weigh": "weight gradients apart",
     "gather": "batch norm, sums of the gradient apart",

@@ -83,7 +83,8 @@ def test_every_benchmark_and_test_file_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
 def test_lines_are_short(page: Path) -> None:
-    lines = enumerate(page.read_text().splitlines(), start=1)
+    """Rows of tables cannot be wrapped."""
+    lines = [(number, line) for number, line in enumerate(page.read_text().splitlines(), start=1) if line[:1] != "|"]
     assert [f"{page.name}:{number} has {len(line)} characters" for number, line in lines if len(line) > 120] == []
 
 

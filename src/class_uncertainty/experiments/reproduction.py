@@ -120,12 +120,12 @@ def summarise(
         requests = dict.fromkeys([ENSEMBLE] * (data in experiment.measured) + [REQUESTS[name] for name in estimators])
         measurements = [ledger.measurement(data, recipe, request) for request in requests]
         measured += [MeasuredData(ledger.data[data], measurement) for measurement in measurements if measurement]
-        if data in experiment.naive:
-            results = ledger.results(data, Lane("naive", lr=recipe.lr), recipe)
-            if ended := tuple(results[seed] for seed in sorted(results) if results[seed].diverged is None):
-                naive[data] = ended
         if table and table.compares_cost and (ensemble := ledger.remedy(data, SIX_NAIVE, recipe)):
             six[data] = ensemble
+    for data in experiment.naive:  # in this order, whatever columns the table has
+        results = ledger.results(data, Lane("naive", lr=recipe.lr), recipe) if data in shown else {}
+        if ended := tuple(results[seed] for seed in sorted(results) if results[seed].diverged is None):
+            naive[data] = ended
     return Reproduction(
         name,
         experiment,
