@@ -17,7 +17,7 @@ from class_uncertainty.measures import Stats
 from class_uncertainty.runs.place import is_torchrun
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import train_lanes
-from class_uncertainty.training.stack_training import FitOptions
+from class_uncertainty.training.stage_context import FitOptions
 
 LANES = [cu.Lane("naive"), cu.Lane("cb-rs", gather="online"), cu.Lane("ubrw-focal"), cu.Lane("naive+mixup")]
 LANES += [cu.Lane("ldam-rw")]  # its loss is divided by the weights of the whole batch

@@ -15,7 +15,7 @@ from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import train_lanes, width_of
 from class_uncertainty.training.fit_result import Fit, LaneOutcome
-from class_uncertainty.training.stack_training import FitOptions
+from class_uncertainty.training.stage_context import FitOptions
 
 RECIPE = cu.Recipe("small-conv", epochs=3, batch=32)
 WIDTH = width_of(RECIPE, "cpu")

@@ -21,7 +21,8 @@ from class_uncertainty.training.networks.resnet import ResNet
 from class_uncertainty.training.networks.stack import Stack
 from class_uncertainty.training.ranks import ALONE, Ranks, SynchronisedStatistics
 from class_uncertainty.training.sampling import Examples
-from class_uncertainty.training.stack_training import FitOptions, StackTraining, StageContext
+from class_uncertainty.training.stack_training import StackTraining
+from class_uncertainty.training.stage_context import FitOptions, StageContext
 from class_uncertainty.training.stages import ResolvedStage
 
 LANES = [cu.Lane("cb-rs", gather="online"), cu.Lane("cb", 1), cu.Lane("ldam-rw", 2), cu.Lane("naive", 3)]

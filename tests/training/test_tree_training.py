@@ -10,7 +10,7 @@ from class_uncertainty.training import tree_training
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import train_lanes
-from class_uncertainty.training.stack_training import FitOptions
+from class_uncertainty.training.stage_context import FitOptions
 
 RECIPE = cu.Recipe("forest", epochs=1, batch=64, trees=5, leaf=2)
 LANES = [cu.Lane("naive"), cu.Lane("cb-rs", 1)]

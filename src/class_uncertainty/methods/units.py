@@ -1,6 +1,7 @@
 """Units: the scale that a knob brings a measure to."""
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
@@ -15,6 +16,7 @@ def to_classes(raw: Vector) -> Vector:
     return normalise(raw) * len(raw)
 
 
+@cache  # equal knobs compare equal
 def to_max(tau: float) -> Unit:
     """Largest is tau (Eq. 12)."""
 
@@ -35,6 +37,7 @@ def as_is(raw: Vector) -> Vector:
     return raw
 
 
+@cache
 def times(factor: float, unit: Unit = as_is) -> Unit:
     """A unit times a factor; times 1 it is the unit itself."""
     if factor == 1:

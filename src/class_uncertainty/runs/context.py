@@ -25,7 +25,7 @@ from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.keys import checkpoint_keys, key_of, lane_key
 from class_uncertainty.training.networks.network_table import sealed
 from class_uncertainty.training.speed import Speed, measured_speed
-from class_uncertainty.training.stack_training import FitOptions
+from class_uncertainty.training.stage_context import FitOptions
 
 EVERY = 10  # epochs between checkpoints
 

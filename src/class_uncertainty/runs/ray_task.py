@@ -26,7 +26,7 @@ from class_uncertainty.training.fit import resolve_device, train_here
 from class_uncertainty.training.fit_result import Fit, LaneOutcome
 from class_uncertainty.training.lane import Epoch, Lane
 from class_uncertainty.training.networks.network_table import NETWORKS, Network, sealed
-from class_uncertainty.training.stack_training import FitOptions
+from class_uncertainty.training.stage_context import FitOptions
 
 
 @dataclass(frozen=True, eq=False)

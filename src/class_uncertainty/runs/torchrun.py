@@ -23,7 +23,7 @@ from class_uncertainty.training.fit_result import Fit, LaneOutcome
 from class_uncertainty.training.lane import Lane
 from class_uncertainty.training.ranks import LEAST, AgreedDeadline, Ranks
 from class_uncertainty.training.recipe import Recipe
-from class_uncertainty.training.stack_training import FitOptions
+from class_uncertainty.training.stage_context import FitOptions
 from class_uncertainty.training.stages import resolve_stages
 
 PATIENCE = timedelta(days=7)  # the others wait while the first reads data or evaluates

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from class_uncertainty.data import Data
 from class_uncertainty.training.fit_result import Fit, LaneOutcome
-from class_uncertainty.training.stack_training import FitOptions
+from class_uncertainty.training.stage_context import FitOptions
 
 
 class Executor(Protocol):

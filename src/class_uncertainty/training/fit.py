@@ -1,7 +1,7 @@
 """fit(): the only training loop. Lanes train in stacks, on a CPU of one fixed width: none depends on its neighbours."""
 
 import gc
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -14,22 +14,23 @@ from class_uncertainty.boundary import check_least, checked
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, MachineFault, Unfinished
 from class_uncertainty.measures import Stats
-from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.training import Lane, Recipe, default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.distillation import check_teachers
 from class_uncertainty.training.executor import Executor
 from class_uncertainty.training.fit_checks import check_fit
-from class_uncertainty.training.fit_result import Done, Fit, LaneOutcome, width_of
+from class_uncertainty.training.fit_result import Done, Fit, LaneOutcome
 from class_uncertainty.training.keys import checkpoint_keys
 from class_uncertainty.training.lane import Epoch, Progress
 from class_uncertainty.training.network_inputs import as_tensor
 from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.sampling import Examples
-from class_uncertainty.training.stack_training import FitOptions
+from class_uncertainty.training.shared_epochs import stretches
+from class_uncertainty.training.stacking import equally_far, stacks_of
+from class_uncertainty.training.stage_context import FitOptions
 from class_uncertainty.training.stage_runner import Ended, StageRunner
-from class_uncertainty.training.stages import ResolvedStage, resolve_stages, stack_key
+from class_uncertainty.training.stages import ResolvedStage, resolve_stages
 from class_uncertainty.training.twins import Twins, find_twins, report_twins
 
 SMALL = 2**15  # numbers in a batch of one lane: 32 grey images of 32 x 32, or 32 rows of 1,024 features
@@ -199,17 +200,27 @@ def train_here(
                 alike.setdefault(stages[number], []).append(place)
         for stage, group in alike.items():
             before = {place: replace(states.pop(place), gathered={}) for place in group if number}
-            with closing(_run_stage(replace(first, stage=stage, before=before), group)) as stacks:
-                for stack in stacks:
-                    states |= {place: lane for place, lane in stack if isinstance(lane, LaneState)}
-                    if ended := [lane for _, lane in stack if isinstance(lane, LaneOutcome)]:
-                        yield ended
+            for runner in _stretches(replace(first, stage=stage, before=before, held={}), group):
+                with closing(_run_stretch(runner)) as stacks:
+                    for stack in stacks:
+                        states |= {place: lane for place, lane in stack if isinstance(lane, LaneState)}
+                        if ended := [lane for _, lane in stack if isinstance(lane, LaneOutcome)]:
+                            yield ended
 
 
-def _run_stage(runner: StageRunner, places: list[int]) -> Generator[list[Ended], None, None]:
-    """Take the lanes at those places through one stage, in stacks of lanes that are equally far."""
+def _stretches(runner: StageRunner, places: list[int]) -> Iterator[StageRunner]:
+    """The runners of a stage, one after the other. Epochs in which some lanes do not differ yet train once."""
+    recipe, is_alone = runner.stage.recipe, runner.options.ranks.world == 1
+    shares = is_alone and not (runner.stage.number or recipe.is_fitted or find_network(recipe.network).own)
+    for stretch in stretches({place: runner.lane(place) for place in places}, recipe, shares):
+        if leaders := stretch.leaders(runner.reached, last=stretch.until == recipe.epochs):
+            yield replace(runner, until=stretch.until, trained_for=leaders)
+
+
+def _run_stretch(runner: StageRunner) -> Generator[list[Ended], None, None]:
+    """Train in stacks of lanes that are equally far."""
     fitted, unfinished = runner.fitted, None
-    groups = _groups(runner, places)
+    groups = stacks_of(runner, list(runner.trained_for))
     if runner.options.ranks.world > 1:  # all processes train the same stack; a thread could begin the next in one alone
         yield from (_run_group(runner, group) for group in groups)
         return
@@ -240,38 +251,11 @@ def is_small(recipe: Recipe, shape: Sequence[int], device: str) -> bool:
     return small and device == "cpu" and not shared
 
 
-def _groups(runner: StageRunner, places: list[int]) -> list[list[int]]:
-    """The places of lanes that train as one stack."""
-    checkpoints = runner.options.checkpoints
-    epochs = {place: checkpoints.epoch(runner.key(place)) if checkpoints else 0 for place in places}
-    groups = list[list[int]]()
-    for group, width in alike_lanes(runner.fitted.recipe, runner.fitted.device, runner.lane, epochs):
-        groups += [group[rows] for rows in row_blocks(len(group), width)]
-    return groups
-
-
-def alike_lanes(
-    recipe: Recipe, device: str, lane_at: Callable[[int], Lane], epochs: dict[int, int]
-) -> Iterator[tuple[list[int], int]]:
-    """Places of lanes that can train as stacks, and how wide a stack may be; `epochs` is how far each place is.
-
-    Lanes that are furthest come first: a short budget finishes what an earlier one began.
-    """
-    alike: dict[tuple, list[int]] = {}
-    for place, epoch in epochs.items():
-        alike.setdefault((epoch, *stack_key(lane_at(place))), []).append(place)
-    width = width_of(recipe, device)
-    for (_, rbf, *_), group in sorted(alike.items(), key=lambda item: (-item[0][0], repr(item[0][1:]))):
-        group.sort(key=lambda place: lane_at(place).value.augment)  # lanes of one augmentation are neighbours
-        # second derivatives at the end of a tensor have other last bits: no lane goes there
-        yield group, max(1, width - 1) if rbf else width
-
-
 def _run_group(runner: StageRunner, places: list[int]) -> list[Ended]:
     """Run the lanes as one stack, or as several: where the GPU's memory is too small, or some lanes are further."""
     ended, pending = list[Ended](), [places]
     while pending:
-        for stack, started in _equally_far(runner, pending.pop()):
+        for stack, started in equally_far(runner, pending.pop()):
             try:
                 ended += runner.run(stack, started)
                 continue
@@ -284,17 +268,6 @@ def _run_group(runner: StageRunner, places: list[int]) -> list[Ended]:
             half = len(stack) // 2
             pending += [stack[half:], stack[:half]]
     return ended
-
-
-def _equally_far(runner: StageRunner, places: list[int]) -> list[tuple[list[int], list[LaneState]]]:
-    """Places and states of lanes that are equally far: another process may have gone on with some of them."""
-    stacks: dict[int, tuple[list[int], list[LaneState]]] = {}
-    for place in places:
-        state = runner.options.checkpoints.load(runner.key(place)) if runner.options.checkpoints else None
-        stack, started = stacks.setdefault(state.epoch if state else 0, ([], []))
-        stack.append(place)
-        started += [state] if state else []
-    return list(stacks.values())
 
 
 @contextmanager

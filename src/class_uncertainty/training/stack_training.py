@@ -1,27 +1,22 @@
-"""StackTraining: one stack of lanes through one stage. StageContext: what the stacks of a stage share."""
+"""StackTraining: one stack of lanes through one stage."""
 
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from threading import Event
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from class_uncertainty.data import Data
 from class_uncertainty.errors import Unfinished
 from class_uncertainty.files import write_whole
-from class_uncertainty.measures import Stats
 from class_uncertainty.training.augment.cam_resampling import filled_up, generated
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
-from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.distillation import Teachers
-from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.full_batch import FullBatch
 from class_uncertainty.training.lane import Epoch, Lane, Progress
 from class_uncertainty.training.lbfgs import LBFGS
@@ -29,65 +24,13 @@ from class_uncertainty.training.networks.adamw import make_optimiser
 from class_uncertainty.training.networks.custom_network import epoch_seed, seeded
 from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.networks.stack import Stack, State, initial, to_device, without_kernels
-from class_uncertainty.training.ranks import ALONE, Ranks
 from class_uncertainty.training.sampling import AVERAGING, STAGE_STREAMS, Examples, LaneSampler, draw_epoch
-from class_uncertainty.training.stages import ResolvedStage, resolve_stages, staged
+from class_uncertainty.training.stage_context import StageContext
+from class_uncertainty.training.stages import resolve_stages
 from class_uncertainty.training.train_step import StepProgram
 from class_uncertainty.training.weight_average import WeightAverage
 
 UNSAVED = 60  # seconds of training after which an epoch's end is a checkpoint, however few epochs they were
-
-
-class Stopped(Exception):
-    """Another stack failed, or Ctrl-C was pressed: this stack ends at its next step."""
-
-
-@dataclass(frozen=True, eq=False)
-class FitOptions:
-    """What fit() takes beside examples, lanes, recipe and device."""
-
-    stats: Stats | None
-    test: Data | None
-    progress: Progress | None
-    checkpoints: Checkpoints | None
-    every: int  # epochs between checkpoints
-    deadline: Deadline
-    profile: Path | None
-    teachers: Fit | None
-    ranks: Ranks = ALONE  # that train every stack together
-
-
-@dataclass(frozen=True, eq=False)
-class StageContext:
-    """What all stacks of one stage of one fit() share. Lanes are known by their places among the lanes of fit()."""
-
-    fitted: Fit
-    stage: ResolvedStage
-    train: Data
-    examples: Examples
-    keys: list[list[str]]  # of the checkpoints of each lane, a stage each
-    options: FitOptions
-    before: dict[int, LaneState] = field(default_factory=dict)  # lanes at the end of the stage before, by place
-    stop: Event = field(default_factory=Event)
-    begun: Event = field(default_factory=Event)  # whether any stack has
-    traced: Event = field(default_factory=Event)  # whether a stack writes the profile
-
-    def key(self, place: int) -> str:
-        """The key of a lane's checkpoint in this stage."""
-        return self.keys[place][self.stage.number]
-
-    def lane(self, place: int) -> Lane:
-        """The lane as it trains in this stage."""
-        return staged(self.fitted.lanes[place], self.fitted.recipe, self.stage.number)
-
-    def is_last(self, place: int) -> bool:
-        """Whether this is the last stage of a lane."""
-        return self.stage.number == len(self.fitted.lanes[place].value.then)
-
-    def check_stop(self) -> None:
-        """Raise Stopped if the stack is to end."""
-        if self.stop.is_set():
-            raise Stopped
 
 
 class StackTraining:
@@ -112,8 +55,8 @@ class StackTraining:
             without_kernels(self.stack)
 
     def run(self) -> list[LaneState]:
-        """Train to the last epoch of the stage: the lanes as they are then."""
-        context, epochs = self.context, self.context.stage.recipe.epochs
+        """Train to the epoch that is asked for: the lanes as they are then."""
+        context, epochs, until = self.context, self.context.stage.recipe.epochs, self.context.until
         if self.first == epochs:
             return self.started
         self._prepare()
@@ -122,21 +65,35 @@ class StackTraining:
         context.begun.set()
         saved = time.perf_counter()
         epoch = self.first
-        while epoch < epochs:
+        while epoch < until:
             losses = self._train_epoch(epoch)
             self._take_snapshots(epoch)
             self.program.set_training()
             late, last = context.options.deadline.passed, epoch + 1 == epochs
             self._average(epoch, last)
             due = (epoch + 1) % context.options.every == 0 or time.perf_counter() - saved > UNSAVED
-            if context.options.checkpoints and (late or last or (due and not self.program.idle)):
+            if context.options.checkpoints and (late or epoch + 1 == until or (due and not self.program.idle)):
                 states, saved = self._states(epoch + 1, losses), time.perf_counter()
-                context.options.checkpoints.save(dict(zip(map(context.key, self.places), states, strict=True)))
-            if late and not (last and any(map(context.is_last, self.places))):
+                self._save(context.options.checkpoints, states)
+            if late and not (last and any(map(context.is_last, self._all_places))):
                 raise Unfinished
             # a lane that has converged has nothing to do before its last epoch, unless its plan changes
             epoch = max(epoch + 1, epochs - 1) if self.program.idle and self.steady else epoch + 1
-        return self._states(epochs, losses)
+        return self._states(until, losses)
+
+    @property
+    def _all_places(self) -> list[int]:
+        """Of the lanes of the stack, and of those that they train for."""
+        return [place for leader in self.places for place in self.context.trained_for[leader]]
+
+    def _save(self, checkpoints: Checkpoints, states: list[LaneState]) -> None:
+        """Save the lanes; at the end of the epochs that they share also those that they trained for."""
+        context, lanes = self.context, dict(zip(self.places, states, strict=True))
+        if states[0].epoch == context.until:
+            lanes = {
+                place: state for leader in self.places for place, state in context.shared(leader, lanes[leader]).items()
+            }
+        checkpoints.save({context.key(place): state for place, state in lanes.items()})
 
     def _handed_over(self, place: int) -> LaneState:
         """A lane at the end of the stage before, with a new head where this stage wants one."""
@@ -169,10 +126,12 @@ class StackTraining:
         if context.options.teachers and self.lanes[0].teaching:
             teachers = Teachers(context.options.teachers, context.train, self.lanes, context.fitted.device)
         self.program = self._program(examples, teachers)
-        self.rows_by_total: dict[int, list[int]] = {}  # lanes by the epochs of all their stages
-        for i, place in enumerate(self.places):
-            stages = resolve_stages(context.fitted.lanes[place].value, context.fitted.recipe)
-            self.rows_by_total.setdefault(stages[-1].total, []).append(i)
+        # rows of the stack and the places that they train for, by the epochs of all stages
+        self.rows_by_total: dict[int, list[tuple[int, int]]] = {}
+        for i, leader in enumerate(self.places):
+            for place in context.trained_for[leader]:
+                stages = resolve_stages(context.fitted.lanes[place].value, context.fitted.recipe)
+                self.rows_by_total.setdefault(stages[-1].total, []).append((i, place))
         self.began = time.perf_counter()
 
     def _program(self, examples: Examples, teachers: Teachers | None) -> StepProgram | FullBatch:
@@ -246,8 +205,9 @@ class StackTraining:
     def _report(self, progress: Progress, epoch: int, numbers: Sequence[list[float]], seconds: float) -> None:
         """Tell of an epoch, of lanes with more stages to come apart: theirs are more in all."""
         for total, rows in self.rows_by_total.items():
-            lanes, speed = tuple(self.context.fitted.lanes[self.places[i]] for i in rows), len(rows) * self.length
-            means, wrong, lrs = (tuple(values[i] for i in rows) for values in numbers)
+            lanes = tuple(self.context.fitted.lanes[place] for _, place in rows)
+            speed = len({i for i, _ in rows}) * self.length
+            means, wrong, lrs = (tuple(values[i] for i, _ in rows) for values in numbers)
             progress(Epoch(lanes, epoch, total, means, wrong, lrs, seconds, speed / seconds))
 
     def _take_snapshots(self, epoch: int) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import asdict, replace
+from itertools import chain
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from class_uncertainty.training.fit_result import LaneOutcome
 from class_uncertainty.training.folds import fold_indices
 from class_uncertainty.training.lane import Lane, Result, describe
 from class_uncertainty.training.networks.stack import Stack
-from class_uncertainty.training.stack_training import StackTraining, StageContext
+from class_uncertainty.training.stack_training import StackTraining
+from class_uncertainty.training.stage_context import StageContext
 from class_uncertainty.training.stages import lane_cost
 from class_uncertainty.training.tree_training import TreeTraining
 
@@ -25,13 +27,20 @@ class StageRunner(StageContext):
     """One stage of one fit(): `run` takes any of its stacks."""
 
     def run(self, places: list[int], started: list[LaneState]) -> list[Ended]:
-        """Train one stack of lanes that are equally far, and evaluate it; `started` is empty where they begin."""
+        """Train one stack of lanes that are equally far; `started` is empty where they begin.
+
+        At the end of the stage it is evaluated; at the end of epochs that lanes share, they are held.
+        """
         train = TreeTraining if self.fitted.recipe.is_trees else StackTraining
         training = train(self, places, started)
         states = training.run()
+        if self.until < self.stage.recipe.epochs:
+            for place, state in zip(places, states, strict=True):
+                self.held.update(self.shared(place, state))
+            return []
         began = time.perf_counter()
-        lanes = [self.lane(place) for place in places]
-        finite, outcomes = self._evaluate(training.stack, lanes, last=any(map(self.is_last, places)))
+        lanes, trained_for = [self.lane(place) for place in places], [self.trained_for[place] for place in places]
+        finite, outcomes = self._evaluate(training.stack, lanes, last=any(map(self.is_last, chain(*trained_for))))
         seconds = (time.perf_counter() - began) / len(places)
         ended: list[Ended] = []
         for place, state, fine, outcome in zip(places, states, finite, outcomes, strict=True):
@@ -39,7 +48,8 @@ class StageRunner(StageContext):
             if diverged is None and not (fine and all(value.isfinite().all() for value in state.state.values())):
                 diverged = self.stage.before + self.stage.recipe.epochs - 1  # by its very last step
             state = replace(state, diverged=diverged, seconds=state.seconds + seconds, momenta={})
-            ended.append((place, self._outcome(place, state, outcome) if self.is_last(place) else state))
+            for one, its in self.shared(place, state).items():
+                ended.append((one, self._outcome(one, its, outcome) if self.is_last(one) else its))
         return ended
 
     def _evaluate(self, stack: Stack, lanes: list[Lane], last: bool) -> tuple[list[bool], list[Outcomes | None]]:

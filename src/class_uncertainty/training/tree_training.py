@@ -13,7 +13,7 @@ from class_uncertainty.training.fitted_trees import fit_trees
 from class_uncertainty.training.lane import Epoch, Lane
 from class_uncertainty.training.networks.stack import Stack, State, to_device
 from class_uncertainty.training.sampling import LaneSampler
-from class_uncertainty.training.stack_training import StageContext
+from class_uncertainty.training.stage_context import StageContext
 
 
 class TreeTraining:

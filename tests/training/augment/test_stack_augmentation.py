@@ -15,6 +15,7 @@ from class_uncertainty.training.augment import crop_flip_mixup
 from class_uncertainty.training.augment.crop_flip_mixup import augmented, draw, mixed, remixed
 from class_uncertainty.training.augment.stack_augmentation import Mixture, StackAugmentation
 from class_uncertainty.training.sampling import LaneSampler, draw_epoch
+from class_uncertainty.training.stacking import stacks_of
 from class_uncertainty.training.stage_runner import StageRunner
 from class_uncertainty.training.stages import ResolvedStage, stack_key
 
@@ -136,9 +137,9 @@ def test_stacks_of_a_gpu_are_full_and_kinds_are_neighbours(copies, widths):
     """Lanes of a kind stand side by side, in the order in which they were given."""
     names = NAIVE * copies
     lanes = [cu.Lane(name, seed) for seed, name in enumerate(names)]
-    fitted, options = SimpleNamespace(recipe=RECIPE, device="cuda"), SimpleNamespace(checkpoints=None)
-    runner = SimpleNamespace(fitted=fitted, options=options, lane=lanes.__getitem__)
-    stacks = training_fit._groups(runner, list(range(len(lanes))))
+    fitted = SimpleNamespace(recipe=RECIPE, device="cuda")
+    context = SimpleNamespace(fitted=fitted, reached=lambda place: 0, lane=lanes.__getitem__)
+    stacks = stacks_of(context, list(range(len(lanes))))
     assert [len(stack) for stack in stacks] == widths
     places = [place for stack in stacks for place in stack]
     assert sorted(places) == list(range(len(names)))

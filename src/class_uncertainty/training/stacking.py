@@ -1,0 +1,50 @@
+"""Which lanes train as one stack."""
+
+from collections.abc import Callable, Iterator
+
+from class_uncertainty.measures.scores import row_blocks
+from class_uncertainty.training.checkpoints import LaneState
+from class_uncertainty.training.fit_result import width_of
+from class_uncertainty.training.lane import Lane
+from class_uncertainty.training.recipe import Recipe
+from class_uncertainty.training.stage_context import StageContext
+from class_uncertainty.training.stages import stack_key
+
+
+def stacks_of(context: StageContext, places: list[int]) -> list[list[int]]:
+    """The places of lanes that train as one stack."""
+    epochs = {place: context.reached(place) for place in places}
+    groups = list[list[int]]()
+    for group, width in alike_lanes(context.fitted.recipe, context.fitted.device, context.lane, epochs):
+        groups += [group[rows] for rows in row_blocks(len(group), width)]
+    return groups
+
+
+def alike_lanes(
+    recipe: Recipe, device: str, lane_at: Callable[[int], Lane], epochs: dict[int, int]
+) -> Iterator[tuple[list[int], int]]:
+    """Places of lanes that can train as stacks, and how wide a stack may be; `epochs` is how far each place is.
+
+    Lanes that are furthest come first: a short budget finishes what an earlier one began.
+    """
+    alike: dict[tuple, list[int]] = {}
+    for place, epoch in epochs.items():
+        alike.setdefault((epoch, *stack_key(lane_at(place))), []).append(place)
+    width = width_of(recipe, device)
+    for (_, rbf, *_), group in sorted(alike.items(), key=lambda item: (-item[0][0], repr(item[0][1:]))):
+        group.sort(key=lambda place: lane_at(place).value.augment)  # lanes of one augmentation are neighbours
+        # second derivatives at the end of a tensor have other last bits: no lane goes there
+        yield group, max(1, width - 1) if rbf else width
+
+
+def equally_far(context: StageContext, places: list[int]) -> list[tuple[list[int], list[LaneState]]]:
+    """Places and states of lanes that are equally far: another process may have gone on with some of them."""
+    stacks: dict[int, tuple[list[int], list[LaneState]]] = {}
+    for place in places:
+        state = context.held.get(place)
+        if state is None and context.options.checkpoints:
+            state = context.options.checkpoints.load(context.key(place))
+        stack, started = stacks.setdefault(state.epoch if state else 0, ([], []))
+        stack.append(place)
+        started += [state] if state else []
+    return list(stacks.values())

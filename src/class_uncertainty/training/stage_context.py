@@ -1,0 +1,81 @@
+"""StageContext: what the stacks of a stage share. FitOptions: what all stages of a fit() share."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Event
+
+from class_uncertainty.data import Data
+from class_uncertainty.measures import Stats
+from class_uncertainty.training.checkpoints import Checkpoints, LaneState
+from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.fit_result import Fit
+from class_uncertainty.training.lane import Lane, Progress
+from class_uncertainty.training.ranks import ALONE, Ranks
+from class_uncertainty.training.sampling import Examples
+from class_uncertainty.training.stages import ResolvedStage, staged
+
+
+class Stopped(Exception):
+    """Another stack failed, or Ctrl-C was pressed: this stack ends at its next step."""
+
+
+@dataclass(frozen=True, eq=False)
+class FitOptions:
+    """What fit() takes beside examples, lanes, recipe and device."""
+
+    stats: Stats | None
+    test: Data | None
+    progress: Progress | None
+    checkpoints: Checkpoints | None
+    every: int  # epochs between checkpoints
+    deadline: Deadline
+    profile: Path | None
+    teachers: Fit | None
+    ranks: Ranks = ALONE  # that train every stack together
+
+
+@dataclass(frozen=True, eq=False)
+class StageContext:
+    """What all stacks of one stage of one fit() share. Lanes are known by their places among the lanes of fit()."""
+
+    fitted: Fit
+    stage: ResolvedStage
+    train: Data
+    examples: Examples
+    keys: list[list[str]]  # of the checkpoints of each lane, a stage each
+    options: FitOptions
+    before: dict[int, LaneState] = field(default_factory=dict)  # lanes at the end of the stage before, by place
+    until: int = 0  # the epoch of the stage that stacks train to
+    trained_for: dict[int, list[int]] = field(default_factory=dict)  # lanes that one trains for, itself first, by place
+    held: dict[int, LaneState] = field(default_factory=dict)  # lanes that have reached an earlier `until`, by place
+    stop: Event = field(default_factory=Event)
+    begun: Event = field(default_factory=Event)  # whether any stack has
+    traced: Event = field(default_factory=Event)  # whether a stack writes the profile
+
+    def key(self, place: int) -> str:
+        """The key of a lane's checkpoint in this stage."""
+        return self.keys[place][self.stage.number]
+
+    def lane(self, place: int) -> Lane:
+        """The lane as it trains in this stage."""
+        return staged(self.fitted.lanes[place], self.fitted.recipe, self.stage.number)
+
+    def reached(self, place: int) -> int:
+        """The epoch of the stage that a lane has reached."""
+        if held := self.held.get(place):
+            return held.epoch
+        return self.options.checkpoints.epoch(self.key(place)) if self.options.checkpoints else 0
+
+    def shared(self, place: int, state: LaneState) -> dict[int, LaneState]:
+        """A lane's state for all lanes that it trained for, each with its share of the time."""
+        places = self.trained_for[place]
+        return dict.fromkeys(places, replace(state, seconds=state.seconds / len(places)))
+
+    def is_last(self, place: int) -> bool:
+        """Whether this is the last stage of a lane."""
+        return self.stage.number == len(self.fitted.lanes[place].value.then)
+
+    def check_stop(self) -> None:
+        """Raise Stopped if the stack is to end."""
+        if self.stop.is_set():
+            raise Stopped
