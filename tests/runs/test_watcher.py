@@ -30,7 +30,7 @@ def test_a_watcher_trains_nothing_and_says_nothing(capsys):
         pytest.fail("nobody asked for the time")
 
     watcher = Watcher()
-    watcher.ahead([Stage("rung 1", "candidates", (5,))], 3, "cpu", measure)
+    watcher.ahead([Stage("rung 1", "candidates", (5,))], cu.Recipe("small-conv", epochs=3, batch=32), "cpu", measure)
     watcher.begin("rung 1")
     with watcher("training", 5, 3) as progress:
         assert progress is None  # no epochs are reported

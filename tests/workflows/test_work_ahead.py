@@ -22,7 +22,7 @@ class Heard(Watcher):
 
     def __init__(self) -> None:
         self.stages: list[Stage] = []
-        self.epochs: list[int] = []
+        self.recipes: list[cu.Recipe] = []
         self.begun: list[str] = []
         self.news: list[News] = []
         self.watched, self.closed = Watched(), 0
@@ -30,9 +30,9 @@ class Heard(Watcher):
     def __call__(self, what: str, networks: int, epochs: int) -> AbstractContextManager[Progress]:
         return self.watched(what, networks, epochs)
 
-    def ahead(self, stages, epochs, device, measure) -> None:
+    def ahead(self, stages, recipe, device, measure) -> None:
         self.stages += stages
-        self.epochs.append(epochs)
+        self.recipes.append(recipe)
 
     def begin(self, name: str) -> None:
         self.begun.append(name)
@@ -119,17 +119,15 @@ def test_a_fix(digits: cu.Dataset) -> None:
     assert [len(news.rungs) for news in heard.news if isinstance(news, RungsJudged)] == [1, 2, 3]
 
 
-@pytest.mark.parametrize(("recipe", "epochs", "has_rate"), [(FOREST, 0, False), (RECIPE, 1, True)])
-def test_a_forest_is_no_network_and_has_neither_epochs_nor_a_learning_rate(
-    digits: cu.Dataset, recipe: cu.Recipe, epochs: int, has_rate: bool
-) -> None:
+@pytest.mark.parametrize(("recipe", "has_rate"), [(FOREST, False), (RECIPE, True)])
+def test_a_forest_is_no_network_and_has_no_learning_rate(digits: cu.Dataset, recipe: cu.Recipe, has_rate: bool) -> None:
     heard, data = Heard(), digits if recipe is RECIPE else as_features(digits)
     measuring = Heard()
     cu.measure(data, members=2, recipe=recipe, estimator="ensemble", progress=measuring)
     assert [stage.about.split()[1] for stage in measuring.stages] == ["networks" if has_rate else "models"]
     compared = cu.compare(data, ["naive"], seeds=1, recipe=recipe, progress=heard)
     (row,) = compared.rows
-    assert (heard.epochs, row.has_rate) == ([epochs], has_rate)
+    assert (heard.recipes, row.has_rate) == ([recipe], has_rate)
     assert (f">{row.lr:g}</td>" in compared._repr_html_()) == has_rate
 
 

@@ -59,8 +59,7 @@ class Context:
                     return None
                 return measured_speed(self.train, recipe or self.recipe, self.device, networks)
 
-            epochs = 0 if self.recipe.is_trees else self.recipe.epochs
-            self.watch.ahead([stage for stage in stages if stage.networks], epochs, self.device, measure)
+            self.watch.ahead([stage for stage in stages if stage.networks], self.recipe, self.device, measure)
 
     def begin(self, stage: str) -> None:
         """Tell a Watcher which of the stages begins."""

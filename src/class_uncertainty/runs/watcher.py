@@ -83,11 +83,8 @@ class Watcher:
         """Training begins, within the returned context; what it yields is told of every epoch."""
         return nullcontext()
 
-    def ahead(self, stages: Sequence[Stage], epochs: int, device: str, measure: Measure) -> None:
-        """All that is to be trained, in order; `measure` times a few steps of so many networks, if they are enough.
-
-        Trees have no epochs: 0.
-        """
+    def ahead(self, stages: Sequence[Stage], recipe: Recipe, device: str, measure: Measure) -> None:
+        """All that is to be trained, in order; `measure` times a few steps of so many networks, if they are enough."""
 
     def begin(self, name: str) -> None:
         """The stage of this name begins: those before it have ended."""
