@@ -145,6 +145,17 @@ def test_the_plan_is_said_once_something_is_trained(clock, capsys):
     assert capsys.readouterr().err == plan
 
 
+def test_a_plan_leaves_out_what_was_trained_before(clock, capsys):
+    state = LiveProgress()
+    state.ahead(STAGES, of_epochs(40), "cpu", lambda networks, kind: Speed(10.0))
+    state.begin("rung 1", [[0.0, 0.0, 0.0, 0.5, 0.5, 1.0]])
+    with state("training candidates", 3, 40):
+        pass
+    about = "6 candidates on 1 fold (3 of 6 trained before, 2 begun); 3 networks before and after"
+    plan = f"To train: up to 9 networks of 40 epochs in about 1 min on this CPU: {about}.\n"  # 9 less 1, 10 s each
+    assert capsys.readouterr().err == plan
+
+
 def test_trees_are_called_models_in_the_summary_too(clock):
     state = LiveProgress()
     state.ahead(STAGES, RECIPES["forest"], "cpu", lambda networks, kind: None)

@@ -3,14 +3,18 @@
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from watching import Watched
 
 import class_uncertainty as cu
-from class_uncertainty.runs.watcher import Decided, Diagnosed, News, RowTrained, RungsJudged, Stage, Watcher
+from class_uncertainty.runs.context import open_context
+from class_uncertainty.runs.watcher import Decided, Diagnosed, Left, News, RowTrained, RungsJudged, Stage, Watcher
 from class_uncertainty.training.fit import Progress
+from class_uncertainty.training.keys import checkpoint_keys
 from class_uncertainty.training.recipe import RECIPES
+from class_uncertainty.training.stages import resolve_stages
 from class_uncertainty.workflows.work_ahead import _kind
 
 RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
@@ -24,6 +28,7 @@ class Heard(Watcher):
         self.stages: list[Stage] = []
         self.recipes: list[cu.Recipe] = []
         self.begun: list[str] = []
+        self.left: dict[str, Left] = {}
         self.news: list[News] = []
         self.watched, self.closed = Watched(), 0
 
@@ -34,8 +39,9 @@ class Heard(Watcher):
         self.stages += stages
         self.recipes.append(recipe)
 
-    def begin(self, name: str) -> None:
+    def begin(self, name: str, left: Left = ()) -> None:
         self.begun.append(name)
+        self.left[name] = left
 
     def tell(self, news: News) -> None:
         self.news.append(news)
@@ -100,6 +106,46 @@ def test_a_comparison_by_folds(digits: cu.Dataset, tmp_path: Path) -> None:
     cu.compare(without_test(digits), ["cb-rs"], 2, progress=again, **settings)  # rows that are stored are told too
     assert [news.complete for news in again.news] == [False, True]
     assert again.watched.trained == 0
+
+
+def test_what_is_trained_already_is_not_announced_again(digits: cu.Dataset, tmp_path: Path) -> None:
+    settings = {"recipe": RECIPE, "store": tmp_path / "runs.sqlite"}
+    heard, by_folds, measuring = Heard(), Heard(), Heard()
+    cu.compare(digits, ["cb-rs"], 1, **settings)
+    cu.compare(digits, ["naive", "cb-rs"], 2, progress=heard, **settings)
+    assert heard.left["methods"] == [[1.0, 1.0, 0.0, 1.0]]
+    assert heard.watched.trained == 3
+    cu.compare(without_test(digits), ["cb-rs"], 2, progress=by_folds, **settings)
+    assert by_folds.left["methods"] == [[1.0] * 10]  # judged by folds, of which none is stored
+    cu.measure(digits, members=2, **settings)
+    cu.measure(digits, members=2, progress=measuring, **settings)
+    assert measuring.stages == []
+
+
+def test_a_fix_goes_on_with_what_it_lacks(digits: cu.Dataset, tmp_path: Path) -> None:
+    settings = {"recipe": RECIPE, "store": tmp_path / "runs.sqlite", "seeds": 2, "trainings": 8}
+    heard, again = Heard(), Heard()
+    cu.fix(digits, candidates=["naive", "cb-rs"], progress=heard, **settings)
+    cu.fix(digits, candidates=["naive", "cb-rs"], progress=again, **settings)
+    for side, trained in ((heard, heard.watched.trained), (again, 0)):
+        shares = [share for left in side.left.values() for part in left for share in part]
+        assert sum(share > 0 for share in shares) >= trained
+        assert (0 in map(sum, side.left["rung 1"])) == (side is again)
+    assert sum(sum(part) for left in again.left.values() for part in left) == again.watched.trained == 0
+
+
+def test_a_checkpoint_counts_for_as_much_as_it_holds(digits: cu.Dataset, tmp_path: Path) -> None:
+    recipe, crt = cu.Recipe("small-conv", epochs=20, batch=32), cu.Lane("crt")
+    with open_context(digits, recipe, tmp_path / "runs.sqlite", "cpu") as context:
+        keys = checkpoint_keys(digits.train.fingerprint, crt, recipe, cu.Stats(digits.train.counts), "cpu")
+        first, second = (stage.recipe.epochs for stage in resolve_stages(crt.value, recipe))
+        reached = dict[str, int]()
+        begun = replace(context, checkpoints=SimpleNamespace(epoch=lambda key: reached.get(key, 0)))
+        assert (context.left(crt), begun.left(crt)) == (1.0, 1.0)
+        reached[keys[0]] = first
+        assert begun.left(crt) == pytest.approx(second / (first + second))
+        reached[keys[1]] = second
+        assert begun.left(crt) == 0.0
 
 
 def test_a_fix(digits: cu.Dataset) -> None:

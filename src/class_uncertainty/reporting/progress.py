@@ -18,7 +18,7 @@ from rich.text import Text
 from class_uncertainty.reporting.news_view import describe_news
 from class_uncertainty.reporting.terminal import fitting_table
 from class_uncertainty.reporting.work_progress import WorkProgress
-from class_uncertainty.runs.watcher import Measure, News, RowTrained, Stage, Watcher
+from class_uncertainty.runs.watcher import Left, Measure, News, RowTrained, Stage, Watcher
 from class_uncertainty.text import printable
 from class_uncertainty.training import Lane, Recipe
 
@@ -55,8 +55,8 @@ class LiveProgress(Watcher):
 
         self.plan = say_plan
 
-    def begin(self, name: str) -> None:
-        self.work.begin(name)
+    def begin(self, name: str, left: Left = ()) -> None:
+        self.work.begin(name, left)
 
     def tell(self, news: News) -> None:
         if isinstance(news, RowTrained):  # the newest of a row replaces the one before
@@ -145,7 +145,7 @@ def describe_plan(work: WorkProgress, recipe: Recipe, device: str) -> str:
     epochs = 0 if recipe.is_trees else recipe.epochs
     number = f"one {noun}" if networks == 1 else f"up to {networks:,} {noun}s"
     passes = "" if not epochs else " of one epoch" if epochs == 1 else f" of {epochs:,} epochs"
-    about = f" in about {roughly(sum(work.weights))} {DEVICES[device]}" if work.speed else ""
+    about = f" in about {roughly(work.seconds)} {DEVICES[device]}" if work.speed else ""
     return f"To train: {number}{passes}{about}: {'; '.join(stage.about for stage in work.stages)}."
 
 

@@ -46,7 +46,7 @@ from class_uncertainty.workflows.report_fix import Spent, report_fix
 from class_uncertainty.workflows.search import search, unit_cost
 from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, STUDENT_RATES, TRAININGS, plan_search
 from class_uncertainty.workflows.trial import TELLING, Trial, try_steps
-from class_uncertainty.workflows.work_ahead import LADDER, TRIAL, fix_stages, measuring_stage
+from class_uncertainty.workflows.work_ahead import fix_stages, measuring_stage
 
 SEEDS = 3  # of networks before and after; of a table, other examples would change more than other seeds
 MEASURING = EstimateRequest("out-of-fold", FOLDS)  # of class uncertainties, where a candidate uses them
@@ -242,14 +242,12 @@ def fix(
         if plan.members and (why_not := _alone(searched.best.networks.recipe)):
             trial = why_not
         elif plan.members:
-            context.begin(TRIAL)
             rates = () if plan.ensemble else STUDENT_RATES
             trial = try_steps(choosing, searched.best, plan.members, rates, aim, stats)
         elif kept > 1:
             trial = mix(searched, aim)
         choices = {fold: choose_step(choosing, searched, trial, aim, deploy, fold) for fold in folds}
         context.tell(Decided(choices[None].why))
-        context.begin(LADDER)
         networks = train_ladder(context, searched, choices, plan, seeds, stats, aim)
         doubts_labels = train.shows_pictures if label_issues is None else label_issues
         spent = Spent(trainings, measuring)
