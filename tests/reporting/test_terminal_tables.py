@@ -264,11 +264,10 @@ def test_how_steps_train_is_a_column_or_a_sentence(printed: Printed) -> None:
     wide = printed(terminal_tables.print_ladder, short, width=140)
     assert "how it trains" in wide
     assert line_of(wide, "best single")[2] == "balanced-softmax"
-    assert "How they train" not in wide
+    assert "of the steps" not in wide
     narrow = in_one_line(printed(terminal_tables.print_ladder, short, width=80))
-    assert (
-        "naive and adjusted by naive?rate=4; best single and ensemble by balanced-softmax; student by naive." in narrow
-    )
+    steps = "naive?rate=4 (naive, adjusted); balanced-softmax (best single, ensemble); naive (student)"
+    assert f"Candidates of the steps: {steps}." in narrow
     assert "No room for parameters, passes, time:" in narrow
 
 

@@ -104,11 +104,12 @@ def judged_sentence(report: FixReport) -> str:
 
 
 def trained_by(report: FixReport) -> str:
-    """'How they train: naive and adjusted by naive?rate=4; student by naive.'"""
+    """'Candidates of the steps: naive?rate=4 (naive, adjusted); cb-rs (best single).'"""
     steps: dict[str, list[str]] = {}
     for step in report.ladder:
         steps.setdefault(step.candidate, []).append(step.name)
-    return f"How they train: {'; '.join(f'{_listed(names)} by {candidate}' for candidate, names in steps.items())}."
+    by_candidate = (f"{candidate} ({', '.join(names)})" for candidate, names in steps.items())
+    return f"{'Candidate' if len(steps) == 1 else 'Candidates'} of the steps: {'; '.join(by_candidate)}."
 
 
 def kept_sentence(report: FixReport) -> str:
@@ -216,11 +217,6 @@ def _number_cell(value: float | None, error: float | None = None, digits: int = 
         return Cell(MISSING)
     spread = f" ± {error:.{digits}f}" if error is not None else ""
     return Cell(f"{decimal(value, digits, sign)}{spread}", value)
-
-
-def _listed(names: Sequence[str]) -> str:
-    """'naive, adjusted and student'."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _count(number: int, thing: str) -> str:
