@@ -113,6 +113,17 @@ def test_what_is_kept_is_said(name, words):
     assert ladder_view.kept_sentence(replace(TEN_CLASSES, ladder=steps)).startswith(words)
 
 
+@pytest.mark.parametrize(("taus", "listed"), [((1.0, 0.0, 0.75), ": 1, 0, 0.75, in this order"), ((), "")])
+def test_every_model_of_a_mean_has_its_strength_listed(taus, listed):
+    several = "naive?recipe=logistic + cb-rs?recipe=forest + naive?recipe=boosting"
+    kept = replace(LADDER[3], candidate=several, networks=3, kept=True)
+    report = replace(TEN_CLASSES, ladder=(LADDER[0], kept), taus=taus)
+    assert ladder_view.kept_sentence(report) == (
+        f"Kept: the mean of 3 models, {several}. "
+        f"They are adjusted for the counts, each with its own strength{listed} (τ; 0 leaves them, 1 is full)."
+    )
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0.04, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (99.4, "99 s"), (99.6, "1.7 min"), (7300, "2.0 h")],

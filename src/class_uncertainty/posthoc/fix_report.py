@@ -58,7 +58,7 @@ class FixReport:
     seeds: int  # trainings before, and after
     classes: tuple[str, ...]
     counts: tuple[int, ...]
-    tau: float
+    tau: float  # of `method`
     temperature: float  # what the kept network's logits are divided by
     cost: float  # in trainings of one naive network
     allowed: float  # trainings
@@ -74,6 +74,7 @@ class FixReport:
     lr: float | None = None  # of the naive networks
     price: Price | None = None  # None in reports of earlier versions
     predictions: JudgedPredictions | None = None  # of the first naive network, if kept
+    taus: tuple[float, ...] = ()  # of all models that were kept, in the order of `candidate`; () in earlier versions
 
     def __repr__(self) -> str:
         before, after = (fmean(evaluation.errors) for evaluation in (self.before, self.after))

@@ -21,6 +21,7 @@ RULE = (
     "The lowest value wins, unless a cheaper candidate is within a standard error of it. "
     "Of equals the simpler wins: the earlier in the list of 'cu candidates'."
 )
+TAU = "(τ; 0 leaves them, 1 is full)"
 NOTES: dict[tuple[str, ...], str] = {  # on columns
     (STEP,): "Without a test split, candidate and τ are chosen anew for each fold: the values of a step are not only "
     "of the candidate that it names. Verdicts adjust naive networks with τ = 1.",
@@ -115,7 +116,7 @@ def trained_by(report: FixReport) -> str:
 def kept_sentence(report: FixReport) -> str:
     """What was kept, and how it came to be."""
     step = report.kept_step
-    strength = f"with the strength {report.tau:g} (τ; 0 leaves them, 1 is full)"
+    strength = f"with the strength {report.tau:g} {TAU}"
     settings = f"adjusted for the counts {strength}" if report.tau else "not adjusted for the counts"
     temperature = f"{report.temperature:.2f}"
     divided = f"logits are divided by the temperature {temperature}"
@@ -126,7 +127,9 @@ def kept_sentence(report: FixReport) -> str:
         return f"Kept: {kept}. The ensemble is {settings}; the student's {divided}."
     if step and step.networks > 1 and step.candidate != report.method:
         models = f"{step.networks} models, {step.candidate}"
-        return f"Kept: the mean of {models}. Each is adjusted for the counts by its own τ."
+        strengths = f": {', '.join(f'{tau:g}' for tau in report.taus)}, in this order" if report.taus else ""
+        adjusted = f"They are adjusted for the counts, each with its own strength{strengths} {TAU}"
+        return f"Kept: the mean of {models}. {adjusted}."
     if step and step.networks > 1:
         return f"Kept: {step.networks} networks, trained by {report.method}. Their mean is {settings}; its {divided}."
     return f"Kept: one network, trained by {report.method}. It is {settings}; its {divided}."

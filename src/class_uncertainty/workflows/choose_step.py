@@ -67,7 +67,8 @@ class Choice:
 
     def __repr__(self) -> str:
         taught = f", taught to {self.student.name}" if self.student and self.step == STUDENT else ""
-        return f"Choice({self.trained_by} ({self.step}), tau {self.tau:g}{taught})"
+        taus = ", ".join(f"{tau:g}" for tau in self.taus)
+        return f"Choice({self.trained_by} ({self.step}), tau {taus}{taught})"
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -81,7 +82,13 @@ class Choice:
 
     @property
     def tau(self) -> float:
+        """Of the candidate."""
         return self.adjustment.tau
+
+    @property
+    def taus(self) -> tuple[float, ...]:
+        """Of all models that are kept, in the order of `trained_by`."""
+        return tuple(part.adjustment.tau for part in self.parts) or (self.tau,)
 
     @property
     def single(self) -> str:

@@ -290,7 +290,7 @@ def _about(context: Context, choice: Choice, report: FixReport) -> dict[str, Any
     """What stands beside the weights."""
     about: dict[str, Any] = {"data": report.data, "columns": context.train.columns, "goal": report.goal}
     about |= {"candidate": choice.trained_by, "step": report.step, "errors": report.after.errors}
-    about |= {"tau": None if choice.parts else report.tau}  # of several kinds of models each has its own
+    about |= {"tau": list(choice.taus) if choice.parts else report.tau}  # of several kinds of models each has its own
     errors = report.after.means.tolist(), report.cost, report.before.means.tolist()
     judged = judged_about(context.dataset, *errors, report.price.after if report.price else ())
     by_goal = {step.name: fmean(step.values) for step in report.ladder if step.values}

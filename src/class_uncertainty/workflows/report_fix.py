@@ -97,6 +97,7 @@ def report_fix(
         classes=tuple(dataset.classes),
         counts=tuple(map(int, counts)),
         tau=choice.tau,
+        taus=choice.taus,
         temperature=choice.cooling if choice.step == STUDENT else choice.adjustment.temperature,
         cost=round(kept.trainings + (tried.trainings if tried and choice.step == choice.single else 0.0), 2),
         allowed=spent.allowed,
