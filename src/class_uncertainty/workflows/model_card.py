@@ -86,7 +86,7 @@ def check_card(path: Path, model: Path) -> None:
         return
     is_beside = path.resolve().parent == weights.resolve().parent  # its model may have been saved again
     if (checksum and not is_beside) or title not in (None, _plain(weights.stem)):
-        raise InputError(f"{path} is the card of another model ({title}): move it, or give another name by --to.")
+        raise InputError(f"{path} is the card of another model ({title}): move it, or give another name by --out.")
 
 
 def _checksum(model: Path) -> str:
