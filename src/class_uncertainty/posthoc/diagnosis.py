@@ -25,7 +25,9 @@ EASY = 50.0  # and its error below so many percent: however hard the others are,
 NOTHING_WRONG = (
     f"No class is clearly worse than the others (by {APART:.0f} points or more, and by half of their error)."
 )
-BY_COST = "Errors are of decisions by costs; verdicts are of the most probable classes."
+BY_COST = "Errors are of decisions by costs. Verdicts leave costs out: they, and the errors in them, are of the most "
+BY_COST += "probable classes, as costs may want a class to be worse than the others."
+WITHOUT_COSTS = ", without costs"  # beside each verdict then
 KINDS = {  # of verdicts; "" is said of a class with which nothing is wrong
     "imbalance": "imbalance",
     "hard": "hard",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.metrics import Outcomes
-from class_uncertainty.posthoc.diagnosis import BY_COST, Verdict
+from class_uncertainty.posthoc.diagnosis import BY_COST, WITHOUT_COSTS, Verdict
 from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.label_issues import LabelIssue
 from class_uncertainty.posthoc.ladder import Rung, Step
@@ -101,6 +101,11 @@ class FixReport:
     def basis(self) -> str:
         """What errors and findings are of, where that is not the same; "" where it is."""
         return BY_COST if self.by_cost and self.findings else ""
+
+    @property
+    def without_costs(self) -> str:
+        """What stands beside each finding then."""
+        return WITHOUT_COSTS if self.basis else ""
 
     @property
     def candidate(self) -> str:

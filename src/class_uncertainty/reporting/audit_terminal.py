@@ -23,7 +23,7 @@ def print_audit(audit: Audit, all_classes: bool = False) -> None:
     """The verdict, the classes with the largest errors, the confusions that cost most, and notes."""
     say(audit.summary)
     for row in audit.verdicts[:MOST_VERDICTS]:
-        say(f"{KINDS[row.kind].capitalize()} – {row.verdict}.")
+        say(f"{KINDS[row.kind].capitalize()}{audit.without_costs} – {row.verdict}.")
     if (more := len(audit.verdicts) - MOST_VERDICTS) > 0:
         say(f"{amount_of(more, 'more verdict', 'more verdicts')}: {_lists(more)}.")
     if audit.unjudged:
@@ -38,6 +38,7 @@ def print_audit(audit: Audit, all_classes: bool = False) -> None:
         change = "–" if row.change is None else decimal(row.change, 1, "+")
         numbers = (*error, number(row.precision), unsure, f"{row.ece:.1f}", taken, change, KINDS.get(row.kind, ""))
         lines.append((row.name, f"{row.count:,}", f"{row.examples:,}", *numbers))
+    verdict = f"verdict{audit.without_costs}".replace(", ", ",\n")
     columns = (
         "class",
         "train",
@@ -49,10 +50,10 @@ def print_audit(audit: Audit, all_classes: bool = False) -> None:
         "ECE %",
         "taken for",
         "adjusting",
-        "verdict",
+        verdict,
     )
     drop = ("unc. %", "train", "ECE %", "adjusting", "prec. %", "taken for", "95 %", "test")
-    dropped = print_fitting(columns, lines, drop, words=("taken for", "verdict"))
+    dropped = print_fitting(columns, lines, drop, words=("taken for", verdict))
     if hidden := len(rows) - len(shown):
         say(f"{hidden:,} of {len(rows):,} classes are not shown: --all-classes or --report lists them.")
     say(*filter(None, [" ".join(notes_on(NOTES, dropped))]), *figure_sentences(audit), *audit.notes)

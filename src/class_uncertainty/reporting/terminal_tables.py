@@ -134,7 +134,7 @@ def print_findings(report: FixReport) -> None:
         say(nothing_wrong(fmean(report.before.errors)))
     for verdict in verdicts[:MOST_FINDINGS]:
         kind = FINDING_KINDS.get(verdict.kind, "")
-        say(f"{kind[:1].upper()}{kind[1:]} – {verdict.text}." if kind else verdict.text)
+        say(f"{kind[:1].upper()}{kind[1:]}{report.without_costs} – {verdict.text}." if kind else verdict.text)
     if (more := len(verdicts) - MOST_FINDINGS) > 0:
         them = amount_of(more, "more finding", "more findings")
         say(f"{them}: the report and --json list {'it' if more == 1 else 'them'}.")
@@ -166,9 +166,9 @@ def print_changes(report: FixReport, all_classes: bool = False) -> None:
         sides = (f"{row.before:.1f}", row.interval, f"{row.after:.1f}", change, row.change_interval)
         lines.append((row.name, f"{row.count:,}", examples, *sides, row.verdict))
     lines += [(what, "", "", before, "", after, "", "", "") for what, before, after in key_figures(report)]
-    columns = ("class", "train", "test", "before %", "95 %", "after %", "change", "its 95 %", "what was wrong")
-    drop, words = ("train", "what was wrong", "95 %", "its 95 %", "change", "test"), ("what was wrong",)
-    dropped = print_fitting(columns, lines, drop, words)
+    wrong = f"what was wrong{report.without_costs}".replace(", ", ",\n")
+    columns = ("class", "train", "test", "before %", "95 %", "after %", "change", "its 95 %", wrong)
+    dropped = print_fitting(columns, lines, ("train", wrong, "95 %", "its 95 %", "change", "test"), words=(wrong,))
     if hidden := len(rows) - len(listed):
         say(f"{hidden} of {len(rows)} classes are not shown: --all-classes or the report lists them.")
     say(*filter(None, [" ".join(notes_on(CHANGE_NOTES, dropped))]), *price_sentences(report))

@@ -121,7 +121,8 @@ class Fix:
         return to_frame(self._classes())
 
     def _repr_html_(self) -> str:
-        columns = ("class", "train", "before %", "after %", "change", "95 %", "what was wrong")
+        wrong = f"what was wrong{self.report.without_costs}"
+        columns = ("class", "train", "before %", "after %", "change", "95 %", wrong)
         cells = []
         for row in sorted(self._classes(), key=lambda row: row["change"]):
             errors = (number(row["before"]), number(row["after"]), number(row["change"], 1, "+"))
