@@ -110,7 +110,10 @@ def test_candidates_are_counted_and_those_that_failed_named():
 )
 def test_what_is_kept_is_said(name, words):
     steps = tuple(replace(step, kept=step.name == name) for step in LADDER)
-    assert ladder_view.kept_sentence(replace(TEN_CLASSES, ladder=steps)).startswith(words)
+    report = replace(TEN_CLASSES, ladder=steps)
+    assert ladder_view.kept_sentence(report).startswith(words)
+    table = ladder_view.kept_sentence(replace(report, method="cb-rs?recipe=forest"))
+    assert ("one model" in table) == ("one network" in words and "taught" not in words)
 
 
 @pytest.mark.parametrize(("taus", "listed"), [((1.0, 0.0, 0.75), ": 1, 0, 0.75, in this order"), ((), "")])

@@ -130,7 +130,7 @@ def price_sentences(report: FixReport) -> list[str]:
         worst = max(risen, key=lambda row: row.change)
         unclear = "" if cost.is_clear[report.classes.index(worst.name)] else ", which may be chance"
         rise = f"from {worst.before:.1f} to {worst.after:.1f} %{unclear}"
-        sentences.append(f"Most of all it rises for {worst.name}, {rise}.")
+        sentences.append(f"The error rises most for {worst.name}: {rise}.")
     if after.ece > before.ece + WORSE_ECE:
         sentences.append(f"Calibration gets worse: ECE rises from {before.ece:.1f} to {after.ece:.1f} %.")
     if few := cost.handful:

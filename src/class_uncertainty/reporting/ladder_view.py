@@ -23,13 +23,12 @@ RULE = (
 )
 TAU = "(τ; 0 leaves them, 1 is full)"
 NOTES: dict[tuple[str, ...], str] = {  # on columns
-    (STEP,): "Without a test split, candidate and τ are chosen anew for each fold: the values of a step are not only "
-    "of the candidate that it names. Verdicts adjust naive networks with τ = 1.",
-    (GAIN,): "Gain: by how much the candidate of a step is better than the best single one, ± a paired standard error, "
-    "on examples that neither trained on; not the difference of the values, which are of networks that were "
-    "chosen anew for each fold or trained on all examples.",
-    (TRAININGS,): "Trainings: all that led to the step, in trainings of one naive network (for one network without the "
-    "trial of several and of a student).",
+    (STEP,): "Adjusted: with a fitted τ; in verdicts, 'adjusting for the counts alone' is with τ = 1.",
+    (GAIN,): "Unseen gain: how much better the candidate of a step is than the best single one, ± a paired standard "
+    "error, on training examples that neither was trained on. The error beside it is of other networks and examples, "
+    "so the two may disagree.",
+    (TRAININGS,): "Trainings: all that led to the step, in units of one naive training. Steps of one network leave out "
+    "the trial of an ensemble and a student.",
     (TIME,): "Time: of these trainings, added up, so longer than it took where several trained at once.",
     (PASSES,): "Passes: networks that run for each prediction.",
 }
@@ -132,7 +131,8 @@ def kept_sentence(report: FixReport) -> str:
         return f"Kept: the mean of {models}. {adjusted}."
     if step and step.networks > 1:
         return f"Kept: {step.networks} networks, trained by {report.method}. Their mean is {settings}; its {divided}."
-    return f"Kept: one network, trained by {report.method}. It is {settings}; its {divided}."
+    noun = "model" if "recipe=" in report.method else "network"  # of tables, which trees are for too
+    return f"Kept: one {noun}, trained by {report.method}. It is {settings}; its {divided}."
 
 
 def aim_values(report: FixReport) -> tuple[Sequence[float], Sequence[float]]:
