@@ -128,7 +128,7 @@ def test_labels_of_tables_are_checked_where_that_is_asked_for(store: Store, rng:
         for label_issues in (None, True)
     )
     assert (usual.label_issues, usual.witnesses) == ((), None)
-    assert "Labels were not checked: --label-issues (in Python label_issues=True) does." in usual.note
+    assert "Labels were not checked, which --label-issues does (in Python label_issues=True)." in usual.note
     assert {issue.index for issue in asked.label_issues} == {3, 150}
     assert asked.witnesses == 1
     assert "not checked" not in asked.note

@@ -36,7 +36,7 @@ from class_uncertainty.workflows.audit_labels import labelled_only, left_out_not
 
 FORMAT = 1  # of the document
 CHECKED = 2 * 10**7  # probabilities: with more, labels are not checked, which would take minutes
-NO_ERRORS = "No example is wrong. In-sample predictions look like that, and predictions in place of labels: "
+NO_ERRORS = "No example is wrong, as with in-sample predictions, or with predictions in the place of labels: "
 NO_ERRORS += "give the true labels, and predictions of examples that the model was not trained on."
 NO_COUNTS = "Training counts were not given: those of the labels stand in for them."
 

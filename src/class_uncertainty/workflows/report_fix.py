@@ -237,5 +237,5 @@ def _note(context: Context, networks: Networks, goal: Goal, seeds: int, mixes: b
 def _unchecked(doubts_labels: bool, witnesses: int) -> str:
     """Why there are no label issues; "" where they were looked for."""
     if not doubts_labels:
-        return "Labels were not checked: --label-issues (in Python label_issues=True) does."
+        return "Labels were not checked, which --label-issues does (in Python label_issues=True)."
     return "" if witnesses else "Labels were not checked: that takes finalists on all folds, so more trainings."
