@@ -115,6 +115,11 @@ def test_what_is_trained_already_is_not_announced_again(digits: cu.Dataset, tmp_
     cu.compare(digits, ["naive", "cb-rs"], 2, progress=heard, **settings)
     assert heard.left["methods"] == [[1.0, 1.0, 0.0, 1.0]]
     assert heard.watched.trained == 3
+    remedies = Heard()
+    cu.compare(digits, ["ensemble", "distil"], 1, members=3, progress=remedies, **settings)
+    assert remedies.left["remedies"] == [[0.0, 0.0, 1.0], [1.0]]  # of naive networks two, of students none
+    cu.compare(digits, ["ensemble"], 2, members=3, progress=remedies, **settings)
+    assert remedies.left["remedies"] == [[0.0] * 3 + [1.0] * 3, []]
     cu.compare(without_test(digits), ["cb-rs"], 2, progress=by_folds, **settings)
     assert by_folds.left["methods"] == [[1.0] * 10]  # judged by folds, of which none is stored
     cu.measure(digits, members=2, **settings)
