@@ -55,10 +55,11 @@ class WorkProgress:
             names = [stage.name for stage in self.stages]
             if name in names[1:]:
                 self._end_stage()
-                self.stages = self.stages[names.index(name) :]
-            if name in names and left:
-                self.stages[0] = self.stages[0].rest(left)
-            self._weigh()
+                place = names.index(name)
+                self.stages, self.weights = self.stages[place:], self.weights[place:]
+            if name in names:
+                announced, self.stages[0] = self.stages[0].networks, self.stages[0].rest(left)
+                self.weights[0] *= self.stages[0].networks / max(announced, 1)
 
     def open(self, networks: int, what: str) -> bool:
         """So many networks of the stage begin; whether they are a stage of their own, which nobody has announced."""
