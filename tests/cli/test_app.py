@@ -4,10 +4,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
 from commands import SHORT, Run
+from typer.models import OptionInfo
+
+from class_uncertainty.cli.app import app, data_app, results_app
 
 WRONG = {
     "method": (("compare", "digits-lt:20", "--methods", "naive,ubr"), "unknown method 'ubr': did you mean 'ubrw'?"),
@@ -295,8 +299,6 @@ def test_no_option_is_named_by_its_metavar() -> None:
     """Typer 0.27 would make --NETWORK of an option `network` whose metavar is the same word."""
     from typer.main import get_command
 
-    from class_uncertainty.cli.app import app
-
     commands = [get_command(app)]
     for command in commands:
         commands += getattr(command, "commands", {}).values()
@@ -327,3 +329,29 @@ def test_a_usage_error_does_not_wait_for_torch(words: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, *words.split()], capture_output=True, text=True, check=True)
     assert done.stdout == "2 False\n"
+
+
+WRITTEN = {  # by option, the commands that write there
+    "--out": ("predict", "adjust", "report", "card", "export"),
+    "--save": ("train", "fix", "audit"),
+    "--report": ("fix", "audit"),
+    "--figures": ("report", "reproduce"),
+    "--profile": ("measure", "compare", "train", "fix"),
+    "--folder": ("demo",),
+}
+READ = {"--root", "--store", "--unseen", "--costs", "--baseline"}
+
+
+def test_a_path_to_write_has_one_name_in_all_commands() -> None:
+    """--out is the file that a command is for; others are named after what they hold."""
+    named: dict[str, set[str]] = {}
+    for command in [one.callback for group in (app, data_app, results_app) for one in group.registered_commands]:
+        assert command is not None
+        for parameter, hint in get_type_hints(command, include_extras=True).items():
+            kinds = {Path} & {getattr(hint, "__origin__", None), *get_args(getattr(hint, "__origin__", None))}
+            options = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, OptionInfo)]
+            if kinds and options and not options[0].hidden:
+                named.setdefault(f"--{parameter}", set()).add(command.__name__)
+    named["--report"] |= named.pop("--page")  # what the parameter of 'cu fix' is called
+    written = {option: users for option, users in named.items() if option not in READ}
+    assert written == {option: set(users) for option, users in WRITTEN.items()}

@@ -153,7 +153,7 @@ def test_tables_say_who_measured_and_who_judged(run: Run, tmp_path: Path) -> Non
         "1",
         *SHORT,
     )
-    assert "Uncertainty: online, by aleatoric." in out
+    assert "Uncertainty was measured by online, score aleatoric." in out
     rng = np.random.default_rng(0)
     np.savez("own.npz", x=rng.normal(size=(60, 4)).astype(np.float32), y=np.arange(60) % 3)
     _, out, _ = run("measure", "npz:own.npz", "--estimators", "ensemble,single", *SHORT)

@@ -27,7 +27,7 @@ def test_fix(run: Run, tmp_path: Path, blank_charts: Call) -> None:
         "best single",
         "student",
         "chosen out-of-fold",
-        "of 20, in units of one naive network",
+        "of 20, in units of one naive training",
         "Candidates judged: 2",
         "wrote model.safetensors",
         "wrote report.html",

@@ -108,7 +108,7 @@ def test_what_is_known_is_printed_before_a_budget_ends_a_command(run: Run, monke
     command = ("fix", "digits-lt:20", "--epochs", "2", "--candidates", "naive,cb-rs", "--seeds", "1")
     code, out, err = run(*command)
     assert code == 3
-    assert out.startswith("\nKnown so far:\nNaive networks, on ")
+    assert out.startswith("\nKnown so far:\nTrained naively, on ")
     assert "All 2 candidates, 5 folds" in out
     assert "One network is kept" in out
     assert err.startswith("cu: the budget is spent; runs.sqlite keeps what has finished")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from refusals import refused
+from scipy.special import softmax
 
 from class_uncertainty.documents import from_document
 from class_uncertainty.posthoc.adjustment import adjust
@@ -199,6 +200,17 @@ def test_a_rare_class_is_easy_only_where_its_error_says_so():
     worse = diagnose(labels, p, counts, adjusted=p)[3]  # 5 % wrong, of the others 0.5 %: below the floor, yet no chance
     assert worse.evidence.low > worse.evidence.others
     assert worse.kind == ""
+
+
+def test_no_class_is_easy_because_it_is_favoured():
+    """Three clouds that are equally hard to tell apart, of which the rare one is preferred ever more."""
+    rng, labels, counts = np.random.default_rng(0), np.repeat([0, 1, 2], [300, 300, 60]), [500, 500, 60]
+    logits = rng.normal(size=(660, 3)) + 3.0 * np.eye(3)[labels]
+    shifted = (softmax(logits + np.array([0.0, 0.0, by]), axis=1) for by in (0, 2, 3))
+    alike, *favoured = (diagnose(labels, p, counts)[2] for p in shifted)
+    assert alike.kind == "easy"  # as good as the others, treated like them
+    assert [verdict.evidence.error for verdict in favoured] == [0.0, 0.0]
+    assert [verdict.kind for verdict in favoured] == ["", ""]
 
 
 def test_no_class_is_easy_that_is_mostly_wrong():

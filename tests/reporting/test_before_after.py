@@ -167,7 +167,7 @@ def test_tables_hold_what_the_charts_show(html):
 
 
 def test_the_ladder_and_the_rungs_are_tables(html):
-    assert "Without a test split, candidate and τ are chosen anew for each fold" in text(html)
+    assert "Unseen gain: how much better the candidate of a step is than the best single one" in text(html)
     Page(html)  # whose tags must close in order
     shown = text(html)
     assert "What each step bought A student is kept" in shown
@@ -254,7 +254,7 @@ def test_the_largest_rise_is_called_unclear_where_it_is(low, unclear):
     """Of ten classes, an interval that lies above 0 is no evidence yet."""
     classes = (ErrorChange(20.0, low, 40.0),) * 10
     report = replace(SWAPPED, price=replace(TEN_CLASSES.price, classes=classes))
-    (rise,) = (line for line in before_after.price_sentences(report) if line.startswith("Most of all it rises for"))
+    (rise,) = (line for line in before_after.price_sentences(report) if line.startswith("The error rises most for"))
     assert rise.endswith(" %, which may be chance." if unclear else " %.")
 
 

@@ -20,6 +20,26 @@ def priced(mean: ErrorChange, overall: ErrorChange, *classes: ErrorChange) -> Fi
     return replace(TEN_CLASSES, price=replace(TEN_CLASSES.price, mean=mean, overall=overall, classes=changes))
 
 
+def for_goal(goal: str, change: ErrorChange | None, *changes: ErrorChange) -> FixReport:
+    report = priced(*changes)
+    assert report.price
+    return replace(report, goal=goal, price=replace(report.price, goal=change))
+
+
+@pytest.mark.parametrize(
+    ("report", "harm"),
+    [
+        (for_goal("accuracy", UNCLEAR, RISE, UNCLEAR), "the class-mean error clearly rises"),
+        (for_goal("accuracy", UNCLEAR, UNCLEAR, UNCLEAR, RISE, FALL), "the error of 1 class clearly rises"),
+        (for_goal("cost:costs.csv", UNCLEAR, RISE, RISE), "the overall error clearly rises"),
+        (for_goal("prior:prior.txt", UNCLEAR, RISE, UNCLEAR), "the class-mean error clearly rises"),
+        (for_goal("worst", None, UNCLEAR, RISE), "the overall error clearly rises"),
+    ],
+)
+def test_an_unclear_gain_at_a_clear_price_for_every_goal(report: FixReport, harm: str) -> None:
+    assert f"is not clear, and its price is: {harm}. To keep the naive" in fix_advice(report)
+
+
 @pytest.mark.parametrize(
     ("report", "harm"),
     [
@@ -42,7 +62,9 @@ def test_an_unclear_gain_at_a_clear_price(report: FixReport, harm: str) -> None:
         priced(FALL, RISE, RISE),
         priced(UNCLEAR, UNCLEAR),
         priced(UNCLEAR, UNCLEAR, ErrorChange(2.0, 0.1, 3.9)),  # of ten classes one rises so by chance
-        replace(priced(UNCLEAR, RISE), goal="accuracy"),  # its gain has no interval
+        for_goal("accuracy", FALL, RISE, RISE, RISE),
+        for_goal("worst", None, RISE, RISE, FALL),
+        for_goal("accuracy", None, UNCLEAR, RISE),  # as stored by earlier versions, without its interval
         replace(TEN_CLASSES, price=None),  # as stored by earlier versions
     ],
 )

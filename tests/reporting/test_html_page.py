@@ -185,9 +185,7 @@ def test_cells_carry_what_they_sort_by(page):
 
 
 def test_footnotes_and_note(html):
-    assert (
-        html.count("the method is better; 1 test at confidence 1 - 0.05 / 1 = 0.95") == 1
-    )  # FULL has a test, HUNDRED none
+    assert html.count("the method is better; 1 test at confidence 0.95") == 1  # FULL has a test, HUNDRED none
     assert "<li>2 scores a side are few</li>" in html
     assert "A &lt;note&gt;." in html
 

@@ -110,7 +110,21 @@ def test_candidates_are_counted_and_those_that_failed_named():
 )
 def test_what_is_kept_is_said(name, words):
     steps = tuple(replace(step, kept=step.name == name) for step in LADDER)
-    assert ladder_view.kept_sentence(replace(TEN_CLASSES, ladder=steps)).startswith(words)
+    report = replace(TEN_CLASSES, ladder=steps)
+    assert ladder_view.kept_sentence(report).startswith(words)
+    table = ladder_view.kept_sentence(replace(report, method="cb-rs?recipe=forest"))
+    assert ("one model" in table) == ("one network" in words and "taught" not in words)
+
+
+@pytest.mark.parametrize(("taus", "listed"), [((1.0, 0.0, 0.75), ": 1, 0, 0.75, in this order"), ((), "")])
+def test_every_model_of_a_mean_has_its_strength_listed(taus, listed):
+    several = "naive?recipe=logistic + cb-rs?recipe=forest + naive?recipe=boosting"
+    kept = replace(LADDER[3], candidate=several, networks=3, kept=True)
+    report = replace(TEN_CLASSES, ladder=(LADDER[0], kept), taus=taus)
+    assert ladder_view.kept_sentence(report) == (
+        f"Kept: the mean of 3 models, {several}. "
+        f"They are adjusted for the counts, each with its own strength{listed} (τ; 0 leaves them, 1 is full)."
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,16 @@ from class_uncertainty.reporting import progress
 from class_uncertainty.reporting.progress import LiveProgress, describe_plan, roughly
 from class_uncertainty.reporting.work_progress import WorkProgress
 from class_uncertainty.runs.watcher import Decided, Diagnosed, Stage
+from class_uncertainty.training.recipe import RECIPES
 from class_uncertainty.training.speed import Speed
 
 LONG = [cu.Lane("balanced-softmax", 12, fold=(2, 5)), cu.Lane("ubrs", 1, fold=(1, 5))]
 STAGES = [Stage("rung 1", "6 candidates on 1 fold", (6,)), Stage("ladder", "3 networks before and after", (3, 3))]
 FINDING = Diagnosed((Verdict("9", "few", "9: 33 % wrong"),), 81, 5)
+
+
+def of_epochs(number: int) -> cu.Recipe:
+    return cu.Recipe("small-conv", epochs=number, batch=32)
 
 
 @pytest.fixture
@@ -39,7 +44,7 @@ def rendered(state: LiveProgress, width: int = 120, height: int = 24) -> str:
 
 def test_a_bar_for_the_whole_and_a_row_for_each_network(clock):
     state = LiveProgress()
-    state.ahead(STAGES, 10, "cpu", lambda networks, kind: None)
+    state.ahead(STAGES, of_epochs(10), "cpu", lambda networks, kind: None)
     with state("training candidates", 6, 10) as update:
         update(news(0))
         clock[0] = 4.0
@@ -82,7 +87,7 @@ def test_a_stop_leaves_the_bar_where_it_is(clock):
     """The last picture before it goes away, as a terminal gets it."""
     state, file = LiveProgress(), io.StringIO()
     state.console = Console(file=file, width=120, height=24, force_terminal=True)
-    state.ahead(STAGES, 10, "cpu", lambda networks, kind: None)
+    state.ahead(STAGES, of_epochs(10), "cpu", lambda networks, kind: None)
     with suppress(KeyboardInterrupt), state("training candidates", 6, 10) as update:
         update(news(9))
         raise KeyboardInterrupt
@@ -107,7 +112,8 @@ def test_lines_go_to_a_file_ever_less_often(clock, capsys):
 
 def test_many_short_stages_are_not_silent_and_go_on_counting(clock, capsys):
     state = LiveProgress()
-    state.ahead([Stage(f"{number}", "", (2,)) for number in range(7)], 10, "cpu", lambda networks, kind: None)
+    stages = [Stage(f"{number}", "", (2,)) for number in range(7)]
+    state.ahead(stages, of_epochs(10), "cpu", lambda networks, kind: None)
     for stage in range(7):  # of ten seconds each
         state.begin(f"{stage}")
         with state(f"stage {stage}", 2, 10) as update:
@@ -126,7 +132,7 @@ def test_the_plan_is_said_once_something_is_trained(clock, capsys):
         return Speed(20.0, width=3)
 
     state = LiveProgress()
-    state.ahead(STAGES, 40, "cpu", measure)
+    state.ahead(STAGES, of_epochs(40), "cpu", measure)
     state.tell(FINDING)  # of networks that are stored
     state.begin("ladder")
     assert capsys.readouterr().err == ""
@@ -139,23 +145,41 @@ def test_the_plan_is_said_once_something_is_trained(clock, capsys):
     assert capsys.readouterr().err == plan
 
 
+def test_a_plan_leaves_out_what_was_trained_before(clock, capsys):
+    state = LiveProgress()
+    state.ahead(STAGES, of_epochs(40), "cpu", lambda networks, kind: Speed(10.0))
+    state.begin("rung 1", [[0.0, 0.0, 0.0, 0.5, 0.5, 1.0]])
+    with state("training candidates", 3, 40):
+        pass
+    about = "6 candidates on 1 fold (3 of 6 trained before, 2 begun); 3 networks before and after"
+    plan = f"To train: up to 9 networks of 40 epochs in about 1 min on this CPU: {about}.\n"  # 9 less 1, 10 s each
+    assert capsys.readouterr().err == plan
+
+
+def test_trees_are_called_models_in_the_summary_too(clock):
+    state = LiveProgress()
+    state.ahead(STAGES, RECIPES["forest"], "cpu", lambda networks, kind: None)
+    with state("training candidates", 6, 1):
+        assert state.summary().startswith("0 of 12 models, about")
+
+
 def test_trees_are_models_without_epochs():
     work = WorkProgress()
     work.announce([Stage("rung 1", "6 candidates of network.csv", (6,)), Stage("ladder", "3 models", (3, 3))])
     plan = "To train: up to 12 models: 6 candidates of network.csv; 3 models."
-    assert describe_plan(work, 0, "cpu") == plan
+    assert describe_plan(work, RECIPES["forest"], "cpu") == plan
 
 
 def test_news_are_said_while_there_is_more_to_train(clock, capsys):
     state = LiveProgress()
-    state.ahead(STAGES, 10, "cuda", lambda networks, kind: Speed(1.0))
+    state.ahead(STAGES, of_epochs(10), "cuda", lambda networks, kind: Speed(1.0))
     with state("training candidates", 6, 10) as update:
         update(news(9))
     capsys.readouterr()
     state.tell(FINDING)
     err = capsys.readouterr().err
     assert err.splitlines() == [
-        "Naive networks, on 81 examples that they never saw:",
+        "Trained naively, on 81 unseen examples:",
         "  9: 33 % wrong",
         "  5 classes have too few of these examples to say anything.",
     ]
@@ -166,7 +190,7 @@ def test_news_are_said_while_there_is_more_to_train(clock, capsys):
 
 def test_work_of_a_few_seconds_is_done_in_silence(clock, capsys):
     state = LiveProgress()
-    state.ahead(STAGES, 1, "cpu", lambda networks, kind: None)
+    state.ahead(STAGES, of_epochs(1), "cpu", lambda networks, kind: None)
     with state("training candidates", 6, 1) as update:
         update(news(0, epochs=1))
         state.tell(FINDING)
@@ -177,7 +201,7 @@ def test_work_of_a_few_seconds_is_done_in_silence(clock, capsys):
 def test_another_workflow_begins_anew(clock):
     state = LiveProgress()
     for _ in range(2):
-        state.ahead(STAGES, 10, "cpu", lambda networks, kind: None)
+        state.ahead(STAGES, of_epochs(10), "cpu", lambda networks, kind: None)
         with state("training candidates", 6, 10) as update:
             update(news(9))
         state.tell(FINDING)
@@ -189,7 +213,8 @@ def test_another_workflow_begins_anew(clock):
 def test_a_plan_of_one_network():
     state = LiveProgress()
     state.work.announce([Stage("measuring", "1 network measures uncertainty", (1,))])
-    assert describe_plan(state.work, 1, "cpu") == "To train: one network of one epoch: 1 network measures uncertainty."
+    plan = "To train: one network of one epoch: 1 network measures uncertainty."
+    assert describe_plan(state.work, of_epochs(1), "cpu") == plan
 
 
 @pytest.mark.parametrize(

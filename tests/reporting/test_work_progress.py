@@ -86,6 +86,19 @@ def test_other_kinds_of_models_are_timed_apart():
     assert work.weights[0] == 2 * 4 + 4  # too few to be timed: as by the recipe of the workflow
 
 
+def test_a_stage_weighs_what_is_left_of_it_at_the_pace_that_was_measured():
+    slow, quick = RECIPES["boosting"], RECIPES["logistic"]
+    work = WorkProgress()
+    work.announce([Stage("first", "", (2, 4), kinds=(slow, quick)), Stage("second", "", (4,))])
+    work.measure(lambda networks, kind: Speed({None: 4.0, slow: 10.0, quick: 1.0}[kind]))
+    second = work.weights[1]
+    work.begin("second", [[0.0, 1.0, 1.0, 0.5]])
+    assert work.weights == pytest.approx([0.75 * second])
+    assert work.seconds == pytest.approx(2.5 / 4 * second)
+    work.begin("second")
+    assert work.weights == pytest.approx([0.75 * second])
+
+
 def test_training_that_nobody_announced_is_a_stage(clock):
     work = WorkProgress()
     assert not work.is_at_work

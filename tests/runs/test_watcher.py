@@ -2,6 +2,7 @@
 
 import io
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -12,10 +13,23 @@ from class_uncertainty.runs import context
 from class_uncertainty.runs.watcher import Decided, RowTrained, Stage, Watcher, watch_by
 from class_uncertainty.training.speed import Speed
 
+RECIPE = cu.Recipe("small-conv", epochs=3, batch=32)
+
 
 @pytest.mark.parametrize("together", [(), (5,), (4, 2, 1)])
 def test_a_stage_counts_the_networks_of_all_its_stacks(together):
     assert Stage("rung 1", "candidates", together).networks == sum(together)
+
+
+def test_what_is_left_of_a_stage_says_what_was_trained_before():
+    kinds = (RECIPE, replace(RECIPE, epochs=9))
+    stage = Stage("rung 1", "6 candidates", (3, 3), kinds=kinds)
+    assert stage.rest([[1.0, 1.0, 1.0], [1.0] * 3]) is stage
+    rest = stage.rest([[0.0, 0.0, 0.25], [0.5, 1.0, 0.0]])
+    assert (rest.about, rest.together) == ("6 candidates (3 of 6 trained before, 2 begun)", (1, 2))
+    assert (rest.begun, rest.kinds) == (1.25, kinds)
+    assert stage.rest([[0.5], [1.0], [1.0]]).kinds == ()  # other parts than were announced
+    assert stage.rest([[0.5]]).about == "6 candidates (1 begun)"
 
 
 def test_a_row_is_known_by_its_method_and_rate():
@@ -30,7 +44,7 @@ def test_a_watcher_trains_nothing_and_says_nothing(capsys):
         pytest.fail("nobody asked for the time")
 
     watcher = Watcher()
-    watcher.ahead([Stage("rung 1", "candidates", (5,))], 3, "cpu", measure)
+    watcher.ahead([Stage("rung 1", "candidates", (5,))], RECIPE, "cpu", measure)
     watcher.begin("rung 1")
     with watcher("training", 5, 3) as progress:
         assert progress is None  # no epochs are reported

@@ -81,7 +81,7 @@ def test_predictions_without_errors_are_said_to_look_like_in_sample_ones() -> No
     labels = np.repeat(np.arange(3), 20)
     audit = cu.audit(labels, np.eye(3)[labels] * 0.97 + 0.01)
     assert audit.figures.overall_error == 0
-    assert any("In-sample" in note for note in audit.notes)
+    assert any("in-sample" in note for note in audit.notes)
     assert audit.confusions == ()
     assert not any("In-sample" in note for note in audited().notes)
 

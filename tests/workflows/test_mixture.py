@@ -15,6 +15,7 @@ from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import fold_indices
 from class_uncertainty.training.recipe import RECIPES
 from class_uncertainty.workflows.mixture import Mixture, best_of_kinds, mix
+from class_uncertainty.workflows.model_card import model_card
 from class_uncertainty.workflows.search import Evidence, Search
 
 ROWS = ["naive?recipe=logistic", "cb-rs?recipe=forest&trees=8", "naive?recipe=boosting&trees=8&leaf=5"]
@@ -61,7 +62,10 @@ def test_what_is_saved_names_all_models_of_the_mean(fixed: cu.Fix) -> None:
     purpose = cu.restore(fixed.files[0]).purpose
     assert purpose is not None
     assert purpose.method == fixed.module.about["candidate"] == kept.candidate == " + ".join(ROWS)
-    assert fixed.module.about["tau"] is None  # each has its own
+    taus = [part.adjustment.tau for part in fixed.choice.parts]  # each has its own
+    assert fixed.module.about["tau"] == list(fixed.report.taus) == list(fixed.document()["taus"]) == taus
+    assert f"(τ): {', '.join(map(str, taus))}, of these models in turn" in model_card(fixed.files[0])
+    assert repr(fixed.choice).endswith(f"tau {', '.join(f'{tau:g}' for tau in taus)})")
     for text in (repr(fixed), repr(fixed.report)):
         assert f"{' + '.join(ROWS)} (ensemble)" in text
 
@@ -96,6 +100,7 @@ def test_before_and_after_are_of_models_that_never_saw_the_fold(fixed: cu.Fix, t
 def test_one_model_is_kept_where_that_is_asked_for(table: cu.Dataset) -> None:
     fixed = cu.fix(table, candidates=ROWS, deploy="one")
     assert fixed.choice.parts == ()
+    assert fixed.report.taus == (fixed.choice.tau,)
     assert fixed.choice.step in ("adjusted", "best single")
 
 

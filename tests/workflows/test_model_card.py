@@ -81,8 +81,11 @@ def test_what_a_model_does_not_record_is_said_to_be_missing(
 def test_the_command_writes_beside_the_model_and_over_nothing_else(run: Run, tmp_path: Path) -> None:
     cu.train(cu.Dataset("toy", data(0), data(1)), recipe=RECIPE, save="model", device="cpu")
     assert run("card", "model") == (0, "wrote README.md\n", "")
-    assert run("card", "model.json", "--to", "card.md")[0] == 0
+    assert run("card", "model.json", "--out", "card.md")[0] == 0
     assert Path("card.md").read_text() == Path("README.md").read_text() == model_card(Path("model"))
+    assert run("card", "model", "--to", "earlier.md") == (0, "wrote earlier.md\n", "")  # as it was called
+    code, _, err = run("card", "model", "--to", "a.md", "--out", "b.md")
+    assert (code, len(err.splitlines()), Path("a.md").exists(), Path("b.md").exists()) == (2, 1, False, False)
     Path("README.md").write_text("# Mine\n")
     code, _, err = run("card", "model")
     assert (code, len(err.splitlines())) == (2, 1)
@@ -99,23 +102,23 @@ def test_the_card_of_another_model_is_kept(run: Run) -> None:
     card = Path("README.md").read_text()
     code, _, err = run("card", "other")
     assert (code, len(err.splitlines())) == (2, 1)
-    assert "README.md is the card of another model (my\\_model): move it, or give another name by --to." in err
+    assert "README.md is the card of another model (my\\_model): move it, or give another name by --out." in err
     assert Path("README.md").read_text() == card
-    assert run("card", "other", "--to", "other.md")[0] == 0
+    assert run("card", "other", "--out", "other.md")[0] == 0
 
 
 def test_a_card_belongs_to_the_weights_not_to_their_name(run: Run) -> None:
     for seed, folder in enumerate(("a", "b")):
         Path(folder).mkdir()
         cu.train(cu.Dataset("toy", data(seed), data(2)), recipe=RECIPE, save=f"{folder}/model", device="cpu")
-    assert run("card", "a/model", "--to", "card.md")[0] == 0
+    assert run("card", "a/model", "--out", "card.md")[0] == 0
     card = Path("card.md").read_text()
-    code, _, err = run("card", "b/model", "--to", "card.md")
+    code, _, err = run("card", "b/model", "--out", "card.md")
     assert (code, len(err.splitlines())) == (2, 1)
     assert "card.md is the card of another model (model)" in err
     Path("card.md").write_text(card.replace("# model", "# Sorting letters"))
-    assert run("card", "b/model", "--to", "card.md")[0] == 2
-    assert run("card", "a/model", "--to", "card.md")[0] == 0
+    assert run("card", "b/model", "--out", "card.md")[0] == 2
+    assert run("card", "a/model", "--out", "card.md")[0] == 0
     assert Path("card.md").read_text() == card
     assert run("card", "a/model")[0] == 0
     cu.train(cu.Dataset("toy", data(1), data(2)), recipe=RECIPE, save="a/model", device="cpu")
@@ -123,7 +126,7 @@ def test_a_card_belongs_to_the_weights_not_to_their_name(run: Run) -> None:
     older, checksum = re.subn("\n- Checksum of the model: .*", "", card)
     assert checksum == 1
     Path("card.md").write_text(older)
-    assert run("card", "b/model", "--to", "card.md")[0] == 0  # earlier versions only knew names
+    assert run("card", "b/model", "--out", "card.md")[0] == 0  # earlier versions only knew names
 
 
 def grouped(seed: int) -> cu.Data:

@@ -128,7 +128,7 @@ def test_labels_of_tables_are_checked_where_that_is_asked_for(store: Store, rng:
         for label_issues in (None, True)
     )
     assert (usual.label_issues, usual.witnesses) == ((), None)
-    assert "Labels were not checked: --label-issues (in Python label_issues=True) does." in usual.note
+    assert "Labels were not checked, which --label-issues does (in Python label_issues=True)." in usual.note
     assert {issue.index for issue in asked.label_issues} == {3, 150}
     assert asked.witnesses == 1
     assert "not checked" not in asked.note
@@ -152,6 +152,7 @@ def test_the_report_says_what_was_done(report: FixReport, digits: cu.Dataset) ->
     assert report.note.startswith("Before: naive networks at the learning rate 0.1. All was chosen out-of-fold, and ")
     assert "judged on 597 test examples" in report.note
     assert report.note.endswith("The network of seed 0 is kept.")
+    assert "A fold is judged" not in report.note
 
 
 def test_every_plan_has_a_report_of_its_own(store: Store, report: FixReport, digits: cu.Dataset) -> None:
@@ -171,5 +172,5 @@ def test_groups_that_intervals_allow_for_are_said(digits: cu.Dataset, grouped: b
     data = cu.Data(train.inputs, train.labels, train.classes, groups=np.arange(len(train)) if grouped else None)
     context = SimpleNamespace(dataset=SimpleNamespace(test=None), train=data, recipe=RECIPE)
     goal = parse_goal("mean", digits.classes, train.counts)
-    note = report_fix._note(context, SimpleNamespace(baseline=cu.Candidate("naive")), goal, False, "")  # type: ignore[arg-type]
+    note = report_fix._note(context, SimpleNamespace(baseline=cu.Candidate("naive")), goal, 2, False, "")  # type: ignore[arg-type]
     assert ("Intervals and verdicts allow for groups whose examples err alike." in note) == grouped

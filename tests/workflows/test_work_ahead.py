@@ -3,14 +3,18 @@
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from watching import Watched
 
 import class_uncertainty as cu
-from class_uncertainty.runs.watcher import Decided, Diagnosed, News, RowTrained, RungsJudged, Stage, Watcher
+from class_uncertainty.runs.context import open_context
+from class_uncertainty.runs.watcher import Decided, Diagnosed, Left, News, RowTrained, RungsJudged, Stage, Watcher
 from class_uncertainty.training.fit import Progress
+from class_uncertainty.training.keys import checkpoint_keys
 from class_uncertainty.training.recipe import RECIPES
+from class_uncertainty.training.stages import resolve_stages
 from class_uncertainty.workflows.work_ahead import _kind
 
 RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
@@ -22,20 +26,22 @@ class Heard(Watcher):
 
     def __init__(self) -> None:
         self.stages: list[Stage] = []
-        self.epochs: list[int] = []
+        self.recipes: list[cu.Recipe] = []
         self.begun: list[str] = []
+        self.left: dict[str, Left] = {}
         self.news: list[News] = []
         self.watched, self.closed = Watched(), 0
 
     def __call__(self, what: str, networks: int, epochs: int) -> AbstractContextManager[Progress]:
         return self.watched(what, networks, epochs)
 
-    def ahead(self, stages, epochs, device, measure) -> None:
+    def ahead(self, stages, recipe, device, measure) -> None:
         self.stages += stages
-        self.epochs.append(epochs)
+        self.recipes.append(recipe)
 
-    def begin(self, name: str) -> None:
+    def begin(self, name: str, left: Left = ()) -> None:
         self.begun.append(name)
+        self.left[name] = left
 
     def tell(self, news: News) -> None:
         self.news.append(news)
@@ -102,6 +108,51 @@ def test_a_comparison_by_folds(digits: cu.Dataset, tmp_path: Path) -> None:
     assert again.watched.trained == 0
 
 
+def test_what_is_trained_already_is_not_announced_again(digits: cu.Dataset, tmp_path: Path) -> None:
+    settings = {"recipe": RECIPE, "store": tmp_path / "runs.sqlite"}
+    heard, by_folds, measuring = Heard(), Heard(), Heard()
+    cu.compare(digits, ["cb-rs"], 1, **settings)
+    cu.compare(digits, ["naive", "cb-rs"], 2, progress=heard, **settings)
+    assert heard.left["methods"] == [[1.0, 1.0, 0.0, 1.0]]
+    assert heard.watched.trained == 3
+    remedies = Heard()
+    cu.compare(digits, ["ensemble", "distil"], 1, members=3, progress=remedies, **settings)
+    assert remedies.left["remedies"] == [[0.0, 0.0, 1.0], [1.0]]  # of naive networks two, of students none
+    cu.compare(digits, ["ensemble"], 2, members=3, progress=remedies, **settings)
+    assert remedies.left["remedies"] == [[0.0] * 3 + [1.0] * 3, []]
+    cu.compare(without_test(digits), ["cb-rs"], 2, progress=by_folds, **settings)
+    assert by_folds.left["methods"] == [[1.0] * 10]  # judged by folds, of which none is stored
+    cu.measure(digits, members=2, **settings)
+    cu.measure(digits, members=2, progress=measuring, **settings)
+    assert measuring.stages == []
+
+
+def test_a_fix_goes_on_with_what_it_lacks(digits: cu.Dataset, tmp_path: Path) -> None:
+    settings = {"recipe": RECIPE, "store": tmp_path / "runs.sqlite", "seeds": 2, "trainings": 8}
+    heard, again = Heard(), Heard()
+    cu.fix(digits, candidates=["naive", "cb-rs"], progress=heard, **settings)
+    cu.fix(digits, candidates=["naive", "cb-rs"], progress=again, **settings)
+    for side, trained in ((heard, heard.watched.trained), (again, 0)):
+        shares = [share for left in side.left.values() for part in left for share in part]
+        assert sum(share > 0 for share in shares) >= trained
+        assert (0 in map(sum, side.left["rung 1"])) == (side is again)
+    assert sum(sum(part) for left in again.left.values() for part in left) == again.watched.trained == 0
+
+
+def test_a_checkpoint_counts_for_as_much_as_it_holds(digits: cu.Dataset, tmp_path: Path) -> None:
+    recipe, crt = cu.Recipe("small-conv", epochs=20, batch=32), cu.Lane("crt")
+    with open_context(digits, recipe, tmp_path / "runs.sqlite", "cpu") as context:
+        keys = checkpoint_keys(digits.train.fingerprint, crt, recipe, cu.Stats(digits.train.counts), "cpu")
+        first, second = (stage.recipe.epochs for stage in resolve_stages(crt.value, recipe))
+        reached = dict[str, int]()
+        begun = replace(context, checkpoints=SimpleNamespace(epoch=lambda key: reached.get(key, 0)))
+        assert (context.left(crt), begun.left(crt)) == (1.0, 1.0)
+        reached[keys[0]] = first
+        assert begun.left(crt) == pytest.approx(second / (first + second))
+        reached[keys[1]] = second
+        assert begun.left(crt) == 0.0
+
+
 def test_a_fix(digits: cu.Dataset) -> None:
     heard = Heard()
     cu.fix(digits, recipe=RECIPE, candidates=["naive", "cb-rs", "ubrs"], seeds=2, progress=heard)
@@ -119,17 +170,15 @@ def test_a_fix(digits: cu.Dataset) -> None:
     assert [len(news.rungs) for news in heard.news if isinstance(news, RungsJudged)] == [1, 2, 3]
 
 
-@pytest.mark.parametrize(("recipe", "epochs", "has_rate"), [(FOREST, 0, False), (RECIPE, 1, True)])
-def test_a_forest_is_no_network_and_has_neither_epochs_nor_a_learning_rate(
-    digits: cu.Dataset, recipe: cu.Recipe, epochs: int, has_rate: bool
-) -> None:
+@pytest.mark.parametrize(("recipe", "has_rate"), [(FOREST, False), (RECIPE, True)])
+def test_a_forest_is_no_network_and_has_no_learning_rate(digits: cu.Dataset, recipe: cu.Recipe, has_rate: bool) -> None:
     heard, data = Heard(), digits if recipe is RECIPE else as_features(digits)
     measuring = Heard()
     cu.measure(data, members=2, recipe=recipe, estimator="ensemble", progress=measuring)
     assert [stage.about.split()[1] for stage in measuring.stages] == ["networks" if has_rate else "models"]
     compared = cu.compare(data, ["naive"], seeds=1, recipe=recipe, progress=heard)
     (row,) = compared.rows
-    assert (heard.epochs, row.has_rate) == ([epochs], has_rate)
+    assert (heard.recipes, row.has_rate) == ([recipe], has_rate)
     assert (f">{row.lr:g}</td>" in compared._repr_html_()) == has_rate
 
 

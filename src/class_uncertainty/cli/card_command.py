@@ -3,26 +3,30 @@
 from pathlib import Path
 from typing import Annotated
 
-from class_uncertainty.cli.options import JSON, argument, optional
+from class_uncertainty.cli.options import JSON, argument, earlier_name, optional
+from class_uncertainty.errors import InputError
 
 
 def card(
     model: Annotated[Path, argument("What --save wrote: model, model.safetensors or model.json.", "MODEL")],
-    to: Annotated[Path | None, optional("The file to write; by default README.md beside the model.", "FILE")] = None,
+    out: Annotated[Path | None, optional("The file to write; by default README.md beside the model.", "FILE")] = None,
     as_json: JSON = False,
+    to: Annotated[Path | None, earlier_name("--to")] = None,
 ) -> None:
     """Write the model card of a saved model: errors of each class, data, method, cost and limits.
 
     **cu card model** writes README.md beside model.safetensors, with the header that model hubs read. Nothing is
     trained or predicted: the card holds what was measured when the model was saved. The card of another model is not
-    replaced: **--to FILE** names another file.
+    replaced: **--out FILE** names another file.
     """
     from class_uncertainty.files import write_whole
     from class_uncertainty.reporting import terminal
     from class_uncertainty.training.model_files import files_of
     from class_uncertainty.workflows.model_card import check_card, model_card
 
-    content, target = model_card(model), to or files_of(model)[0].with_name("README.md")
+    if out and to:
+        raise InputError(f"--out is {out} and --to is {to}, which are two names of one option: leave out --to.")
+    content, target = model_card(model), out or to or files_of(model)[0].with_name("README.md")
     check_card(target, model)
     write_whole(target, content.encode())
     if as_json:

@@ -43,6 +43,15 @@ def elsewhere(*names: str, instead: str, **words: str) -> Any:
     return typer.Option(*names, hidden=True, parser=refuse)
 
 
+def earlier_name(name: str) -> Any:
+    """An option that has another name now; commands of scripts keep working.
+
+    The file that a command is for is --out. Others are named after what they hold: --save for a model or an audit,
+    --report for a page, --figures, --profile, --store.
+    """
+    return typer.Option(name, hidden=True)
+
+
 def argument(about: str, metavar: str) -> Any:
     return typer.Argument(help=about, metavar=metavar, show_default=False)
 

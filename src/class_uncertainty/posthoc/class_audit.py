@@ -106,7 +106,7 @@ class AuditFigures:
     @property
     def weighing(self) -> str:
         """What ECE and NLL are means over."""
-        return "over the examples as they are" if self.prior_error is None else "with classes weighed by the prior"
+        return "with all examples weighed alike" if self.prior_error is None else "with classes weighed by the prior"
 
     @property
     def cost_name(self) -> str:

@@ -25,7 +25,9 @@ EASY = 50.0  # and its error below so many percent: however hard the others are,
 NOTHING_WRONG = (
     f"No class is clearly worse than the others (by {APART:.0f} points or more, and by half of their error)."
 )
-BY_COST = "Errors are of decisions by costs; verdicts are of the most probable classes."
+BY_COST = "Errors are of decisions by costs. Verdicts leave costs out: they, and the errors in them, are of the most "
+BY_COST += "probable classes, as costs may want a class to be worse than the others."
+WITHOUT_COSTS = ", without costs"  # beside each verdict then
 KINDS = {  # of verdicts; "" is said of a class with which nothing is wrong
     "imbalance": "imbalance",
     "hard": "hard",
@@ -113,6 +115,21 @@ class Tally:
         p = intervals.holm(intervals.worse_than_rest(self.by_class, self.examples, effects, rest_effects))
         return (self.errors >= self.others + np.maximum(APART, share * self.others)) & (p <= level)
 
+    def is_near(self, level: float, effects: Vector) -> NDArray[np.bool_]:
+        """(C,) whether a class is hardly worse than the others, and not because it is favoured.
+
+        A decision that favours a class trades misses for false alarms. Where there are more of these, at equally
+        frequent classes, half of the difference is counted as misses again, and no longer as errors of the others.
+        """
+        errors = self.confusion * ~np.eye(len(self.examples), dtype=bool)
+        alarms = (errors / np.maximum(self.examples, 1)[:, None]).sum(axis=0)
+        back = np.maximum(alarms - self.errors / 100, 0) / 2
+        missed = np.minimum(self.errors / 100 + back, 1)
+        taken = 100 * errors.sum(axis=0) / np.maximum(self.examples.sum() - self.examples, 1)
+        others = self.others - taken * back / np.maximum(alarms, 1e-9)
+        low, high = intervals.share_interval(missed * self.examples / effects, self.examples / effects, level)
+        return (low <= others) & (high <= others + NEAR) & (100 * missed < EASY)
+
 
 def diagnose(
     labels: ArrayLike,
@@ -135,7 +152,7 @@ def diagnose(
     and *hard* in others. The cause is *unclear* where the adjustment neither helps nor leaves an excess that is
     significant. A class is *unknown* where its interval is wider than WIDE points, unless all of it is APART from the
     others. A rare class is *easy* where the interval begins no higher than the others' error and ends within NEAR
-    points of it, and the error is below EASY.
+    points of it, and the error is below EASY. Misses that a class is only spared because it is favoured count as well.
 
     Parameters
     ----------
@@ -192,12 +209,12 @@ def diagnose(
         numbers = {name: values[c].item() for name, values in columns.items()}
         rows.append(ClassEvidence(**numbers, rival=names[rivals[c]] if rivals[c] >= 0 else ""))
     helped = columns["change_high"] < 0
-    rare = is_rare(columns["count"])
+    rare, near = is_rare(columns["count"]), before.is_near(level, of_errors[0])
     is_worse, stays = (
         side.is_worse(level, effects, design_effects_of_rest(side.wrong, labels, number, groups, level), share)
         for side, effects, share in zip((before, after), of_errors, (APART_SHARE, 0.0), strict=True)
     )
-    tests = np.stack([is_worse, stays, helped, rare], axis=1).tolist()
+    tests = np.stack([is_worse, stays, helped, rare, near], axis=1).tolist()
     kinds = [_kind(row, *tested) for row, tested in zip(rows, tests, strict=True)]
     kinds = _of_two(kinds) if number == 2 else kinds
     is_moved = (before.confusion != after.confusion).any(axis=1).tolist()
@@ -270,8 +287,8 @@ def is_rare(counts: NDArray) -> NDArray[np.bool_]:
     return counts <= SCARCE * (counts.max() if len(counts) == 2 else np.median(counts))
 
 
-def _kind(row: ClassEvidence, is_worse: bool, stays: bool, helped: bool, rare: bool) -> str:
-    """Of a class that is worse than the others, stays so once adjusted, is helped by that, is rare; or not."""
+def _kind(row: ClassEvidence, is_worse: bool, stays: bool, helped: bool, rare: bool, near: bool) -> str:
+    """Of a class that is worse than the others, stays so once adjusted, is helped by that, is rare, is near; or not."""
     if row.high - row.low > WIDE and (not is_worse or row.low < row.others + APART):
         return "unknown"
     if is_worse and helped and (not stays or -row.change >= MAJORITY * row.excess):
@@ -282,8 +299,7 @@ def _kind(row: ClassEvidence, is_worse: bool, stays: bool, helped: bool, rare: b
         return "confused" if row.rival else "scarce" if rare else "hard"
     if is_worse:
         return "unclear"
-    near = row.low <= row.others and row.high <= row.others + NEAR
-    return "easy" if rare and near and row.error < EASY else ""
+    return "easy" if rare and near else ""
 
 
 def _of_two(kinds: Sequence[str]) -> list[str]:

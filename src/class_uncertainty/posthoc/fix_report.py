@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.metrics import Outcomes
-from class_uncertainty.posthoc.diagnosis import BY_COST, Verdict
+from class_uncertainty.posthoc.diagnosis import BY_COST, WITHOUT_COSTS, Verdict
 from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.label_issues import LabelIssue
 from class_uncertainty.posthoc.ladder import Rung, Step
@@ -58,7 +58,7 @@ class FixReport:
     seeds: int  # trainings before, and after
     classes: tuple[str, ...]
     counts: tuple[int, ...]
-    tau: float
+    tau: float  # of `method`
     temperature: float  # what the kept network's logits are divided by
     cost: float  # in trainings of one naive network
     allowed: float  # trainings
@@ -74,6 +74,7 @@ class FixReport:
     lr: float | None = None  # of the naive networks
     price: Price | None = None  # None in reports of earlier versions
     predictions: JudgedPredictions | None = None  # of the first naive network, if kept
+    taus: tuple[float, ...] = ()  # of all models that were kept, in the order of `candidate`; () in earlier versions
 
     def __repr__(self) -> str:
         before, after = (fmean(evaluation.errors) for evaluation in (self.before, self.after))
@@ -100,6 +101,11 @@ class FixReport:
     def basis(self) -> str:
         """What errors and findings are of, where that is not the same; "" where it is."""
         return BY_COST if self.by_cost and self.findings else ""
+
+    @property
+    def without_costs(self) -> str:
+        """What stands beside each finding then."""
+        return WITHOUT_COSTS if self.basis else ""
 
     @property
     def candidate(self) -> str:

@@ -92,7 +92,9 @@ def _view(audit: Audit) -> dict[str, Any]:
         "examples": f"{audit.figures.examples:,}",
         "facts": [(f"{len(rows):,}", "classes"), (f"{audit.figures.examples:,}", "examples"), (f"{wrong:,}", "wrong")],
         "summary": audit.summary,
-        "findings": [(KINDS[row.kind], f"{row.verdict}.", places[row.name], row.name) for row in shown],
+        "findings": [
+            (f"{KINDS[row.kind]}{audit.without_costs}", f"{row.verdict}.", places[row.name], row.name) for row in shown
+        ],
         "more_findings": len(audit.verdicts) - len(shown),
         "basis": BY_COST if audit.by_cost else "",
         "notes": (*audit.unjudged, *audit.notes),

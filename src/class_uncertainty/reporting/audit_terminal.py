@@ -15,7 +15,7 @@ MOST_VERDICTS, MOST_CLASSES, MOST_CONFUSIONS, NAMED = 10, 20, 5, 5
 NOTES: dict[tuple[str, ...], str] = {
     ("prec. %",): "Prec.: precision, the share of the predictions of the class that are right.",
     ("unc. %",): "Unc.: share of the uncertainty.",
-    ("adjusting",): "Adjusting: points that adjusting for the counts alone would change.",
+    ("adjusting",): "Adjusting: by how many points adjusting for the counts alone would change the error.",
 }
 
 
@@ -23,7 +23,7 @@ def print_audit(audit: Audit, all_classes: bool = False) -> None:
     """The verdict, the classes with the largest errors, the confusions that cost most, and notes."""
     say(audit.summary)
     for row in audit.verdicts[:MOST_VERDICTS]:
-        say(f"{KINDS[row.kind].capitalize()} – {row.verdict}.")
+        say(f"{KINDS[row.kind].capitalize()}{audit.without_costs} – {row.verdict}.")
     if (more := len(audit.verdicts) - MOST_VERDICTS) > 0:
         say(f"{amount_of(more, 'more verdict', 'more verdicts')}: {_lists(more)}.")
     if audit.unjudged:
@@ -34,10 +34,11 @@ def print_audit(audit: Audit, all_classes: bool = False) -> None:
     for row in shown:
         error = ("–", "–") if row.error is None else (f"{row.error:.1f}", f"{row.low:.0f} to {row.high:.0f}")
         unsure = "–" if row.uncertainty is None else f"{100 * row.uncertainty:.1f}"
-        taken = f"{row.taken_for} {row.taken_share:.0f} %" if row.taken_for else "–"
+        taken = f"{row.taken_for} ({row.taken_share:.0f} %)" if row.taken_for else "–"
         change = "–" if row.change is None else decimal(row.change, 1, "+")
         numbers = (*error, number(row.precision), unsure, f"{row.ece:.1f}", taken, change, KINDS.get(row.kind, ""))
         lines.append((row.name, f"{row.count:,}", f"{row.examples:,}", *numbers))
+    verdict = f"verdict{audit.without_costs}".replace(", ", ",\n")
     columns = (
         "class",
         "train",
@@ -49,10 +50,10 @@ def print_audit(audit: Audit, all_classes: bool = False) -> None:
         "ECE %",
         "taken for",
         "adjusting",
-        "verdict",
+        verdict,
     )
     drop = ("unc. %", "train", "ECE %", "adjusting", "prec. %", "taken for", "95 %", "test")
-    dropped = print_fitting(columns, lines, drop, words=("taken for", "verdict"))
+    dropped = print_fitting(columns, lines, drop, words=("taken for", verdict))
     if hidden := len(rows) - len(shown):
         say(f"{hidden:,} of {len(rows):,} classes are not shown: --all-classes or --report lists them.")
     say(*filter(None, [" ".join(notes_on(NOTES, dropped))]), *figure_sentences(audit), *audit.notes)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from class_uncertainty.posthoc.diagnosis import KINDS, UNJUDGED, costly, spoken, verdict_summary
+from class_uncertainty.posthoc.diagnosis import KINDS, UNJUDGED, Verdict, costly, spoken, verdict_summary
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.price import HANDFUL, ErrorChange
 from class_uncertainty.reporting import label_issue_view, ladder_view
@@ -130,7 +130,7 @@ def price_sentences(report: FixReport) -> list[str]:
         worst = max(risen, key=lambda row: row.change)
         unclear = "" if cost.is_clear[report.classes.index(worst.name)] else ", which may be chance"
         rise = f"from {worst.before:.1f} to {worst.after:.1f} %{unclear}"
-        sentences.append(f"Most of all it rises for {worst.name}, {rise}.")
+        sentences.append(f"The error rises most for {worst.name}: {rise}.")
     if after.ece > before.ece + WORSE_ECE:
         sentences.append(f"Calibration gets worse: ECE rises from {before.ece:.1f} to {after.ece:.1f} %.")
     if few := cost.handful:
@@ -171,7 +171,12 @@ def verdict(report: FixReport) -> str:
     worse = [finding for finding in spoken(report.findings) if finding.kind not in UNJUDGED]
     words = [(finding.label, FINDING_KINDS.get(finding.kind, finding.kind)) for finding in worse]
     summary = verdict_summary(words, len(report.classes), fmean(report.before.errors))
-    return f"Before the fix: {summary[0].lower()}{summary[1:]}" if report.findings else ""
+    return f"Before the fix{report.without_costs}: {summary[0].lower()}{summary[1:]}" if report.findings else ""
+
+
+def _kind(report: FixReport, finding: Verdict) -> str:
+    kind = FINDING_KINDS.get(finding.kind, "")
+    return f"{kind}{report.without_costs}" if kind else ""
 
 
 def view(report: FixReport, examples: PageExamples | None = None) -> dict[str, Any]:
@@ -193,7 +198,7 @@ def view(report: FixReport, examples: PageExamples | None = None) -> dict[str, A
         "rungs": [(caption, cell_columns(table), table.rows) for caption, table in rungs],
         "rule": ladder_view.RULE,
         "findings": [
-            (FINDING_KINDS.get(finding.kind, ""), finding.text, places.get(finding.label, ""), finding.label)
+            (_kind(report, finding), finding.text, places.get(finding.label, ""), finding.label)
             for finding in spoken(report.findings)
         ],
         "changes": [opening(row, places.get(row.name, ""), change=row.change) for row in changes(report)],

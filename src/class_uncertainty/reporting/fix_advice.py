@@ -42,12 +42,18 @@ def improved(report: FixReport) -> bool:
 
 
 def _clear_price(report: FixReport) -> str:
-    """What clearly gets worse where the class-mean error, the goal, does not clearly fall; "" for nothing."""
-    cost = report.price
-    if cost is None or report.goal != "mean" or cost.mean.is_clear_fall:
+    """What clearly gets worse where what the goal measures does not clearly fall; "" for nothing.
+
+    The worst classes have no interval: they clearly get better only where the error of a class clearly falls.
+    """
+    cost, change = report.price, report.change
+    if cost is None or (change is None and report.goal != "worst"):  # as stored by earlier versions
         return ""
-    if cost.overall.is_clear_rise:
-        return "the overall error clearly rises"
+    if change.is_clear_fall if change else cost.fallen:
+        return ""
+    risen = [name for name, of in (("overall", cost.overall), ("class-mean", cost.mean)) if of.is_clear_rise]
+    if risen:
+        return f"the {risen[0]} error clearly rises"
     return f"the error of {amount_of(cost.risen, 'class', 'classes')} clearly rises" if cost.risen else ""
 
 

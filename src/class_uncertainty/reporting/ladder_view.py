@@ -21,14 +21,14 @@ RULE = (
     "The lowest value wins, unless a cheaper candidate is within a standard error of it. "
     "Of equals the simpler wins: the earlier in the list of 'cu candidates'."
 )
+TAU = "(τ; 0 leaves them, 1 is full)"
 NOTES: dict[tuple[str, ...], str] = {  # on columns
-    (STEP,): "Without a test split, candidate and τ are chosen anew for each fold: the values of a step are not only "
-    "of the candidate that it names. Verdicts adjust naive networks with τ = 1.",
-    (GAIN,): "Gain: by how much the candidate of a step is better than the best single one, ± a paired standard error, "
-    "on examples that neither trained on; not the difference of the values, which are of networks that were "
-    "chosen anew for each fold or trained on all examples.",
-    (TRAININGS,): "Trainings: all that led to the step, in trainings of one naive network (for one network without the "
-    "trial of several and of a student).",
+    (STEP,): "Adjusted: with a fitted τ; in verdicts, 'adjusting for the counts alone' is with τ = 1.",
+    (GAIN,): "Unseen gain: how much better the candidate of a step is than the best single one, ± a paired standard "
+    "error, on training examples that neither was trained on. The error beside it is of other networks and examples, "
+    "so the two may disagree.",
+    (TRAININGS,): "Trainings: all that led to the step, in units of one naive training. Steps of one network leave out "
+    "the trial of an ensemble and a student.",
     (TIME,): "Time: of these trainings, added up, so longer than it took where several trained at once.",
     (PASSES,): "Passes: networks that run for each prediction.",
 }
@@ -104,17 +104,18 @@ def judged_sentence(report: FixReport) -> str:
 
 
 def trained_by(report: FixReport) -> str:
-    """'How they train: naive and adjusted by naive?rate=4; student by naive.'"""
+    """'Candidates of the steps: naive?rate=4 (naive, adjusted); cb-rs (best single).'"""
     steps: dict[str, list[str]] = {}
     for step in report.ladder:
         steps.setdefault(step.candidate, []).append(step.name)
-    return f"How they train: {'; '.join(f'{_listed(names)} by {candidate}' for candidate, names in steps.items())}."
+    by_candidate = (f"{candidate} ({', '.join(names)})" for candidate, names in steps.items())
+    return f"{'Candidate' if len(steps) == 1 else 'Candidates'} of the steps: {'; '.join(by_candidate)}."
 
 
 def kept_sentence(report: FixReport) -> str:
     """What was kept, and how it came to be."""
     step = report.kept_step
-    strength = f"with the strength {report.tau:g} (τ; 0 leaves them, 1 is full)"
+    strength = f"with the strength {report.tau:g} {TAU}"
     settings = f"adjusted for the counts {strength}" if report.tau else "not adjusted for the counts"
     temperature = f"{report.temperature:.2f}"
     divided = f"logits are divided by the temperature {temperature}"
@@ -125,10 +126,13 @@ def kept_sentence(report: FixReport) -> str:
         return f"Kept: {kept}. The ensemble is {settings}; the student's {divided}."
     if step and step.networks > 1 and step.candidate != report.method:
         models = f"{step.networks} models, {step.candidate}"
-        return f"Kept: the mean of {models}. Each is adjusted for the counts by its own τ."
+        strengths = f": {', '.join(f'{tau:g}' for tau in report.taus)}, in this order" if report.taus else ""
+        adjusted = f"They are adjusted for the counts, each with its own strength{strengths} {TAU}"
+        return f"Kept: the mean of {models}. {adjusted}."
     if step and step.networks > 1:
         return f"Kept: {step.networks} networks, trained by {report.method}. Their mean is {settings}; its {divided}."
-    return f"Kept: one network, trained by {report.method}. It is {settings}; its {divided}."
+    noun = "model" if "recipe=" in report.method else "network"  # of tables, which trees are for too
+    return f"Kept: one {noun}, trained by {report.method}. It is {settings}; its {divided}."
 
 
 def aim_values(report: FixReport) -> tuple[Sequence[float], Sequence[float]]:
@@ -216,11 +220,6 @@ def _number_cell(value: float | None, error: float | None = None, digits: int = 
         return Cell(MISSING)
     spread = f" ± {error:.{digits}f}" if error is not None else ""
     return Cell(f"{decimal(value, digits, sign)}{spread}", value)
-
-
-def _listed(names: Sequence[str]) -> str:
-    """'naive, adjusted and student'."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _count(number: int, thing: str) -> str:

@@ -18,9 +18,9 @@ from rich.text import Text
 from class_uncertainty.reporting.news_view import describe_news
 from class_uncertainty.reporting.terminal import fitting_table
 from class_uncertainty.reporting.work_progress import WorkProgress
-from class_uncertainty.runs.watcher import Measure, News, RowTrained, Stage, Watcher
+from class_uncertainty.runs.watcher import Left, Measure, News, RowTrained, Stage, Watcher
 from class_uncertainty.text import printable
-from class_uncertainty.training import Lane
+from class_uncertainty.training import Lane, Recipe
 
 if TYPE_CHECKING:
     from class_uncertainty.training.fit import Epoch
@@ -38,24 +38,25 @@ class LiveProgress(Watcher):
     def __init__(self) -> None:
         self.work, self.console = WorkProgress(), Console(stderr=True)
         self.news: list[News] = []
-        self.what, self.live = "", None  # type: str, Live | None
+        self.what, self.noun, self.live = "", "network", None  # type: str, str, Live | None
         self.began = self.last_line = time.monotonic()
         self.plan: Callable[[], None] | None = None  # says it, once something is really to be trained
         self.long = False  # whether that takes more than a few seconds
 
-    def ahead(self, stages: Sequence[Stage], epochs: int, device: str, measure: Measure) -> None:
+    def ahead(self, stages: Sequence[Stage], recipe: Recipe, device: str, measure: Measure) -> None:
         self.work, self.news, self.long = WorkProgress(), [], False  # another workflow begins
+        self.noun = recipe.noun
         self.work.announce(stages)
 
         def say_plan() -> None:
             self.work.measure(measure)
             self.long = self.work.speed is not None
-            self.say(describe_plan(self.work, epochs, device))
+            self.say(describe_plan(self.work, recipe, device))
 
         self.plan = say_plan
 
-    def begin(self, name: str) -> None:
-        self.work.begin(name)
+    def begin(self, name: str, left: Left = ()) -> None:
+        self.work.begin(name, left)
 
     def tell(self, news: News) -> None:
         if isinstance(news, RowTrained):  # the newest of a row replaces the one before
@@ -98,7 +99,7 @@ class LiveProgress(Watcher):
         """'3 of 25 networks, about 0:40 left: training candidates'; what may be cut off comes last."""
         trained, total, _, seconds = self.work.amounts()
         left = "?" if seconds is None else clock(seconds)
-        return f"{trained} of {total} networks, about {left} left: {self.what}"
+        return f"{trained} of {total} {self.noun}s, about {left} left: {self.what}"
 
     def table(self) -> RenderableType:
         """For a terminal: the summary and the bar come first, since Live cuts off the end."""
@@ -110,7 +111,7 @@ class LiveProgress(Watcher):
             table, _ = fitting_table(self.console, COLUMNS, [_row(*one) for one in running[-most:]], DROP)
             parts.append(table)
         if len(running) > most:
-            parts.append(Text(f"  and {len(running) - most} more networks"))
+            parts.append(Text(f"  and {len(running) - most} more {self.noun}s"))
         return Group(*parts)
 
     @property
@@ -138,15 +139,13 @@ class LiveProgress(Watcher):
             print(printable(self.summary()), file=sys.stderr, flush=True)
 
 
-def describe_plan(work: WorkProgress, epochs: int, device: str) -> str:
-    """'To train: up to 24 networks of 40 epochs in about 40 s on this CPU: 6 candidates on 1 fold; …'.
-
-    Trees have no epochs (0), and are called models.
-    """
-    networks, noun = sum(stage.networks for stage in work.stages), "network" if epochs else "model"
+def describe_plan(work: WorkProgress, recipe: Recipe, device: str) -> str:
+    """'To train: up to 24 networks of 40 epochs in about 40 s on this CPU: 6 candidates on 1 fold; …'."""
+    networks, noun = sum(stage.networks for stage in work.stages), recipe.noun
+    epochs = 0 if recipe.is_trees else recipe.epochs
     number = f"one {noun}" if networks == 1 else f"up to {networks:,} {noun}s"
     passes = "" if not epochs else " of one epoch" if epochs == 1 else f" of {epochs:,} epochs"
-    about = f" in about {roughly(sum(work.weights))} {DEVICES[device]}" if work.speed else ""
+    about = f" in about {roughly(work.seconds)} {DEVICES[device]}" if work.speed else ""
     return f"To train: {number}{passes}{about}: {'; '.join(stage.about for stage in work.stages)}."
 
 

@@ -92,8 +92,10 @@ def describe_tests(rows: Sequence[MethodRow]) -> str:
     tests = sum(row.aso is not None for row in rows)
     if not tests:
         return ""
-    number = "1 test" if tests == 1 else f"{tests} tests"
-    return f"{number} at confidence 1 - 0.05 / {tests} = {corrected_confidence(tests):.4g} (Bonferroni)"
+    confidence = f"{corrected_confidence(tests):.4g}"
+    if tests == 1:
+        return f"1 test at confidence {confidence}"
+    return f"{tests} tests at confidence 1 - 0.05 / {tests} = {confidence} (Bonferroni)"
 
 
 def describe_folds(folds: int) -> str:

@@ -35,14 +35,14 @@ CLASS_NOTES: dict[tuple[str, ...], str] = {
     ("rank rarity", "rank unc."): "Rank 1 is the rarest or most uncertain.",
     ("effective", "rank eff."): "Effective: rarity by the effective number of examples.",
     ("disputed",): "Disputed: how much of the uncertainty is disagreement between networks (epistemic).",
-    ("train", "test"): "Train, test: examples.",
+    ("train", "test"): "Train, test: numbers of examples.",
     ("95 %",): "95 %: the error's interval.",
 }
 MEANINGFUL = 10  # classes that a rank correlation needs to say much
 MOST_FINDINGS = 10
 LISTED = 5  # classes or label issues in one list
 CHANGE_NOTES: dict[tuple[str, ...], str] = {
-    ("train", "test"): "Train, test: examples.",
+    ("train", "test"): "Train, test: numbers of examples.",
     ("95 %", "its 95 %"): "95 %: intervals, that of the change paired.",
 }
 
@@ -71,7 +71,7 @@ def print_comparison(comparison: Comparison) -> None:
         if at_edge:
             say(f"At the edge of the rates that were tried: {', '.join(at_edge)}. Rates beyond it may be better.")
     if estimate:
-        say(f"Uncertainty: {estimate.estimator}, by {estimate.score}.")
+        say(f"Uncertainty was measured by {estimate.estimator}, score {estimate.score}.")
     if strengths:
         by_fold = "; each fold's was chosen on the others" if folds and set(strengths.values()) != {1.0} else ""
         has_rate = any(row.has_rate for row in comparison.rows)
@@ -113,7 +113,7 @@ def print_fix(fixed: "Fix", all_classes: bool = False) -> None:
     if advice := fix_advice(report):
         say(advice)
     repeats = ", without repeats for the ±" if report.seeds > 1 else ""
-    cost = f"Trainings: {report.cost:.3g} of {report.allowed:.3g}, in units of one naive network{repeats}."
+    cost = f"Trainings: {report.cost:.3g} of {report.allowed:.3g}, in units of one naive training{repeats}."
     sentences = (report.note, ladder_view.kept_sentence(report), cost, ladder_view.judged_sentence(report))
     say(" ".join(filter(None, sentences)))
     say(" ".join(notes_on(ladder_view.NOTES, dropped)), *describe_network(fixed.network))
@@ -134,7 +134,7 @@ def print_findings(report: FixReport) -> None:
         say(nothing_wrong(fmean(report.before.errors)))
     for verdict in verdicts[:MOST_FINDINGS]:
         kind = FINDING_KINDS.get(verdict.kind, "")
-        say(f"{kind[:1].upper()}{kind[1:]} – {verdict.text}." if kind else verdict.text)
+        say(f"{kind[:1].upper()}{kind[1:]}{report.without_costs} – {verdict.text}." if kind else verdict.text)
     if (more := len(verdicts) - MOST_FINDINGS) > 0:
         them = amount_of(more, "more finding", "more findings")
         say(f"{them}: the report and --json list {'it' if more == 1 else 'them'}.")
@@ -166,9 +166,9 @@ def print_changes(report: FixReport, all_classes: bool = False) -> None:
         sides = (f"{row.before:.1f}", row.interval, f"{row.after:.1f}", change, row.change_interval)
         lines.append((row.name, f"{row.count:,}", examples, *sides, row.verdict))
     lines += [(what, "", "", before, "", after, "", "", "") for what, before, after in key_figures(report)]
-    columns = ("class", "train", "test", "before %", "95 %", "after %", "change", "its 95 %", "what was wrong")
-    drop, words = ("train", "what was wrong", "95 %", "its 95 %", "change", "test"), ("what was wrong",)
-    dropped = print_fitting(columns, lines, drop, words)
+    wrong = f"what was wrong{report.without_costs}".replace(", ", ",\n")
+    columns = ("class", "train", "test", "before %", "95 %", "after %", "change", "its 95 %", wrong)
+    dropped = print_fitting(columns, lines, ("train", wrong, "95 %", "its 95 %", "change", "test"), words=(wrong,))
     if hidden := len(rows) - len(listed):
         say(f"{hidden} of {len(rows)} classes are not shown: --all-classes or the report lists them.")
     say(*filter(None, [" ".join(notes_on(CHANGE_NOTES, dropped))]), *price_sentences(report))
@@ -201,7 +201,7 @@ def disagreements(rows: Sequence[ClassRow]) -> list[str]:
     if not any(row.disagreement for row in rows):
         return ["Rarity and uncertainty rank the classes alike."]
     if all(abs(row.disagreement) < RANKS_APART for row in rows):
-        return ["Rarity and uncertainty rank the classes alike, but for neighbours."]
+        return ["Rarity and uncertainty rank the classes alike, apart from neighbouring ranks."]
     kinds = [(kind, row) for kind, agreeing in harder_and_easier(rows).items() for row in agreeing]
     if not kinds:
         return ["Where uncertainty and rarity rank a class two places or more apart, its error does not clearly agree."]
@@ -218,7 +218,7 @@ def correlations(rows: Sequence[ClassRow], judged: str = "naive ") -> list[str]:
     rhos = {name: spearman(rows, measure) for measure, name in names.items()} if len(rows) > 2 else {}
     defined = ", ".join(f"{name} {decimal(rho, 2)}" for name, rho in rhos.items() if rho is not None)
     few = f" ({len(rows)} classes are few for it)" if len(rows) < MEANINGFUL else ""
-    return [f"Rank correlation (Spearman's ρ) with the {judged}class errors: {defined}{few}"] if defined else []
+    return [f"Rank correlation (Spearman's ρ) with the {judged}class errors: {defined}{few}."] if defined else []
 
 
 def print_methods(rows: Sequence[MethodRow], classes: int | None = None) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
-from class_uncertainty.runs.watcher import Measure, Stage
+from class_uncertainty.runs.watcher import Left, Measure, Stage
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.lane import Epoch
 from class_uncertainty.training.speed import Speed
@@ -49,14 +49,17 @@ class WorkProgress:
         with self.lock:
             self._weigh()
 
-    def begin(self, name: str) -> None:
-        """Drop the stages before the one of this name."""
+    def begin(self, name: str, left: Left = ()) -> None:
+        """Drop the stages before the one of this name, and of this one what is trained already."""
         with self.lock:
             names = [stage.name for stage in self.stages]
             if name in names[1:]:
                 self._end_stage()
                 place = names.index(name)
                 self.stages, self.weights = self.stages[place:], self.weights[place:]
+            if name in names:
+                announced, self.stages[0] = self.stages[0].networks, self.stages[0].rest(left)
+                self.weights[0] *= self.stages[0].networks / max(announced, 1)
 
     def open(self, networks: int, what: str) -> bool:
         """So many networks of the stage begin; whether they are a stage of their own, which nobody has announced."""
@@ -88,6 +91,12 @@ class WorkProgress:
         with self.lock:
             left = sum(stage.networks for stage in self.stages) - self._trained()
             return self.start is not None and left > 0
+
+    @property
+    def seconds(self) -> float:
+        """What all stages take together, less what was begun before; in naive trainings where no speed is known."""
+        stages = zip(self.weights, self.stages, strict=True)
+        return sum(weight * (1 - stage.begun / max(stage.networks, 1)) for weight, stage in stages)
 
     def amounts(self) -> tuple[int, int, float, float | None]:
         """Networks trained, networks in all, the share of the work that is done, and seconds left where known."""

@@ -15,7 +15,7 @@ from class_uncertainty.runs.shard import Shard
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.store_layout import RUNNING
 from class_uncertainty.runs.transaction import together
-from class_uncertainty.runs.watcher import News, Shown, Stage, Watch, Watcher, watch_by
+from class_uncertainty.runs.watcher import Left, News, Shown, Stage, Watch, Watcher, watch_by
 from class_uncertainty.training import Lane, Recipe, default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
@@ -26,6 +26,7 @@ from class_uncertainty.training.keys import checkpoint_keys, key_of, lane_key
 from class_uncertainty.training.networks.network_table import sealed
 from class_uncertainty.training.speed import Speed, measured_speed
 from class_uncertainty.training.stage_context import FitOptions
+from class_uncertainty.training.stages import resolve_stages
 
 EVERY = 10  # epochs between checkpoints
 
@@ -59,13 +60,12 @@ class Context:
                     return None
                 return measured_speed(self.train, recipe or self.recipe, self.device, networks)
 
-            epochs = 0 if self.recipe.is_trees else self.recipe.epochs
-            self.watch.ahead([stage for stage in stages if stage.networks], epochs, self.device, measure)
+            self.watch.ahead([stage for stage in stages if stage.networks], self.recipe, self.device, measure)
 
-    def begin(self, stage: str) -> None:
-        """Tell a Watcher which of the stages begins."""
+    def begin(self, stage: str, left: Left = ()) -> None:
+        """Tell a Watcher which of the stages begins, and what of it is to be trained, if that is known."""
         if isinstance(self.watch, Watcher):
-            self.watch.begin(stage)
+            self.watch.begin(stage, left)
 
     def tell(self, news: News) -> None:
         """Tell a Watcher what is known by now."""
@@ -109,6 +109,14 @@ class Context:
             about = (self.recipe, self._stats(stats), self.device, teachers)
             keys = (key for lane in lanes for key in checkpoint_keys(self.train.fingerprint, lane, *about))
             self.checkpoints.remove(keys)
+
+    def left(self, lane: Lane, stats: Stats | None = None) -> float:
+        """How much of a lane is to be trained, from 1 to 0: the rest is in a checkpoint."""
+        stages = resolve_stages(lane.value, self.recipe)
+        keys = checkpoint_keys(self.train.fingerprint, lane, self.recipe, self._stats(stats), self.device)
+        epochs = [self.checkpoints.epoch(key) if self.checkpoints else 0 for key in keys]
+        reached = max(stage.before + epoch if epoch else 0 for stage, epoch in zip(stages, epochs, strict=True))
+        return 1 - min(1.0, reached / sum(stage.recipe.epochs for stage in stages))
 
     def _stats(self, stats: Stats | None) -> Stats:
         return Stats.of(self.train.counts, stats)

@@ -54,6 +54,33 @@ def load_or_estimate(
     return read_back(context.store, [estimates[request] for request in requests])
 
 
+def members_left(context: Context, requests: Sequence[EstimateRequest]) -> list[float]:
+    """What `load_or_estimate` has to train of each network, from 1 to 0; an estimate is stored as a whole."""
+    by_folds, left, judges = context.dataset.test is None, list[float](), set[Lane]()
+    for request in requests:
+        is_stored = context.store.has("estimates", context.estimate_key(request))
+        left += [0.0 if is_stored else context.left(lane) for lane in request.lanes]
+        judges |= {_fold_judge(request)} if by_folds and request.lanes and not is_stored else set()
+    return left + results_left(context, list(judges))
+
+
+def results_left(context: Context, lanes: Sequence[Lane], stats: Stats | None = None) -> list[float]:
+    """What `load_or_evaluate` has to train of each network, from 1 to 0; of one for each fold without a test split."""
+    left = list[float]()
+    for lane in lanes:
+        is_stored = context.store.has("results", context.result_key(lane, stats))
+        parts = [lane] if context.dataset.test else folded(lane)
+        left += [0.0 if is_stored else context.left(part, stats) for part in parts]
+    return left
+
+
+def networks_left(context: Context, lanes: Sequence[Lane], stats: Stats | None = None) -> list[float]:
+    """What `load_or_fit` has to train of each network, from 1 to 0."""
+    keys = [context.network_key(lane, stats) for lane in lanes]
+    stored = [context.store.has("networks", key) for key in keys]
+    return [0.0 if there else context.left(lane, stats) for there, lane in zip(stored, lanes, strict=True)]
+
+
 def _train_members(context: Context, lanes: Sequence[Lane], progress: Progress | None, ended: Ended | None) -> Fit:
     fitted, outcomes = context.untrained(lanes), []
     with closing(context.train_lanes(fitted, progress)) as trained:

@@ -52,8 +52,7 @@ class Store:
 
     def __init__(self, path: str | Path = "runs.sqlite", create: bool = True) -> None:
         self.path = Path(path)
-        # rows that were read and have no checksum: an older version wrote them
-        self.unverified = set[tuple[str, str]]()
+        self.unverified = set[tuple[str, str]]()  # rows that were read without a checksum: an older version wrote them
         self.layout = VERSION  # an older one where the file cannot be written to
         self.sound = set[str]()  # files of probabilities that match their checksum
         self.is_batch = False  # whether rows wait to be committed together
@@ -65,11 +64,10 @@ class Store:
             raise InputError(f"store {self.path} is {kind}: give the name of an SQLite file.")
         make_folder(self.path.parent, self.path)
         try:
-            # absolute, for ':memory:' is a name like any other
-            self.connection = sqlite3.connect(self.path.absolute(), timeout=30)
+            self.connection = sqlite3.connect(self.path.absolute(), timeout=30)  # ':memory:' is a name like any other
         except (OSError, sqlite3.OperationalError) as error:
-            reason = getattr(error, "strerror", error)
-            raise MachineFault(f"store {self.path} could not be opened: {reason}.") from error
+            why = getattr(error, "strerror", error)
+            raise MachineFault(f"store {self.path} could not be opened: {why}.") from error
         # text that is damaged is found by a checksum, not by SQLite
         self.connection.text_factory = lambda raw: raw.decode(errors="surrogateescape")
         try:
@@ -153,6 +151,12 @@ class Store:
         statement = f"INSERT OR REPLACE {insert}" if last else f"INSERT {insert}{update}"
         self.connection.execute(statement, list(row.values()))
 
+    def _cell(self, query: str, *values: Any) -> Any:
+        """The first value of the first row; None where there is no row."""
+        with self._faults():
+            row = self.connection.execute(query, values).fetchone()
+        return None if row is None else row[0]
+
     def _rows(self, table: str, where: str = "TRUE", *values: Any) -> list[dict[str, Any]]:
         """The rows that match their checksums, each key once; others are dropped."""
         if self.layout < FIRST.get(table, 0):
@@ -221,9 +225,7 @@ class Store:
     @property
     def finished(self) -> int:
         """How many results there are, of the data sets that `data` lists and of others that judged a choice."""
-        with self._faults():
-            count = f"SELECT count(*) FROM results WHERE engine = {ENGINE}"
-            return int(self.connection.execute(count).fetchone()[0])
+        return int(self._cell(f"SELECT count(*) FROM results WHERE engine = {ENGINE}"))
 
     def add_network(self, key: str, result: Result, state: "State") -> None:
         """A trained lane with its weights: what teaches, or is averaged, later."""
@@ -239,6 +241,9 @@ class Store:
         """Every measurement of the data set of that fingerprint, in the order they were first stored."""
         return list(self._read("measurements", parse_measurement, OF_DATA, data).values())
 
+    def has(self, table: str, key: str) -> bool:
+        return self._cell(f"SELECT 1 FROM {table} WHERE key = ?", key) is not None
+
     def keys(self, table: str) -> set[str]:
         """The keys of all rows that match their checksums."""
         return {str(row[SEALED[table][0]]) for row in self._rows(table)}
@@ -250,10 +255,7 @@ class Store:
                 self._insert(table, row, last=False)
 
     def check_engine(self, only: Collection[str] = ()) -> None:
-        """Refuse results of another training engine, which cannot be compared with this one's.
-
-        Where fingerprints are given, `only` results of these data are looked at.
-        """
+        """Refuse results of another training engine than this one; `only` of the data of these fingerprints, if any."""
         with self._faults():
             query = f"SELECT DISTINCT data, engine FROM results WHERE engine != {ENGINE}"
             others = [(data, engine) for data, engine in self.connection.execute(query) if not only or data in only]
@@ -266,17 +268,15 @@ class Store:
     @property
     def networks(self) -> int:
         """How many are kept with their weights."""
-        with self._faults():
-            return int(self.connection.execute("SELECT count(*) FROM networks").fetchone()[0])
+        return int(self._cell("SELECT count(*) FROM networks"))
 
     def get_network(self, key: str) -> "tuple[Result, State] | None":
         return self._read("networks", parse_network, "key = ?", key).get(key)
 
     def diverged_network(self, key: str) -> Result | None:
         """The result of a network, if it is stored and diverged; its weights are read only then."""
-        with self._faults():
-            row = self.connection.execute("SELECT result FROM networks WHERE key = ?", (key,)).fetchone()
-        if row is None or '"diverged": null' in str(row[0]):
+        result = self._cell("SELECT result FROM networks WHERE key = ?", key)
+        if result is None or '"diverged": null' in str(result):
             return None
         network = self.get_network(key)
         return network[0] if network and network[0].diverged is not None else None

@@ -7,7 +7,7 @@ Unless a caller says otherwise, a bar is shown where someone sits before stderr:
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 
 from class_uncertainty.posthoc.diagnosis import Verdict
@@ -18,6 +18,7 @@ from class_uncertainty.training.speed import Speed
 
 Measure = Callable[[int, Recipe | None], Speed | None]  # of so many networks, by that recipe or the workflow's
 Watch = Callable[[str, int, int], AbstractContextManager[Progress | None]]  # (what trains, networks, epochs of each)
+Left = Sequence[Sequence[float]]  # of networks that train side by side, how much of each is to be trained: 1 to 0
 Shown = Watch | bool | None  # whether progress is shown, or by what; None where someone sees it
 
 
@@ -30,10 +31,24 @@ class Stage:
     together: tuple[int, ...]  # numbers of networks that train side by side
     unit: float = 1.0  # what one of them costs, in naive trainings
     kinds: tuple[Recipe, ...] = ()  # how each number of `together` trains, where that is not as the workflow's recipe
+    begun: float = 0.0  # what checkpoints hold of these networks, in networks
 
     @property
     def networks(self) -> int:
         return sum(self.together)
+
+    def rest(self, left: Left) -> "Stage":
+        """The same without what is trained already."""
+        shares = [share for part in left for share in part]
+        trained, begun = shares.count(0.0), sum(0.0 < share < 1.0 for share in shares)
+        if not trained and not begun:
+            return self
+        notes = [f"{trained:,} of {len(shares):,} trained before"] if trained else []
+        notes += [f"{begun:,} begun"] if begun else []
+        together = tuple(sum(share > 0 for share in part) for part in left)
+        kinds = self.kinds if len(self.kinds) == len(together) else ()
+        about = f"{self.about} ({', '.join(notes)})"
+        return replace(self, about=about, together=together, kinds=kinds, begun=sum(together) - sum(shares))
 
 
 @dataclass(frozen=True)
@@ -83,14 +98,11 @@ class Watcher:
         """Training begins, within the returned context; what it yields is told of every epoch."""
         return nullcontext()
 
-    def ahead(self, stages: Sequence[Stage], epochs: int, device: str, measure: Measure) -> None:
-        """All that is to be trained, in order; `measure` times a few steps of so many networks, if they are enough.
+    def ahead(self, stages: Sequence[Stage], recipe: Recipe, device: str, measure: Measure) -> None:
+        """All that is to be trained, in order; `measure` times a few steps of so many networks, if they are enough."""
 
-        Trees have no epochs: 0.
-        """
-
-    def begin(self, name: str) -> None:
-        """The stage of this name begins: those before it have ended."""
+    def begin(self, name: str, left: Left = ()) -> None:
+        """The stage of this name begins: those before have ended. `left` is what of it is to be trained, if known."""
 
     def tell(self, news: News) -> None:
         """Something is known before the workflow ends."""

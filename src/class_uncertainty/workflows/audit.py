@@ -27,7 +27,7 @@ from class_uncertainty.posthoc.class_audit import (
     record,
 )
 from class_uncertainty.posthoc.cost_files import check_costs
-from class_uncertainty.posthoc.diagnosis import BY_COST, KINDS, NAMED, UNJUDGED, verdict_summary
+from class_uncertainty.posthoc.diagnosis import BY_COST, KINDS, NAMED, UNJUDGED, WITHOUT_COSTS, verdict_summary
 from class_uncertainty.posthoc.gate import broken, parse_conditions
 from class_uncertainty.posthoc.noise_model import LabelNoise, label_noise
 from class_uncertainty.posthoc.run_changes import RunChanges, read_record, run_changes
@@ -36,7 +36,7 @@ from class_uncertainty.workflows.audit_labels import labelled_only, left_out_not
 
 FORMAT = 1  # of the document
 CHECKED = 2 * 10**7  # probabilities: with more, labels are not checked, which would take minutes
-NO_ERRORS = "No example is wrong. In-sample predictions look like that, and predictions in place of labels: "
+NO_ERRORS = "No example is wrong, as with in-sample predictions, or with predictions in the place of labels: "
 NO_ERRORS += "give the true labels, and predictions of examples that the model was not trained on."
 NO_COUNTS = "Training counts were not given: those of the labels stand in for them."
 
@@ -95,6 +95,11 @@ class Audit:
     def classes(self) -> tuple[AuditedClass, ...]:
         """One row a class."""
         return self.record.classes
+
+    @property
+    def without_costs(self) -> str:
+        """What stands beside each verdict where decisions were made by costs."""
+        return WITHOUT_COSTS if self.by_cost else ""
 
     @cached_property
     def verdicts(self) -> tuple[AuditedClass, ...]:
@@ -175,7 +180,7 @@ class Audit:
             error = (number(row.error), interval(row.low, row.high), number(row.precision), number(row.ece))
             why = (row.taken_for or "–", number(row.adjusted), KINDS.get(row.kind, ""))
             cells.append((row.name, f"{row.count:,}", f"{row.examples:,}", *error, *why))
-        return html_table(self.summary, (*columns, "verdict"), cells, self.notes)
+        return html_table(self.summary, (*columns, f"verdict{self.without_costs}"), cells, self.notes)
 
 
 @checked

@@ -67,7 +67,8 @@ class Choice:
 
     def __repr__(self) -> str:
         taught = f", taught to {self.student.name}" if self.student and self.step == STUDENT else ""
-        return f"Choice({self.trained_by} ({self.step}), tau {self.tau:g}{taught})"
+        taus = ", ".join(f"{tau:g}" for tau in self.taus)
+        return f"Choice({self.trained_by} ({self.step}), tau {taus}{taught})"
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -81,7 +82,13 @@ class Choice:
 
     @property
     def tau(self) -> float:
+        """Of the candidate."""
         return self.adjustment.tau
+
+    @property
+    def taus(self) -> tuple[float, ...]:
+        """Of all models that are kept, in the order of `trained_by`."""
+        return tuple(part.adjustment.tau for part in self.parts) or (self.tau,)
 
     @property
     def single(self) -> str:
@@ -112,7 +119,7 @@ def choose_step(
             return replace(choice, step=choice.single)
         models = best_of_kinds(finalists, best, goal)
         return replace(choice, parts=tuple(Part(one.candidate, one.adjustment(counts, goal)) for one in models))
-    step, why = _step(trial, goal, deploy)
+    step, why = _step(trial, goal, deploy, best.networks.recipe.noun)
     student, cooling = None, 1.0
     if isinstance(trial, Trial) and trial.student:
         student, cooling = Candidate(trial.student), trial.cooling[trial.student]
@@ -120,10 +127,10 @@ def choose_step(
     return choice if step else replace(choice, step=choice.single)
 
 
-def _step(trial: Trial | str, goal: Goal, deploy: str) -> tuple[str, str]:
+def _step(trial: Trial | str, goal: Goal, deploy: str, noun: str = "network") -> tuple[str, str]:
     """The step that gains more than a standard error on the tried fold, "" for one network, and why."""
     if isinstance(trial, str):
-        kept = "One network is kept: neither an ensemble nor a student was judged on unseen examples"
+        kept = f"One {noun} is kept: neither an ensemble nor a student was judged on unseen examples"
         return "", f"{kept}, since {trial}."
     gains = {STUDENT: trial.students[trial.student]} if trial.student else {}
     if deploy == "ensemble":
@@ -132,7 +139,7 @@ def _step(trial: Trial | str, goal: Goal, deploy: str) -> tuple[str, str]:
     where = f"on {trial.examples:,} examples that no network of the trial saw"
     if not clear:
         tried = " and ".join(f"{_article(step)} {_points(gain, goal)}" for step, gain in gains.items())
-        return "", f"One network is kept: {where}, {tried or 'every student diverged'}, no clear gain."
+        return "", f"One {noun} is kept: {where}, {tried or 'every student diverged'}, no clear gain."
     step = max(clear, key=lambda name: clear[name].gain)
     gained = f"{where}, it {_points(clear[step], goal)} against one network"
     return step, f"{_article(step).capitalize()} is kept: {gained}."

@@ -18,7 +18,7 @@ from class_uncertainty.notebook import html_table, number, to_frame
 from class_uncertainty.posthoc.remedies import Remedy, find_remedy
 from class_uncertainty.runs.comparison_checks import check_against, check_choosing, check_seeds
 from class_uncertainty.runs.context import Context, open_context
-from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, telling_rows
+from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, results_left, telling_rows
 from class_uncertainty.runs.rate_choice import RateChoice
 from class_uncertainty.runs.rows import COUNTERPART, MethodRow, method_rows
 from class_uncertainty.runs.significance import corrected_confidence
@@ -31,9 +31,9 @@ from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.training.network_size import NetworkSize
 from class_uncertainty.workflows.choose_rates import choose_rates, judged_by_folds
-from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies
+from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies, remedies_left
 from class_uncertainty.workflows.measure import describe_dataset
-from class_uncertainty.workflows.work_ahead import CHOOSING, METHODS, REMEDIES, comparison_stages, measuring_stage
+from class_uncertainty.workflows.work_ahead import METHODS, REMEDIES, comparison_stages, measuring_stage
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,14 +231,16 @@ def compare(
         ended = telling_rows(context, len(numbers))
         estimate = read_by(load_or_estimate(context, [request])[0], score) if uses_uncertainty else None
         stats = estimate.stats if estimate else None
-        context.begin(CHOOSING)
         chosen = choose_rates(judged_by_folds(context), list(trained), lrs or (), stats) if choose_lr else {}
         lanes = [lane for lane in lanes if _trains_at(lane.name, lane.lr, chosen)]
-        context.begin(METHODS)
+        context.begin(METHODS, [results_left(context, lanes, stats)])
         results = load_or_evaluate(context, lanes, stats, ended=ended) if lanes else []
-        context.begin(REMEDIES)
         unseen: dict[float | None, Estimate] = {}
-        for lr, at_rate in _by_rate(remedies, rates, chosen).items():
+        by_rate, left = _by_rate(remedies, rates, chosen), list[list[float]]()
+        for lr, at_rate in by_rate.items():
+            left += remedies_left(context, at_rate, numbers, members, lr, stats)
+        context.begin(REMEDIES, left)
+        for lr, at_rate in by_rate.items():
             if request.estimator == "out-of-fold" and any(remedy.adjusts for remedy in at_rate.values()):
                 unseen[lr] = read_by(load_or_estimate(context, [replace(request, lr=lr)])[0], None)
             results += (made := evaluate_remedies(context, at_rate, numbers, members, lr, unseen.get(lr), stats))

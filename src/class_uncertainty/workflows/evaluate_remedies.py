@@ -14,7 +14,7 @@ from class_uncertainty.metrics import evaluate
 from class_uncertainty.posthoc.averaging import combined
 from class_uncertainty.posthoc.remedies import Remedy
 from class_uncertainty.runs.context import Context
-from class_uncertainty.runs.load_or_train import load_or_fit, read_back
+from class_uncertainty.runs.load_or_train import load_or_fit, networks_left, read_back
 from class_uncertainty.training import Lane, Result
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import FOLDS, Fold, judged_examples, judged_folds, judged_labels
@@ -58,6 +58,11 @@ class RemedySetting:
             return naive_lanes(range(self.members), self.lr, fold)
         number = remedy.together or self.members
         return [Lane(remedy.method, seed * number + i, self.lr, fold) for i in range(number)]
+
+    def lanes(self, rows: Sequence[tuple[Remedy, int]]) -> list[Lane]:
+        """The networks of all (remedy, seed), for each judged fold."""
+        folds = judged_folds(self.context.dataset)
+        return list(dict.fromkeys(lane for fold in folds for row in rows for lane in self.networks(*row, fold)))
 
     def students(self, remedy: Remedy, seed: int, fold: Fold) -> list[Lane]:
         return student_lanes([seed], self.choices[fold], fold) if remedy.distils else []
@@ -150,6 +155,21 @@ def joined(answers: Sequence[FoldAnswer]) -> NDArray[np.float64] | None:
     return np.concatenate(parts) if len(parts) == len(answers) else None
 
 
+def remedies_left(
+    context: Context,
+    remedies: dict[str, Remedy],
+    seeds: Sequence[int],
+    members: int,
+    lr: float | None,
+    stats: Stats | None,
+) -> list[list[float]]:
+    """What `evaluate_remedies` has to train of each network, from 1 to 0; of students as if all of it."""
+    rows = [(remedy, seed) for remedy in remedies.values() for seed in seeds]
+    lanes = RemedySetting(context, members, lr, {}, stats).lanes(rows)
+    students = sum(remedy.distils for remedy, _ in rows) * len(judged_folds(context.dataset))
+    return [networks_left(context, lanes, stats), [1.0] * students]
+
+
 def evaluate_remedies(
     context: Context,
     remedies: dict[str, Remedy],
@@ -174,9 +194,9 @@ def evaluate_remedies(
     keys = {(name, seed): setting.key(name, remedies[name], seed) for name in remedies for seed in seeds}
     todo = [row for row, key in keys.items() if context.store.get(key) is None]
     rows = [(remedies[name], seed) for name, seed in todo]
-    lanes = dict.fromkeys(lane for fold in folds for row in rows for lane in setting.networks(*row, fold))
+    lanes = setting.lanes(rows)
     if lanes:  # all networks train together; then the students of each fold, unless one of their teachers diverged
-        networks = load_or_fit(context, list(lanes), stats)
+        networks = load_or_fit(context, lanes, stats)
         fits = {fold: [networks.pick([lane for lane in lanes if lane.fold == fold])] for fold in folds}
         student_seeds = [seed for remedy, seed in rows if remedy.distils]
         for fold in folds if student_seeds else ():

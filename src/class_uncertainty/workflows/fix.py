@@ -46,7 +46,7 @@ from class_uncertainty.workflows.report_fix import Spent, report_fix
 from class_uncertainty.workflows.search import search, unit_cost
 from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, STUDENT_RATES, TRAININGS, plan_search
 from class_uncertainty.workflows.trial import TELLING, Trial, try_steps
-from class_uncertainty.workflows.work_ahead import LADDER, TRIAL, fix_stages, measuring_stage
+from class_uncertainty.workflows.work_ahead import fix_stages, measuring_stage
 
 SEEDS = 3  # of networks before and after; of a table, other examples would change more than other seeds
 MEASURING = EstimateRequest("out-of-fold", FOLDS)  # of class uncertainties, where a candidate uses them
@@ -121,7 +121,8 @@ class Fix:
         return to_frame(self._classes())
 
     def _repr_html_(self) -> str:
-        columns = ("class", "train", "before %", "after %", "change", "95 %", "what was wrong")
+        wrong = f"what was wrong{self.report.without_costs}"
+        columns = ("class", "train", "before %", "after %", "change", "95 %", wrong)
         cells = []
         for row in sorted(self._classes(), key=lambda row: row["change"]):
             errors = (number(row["before"]), number(row["after"]), number(row["change"], 1, "+"))
@@ -242,14 +243,12 @@ def fix(
         if plan.members and (why_not := _alone(searched.best.networks.recipe)):
             trial = why_not
         elif plan.members:
-            context.begin(TRIAL)
             rates = () if plan.ensemble else STUDENT_RATES
             trial = try_steps(choosing, searched.best, plan.members, rates, aim, stats)
         elif kept > 1:
             trial = mix(searched, aim)
         choices = {fold: choose_step(choosing, searched, trial, aim, deploy, fold) for fold in folds}
         context.tell(Decided(choices[None].why))
-        context.begin(LADDER)
         networks = train_ladder(context, searched, choices, plan, seeds, stats, aim)
         doubts_labels = train.shows_pictures if label_issues is None else label_issues
         spent = Spent(trainings, measuring)
@@ -292,7 +291,7 @@ def _about(context: Context, choice: Choice, report: FixReport) -> dict[str, Any
     """What stands beside the weights."""
     about: dict[str, Any] = {"data": report.data, "columns": context.train.columns, "goal": report.goal}
     about |= {"candidate": choice.trained_by, "step": report.step, "errors": report.after.errors}
-    about |= {"tau": None if choice.parts else report.tau}  # of several kinds of models each has its own
+    about |= {"tau": list(choice.taus) if choice.parts else report.tau}  # of several kinds of models each has its own
     errors = report.after.means.tolist(), report.cost, report.before.means.tolist()
     judged = judged_about(context.dataset, *errors, report.price.after if report.price else ())
     by_goal = {step.name: fmean(step.values) for step in report.ladder if step.values}

@@ -21,11 +21,13 @@ from class_uncertainty.training.folds import Fold, fold_indices, judged_examples
 from class_uncertainty.training.networks.ensemble_network import Deployed
 from class_uncertainty.workflows.choose_rates import judged_by_folds
 from class_uncertainty.workflows.choose_step import ADJUSTED, ENSEMBLE, STUDENT, Choice, Choices
-from class_uncertainty.workflows.search import Search, at, fit_candidates
+from class_uncertainty.workflows.search import Search, at, candidates_left, fit_candidates
 from class_uncertainty.workflows.search_plan import TOGETHER, SearchPlan
 from class_uncertainty.workflows.trial import teach
+from class_uncertainty.workflows.work_ahead import LADDER
 
 Fits = dict[Fold, Fit]
+Trained = tuple[Candidate, range, list[Fold]]  # by which seeds, without which folds
 Predictions = NDArray[np.float64]  # (S, n, C)
 
 
@@ -70,27 +72,34 @@ def train_ladder(
 ) -> Networks:
     """Train what is judged, for `seeds` seeds, and what is kept."""
     folds, quiet, baseline = judged_folds(context.dataset), judged_by_folds(context), search.baseline(goal)
-    naive = fit_candidates(context, [baseline], range(seeds), folds, stats, what="naive networks")[baseline.name]
-    if context.dataset.test is None:
-        add_fold_results(at(context, baseline), [baseline.lane(context.recipe, seed) for seed in range(seeds)], naive)
     step, mixed = choices[None].step, bool(choices[None].parts)
     number = TOGETHER if step == ENSEMBLE and not mixed else 1
-    fits, students = dict[tuple[Candidate, Fold], Fit](), Fits()
+    fits, students, after = dict[tuple[Candidate, Fold], Fit](), Fits(), list[Trained]()
     for judged, wanted in ((True, max(number, seeds)), (False, number)):  # what is kept by folds needs no repeats
         by_candidate: dict[Candidate, list[Fold]] = {}
         for fold in (fold for fold in choices if (fold in folds) is judged):
             for row in choices[fold].candidates:
                 by_candidate.setdefault(row, []).append(fold)
-        for row, left_out in by_candidate.items():
-            networks = fit_candidates(quiet, [row], range(wanted), left_out, stats, what="the best candidate")
-            fits |= {(row, fold): fitted for fold, fitted in _by_fold(networks).items()}
+        after += [(row, range(wanted), left_out) for row, left_out in by_candidate.items()]
+    taught = {fold: range(seeds if fold in folds else 1) for fold in choices} if step == STUDENT else {}
+    teaching: list[Trained] = [(choices[fold].candidate, range(plan.members), [fold]) for fold in taught if fold]
+    left = candidates_left(context, [baseline], range(seeds), folds, stats)
+    for row, numbers, left_out in (*after, *teaching):
+        left += candidates_left(quiet, [row], numbers, left_out, stats)
+    context.begin(LADDER, [*left, *([1.0] * len(numbers) for numbers in taught.values())])
+    naive = fit_candidates(context, [baseline], range(seeds), folds, stats, what="naive networks")[baseline.name]
+    if context.dataset.test is None:
+        add_fold_results(at(context, baseline), [baseline.lane(context.recipe, seed) for seed in range(seeds)], naive)
+    for row, numbers, left_out in after:
+        networks = fit_candidates(quiet, [row], numbers, left_out, stats, what="the best candidate")
+        fits |= {(row, fold): fitted for fold, fitted in _by_fold(networks).items()}
     best = {fold: fits[choice.candidate, fold] for fold, choice in choices.items()}
     parts = {fold: [fits[part.candidate, fold] for part in choice.parts] for fold, choice in choices.items()}
-    for fold, choice in choices.items() if step == STUDENT else ():
+    for fold, numbers in taught.items():
+        choice = choices[fold]
         assert choice.student is not None
         teachers = _teachers(quiet, search, choice, plan, fold, stats)
-        taught = range(seeds if fold in folds else 1)
-        students[fold] = teach(quiet, [choice.student], teachers, taught, fold, choice.teaching)
+        students[fold] = teach(quiet, [choice.student], teachers, numbers, fold, choice.teaching)
     kept = [fitted.take([0]) for fitted in (best[None], students.get(None)) if fitted]
     _check_converged([*kept, *(best[None].take([i]) for i in range(number))])
     before = _by_fold({baseline.name: naive})

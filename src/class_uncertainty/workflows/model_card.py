@@ -86,7 +86,7 @@ def check_card(path: Path, model: Path) -> None:
         return
     is_beside = path.resolve().parent == weights.resolve().parent  # its model may have been saved again
     if (checksum and not is_beside) or title not in (None, _plain(weights.stem)):
-        raise InputError(f"{path} is the card of another model ({title}): move it, or give another name by --to.")
+        raise InputError(f"{path} is the card of another model ({title}): move it, or give another name by --out.")
 
 
 def _checksum(model: Path) -> str:
@@ -200,8 +200,11 @@ def _method(module: Deployed, judged: Mapping[str, Any], checksum: str) -> list[
     lines = [f"- Trained by: {_inline(purpose.method) if purpose else NOT_RECORDED}"]
     if purpose and purpose.goal:
         lines.append(f"- Goal that it was chosen for: {_inline(purpose.goal)}")
-    for key, words in (("step", "Step that was kept"), ("tau", "Strength of the adjustment for the counts (τ)")):
-        lines += [f"- {words}: {_plain(shortly(about[key])).strip(chr(39))}"] if about.get(key) is not None else []
+    lines += [f"- Step that was kept: {_plain(shortly(about['step'])).strip(chr(39))}"] if about.get("step") else []
+    if (tau := about.get("tau")) is not None:
+        taus = [shortly(one) for one in tau] if isinstance(tau, list) else [shortly(tau)]
+        of_several = ", of these models in turn" if len(taus) > 1 else ""
+        lines.append(f"- Strength of the adjustment for the counts (τ): {_plain(', '.join(taus))}{of_several}")
     lines += [f"- Networks that run for a prediction: {networks}", f"- Decides by: {module.rebuild['decides_by']}"]
     cost = f"{judged['cost']:.3g} × the training of one naive network" if "cost" in judged else NOT_RECORDED
     return [*lines, f"- Cost: {cost}", f"- Checksum of the model: {_inline(checksum) or NOT_RECORDED}"]

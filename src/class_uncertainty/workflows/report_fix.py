@@ -97,6 +97,7 @@ def report_fix(
         classes=tuple(dataset.classes),
         counts=tuple(map(int, counts)),
         tau=choice.tau,
+        taus=choice.taus,
         temperature=choice.cooling if choice.step == STUDENT else choice.adjustment.temperature,
         cost=round(kept.trainings + (tried.trainings if tried and choice.step == choice.single else 0.0), 2),
         allowed=spent.allowed,
@@ -110,7 +111,9 @@ def report_fix(
         label_issues=issues,
         witnesses=len(witnesses) or None,
         kind=kind_of(networks.baseline.recipe(context.recipe), context.device),  # of the stored results
-        note=_note(context, networks, goal, isinstance(trial, Mixture), _unchecked(doubts_labels, len(witnesses))),
+        note=_note(
+            context, networks, goal, seeds, isinstance(trial, Mixture), _unchecked(doubts_labels, len(witnesses))
+        ),
         lr=networks.baseline.lr(context.recipe),
         price=changes,
         predictions=JudgedPredictions.of(Outcomes.of(p["naive"][0], labels, goal.costs).take(in_order)),
@@ -210,7 +213,7 @@ def _suspect(issues: Sequence[LabelIssue], train: Data) -> NDArray[np.float64]:
     return 100 * np.bincount(labels, minlength=len(train.classes)) / train.counts
 
 
-def _note(context: Context, networks: Networks, goal: Goal, mixes: bool, unchecked: str) -> str:
+def _note(context: Context, networks: Networks, goal: Goal, seeds: int, mixes: bool, unchecked: str) -> str:
     """What before and after are of, and how that was chosen."""
     test, lr = context.dataset.test, networks.baseline.lr(context.recipe)
     judged = f"judged on {len(test):,} test examples" if test else f"judged by {FOLDS} folds"
@@ -220,17 +223,19 @@ def _note(context: Context, networks: Networks, goal: Goal, mixes: bool, uncheck
     sentences = [f"Before: {before}.", f"All was chosen out-of-fold, and {judged}."]
     if not test:
         step = "whether several kinds are averaged" if mixes else "the step that is kept"
-        sentences.append("The candidate for a fold is the finalist that is best on the other folds, if any were tried.")
+        chosen = "A fold is judged by the finalist and the τ that are best on the other folds, if any were tried"
+        sentences.append(f"{chosen}: values of a step are not only of the candidate that it names.")
         sentences.append(f"Without a test split, {step} is decided on the same folds, and so are the finalists.")
     if (test or context.train).groups is not None:
         sentences.append("Intervals and verdicts allow for groups whose examples err alike.")
     if not adjusts(context.train.counts, goal):
         sentences.append("All classes have equally many examples, so nothing is adjusted.")
-    return " ".join([*sentences, *filter(None, [unchecked]), "The network of seed 0 is kept."])
+    kept = f"The {context.recipe.noun} of seed 0 is kept." if seeds > 1 else ""
+    return " ".join([*sentences, *filter(None, [unchecked, kept])])
 
 
 def _unchecked(doubts_labels: bool, witnesses: int) -> str:
     """Why there are no label issues; "" where they were looked for."""
     if not doubts_labels:
-        return "Labels were not checked: --label-issues (in Python label_issues=True) does."
+        return "Labels were not checked, which --label-issues does (in Python label_issues=True)."
     return "" if witnesses else "Labels were not checked: that takes finalists on all folds, so more trainings."

@@ -13,8 +13,9 @@ from class_uncertainty.posthoc.calibration import cross_adjusted, fit_adjustment
 from class_uncertainty.posthoc.goal import Goal, is_clear
 from class_uncertainty.posthoc.ladder import Rung, RungRow
 from class_uncertainty.runs.context import Context
-from class_uncertainty.runs.load_or_train import load_or_fit
+from class_uncertainty.runs.load_or_train import load_or_fit, networks_left
 from class_uncertainty.runs.watcher import RungsJudged
+from class_uncertainty.training import Lane
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.fit_result import Fit
@@ -24,6 +25,8 @@ from class_uncertainty.training.stages import lane_cost, naive_passes
 from class_uncertainty.workflows.early_diagnosis import diagnose_early
 from class_uncertainty.workflows.search_plan import SearchPlan
 from class_uncertainty.workflows.work_ahead import rung
+
+Lanes = dict[str, list[Lane]]  # by the candidate's name
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,19 +125,35 @@ def fit_candidates(
     what: str = "candidates",
 ) -> dict[str, Fit]:
     """The networks of each candidate, fold after fold; candidates of one recipe train together."""
-    by_recipe: dict[Recipe, list[Candidate]] = {}
-    for candidate in candidates:
-        by_recipe.setdefault(candidate.recipe(context.recipe), []).append(candidate)
-    networks, numbers = dict[str, Fit](), list(seeds)
-    for group in by_recipe.values():
-        lanes = {
-            candidate.name: [candidate.lane(context.recipe, seed, fold) for fold in folds for seed in numbers]
-            for candidate in group
-        }
-        every = list(dict.fromkeys(lane for of_candidate in lanes.values() for lane in of_candidate))
-        fitted = load_or_fit(at(context, group[0]), every, stats, what=what)
+    networks = dict[str, Fit]()
+    for alike, lanes in _lanes_by_recipe(context, candidates, seeds, folds):
+        fitted = load_or_fit(alike, _once(lanes), stats, what=what)
         networks |= {name: fitted.pick(of_candidate) for name, of_candidate in lanes.items()}
     return networks
+
+
+def candidates_left(
+    context: Context, candidates: Sequence[Candidate], seeds: Iterable[int], folds: Sequence[Fold], stats: Stats | None
+) -> list[list[float]]:
+    """What `fit_candidates` has to train of each network, from 1 to 0, for each recipe."""
+    by_recipe = _lanes_by_recipe(context, candidates, seeds, folds)
+    return [networks_left(alike, _once(lanes), stats) for alike, lanes in by_recipe]
+
+
+def _lanes_by_recipe(
+    context: Context, candidates: Sequence[Candidate], seeds: Iterable[int], folds: Sequence[Fold]
+) -> list[tuple[Context, Lanes]]:
+    """Candidates that train together: their context, and the lanes of each."""
+    by_recipe: dict[Recipe, Lanes] = {}
+    numbers = list(seeds)
+    for candidate in candidates:
+        lanes = [candidate.lane(context.recipe, seed, fold) for fold in folds for seed in numbers]
+        by_recipe.setdefault(candidate.recipe(context.recipe), {})[candidate.name] = lanes
+    return [(replace(context, recipe=recipe), lanes) for recipe, lanes in by_recipe.items()]
+
+
+def _once(lanes: Lanes) -> list[Lane]:
+    return list(dict.fromkeys(lane for of_candidate in lanes.values() for lane in of_candidate))
 
 
 def search(
@@ -149,10 +168,11 @@ def search(
     keeps = [number for number, _ in plan.rungs[1:]] + [1]
     left, before = list(candidates), 0
     for (_, folds), keep in zip(plan.rungs, keeps, strict=True):
-        context.begin(rung(len(rungs) + 1))
         reasons = {row.name: reason for row in left if (reason := _obstacle(context, row, stats))}
         able = [row for row in left if row.name not in reasons]
-        networks = fit_candidates(context, able, [0], [(k, FOLDS) for k in range(folds)], stats) if able else {}
+        fitting = (context, able, [0], [(k, FOLDS) for k in range(folds)], stats)
+        context.begin(rung(len(rungs) + 1), candidates_left(*fitting))
+        networks = fit_candidates(*fitting)
         reasons |= {name: lost for name, fitted in networks.items() if (lost := _diverged(fitted))}
         judged = [judge(context, row, networks[row.name], goal) for row in able if row.name not in reasons]
         evidence = {name: one for name, one in evidence.items() if name not in reasons}

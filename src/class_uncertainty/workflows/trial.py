@@ -18,8 +18,9 @@ from class_uncertainty.training import Teaching
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import FOLDS, Fold, fold_indices
-from class_uncertainty.workflows.search import Evidence, at, fit_candidates, never_sharper
+from class_uncertainty.workflows.search import Evidence, at, candidates_left, fit_candidates, never_sharper
 from class_uncertainty.workflows.search_plan import student_cost
+from class_uncertainty.workflows.work_ahead import TRIAL
 
 TRIED = (0, FOLDS)
 TELLING = 250  # examples of a fold: with fewer, no gain of a few points would be clear
@@ -64,8 +65,10 @@ def try_steps(
     """
     train = context.train
     places = fold_indices(train, TRIED)
-    networks = fit_candidates(context, [best.candidate], range(members), [TRIED], stats, what="networks on trial")
-    fitted = networks[best.candidate.name]
+    fitting = (context, [best.candidate], range(members), [TRIED], stats)
+    rows = [best.candidate.student(factor) for factor in rates if named(best.candidate.method).head != "rbf"]
+    context.begin(TRIAL, [*candidates_left(*fitting), [1.0] * len(rows)])
+    fitted = fit_candidates(*fitting, what="networks on trial")[best.candidate.name]
     if any(result.diverged is not None for result in fitted.results):
         return f"a network of {best.candidate.name} diverged"
     judged = train.take(places)
@@ -78,7 +81,6 @@ def try_steps(
 
     students, cooling = dict[str, Gain](), dict[str, float]()
     trainings, seconds = best.cost * (members - 1), sum(result.seconds for result in fitted.results[1:])
-    rows = [best.candidate.student(factor) for factor in rates if named(best.candidate.method).head != "rbf"]
     if rows:  # kernels of DUQ are no distribution to learn from
         taught = teach(context, rows, fitted, [0], TRIED, Teaching(tau=adjustment.tau))
         p_students = taught.probabilities(judged).astype(np.float64)

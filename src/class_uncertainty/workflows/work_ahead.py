@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.posthoc.remedies import Remedy
 from class_uncertainty.runs.context import Context
+from class_uncertainty.runs.load_or_train import members_left
 from class_uncertainty.runs.watcher import Stage
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.folds import FOLDS, judged_folds
@@ -28,13 +29,13 @@ def rung(number: int) -> str:
 
 
 def measuring_stage(context: Context, requests: Sequence[EstimateRequest]) -> Stage:
-    """Members, and without a test split the folds that judge."""
+    """Members, and without a test split the folds that judge; what is stored or begun is known here already."""
     lanes = sum(len(request.lanes) for request in requests)
     rates = {request.lr for request in requests if request.lanes}
     judges = FOLDS * len(rates) if context.dataset.test is None else 0
     judged = f", {FOLDS} folds judge" if judges else ""
     who = f"{_count(lanes, context.recipe.noun)} measure{'s' * (lanes == 1)}"
-    return Stage(MEASURING, f"{who} uncertainty{judged}", (lanes + judges,))
+    return Stage(MEASURING, f"{who} uncertainty{judged}", (lanes + judges,)).rest([members_left(context, requests)])
 
 
 def comparison_stages(

@@ -26,6 +26,7 @@ LANES = [
     cu.Lane("ldam-rw", 2, lr=0.3),
     cu.Lane("cb", 3, fold=(1, 5)),
     cu.Lane("focal", 4),
+    cu.Lane("2s-csce", 0),  # the first two of three epochs are those of the first lane
 ]
 
 
@@ -92,7 +93,7 @@ def test_the_same_call_gives_the_same_results(data: cu.Data) -> None:
 def test_a_lane_alone_is_the_lane_among_others(data: cu.Data) -> None:
     """To the last bit, whoever trains beside it."""
     together = fit(data, LANES)
-    for i in (0, 2, 3):
+    for i in (0, 2, 3, 5):
         alone = fit(data, [LANES[i]])
         apart = {name: float((value - together.states[i][name]).abs().max()) for name, value in alone.states[0].items()}
         assert {name: most for name, most in apart.items() if most > 0} == {}
