@@ -10,7 +10,7 @@ from fits import same_fits
 import class_uncertainty as cu
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.lane import Epoch
-from class_uncertainty.training.shared_epochs import Stretch, stretches
+from class_uncertainty.training.shared_epochs import Stretch, spared_epochs, stretches
 from class_uncertainty.training.stack_training import StackTraining
 from class_uncertainty.training.stages import resolve_stages, staged
 
@@ -102,10 +102,8 @@ def test_lanes_that_share_are_what_they_are_alone(
     fitted = cu.fit(digits.train, LANES, **options, progress=told.append)
     for place, single in enumerate(alone):
         same_fits(fitted.take([place]), single)
-    spared = (
-        4 * (2 + 1) + 5
-    )  # two lanes of two stages follow naive for four epochs, ldam-rw ldam, and crt naive for five
-    assert sum(trained) == APART - spared
+    # two lanes of two stages follow naive for four epochs, ldam-rw follows ldam, and crt follows naive for five
+    assert APART - sum(trained) == 4 * 3 + 5 == spared_epochs(LANES, RECIPE)
     seen = [(lane, news.epoch) for news in told for lane in news.lanes]
     assert len(seen) == len(set(seen)) == APART
     totals = {(lane, news.epochs) for news in told for lane in news.lanes}

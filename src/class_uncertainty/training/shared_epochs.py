@@ -1,12 +1,13 @@
 """Epochs that lanes share: a knob that rests until the second stage changes nothing before it. One of them trains."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from class_uncertainty.methods import Focal, Knob
 from class_uncertainty.training.lane import Lane
 from class_uncertainty.training.recipe import Recipe
+from class_uncertainty.training.stages import resolve_stages, staged
 
 MIXING = {"mixup", "remix"}
 
@@ -35,6 +36,21 @@ def stretches(lanes: Mapping[int, Lane], recipe: Recipe, shares: bool) -> list[S
         return _grouped(lanes, lambda place: openings[place][0] if openings[place][1] >= until else place)
 
     return [Stretch(until, alike(until)) for until in ends]
+
+
+def spared_epochs(lanes: Sequence[Lane], recipe: Recipe) -> int:
+    """Epochs of first stages that need not be trained, since another of these lanes trains them."""
+    by_recipe: dict[Recipe, dict[int, Lane]] = {}
+    for place, lane in enumerate(lanes):
+        stage = resolve_stages(lane.value, recipe)[0]
+        by_recipe.setdefault(stage.recipe, {})[place] = staged(lane, recipe, 0)
+    spared = 0
+    for first, together in by_recipe.items():
+        since = 0
+        for stretch in stretches(together, first, shares=not first.is_fitted):
+            spared += (stretch.until - since) * (len(together) - len(stretch.alike))
+            since = stretch.until
+    return spared
 
 
 def _grouped(places: Iterable[int], key: Callable[[int], object]) -> list[list[int]]:

@@ -22,6 +22,7 @@ from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.executor import Executor
 from class_uncertainty.training.fit_result import width_of
+from class_uncertainty.training.shared_epochs import spared_epochs
 from class_uncertainty.training.speed import Speed, images_per_second
 from class_uncertainty.training.stages import lane_cost, naive_passes
 from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies, naive_lanes
@@ -113,15 +114,17 @@ class ExperimentTrainer:
 
         Lanes whose rate is still to be chosen are counted, too, although they may turn out to be trained already.
         """
-        lookup, lanes = self.lookup(wanted), dict[str, dict[tuple[Lane, EstimateRequest | None, str], None]]()
+        lookup, by_data = self.lookup(wanted), dict[str, dict[tuple[EstimateRequest | None, str], dict[Lane, None]]]()
         for missing in lookup.missing(wanted, assume=True):
-            by_data = lanes.setdefault(missing.data, {})  # a lane by other uncertainties is another one
-            by_data |= {(lane, missing.request, missing.score): None for lane in self._lanes_of(missing)}
+            by_vector = by_data.setdefault(missing.data, {})  # a lane by other uncertainties is another one
+            together = by_vector.setdefault((missing.request, missing.score), {})
+            together |= dict.fromkeys(self._lanes_of(missing))
         rows = []
-        for name, todo in lanes.items():
+        for name, by_vector in by_data.items():
             train = self._read(name, lookup.ledger).train
-            images = sum(self._passes(lane, train) for lane, *_ in todo)
-            rows.append(Remaining(name, len(todo), images, self._seconds(len(todo), images, train) / 60))
+            count = sum(map(len, by_vector.values()))
+            images = sum(self._images(list(together), train) for together in by_vector.values())
+            rows.append(Remaining(name, count, images, self._seconds(count, images, train) / 60))
         return rows
 
     def _read(self, name: str, ledger: Ledger) -> Dataset:
@@ -147,11 +150,10 @@ class ExperimentTrainer:
         """The first lanes, as many as will end in time. Where not one will, checkpoints keep what it has reached."""
         if self.deadline == Deadline() or self.executor:  # the speed of other machines is not known
             return lanes
-        images = 0.0
-        for number, lane in enumerate(lanes):
-            images += self._passes(lane, train)
-            if self._seconds(number + 1, images, train) > RESERVE * self.deadline.left:
-                return lanes[:number] if number or self.begun else lanes
+        for number in range(1, len(lanes) + 1):
+            images = self._images(lanes[:number], train)
+            if self._seconds(number, images, train) > RESERVE * self.deadline.left:
+                return lanes[: number - 1] if number > 1 or self.begun else lanes
         return lanes
 
     def _lanes_of(self, missing: Missing) -> list[Lane]:
@@ -165,8 +167,11 @@ class ExperimentTrainer:
                 lanes = naive_lanes(range(SIX.together), None)
         return [replace(lane, lr=lane.rate(self.recipe)) for lane in lanes]
 
-    def _passes(self, lane: Lane, train: Data) -> float:
-        return lane_cost(lane, self.recipe, train) * naive_passes(self.recipe, train)
+    def _images(self, lanes: Sequence[Lane], train: Data) -> float:
+        """Image passes of lanes that train together."""
+        trainings = sum(lane_cost(lane, self.recipe, train) for lane in lanes)
+        spared = spared_epochs(lanes, self.recipe) / self.recipe.epochs
+        return (trainings - spared) * naive_passes(self.recipe, train)
 
     def _seconds(self, lanes: int, images: float, train: Data) -> float:
         """Of so many lanes with these image passes in all: a stack that is not full is slower than one that is."""
