@@ -140,9 +140,10 @@ def test_everything_is_printed(reproduction: Reproduction, capsys: pytest.Captur
 
 
 def test_what_is_left_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
-    print_remaining([Remaining("a", 3, 2e6, 1.5), Remaining("b", 4, 5e6, 2.25)])
-    total = capsys.readouterr().out.splitlines()[-3]
+    print_remaining([Remaining("a", 3, 2e6, 1.5), Remaining("b", 4, 5e6, 2.25, 3e6)])
+    *_, total, _, _, spared = capsys.readouterr().out.splitlines()
     assert total.split()[-4:] == ["7", "7.0", "3.8", "min"]
+    assert spared.endswith("spares 3.0 million images.")
 
 
 @pytest.mark.parametrize(("minutes", "text"), [(1.5, "1.5 min"), (150, "2.5 h"), (601_380, "418 days")])

@@ -39,6 +39,7 @@ class Remaining:
     lanes: int
     images: float  # image passes
     minutes: float  # on this device
+    spared: float = 0.0  # image passes, by epochs that lanes share
 
 
 @dataclass(eq=False)
@@ -124,7 +125,8 @@ class ExperimentTrainer:
             train = self._read(name, lookup.ledger).train
             count = sum(map(len, by_vector.values()))
             images = sum(self._images(list(together), train) for together in by_vector.values())
-            rows.append(Remaining(name, count, images, self._seconds(count, images, train) / 60))
+            alone = sum(self._images([lane], train) for together in by_vector.values() for lane in together)
+            rows.append(Remaining(name, count, images, self._seconds(count, images, train) / 60, alone - images))
         return rows
 
     def _read(self, name: str, ledger: Ledger) -> Dataset:
