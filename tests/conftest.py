@@ -61,6 +61,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     from class_uncertainty.cli import app
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(app, "interrupt_once", lambda: None)  # Ctrl-C is for pytest
 
     def call(*args: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["cu", *args])

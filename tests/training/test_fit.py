@@ -2,6 +2,8 @@
 
 import dataclasses
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -295,6 +297,28 @@ def test_results_arrive_as_stacks_end(digits: cu.Dataset) -> None:
         cu.fit(digits.train, lanes, recipe=IMAGES, done=done)
     assert {0, 1, 2, 3, 4} <= set(seen) or {5} == set(seen)
     assert seen[-1] == 5
+
+
+def test_ctrl_c_between_two_stacks_stops_the_first(digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would train to its last epoch while the pool waits for it."""
+    epochs: list[int] = []
+    submit = ThreadPoolExecutor.submit
+
+    def interrupted(pool: ThreadPoolExecutor, run: Callable, runner: StageRunner, places: list[int]) -> object:
+        if 0 not in places:
+            raise KeyboardInterrupt
+        return submit(pool, run, runner, places)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    recipe = dataclasses.replace(IMAGES, epochs=50)
+    with pytest.raises(KeyboardInterrupt):
+        cu.fit(
+            digits.train,
+            [cu.Lane("naive", s) for s in range(6)],
+            recipe=recipe,
+            progress=lambda news: epochs.append(news.epoch),
+        )
+    assert len(epochs) < 50
 
 
 def test_a_stack_that_ends_first_is_handed_over_first(digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

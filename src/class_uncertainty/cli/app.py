@@ -17,6 +17,7 @@ from class_uncertainty.cli.demo_command import demo
 from class_uncertainty.cli.export_command import export
 from class_uncertainty.cli.fetch_command import fetch
 from class_uncertainty.cli.fix_command import fix
+from class_uncertainty.cli.interrupts import interrupt_once
 from class_uncertainty.cli.measure_command import measure
 from class_uncertainty.cli.predict_command import predict
 from class_uncertainty.cli.report_command import report
@@ -72,6 +73,7 @@ class _Notices(logging.Handler):
 
 def main() -> None:
     """Run a command. Exit code 2: wrong input, 1: a fault of the machine, 3: a spent budget, 4: a broken gate."""
+    interrupt_once()
     encode_plainly()
     outlive_readers()
     notices = logging.getLogger("class_uncertainty")

@@ -226,8 +226,8 @@ def _run_stretch(runner: StageRunner) -> Generator[list[Ended], None, None]:
         return
     small = is_small(fitted.recipe, fitted.shape, fitted.device)
     with _workers(min(len(groups), torch.get_num_threads()) if small else 1, single=small) as pool:
-        running = [pool.submit(_run_group, runner, places) for places in groups]
         try:
+            running = [pool.submit(_run_group, runner, places) for places in groups]
             for stack in as_completed(running):
                 try:
                     if not stack.cancelled():

@@ -1,0 +1,29 @@
+"""Ctrl-C, once: what a command does about it is not broken off when the key is pressed again."""
+
+import signal
+import time
+from types import FrameType
+
+SAME = 1.0  # seconds; a key that is held down repeats sooner
+
+
+def interrupt_once() -> None:
+    """Let the first Ctrl-C stop the command, which then ends its threads and says what is kept.
+
+    Ctrl-C within a second of the last one counts as the same. One that comes later ends the process at once. Otherwise
+    it would cut off waiting for a thread of torch, which aborts a process that exits while the thread runs.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # a shell's background ignores Ctrl-C
+        return
+    last: float | None = None
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        nonlocal last
+        before, last = last, time.monotonic()
+        if before is None:
+            raise KeyboardInterrupt
+        if last - before > SAME:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+
+    signal.signal(signal.SIGINT, interrupt)
