@@ -1,193 +1,22 @@
-"""Data: long tails as the literature draws them, splits, fingerprints, and every refusal."""
+"""Data and Dataset: fingerprints, kinds of data, and every refusal."""
 
 import math
 from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
-import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from refusals import refused
-from sklearn.datasets import load_digits
 
-from class_uncertainty import Data, Dataset, InputError, load, long_tail
-from class_uncertainty.data import SOURCES, check_trainable, mix_hardness, stratified
+from class_uncertainty import Data, Dataset, InputError
+from class_uncertainty.data import check_trainable, mix_hardness
 from class_uncertainty.data.dataset import align
-from class_uncertainty.training.augment.crop_flip_mixup import crop, flip
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
-
-
-def numbered(classes, each, seed=0):
-    """A balanced set whose only feature is the example's own number, in random class order."""
-    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(classes), each))
-    return Data(np.arange(len(labels))[:, None], labels)
-
-
-def numbers(data):
-    return data.inputs[:, 0].astype(int).tolist()
 
 
 def images(n=6, classes=3):
     pixels = np.arange(n * 2 * 3 * 3, dtype=np.uint8).reshape(n, 2, 3, 3)
     return Data(pixels, np.arange(n) % classes)
-
-
-# Long tails.
-
-
-@pytest.mark.parametrize(
-    ("classes", "each", "ratio", "total", "smallest"),
-    [(10, 5000, 50, 13_996, 100), (10, 5000, 100, 12_406, 50), (100, 500, 50, 12_608, 10), (100, 500, 100, 10_847, 5)],
-    ids=["cifar10-lt:50", "cifar10-lt:100", "cifar100-lt:50", "cifar100-lt:100"],
-)
-def test_long_tail_totals_of_the_paper(classes, each, ratio, total, smallest):
-    tail = long_tail(numbered(classes, each), ratio)
-    assert len(tail) == tail.counts.sum() == total
-    assert tail.counts[0] == each
-    assert tail.counts[-1] == smallest
-    assert tail.counts.tolist() == [math.floor(each * (1 / ratio) ** (c / (classes - 1))) for c in range(classes)]
-
-
-def test_the_counts_of_cifar10_lt():
-    """As Bag-of-Tricks prints them."""
-    assert long_tail(numbered(10, 5000), 50).counts.tolist() == [5000, 3237, 2096, 1357, 878, 568, 368, 238, 154, 100]
-    assert long_tail(numbered(10, 5000), 100).counts.tolist() == [5000, 2997, 1796, 1077, 645, 387, 232, 139, 83, 50]
-
-
-def test_the_classes_of_323_66_and_12_examples_occur():
-    """Sec. III names them; they are classes 11, 51 and 94 of CIFAR-100-LT at 50."""
-    assert long_tail(numbered(100, 500), 50).counts[[11, 51, 94]].tolist() == [323, 66, 12]
-
-
-def ldam_drw(labels, counts, seed=0):
-    """IMBALANCECIFAR.gen_imbalanced_data of LDAM-DRW, which seeds and uses NumPy's global generator."""
-    before = np.random.get_state()
-    try:
-        np.random.seed(seed)
-        kept = []
-        for the_class, the_number in zip(np.unique(labels), counts, strict=True):
-            index = np.where(labels == the_class)[0]
-            np.random.shuffle(index)
-            kept.extend(index[:the_number])
-        return [int(i) for i in kept]
-    finally:
-        np.random.set_state(before)
-
-
-@pytest.mark.parametrize("ratio", [1, 10, 100])
-def test_seed_0_keeps_the_examples_of_ldam_drw(ratio):
-    data = numbered(10, 500)
-    tail = long_tail(data, ratio)
-    assert numbers(tail) == ldam_drw(data.labels, tail.counts)
-    assert (tail.labels == data.labels[numbers(tail)]).all()
-
-
-def test_seeds_draw_other_examples_of_the_same_counts():
-    data = numbered(5, 100)
-    zero, one = long_tail(data, 10), long_tail(data, 10, seed=1)
-    assert zero.counts.tolist() == one.counts.tolist()
-    assert set(numbers(zero)) != set(numbers(one))
-    assert numbers(one) == numbers(long_tail(data, 10, seed=1))
-
-
-def test_no_example_is_kept_twice():
-    kept = numbers(long_tail(numbered(10, 100), 20))
-    assert len(kept) == len(set(kept))
-
-
-def test_ratio_1_keeps_everything():
-    data = numbered(4, 20)
-    assert sorted(numbers(long_tail(data, 1))) == sorted(numbers(data))
-
-
-def test_an_unbalanced_set_is_cut_from_its_smallest_class():
-    """The largest class of the tail can have no more than every class has."""
-    data = Data(np.zeros((50, 1)), np.repeat([0, 1], [20, 30]))
-    assert long_tail(data, 4).counts.tolist() == [20, 5]
-
-
-@pytest.mark.parametrize("ratio", [0.5, 0, -1, math.nan, math.inf])
-def test_long_tail_refuses_a_ratio(ratio):
-    with pytest.raises(InputError, match=rf"^imbalance ratio is {ratio:g}: it must be 1 \(balanced\) or more\.$"):
-        long_tail(numbered(3, 20), ratio)
-
-
-def test_long_tail_refuses_to_empty_a_class():
-    with pytest.raises(InputError, match=r"^imbalance ratio 15 leaves class '2' 1 of 20 examples"):
-        long_tail(numbered(3, 20), 15)
-    assert long_tail(numbered(3, 20), 10).counts[-1] == 2
-
-
-def test_long_tail_refuses_a_single_class():
-    with pytest.raises(InputError, match="class"):
-        long_tail(numbered(1, 20), 2)
-
-
-def test_long_tail_refuses_a_seed():
-    with pytest.raises(InputError, match="seed"):
-        long_tail(numbered(3, 20), 2, seed=-1)
-
-
-# Stratified parts.
-
-
-@given(st.lists(st.integers(0, 4), min_size=2, max_size=60), st.integers(2, 7), st.integers(0, 3))
-def test_stratified_parts_are_even(labels, parts, seed):
-    """In every class, and over all of them, the parts differ by one example at most."""
-    part = stratified(labels, parts, seed)
-    assert part.shape == (len(labels),)
-    assert set(part) <= set(range(parts))
-    for of_class in [part, *(part[np.array(labels) == c] for c in set(labels))]:
-        sizes = np.bincount(of_class, minlength=parts)
-        assert sizes.max() - sizes.min() <= 1
-
-
-def test_stratified_is_one_split_for_all_and_random_within_a_class():
-    labels = np.repeat([0, 1], 50)
-    assert np.array_equal(stratified(labels, 5), stratified(labels, 5))
-    assert not np.array_equal(stratified(labels, 5), stratified(labels, 5, seed=1))
-    assert not np.array_equal(stratified(labels, 5)[:10], np.arange(10) % 5)
-
-
-# Digits.
-
-
-def test_digits_are_all_of_scikit_learns_and_split_once():
-    digits, bunch = load("digits"), load_digits()
-    assert digits.train.counts.tolist() == [120] * 10
-    assert digits.test.counts.tolist() == [n - 120 for n in np.bincount(bunch.target)]
-    whole = sorted(
-        (image.tobytes(), int(label))
-        for split in (digits.train, digits.test)
-        for image, label in zip(split.inputs, split.labels, strict=True)
-    )
-    pixels = np.rint(bunch.images * 255 / 16).astype(np.uint8)
-    assert whole == sorted((image.tobytes(), int(label)) for image, label in zip(pixels, bunch.target, strict=True))
-
-
-def test_no_digit_is_in_both_splits():
-    """Every image is unlike every other, so pixels tell examples apart."""
-    digits = load("digits")
-    train, test = ({image.tobytes() for image in split.inputs} for split in (digits.train, digits.test))
-    assert len(train) == len(digits.train)
-    assert len(test) == len(digits.test)
-    assert not train & test
-
-
-def test_digits_are_the_same_every_time():
-    assert load("digits").fingerprint == load("digits", seed=3).fingerprint
-
-
-def test_digits_lt_is_a_long_tail_of_the_train_split_alone():
-    digits, tail = load("digits"), load("digits-lt:20")
-    assert tail.test.fingerprint == digits.test.fingerprint
-    assert tail.train.fingerprint == long_tail(digits.train, 20).fingerprint
-    assert tail.train.counts.tolist() == [120, 86, 61, 44, 31, 22, 16, 11, 8, 6]
-    assert tail.name == "digits-lt:20"
-    assert tail.classes == tuple("0123456789")
-    assert load("digits-lt:20", seed=1).train.fingerprint != tail.train.fingerprint
 
 
 # Fingerprints.
@@ -393,58 +222,6 @@ def test_data_set_refused(case):
 
 def test_two_examples_a_class_are_trainable():
     check_trainable(TRAIN)
-
-
-NAMES_REFUSED = {
-    "digit-lt:20": r"^unknown data 'digit-lt:20': did you mean 'digits-lt:20'\? There are digits, digits-lt:20",
-    "Digits": r"^unknown data 'Digits': did you mean 'digits'\? ",
-    "mnist": r"^unknown data 'mnist': .*there are digits, ",
-    "": r"^unknown data '': there are digits, ",
-    "digits:3": r"^'digits:3': 'digits' takes no argument; for a long tail write 'digits-lt:3'\.$",
-    "digits?size=3": r"^unknown option of 'digits' 'size': there is only duplicate\.$",
-    "digits-lt:20?seed=1": r"^unknown option of 'digits-lt' 'seed': there are validation, duplicate\.$",
-    "digits-lt:many": r"^'digits-lt:many' needs an imbalance ratio .*after the colon, as in 'digits-lt:20'\.$",
-    "digits-lt": r"^'digits-lt' needs an imbalance ratio .*after the colon, as in 'digits-lt:20'\.$",
-    "digits-lt:nan": r"^imbalance ratio is nan: ",
-    "digits-lt:0.1": r"^imbalance ratio is 0\.1: ",
-    "digits-lt:100": r"^imbalance ratio 100 leaves class '9' 1 of 120 examples: ",
-}
-
-
-@pytest.mark.parametrize("spec", NAMES_REFUSED)
-def test_name_refused(spec):
-    with pytest.raises(InputError, match=NAMES_REFUSED[spec]):
-        load(spec)
-
-
-@pytest.mark.parametrize("name", SOURCES)
-def test_source_has_an_example_of_its_own_name(name):
-    assert SOURCES[name].example.partition(":")[0] == name
-    assert SOURCES[name].about
-
-
-# Augmentation.
-
-
-def test_crop_is_a_window_of_the_padded_image(rng):
-    pictures = rng.integers(0, 256, (9, 2, 5, 4), dtype=np.uint8)
-    offsets = rng.integers(0, 5, (9, 2))
-    cropped = crop(torch.from_numpy(pictures), torch.from_numpy(offsets), 2).numpy()
-    padded = np.pad(pictures, ((0, 0), (0, 0), (2, 2), (2, 2)))
-    for i, (row, column) in enumerate(offsets):
-        assert np.array_equal(cropped[i], padded[i, :, row : row + 5, column : column + 4])
-
-
-def test_crop_in_the_middle_is_the_image(rng):
-    pictures = torch.from_numpy(rng.integers(0, 256, (3, 1, 4, 4), dtype=np.uint8))
-    assert torch.equal(crop(pictures, torch.full((3, 2), 1), 1), pictures)
-
-
-def test_flip_mirrors_left_and_right_where_asked(rng):
-    pictures = rng.integers(0, 256, (4, 2, 3, 5), dtype=np.uint8)
-    flipped = flip(torch.from_numpy(pictures), torch.tensor([True, False, True, False])).numpy()
-    assert np.array_equal(flipped[[0, 2]], pictures[[0, 2]][..., ::-1])
-    assert np.array_equal(flipped[[1, 3]], pictures[[1, 3]])
 
 
 WHOLE = {

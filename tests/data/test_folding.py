@@ -4,11 +4,15 @@ import hashlib
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from refusals import refused
 from sklearn.model_selection import StratifiedGroupKFold
 
 import class_uncertainty as cu
 from class_uncertainty.data.folding import held_groups, numbered, stratified
+
+pytestmark = pytest.mark.usefixtures("no_global_random")
 
 CASES = {
     "few large": (1000, 40, 4),
@@ -142,3 +146,21 @@ def test_duplicates_within_a_group_do_not_count():
     assert dataset.duplicates == 2
     assert dataset.duplicate_names(5) == [("n9", "n1"), ("n10", "n0")]
     assert cu.Dataset("x", cu.Data(inputs, labels)).duplicates == 3
+
+
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=60), st.integers(2, 7), st.integers(0, 3))
+def test_stratified_parts_are_even(labels, parts, seed):
+    """In every class, and over all of them, the parts differ by one example at most."""
+    part = stratified(labels, parts, seed)
+    assert part.shape == (len(labels),)
+    assert set(part) <= set(range(parts))
+    for of_class in [part, *(part[np.array(labels) == c] for c in set(labels))]:
+        sizes = np.bincount(of_class, minlength=parts)
+        assert sizes.max() - sizes.min() <= 1
+
+
+def test_stratified_is_one_split_for_all_and_random_within_a_class():
+    labels = np.repeat([0, 1], 50)
+    assert np.array_equal(stratified(labels, 5), stratified(labels, 5))
+    assert not np.array_equal(stratified(labels, 5), stratified(labels, 5, seed=1))
+    assert not np.array_equal(stratified(labels, 5)[:10], np.arange(10) % 5)

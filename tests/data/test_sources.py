@@ -1,4 +1,4 @@
-"""Options of every source: ?duplicate repeats training examples, and nothing else."""
+"""Every source: its name, and ?duplicate, which repeats training examples and nothing else."""
 
 import numpy as np
 import pytest
@@ -78,3 +78,31 @@ def test_what_is_no_strength_is_refused_before_anything_is_read(strength, run: R
     code, _, errors = run("measure", f"npz:nowhere.npz?duplicate={strength}")
     assert code == 2
     assert f"option 'duplicate' is '{strength}': it must be a number from 0 to 1." in errors
+
+
+NAMES_REFUSED = {
+    "digit-lt:20": r"^unknown data 'digit-lt:20': did you mean 'digits-lt:20'\? There are digits, digits-lt:20",
+    "Digits": r"^unknown data 'Digits': did you mean 'digits'\? ",
+    "mnist": r"^unknown data 'mnist': .*there are digits, ",
+    "": r"^unknown data '': there are digits, ",
+    "digits:3": r"^'digits:3': 'digits' takes no argument; for a long tail write 'digits-lt:3'\.$",
+    "digits?size=3": r"^unknown option of 'digits' 'size': there is only duplicate\.$",
+    "digits-lt:20?seed=1": r"^unknown option of 'digits-lt' 'seed': there are validation, duplicate\.$",
+    "digits-lt:many": r"^'digits-lt:many' needs an imbalance ratio .*after the colon, as in 'digits-lt:20'\.$",
+    "digits-lt": r"^'digits-lt' needs an imbalance ratio .*after the colon, as in 'digits-lt:20'\.$",
+    "digits-lt:nan": r"^imbalance ratio is nan: ",
+    "digits-lt:0.1": r"^imbalance ratio is 0\.1: ",
+    "digits-lt:100": r"^imbalance ratio 100 leaves class '9' 1 of 120 examples: ",
+}
+
+
+@pytest.mark.parametrize("spec", NAMES_REFUSED)
+def test_name_refused(spec):
+    with pytest.raises(InputError, match=NAMES_REFUSED[spec]):
+        load(spec)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_source_has_an_example_of_its_own_name(name):
+    assert SOURCES[name].example.partition(":")[0] == name
+    assert SOURCES[name].about

@@ -1,12 +1,27 @@
 """Shaping: pure functions that choose, repeat and join examples."""
 
+import math
+
 import numpy as np
 import pytest
+import sklearn.datasets  # noqa: F401  # its import draws a random number, which would count as ours
 from hypothesis import given
 from hypothesis import strategies as st
 
-from class_uncertainty import Data, Dataset, InputError, duplicate, load, mix_hardness, svci20, validation_split
+from class_uncertainty import (
+    Data,
+    Dataset,
+    InputError,
+    duplicate,
+    load,
+    long_tail,
+    mix_hardness,
+    svci20,
+    validation_split,
+)
 from class_uncertainty.data.subsets import split_off
+
+pytestmark = pytest.mark.usefixtures("no_global_random")
 
 
 def data(*counts, shape=(1,), names=None):
@@ -21,6 +36,93 @@ def numbers(some):
 
 
 TAIL = data(40, 20, 7, 3)
+
+
+@pytest.mark.parametrize(
+    ("classes", "each", "ratio", "total", "smallest"),
+    [(10, 5000, 50, 13_996, 100), (10, 5000, 100, 12_406, 50), (100, 500, 50, 12_608, 10), (100, 500, 100, 10_847, 5)],
+    ids=["cifar10-lt:50", "cifar10-lt:100", "cifar100-lt:50", "cifar100-lt:100"],
+)
+def test_long_tail_totals_of_the_paper(classes, each, ratio, total, smallest):
+    tail = long_tail(data(*[each] * classes), ratio)
+    assert len(tail) == tail.counts.sum() == total
+    assert tail.counts[0] == each
+    assert tail.counts[-1] == smallest
+    assert tail.counts.tolist() == [math.floor(each * (1 / ratio) ** (c / (classes - 1))) for c in range(classes)]
+
+
+def test_the_counts_of_cifar10_lt():
+    """As Bag-of-Tricks prints them."""
+    assert long_tail(data(*[5000] * 10), 50).counts.tolist() == [5000, 3237, 2096, 1357, 878, 568, 368, 238, 154, 100]
+    assert long_tail(data(*[5000] * 10), 100).counts.tolist() == [5000, 2997, 1796, 1077, 645, 387, 232, 139, 83, 50]
+
+
+def test_the_classes_of_323_66_and_12_examples_occur():
+    """Sec. III names them; they are classes 11, 51 and 94 of CIFAR-100-LT at 50."""
+    assert long_tail(data(*[500] * 100), 50).counts[[11, 51, 94]].tolist() == [323, 66, 12]
+
+
+def ldam_drw(labels, counts, seed=0):
+    """IMBALANCECIFAR.gen_imbalanced_data of LDAM-DRW, which seeds and uses NumPy's global generator."""
+    before = np.random.get_state()
+    try:
+        np.random.seed(seed)
+        kept = []
+        for the_class, the_number in zip(np.unique(labels), counts, strict=True):
+            index = np.where(labels == the_class)[0]
+            np.random.shuffle(index)
+            kept.extend(index[:the_number])
+        return [int(i) for i in kept]
+    finally:
+        np.random.set_state(before)
+
+
+@pytest.mark.parametrize("ratio", [1, 10, 100])
+def test_seed_0_keeps_the_examples_of_ldam_drw(ratio):
+    whole = data(*[500] * 10)
+    tail = long_tail(whole, ratio)
+    assert numbers(tail) == ldam_drw(whole.labels, tail.counts)
+    assert (tail.labels == whole.labels[numbers(tail)]).all()
+
+
+def test_seeds_draw_other_examples_of_the_same_counts():
+    whole = data(*[100] * 5)
+    zero, one = long_tail(whole, 10), long_tail(whole, 10, seed=1)
+    assert zero.counts.tolist() == one.counts.tolist()
+    assert set(numbers(zero)) != set(numbers(one))
+    assert numbers(one) == numbers(long_tail(whole, 10, seed=1))
+
+
+def test_no_example_is_kept_twice():
+    kept = numbers(long_tail(data(*[100] * 10), 20))
+    assert len(kept) == len(set(kept))
+
+
+def test_ratio_1_keeps_everything():
+    whole = data(*[20] * 4)
+    assert sorted(numbers(long_tail(whole, 1))) == sorted(numbers(whole))
+
+
+def test_an_unbalanced_set_is_cut_from_its_smallest_class():
+    """The largest class of the tail can have no more than every class has."""
+    assert long_tail(data(20, 30), 4).counts.tolist() == [20, 5]
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0, -1, math.nan, math.inf])
+def test_long_tail_refuses_a_ratio(ratio):
+    with pytest.raises(InputError, match=rf"^imbalance ratio is {ratio:g}: it must be 1 \(balanced\) or more\.$"):
+        long_tail(data(*[20] * 3), ratio)
+
+
+def test_long_tail_refuses_to_empty_a_class():
+    with pytest.raises(InputError, match=r"^imbalance ratio 15 leaves class 'class 2' 1 of 20 examples"):
+        long_tail(data(*[20] * 3), 15)
+    assert long_tail(data(*[20] * 3), 10).counts[-1] == 2
+
+
+def test_long_tail_refuses_a_single_class():
+    with pytest.raises(InputError, match="class"):
+        long_tail(data(20), 2)
 
 
 @pytest.mark.parametrize("strength", [0, 0.3, 0.5, 0.7, 1])
@@ -138,13 +240,13 @@ def test_mix_hardness_refuses(easy, hard, per_class, message):
         mix_hardness(easy, hard, per_class)
 
 
-@pytest.mark.parametrize("shape", [duplicate, lambda some, n, seed: validation_split(some, int(n), seed)])
+@pytest.mark.parametrize("shape", [duplicate, long_tail, lambda some, n, seed: validation_split(some, int(n), seed)])
 def test_a_seed_that_numpy_cannot_take_is_refused(shape):
     with pytest.raises(InputError, match="seed is -1"):
         shape(TAIL, 1, -1)
 
 
-def test_shaping_leaves_its_input_and_the_global_random_state_alone(no_global_random):
+def test_shaping_leaves_its_input_and_the_global_random_state_alone():
     before = TAIL.fingerprint
     for _ in (duplicate(TAIL, 0.5), validation_split(TAIL, 1), split_off(TAIL, 0.2)):
         pass

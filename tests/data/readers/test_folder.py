@@ -72,12 +72,6 @@ def test_a_class_may_be_called_like_a_split(here, name):
     assert load("folder:veh").classes == tuple(sorted(("bus", "car", name)))
 
 
-def test_a_test_split_without_a_training_split_is_refused(here):
-    tree(here / "pets", {"train": 3, "test/a": 2, "test/b": 2})
-    with refused(os.path.join("pets", "test"), "train/CLASS"):
-        load("folder:pets")
-
-
 def test_a_picture_beside_the_classes_is_refused(here):
     tree(here / "pets", {"cat": 3, "dog": 2})
     (here / "pets" / "notes.txt").write_text("no picture")
@@ -97,21 +91,29 @@ def test_a_training_folder_alone(here):
     assert load("folder:pets").test is None
 
 
-def test_a_folder_beside_the_splits_is_refused(here):
-    tree(here / "pets", {"train/a": 2, "train/b": 2, "test/a": 1, "test/b": 1, "unsorted/a": 1})
-    with refused("pets", "'unsorted'", "train", "test and validation"):
-        load("folder:pets")
+SPLITS = {"train/a": 2, "train/b": 2, "test/a": 1, "test/b": 1}
+BESIDE = ("train", "test and validation")
+REFUSED = {  # how many images each folder holds, and what is said
+    "no folder": ({}, ["pets", "holds no images", "a subfolder"]),
+    "no class": ({".": 3}, ["pets holds files ('000.png') and no subfolder", "each class needs one"]),
+    "test without train": ({"train": 3, "test/a": 2, "test/b": 2}, [os.path.join("pets", "test"), "train/CLASS"]),
+    "one beside splits": (SPLITS | {"unsorted/a": 1}, ["pets", "'unsorted'", *BESIDE]),
+    "two beside splits": (SPLITS | {"more": 1, "unsorted/a": 1}, ["pets", "'more'", *BESIDE]),
+    "train twice": ({"train/a": 2, "train/b": 2, "training/a": 1, "training/b": 1}, ["pets", "train"]),
+    "class of test alone": (SPLITS | {"test/ant": 1}, ["class 'ant' has no training examples"]),
+    "class of train alone": (SPLITS | {"train/ant": 2}, ["class 'ant' has no test examples"]),
+    "empty class": ({"cat": 2, "dog": 2, "owl": 0}, ["pets/owl holds no images"]),
+    "empty class of train": (SPLITS | {"train/owl": 0}, ["pets/train/owl holds no images"]),
+    "empty class of test": (SPLITS | {"test/owl": 0}, ["pets/test/owl holds no images"]),
+}
 
 
-def test_two_folders_beside_the_splits_are_refused(here):
-    tree(here / "pets", {"train/a": 2, "train/b": 2, "test/a": 1, "test/b": 1, "more": 1, "unsorted/a": 1})
-    with refused("pets", "'more'", "train", "test and validation"):
-        load("folder:pets")
-
-
-def test_two_folders_for_training_are_refused(here):
-    tree(here / "pets", {"train/a": 2, "train/b": 2, "training/a": 1, "training/b": 1})
-    with refused("pets", "train"):
+@pytest.mark.parametrize(("images", "parts"), REFUSED.values(), ids=REFUSED)
+def test_folders_refused(here, images, parts):
+    for folder in ("", *images):
+        (here / "pets" / folder).mkdir(parents=True, exist_ok=True)
+    tree(here / "pets", images)
+    with refused(*parts):
         load("folder:pets")
 
 
@@ -159,12 +161,6 @@ def test_what_file_browsers_leave_is_ignored(here):
     ):
         (here / "pets" / name).parent.mkdir(exist_ok=True)
         (here / "pets" / name).write_bytes(b"not a picture")
-    assert numbers(load("folder:pets").train) == [0, 1, 2, 3]
-
-
-def test_files_beside_the_classes_are_left_alone(here):
-    tree(here / "pets", {"cat": 2, "dog": 2})
-    (here / "pets" / "README.txt").write_text("pets")
     assert numbers(load("folder:pets").train) == [0, 1, 2, 3]
 
 
@@ -257,28 +253,6 @@ def test_pipes_are_refused_by_name_and_not_waited_for(here):
         load("folder:pets")
 
 
-def test_an_empty_folder_is_refused(here):
-    (here / "pets").mkdir()
-    with refused("pets", "holds no images", "a subfolder"):
-        load("folder:pets")
-
-
-@pytest.mark.parametrize("split", ["", "train/", "test/"])
-def test_an_empty_class_is_refused_by_name(here, split):
-    tree(
-        here / "pets", {"train/cat": 2, "train/dog": 2, "test/cat": 1, "test/dog": 1} if split else {"cat": 2, "dog": 2}
-    )
-    (here / "pets" / f"{split}owl").mkdir()
-    with refused(f"pets/{split}owl holds no images"):
-        load("folder:pets")
-
-
-def test_loose_pictures_alone_are_refused(here):
-    tree(here / "pets", {".": 3})
-    with refused("pets holds files ('000.png') and no subfolder", "each class needs one"):
-        load("folder:pets")
-
-
 @pytest.mark.parametrize("source", ["folder", "parquet", "npz", "csv"])
 @pytest.mark.parametrize("path", ["nowhere", "no/where", "x" * 300, "a\0b"])
 def test_no_such_path_is_refused_and_the_data_folder_named(here, source, path):
@@ -298,15 +272,6 @@ def test_a_text_among_the_pictures_is_refused_by_name(here, own_cache):
     with refused("pets/dog/notes.txt cannot be read as an image"):
         load("folder:pets")
     assert list(own_cache.iterdir()) == []
-
-
-def test_a_class_in_one_split_only_is_refused_by_name(here):
-    tree(here / "a", {"train/cat": 2, "train/dog": 2, "test/cat": 1, "test/dog": 1, "test/ant": 1})
-    with refused("class 'ant' has no training examples"):
-        load("folder:a")
-    tree(here / "b", {"train/cat": 2, "train/dog": 2, "train/ant": 2, "test/cat": 1, "test/dog": 1})
-    with refused("class 'ant' has no test examples"):
-        load("folder:b")
 
 
 # Sizes and channels.

@@ -1,5 +1,5 @@
-"""Mixup and Remix: what is drawn, what is mixed, whose label it is, and the loss of two labels, against loops and
-torch's own."""
+"""Crops and mirror images against NumPy. Mixup and Remix: what is drawn, what is mixed, whose label it is, and the
+loss of two labels, against loops and torch's own."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -15,12 +15,46 @@ from torch.nn import functional as F
 from class_uncertainty import METHODS, Recipe, plan
 from class_uncertainty.methods import named
 from class_uncertainty.training import Lane
-from class_uncertainty.training.augment.crop_flip_mixup import KAPPA, TAU, augmented, draw, draw_pairs, mixed, remixed
+from class_uncertainty.training.augment.crop_flip_mixup import (
+    KAPPA,
+    TAU,
+    augmented,
+    crop,
+    draw,
+    draw_pairs,
+    flip,
+    mixed,
+    remixed,
+)
 from class_uncertainty.training.objective import LossTensors
 from class_uncertainty.training.streams import stream
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 RECIPE = Recipe("mlp", epochs=3, batch=16)
+
+
+# Crops and mirror images.
+
+
+def test_crop_is_a_window_of_the_padded_image(rng):
+    pictures = rng.integers(0, 256, (9, 2, 5, 4), dtype=np.uint8)
+    offsets = rng.integers(0, 5, (9, 2))
+    cropped = crop(torch.from_numpy(pictures), torch.from_numpy(offsets), 2).numpy()
+    padded = np.pad(pictures, ((0, 0), (0, 0), (2, 2), (2, 2)))
+    for i, (row, column) in enumerate(offsets):
+        assert np.array_equal(cropped[i], padded[i, :, row : row + 5, column : column + 4])
+
+
+def test_crop_in_the_middle_is_the_image(rng):
+    pictures = torch.from_numpy(rng.integers(0, 256, (3, 1, 4, 4), dtype=np.uint8))
+    assert torch.equal(crop(pictures, torch.full((3, 2), 1), 1), pictures)
+
+
+def test_flip_mirrors_left_and_right_where_asked(rng):
+    pictures = rng.integers(0, 256, (4, 2, 3, 5), dtype=np.uint8)
+    flipped = flip(torch.from_numpy(pictures), torch.tensor([True, False, True, False])).numpy()
+    assert np.array_equal(flipped[[0, 2]], pictures[[0, 2]][..., ::-1])
+    assert np.array_equal(flipped[[1, 3]], pictures[[1, 3]])
 
 
 # What is drawn.
