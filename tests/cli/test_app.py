@@ -201,10 +201,10 @@ from class_uncertainty.reporting.terminal import say
 from class_uncertainty.text import tell
 
 def command():
-    for _ in range(3000):
-        say("a table")
-        typer.echo("a line")
-        tell("progress")
+    for _ in range(100):  # more than a pipe holds
+        say("a table" * 100)
+        typer.echo("a line" * 100)
+        tell("progress" * 100)
     with open("page", "w") as page:
         page.write("whole")
     sys.exit(4)

@@ -142,7 +142,8 @@ def test_page_has_both_palettes(page):
     assert all(f"--{name}: {colour};" in dark for name, colour in DARK.items())
 
 
-def test_runs_that_diverged_have_a_column_only_if_there_are_any():
+def test_runs_that_diverged_have_a_column_only_if_there_are_any(blank_charts):
+    blank_charts()
     html, _, _ = html_page.render([replace(FULL, methods=FULL.methods[:3])])
     assert "Runs</th>" in html
     assert "Diverged</th>" not in html

@@ -184,7 +184,8 @@ def test_without_a_test_split_nothing_is_judged_by_what_saw_it(
     tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe, name: str
 ) -> None:
     """Neither the network nor any of its teachers trained on a judged example, and tau was not chosen on it."""
-    train, remedy, parts = digits.train, REMEDIES[name], []
+    few = np.concatenate([np.flatnonzero(digits.train.labels == c)[:15] for c in range(10)])
+    train, remedy, parts = digits.train.take(few), REMEDIES[name], []
     with open_context(cu.Dataset("no-test", train), recipe, tmp_path / "runs.sqlite") as context:
         (estimate,) = load_or_estimate(context, [EstimateRequest("out-of-fold", 2)])
         measured = Measured(context, estimate, 2)
