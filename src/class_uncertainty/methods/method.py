@@ -53,6 +53,7 @@ AUGMENTATIONS = {
     "mixup": "pairs of examples and of their labels are mixed, one share for a batch (Zhang et al. 2018)",
     "remix": "mixup whose label goes to the rarer class of a pair (Chou et al. 2020)",
 }
+MIXING = frozenset({"mixup", "remix"})  # those that pair the examples of a batch
 
 
 @checked
@@ -141,7 +142,7 @@ class Method:
                 raise unknown("augmentation", name, AUGMENTATIONS)
         in_order = tuple(name for name in AUGMENTATIONS if name in self.augment)  # each once
         object.__setattr__(self, "augment", in_order)
-        if {"mixup", "remix"} <= set(self.augment):
+        if set(self.augment) >= MIXING:
             raise InputError("mixup and remix are given: a method mixes in one way.")
 
     @property

@@ -17,6 +17,7 @@ from typing import Any
 
 from class_uncertainty.data import Data
 from class_uncertainty.errors import MachineFault, Unfinished, notice
+from class_uncertainty.methods import MIXING
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 from class_uncertainty.training.fit import resolve_device, train_here
 from class_uncertainty.training.fit_result import Fit, LaneOutcome
@@ -27,7 +28,6 @@ from class_uncertainty.training.stage_context import FitOptions
 from class_uncertainty.training.stages import resolve_stages
 
 PATIENCE = timedelta(days=7)  # the others wait while the first reads data or evaluates
-MIXING = {"mixup", "remix"}  # augmentations that pair the examples of a batch
 _command: list["TorchrunExecutor"] = []  # of this process, once it runs a command under torchrun
 
 

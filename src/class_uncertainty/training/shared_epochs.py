@@ -4,12 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from class_uncertainty.methods import Focal, Knob
+from class_uncertainty.methods import MIXING, Focal, Knob
 from class_uncertainty.training.lane import Lane
 from class_uncertainty.training.recipe import Recipe
 from class_uncertainty.training.stages import resolve_stages, staged
-
-MIXING = {"mixup", "remix"}
 
 
 @dataclass(frozen=True)

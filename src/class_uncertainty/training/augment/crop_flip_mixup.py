@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from class_uncertainty.measures.scores import row_blocks
+from class_uncertainty.methods import MIXING
 from class_uncertainty.training.augment.autoaugment import autoaugment, cutout, draw_holes, draw_policy
 from class_uncertainty.training.augment.photographs import draw_boxes, draw_jitter, jitter, resized_crop
 from class_uncertainty.training.recipe import Recipe
@@ -35,7 +36,7 @@ def draw(seed: int, epoch: int, length: int, recipe: Recipe, augment: tuple[str,
         drawn |= draw_policy(stream(seed, "autoaugment", epoch), length)
     if "cutout" in augment:
         drawn |= draw_holes(stream(seed, "cutout", epoch), length)
-    if {"mixup", "remix"} & set(augment):
+    if MIXING & set(augment):
         drawn |= draw_pairs(stream(seed, "mixup", epoch), length, recipe.part)
     if features:
         drawn["dropout"] = stream(seed, "dropout", epoch).random((length, features), dtype=np.float32)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from class_uncertainty.methods import MIXING
 from class_uncertainty.training.augment.crop_flip_mixup import augmented, mixed, remixed
 from class_uncertainty.training.lane import Lane
 from class_uncertainty.training.recipe import Recipe
@@ -39,7 +40,7 @@ class StackAugmentation:
         def having(*names: str) -> list[int]:
             return [i for i, lane in enumerate(lanes) if set(names) & set(lane.value.augment)]
 
-        self.recipe, self.side, mixing, remixing = recipe, side, having("mixup", "remix"), having("remix")
+        self.recipe, self.side, mixing, remixing = recipe, side, having(*MIXING), having("remix")
         self.autoaugment = _places(having("autoaugment"), len(lanes), device)
         self.cutout = _places(having("cutout"), len(lanes), device)
         self.mixing = _places(mixing, len(lanes), device)
