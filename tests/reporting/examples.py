@@ -45,7 +45,7 @@ def method_row(
 ) -> MethodRow:
     scores = dict.fromkeys(("top1_error", "many", "medium", "few", "worst", "spread", "nll", "ece"), error)
     first = {"method": name, "lr": lr, "runs": runs, "error": error, "error_sd": deviation}
-    blank = {"diverged": 0, "gain": None, "naive_lr": lr, "counterpart": ""}
+    blank = {"diverged": 0, "collapsed": 0, "gain": None, "naive_lr": lr, "counterpart": ""}
     blank |= {"aso": None, "aso_against": None, "aso_warning": None}
     return MethodRow(**(first | scores | blank | others))
 

@@ -34,6 +34,7 @@ EASIER = (
         ((replace(NAIVE, lr=1.0), NAIVE, replace(BETTER, lr=1.0)), "Of 3 pairs of method and learning rate", "few"),
         ((replace(NAIVE, lr=1.0), replace(BETTER, naive_lr=1.0)), "naive’s 10.00 ± 0.50 % at learning rate 1;", "few"),
         ((replace(NAIVE, lr=1.0), replace(BETTER, naive_lr=None)), "naive has no result", "below"),
+        ((NAIVE, replace(WORSE, collapsed=1)), "1 of 5 runs predicts one class only, and counts in the mean", "few"),
         ((LOST,), "No run of any method finished", "lowest"),
     ],
 )

@@ -54,6 +54,18 @@ def test_a_table_under_one_protocol(reproduction: Reproduction) -> None:
     assert any("cpu, cuda" in note for note in table.notes)
 
 
+def test_a_collapsed_run_has_a_note(reproduction: Reproduction) -> None:
+    rows = [result("naive", error, seed, 0.1) for seed, error in enumerate((20.0, 200 / 3))]
+    scores = rows[1].scores
+    assert scores is not None
+    rows[1] = replace(rows[1], scores=replace(scores, class_errors=(100.0, 0.0, 100.0)))
+    made = summarise("toy", EXPERIMENT, ("paper",), Lookup(ledger(rows, []), RECIPE))
+    note = "Naive: 1 of 2 runs predicts one class only, and counts in the mean."
+    assert note in titled(made, "protocol paper").notes
+    assert made.document()["cells"][0]["collapsed"] == 1
+    assert note not in titled(reproduction, "protocol paper").notes
+
+
 def test_every_table_names_the_network(reproduction: Reproduction) -> None:
     """Its parameters are for the three classes of these data, and not said where the shape of inputs is not known."""
     note = "Network: small-conv, 6.0 k parameters."

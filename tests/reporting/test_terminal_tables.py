@@ -150,6 +150,13 @@ def test_forests_have_no_learning_rate(printed: Printed) -> None:
     assert "gain: naive's error less the method's." in notes[0]
 
 
+def test_collapsed_runs_have_a_note() -> None:
+    notes = terminal_tables.footnotes([NAIVE, replace(BETTER, collapsed=2)], folds=0)
+    assert [note for note in notes if "one class" in note] == [
+        "ubrs: 2 of 5 runs predict one class only, and count in the mean."
+    ]
+
+
 def test_no_note_is_on_the_worst_tenth_of_two_classes(printed: Printed) -> None:
     dropped: list[str] = []
     out = printed(lambda: dropped.extend(terminal_tables.print_methods(FULL.methods, 2)))

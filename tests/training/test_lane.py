@@ -47,5 +47,10 @@ def test_a_result_gives_the_errors_of_its_scores() -> None:
     course = {"diverged": None, "loss": 0.3, "seconds": 1.5, "plan": {}, "recipe": cu.Recipe("mlp", epochs=1, batch=2)}
     result = cu.Result(scores=scores, **lane, **course)
     assert (result.error, result.top1_error, result.class_errors) == (25.0, 12.5, (10.0, 40.0))
+    assert not result.collapsed
+    for errors, collapsed in (((100.0, 0.0, 100.0), True), ((100.0, 1.0, 100.0), False), ((0.0, 0.0, 100.0), False)):
+        one = dataclasses.replace(result, scores=dataclasses.replace(scores, class_errors=errors))
+        assert one.collapsed is collapsed
     gone = dataclasses.replace(result, scores=None)
+    assert not gone.collapsed
     assert (gone.error, gone.top1_error, gone.class_errors) == (None, None, None)

@@ -26,6 +26,7 @@ class Outcome:
     diverged: int
     cost: float | None  # trainings for this row: its own, those that measured, and those that chose its rate
     devices: tuple[str, ...]
+    collapsed: int = 0  # runs that predict one class only
 
     @property
     def mean(self) -> float | None:
@@ -66,6 +67,7 @@ class Outcome:
         about = {"row": row.label, "note": row.note, "method": self.cell.method, "data": self.cell.data}
         print_of = {"printed": printed.mean if printed else None, "printed_sd": printed.deviation if printed else None}
         ours = {"error": self.mean, "error_sd": self.deviation, "runs": len(self.errors), "diverged": self.diverged}
+        ours |= {"collapsed": self.collapsed}
         judged = {"difference": self.difference, "gap": self.gap, "verdict": self.verdict}
         trained = {"lr": self.lr, "cost": self.cost, "devices": list(self.devices), "errors": list(self.errors)}
         return {**about, "protocol": self.protocol, **print_of, **ours, **judged, **trained}
@@ -83,7 +85,8 @@ def outcome(cell: Cell, protocol: str, lookup: Lookup) -> Outcome:
         cost = (1 + tried) * results[0].cost + measuring
     errors = tuple(result.error for result in results if result.error is not None)
     diverged, devices = sum(result.diverged is not None for result in results), {result.device for result in results}
-    return Outcome(cell, protocol, choice.lr if choice else None, errors, diverged, cost, tuple(sorted(devices)))
+    about = (errors, diverged, cost, tuple(sorted(devices)), sum(result.collapsed for result in results))
+    return Outcome(cell, protocol, choice.lr if choice else None, *about)
 
 
 def outcomes(table: PaperTable, protocols: Iterable[str], lookup: Lookup, only: str | None = None) -> list[Outcome]:

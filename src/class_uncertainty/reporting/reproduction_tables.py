@@ -8,7 +8,7 @@ from statistics import fmean
 from class_uncertainty.experiments.needs import PROTOCOLS
 from class_uncertainty.experiments.outcomes import Gain, Outcome
 from class_uncertainty.experiments.reproduction import Reproduction
-from class_uncertainty.reporting.section import describe_network
+from class_uncertainty.reporting.section import describe_collapsed, describe_network
 from class_uncertainty.reporting.terminal import Rows, print_fitting, say
 from class_uncertainty.training import Result
 from class_uncertainty.workflows.train_missing import Remaining
@@ -56,6 +56,7 @@ def _cells(reproduction: Reproduction, data: str, protocol: str) -> TextTable:
         name, cost = "Six naïve networks, averaged and adjusted", f"{six.cost:.3g}"
         rows.append([name, six.method, "–", _number(six.error), "1", f"{six.lr:g}", "–", "", cost])
     notes = [*_network(reproduction, [data]), f"Trained on: {', '.join(devices)}."]
+    notes += [f"{_label(one)}: {describe_collapsed(one.collapsed, len(one.errors))}" for one in shown if one.collapsed]
     notes += [f"Rows that have not been run: {missing}."] * (missing > 0)
     columns = ("row", "method", "printed", "ours", "n", "lr", "gap", "verdict", "cost")
     drop = ("cost", "method", "n", "lr", "gap")

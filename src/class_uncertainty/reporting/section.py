@@ -73,6 +73,12 @@ class Section:
         return " nats" if self.score in ("predictive", "aleatoric", "epistemic") else ""
 
 
+def describe_collapsed(collapsed: int, runs: int) -> str:
+    """Of runs whose errors are in the mean."""
+    predict, count = ("predicts", "counts") if collapsed == 1 else ("predict", "count")
+    return f"{collapsed} of {runs} runs {predict} one class only, and {count} in the mean."
+
+
 def describe_network(*sizes: NetworkSize) -> list[str]:
     """What was trained, and how large it is: no line where nothing was trained."""
     named = dict.fromkeys(str(size) for size in sizes if size.network)

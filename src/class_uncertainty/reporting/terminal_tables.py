@@ -13,6 +13,7 @@ from class_uncertainty.reporting.fix_advice import fix_advice
 from class_uncertainty.reporting.label_issue_view import summary
 from class_uncertainty.reporting.section import (
     SAME_NETWORK,
+    describe_collapsed,
     describe_folds,
     describe_groups,
     describe_network,
@@ -260,6 +261,7 @@ def footnotes(rows: Sequence[MethodRow], folds: int, dropped: Sequence[str] = ()
         notes.append(f"ASO: a test against the row that is named (ε_min); below 0.5, the method is better; {tests}.")
     if any(row.seedless for row in rows):
         notes.append(SAME_NETWORK)
+    notes += [f"{row.method}: {describe_collapsed(row.collapsed, row.runs)}" for row in rows if row.collapsed]
     warnings = {row.aso_warning for row in rows if row.aso_warning}
     return notes + [f"ASO: {warning}." for warning in sorted(warnings)]
 

@@ -134,6 +134,7 @@ class MethodRow:
     lr: float
     runs: int  # that did not diverge
     diverged: int
+    collapsed: int  # that predict one class only
     error: float | None  # mean of the class errors
     error_sd: float | None  # sample standard deviation, None under two runs
     gain: float | None  # naive's error less this one's
@@ -251,6 +252,7 @@ def _method_row(
         lr=lr,
         runs=len(scores),
         diverged=sum(result.diverged is not None for result in group),
+        collapsed=sum(result.collapsed for result in group),
         error_sd=float(np.std(group_errors, ddof=1)) if len(group_errors) > 1 else None,
         gain=float(np.mean(naive) - np.mean(group_errors)) if gains else None,
         naive_lr=errors.rate("naive", method, lr) if naive else None,

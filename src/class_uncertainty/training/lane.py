@@ -219,6 +219,11 @@ class Result:
         return "" if self.diverged is None else f"diverged in epoch {self.diverged + 1}"
 
     @property
+    def collapsed(self) -> bool:
+        """Whether it is right on one class only, and always there: it predicts nothing else."""
+        return sorted(self.class_errors or ())[:2] == [0.0, 100.0]
+
+    @property
     def error(self) -> float | None:
         """Mean of the class errors, in percent: every class counts the same."""
         return self.scores.error if self.scores else None
