@@ -14,6 +14,8 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_experiment_is_planned_run_shown_and_drawn(run: Run, forbid_training: Call) -> None:
+    code, _, err = run("reproduce", "table1", "--stored", "--store", "mistyped.sqlite")
+    assert (code, "mistyped.sqlite does not exist" in err, Path("mistyped.sqlite").exists()) == (2, True, False)
     code, out, _ = run("reproduce", "table1", "--protocol", "paper", "--plan")
     assert (code, DATA in out, f"{DATA}?validation=10" in out) == (0, True, True)
     code, out, _ = run("reproduce", "table1", "--protocol", "paper", "--stored", "--json")

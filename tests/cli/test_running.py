@@ -29,7 +29,7 @@ def test_a_budget_stops_cleanly_and_the_same_command_goes_on(run: Run, tmp_path:
     assert (code, out) == (3, "")
     assert (
         "cu: the budget is spent with 0 of 2 networks trained; runs.sqlite keeps what has finished "
-        "(0 results, 0 networks), 2 checkpoints keep what has not, and the same command goes on from there." in err
+        "(0 results, 0 networks), checkpoints keep what has not, and the same command goes on from there." in err
     )
     assert len(list((tmp_path / "runs.sqlite.running").iterdir())) == 2
     assert run(*command, "1h")[0] == 0
@@ -108,7 +108,7 @@ def test_what_is_known_is_printed_before_a_budget_ends_a_command(run: Run, monke
     command = ("fix", "digits-lt:20", "--epochs", "2", "--candidates", "naive,cb-rs", "--seeds", "1")
     code, out, err = run(*command)
     assert code == 3
-    assert out.startswith("\nKnown so far:\nTrained naively, on ")
+    assert out.startswith("\nKnown so far:\nTrained naively, once a fold, on ")
     assert "All 2 candidates, 5 folds" in out
     assert "One network is kept" in out
     assert err.startswith("cu: the budget is spent; runs.sqlite keeps what has finished")

@@ -179,7 +179,7 @@ def test_news_are_said_while_there_is_more_to_train(clock, capsys):
     state.tell(FINDING)
     err = capsys.readouterr().err
     assert err.splitlines() == [
-        "Trained naively, on 81 unseen examples:",
+        "Trained naively, once a fold, on 81 unseen examples:",
         "  9: 33 % wrong",
         "  5 classes have too few of these examples to say anything.",
     ]

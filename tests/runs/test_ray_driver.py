@@ -13,8 +13,8 @@ from class_uncertainty.errors import InputError, MachineFault, Unfinished
 from class_uncertainty.runs.mailbox import Begun, Mailbox
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
-from class_uncertainty.training.fit import train_lanes, width_of
-from class_uncertainty.training.fit_result import Fit, LaneOutcome
+from class_uncertainty.training.fit import train_lanes
+from class_uncertainty.training.fit_result import Fit, LaneOutcome, width_of
 from class_uncertainty.training.stage_context import FitOptions
 
 RECIPE = cu.Recipe("small-conv", epochs=3, batch=32)

@@ -124,6 +124,19 @@ def test_a_name_stands_for_its_options_too(full: Store) -> None:
     assert names() == [OTHER.name, DATA.name, VALIDATION.name]
 
 
+def test_an_error_that_is_not_the_mean_of_its_class_errors_is_refused(
+    full: Store, empty: Store, tmp_path: Path
+) -> None:
+    lines = [json.loads(line) for line in exported(full, DATA.name).splitlines()]
+    scores = next(line["document"]["scores"] for line in lines if line.get("document", {}).get("scores"))
+    right = scores["error"]
+    scores["error"] = right + 1
+    path = written(tmp_path / "a.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
+    with refused("a.jsonl", f"{right + 1:.2f} %", f"mean is {right:.2f} %"):
+        imported(empty, path)
+    assert not empty.keys("results")
+
+
 def test_an_unknown_name_is_refused_with_the_nearest(full: Store, empty: Store) -> None:
     with refused("'digit-lt:20'", "did you mean 'digits-lt:20'?", OTHER.name):
         exported(full, "digit-lt:20")

@@ -1,16 +1,21 @@
 """Epochs that lanes share train once, and every lane is to the last bit what it is alone."""
 
 import dataclasses
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from fits import same_fits
 
 import class_uncertainty as cu
+from class_uncertainty.training import stack_training, stage_runner
+from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.lane import Epoch
-from class_uncertainty.training.shared_epochs import Stretch, spared_epochs, stretches
+from class_uncertainty.training.shared_epochs import Stretch, in_turn, spared_epochs, stretches
 from class_uncertainty.training.stack_training import StackTraining
 from class_uncertainty.training.stages import resolve_stages, staged
 
@@ -92,6 +97,36 @@ def test_what_shares_and_what_does_not() -> None:
     # shares of mixtures do not add up to 1 to the last bit, so that a mean over them is another number
     assert together("naive+mixup", "2s-cb-rs+mixup", "2s-csce+mixup") == [[[0, 1], [2]], [[0], [1], [2]]]
     assert stretches(first_stages(["naive", "2s-cb-rs"], RECIPE), RECIPE, shares=False) == [Stretch(5, [[0], [1]])]
+    one_epoch = dataclasses.replace(RECIPE, epochs=1)  # which is the second stage
+    assert stretches(first_stages(["naive", "2s-cb-rs"], one_epoch), one_epoch, True) == [Stretch(1, [[0], [1]])]
+
+
+def test_a_ramp_of_someone_else_is_never_at_rest() -> None:
+    """Whether it is would have to be asked of every epoch."""
+    weight = dataclasses.replace(cu.METHODS["2s-csce"].weight, ramp=lambda epoch, epochs: float(epoch > 2))
+    lanes = {0: cu.Lane("naive"), 1: cu.Lane(cu.Method(weight=weight))}
+    assert stretches(lanes, RECIPE, shares=True) == [Stretch(5, [[0], [1]])]
+
+
+def test_what_trains_in_turn() -> None:
+    """Three lanes that share four of five epochs, two of them all, and one that shares nothing."""
+    together = [Stretch(4, [[0, 1, 2], [3]]), Stretch(5, [[0, 1], [2], [3]])]
+    last = together[-1]
+    assert in_turn([last], dict.fromkeys(range(4), 0), fills=False) == [last]
+    assert in_turn(together, dict.fromkeys(range(4), 0), fills=True) == together
+    assert in_turn(together, dict.fromkeys(range(4), 0), fills=False) == [Stretch(4, [[0, 1, 2]]), last]
+    ahead = {0: 0, 1: 0, 2: 1, 3: 4}  # the last lane is to end first, and the third goes on for all
+    assert in_turn(together, ahead, fills=True) == [
+        Stretch(5, [[3]]),
+        Stretch(4, [[0, 1, 2]]),
+        Stretch(5, [[0, 1], [2]]),
+    ]
+    parted = {0: 0, 1: 5, 2: 3, 3: 0}  # the second has ended: the first, which is like it, follows
+    assert in_turn(together, parted, fills=True) == [
+        Stretch(5, [[0, 1]]),
+        Stretch(4, [[2], [3]]),
+        Stretch(5, [[2], [3]]),
+    ]
 
 
 def test_lanes_that_share_are_what_they_are_alone(
@@ -154,3 +189,94 @@ def test_lanes_go_on_from_where_they_part_without_the_one_that_led(
     assert trained == [2]
     same_fits(followers.take([0]), alone[0])
     same_fits(followers.take([1]), alone[2])
+
+
+def test_lanes_part_where_a_later_stage_begins(digits: cu.Dataset) -> None:
+    """The first stages of these differ, and the second do not."""
+    crt = cu.METHODS["crt"]
+    lanes = [cu.Lane("crt"), cu.Lane(dataclasses.replace(crt, weight=cu.METHODS["cb"].weight)), cu.Lane("naive")]
+    options = {"recipe": RECIPE, "test": digits.test, "device": "cpu"}
+    fitted = cu.fit(digits.train, lanes, **options)
+    for place, lane in enumerate(lanes):
+        same_fits(fitted.take([place]), cu.fit(digits.train, [lane], **options))
+
+
+@pytest.mark.parametrize("stopped", [4, None])
+def test_another_process_goes_on_with_the_lane_that_leads(
+    stopped: int | None, digits: cu.Dataset, alone: list[cu.Fit], tmp_path: Path
+) -> None:
+    """While the first stacks train: beyond the epochs that others share with it."""
+    options = {"recipe": RECIPE, "test": digits.test, "device": "cpu"}
+    checkpoints, meanwhile = Checkpoints(tmp_path / "running"), list[int]()
+
+    def stop(news: Epoch) -> None:
+        if news.epoch == stopped:
+            raise KeyboardInterrupt
+
+    def other(news: Epoch) -> None:
+        if not meanwhile:
+            meanwhile.append(news.epoch)
+            with suppress(KeyboardInterrupt):
+                cu.fit(digits.train, [LANES[1]], **options, checkpoints=checkpoints, every=1, progress=stop)
+
+    many = [cu.Lane(name, seed) for seed in range(2, 18) for name in ("2s-cb-rs", "naive")]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        fitted = cu.fit(digits.train, [*many, LANES[1], LANES[0]], **options, checkpoints=checkpoints, progress=other)
+    finally:
+        torch.set_num_threads(threads)
+    assert meanwhile == [0]
+    same_fits(fitted.take([len(many)]), alone[1])
+    same_fits(fitted.take([len(many) + 1]), alone[0])
+
+
+def test_the_time_of_shared_epochs_is_shared(
+    digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By a clock that only training moves, a second for each lane of an epoch."""
+    clock, train_epoch = [0.0], StackTraining._train_epoch
+
+    def counted(stack: StackTraining, epoch: int) -> np.ndarray:
+        clock[0] += stack.count
+        return train_epoch(stack, epoch)
+
+    def tick() -> float:
+        clock[0] += 1e-9
+        return clock[0]
+
+    monkeypatch.setattr(StackTraining, "_train_epoch", counted)
+    for module in (stack_training, stage_runner):
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=tick))
+    options = {"recipe": RECIPE, "test": digits.test, "device": "cpu"}
+    lanes = [cu.Lane("naive"), cu.Lane("crt"), cu.Lane("2s-cb-rs")]
+    seconds = [result.seconds for result in cu.fit(digits.train, lanes, **options).results]
+    # four epochs for three, one for two and one alone; crt has one more of its own
+    assert seconds == pytest.approx([4 / 3 + 1 / 2, 4 / 3 + 1 / 2 + 1, 4 / 3 + 1], abs=1e-5)
+
+    def stop(news: Epoch) -> None:
+        if news.epoch == 5:
+            raise KeyboardInterrupt
+
+    for _ in range(2):  # in the second stage of crt
+        with pytest.raises(KeyboardInterrupt):
+            cu.fit(digits.train, lanes, **options, checkpoints=tmp_path / "running", progress=stop)
+    taken_up = cu.fit(digits.train, lanes, **options, checkpoints=tmp_path / "running")
+    assert [result.seconds for result in taken_up.results] == pytest.approx(seconds, abs=1e-5)
+
+
+def test_a_stop_right_behind_the_parting_loses_nothing(
+    digits: cu.Dataset, stats: cu.Stats, trained: list[int], tmp_path: Path
+) -> None:
+    """Though checkpoints are rare: where lanes part they are written."""
+    options = {"recipe": RECIPE, "stats": stats, "test": digits.test, "device": "cpu", "every": 100}
+
+    def stop(news: Epoch) -> None:
+        if news.epoch == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cu.fit(digits.train, LANES[:3], **options, checkpoints=tmp_path / "running", progress=stop)
+    trained.clear()
+    cu.fit(digits.train, LANES[:3], **options, checkpoints=tmp_path / "running")
+    assert sum(trained) == 3  # the last epoch of each

@@ -67,7 +67,7 @@ def reproduce(
     from class_uncertainty.workflows.reproduce import reproduce as run
 
     check_request(experiment, protocol, only, seeds, names, network)
-    with running(store, as_json, root, budget=budget) as now, now.loader(load) as read:
+    with running(store, as_json, root, create=not stored, budget=budget) as now, now.loader(load) as read:
         about = (experiment, protocol, only, seeds, names, network)
         if plan:
             remaining = plan_reproduction(*about, read=read, store=now.store, device=device)

@@ -158,8 +158,7 @@ def running(
 
 def _kept(store: Store) -> str:
     results, networks = amount_of(store.finished, "result", "results"), amount_of(store.networks, "network", "networks")
-    number = checkpoints_beside(store).count()
-    under_way = f", {amount_of(number, 'checkpoint keeps', 'checkpoints keep')} what has not" if number else ""
+    under_way = ", checkpoints keep what has not" if checkpoints_beside(store).count() else ""
     kept = f"{store.path} keeps what has finished ({results}, {networks}){under_way}"
     return f"; {kept}, and the same command goes on from there"
 

@@ -15,11 +15,19 @@ def linear(epoch: int, epochs: int) -> float:
     return (epoch + 1) / epochs
 
 
+def second_stage(epochs: int) -> int:
+    """The epoch in which it begins: the last fifth of the epochs, from epoch 160 of 200; one epoch at least."""
+    return epochs - max(1, round(epochs / 5))
+
+
 def late(epoch: int, epochs: int) -> float:
-    """The second stage: the last fifth of the epochs, from epoch 160 of 200; one epoch at least."""
-    return float(epoch >= epochs - max(1, round(epochs / 5)))
+    """On in the second stage."""
+    return float(epoch >= second_stage(epochs))
 
 
 def late_linear(epoch: int, epochs: int) -> float:
     """Progressive in the second stage, by the absolute epoch as in Bag-of-Tricks: it starts at 0.8, not at 0."""
     return late(epoch, epochs) * linear(epoch, epochs)
+
+
+LATE = (late, late_linear)  # at rest before the second stage

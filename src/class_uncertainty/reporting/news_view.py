@@ -69,7 +69,7 @@ def _row_line(news: RowTrained) -> str:
 
 
 def _diagnosis_lines(news: Diagnosed) -> list[str]:
-    lines = [f"Trained naively, on {news.examples:,} unseen examples:"]
+    lines = [f"Trained naively, once a fold, on {news.examples:,} unseen examples:"]
     lines += [f"  {finding.text}" for finding in news.findings] or [f"  {NOTHING_WRONG}"]
     if news.unsaid:
         classes = "One class has" if news.unsaid == 1 else f"{news.unsaid} classes have"

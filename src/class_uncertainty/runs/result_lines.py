@@ -1,12 +1,15 @@
 """Results as JSON lines, to exchange between stores and to keep under version control: no weights, no probabilities."""
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from class_uncertainty.boundary import shortly
 from class_uncertainty.documents import from_document
@@ -29,6 +32,7 @@ from class_uncertainty.training import Result
 from class_uncertainty.training.keys import ENGINE
 
 KINDS = ("data", "result", "measurement")
+ROUNDED = 1e-6  # percent by which an error may miss the mean of its class errors
 EXPORTED = re.compile(rb'\{"kind": ')  # how an export begins
 
 
@@ -185,7 +189,7 @@ def _estimated(store: Store, lines: Sequence[ResultLine]) -> set[str]:
 
 
 def _check_classes(line: ResultLine, data: StoredDataset, place: str) -> None:
-    """Refuse vectors over other classes than those of their data."""
+    """Refuse vectors over other classes than those of their data, and an error that does not follow from them."""
     match line.value:
         case StoredDataset():
             vectors: list[Any] = [line.value.classes, line.value.counts]
@@ -197,6 +201,11 @@ def _check_classes(line: ResultLine, data: StoredDataset, place: str) -> None:
         if vector is not None and len(vector) != len(data.classes):
             classes = f"{len(vector):,} classes on {data.name!r}, which has {len(data.classes):,}"
             raise InputError(f"{place} has a line with numbers of {classes}.")
+    if isinstance(line.value, Result) and (scores := line.value.scores):
+        mean = float(np.nanmean(scores.class_errors))
+        if not math.isclose(mean, scores.error, abs_tol=ROUNDED):
+            numbers = f"an error of {scores.error:.2f} %, and class errors whose mean is {mean:.2f} %"
+            raise InputError(f"{place} has a line with {numbers}: it is damaged.")
 
 
 def read_ledger(paths: Iterable[Path]) -> Ledger:

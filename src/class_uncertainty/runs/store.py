@@ -57,7 +57,7 @@ class Store:
         self.sound = set[str]()  # files of probabilities that match their checksum
         self.is_batch = False  # whether rows wait to be committed together
         if not self.path.exists() and not create:
-            writers = "'cu measure', 'cu compare', 'cu fix' and 'cu demo' write one"
+            writers = "'cu measure', 'cu compare', 'cu fix', 'cu demo' and 'cu results import' write one"
             raise InputError(f"store {self.path} does not exist: {writers}.")
         if self.path.exists() and not self.path.is_file():
             kind = "a folder" if self.path.is_dir() else "no file"

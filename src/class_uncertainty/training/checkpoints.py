@@ -58,11 +58,16 @@ class Checkpoints:
 
     def epoch(self, key: str) -> int:
         """How far a lane is, unverified and without its tensors; 0 where there is no file."""
+        return self.progress(key)[0]
+
+    def progress(self, key: str) -> tuple[int, float]:
+        """How far a lane is, and the seconds that it took; as `epoch`."""
         try:
             with open(self.file(key), "rb") as file:
-                return int(_about(file.read(8), file.read(2**20))["epoch"])
+                about = _about(file.read(8), file.read(2**20))
+            return int(about["epoch"]), float(about["seconds"])
         except (OSError, ValueError, KeyError, TypeError, OverflowError):
-            return 0
+            return 0, 0.0
 
     def load(self, key: str) -> LaneState | None:
         """The lane; None where there is no file, or a damaged one."""

@@ -26,7 +26,7 @@ from class_uncertainty.training.lane import Epoch, Progress
 from class_uncertainty.training.network_inputs import as_tensor
 from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.sampling import Examples
-from class_uncertainty.training.shared_epochs import stretches
+from class_uncertainty.training.shared_epochs import can_share, in_turn, stretches
 from class_uncertainty.training.stacking import equally_far, stacks_of
 from class_uncertainty.training.stage_context import FitOptions
 from class_uncertainty.training.stage_runner import Ended, StageRunner
@@ -211,10 +211,16 @@ def train_here(
 def _stretches(runner: StageRunner, places: list[int]) -> Iterator[StageRunner]:
     """The runners of a stage, one after the other. Epochs in which some lanes do not differ yet train once."""
     recipe, is_alone = runner.stage.recipe, runner.options.ranks.world == 1
-    shares = is_alone and not (runner.stage.number or recipe.is_fitted or find_network(recipe.network).own)
-    for stretch in stretches({place: runner.lane(place) for place in places}, recipe, shares):
-        if leaders := stretch.leaders(runner.reached, last=stretch.until == recipe.epochs):
-            yield replace(runner, until=stretch.until, trained_for=leaders)
+    shares = is_alone and not runner.stage.number and can_share(recipe)
+    together = stretches({place: runner.lane(place) for place in places}, recipe, shares)
+    reached = {place: runner.progress(place)[0] for place in places}
+    fills = runner.fitted.device != "cpu"  # a CPU's stacks have one width
+    for turn in in_turn(together, reached, fills):
+        progress = {place: runner.progress(place) for alike in turn.alike for place in alike}
+        by_progress = (sorted(alike, key=lambda place: -progress[place][0]) for alike in turn.alike)
+        leaders = {first: [first, *others] for first, *others in by_progress}
+        spent = {place: seconds for place, (_, seconds) in progress.items()}
+        yield replace(runner, until=turn.until, trained_for=leaders, spent=spent)
 
 
 def _run_stretch(runner: StageRunner) -> Generator[list[Ended], None, None]:

@@ -250,7 +250,7 @@ class Epoch:
     error: tuple[float, ...]  # percent of the examples as they were drawn and augmented
     lr: tuple[float, ...]
     seconds: float
-    speed: float  # examples of all these lanes a second
+    speed: float  # examples of all these lanes a second; those of shared epochs count in each lane
 
 
 Progress = Callable[[Epoch], object]

@@ -1,11 +1,16 @@
-"""Epochs that lanes share: a knob that rests until the second stage changes nothing before it. One of them trains."""
+"""Epochs that lanes share: a knob that rests until the second stage changes nothing before it.
+
+Such lanes train as one until they part.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from class_uncertainty.methods import MIXING, Focal, Knob
+from class_uncertainty.methods.ramps import LATE, second_stage
 from class_uncertainty.training.lane import Lane
+from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.recipe import Recipe
 from class_uncertainty.training.stages import resolve_stages, staged
 
@@ -17,23 +22,42 @@ class Stretch:
     until: int
     alike: list[list[int]]
 
-    def leaders(self, reached: Callable[[int], int], last: bool) -> dict[int, list[int]]:
-        """Who trains for whom, itself first: the lane that is furthest. Lanes that are beyond have nothing to do."""
-        left = ([place for place in places if last or reached(place) < self.until] for places in self.alike)
-        by_progress = (sorted(places, key=reached, reverse=True) for places in left if places)
-        return {first: [first, *others] for first, *others in by_progress}
+
+def can_share(recipe: Recipe) -> bool:
+    """Whether lanes can share epochs: not those that are fitted in one go, nor networks that may draw by themselves."""
+    return not (recipe.is_fitted or find_network(recipe.network).own)
 
 
 def stretches(lanes: Mapping[int, Lane], recipe: Recipe, shares: bool) -> list[Stretch]:
     """The lanes of a stage, by place, from the first epoch to the last; where nothing is shared it is one stretch."""
     openings = {place: _opening(lane, recipe) if shares else (place, 0) for place, lane in lanes.items()}
     together = [places for places in _grouped(lanes, lambda place: openings[place][0]) if len(places) > 1]
-    ends = sorted({recipe.epochs, *(openings[place][1] for places in together for place in places)})
+    ends = sorted({recipe.epochs, *(openings[place][1] for places in together for place in places)} - {0})
 
     def alike(until: int) -> list[list[int]]:
         return _grouped(lanes, lambda place: openings[place][0] if openings[place][1] >= until else place)
 
     return [Stretch(until, alike(until)) for until in ends]
+
+
+def in_turn(together: Sequence[Stretch], reached: Mapping[int, int], fills: bool) -> list[Stretch]:
+    """What trains one after the other, where lanes, by place, have reached these epochs.
+
+    Lanes beyond the shared epochs come first, up to their end. Where lanes that share nothing do not fill the stacks of
+    those that do, they train to their end at once.
+    """
+    *shared, last = together
+    if not shared:
+        return [last]
+    ahead = [alike for alike in last.alike if any(reached[place] >= shared[-1].until for place in alike)]
+    begun = {place for alike in ahead for place in alike}
+    turns = [Stretch(last.until, ahead)]
+    for stretch in shared:
+        left = ([place for place in alike if place not in begun] for alike in stretch.alike)
+        behind = ([place for place in alike if reached[place] < stretch.until] for alike in left)
+        turns.append(Stretch(stretch.until, [alike for alike in behind if len(alike) > (0 if fills else 1)]))
+    turns.append(Stretch(last.until, [alike for alike in last.alike if alike not in ahead]))
+    return [turn for turn in turns if turn.alike]
 
 
 def spared_epochs(lanes: Sequence[Lane], recipe: Recipe) -> int:
@@ -45,7 +69,7 @@ def spared_epochs(lanes: Sequence[Lane], recipe: Recipe) -> int:
     spared = 0
     for first, together in by_recipe.items():
         since = 0
-        for stretch in stretches(together, first, shares=not first.is_fitted):
+        for stretch in stretches(together, first, shares=can_share(first)):
             spared += (stretch.until - since) * (len(together) - len(stretch.alike))
             since = stretch.until
     return spared
@@ -60,17 +84,13 @@ def _grouped(places: Iterable[int], key: Callable[[int], object]) -> list[list[i
 
 def _opening(lane: Lane, recipe: Recipe) -> tuple[Lane, int]:
     """What a lane is in its first epochs, in which some of its knobs still rest, and how many epochs these are."""
-    method, epochs = lane.value, recipe.epochs
+    method = lane.value
     parts: dict[str, Knob | Focal] = {**method.knobs, **({"focal": method.focal} if method.focal else {})}
-    begins = {
-        name: next((epoch for epoch in range(epochs) if part.ramp(epoch, epochs)), epochs)
-        for name, part in parts.items()
-    }
-    later = {name: epoch for name, epoch in begins.items() if epoch}
-    resting: dict[str, Any] = dict.fromkeys(later)
-    opening = replace(method, about="", counterpart="", **resting)
+    later: dict[str, Any] = {name: None for name, part in parts.items() if part.ramp in LATE}
+    opening = replace(method, about="", counterpart="", **later)
     if not opening.margin:
         opening = replace(opening, beta=0.0)
     if not opening.weight and not MIXING & set(opening.augment):  # weights of 1 add up to the size of the batch;
         opening = replace(opening, reduction="mean")  # those of mixtures may not, to the last bit
-    return replace(lane, method=opening, lr=lane.rate(recipe)), min(later.values(), default=epochs)
+    shared = second_stage(recipe.epochs) if later else recipe.epochs
+    return replace(lane, method=opening, lr=lane.rate(recipe)), shared

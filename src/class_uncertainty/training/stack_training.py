@@ -57,7 +57,7 @@ class StackTraining:
     def run(self) -> list[LaneState]:
         """Train to the epoch that is asked for: the lanes as they are then."""
         context, epochs, until = self.context, self.context.stage.recipe.epochs, self.context.until
-        if self.first == epochs:
+        if self.first >= until:
             return self.started
         self._prepare()
         if context.begun.is_set() and context.options.deadline.passed:  # a short budget still trains one epoch
@@ -75,25 +75,18 @@ class StackTraining:
             if context.options.checkpoints and (late or epoch + 1 == until or (due and not self.program.idle)):
                 states, saved = self._states(epoch + 1, losses), time.perf_counter()
                 self._save(context.options.checkpoints, states)
-            if late and not (last and any(map(context.is_last, self._all_places))):
+            if late and not (last and context.any_last(self.places)):
                 raise Unfinished
             # a lane that has converged has nothing to do before its last epoch, unless its plan changes
             epoch = max(epoch + 1, epochs - 1) if self.program.idle and self.steady else epoch + 1
         return self._states(until, losses)
 
-    @property
-    def _all_places(self) -> list[int]:
-        """Of the lanes of the stack, and of those that they train for."""
-        return [place for leader in self.places for place in self.context.trained_for[leader]]
-
     def _save(self, checkpoints: Checkpoints, states: list[LaneState]) -> None:
-        """Save the lanes; at the end of the epochs that they share also those that they trained for."""
-        context, lanes = self.context, dict(zip(self.places, states, strict=True))
-        if states[0].epoch == context.until:
-            lanes = {
-                place: state for leader in self.places for place, state in context.shared(leader, lanes[leader]).items()
-            }
-        checkpoints.save({context.key(place): state for place, state in lanes.items()})
+        """Save the lanes of the stack, and those that they train for."""
+        for_all: dict[int, LaneState] = {}
+        for leader, state in zip(self.places, states, strict=True):
+            for_all |= self.context.shared(leader, state)
+        checkpoints.save({self.context.key(place): state for place, state in for_all.items()})
 
     def _handed_over(self, place: int) -> LaneState:
         """A lane at the end of the stage before, with a new head where this stage wants one."""
@@ -206,9 +199,8 @@ class StackTraining:
         """Tell of an epoch, of lanes with more stages to come apart: theirs are more in all."""
         for total, rows in self.rows_by_total.items():
             lanes = tuple(self.context.fitted.lanes[place] for _, place in rows)
-            speed = len({i for i, _ in rows}) * self.length
             means, wrong, lrs = (tuple(values[i] for i, _ in rows) for values in numbers)
-            progress(Epoch(lanes, epoch, total, means, wrong, lrs, seconds, speed / seconds))
+            progress(Epoch(lanes, epoch, total, means, wrong, lrs, seconds, len(rows) * self.length / seconds))
 
     def _take_snapshots(self, epoch: int) -> None:
         """Keep the probabilities of the training examples, for lanes that want them and are at the end of a cycle."""

@@ -13,7 +13,7 @@ from class_uncertainty.training.stages import stack_key
 
 def stacks_of(context: StageContext, places: list[int]) -> list[list[int]]:
     """The places of lanes that train as one stack."""
-    epochs = {place: context.reached(place) for place in places}
+    epochs = {place: context.progress(place)[0] for place in places}
     groups = list[list[int]]()
     for group, width in alike_lanes(context.fitted.recipe, context.fitted.device, context.lane, epochs):
         groups += [group[rows] for rows in row_blocks(len(group), width)]
@@ -44,6 +44,8 @@ def equally_far(context: StageContext, places: list[int]) -> list[tuple[list[int
         state = context.held.get(place)
         if state is None and context.options.checkpoints:
             state = context.options.checkpoints.load(context.key(place))
+        if state and state.epoch > context.until and len(context.trained_for[place]) > 1:
+            state = None  # another process went on with it, beyond the epochs that it shares with others
         stack, started = stacks.setdefault(state.epoch if state else 0, ([], []))
         stack.append(place)
         started += [state] if state else []

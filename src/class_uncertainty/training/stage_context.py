@@ -1,5 +1,6 @@
 """StageContext: what the stacks of a stage share. FitOptions: what all stages of a fit() share."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
@@ -48,6 +49,7 @@ class StageContext:
     until: int = 0  # the epoch of the stage that stacks train to
     trained_for: dict[int, list[int]] = field(default_factory=dict)  # lanes that one trains for, itself first, by place
     held: dict[int, LaneState] = field(default_factory=dict)  # lanes that have reached an earlier `until`, by place
+    spent: dict[int, float] = field(default_factory=dict)  # seconds of lanes before they train to `until`, by place
     stop: Event = field(default_factory=Event)
     begun: Event = field(default_factory=Event)  # whether any stack has
     traced: Event = field(default_factory=Event)  # whether a stack writes the profile
@@ -60,20 +62,25 @@ class StageContext:
         """The lane as it trains in this stage."""
         return staged(self.fitted.lanes[place], self.fitted.recipe, self.stage.number)
 
-    def reached(self, place: int) -> int:
-        """The epoch of the stage that a lane has reached."""
+    def progress(self, place: int) -> tuple[int, float]:
+        """The epoch of the stage that a lane has reached, and the seconds that it took."""
         if held := self.held.get(place):
-            return held.epoch
-        return self.options.checkpoints.epoch(self.key(place)) if self.options.checkpoints else 0
+            return held.epoch, held.seconds
+        return self.options.checkpoints.progress(self.key(place)) if self.options.checkpoints else (0, 0.0)
 
-    def shared(self, place: int, state: LaneState) -> dict[int, LaneState]:
-        """A lane's state for all lanes that it trained for, each with its share of the time."""
-        places = self.trained_for[place]
-        return dict.fromkeys(places, replace(state, seconds=state.seconds / len(places)))
+    def shared(self, leader: int, state: LaneState) -> dict[int, LaneState]:
+        """A lane's state for all lanes that it trains for, each with its share of the time since it leads."""
+        places = self.trained_for[leader]
+        share = (state.seconds - self.spent[leader]) / len(places)
+        return {place: replace(state, seconds=self.spent[place] + share) for place in places}
 
     def is_last(self, place: int) -> bool:
         """Whether this is the last stage of a lane."""
         return self.stage.number == len(self.fitted.lanes[place].value.then)
+
+    def any_last(self, leaders: Sequence[int]) -> bool:
+        """Whether it is the last stage of any lane that these train for."""
+        return any(self.is_last(place) for leader in leaders for place in self.trained_for[leader])
 
     def check_stop(self) -> None:
         """Raise Stopped if the stack is to end."""

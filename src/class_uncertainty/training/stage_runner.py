@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import asdict, replace
-from itertools import chain
 
 import numpy as np
 
@@ -39,8 +38,8 @@ class StageRunner(StageContext):
                 self.held.update(self.shared(place, state))
             return []
         began = time.perf_counter()
-        lanes, trained_for = [self.lane(place) for place in places], [self.trained_for[place] for place in places]
-        finite, outcomes = self._evaluate(training.stack, lanes, last=any(map(self.is_last, chain(*trained_for))))
+        lanes = [self.lane(place) for place in places]
+        finite, outcomes = self._evaluate(training.stack, lanes, last=self.any_last(places))
         seconds = (time.perf_counter() - began) / len(places)
         ended: list[Ended] = []
         for place, state, fine, outcome in zip(places, states, finite, outcomes, strict=True):
@@ -48,8 +47,8 @@ class StageRunner(StageContext):
             if diverged is None and not (fine and all(value.isfinite().all() for value in state.state.values())):
                 diverged = self.stage.before + self.stage.recipe.epochs - 1  # by its very last step
             state = replace(state, diverged=diverged, seconds=state.seconds + seconds, momenta={})
-            for one, its in self.shared(place, state).items():
-                ended.append((one, self._outcome(one, its, outcome) if self.is_last(one) else its))
+            for member, lane in self.shared(place, state).items():
+                ended.append((member, self._outcome(member, lane, outcome) if self.is_last(member) else lane))
         return ended
 
     def _evaluate(self, stack: Stack, lanes: list[Lane], last: bool) -> tuple[list[bool], list[Outcomes | None]]:

@@ -146,11 +146,12 @@ def _step(trial: Trial | str, goal: Goal, deploy: str, noun: str = "network") ->
 
 
 def _why_mixed(mixture: Mixture, goal: Goal) -> str:
-    where = f"on {mixture.examples:,} examples that none of them saw, it {_points(mixture.gain, goal)}"
+    where = f"on {mixture.examples:,} examples that none of them saw"
+    gained = f"{_points(mixture.gain, goal)} against the best of them"
     models = f"the mean of {len(mixture.names)} kinds of models"
     if mixture.kept:
-        return f"{models.capitalize()} is kept, as none of them is clearly better: {where} against the best of them."
-    return f"One model is kept: of {models}, {where}."
+        return f"{models.capitalize()} is kept, as none of them is clearly better: {where}, it {gained}."
+    return f"One model is kept: {where}, {models} {gained}."
 
 
 def _article(step: str) -> str:

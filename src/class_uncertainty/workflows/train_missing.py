@@ -1,5 +1,6 @@
 """Train what experiments want and the ledger lacks, data set after data set, in stacks as full as they can be."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -152,11 +153,12 @@ class ExperimentTrainer:
         """The first lanes, as many as will end in time. Where not one will, checkpoints keep what it has reached."""
         if self.deadline == Deadline() or self.executor:  # the speed of other machines is not known
             return lanes
-        for number in range(1, len(lanes) + 1):
-            images = self._images(lanes[:number], train)
-            if self._seconds(number, images, train) > RESERVE * self.deadline.left:
-                return lanes[: number - 1] if number > 1 or self.begun else lanes
-        return lanes
+
+        def seconds(number: int) -> float:
+            return self._seconds(number, self._images(lanes[:number], train), train)
+
+        number = bisect_right(range(1, len(lanes) + 1), RESERVE * self.deadline.left, key=seconds)
+        return lanes[:number] if number or self.begun else lanes
 
     def _lanes_of(self, missing: Missing) -> list[Lane]:
         """What is to be trained for it. Rates are explicit: a lane that two of them want is trained once."""

@@ -205,6 +205,18 @@ def test_folders_below_a_class_belong_to_it(here):
     assert data.train.labels.tolist() == [0, 0, 0, 0, 1, 1]
 
 
+def test_a_folder_one_level_too_high_is_noticed(here, notices):
+    tree(here / "pets", {"old/cat": 2, "old/dog": 2, "new/cat": 1, "new/dog": 3})
+    assert load("folder:pets").classes == ("new", "old")
+    (told,) = notices
+    assert told.endswith("each has the folders cat, dog: if those are the classes, give pets/new.")
+    tree(here / "photos", {"cat/day": 1, "cat/night": 1, "cat": 1, "dog/day": 2, "dog/night": 1})
+    load("folder:photos")  # a picture lies directly in a class
+    tree(here / "sorted", {"cat/day": 2, "dog/day": 2})
+    load("folder:sorted")  # one folder is no list of classes
+    assert len(notices) == 1
+
+
 def link(path, to):
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

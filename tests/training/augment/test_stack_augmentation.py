@@ -138,7 +138,7 @@ def test_stacks_of_a_gpu_are_full_and_kinds_are_neighbours(copies, widths):
     names = NAIVE * copies
     lanes = [cu.Lane(name, seed) for seed, name in enumerate(names)]
     fitted = SimpleNamespace(recipe=RECIPE, device="cuda")
-    context = SimpleNamespace(fitted=fitted, reached=lambda place: 0, lane=lanes.__getitem__)
+    context = SimpleNamespace(fitted=fitted, progress=lambda place: (0, 0.0), lane=lanes.__getitem__)
     stacks = stacks_of(context, list(range(len(lanes))))
     assert [len(stack) for stack in stacks] == widths
     places = [place for stack in stacks for place in stack]

@@ -49,12 +49,12 @@ class Rounded(torch.autograd.Function):
 
 def reference_layer(layer: Convolution, x: Tensor, dtype: torch.dtype, residual: Tensor | None = None) -> Tensor:
     """Statistics are of what is not yet rounded."""
-    exact = layer.conv(x)
-    exact.register_hook(lambda gradient: gradient.to(dtype).double())
-    normed = F.batch_norm(
-        exact, layer.norm.running_mean, layer.norm.running_var, layer.norm.weight, layer.norm.bias, training=True
-    )
-    scale = layer.norm.weight * (exact.var((0, 2, 3), correction=0) + 1e-5).rsqrt()
+    exact, norm = layer.conv(x), layer.norm
+    if exact.requires_grad:
+        exact.register_hook(lambda gradient: gradient.to(dtype).double())
+    variance = exact.var((0, 2, 3), correction=0) if layer.training else norm.running_var.clone()
+    normed = F.batch_norm(exact, norm.running_mean, norm.running_var, norm.weight, norm.bias, training=layer.training)
+    scale = norm.weight * (variance + 1e-5).rsqrt()
     normed = normed + ((exact.to(dtype).double() - exact) * scale[:, None, None]).detach()
     return Rounded.apply(F.relu(normed if residual is None else normed + residual), dtype)
 
@@ -68,7 +68,10 @@ def reference_maps(network: ResNet, x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def errors(case: Case, device: str, dtype: torch.dtype) -> dict[str, float]:
-    """‖ours − float64‖ / ‖float64‖ of the last activations, of every gradient and of the running statistics."""
+    """‖ours − float64‖ / ‖float64‖ of the last activations, of every gradient and of the running statistics.
+
+    Then of the last activations by these statistics.
+    """
     lanes, images, channels, side, widths, blocks, seed = case
     torch.manual_seed(seed)
     ours = ResNet((channels, side, side), lanes, widths, blocks).to(device)
@@ -93,6 +96,11 @@ def errors(case: Case, device: str, dtype: torch.dtype) -> dict[str, float]:
     for (name, a), (_, b) in zip(ours.named_buffers(), theirs.named_buffers(), strict=True):
         if "running" in name:
             pairs[name] = (a, b)
+    for network in (ours, theirs):
+        network.eval()
+    with torch.no_grad():
+        by_lane = reference_maps(theirs, x.double(), dtype).unflatten(1, (lanes, -1)).permute(1, 0, 3, 4, 2)
+        pairs["maps by running statistics"] = (ours.fused_maps(x), by_lane)
     return {
         name: float((a.detach().double() - b.detach()).norm() / b.detach().norm()) for name, (a, b) in pairs.items()
     }

@@ -12,7 +12,7 @@ import numpy as np
 from class_uncertainty.data.cache import Decoding
 from class_uncertainty.data.class_names import in_order, split_of
 from class_uncertainty.data.images import ImageSource, common_size, decode
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, notice
 from class_uncertainty.files import disk_faults, read_regular
 from class_uncertainty.text import listed, read_faults
 
@@ -57,12 +57,23 @@ def _classes(place: Path, names: list[str], empty: bool) -> LabelledFiles:
         raise InputError(f"{place / stray[0]} {where}: move it into one, or away.")
     if loose and not labelled:
         raise InputError(f"{place} holds files ({loose[0]!r}) and no subfolder with images: each class needs one.")
+    _notice_folders_within(place, names, labelled)
     bare = sorted(set(names) - {label for _, label in labelled})
     if not labelled or (bare and not empty):
         others = f" (nor do {listed(bare[1:], 3)})" if bare[1:] else ""
         needed = "each class is a subfolder with some; ?min=2 leaves out classes with fewer than two"
         raise InputError(f"{place / (bare[0] if bare else '')} holds no images{others}: {needed}.")
     return labelled
+
+
+def _notice_folders_within(place: Path, names: list[str], labelled: LabelledFiles) -> None:
+    """Say so where all classes consist of the same folders: these may be the classes."""
+    if len(names) < 2 or any(file.parent == place / name for file, name in labelled):
+        return
+    if len(within := set.intersection(*(set(_folders(place / name)) for name in names))) > 1:
+        folders, classes = listed(sorted(within), 3), listed(names, 3)
+        advice = f"if those are the classes, give {place / names[0]}"
+        notice(f"the classes of {place} are {classes}, and each has the folders {folders}: {advice}.")
 
 
 def without_broken(labelled: LabelledFiles, skip: bool, advice: str) -> tuple[LabelledFiles, list[Path]]:

@@ -149,7 +149,8 @@ class FusedBody(torch.autograd.Function):
                 dw = _total(by_block, taps=9).view(lanes, co, co, 3, 3)
                 sums_before = None if gathered is None else _total(gathered).view(lanes, 2, co)
             else:
-                dy, g = torch.empty_like(ys[i]), torch.empty_like(ys[i])
+                dy = torch.empty_like(ys[i])
+                g = torch.empty_like(dy) if layer.closes else dy  # which is not written otherwise
                 block = NUMBERS // co
                 grid = (triton.cdiv(pixels, block), lanes)
                 programs.spread[grid](*tensors, sums, dy, g, pixels, co, layer.closes, BLOCK=block)
