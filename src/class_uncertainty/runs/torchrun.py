@@ -37,8 +37,9 @@ class GivenCheckpoints(Checkpoints):
     def __init__(self, states: dict[str, LaneState]) -> None:
         self.states = states
 
-    def epoch(self, key: str) -> int:
-        return self.states[key].epoch if key in self.states else 0
+    def progress(self, key: str) -> tuple[int, float]:
+        state = self.states.get(key)
+        return (state.epoch, state.seconds) if state else (0, 0.0)
 
     def load(self, key: str) -> LaneState | None:
         return self.states.get(key)
