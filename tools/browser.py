@@ -18,6 +18,7 @@ OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "
 RESULT = re.compile(r'<meta name="result" content="([^"]*)">')
 PATIENCE = 120  # seconds
 BUDGET = ("--virtual-time-budget=60000",)  # on a clock that runs faster than ours
+TRIES = 4  # that clock may pass before a page has drawn its charts, by chance
 
 
 def chromium() -> str:
@@ -38,14 +39,14 @@ def run_in(
     answer = "const answer = (value) => { const meta = document.createElement('meta'); meta.name = 'result';"
     answer += " meta.content = JSON.stringify(value); document.head.append(meta); };"
     html, _, end = page.read_text().rpartition("</body>")
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "page.html"
-        copy.write_text(f"{html}<script>{answer}\n{script}</script></body>{end}")
-        done = _open(copy, Path(folder), ["--dump-dom", *(BUDGET if wait else ())], size, dark)
-    match = RESULT.search(done.stdout)
-    if not match:
-        raise RuntimeError(f"{page} gave no answer: {done.stderr[-500:]}")
-    return json.loads(unescape(match[1]))
+    for _ in range(TRIES if wait else 1):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "page.html"
+            copy.write_text(f"{html}<script>{answer}\n{script}</script></body>{end}")
+            done = _open(copy, Path(folder), ["--dump-dom", *(BUDGET if wait else ())], size, dark)
+        if match := RESULT.search(done.stdout):
+            return json.loads(unescape(match[1]))
+    raise RuntimeError(f"{page} gave no answer: {done.stderr[-500:]}")
 
 
 def take_picture(page: Path, size: tuple[int, int]) -> bytes:
