@@ -112,17 +112,17 @@ def test_what_trains_in_turn() -> None:
     """Three lanes that share four of five epochs, two of them all, and one that shares nothing."""
     together = [Stretch(4, [[0, 1, 2], [3]]), Stretch(5, [[0, 1], [2], [3]])]
     last = together[-1]
-    assert in_turn([last], dict.fromkeys(range(4), 0), fills=False) == [last]
-    assert in_turn(together, dict.fromkeys(range(4), 0), fills=True) == together
-    assert in_turn(together, dict.fromkeys(range(4), 0), fills=False) == [Stretch(4, [[0, 1, 2]]), last]
+    assert in_turn([last], dict.fromkeys(range(4), 0).__getitem__, fills=False) == [last]
+    assert in_turn(together, dict.fromkeys(range(4), 0).__getitem__, fills=True) == together
+    assert in_turn(together, dict.fromkeys(range(4), 0).__getitem__, fills=False) == [Stretch(4, [[0, 1, 2]]), last]
     ahead = {0: 0, 1: 0, 2: 1, 3: 4}  # the last lane is to end first, and the third goes on for all
-    assert in_turn(together, ahead, fills=True) == [
+    assert in_turn(together, ahead.__getitem__, fills=True) == [
         Stretch(5, [[3]]),
         Stretch(4, [[0, 1, 2]]),
         Stretch(5, [[0, 1], [2]]),
     ]
     parted = {0: 0, 1: 5, 2: 3, 3: 0}  # the second has ended: the first, which is like it, follows
-    assert in_turn(together, parted, fills=True) == [
+    assert in_turn(together, parted.__getitem__, fills=True) == [
         Stretch(5, [[0, 1]]),
         Stretch(4, [[2], [3]]),
         Stretch(5, [[2], [3]]),

@@ -213,20 +213,18 @@ def _stretches(runner: StageRunner, places: list[int]) -> Iterator[StageRunner]:
     recipe, is_alone = runner.stage.recipe, runner.options.ranks.world == 1
     shares = is_alone and not runner.stage.number and can_share(recipe)
     together = stretches({place: runner.lane(place) for place in places}, recipe, shares)
-    reached = {place: runner.progress(place)[0] for place in places}
     fills = runner.fitted.device != "cpu"  # a CPU's stacks have one width
-    for turn in in_turn(together, reached, fills):
-        progress = {place: runner.progress(place) for alike in turn.alike for place in alike}
-        by_progress = (sorted(alike, key=lambda place: -progress[place][0]) for alike in turn.alike)
+    for turn in in_turn(together, lambda place: runner.progress(place)[0], fills):
+        at_start = {place: runner.progress(place) for alike in turn.alike for place in alike}
+        by_progress = (sorted(alike, key=lambda place: -at_start[place][0]) for alike in turn.alike)
         leaders = {first: [first, *others] for first, *others in by_progress}
-        spent = {place: seconds for place, (_, seconds) in progress.items()}
-        yield replace(runner, until=turn.until, trained_for=leaders, spent=spent)
+        yield replace(runner, until=turn.until, trained_for=leaders, at_start=at_start)
 
 
 def _run_stretch(runner: StageRunner) -> Generator[list[Ended], None, None]:
     """Train in stacks of lanes that are equally far."""
     fitted, unfinished = runner.fitted, None
-    groups = stacks_of(runner, list(runner.trained_for))
+    groups = stacks_of(runner)
     if runner.options.ranks.world > 1:  # all processes train the same stack; a thread could begin the next in one alone
         yield from (_run_group(runner, group) for group in groups)
         return

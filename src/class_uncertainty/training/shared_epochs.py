@@ -40,8 +40,8 @@ def stretches(lanes: Mapping[int, Lane], recipe: Recipe, shares: bool) -> list[S
     return [Stretch(until, alike(until)) for until in ends]
 
 
-def in_turn(together: Sequence[Stretch], reached: Mapping[int, int], fills: bool) -> list[Stretch]:
-    """What trains one after the other, where lanes, by place, have reached these epochs.
+def in_turn(together: Sequence[Stretch], epoch_of: Callable[[int], int], fills: bool) -> list[Stretch]:
+    """What trains one after the other; `epoch_of` says how far the lane at a place is.
 
     Lanes beyond the shared epochs come first, up to their end. Where lanes that share nothing do not fill the stacks of
     those that do, they train to their end at once.
@@ -49,6 +49,7 @@ def in_turn(together: Sequence[Stretch], reached: Mapping[int, int], fills: bool
     *shared, last = together
     if not shared:
         return [last]
+    reached = {place: epoch_of(place) for alike in last.alike for place in alike}
     ahead = [alike for alike in last.alike if any(reached[place] >= shared[-1].until for place in alike)]
     begun = {place for alike in ahead for place in alike}
     turns = [Stretch(last.until, ahead)]

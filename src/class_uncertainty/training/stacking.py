@@ -11,9 +11,9 @@ from class_uncertainty.training.stage_context import StageContext
 from class_uncertainty.training.stages import stack_key
 
 
-def stacks_of(context: StageContext, places: list[int]) -> list[list[int]]:
+def stacks_of(context: StageContext) -> list[list[int]]:
     """The places of lanes that train as one stack."""
-    epochs = {place: context.progress(place)[0] for place in places}
+    epochs = {leader: context.at_start[leader][0] for leader in context.trained_for}
     groups = list[list[int]]()
     for group, width in alike_lanes(context.fitted.recipe, context.fitted.device, context.lane, epochs):
         groups += [group[rows] for rows in row_blocks(len(group), width)]

@@ -49,7 +49,7 @@ class StageContext:
     until: int = 0  # the epoch of the stage that stacks train to
     trained_for: dict[int, list[int]] = field(default_factory=dict)  # lanes that one trains for, itself first, by place
     held: dict[int, LaneState] = field(default_factory=dict)  # lanes that have reached an earlier `until`, by place
-    spent: dict[int, float] = field(default_factory=dict)  # seconds of lanes before they train to `until`, by place
+    at_start: dict[int, tuple[int, float]] = field(default_factory=dict)  # progress before they train to it, by place
     stop: Event = field(default_factory=Event)
     begun: Event = field(default_factory=Event)  # whether any stack has
     traced: Event = field(default_factory=Event)  # whether a stack writes the profile
@@ -71,8 +71,9 @@ class StageContext:
     def shared(self, leader: int, state: LaneState) -> dict[int, LaneState]:
         """A lane's state for all lanes that it trains for, each with its share of the time since it leads."""
         places = self.trained_for[leader]
-        share = (state.seconds - self.spent[leader]) / len(places)
-        return {place: replace(state, seconds=self.spent[place] + share) for place in places}
+        spent = {place: self.at_start[place][1] for place in places}
+        share = (state.seconds - spent[leader]) / len(places)
+        return {place: replace(state, seconds=spent[place] + share) for place in places}
 
     def is_last(self, place: int) -> bool:
         """Whether this is the last stage of a lane."""

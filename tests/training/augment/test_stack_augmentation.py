@@ -138,8 +138,9 @@ def test_stacks_of_a_gpu_are_full_and_kinds_are_neighbours(copies, widths):
     names = NAIVE * copies
     lanes = [cu.Lane(name, seed) for seed, name in enumerate(names)]
     fitted = SimpleNamespace(recipe=RECIPE, device="cuda")
-    context = SimpleNamespace(fitted=fitted, progress=lambda place: (0, 0.0), lane=lanes.__getitem__)
-    stacks = stacks_of(context, list(range(len(lanes))))
+    places = dict.fromkeys(range(len(lanes)), (0, 0.0))
+    context = SimpleNamespace(fitted=fitted, at_start=places, trained_for=places, lane=lanes.__getitem__)
+    stacks = stacks_of(context)
     assert [len(stack) for stack in stacks] == widths
     places = [place for stack in stacks for place in stack]
     assert sorted(places) == list(range(len(names)))

@@ -211,6 +211,19 @@ __device__ __forceinline__ void add_up(float (&first)[PART], float (&second)[PAR
     }
 }
 
+// `make(first, turn)` fills a tile from image `first` on, each while the other warps of the block use the one before.
+template <int IMAGES, int THREADS, class Make>
+__device__ __forceinline__ void make_in_turn(int begin, int end, Make make) {
+    make(begin, 0);
+    wait_for_copies();
+    meet<0, THREADS>();
+    for (int first = begin, turn = 0; first < end; first += IMAGES, turn ^= 1) {
+        if (first + IMAGES < end) make(first + IMAGES, turn ^ 1);
+        wait_for_copies();
+        meet<0, THREADS>();
+    }
+}
+
 // y from x, and sums of y and of its square over the images of a block: partial (lanes, blocks, 2, C). Where NORMED, x is
 // made here and kept: ReLU(norm(before) [+ residual]), by the statistics, gamma and beta of the layer before. The first
 // warps make or copy the next tile while the others convolve this one.
@@ -274,17 +287,7 @@ __device__ __forceinline__ void convolve(
         }
     };
     __syncthreads();
-    if (warp < MAKERS) {
-        make(begin, 0);
-        wait_for_copies();
-        meet<0, THREADS>();
-        for (int first = begin, turn = 0; first < end; first += IMAGES, turn ^= 1) {
-            if (first + IMAGES < end) make(first + IMAGES, turn ^ 1);
-            wait_for_copies();
-            meet<0, THREADS>();
-        }
-        return;
-    }
+    if (warp < MAKERS) return make_in_turn<IMAGES, THREADS>(begin, end, make);
     float sums[PART] = {}, squares[PART] = {};
     wait_for_copies();
     meet<0, THREADS>();
@@ -454,14 +457,7 @@ __device__ __forceinline__ void gradients(
     };
     __syncthreads();
     if (warp < MAKERS) {
-        make(begin, 0);
-        wait_for_copies();
-        meet<0, THREADS>();
-        for (int first = begin, turn = 0; first < end; first += IMAGES, turn ^= 1) {
-            if (first + IMAGES < end) make(first + IMAGES, turn ^ 1);
-            wait_for_copies();
-            meet<0, THREADS>();
-        }
+        make_in_turn<IMAGES, THREADS>(begin, end, make);
     } else if (warp < MAKERS + CONVOLVERS) {
         int channel = part * OUT + thread % 4 * PART;
         float total[PART] = {}, products[PART] = {};
