@@ -143,6 +143,16 @@ def test_figures_are_drawn_from_the_project_s_results() -> None:
     assert [name for name, figure in wanted.items() if not script["is_drawn"](files[name], figure)] == []
 
 
+@pytest.mark.parametrize("name", ["README.md", "docs/remedy.md"])
+def test_the_naive_error_on_svci_20_is_that_of_the_project_s_results(name: str) -> None:
+    """Which the page on the reproduction is rendered from."""
+    halves = (ROOT / "docs/reproduction.md").read_text().partition("**The halves of SVCI-20")[2]
+    error = next(line for line in halves.splitlines() if line.startswith("| SVCI-20 (100) |")).split("|")[2].strip()
+    page = (ROOT / name).read_text()
+    naive = page[page.index("| data | naive |") :]
+    assert f"| SVCI-20 (100) | {error} |" in naive
+
+
 def test_the_api_page_has_every_public_name() -> None:
     directives = re.findall(r"^::: .*\.(\w+)$", (DOCS / "api.md").read_text(), flags=re.MULTILINE)
     assert sorted(directives) == sorted(class_uncertainty.__all__)

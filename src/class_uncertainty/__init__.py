@@ -4,21 +4,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from class_uncertainty import limits  # noqa: F401  # isort: skip  # before NumPy, whose threads it limits
-from class_uncertainty.data import Data, Dataset, duplicate, load, long_tail, mix_hardness, svci20, validation_split
-from class_uncertainty.errors import InputError, MachineFault, Unfinished
-from class_uncertainty.estimation import ESTIMATORS, Estimate, estimate
-from class_uncertainty.measures import MEASURES, Stats, normalise
-from class_uncertainty.measures.scores import aleatoric, class_uncertainty, epistemic, kwon, predictive
-from class_uncertainty.methods import METHODS, Method, Plan, plan
-from class_uncertainty.posthoc import REMEDIES, Adjustment, LabelNoise, adjust, fit_adjustment, label_noise
-from class_uncertainty.runs import aso
-from class_uncertainty.training import Lane, Recipe, Result, Teaching
-from class_uncertainty.training.candidate import CANDIDATES, Candidate
 
 if TYPE_CHECKING:
+    from class_uncertainty.data import Data, Dataset, duplicate, load, long_tail, mix_hardness, svci20, validation_split
+    from class_uncertainty.errors import InputError, MachineFault, Unfinished
+    from class_uncertainty.estimation import ESTIMATORS, Estimate, estimate
     from class_uncertainty.integrations.export import export
     from class_uncertainty.integrations.torch import ClassSampler, Loss, OnlineUncertainty
+    from class_uncertainty.measures import MEASURES, Stats, normalise
+    from class_uncertainty.measures.scores import aleatoric, class_uncertainty, epistemic, kwon, predictive
+    from class_uncertainty.methods import METHODS, Method, Plan, plan
+    from class_uncertainty.posthoc import REMEDIES, Adjustment, LabelNoise, adjust, fit_adjustment, label_noise
     from class_uncertainty.reporting.audit_page import write_page
+    from class_uncertainty.runs import aso
+    from class_uncertainty.training import Lane, Recipe, Result, Teaching
+    from class_uncertainty.training.candidate import CANDIDATES, Candidate
     from class_uncertainty.training.embed import embed
     from class_uncertainty.training.fit import fit
     from class_uncertainty.training.fit_result import Fit
@@ -38,10 +38,20 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_LATE = {  # these need torch
+_LATE = {  # imported on first use: `cu` handles Ctrl-C before it imports NumPy and torch
+    "data": ("Data", "Dataset", "duplicate", "load", "long_tail", "mix_hardness", "svci20", "validation_split"),
+    "errors": ("InputError", "MachineFault", "Unfinished"),
+    "estimation": ("ESTIMATORS", "Estimate", "estimate"),
     "integrations.export": ("export",),
     "integrations.torch": ("ClassSampler", "Loss", "OnlineUncertainty"),
+    "measures": ("MEASURES", "Stats", "normalise"),
+    "measures.scores": ("aleatoric", "class_uncertainty", "epistemic", "kwon", "predictive"),
+    "methods": ("METHODS", "Method", "Plan", "plan"),
+    "posthoc": ("REMEDIES", "Adjustment", "LabelNoise", "adjust", "fit_adjustment", "label_noise"),
     "reporting.audit_page": ("write_page",),
+    "runs": ("aso",),
+    "training": ("Lane", "Recipe", "Result", "Teaching"),
+    "training.candidate": ("CANDIDATES", "Candidate"),
     "training.embed": ("embed",),
     "training.fit": ("fit",),
     "training.fit_result": ("Fit",),
@@ -65,6 +75,8 @@ def __getattr__(name: str) -> Any:
     for module, names in _LATE.items():
         if name in names:
             return getattr(import_module(f"{__name__}.{module}"), name)
+        if name == module.partition(".")[0]:  # a package, as cu.training
+            return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

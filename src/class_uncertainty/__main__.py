@@ -1,6 +1,6 @@
 """`python -m class_uncertainty` is `cu`."""
 
-from class_uncertainty.cli.app import main
+from class_uncertainty.cli.entry import main
 
 if __name__ == "__main__":
     main()

@@ -7,8 +7,6 @@ and exits with one sentence where importing NumPy would crash.
 import os
 import sys
 
-from class_uncertainty.errors import MachineFault
-
 LEAST = 150  # MB that importing NumPy takes
 FLOOR = 1500  # MB for torch and a small network; at 1,050 importing torch aborts: `python benchmarks/limits.py`
 THREAD = 200  # MB more for each thread of OpenBLAS and OpenMP: its stack, arena and buffers
@@ -28,6 +26,8 @@ def check_address_space() -> None:
     """Refuse a limit that is too low for torch, whose import may crash half-way."""
     limit = address_space()
     if limit is not None and limit < FLOOR:
+        from class_uncertainty.errors import MachineFault  # late: this module is imported before all others
+
         raise MachineFault(_sentence(limit))
 
 

@@ -34,10 +34,20 @@ def short(number: float) -> str:
     return f"{number:.12g}"
 
 
+def in_list(name: str) -> str:
+    """A name between commas: one that has a comma itself is quoted, so that 'a, b' are two names."""
+    return repr(name) if "," in name else name
+
+
 def listed(names: Sequence[str], most: int, number: int | None = None) -> str:
-    """'age, city and 4 more', of so many in all."""
-    more = (len(names) if number is None else number) - min(len(names), most)
-    return ", ".join(map(printable, names[:most])) + (f" and {more:,} more" if more else "")
+    """'age, city and 4 more', of so many in all; a name with a comma is quoted."""
+    return enumerated([in_list(name) for name in names], most, number)
+
+
+def enumerated(phrases: Sequence[str], most: int, number: int | None = None) -> str:
+    """'cat (1), dog (0) and 4 more', of so many in all. Names within phrases go through `in_list`."""
+    more = (len(phrases) if number is None else number) - min(len(phrases), most)
+    return ", ".join(map(printable, phrases[:most])) + (f" and {more:,} more" if more else "")
 
 
 def amount_of(number: int, one: str, several: str) -> str:

@@ -3,6 +3,9 @@
 import signal
 import subprocess
 import sys
+import time
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -43,10 +46,56 @@ def test_a_repeated_interrupt(waits: list[float], code: int, sentence: str) -> N
     assert (process.returncode, err) == (code, sentence)
 
 
+# `cu methods` in a process that sends itself Ctrl-C as soon as a module of the given name is looked for
+IMPORTING = """
+import os, signal, sys
+
+class Presses:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.argv = ["cu", "methods"]
+sys.meta_path.insert(0, Presses())
+from class_uncertainty.cli.entry import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "numpy", "numpy._core.multiarray", "class_uncertainty.runs"])
+def test_an_interrupt_while_modules_are_imported(module: str) -> None:
+    """Modules in C turn KeyboardInterrupt into errors of their own."""
+    ended = subprocess.run([sys.executable, "-c", IMPORTING.format(module=module)], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.2, 0.3])
+def test_an_interrupt_at_some_moment(seconds: float) -> None:
+    command = [sys.executable, "-c", "print('begins', flush=True)\nfrom class_uncertainty.__main__ import main\nmain()"]
+    with subprocess.Popen([*command, "methods"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        process.stdout.readline()
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode in (0, 130)  # it may have ended
+    assert err == ""
+
+
+def test_the_command_begins_where_an_interrupt_is_heard() -> None:
+    """Before NumPy, torch and the command line itself are imported."""
+    code = "import sys; import class_uncertainty.cli.entry; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"numpy", "torch", "typer", "class_uncertainty.cli.app", "class_uncertainty.errors"} & set(modules)
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert project["scripts"] == {"cu": "class_uncertainty.cli.entry:main"}
+
+
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
 def test_a_handler_of_someone_else_stays(handler: signal.Handlers) -> None:
     before = signal.signal(signal.SIGINT, handler)
     try:
+        interrupts.exit_when_interrupted()
         interrupts.interrupt_once()
         assert signal.getsignal(signal.SIGINT) is handler
     finally:

@@ -51,7 +51,7 @@ def test_a_line_for_every_picture(run: Run, pictures: cu.Predicted) -> None:
     assert counts == {name: str(pictures.labels.count(name)) for name in pictures.classes}
     decided = at_prior(pictures.probabilities, pictures.prior, pictures.purpose.prior)  # type: ignore[union-attr,arg-type]
     least = decided.max(axis=1).argmin()
-    assert f" decide: {pictures.names[least]} (" in " ".join(out.split())
+    assert f" decide: {pictures.names[least]!r} (" in " ".join(out.split())  # with a comma
     assert "wrote predictions.csv" in out
 
 

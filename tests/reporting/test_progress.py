@@ -15,7 +15,7 @@ from class_uncertainty.posthoc.diagnosis import Verdict
 from class_uncertainty.reporting import progress
 from class_uncertainty.reporting.progress import LiveProgress, describe_plan, roughly
 from class_uncertainty.reporting.work_progress import WorkProgress
-from class_uncertainty.runs.watcher import Decided, Diagnosed, Stage
+from class_uncertainty.runs.watcher import Decided, Diagnosed, Rest, Stage
 from class_uncertainty.training.recipe import RECIPES
 from class_uncertainty.training.speed import Speed
 
@@ -148,12 +148,20 @@ def test_the_plan_is_said_once_something_is_trained(clock, capsys):
 def test_a_plan_leaves_out_what_was_trained_before(clock, capsys):
     state = LiveProgress()
     state.ahead(STAGES, of_epochs(40), "cpu", lambda networks, kind: Speed(10.0))
-    state.begin("rung 1", [[0.0, 0.0, 0.0, 0.5, 0.5, 1.0]])
+    state.begin("rung 1", [Rest.apart([0.0, 0.0, 0.0, 0.5, 0.5, 1.0])])
     with state("training candidates", 3, 40):
         pass
     about = "6 candidates on 1 fold (3 of 6 trained before, 2 begun); 3 networks before and after"
     plan = f"To train: up to 9 networks of 40 epochs in about 1 min on this CPU: {about}.\n"  # 9 less 1, 10 s each
     assert capsys.readouterr().err == plan
+
+
+def test_a_plan_says_what_shared_epochs_spare():
+    work = WorkProgress()
+    work.announce([Stage("methods", "4 methods × 1 seed", (4,), turns=(((1, 0.8), (4, 0.2)),))])
+    plan = "To train: up to 4 networks of 10 epochs: 4 methods × 1 seed."
+    spared = " Epochs that networks share train once, which spares 2.4 networks."
+    assert describe_plan(work, of_epochs(10), "cpu") == plan + spared
 
 
 def test_trees_are_called_models_in_the_summary_too(clock):

@@ -94,10 +94,14 @@ def test_correlations_and_shifts(reproduction: Reproduction) -> None:
 def test_the_halves_of_svci_20() -> None:
     errors = tuple(float(i) for i in range(20))
     one = result("naive", 9.5)
-    run = replace(one, scores=replace(one.scores, class_errors=errors))
+    run, other = (
+        replace(one, scores=replace(one.scores, class_errors=tuple(error + more for error in errors)))
+        for more in (0.0, 1.0)
+    )
     made = summarise("svci20", Experiment(""), (), Lookup(ledger([]), RECIPE))
-    (row,) = titled(replace(made, naive={"svci20:50": (run, run)}), "halves").rows
-    assert row == ["SVCI-20 (50)", "4.50", "14.50", "-10.00", "2"]
+    two, single = titled(replace(made, naive={"svci20:50": (run, other), "svci20:100": (run,)}), "halves").rows
+    assert two == ["SVCI-20 (50)", "10.00 ± 0.71", "5.00", "15.00", "-10.00", "2"]
+    assert single == ["SVCI-20 (100)", "9.50", "4.50", "14.50", "-10.00", "1"]
 
 
 def test_tests_and_their_correction(reproduction: Reproduction) -> None:

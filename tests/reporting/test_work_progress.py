@@ -1,6 +1,7 @@
 """How far the whole of a command is, and how long the rest takes."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 from watching import LANES
@@ -9,7 +10,7 @@ from watching import epoch_news as news
 import class_uncertainty as cu
 from class_uncertainty.reporting import work_progress
 from class_uncertainty.reporting.work_progress import TRUSTED, WorkProgress
-from class_uncertainty.runs.watcher import Stage
+from class_uncertainty.runs.watcher import Rest, Stage
 from class_uncertainty.training.recipe import RECIPES
 from class_uncertainty.training.speed import Speed
 
@@ -92,11 +93,50 @@ def test_a_stage_weighs_what_is_left_of_it_at_the_pace_that_was_measured():
     work.announce([Stage("first", "", (2, 4), kinds=(slow, quick)), Stage("second", "", (4,))])
     work.measure(lambda networks, kind: Speed({None: 4.0, slow: 10.0, quick: 1.0}[kind]))
     second = work.weights[1]
-    work.begin("second", [[0.0, 1.0, 1.0, 0.5]])
-    assert work.weights == pytest.approx([0.75 * second])
-    assert work.seconds == pytest.approx(2.5 / 4 * second)
-    work.begin("second")
-    assert work.weights == pytest.approx([0.75 * second])
+    for left in ([Rest.apart([0.0, 1.0, 1.0, 0.5])], []):
+        work.begin("second", left)
+        assert work.weights == pytest.approx([2.5 / 4 * second])
+        assert work.seconds == pytest.approx(2.5 / 4 * second)
+        assert work.amounts()[2] == pytest.approx(0.5 / 3)  # what the checkpoint holds
+
+
+def test_epochs_that_networks_share_count_once(clock):
+    """Two lanes share eight of ten epochs, which train in eight seconds, and then part for two, two seconds each."""
+    work = WorkProgress()
+    work.announce([Stage("methods", "two", (2,), turns=(((1, 0.8), (2, 0.2)),))])
+    assert (work.seconds, work.spared) == (pytest.approx(1.2), pytest.approx(0.8))
+    work.open(2, "training")
+    for epoch in range(8):
+        clock[0] += 1.0
+        work.update(replace(news(epoch), shared_by=(2, 2)))
+        assert work.amounts()[2:] == (pytest.approx((epoch + 1) / 12), pytest.approx(12 - clock[0]))
+    for epoch in (8, 9):
+        clock[0] += 2.0
+        work.update(replace(news(epoch), shared_by=(1, 1)))
+        assert work.amounts()[2:] == (pytest.approx(clock[0] / 12), pytest.approx(12 - clock[0]))
+    assert work.amounts()[:2] == (2, 2)
+
+
+def test_lanes_go_on_where_they_parted(clock):
+    """Both have trained nine of ten epochs, of which they shared eight."""
+    work = WorkProgress()
+    work.announce([Stage("methods", "two", (2,), turns=(((1, 0.8), (2, 0.2)),))])
+    work.begin("methods", [Rest((0.1, 0.1), ((2, 0.1),))])
+    assert work.seconds == pytest.approx(0.2)
+    work.open(2, "training")
+    clock[0] = 1.0
+    work.update(replace(news(9, LANES[:1]), shared_by=(1,)))
+    assert work.amounts()[3] == pytest.approx(1.0)
+    work.update(replace(news(9, LANES[1:]), shared_by=(1,)))
+    assert work.amounts()[2:] == (1.0, 0.0)
+
+
+def test_training_that_nobody_announced_counts_every_lane(clock):
+    """Which of them share is not known before."""
+    work = WorkProgress()
+    work.open(2, "training")
+    work.update(replace(news(4), shared_by=(2, 2)))
+    assert work.amounts()[2] == pytest.approx(0.5)
 
 
 def test_training_that_nobody_announced_is_a_stage(clock):

@@ -10,7 +10,7 @@ import pytest
 import class_uncertainty as cu
 from class_uncertainty.reporting.progress import LiveProgress
 from class_uncertainty.runs import context
-from class_uncertainty.runs.watcher import Decided, RowTrained, Stage, Watcher, watch_by
+from class_uncertainty.runs.watcher import Decided, Rest, RowTrained, Stage, Watcher, watch_by
 from class_uncertainty.training.speed import Speed
 
 RECIPE = cu.Recipe("small-conv", epochs=3, batch=32)
@@ -24,12 +24,21 @@ def test_a_stage_counts_the_networks_of_all_its_stacks(together):
 def test_what_is_left_of_a_stage_says_what_was_trained_before():
     kinds = (RECIPE, replace(RECIPE, epochs=9))
     stage = Stage("rung 1", "6 candidates", (3, 3), kinds=kinds)
-    assert stage.rest([[1.0, 1.0, 1.0], [1.0] * 3]) is stage
-    rest = stage.rest([[0.0, 0.0, 0.25], [0.5, 1.0, 0.0]])
+    assert stage.rest([]) is stage
+    assert stage.rest([Rest.apart([1.0] * 3), Rest.apart([1.0] * 3)]).about == "6 candidates"
+    rest = stage.rest([Rest.apart([0.0, 0.0, 0.25]), Rest.apart([0.5, 1.0, 0.0])])
     assert (rest.about, rest.together) == ("6 candidates (3 of 6 trained before, 2 begun)", (1, 2))
     assert (rest.begun, rest.kinds) == (1.25, kinds)
-    assert stage.rest([[0.5], [1.0], [1.0]]).kinds == ()  # other parts than were announced
-    assert stage.rest([[0.5]]).about == "6 candidates (1 begun)"
+    assert (rest.networks, rest.work, rest.spared) == (3, 1.75, 0.0)
+    assert stage.rest([Rest.apart([share]) for share in (0.5, 1.0, 1.0)]).kinds == ()  # other parts than announced
+    assert stage.rest([Rest.apart([0.5])]).about == "6 candidates (1 begun)"
+
+
+def test_epochs_that_networks_share_are_no_work_of_a_stage():
+    stage = Stage("methods", "4 methods", (4,), turns=(((1, 0.8), (4, 0.2)),))
+    assert (stage.networks, stage.work, stage.spared) == (4, pytest.approx(1.6), pytest.approx(2.4))
+    rest = stage.rest([Rest((0.0, 1.0, 1.0, 0.5), ((2, 0.5), (1, 0.25)))])
+    assert (rest.networks, rest.work, rest.spared) == (3, 1.25, 1.25)
 
 
 def test_a_row_is_known_by_its_method_and_rate():

@@ -15,7 +15,8 @@ from class_uncertainty.training import stack_training, stage_runner
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.lane import Epoch
-from class_uncertainty.training.shared_epochs import Stretch, in_turn, spared_epochs, stretches
+from class_uncertainty.training.recipe import RECIPES
+from class_uncertainty.training.shared_epochs import Stretch, in_turn, spared_epochs, stretches, training_turns
 from class_uncertainty.training.stack_training import StackTraining
 from class_uncertainty.training.stages import resolve_stages, staged
 
@@ -129,6 +130,30 @@ def test_what_trains_in_turn() -> None:
     ]
 
 
+@pytest.mark.parametrize("fills", [True, False])
+def test_turns_count_shared_epochs_once(fills: bool) -> None:
+    lanes = [cu.Lane("naive"), cu.Lane("2s-cb-rs"), cu.Lane("2s-csce"), cu.Lane("cb-rs")]
+    whole = [(2, 0.8), (4, 0.2)] if fills else [(1, 0.8), (3, 0.2), (1, 1.0)]
+    assert training_turns(lanes, [1.0] * 4, RECIPE, fills) == [(n, pytest.approx(share)) for n, share in whole]
+    work = sum(number * share for number, share in whole)
+    assert len(lanes) - work == pytest.approx(spared_epochs(lanes, RECIPE) / RECIPE.epochs)
+    # the third is stored, the first two have trained four epochs together, and the last has three to go
+    turns = training_turns(lanes, [0.2, 0.2, 0.0, 0.6], RECIPE, fills)
+    assert sum(number * share for number, share in turns) == pytest.approx(1.0)
+    assert training_turns(lanes[:2], [1.0, 0.4], RECIPE, fills) == [(1, pytest.approx(0.2)), (2, pytest.approx(0.2))]
+    assert training_turns(lanes, [0.0] * 4, RECIPE, fills) == []
+
+
+def test_turns_of_what_shares_nothing() -> None:
+    """Heads on full batches, trees, and stages to come."""
+    lanes = [cu.Lane("naive"), cu.Lane("2s-cb-rs")]
+    for recipe in (RECIPES["embeddings"], RECIPES["forest"]):
+        assert training_turns(lanes, [1.0, 1.0], recipe, fills=False) == [(2, 1.0)]
+    crt = [cu.Lane("crt"), cu.Lane("cb-rs")]
+    assert sum(number * share for number, share in training_turns(crt, [1.0, 1.0], RECIPE, True)) == pytest.approx(2.0)
+    assert training_turns(crt, [1 / 6, 0.0], RECIPE, True) == [(1, pytest.approx(1 / 6))]  # the second stage is left
+
+
 def test_lanes_that_share_are_what_they_are_alone(
     digits: cu.Dataset, stats: cu.Stats, alone: list[cu.Fit], trained: list[int]
 ) -> None:
@@ -141,6 +166,9 @@ def test_lanes_that_share_are_what_they_are_alone(
     assert APART - sum(trained) == 4 * 3 + 5 == spared_epochs(LANES, RECIPE)
     seen = [(lane, news.epoch) for news in told for lane in news.lanes]
     assert len(seen) == len(set(seen)) == APART
+    shares = [1 / number for news in told for number in news.shared_by]
+    assert len(shares) == APART
+    assert sum(shares) == pytest.approx(sum(trained))
     totals = {(lane, news.epochs) for news in told for lane in news.lanes}
     assert {(lane, resolve_stages(lane.value, RECIPE)[-1].total) for lane in LANES} == totals
     assert all(result.seconds > 0 for result in fitted.results)

@@ -6,6 +6,7 @@ import class_uncertainty as cu
 from class_uncertainty.training import speed
 from class_uncertainty.training.fit import fit
 from class_uncertainty.training.recipe import RECIPES
+from class_uncertainty.training.shared_epochs import Turn
 
 
 def test_a_few_steps_of_a_full_stack_are_timed(digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,13 +44,15 @@ def test_heads_that_converge_are_timed_as_a_whole(digits: cu.Dataset) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "together", "seconds"),
+    ("given", "turns", "seconds"),
     [
-        (speed.Speed(10.0, width=5), (5,), 10.0),
-        (speed.Speed(10.0, width=5), (1, 6), 30.0),  # a stack of one takes as long as one of five
-        (speed.Speed(10.0, width=5, at_once=2), (11, 0), 20.0),  # three stacks, two at a time
-        (speed.Speed(10.0, width=12, padded=False), (12, 4), 15.0),  # 4 lanes seem to be 8 of 16
+        (speed.Speed(10.0, width=5), [(5, 1.0)], 10.0),
+        (speed.Speed(10.0, width=5), [(1, 1.0), (6, 1.0)], 30.0),  # a stack of one takes as long as one of five
+        (speed.Speed(10.0, width=5), [(1, 0.8), (5, 0.2)], 10.0),  # so that shared epochs may spare no time
+        (speed.Speed(10.0, width=5), [(1, 0.8), (10, 0.2)], 12.0),
+        (speed.Speed(10.0, width=5, at_once=2), [(11, 1.0), (0, 1.0)], 20.0),  # three stacks, two at a time
+        (speed.Speed(10.0, width=12, padded=False), [(12, 1.0), (4, 1.0)], 15.0),  # 4 lanes seem to be 8 of 16
     ],
 )
-def test_seconds_of_networks_that_train_together(given: speed.Speed, together: tuple[int, ...], seconds: float) -> None:
-    assert given.estimate(together) == pytest.approx(seconds)
+def test_seconds_of_networks_that_train_together(given: speed.Speed, turns: list[Turn], seconds: float) -> None:
+    assert given.estimate(turns) == pytest.approx(seconds)

@@ -28,7 +28,8 @@ class Heard(Watcher):
         self.stages: list[Stage] = []
         self.recipes: list[cu.Recipe] = []
         self.begun: list[str] = []
-        self.left: dict[str, Left] = {}
+        self.left: dict[str, list[list[float]]] = {}
+        self.work: dict[str, float] = {}
         self.news: list[News] = []
         self.watched, self.closed = Watched(), 0
 
@@ -41,7 +42,8 @@ class Heard(Watcher):
 
     def begin(self, name: str, left: Left = ()) -> None:
         self.begun.append(name)
-        self.left[name] = left
+        self.left[name] = [list(part.shares) for part in left]
+        self.work[name] = sum(number * share for part in left for number, share in part.turns)
 
     def tell(self, news: News) -> None:
         self.news.append(news)
@@ -95,6 +97,64 @@ def test_a_comparison(digits: cu.Dataset, methods: list[str], options: dict, abo
     assert heard.announced == heard.watched.trained
     rows = [news for news in heard.news if isinstance(news, RowTrained) and news.complete]
     assert {news.row[0] for news in rows} == set(methods)
+
+
+SHARING = cu.Recipe("small-conv", epochs=5, batch=32)  # the second stage is the last epoch
+
+
+def network_epochs(heard: Heard) -> float:
+    """What really trained, in networks: an epoch that several share is one."""
+    return sum(1 / number / news.epochs for news in heard.watched.news for number in news.shared_by)
+
+
+@pytest.mark.parametrize("split", [True, False])
+def test_a_comparison_counts_shared_epochs_once(digits: cu.Dataset, split: bool, tmp_path: Path) -> None:
+    data, settings = digits if split else without_test(digits), {"recipe": SHARING, "store": tmp_path / "runs.sqlite"}
+    heard, again = Heard(), Heard()
+    folds = 1 if split else 5
+    comparison = cu.compare(data, ["naive", "2s-cb-rs", "2s-csce", "cb-rs"], 2, progress=heard, **settings)
+    (stage,) = heard.stages
+    work = 2 * folds * (0.8 + 4 * 0.2 + 0.8)
+    assert (stage.networks, stage.work) == (8 * folds, pytest.approx(work))
+    assert heard.work["methods"] == pytest.approx(work)
+    assert network_epochs(heard) == pytest.approx(work)
+    assert {row.cost for row in comparison.rows} == {1.0}  # as if each were trained alone
+    cu.compare(data, ["naive", "2s-ubrs", "2s-cb-rs"], 2, members=2, progress=again, **settings)
+    assert again.work["methods"] == pytest.approx(2 * folds)  # what it shared it with is stored
+
+
+def test_methods_at_rates_that_are_not_chosen_yet_may_share_nothing(digits: cu.Dataset) -> None:
+    heard, rates = Heard(), [0.05, 0.1]
+    cu.compare(digits, ["naive", "2s-csce"], 1, rates, choose_lr=True, recipe=SHARING, progress=heard)
+    choosing, compared = heard.stages
+    assert (choosing.networks, choosing.work) == (20, pytest.approx(12.0))
+    assert heard.work["choosing"] == pytest.approx(12.0)
+    assert compared.work == compared.networks == 2
+    assert network_epochs(heard) == pytest.approx(12 + heard.work["methods"])
+
+
+def test_elsewhere_nothing_is_known_to_be_shared(digits: cu.Dataset, tmp_path: Path) -> None:
+    """On a cluster lanes share within a task, under torchrun not at all."""
+    lanes = [cu.Lane("naive"), cu.Lane("2s-csce")]
+    with open_context(digits, SHARING, tmp_path / "runs.sqlite", "cpu") as context:
+        assert context.rest(lanes, [1.0, 1.0]).turns == ((1, pytest.approx(0.8)), (2, pytest.approx(0.2)))
+        elsewhere = replace(context, executor=SimpleNamespace(device="cpu"))
+        assert elsewhere.rest(lanes, [1.0, 0.5]).turns == ((1, 1.0), (1, 0.5))
+
+
+def test_a_fix_counts_shared_epochs_once(digits: cu.Dataset) -> None:
+    heard = Heard()
+    options = {"candidates": ["naive", "2s-cb-rs"], "seeds": 1, "trainings": 11, "progress": heard}
+    fixed = cu.fix(digits, recipe=SHARING, **options)
+    first = heard.stages[0]
+    assert first.spared == pytest.approx(0.4 * first.networks)
+    assert heard.work["rung 1"] == pytest.approx(first.work)
+    ladder = heard.work.pop("ladder")
+    assert network_epochs(heard) <= sum(heard.work.values()) + ladder
+    heard.watched.news = [news for news in heard.watched.news if all(lane.fold for lane in news.lanes)]
+    assert network_epochs(heard) == pytest.approx(sum(heard.work.values()))
+    searched = sum(row.trainings for rung in fixed.report.rungs for row in rung.rows)
+    assert searched == first.networks + sum(stage.networks for stage in heard.stages if stage.name == "rung 2")
 
 
 def test_a_comparison_by_folds(digits: cu.Dataset, tmp_path: Path) -> None:

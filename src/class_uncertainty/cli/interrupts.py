@@ -1,10 +1,25 @@
 """Ctrl-C, once: what a command does about it is not broken off when the key is pressed again."""
 
+import os
 import signal
 import time
 from types import FrameType
 
 SAME = 1.0  # seconds; a key that is held down repeats sooner
+INTERRUPTED = 130  # the exit code
+
+
+def _exit(number: int, _: FrameType | None) -> None:
+    os._exit(INTERRUPTED)
+
+
+def exit_when_interrupted() -> None:
+    """Let Ctrl-C end the process at once, without a word, until a command begins: there is nothing to keep yet.
+
+    An exception would not do: modules in C that are being imported turn it into errors of their own.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _exit)
 
 
 def interrupt_once() -> None:
@@ -13,7 +28,7 @@ def interrupt_once() -> None:
     Ctrl-C within a second of the last one counts as the same. One that comes later ends the process at once. Otherwise
     it would cut off waiting for a thread of torch, which aborts a process that exits while the thread runs.
     """
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # a shell's background ignores Ctrl-C
+    if signal.getsignal(signal.SIGINT) not in (signal.default_int_handler, _exit):  # a shell's background ignores it
         return
     last: float | None = None
 

@@ -11,7 +11,7 @@ from class_uncertainty.cli.options import JSON, argument, optional, split
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import same_file
 from class_uncertainty.limits import check_address_space
-from class_uncertainty.text import printable
+from class_uncertainty.text import in_list, printable
 
 if TYPE_CHECKING:
     from class_uncertainty.workflows.predict import Predicted
@@ -90,8 +90,8 @@ def _least_sure(predicted: "Predicted") -> str:
         predicted, under = replace(predicted, probabilities=decided), ", by the probabilities that decide"
     confidence = predicted.confidence
     least = confidence.argsort(kind="stable")[:UNSURE]
-    unsure = ", ".join(f"{predicted.names[i]} ({predicted.labels[i]} {confidence[i]:.2f})" for i in least)
-    return f"Least sure of{under}: {unsure}."
+    examples = [(in_list(predicted.names[i]), in_list(predicted.labels[i]), confidence[i]) for i in least]
+    return f"Least sure of{under}: {', '.join(f'{name} ({label} {p:.2f})' for name, label, p in examples)}."
 
 
 def _differ(predicted: "Predicted") -> bool:

@@ -16,7 +16,7 @@ from class_uncertainty.data.examples import Data
 from class_uncertainty.data.folding import FOLDS
 from class_uncertainty.data.left_out import LeftOut
 from class_uncertainty.errors import InputError
-from class_uncertainty.text import listed
+from class_uncertainty.text import enumerated, in_list, listed
 
 LEAVES_OUT = "?min={} leaves out classes with fewer"  # in a refusal
 
@@ -43,7 +43,8 @@ def few_words(
     """'class 'cat' has only one example', or '2 classes have fewer than two: cat (1), dog (0)'."""
     if len(few) == 1:
         return f"class {classes[few[0]]!r} has {one[int(counts[few[0]])]}"
-    return f"{len(few):,} classes have {several}, {listed([f'{classes[c]} ({counts[c]})' for c in few], 5)}"
+    named = enumerated([f"{in_list(classes[c])} ({counts[c]})" for c in few], 5)
+    return f"{len(few):,} classes have {several}, {named}"
 
 
 def independent_counts(data: Data) -> NDArray[np.int64]:
@@ -169,7 +170,7 @@ def check_judge(train: Data, test: Data) -> None:
     if test.shape != train.shape:
         raise InputError(f"training examples have shape {train.shape} and test examples {test.shape}: they must agree.")
     if train.groups is not None and test.groups is not None and len(both := np.intersect1d(train.groups, test.groups)):
-        given = f"{len(both):,} groups are in both splits, {listed(both.tolist(), 5)}"
+        given = f"{len(both):,} groups are in both splits, {listed(list(map(str, both.tolist())), 5)}"
         raise InputError(f"{given}: each must lie on one side.")
     for c in np.flatnonzero(test.counts == 0):
         raise InputError(f"class {test.classes[c]!r} has no test examples: its error is not defined.")

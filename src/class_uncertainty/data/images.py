@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.errors import InputError, blame_machine
-from class_uncertainty.text import listed, reason
+from class_uncertainty.text import enumerated, reason
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -108,7 +108,7 @@ def _all_unreadable(sentences: list[str], advice: str) -> str:
     if len(sentences) == 1:
         return sentences[0].removesuffix(".") + helps
     named = [f"{sentence.removesuffix('.').replace(f' {UNREADABLE}: ', ' (', 1)})" for sentence in sentences]
-    return f"{len(named):,} files cannot be read as images: {listed(named, FEW)}{helps}"
+    return f"{len(named):,} files cannot be read as images: {enumerated(named, FEW)}{helps}"
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from class_uncertainty.text import listed
+from class_uncertainty.text import enumerated
 
 FEW = 5  # names in a sentence
 
@@ -15,8 +15,8 @@ class LeftOut:
     what: str  # images, rows or classes
     number: int
     of: int
-    names: tuple[str, ...] = ()  # of all, or of the first few
+    names: tuple[str, ...] = ()  # of all, or of the first few, as they are listed
 
     def __str__(self) -> str:
-        named = f": {listed(self.names, FEW, self.number)}" if self.names else ""
+        named = f": {enumerated(self.names, FEW, self.number)}" if self.names else ""
         return f"{self.option} left out {self.number:,} of {self.of:,} {self.what}{named}."

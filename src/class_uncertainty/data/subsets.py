@@ -12,6 +12,7 @@ from class_uncertainty.data.examples import Data
 from class_uncertainty.data.folding import held_groups
 from class_uncertainty.data.left_out import LeftOut
 from class_uncertainty.errors import InputError
+from class_uncertainty.text import in_list
 
 
 def _check_seed(seed: int) -> None:
@@ -141,7 +142,7 @@ def common_classes(train: Data, least: int, option: str, left_out: list[LeftOut]
         raise InputError(f"{option} leaves out every class: {most}.")
     if len(rare := np.flatnonzero(~common)):
         units = ["" if train.groups is None else " group" if n == 1 else " groups" for n in numbers]
-        names = tuple(f"{train.classes[c]} ({numbers[c]:,}{units[c]})" for c in rare)
+        names = tuple(f"{in_list(train.classes[c])} ({numbers[c]:,}{units[c]})" for c in rare)
         left_out.append(LeftOut(option, "classes", len(rare), len(common), names))
     return common
 

@@ -13,7 +13,7 @@ from class_uncertainty.data.examples import Data
 from class_uncertainty.data.identifiers import is_identifier, notice_identifiers
 from class_uncertainty.data.table import LARGEST, Column, Table
 from class_uncertainty.errors import InputError, nearest
-from class_uncertainty.text import listed
+from class_uncertainty.text import enumerated, in_list, listed
 
 MAX_CATEGORIES = 100  # of a column
 LABEL = "label"  # the column of classes, unless another is named
@@ -225,7 +225,7 @@ def _blank(table: Table, name: str, blank: NDArray[np.bool_], role: str) -> Inpu
 def complete_rows(tables: Sequence[Table], names: list[str], policy: str) -> list[NDArray[np.bool_]]:
     """(N,) of each table: the rows that stay under that policy on missing values."""
     counts = {name: sum(int(table.missing[name].sum()) for table in tables) for name in names}
-    incomplete = listed([f"{name} {count:,}" for name, count in counts.items() if count], 10)
+    incomplete = enumerated([f"{in_list(name)} {count:,}" for name, count in counts.items() if count], 10)
     if incomplete and policy == "refuse":
         fill, leave = (tables[0].option("missing", policy) for policy in ("fill", "drop"))
         advice = f"{fill} uses training medians and a category 'missing', {leave} leaves those rows out"

@@ -19,6 +19,7 @@ from class_uncertainty.data.specs import UNREADABLE, Spec, Splits
 from class_uncertainty.data.subsets import common_classes, split_off, without_classes
 from class_uncertainty.data.table_splits import TableOptions, encode_splits
 from class_uncertainty.errors import InputError
+from class_uncertainty.text import in_list
 
 Size = tuple[int, int]
 SKIP = f"?skip={UNREADABLE}"
@@ -37,7 +38,7 @@ def from_folder(spec: Spec) -> Splits:
         names = np.array([str(file.relative_to(spec.path)) for file in files], dtype=object)
         gone = [*(str(file.relative_to(spec.path)) for file in broken), *names[sorted(skipped)]]
         if gone:
-            spec.left_out.append(LeftOut(SKIP, "images", len(gone), len(labelled), tuple(gone)))
+            spec.left_out.append(LeftOut(SKIP, "images", len(gone), len(labelled), tuple(map(in_list, gone))))
         readable = [one for i, one in enumerate(present) if i not in skipped]  # others need no group
         pattern = spec.options.get("group")
         groups = np.array(folder.groups(spec.path, readable, pattern), dtype=object) if pattern else None

@@ -13,7 +13,7 @@ from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.adjustment import adjust
 from class_uncertainty.posthoc.clusters import design_effects, design_effects_of_rest
 from class_uncertainty.posthoc.intervals import LEVEL
-from class_uncertainty.text import amount_of, decimal, listed
+from class_uncertainty.text import amount_of, decimal, enumerated, in_list
 
 APART = 5.0  # percentage points by which a class must be worse than the others to be spoken of,
 APART_SHARE = 0.5  # and how much of their error: where all classes are hard, a training shifts their borders
@@ -242,7 +242,7 @@ def verdict_summary(worse: Sequence[tuple[str, str]], classes: int, error: float
     """All verdicts in a sentence: of so many classes, those that are clearly worse, with what each is in words."""
     if not worse:
         return nothing_wrong(error)
-    named = listed([f"{name} ({kind})" for name, kind in worse], NAMED)
+    named = enumerated([f"{in_list(name)} ({kind})" for name, kind in worse], NAMED)
     number = f"{len(worse):,} of {classes:,} classes {'is' if len(worse) == 1 else 'are'}"
     return f"{number} clearly worse than the others: {named}."
 

@@ -11,6 +11,7 @@ from class_uncertainty.measures.measures import Stats, Vector
 from class_uncertainty.metrics import check_prior, decide, errors_by_class, prior_weights, worst_classes
 from class_uncertainty.posthoc.cost_files import check_costs, read_costs
 from class_uncertainty.posthoc.prediction_files import read_numbers
+from class_uncertainty.text import enumerated
 
 GOALS = ("mean", "worst", "accuracy", "cost:FILE.csv", "prior:FILE")
 NAMED = 5  # classes in a refusal
@@ -209,7 +210,7 @@ def check_judgeable(counts: ArrayLike, classes: Sequence[str], goal: Goal) -> No
     few = (np.asarray(counts) < 2) & (goal.prior > 0)
     if few.any():
         names = [repr(classes[c]) for c in np.flatnonzero(few).tolist()]
-        listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-        subject = f"class {listed} has" if len(names) == 1 else f"the classes {listed} have"
+        named = enumerated(names, NAMED)
+        subject = f"class {named} has" if len(names) == 1 else f"the classes {named} have"
         needs = f"to judge the goal {goal.name!r}, every class needs 2 at least"
         raise InputError(f"{subject} fewer than 2 examples: {needs}.")

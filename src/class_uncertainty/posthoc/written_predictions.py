@@ -27,7 +27,7 @@ from class_uncertainty.metrics import check_prior
 from class_uncertainty.posthoc.cost_files import check_costs
 from class_uncertainty.posthoc.prediction_files import Predictions
 from class_uncertainty.posthoc.priors import at_prior, find_prior
-from class_uncertainty.text import amount_of, printable, read_faults
+from class_uncertainty.text import amount_of, listed, printable, read_faults
 
 EXAMPLE, LABEL, CLASS, PROBABILITY = "example", "label", "class", "probability"
 WRITTEN_HERE = re.compile(rb"example,([^\n]*,)?class,probability,")  # how the CSV file begins
@@ -133,7 +133,8 @@ def read_written(path: Path) -> tuple[PredictionTable, Predictions]:
     places = {name: place for place, name in enumerate(table.classes)}
     for what, names in ((LABEL, {*(table.truth or ())} - {""}), (CLASS, {*table.labels})):
         if unknown := sorted(names - places.keys()):
-            raise InputError(f"{path} has the {what} {unknown[0]!r}: its classes are {', '.join(table.classes)}.")
+            classes = listed(table.classes, len(table.classes))
+            raise InputError(f"{path} has the {what} {unknown[0]!r}: its classes are {classes}.")
     labels = np.array([places.get(name, -1) for name in table.truth]) if table.truth and any(table.truth) else None
     return table, Predictions(p, labels, counts, np.array([places[name] for name in table.labels]), costs)
 

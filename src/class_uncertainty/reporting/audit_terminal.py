@@ -8,7 +8,7 @@ from class_uncertainty.posthoc.run_changes import UNTESTED, ClassChange, RunChan
 from class_uncertainty.reporting.before_after import change_text
 from class_uncertainty.reporting.terminal import notes_on, print_fitting, say
 from class_uncertainty.reporting.two_class_view import cost_sentence, two_class_sentence
-from class_uncertainty.text import amount_of, decimal, listed
+from class_uncertainty.text import amount_of, decimal, enumerated, in_list, listed
 from class_uncertainty.workflows.audit import Audit
 
 MOST_VERDICTS, MOST_CLASSES, MOST_CONFUSIONS, NAMED = 10, 20, 5, 5
@@ -79,7 +79,8 @@ def figure_sentences(audit: Audit) -> list[str]:
         for_both = f"adjusting for the counts and the prior would change that by {change}"
         sentences.append(f"Error under the prior {of.prior_error:.1f} %; {for_both}, cross-validated.")
     if audit.confusions:
-        pairs = [f"{row.label} as {row.prediction} ({row.share:.0f} %)" for row in audit.confusions[:MOST_CONFUSIONS]]
+        largest = audit.confusions[:MOST_CONFUSIONS]
+        pairs = [f"{in_list(row.label)} as {in_list(row.prediction)} ({row.share:.0f} %)" for row in largest]
         sentences.append(f"Largest confusions: {', '.join(pairs)}.")
     if of.label_issues:
         some = amount_of(of.label_issues, "label is", "labels are")
@@ -108,7 +109,7 @@ def change_sentences(changes: RunChanges) -> list[str]:
     mean, overall = change_text(changes.error), change_text(changes.overall_error)
     sentences = [f"Against the baseline, {same}: class-mean error {mean}, overall error {overall}."]
     for word, rows in (("worse", changes.worse), ("better", changes.better)):
-        named = listed([_class_text(row) for row in rows], NAMED)
+        named = enumerated([_class_text(row) for row in rows], NAMED)
         clearly = f"{len(rows):,} class{' got' if len(rows) == 1 else 'es got'} clearly {word}"
         sentences.append(f"{clearly}: {named}." if rows else f"No class got clearly {word}.")
     untested = [f"{words} {_side(changes, name, 0)} to {_side(changes, name, 1)}" for name, words in UNTESTED.items()]
@@ -119,7 +120,7 @@ def change_sentences(changes: RunChanges) -> list[str]:
 
 
 def _class_text(row: ClassChange) -> str:
-    return f"{row.name} ({row.before:.1f} to {row.after:.1f} %)"
+    return f"{in_list(row.name)} ({row.before:.1f} to {row.after:.1f} %)"
 
 
 def _side(changes: RunChanges, name: str, side: int) -> str:

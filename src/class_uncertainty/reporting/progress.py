@@ -146,7 +146,9 @@ def describe_plan(work: WorkProgress, recipe: Recipe, device: str) -> str:
     number = f"one {noun}" if networks == 1 else f"up to {networks:,} {noun}s"
     passes = "" if not epochs else " of one epoch" if epochs == 1 else f" of {epochs:,} epochs"
     about = f" in about {roughly(work.seconds)} {DEVICES[device]}" if work.speed else ""
-    return f"To train: {number}{passes}{about}: {'; '.join(stage.about for stage in work.stages)}."
+    spared = f" Epochs that {noun}s share train once, which spares {work.spared:.1f} {noun}s."
+    spared = spared if work.spared >= 0.05 else ""
+    return f"To train: {number}{passes}{about}: {'; '.join(stage.about for stage in work.stages)}.{spared}"
 
 
 def roughly(seconds: float) -> str:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, stdev
 
 from class_uncertainty.experiments.needs import PROTOCOLS
 from class_uncertainty.experiments.outcomes import Gain, Outcome
@@ -155,15 +155,18 @@ def _shifts(reproduction: Reproduction) -> TextTable:
 
 
 def _gap(reproduction: Reproduction) -> TextTable:
-    """The error of SVCI-20's two halves."""
+    """The error of SVCI-20, and of its two halves."""
     rows = []
     for data, results in reproduction.naive.items():
-        objects, digits = map(fmean, half_errors(results))
-        rows.append(
-            [title_of(data), *(f"{value:.2f}" for value in (objects, digits, objects - digits)), str(len(results))]
-        )
-    columns, notes = ("data", "CIFAR-10", "SVHN", "gap", "runs"), tuple(_network(reproduction, reproduction.naive))
-    return TextTable("The halves of SVCI-20, naïve classifier", columns, rows, notes)
+        halves = half_errors(results)
+        errors, (objects, digits) = [fmean(run) for run in zip(*halves, strict=True)], map(fmean, halves)
+        error = _with_deviation(fmean(errors), stdev(errors) if len(errors) > 1 else None)
+        means = (f"{value:.2f}" for value in (objects, digits, objects - digits))
+        rows.append([title_of(data), error, *means, str(len(results))])
+    columns = ("data", "error", "CIFAR-10", "SVHN", "gap", "runs")
+    return TextTable(
+        "The halves of SVCI-20, naïve classifier", columns, rows, tuple(_network(reproduction, reproduction.naive))
+    )
 
 
 def half_errors(results: Sequence[Result]) -> tuple[list[float], list[float]]:

@@ -14,7 +14,7 @@ from class_uncertainty.posthoc.label_issues import thumbnail
 from class_uncertainty.reporting.page_examples import PageExamples
 from class_uncertainty.runs.rows import ClassRow, MethodRow, knows_examples
 from class_uncertainty.runs.significance import corrected_confidence
-from class_uncertainty.text import listed
+from class_uncertainty.text import enumerated, in_list
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
 
 FEW = 3  # duplicates that a sentence names
@@ -125,7 +125,7 @@ def describe_duplicates(dataset: Dataset) -> str:
     if not number:
         return ""
     verb = "is" if number == 1 else "are"
-    named = listed([f"{copy} = {original}" for copy, original in dataset.duplicate_names(FEW)], FEW, number)
+    named = enumerated([" = ".join(map(in_list, pair)) for pair in dataset.duplicate_names(FEW)], FEW, number)
     if test is not None:
         return f"{number:,} of the {len(test):,} test examples {verb} identical to a training example ({named})."
     repeat = "repeats" if number == 1 else "repeat"

@@ -22,7 +22,7 @@ from class_uncertainty.reporting.section import (
 )
 from class_uncertainty.reporting.terminal import notes_on, print_fitting, say
 from class_uncertainty.runs.rows import RANKS_APART, ClassRow, MethodRow, harder_and_easier, spearman
-from class_uncertainty.text import amount_of, decimal
+from class_uncertainty.text import amount_of, decimal, in_list
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.workflows.compare import Comparison
 from class_uncertainty.workflows.compare_estimators import EstimatorComparison
@@ -121,7 +121,8 @@ def print_fix(fixed: "Fix", all_classes: bool = False) -> None:
     if labels := summary(report):
         say(labels)
     if issues := report.label_issues:
-        first = ", ".join(f"{issue.name} ({issue.label}: {issue.guess}?)" for issue in issues[:LISTED])
+        phrases = [f"{in_list(issue.name)} ({in_list(issue.label)}: {in_list(issue.guess)}?)" for issue in issues]
+        first = ", ".join(phrases[:LISTED])
         more = f", and {len(issues) - LISTED} more in the report" if len(issues) > LISTED else ""
         say(f"Labels worth a look: {first}{more}.")
 

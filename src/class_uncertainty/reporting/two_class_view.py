@@ -1,7 +1,7 @@
 """Two classes in words: how well the rarer one is found, for terminals and pages."""
 
 from class_uncertainty.posthoc.two_classes import FIGURES, TwoClasses
-from class_uncertainty.text import listed
+from class_uncertainty.text import enumerated
 
 
 def named_figures(two: TwoClasses, name: str) -> list[tuple[str, str]]:
@@ -11,7 +11,7 @@ def named_figures(two: TwoClasses, name: str) -> list[tuple[str, str]]:
 
 def two_class_sentence(two: TwoClasses, name: str) -> str:
     """'Class churn: precision 42.1 %, ..., average precision 52.7 %; predicted from p(churn) = 0.24 on.'"""
-    figures = listed([f"{word} {getattr(two, figure):.1f} %" for figure, word in FIGURES.items()], len(FIGURES))
+    figures = enumerated([f"{word} {getattr(two, figure):.1f} %" for figure, word in FIGURES.items()], len(FIGURES))
     threshold = "" if two.threshold is None else f"; predicted from p({name}) = {two.threshold:.2g} on"
     return f"Class {name}: {figures}{threshold}."
 

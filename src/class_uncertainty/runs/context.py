@@ -15,7 +15,7 @@ from class_uncertainty.runs.shard import Shard
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.store_layout import RUNNING
 from class_uncertainty.runs.transaction import together
-from class_uncertainty.runs.watcher import Left, News, Shown, Stage, Watch, Watcher, watch_by
+from class_uncertainty.runs.watcher import Left, News, Rest, Shown, Stage, Watch, Watcher, watch_by
 from class_uncertainty.training import Lane, Recipe, default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
@@ -24,6 +24,7 @@ from class_uncertainty.training.fit import LaneOutcome, Progress, available, res
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.keys import checkpoint_keys, key_of, lane_key
 from class_uncertainty.training.networks.network_table import sealed
+from class_uncertainty.training.shared_epochs import training_turns
 from class_uncertainty.training.speed import Speed, measured_speed
 from class_uncertainty.training.stage_context import FitOptions
 from class_uncertainty.training.stages import resolve_stages
@@ -117,6 +118,12 @@ class Context:
         epochs = [self.checkpoints.epoch(key) if self.checkpoints else 0 for key in keys]
         reached = max(stage.before + epoch if epoch else 0 for stage, epoch in zip(stages, epochs, strict=True))
         return 1 - min(1.0, reached / sum(stage.recipe.epochs for stage in stages))
+
+    def rest(self, lanes: Sequence[Lane], left: Sequence[float]) -> Rest:
+        """What is to be trained of lanes that train together; only in this process is it known which of them share."""
+        if self.executor is not None:
+            return Rest.apart(left)
+        return Rest(tuple(left), tuple(training_turns(lanes, left, self.recipe, fills=self.device != "cpu")))
 
     def _stats(self, stats: Stats | None) -> Stats:
         return Stats.of(self.train.counts, stats)

@@ -11,7 +11,7 @@ from class_uncertainty.measures import Stats
 from class_uncertainty.metrics import Outcomes
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.store import Store
-from class_uncertainty.runs.watcher import RowTrained
+from class_uncertainty.runs.watcher import Rest, RowTrained
 from class_uncertainty.training import Lane, Result
 from class_uncertainty.training.fit import LaneOutcome, Progress
 from class_uncertainty.training.fit_result import Fit
@@ -54,31 +54,34 @@ def load_or_estimate(
     return read_back(context.store, [estimates[request] for request in requests])
 
 
-def members_left(context: Context, requests: Sequence[EstimateRequest]) -> list[float]:
-    """What `load_or_estimate` has to train of each network, from 1 to 0; an estimate is stored as a whole."""
+def members_left(context: Context, requests: Sequence[EstimateRequest]) -> list[Rest]:
+    """What `load_or_estimate` has to train: members, then judges; an estimate is stored as a whole."""
     by_folds, left, judges = context.dataset.test is None, list[float](), set[Lane]()
     for request in requests:
         is_stored = context.store.has("estimates", context.estimate_key(request))
         left += [0.0 if is_stored else context.left(lane) for lane in request.lanes]
         judges |= {_fold_judge(request)} if by_folds and request.lanes and not is_stored else set()
-    return left + results_left(context, list(judges))
+    members = context.rest([lane for request in requests for lane in request.lanes], left)
+    return [members, *([results_left(context, list(judges))] if judges else [])]
 
 
-def results_left(context: Context, lanes: Sequence[Lane], stats: Stats | None = None) -> list[float]:
-    """What `load_or_evaluate` has to train of each network, from 1 to 0; of one for each fold without a test split."""
-    left = list[float]()
+def results_left(context: Context, lanes: Sequence[Lane], stats: Stats | None = None) -> Rest:
+    """What `load_or_evaluate` has to train; of each lane a network for each fold without a test split."""
+    parts, left = list[Lane](), list[float]()
     for lane in lanes:
         is_stored = context.store.has("results", context.result_key(lane, stats))
-        parts = [lane] if context.dataset.test else folded(lane)
-        left += [0.0 if is_stored else context.left(part, stats) for part in parts]
-    return left
+        of_lane = [lane] if context.dataset.test else folded(lane)
+        left += [0.0 if is_stored else context.left(part, stats) for part in of_lane]
+        parts += of_lane
+    return context.rest(parts, left)
 
 
-def networks_left(context: Context, lanes: Sequence[Lane], stats: Stats | None = None) -> list[float]:
-    """What `load_or_fit` has to train of each network, from 1 to 0."""
+def networks_left(context: Context, lanes: Sequence[Lane], stats: Stats | None = None) -> Rest:
+    """What `load_or_fit` has to train."""
     keys = [context.network_key(lane, stats) for lane in lanes]
     stored = [context.store.has("networks", key) for key in keys]
-    return [0.0 if there else context.left(lane, stats) for there, lane in zip(stored, lanes, strict=True)]
+    left = [0.0 if there else context.left(lane, stats) for there, lane in zip(stored, lanes, strict=True)]
+    return context.rest(lanes, left)
 
 
 def _train_members(context: Context, lanes: Sequence[Lane], progress: Progress | None, ended: Ended | None) -> Fit:

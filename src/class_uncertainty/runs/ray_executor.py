@@ -22,7 +22,7 @@ from class_uncertainty.runs.node_choice import NodeChoice
 from class_uncertainty.runs.ray_cluster import HEAD, STARTING, Cluster, Node, is_lost, on_node, versions
 from class_uncertainty.runs.ray_task import Job, StackEnded, train_stack
 from class_uncertainty.runs.stack_queue import StackQueue
-from class_uncertainty.text import listed, reason
+from class_uncertainty.text import enumerated, reason
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import is_small
 from class_uncertainty.training.fit_result import Fit, LaneOutcome
@@ -183,7 +183,7 @@ class Campaign:
         if waiting and lost:
             notice(f"{self._name_lost()}.")
         if waiting and self.nodes.all_refuse:
-            refusals = listed(list(self.nodes.refusals.values()), NAMED)
+            refusals = enumerated(list(self.nodes.refusals.values()), NAMED)
             raise InputError(f"no node of the cluster can train the rest: {refusals}; all that has ended is stored.")
         if unfinished and (waiting or not lost):
             raise Unfinished
@@ -283,7 +283,7 @@ class Campaign:
         lanes = {place: self.fitted.lanes[place] for place in lost}
         named = [f"{lane.name}, seed {lane.seed} ({lost[place]})" for place, lane in lanes.items()]
         number = "one lane" if len(lost) == 1 else f"{len(lost):,} lanes"
-        return f"{number} could not be trained: {listed(named, NAMED)}"
+        return f"{number} could not be trained: {enumerated(named, NAMED)}"
 
     def close(self) -> None:
         """End what still runs: after Ctrl-C, an error, or when nothing does."""

@@ -3,8 +3,10 @@
 Such lanes train as one until they part.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from class_uncertainty.methods import MIXING, Focal, Knob
@@ -13,6 +15,8 @@ from class_uncertainty.training.lane import Lane
 from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.recipe import Recipe
 from class_uncertainty.training.stages import resolve_stages, staged
+
+Turn = tuple[int, float]  # so many networks train side by side, and how much of a training each of them does
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,34 @@ def spared_epochs(lanes: Sequence[Lane], recipe: Recipe) -> int:
             spared += (stretch.until - since) * (len(together) - len(stretch.alike))
             since = stretch.until
     return spared
+
+
+def training_turns(lanes: Sequence[Lane], left: Sequence[float], recipe: Recipe, fills: bool) -> list[Turn]:
+    """What trains in this process, one after the other; epochs that lanes share count once.
+
+    `left` is how much of each lane is to be trained, from 1 to 0. Lanes that go on from the same epoch are one turn.
+    """
+    stages = [resolve_stages(lane.value, recipe) for lane in lanes]
+    totals = [sum(stage.recipe.epochs for stage in each) for each in stages]
+    reached = [round((1 - share) * total) for share, total in zip(left, totals, strict=True)]
+    by_recipe: dict[Recipe, dict[int, Lane]] = {}
+    for place, lane in enumerate(lanes):
+        if left[place]:
+            by_recipe.setdefault(stages[place][0].recipe, {})[place] = staged(lane, recipe, 0)
+    turns = list[Turn]()
+    for first, together in by_recipe.items():
+        epochs, later = {place: min(reached[place], first.epochs) for place in together}, list[float]()
+        for turn in in_turn(stretches(together, first, can_share(first)), dict(epochs).__getitem__, fills):
+            by_start = defaultdict[int, list[float]](list)
+            for alike in turn.alike:
+                start = max(epochs[place] for place in alike)
+                by_start[start].append((turn.until - start) / min(totals[place] for place in alike))
+                epochs.update(dict.fromkeys(alike, turn.until))
+            turns += [(len(shares), fmean(shares)) for shares in by_start.values()]
+        for place in together:
+            later.append((totals[place] - max(reached[place], first.epochs)) / totals[place])
+        turns += [(len(shares), fmean(shares))] if (shares := [share for share in later if share]) else []
+    return [(number, share) for number, share in turns if share > 0]
 
 
 def _grouped(places: Iterable[int], key: Callable[[int], object]) -> list[list[int]]:

@@ -1,7 +1,7 @@
 """How fast a device trains: a few steps of full stacks, timed."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from class_uncertainty.training.fit import fit, is_small
 from class_uncertainty.training.fit_result import width_of
 from class_uncertainty.training.lane import Epoch, Lane
 from class_uncertainty.training.recipe import Recipe
+from class_uncertainty.training.shared_epochs import Turn
 from class_uncertainty.training.stages import naive_passes
 
 STEPS = 4  # of an epoch; the first epoch also prepares the program, so the second is timed
@@ -29,9 +30,9 @@ class Speed:
     at_once: int = 1
     padded: bool = True  # whether a stack of fewer lanes takes as long
 
-    def estimate(self, together: Sequence[int]) -> float:
-        """Seconds of naive trainings, given as the numbers of those that train together."""
-        return self.seconds * sum(map(self._rounds, together))
+    def estimate(self, turns: Iterable[Turn]) -> float:
+        """Seconds of naive trainings, given as the numbers of those that train together, and how much of each."""
+        return self.seconds * sum(share * self._rounds(lanes) for lanes, share in turns)
 
     def _rounds(self, lanes: int) -> float:
         """How often a full stack would train in the same time."""

@@ -23,7 +23,7 @@ from class_uncertainty.runs.rate_choice import RateChoice
 from class_uncertainty.runs.rows import COUNTERPART, MethodRow, method_rows
 from class_uncertainty.runs.significance import corrected_confidence
 from class_uncertainty.runs.store import Store
-from class_uncertainty.runs.watcher import Shown
+from class_uncertainty.runs.watcher import Rest, Shown
 from class_uncertainty.text import amount_of
 from class_uncertainty.training import Lane, Recipe, Result, Teaching
 from class_uncertainty.training.deadline import Deadline
@@ -226,8 +226,8 @@ def compare(
         uses_uncertainty = any(named(name).uses_uncertainty for name in trained)
         measures = [measuring_stage(context, [request])] if uses_uncertainty else []
         compared = [name for name in methods if name not in remedies]
-        sizes = (len(numbers), len(rates), len(trained) if choose_lr else 0, members)
-        context.ahead([*measures, *comparison_stages(context, compared, remedies.values(), *sizes)])
+        about = (list(remedies.values()), numbers, rates, list(trained) if choose_lr else [], members)
+        context.ahead([*measures, *comparison_stages(context, compared, *about)])
         ended = telling_rows(context, len(numbers))
         estimate = read_by(load_or_estimate(context, [request])[0], score) if uses_uncertainty else None
         stats = estimate.stats if estimate else None
@@ -236,7 +236,7 @@ def compare(
         context.begin(METHODS, [results_left(context, lanes, stats)])
         results = load_or_evaluate(context, lanes, stats, ended=ended) if lanes else []
         unseen: dict[float | None, Estimate] = {}
-        by_rate, left = _by_rate(remedies, rates, chosen), list[list[float]]()
+        by_rate, left = _by_rate(remedies, rates, chosen), list[Rest]()
         for lr, at_rate in by_rate.items():
             left += remedies_left(context, at_rate, numbers, members, lr, stats)
         context.begin(REMEDIES, left)

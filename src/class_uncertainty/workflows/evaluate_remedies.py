@@ -15,6 +15,7 @@ from class_uncertainty.posthoc.averaging import combined
 from class_uncertainty.posthoc.remedies import Remedy
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import load_or_fit, networks_left, read_back
+from class_uncertainty.runs.watcher import Rest
 from class_uncertainty.training import Lane, Result
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import FOLDS, Fold, judged_examples, judged_folds, judged_labels
@@ -162,12 +163,12 @@ def remedies_left(
     members: int,
     lr: float | None,
     stats: Stats | None,
-) -> list[list[float]]:
-    """What `evaluate_remedies` has to train of each network, from 1 to 0; of students as if all of it."""
+) -> list[Rest]:
+    """What `evaluate_remedies` has to train: networks, and students as if all of each."""
     rows = [(remedy, seed) for remedy in remedies.values() for seed in seeds]
     lanes = RemedySetting(context, members, lr, {}, stats).lanes(rows)
     students = sum(remedy.distils for remedy, _ in rows) * len(judged_folds(context.dataset))
-    return [networks_left(context, lanes, stats), [1.0] * students]
+    return [networks_left(context, lanes, stats), Rest.apart([1.0] * students)]
 
 
 def evaluate_remedies(

@@ -11,7 +11,7 @@ from class_uncertainty.data.row_columns import Cells, row_cells, row_labels
 from class_uncertainty.errors import InputError, nearest
 from class_uncertainty.metrics import Outcomes, Scores, mean_cost, precisions_by_class, score
 from class_uncertainty.posthoc.two_classes import TwoClasses, threshold_at, two_classes
-from class_uncertainty.text import amount_of, listed
+from class_uncertainty.text import amount_of, enumerated, listed
 
 NAMED = 5  # unknown classes in a sentence
 
@@ -122,7 +122,7 @@ def _named(labels: Sequence[str], classes: Sequence[str]) -> str:
     """Labels that are no classes, with the nearest class of each, where one is near."""
     names = sorted({label for label in labels if label})
     hints = (f" (did you mean {near!r}?)" if (near := nearest(name, classes)) else "" for name in names[:NAMED])
-    return listed([f"{name!r}{hint}" for name, hint in zip(names, hints, strict=False)], NAMED, len(names))
+    return enumerated([f"{name!r}{hint}" for name, hint in zip(names, hints, strict=False)], NAMED, len(names))
 
 
 def keep_columns(examples: Unlabelled, names: Sequence[str]) -> dict[str, Cells]:

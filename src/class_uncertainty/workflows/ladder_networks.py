@@ -14,6 +14,7 @@ from class_uncertainty.posthoc.averaging import combined
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import add_fold_results
+from class_uncertainty.runs.watcher import Rest
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.corrections import averaged
 from class_uncertainty.training.fit_result import Fit
@@ -86,7 +87,7 @@ def train_ladder(
     left = candidates_left(context, [baseline], range(seeds), folds, stats)
     for row, numbers, left_out in (*after, *teaching):
         left += candidates_left(quiet, [row], numbers, left_out, stats)
-    context.begin(LADDER, [*left, *([1.0] * len(numbers) for numbers in taught.values())])
+    context.begin(LADDER, [*left, *(Rest.apart([1.0] * len(numbers)) for numbers in taught.values())])
     naive = fit_candidates(context, [baseline], range(seeds), folds, stats, what="naive networks")[baseline.name]
     if context.dataset.test is None:
         add_fold_results(at(context, baseline), [baseline.lane(context.recipe, seed) for seed in range(seeds)], naive)

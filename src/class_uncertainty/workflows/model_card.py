@@ -16,7 +16,7 @@ from class_uncertainty.files import check_writable, parse_json, read_regular
 from class_uncertainty.posthoc.clusters import error_intervals
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.posthoc.intervals import share_interval
-from class_uncertainty.text import listed, printable
+from class_uncertainty.text import in_list, listed, printable
 from class_uncertainty.training.folds import judged_groups, judged_labels
 from class_uncertainty.training.model_files import files_of, restore
 from class_uncertainty.training.networks.ensemble_network import Deployed
@@ -219,7 +219,7 @@ def _limits(module: Deployed, judged: Mapping[str, Any]) -> list[str]:
     lines = ["- It predicts one of its classes, whatever it is given: it does not know what it has never seen."]
     if module.purpose:
         prior = sorted(zip(module.purpose.prior, module.classes, strict=True), reverse=True)
-        most = ", ".join(f"{_plain(name)} {100 * share:.1f} %" for share, name in prior[:NAMED])
+        most = ", ".join(f"{_plain(in_list(name))} {100 * share:.1f} %" for share, name in prior[:NAMED])
         more = f" and {len(prior) - NAMED} more" if len(prior) > NAMED else ""
         lines.append(f"- Its softmax stands for classes as frequent as this: {most}{more}.")
     examples = judged.get("examples")

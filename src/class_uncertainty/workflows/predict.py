@@ -21,7 +21,7 @@ from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.posthoc.priors import GIVEN, PRIORS, Prior, at_prior, find_prior
 from class_uncertainty.posthoc.two_classes import TwoClasses
 from class_uncertainty.posthoc.written_predictions import LABEL, SEEN, PredictionTable
-from class_uncertainty.text import amount_of, listed
+from class_uncertainty.text import amount_of, enumerated, in_list
 from class_uncertainty.training.fit import default_device
 from class_uncertainty.training.model_files import restore
 from class_uncertainty.training.networks.backbones import Embedder, fused, same_backbone
@@ -134,9 +134,9 @@ class Predicted:
         }
 
     def __repr__(self) -> str:
-        predicted = [f"{name} {number:,}" for name, number in Counter(self.labels).most_common()]
+        predicted = [f"{in_list(name)} {number:,}" for name, number in Counter(self.labels).most_common()]
         error = f", class-mean error {self.scores.error:.1f} %" if self.scores else ""
-        return f"Predicted({len(self.labels):,} examples: {listed(predicted, NAMED)}{error})"
+        return f"Predicted({len(self.labels):,} examples: {enumerated(predicted, NAMED)}{error})"
 
     @property
     def guesses(self) -> Sequence[str]:

@@ -14,7 +14,7 @@ from class_uncertainty.posthoc.goal import Goal, is_clear
 from class_uncertainty.posthoc.ladder import Rung, RungRow
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import load_or_fit, networks_left
-from class_uncertainty.runs.watcher import RungsJudged
+from class_uncertainty.runs.watcher import Rest, RungsJudged
 from class_uncertainty.training import Lane
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_checks import check_fit
@@ -134,8 +134,8 @@ def fit_candidates(
 
 def candidates_left(
     context: Context, candidates: Sequence[Candidate], seeds: Iterable[int], folds: Sequence[Fold], stats: Stats | None
-) -> list[list[float]]:
-    """What `fit_candidates` has to train of each network, from 1 to 0, for each recipe."""
+) -> list[Rest]:
+    """What `fit_candidates` has to train, for each recipe."""
     by_recipe = _lanes_by_recipe(context, candidates, seeds, folds)
     return [networks_left(alike, _once(lanes), stats) for alike, lanes in by_recipe]
 

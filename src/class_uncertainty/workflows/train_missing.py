@@ -181,7 +181,7 @@ class ExperimentTrainer:
         """Of so many lanes with these image passes in all: a stack that is not full is slower than one that is."""
         passes, width = naive_passes(self.recipe, train), width_of(self.recipe, self.device)
         stack = Speed(passes * width / self._speed(train), width, padded=self.device == "cpu")
-        return stack.estimate([lanes]) * images / (passes * lanes)
+        return stack.estimate([(lanes, 1.0)]) * images / (passes * lanes)
 
     def _speed(self, train: Data) -> float:
         if self.speed is None:

@@ -14,6 +14,7 @@ from class_uncertainty.posthoc.calibration import fit_adjustment
 from class_uncertainty.posthoc.goal import Goal, is_clear, paired_sum
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import load_or_fit
+from class_uncertainty.runs.watcher import Rest
 from class_uncertainty.training import Teaching
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_result import Fit
@@ -67,7 +68,7 @@ def try_steps(
     places = fold_indices(train, TRIED)
     fitting = (context, [best.candidate], range(members), [TRIED], stats)
     rows = [best.candidate.student(factor) for factor in rates if named(best.candidate.method).head != "rbf"]
-    context.begin(TRIAL, [*candidates_left(*fitting), [1.0] * len(rows)])
+    context.begin(TRIAL, [*candidates_left(*fitting), Rest.apart([1.0] * len(rows))])
     fitted = fit_candidates(*fitting, what="networks on trial")[best.candidate.name]
     if any(result.diverged is not None for result in fitted.results):
         return f"a network of {best.candidate.name} diverged"

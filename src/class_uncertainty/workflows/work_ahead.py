@@ -1,16 +1,19 @@
 """What the workflows are going to train, as stages that a Watcher can announce; never fewer networks than they will."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.posthoc.remedies import Remedy
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import members_left
-from class_uncertainty.runs.watcher import Stage
+from class_uncertainty.runs.rate_choice import CHOOSING_SEED
+from class_uncertainty.runs.watcher import Rest, Stage
+from class_uncertainty.training import Lane
 from class_uncertainty.training.candidate import Candidate
-from class_uncertainty.training.folds import FOLDS, judged_folds
+from class_uncertainty.training.folds import FOLDS, folded, judged_folds
 from class_uncertainty.training.recipe import Recipe
+from class_uncertainty.workflows.evaluate_remedies import RemedySetting
 from class_uncertainty.workflows.search_plan import STUDENT_RATES, TOGETHER, SearchPlan, student_cost
 
 MEASURING, CHOOSING, METHODS, REMEDIES, TRIAL, LADDER = (
@@ -35,35 +38,43 @@ def measuring_stage(context: Context, requests: Sequence[EstimateRequest]) -> St
     judges = FOLDS * len(rates) if context.dataset.test is None else 0
     judged = f", {FOLDS} folds judge" if judges else ""
     who = f"{_count(lanes, context.recipe.noun)} measure{'s' * (lanes == 1)}"
-    return Stage(MEASURING, f"{who} uncertainty{judged}", (lanes + judges,)).rest([members_left(context, requests)])
+    return Stage(MEASURING, f"{who} uncertainty{judged}", (lanes + judges,)).rest(members_left(context, requests))
 
 
 def comparison_stages(
     context: Context,
     methods: Sequence[str],
-    remedies: Iterable[Remedy],
-    seeds: int,
-    rates: int,
-    choose: int,
+    remedies: Sequence[Remedy],
+    seeds: Sequence[int],
+    rates: Sequence[float | None],
+    choose: Sequence[str],
     members: int,
 ) -> list[Stage]:
-    """`methods` at so many learning rates, or at one that was chosen by folds for so many methods; then remedies."""
-    folds = len(judged_folds(context.dataset))
-    choosing = Stage(
-        CHOOSING, f"{_count(choose, 'method')} × {rates} rates × {FOLDS} folds choose", (choose * rates * FOLDS,)
-    )
-    at_rates = 1 if choose else rates
-    factors = [_count(len(methods), "method"), _count(seeds, "seed")]
-    factors += ([f"{at_rates} rates"] if at_rates > 1 else []) + ([f"{folds} folds"] if folds > 1 else [])
-    compared = Stage(METHODS, " × ".join(factors), (len(methods) * seeds * at_rates * folds,))
-    networks = Counter[tuple[str, bool]]()  # remedies share the networks of a method; students are trained apart
-    for remedy in remedies:
-        key, number = (remedy.method, False), (members if remedy.distils else (remedy.together or members) * seeds)
-        networks[key] = max(networks[key], number)
-        if remedy.distils:
-            networks["student", True] = seeds
-    number = sum(networks.values()) * at_rates * folds
-    return [choosing, compared, Stage(REMEDIES, f"{_count(number, context.recipe.noun)} for remedies", (number,))]
+    """`methods` at these learning rates, or at one that folds choose for each of `choose`; then remedies."""
+    folds, at_rates = judged_folds(context.dataset), [None] if choose else rates
+    choosing = [part for method in choose for lr in rates for part in folded(Lane(method, CHOOSING_SEED, lr))]
+    tries = f"{_count(len(choose), 'method')} × {len(rates)} rates × {FOLDS} folds choose"
+    compared = [Lane(name, seed, lr, fold) for name in methods for lr in at_rates for seed in seeds for fold in folds]
+    factors = [_count(len(methods), "method"), _count(len(seeds), "seed")]
+    factors += [f"{len(at_rates)} rates"] if len(at_rates) > 1 else []
+    factors += [f"{len(folds)} folds"] if len(folds) > 1 else []
+    rows, students = [(remedy, seed) for remedy in remedies for seed in seeds], Rest.apart([])
+    if any(remedy.distils for remedy in remedies):
+        students = Rest.apart([1.0] * len(seeds) * len(folds))
+
+    def whole(lanes: Sequence[Lane]) -> Rest:
+        """Methods at rates that are chosen later may share nothing."""
+        left = [1.0] * len(lanes)
+        return Rest.apart(left) if choose else context.rest(lanes, left)
+
+    made = [whole(RemedySetting(context, members, lr, {}).lanes(rows)) for lr in at_rates]
+    by_remedies = [part for networks in made for part in (networks, students)]
+    number = sum(len(part.shares) for part in by_remedies)
+    return [
+        _stage(CHOOSING, tries, [context.rest(choosing, [1.0] * len(choosing))]),
+        _stage(METHODS, " × ".join(factors), [whole(compared)]),
+        _stage(REMEDIES, f"{_count(number, context.recipe.noun)} for remedies", by_remedies),
+    ]
 
 
 def fix_stages(
@@ -73,11 +84,11 @@ def fix_stages(
     unit, stages, before, noun = sum(costs) / len(costs), list[Stage](), 0, context.recipe.noun
     for number, (judged, folds) in enumerate(plan.rungs, 1):
         who = _count(judged, "candidate") if number == 1 else f"the best {judged}" if judged > 1 else "the best"
-        alike = Counter(candidate.recipe(context.recipe) for candidate in candidates)
-        together = tuple(folds * rows for rows in alike.values()) if number == 1 else (judged * (folds - before),)
-        kinds = tuple(_kind(recipe, context.recipe) for recipe in alike) if number == 1 else ()
-        mixed = kinds if set(kinds) != {context.recipe} else ()
-        stages.append(Stage(rung(number), f"{who} on {_count(folds, 'fold')}", together, unit, mixed))
+        about = f"{who} on {_count(folds, 'fold')}"
+        if number == 1:
+            stages.append(_first_rung(context, about, candidates, folds, unit))
+        else:  # of which candidates is not known: they may share nothing
+            stages.append(Stage(rung(number), about, (judged * (folds - before),), unit))
         before = folds
     students = len(STUDENT_RATES) if plan.members and not plan.ensemble else 0
     if plan.members:
@@ -91,6 +102,22 @@ def fix_stages(
     taught = seeds * folds + (1 + plan.members * folds) * (folds > 1) if students else 0
     about = f"{_count(seeds, noun)} before and after" + (f", each on {folds} folds" if folds > 1 else "")
     return [*stages, Stage(LADDER, about, (seeds * folds, after, taught), unit)]
+
+
+def _first_rung(context: Context, about: str, candidates: Sequence[Candidate], folds: int, unit: float) -> Stage:
+    """Candidates of one recipe train together."""
+    by_recipe: dict[Recipe, dict[Lane, None]] = {}
+    for candidate in candidates:
+        lanes = [candidate.lane(context.recipe, 0, (k, FOLDS)) for k in range(folds)]
+        by_recipe.setdefault(candidate.recipe(context.recipe), {}).update(dict.fromkeys(lanes))
+    parts = [replace(context, recipe=alike).rest([*lanes], [1.0] * len(lanes)) for alike, lanes in by_recipe.items()]
+    kinds = tuple(_kind(recipe, context.recipe) for recipe in by_recipe)
+    return _stage(rung(1), about, parts, unit, kinds if set(kinds) != {context.recipe} else ())
+
+
+def _stage(name: str, about: str, parts: Sequence[Rest], unit: float = 1.0, kinds: tuple[Recipe, ...] = ()) -> Stage:
+    together, turns = tuple(len(part.shares) for part in parts), tuple(part.turns for part in parts)
+    return Stage(name, about, together, unit, kinds, turns=turns)
 
 
 def _kind(recipe: Recipe, usual: Recipe) -> Recipe:
