@@ -99,9 +99,13 @@ def test_the_halves_of_svci_20() -> None:
         for more in (0.0, 1.0)
     )
     made = summarise("svci20", Experiment(""), (), Lookup(ledger([]), RECIPE))
-    two, single = titled(replace(made, naive={"svci20:50": (run, other), "svci20:100": (run,)}), "halves").rows
-    assert two == ["SVCI-20 (50)", "10.00 ± 0.71", "5.00", "15.00", "-10.00", "2"]
-    assert single == ["SVCI-20 (100)", "9.50", "4.50", "14.50", "-10.00", "1"]
+    data = replace(stored("svci20:50"), counts=(50,) * 20)
+    raw = {"predictive": (0.3,) * 10 + (0.1,) * 10}
+    measured = MeasuredData(data, replace(measurement(), raw=raw, class_errors=errors))
+    naive = {"svci20:50": (run, other), "svci20:100": (run,)}
+    two, single = titled(replace(made, naive=naive, measured=(measured,)), "halves").rows
+    assert two == ["SVCI-20 (50)", "10.00 ± 0.71", "5.00", "15.00", "-10.00", "0.750", "2"]
+    assert single == ["SVCI-20 (100)", "9.50", "4.50", "14.50", "-10.00", "–", "1"]
 
 
 def test_tests_and_their_correction(reproduction: Reproduction) -> None:

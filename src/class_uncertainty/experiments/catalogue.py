@@ -113,6 +113,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "svci20": Experiment(
         "SVCI-20: its table, and the gap between its halves by N_c",
         SVCI_20,
+        measured=SVCI_20.columns,
         naive=tuple(f"svci20:{count}" for count in COUNTS),
     ),
     "if1a": Experiment("IF1a: do the measures rank classes as their test errors do?", measured=(CIFAR_100,)),

@@ -155,18 +155,19 @@ def _shifts(reproduction: Reproduction) -> TextTable:
 
 
 def _gap(reproduction: Reproduction) -> TextTable:
-    """The error of SVCI-20, and of its two halves."""
+    """The error of SVCI-20 and of its two halves, and the share of class uncertainty that CIFAR-10's half has."""
+    shares = {one.data.name: sum(one.uncertainty[:SVHN_CLASSES]) for one in reproduction.measured}
     rows = []
     for data, results in reproduction.naive.items():
         halves = half_errors(results)
         errors, (objects, digits) = [fmean(run) for run in zip(*halves, strict=True)], map(fmean, halves)
         error = _with_deviation(fmean(errors), stdev(errors) if len(errors) > 1 else None)
         means = (f"{value:.2f}" for value in (objects, digits, objects - digits))
-        rows.append([title_of(data), error, *means, str(len(results))])
-    columns = ("data", "error", "CIFAR-10", "SVHN", "gap", "runs")
-    return TextTable(
-        "The halves of SVCI-20, naïve classifier", columns, rows, tuple(_network(reproduction, reproduction.naive))
-    )
+        rows.append([title_of(data), error, *means, _number(shares.get(data), 3), str(len(results))])
+    columns = ("data", "error", "CIFAR-10", "SVHN", "gap", "CIFAR-10's μ^U", "runs")
+    note = "CIFAR-10's μ^U: the share of class uncertainty that its ten classes have; 0.5 tells nothing apart."
+    notes = (note, *_network(reproduction, reproduction.naive))
+    return TextTable("The halves of SVCI-20, naïve classifier", columns, rows, notes)
 
 
 def half_errors(results: Sequence[Result]) -> tuple[list[float], list[float]]:
