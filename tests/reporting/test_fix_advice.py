@@ -91,6 +91,13 @@ def test_of_tables_all_kinds_of_models_were_tried() -> None:
     assert fix_advice(report).endswith("more rows, or columns that tell the classes apart.")
 
 
+def test_who_kept_naive_training_is_not_told_how_to_get_it() -> None:
+    values = tuple(replace(step, values=(1.0,), kept=step.name == "naive") for step in TEN_CLASSES.ladder)
+    unchanged = replace(TEN_CLASSES, ladder=values, after=TEN_CLASSES.before)
+    assert "did not fall" in fix_advice(unchanged)
+    assert fix_advice(replace(unchanged, step="naive")) == ""
+
+
 def test_no_change_is_no_improvement() -> None:
     assert improved(TEN_CLASSES)
     assert not improved(replace(TEN_CLASSES, ladder=tuple(replace(step, values=(1.0,)) for step in TEN_CLASSES.ladder)))

@@ -25,6 +25,8 @@ def fix_advice(report: FixReport) -> str:
     if report.goal in ("mean", "worst") and error > (1 - LEARNT) * guessing:
         little = f"Little was learnt: the class-mean error is {error:.0f} %, and by guessing {guessing:.0f} %"
         return f"{little}. First find a model that learns: {TABLES if naive.kind else OTHERS}."
+    if report.step == "naive":  # which the reason that is given says
+        return ""
     if not improved(report):
         saved = "What this fix saves is the kept model, not the naive one"
         return f"The {report.aim} did not fall. {saved}: for that, run {_command(report, naive)}, or see 'cu compare'."

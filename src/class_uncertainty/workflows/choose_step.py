@@ -15,7 +15,7 @@ from class_uncertainty.workflows.mixture import Mixture, best_of_kinds
 from class_uncertainty.workflows.search import Search, preferred
 from class_uncertainty.workflows.trial import Gain, Trial
 
-ADJUSTED, SINGLE, ENSEMBLE, STUDENT = "adjusted", "best single", "ensemble", "student"
+NAIVE, ADJUSTED, SINGLE, ENSEMBLE, STUDENT = "naive", "adjusted", "best single", "ensemble", "student"
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Choice:
     candidate : Candidate
         How networks train.
     step : str
-        Of the ladder: "adjusted" or "best single" for one network, "ensemble" or "student".
+        Of the ladder: "naive", "adjusted" or "best single" for one network, "ensemble" or "student".
     adjustment : Adjustment
         How their probabilities are corrected for the counts.
     teaching : Teaching
@@ -93,6 +93,8 @@ class Choice:
     @property
     def single(self) -> str:
         """The step that one network of the candidate is."""
+        if self.step == NAIVE:
+            return NAIVE
         return ADJUSTED if self.candidate.is_naive else SINGLE
 
 

@@ -1,6 +1,7 @@
 """cu.fix(): from data to the best network that a number of trainings buys, with what was wrong and what has changed.
 
-The order is: candidates, out-of-fold evidence, a choice, an ensemble and a student on trial, the networks, evaluation.
+The order is: candidates, out-of-fold evidence, an ensemble and a student on trial, a choice that is no worse than
+naive training, the networks, evaluation.
 """
 
 from collections.abc import Sequence
@@ -37,7 +38,8 @@ from class_uncertainty.training.network_size import NetworkSize
 from class_uncertainty.training.networks.ensemble_network import Deployed
 from class_uncertainty.training.purpose import Purpose
 from class_uncertainty.workflows.choose_rates import judged_by_folds
-from class_uncertainty.workflows.choose_step import ENSEMBLE, Choice, choose_step
+from class_uncertainty.workflows.choose_step import ENSEMBLE, NAIVE, Choice, choose_step
+from class_uncertainty.workflows.fall_back import fall_back
 from class_uncertainty.workflows.fitted_model import Model
 from class_uncertainty.workflows.ladder_networks import train_ladder
 from class_uncertainty.workflows.mixture import Mixture, mix
@@ -166,8 +168,9 @@ def fix(
     """Train the best network that a number of trainings buys, chosen on examples that the choosing networks never saw.
 
     Candidates are judged out-of-fold, adjusted for the counts, and dropped early. The best of them, an ensemble of it
-    and a student of that ensemble are the steps to choose from. Before and after are judged on the test split, or by
-    folds without one. Nothing is chosen on a test split. Without one, whether several kinds are averaged is decided on
+    and a student of that ensemble are the steps to choose from. Where the choice is worse than naive training on folds
+    that it was not chosen on, the naive network is kept. Before and after are judged on the test split, or by folds
+    without one. Nothing is chosen on a test split. Without one, whether several kinds are averaged is decided on
     the same folds, and so are the finalists.
 
     Parameters
@@ -248,15 +251,18 @@ def fix(
         elif kept > 1:
             trial = mix(searched, aim)
         choices = {fold: choose_step(choosing, searched, trial, aim, deploy, fold) for fold in folds}
+        choices = fall_back(choosing, searched, trial, choices, aim, deploy)
         context.tell(Decided(choices[None].why))
         networks = train_ladder(context, searched, choices, plan, seeds, stats, aim)
         doubts_labels = train.shows_pictures if label_issues is None else label_issues
         spent = Spent(trainings, measuring)
         report = report_fix(context, searched, trial, choices, networks, aim, seeds, spent, doubts_labels)
         module = networks.module(choices[None], aim)
-        if is_table or searched.best.networks.recipe.is_trees:  # trees know their own examples by heart
-            unseen = trial if isinstance(trial, Mixture) and trial.kept else searched.best
-            p, labels = unseen.p if isinstance(unseen, Mixture) else unseen.adjusted, unseen.labels
+        unseen = searched.of(choices[None].candidate)
+        if isinstance(trial, Mixture) and choices[None].parts:
+            p, labels = trial.p, trial.labels
+        elif is_table or unseen.networks.recipe.is_trees:  # trees know their own examples by heart
+            p, labels = unseen.p if choices[None].step == NAIVE else unseen.adjusted, unseen.labels
         else:
             p, labels = networks.probabilities(choices[None], train), train.labels
         prior = measured_prior(p, labels, aim.prior)

@@ -21,7 +21,7 @@ from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import Fold, fold_indices, judged_examples, judged_folds
 from class_uncertainty.training.networks.ensemble_network import Deployed
 from class_uncertainty.workflows.choose_rates import judged_by_folds
-from class_uncertainty.workflows.choose_step import ADJUSTED, ENSEMBLE, STUDENT, Choice, Choices
+from class_uncertainty.workflows.choose_step import ADJUSTED, ENSEMBLE, NAIVE, STUDENT, Choice, Choices
 from class_uncertainty.workflows.search import Search, at, candidates_left, fit_candidates
 from class_uncertainty.workflows.search_plan import TOGETHER, SearchPlan
 from class_uncertainty.workflows.trial import teach
@@ -154,11 +154,12 @@ def predictions(
         judged, choice = judged_examples(context.dataset, fold), choices[fold]
         naive = networks.naive[fold].probabilities(judged).astype(np.float64)
         best = networks.best[fold].probabilities(judged).astype(np.float64)
-        of_fold = {"naive": naive}
+        of_fold = {NAIVE: naive}
         if tuned:
             rest = tuned.outside(fold_indices(context.train, fold)) if fold else None
             of_fold[ADJUSTED] = (rest or tuned).adjustment(context.train.counts, goal)(naive)
-        of_fold[choices[None].single] = choice.adjustment(best[:seeds])
+        if choice.step != NAIVE:
+            of_fold[choices[None].single] = choice.adjustment(best[:seeds])
         if choice.parts:
             models = zip(networks.parts[fold], choice.parts, strict=True)
             p_models = [part.adjustment(fitted.probabilities(judged).astype(np.float64)) for fitted, part in models]

@@ -23,7 +23,7 @@ from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import FOLDS, judged_groups, judged_labels, judged_places
 from class_uncertainty.training.keys import key_of, kind_of
 from class_uncertainty.training.network_size import parameters
-from class_uncertainty.workflows.choose_step import ADJUSTED, ENSEMBLE, SINGLE, STUDENT, Choice, Choices
+from class_uncertainty.workflows.choose_step import ADJUSTED, ENSEMBLE, NAIVE, STUDENT, Choice, Choices
 from class_uncertainty.workflows.ladder_networks import Networks, predictions
 from class_uncertainty.workflows.mixture import Mixture
 from class_uncertainty.workflows.search import Evidence, Search, alike
@@ -59,14 +59,15 @@ def report_fix(
 ) -> FixReport:
     """Judge every step that was trained, look for reasons and for label issues, and store all of it."""
     dataset, train, choice = context.dataset, context.train, choices[None]
-    tried = trial if isinstance(trial, Trial) else None
+    tried = trial if isinstance(trial, Trial) and _is_of_best(search, choice) else None
+    trial_trainings = trial.trainings if isinstance(trial, Trial) else 0.0
     labels, groups, counts = judged_labels(dataset), judged_groups(dataset), train.counts
     in_order = np.argsort(judged_places(dataset))
     p = predictions(context, search, choices, networks, goal, seeds)
     judged = {name: evaluate_seeds(p_step, labels, counts, goal.prior, goal.costs) for name, p_step in p.items()}
     values = {name: tuple(goal.value(p_seed, labels) for p_seed in p_step) for name, p_step in p.items()}
     unseen = _unseen(search, tried, choice, networks.baseline, goal)
-    if isinstance(trial, Mixture):
+    if isinstance(trial, Mixture) and choice.parts:
         unseen[ENSEMBLE] = (trial.value, trial.standard_error, trial.gain.gain, trial.gain.standard_error)
     ladder = []
     for name, cost in _costs(search, tried, choice, networks, spent.measuring, judged).items():
@@ -99,12 +100,12 @@ def report_fix(
         tau=choice.tau,
         taus=choice.taus,
         temperature=choice.cooling if choice.step == STUDENT else choice.adjustment.temperature,
-        cost=round(kept.trainings + (tried.trainings if tried and choice.step == choice.single else 0.0), 2),
+        cost=round(kept.trainings + (trial_trainings if choice.step == choice.single else 0.0), 2),
         allowed=spent.allowed,
         before=before,
         after=after,
         ladder=tuple(ladder),
-        rungs=tuple(rung.keeping([part.candidate.name for part in choice.parts]) for rung in search.rungs),
+        rungs=tuple(rung.keeping([row.name for row in choice.candidates]) for rung in search.rungs),
         findings=diagnose(
             labels, p["naive"], counts, classes=dataset.classes, suspect=_suspect(issues, train), groups=groups
         ),
@@ -124,16 +125,21 @@ def report_fix(
     return report
 
 
+def _is_of_best(search: Search, choice: Choice) -> bool:
+    """Whether networks of the best candidate are kept, adjusted as in the search and its trial."""
+    return choice.step != NAIVE and choice.candidate == search.best.candidate
+
+
 def _costs(
     search: Search, trial: Trial | None, choice: Choice, networks: Networks, measuring: float, judged: Collection[str]
 ) -> dict[str, Cost]:
     """Of the steps that were judged or tried, from naive to student, by their names."""
-    naive, single, unit = networks.baseline.name, choice.candidate.name, search.best.cost
+    naive, single, unit = networks.baseline.name, choice.candidate.name, search.of(choice.candidate).cost
     naive_seconds, single_seconds = _seconds(next(iter(networks.naive.values()))), _seconds(networks.best[None])
     trainings, seconds = measuring + search.trainings, search.seconds
     plain, size = _size(next(iter(networks.naive.values()))), _size(networks.best[None])
-    costs = {"naive": (naive, 1, plain, 1.0, naive_seconds)}
-    if naive in search.evidence and SINGLE in judged:
+    costs = {NAIVE: (naive, 1, plain, 1.0, naive_seconds)}
+    if naive in search.evidence and choice.single != ADJUSTED:
         tuning_trainings, tuning_seconds = search.spent(naive)
         costs[ADJUSTED] = (naive, 1, plain, 1 + tuning_trainings, naive_seconds + tuning_seconds)
     costs[choice.single] = (single, 1, size, trainings + unit, seconds + single_seconds)
@@ -162,8 +168,9 @@ def _unseen(search: Search, trial: Trial | None, choice: Choice, baseline: Candi
     if naive:
         unseen["naive"] = _unseen_naive(goal, best, naive, adjusted=False)
         unseen[ADJUSTED] = _unseen_naive(goal, best, naive, adjusted=True)
-    value, error = goal.value(best.adjusted, best.labels), goal.standard_error(best.adjusted, best.labels, best.groups)
-    unseen[choice.single] = (value, error, None, None)
+    if _is_of_best(search, choice):
+        error = goal.standard_error(best.adjusted, best.labels, best.groups)
+        unseen[choice.single] = (goal.value(best.adjusted, best.labels), error, None, None)
     if trial:
         unseen[ENSEMBLE] = (None, None, trial.ensemble.gain, trial.ensemble.standard_error)
     if trial and choice.student:
@@ -225,7 +232,10 @@ def _note(context: Context, networks: Networks, goal: Goal, seeds: int, mixes: b
         step = "whether several kinds are averaged" if mixes else "the step that is kept"
         chosen = "A fold is judged by the finalist and the τ that are best on the other folds, if any were tried"
         sentences.append(f"{chosen}: values of a step are not only of the candidate that it names.")
-        sentences.append(f"Without a test split, {step} is decided on the same folds, and so are the finalists.")
+        sentences.append(
+            f"Without a test split, {step} is decided on the same folds, and so are the finalists and "
+            "whether naive training is kept."
+        )
     if (test or context.train).groups is not None:
         sentences.append("Intervals and verdicts allow for groups whose examples err alike.")
     if not adjusts(context.train.counts, goal):

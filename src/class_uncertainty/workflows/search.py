@@ -47,6 +47,11 @@ class Evidence:
         rest = self.at(~np.isin(self.places, places))
         return rest if len(rest.places) else None
 
+    def inside(self, places: NDArray[np.int64]) -> "Evidence | None":
+        """Of these training examples alone; None where nothing is known of them."""
+        part = self.at(np.isin(self.places, places))
+        return part if len(part.places) else None
+
     def without(self, places: NDArray[np.int64], counts: NDArray, goal: Goal) -> "Evidence | None":
         """The same where they adjust no other example either."""
         rest = self.outside(places)
@@ -87,6 +92,10 @@ class Search:
             return self.best.candidate
         naive = best_naive(self.evidence.values(), goal)
         return naive.candidate if naive else Candidate("naive")
+
+    def of(self, candidate: Candidate) -> Evidence:
+        """What is known of the best, of a naive candidate or of a finalist."""
+        return next(one for one in (*self.evidence.values(), *self.finalists) if one.candidate == candidate)
 
     def spent(self, name: str) -> tuple[float, float]:
         """Trainings and seconds of one candidate on all rungs."""

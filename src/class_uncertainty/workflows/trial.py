@@ -56,6 +56,13 @@ class Trial:
         """The best student, of equals the first; None where all diverged, or none was tried."""
         return max(self.students, key=lambda name: self.students[name].gain, default=None)
 
+    def gain_of(self, step: str) -> float:
+        """Of a step over one network, which gains nothing over itself."""
+        gains = {"ensemble": self.ensemble.gain} | (
+            {"student": self.students[self.student].gain} if self.student else {}
+        )
+        return gains.get(step, 0.0)
+
 
 def try_steps(
     context: Context, best: Evidence, members: int, rates: Sequence[float], goal: Goal, stats: Stats | None

@@ -1,0 +1,222 @@
+"""Naive training is kept where the choice is worse, on folds that it was not chosen on."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+import pytest
+
+import class_uncertainty as cu
+from class_uncertainty.metrics import decide
+from class_uncertainty.posthoc.goal import Goal
+from class_uncertainty.runs.context import Context, open_context
+from class_uncertainty.training.fit_result import Fit
+from class_uncertainty.training.folds import FOLDS, Fold, fold_indices
+from class_uncertainty.training.recipe import RECIPES
+from class_uncertainty.workflows.choose_step import Choices, choose_step
+from class_uncertainty.workflows.fall_back import fall_back
+from class_uncertainty.workflows.mixture import Mixture, mix
+from class_uncertainty.workflows.search import Evidence, Search, preferred
+from class_uncertainty.workflows.trial import Gain, Trial
+
+LABELS = np.repeat([0, 1], [60, 40])
+EQUAL, TRAIN = np.full(2, 0.5), np.array([0.6, 0.4])
+COSTS = np.array([[0.0, 1.0], [1.5, 0.0]])
+GOALS = {
+    "mean": Goal("mean", EQUAL),
+    "worst": Goal("worst", EQUAL, only_worst=True),
+    "accuracy": Goal("accuracy", TRAIN),
+    "cost": Goal("cost:costs.csv", TRAIN, COSTS),
+    "prior": Goal("prior:0.7,0.3", np.array([0.7, 0.3])),
+}
+MEAN = GOALS["mean"]
+WHY_NOT = "there was no time"
+EVERY_FOLD: list[Fold] = [(k, FOLDS) for k in range(FOLDS)]
+
+
+@pytest.fixture(scope="module")
+def context() -> Iterator[Context]:
+    data = cu.Data(np.random.default_rng(0).normal(size=(100, 2)).astype(np.float32), LABELS)
+    with open_context(data, cu.Recipe("linear", 1, 8)) as context:
+        yield context
+
+
+def evidence(context: Context, name: str, wrong: Sequence[int], network: str = "mlp", folds: int = FOLDS) -> Evidence:
+    """Of a candidate that is sure, and wrong about these training examples, judged on the first folds."""
+    places = np.concatenate([fold_indices(context.train, (k, FOLDS)) for k in range(folds)])
+    labels, right = LABELS[places], np.where(np.isin(places, wrong), 0.01, 0.99)[:, None]
+    p = np.where(labels[:, None] == np.arange(2), right, 1 - right)
+    networks = cast(Fit, SimpleNamespace(recipe=cu.Recipe(network, epochs=1, batch=2)))
+    return Evidence(cu.Candidate(name), networks, places, labels, p, p, 1.0)
+
+
+def lucky(context: Context) -> list[Evidence]:
+    """Two that are wrong on two folds each: the better one by the other folds is worthless on each of these four."""
+    folds = [np.concatenate([fold_indices(context.train, (k, FOLDS)) for k in pair]) for pair in ((0, 1), (2, 3))]
+    return [evidence(context, name, wrong.tolist()) for name, wrong in zip(("cb-rs", "cb"), folds, strict=True)]
+
+
+def wrong_everywhere(share: int) -> list[int]:
+    """One in so many examples of each class."""
+    return [int(i) for c in range(2) for i in np.flatnonzero(c == LABELS)[::share]]
+
+
+def found(goal: Goal, finalists: Sequence[Evidence]) -> Search:
+    naive = [one for one in finalists if one.candidate.is_naive]
+    best = preferred(finalists, goal)
+    return Search(best, tuple(finalists), (), {one.candidate.name: one for one in (best, *naive)})
+
+
+def decided(context: Context, search: Search, goal: Goal, trial: Trial | Mixture | str = WHY_NOT) -> Choices:
+    """The choices by folds, and what is left of them."""
+    folds: list[Fold] = [None, *EVERY_FOLD]
+    chosen = {fold: choose_step(context, search, trial, goal, "ensemble", fold) for fold in folds}
+    return fall_back(context, search, trial, chosen, goal, "ensemble")
+
+
+@pytest.mark.parametrize("name", GOALS)
+def test_a_choice_that_is_best_by_chance_gives_way_to_naive_training(context: Context, name: str) -> None:
+    """By all folds they are wrong about 40 % of the examples, and the naive network about 50 %."""
+    goal, naive = GOALS[name], evidence(context, "naive", wrong_everywhere(2))
+    search = found(goal, [naive, *lucky(context)])
+    assert search.best.candidate.name == "cb-rs"
+    kept = decided(context, search, goal)
+    assert set(kept) == {None, *EVERY_FOLD}
+    for choice in kept.values():
+        assert (choice.candidate.name, choice.parts, choice.student) == ("naive", (), None)
+        assert choice.step in ("naive", "adjusted")
+        assert choice.why.startswith("Naive training")
+        assert goal.describe() in choice.why
+
+
+@pytest.mark.parametrize("name", GOALS)
+def test_a_real_gain_is_kept(context: Context, name: str) -> None:
+    goal = GOALS[name]
+    finalists = [evidence(context, "naive", wrong_everywhere(4)), evidence(context, "cb-rs", wrong_everywhere(20))]
+    kept = decided(context, found(goal, finalists), goal)
+    assert kept[None].candidate.name == "cb-rs"
+    assert kept[None].step == "best single"
+
+
+def test_with_a_test_split_the_same_folds_judge(context: Context) -> None:
+    search = found(MEAN, [evidence(context, "naive", wrong_everywhere(2)), *lucky(context)])
+    chosen = {None: choose_step(context, search, WHY_NOT, MEAN, "one", None)}
+    (kept,) = fall_back(context, search, WHY_NOT, chosen, MEAN, "one").values()
+    assert kept.candidate.name == "naive"
+    by_folds = decided(context, search, MEAN)[None]
+    assert (kept.candidate, kept.step, kept.why) == (by_folds.candidate, by_folds.step, by_folds.why)
+
+
+def test_a_choice_as_good_as_naive_training_is_kept(context: Context) -> None:
+    finalists = [evidence(context, name, wrong_everywhere(4)) for name in ("cb-rs", "naive")]
+    assert decided(context, found(MEAN, finalists), MEAN)[None].candidate.name == "cb-rs"
+
+
+def test_naive_networks_are_adjusted_only_where_that_is_not_worse(context: Context) -> None:
+    """One unsure example of the frequent class, which the usual tau gives to the other, decides."""
+    naive, others = evidence(context, "naive", wrong_everywhere(2)), lucky(context)
+    assert decided(context, found(MEAN, [naive, *others]), MEAN)[None].step == "adjusted"
+    p = naive.p.copy()
+    p[np.flatnonzero((naive.labels == 0) & (p[:, 0] > 0.5))[0]] = 0.55, 0.45
+    hesitant = Evidence(naive.candidate, naive.networks, naive.places, naive.labels, p, p, 1.0)
+    choice = decided(context, found(MEAN, [hesitant, *others]), MEAN)[None]
+    assert (choice.step, choice.single, choice.tau) == ("naive", "naive", 0)
+    np.testing.assert_allclose(choice.adjustment(p), p)
+    assert choice.why == (
+        "Naive training is kept, since the choice is worse on folds that it was not chosen on "
+        "(class-mean error 80.00 %, naive 50.00 %)."
+    )
+
+
+def test_without_another_fold_or_naive_networks_the_choice_stays(context: Context) -> None:
+    rows = [("naive", wrong_everywhere(4)), ("cb-rs", wrong_everywhere(3))]
+    one_fold = found(MEAN, [evidence(context, name, wrong, folds=1) for name, wrong in rows])
+    alone = found(MEAN, lucky(context))
+    for search in (one_fold, alone):
+        choices = {None: choose_step(context, search, WHY_NOT, MEAN, "one", None)}
+        assert fall_back(context, search, WHY_NOT, choices, MEAN, "one") is choices
+
+
+def test_naive_networks_that_were_dropped_early_are_compared_on_their_fold(context: Context) -> None:
+    """The naive network was judged on the first fold alone: that one judges."""
+    first = fold_indices(context.train, (0, FOLDS)).tolist()
+    finalists = [evidence(context, name, first) for name in ("cb-rs", "cb")]
+    for wrong, kept in ((first, "cb-rs"), (first[:3], "naive")):
+        naive = evidence(context, "naive", wrong, folds=1)
+        search = Search(finalists[0], tuple(finalists), (), {"cb-rs": finalists[0], "naive": naive})
+        assert decided(context, search, MEAN)[None].candidate.name == kept
+
+
+def test_an_ensemble_is_credited_with_its_gain_on_trial(context: Context) -> None:
+    """One network of the choice has 5 points more than a naive one; five together gain 3, or 10."""
+    finalists = [evidence(context, "cb-rs", wrong_everywhere(4)), evidence(context, "naive", wrong_everywhere(5))]
+    search = Search(finalists[0], tuple(finalists[:1]), (), {one.candidate.name: one for one in finalists})
+    for gain, kept in ((3.0, "naive"), (10.0, "cb-rs")):
+        trial = Trial(3, Gain(gain, 0.1), {}, {}, 20, 5.0, 9.0)
+        assert choose_step(context, search, trial, MEAN, "ensemble", None).step == "ensemble"
+        assert decided(context, search, MEAN, trial)[None].candidate.name == kept
+
+
+def test_the_mean_of_several_kinds_is_judged_as_a_mean(context: Context) -> None:
+    """Of three kinds two are right about every example, so that their mean is; the best has more errors than naive."""
+    rows = [
+        ("naive?recipe=logistic", "linear"),
+        ("cb-rs?recipe=forest", "forest"),
+        ("cb-rs?recipe=boosting", "boosting"),
+    ]
+    thirds = [wrong_everywhere(4)[i::3] for i in range(3)]
+    rows_wrong = zip(rows, thirds, strict=True)
+    finalists = [evidence(context, name, wrong, network) for (name, network), wrong in rows_wrong]
+    search = found(MEAN, finalists)
+    mixture = mix(search, MEAN)
+    assert isinstance(mixture, Mixture)
+    assert decided(context, search, MEAN, mixture)[None].step == "ensemble"
+    spoilt = [finalists[0], *(lucky_kind(one, context) for one in finalists[1:])]
+    assert decided(context, found(MEAN, spoilt), MEAN, mixture)[None].step in ("naive", "adjusted")
+
+
+def lucky_kind(one: Evidence, context: Context) -> Evidence:
+    """The same kind of model, wrong about two folds."""
+    places = np.concatenate([fold_indices(context.train, (k, FOLDS)) for k in (1, 3)])
+    return evidence(context, one.candidate.name, places.tolist(), one.networks.recipe.network)
+
+
+@pytest.fixture(scope="module")
+def cancer(tmp_path_factory: pytest.TempPathFactory) -> tuple[cu.Dataset, str]:
+    """Scikit-learn's breast cancer with the last 30 % of the malignant rows; to miss one of them costs 10."""
+    from sklearn.datasets import load_breast_cancer
+
+    bunch, folder = load_breast_cancer(), tmp_path_factory.mktemp("cancer")
+    rows = np.concatenate([np.flatnonzero(bunch.target == 0)[-64:], np.flatnonzero(bunch.target == 1)])
+    lines = [",".join([*(f"x{i}" for i in range(30)), "label"])]
+    for i in np.sort(rows):
+        lines.append(",".join([*map(str, bunch.data[i]), str(bunch.target_names[bunch.target[i]])]))
+    (folder / "table.csv").write_text("\n".join(lines))
+    (folder / "costs.csv").write_text(",benign,malignant\nbenign,0,1\nmalignant,10,0\n")
+    return cu.load(f"csv:{folder / 'table.csv'}"), f"cost:{folder / 'costs.csv'}"
+
+
+def test_a_table_whose_cost_does_not_fall_keeps_its_naive_model(cancer: tuple[cu.Dataset, str], tmp_path: Path) -> None:
+    """With decisions by costs, as before the fix."""
+    table, goal = cancer
+    rows = ["naive?recipe=logistic", "cb-rs?recipe=forest&trees=20", "naive?recipe=boosting&trees=20"]
+    fixed = cu.fix(table, goal=goal, candidates=rows, save=tmp_path / "model")
+    steps = {step.name: step for step in fixed.report.ladder}
+    assert fixed.report.step == "naive"
+    assert fixed.report.why.startswith("Naive training is kept, since the choice is worse")
+    assert fixed.document()["why"] == fixed.report.why
+    assert steps["naive"].kept
+    assert fixed.after == fixed.before
+    assert fixed.report.cost == 16  # the search has been paid for
+    assert fixed.report.change is not None
+    assert fixed.report.change.change == 0
+    naive = cu.Candidate("naive?recipe=logistic")
+    lane, inputs = naive.lane(RECIPES["forest"], 0), table.train.inputs
+    p = cu.fit(table.train, [lane], recipe=naive.recipe(RECIPES["forest"])).probabilities(table.train)[0]
+    np.testing.assert_allclose(fixed.model.predict_proba(inputs), p, atol=1e-5)
+    guesses = decide(p, np.array([[0.0, 1.0], [10.0, 0.0]]))
+    assert fixed.model.predict(inputs).tolist() == [table.classes[guess] for guess in guesses]
+    file = Path(goal.removeprefix("cost:")).with_name("table.csv")
+    assert list(cu.predict(fixed.files[0], file).guesses) == fixed.model.predict(inputs).tolist()
