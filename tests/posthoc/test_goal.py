@@ -12,7 +12,15 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, recall_scor
 from class_uncertainty.metrics import evaluate
 from class_uncertainty.posthoc.adjustment import GRID, Adjustment, best_tau
 from class_uncertainty.posthoc.calibration import cross_adjusted, fit_adjustment
-from class_uncertainty.posthoc.goal import GOALS, Goal, adjusts, check_judgeable, frequencies, parse_goal
+from class_uncertainty.posthoc.goal import (
+    GOALS,
+    Goal,
+    adjusts,
+    check_judgeable,
+    frequencies,
+    is_at_training_prior,
+    parse_goal,
+)
 
 COUNTS = np.array([400, 100, 20])
 CLASSES = ("cat", "dog", "eel")
@@ -300,3 +308,11 @@ def test_where_no_other_example_counts_tau_is_one() -> None:
     goal = Goal("prior:x", np.array([0.5, 0, 0.5]))
     adjusted = cross_adjusted(p, np.array([0, 1]), COUNTS, goal)
     np.testing.assert_allclose(adjusted[0], Adjustment.of(COUNTS, 1.0, goal.prior)(p[0]))
+
+
+@pytest.mark.parametrize(
+    ("name", "counts", "expected"),
+    [("accuracy", (90, 10), True), ("mean", (90, 10), False), ("mean", (50, 50), True), ("worst", (50, 50), False)],
+)
+def test_goals_at_the_training_prior(name: str, counts: tuple[int, int], expected: bool) -> None:
+    assert is_at_training_prior(counts, parse_goal(name, ("a", "b"), counts)) is expected

@@ -53,15 +53,9 @@ def fixed(store: Store, digits: cu.Dataset, recipe: cu.Recipe) -> cu.Fix:
 
 @pytest.fixture
 def every_gain_is_clear(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a student is kept, though its fold is small and it may lose."""
+    """So that a student is kept, though its fold is small."""
     monkeypatch.setattr(workflow, "TELLING", 1)
     monkeypatch.setattr(Gain, "clear", property(lambda gain: True))
-    monkeypatch.setattr(workflow, "fall_back", stay)
-
-
-def stay(context: Any, search: Any, trial: Any, choices: Any, *others: Any) -> Any:
-    """What is chosen is kept, however bad."""
-    return choices
 
 
 @pytest.fixture
@@ -287,8 +281,6 @@ def test_the_cost_is_what_was_trained_and_never_more_than_allowed(
     spied = Spied(monkeypatch)
     monkeypatch.setattr(workflow, "TELLING", 1)
     monkeypatch.setattr(Gain, "clear", property(lambda gain: kept != "one"))
-    if kept != "one":
-        monkeypatch.setattr(workflow, "fall_back", stay)
     if kept == "ensemble":
         monkeypatch.setattr(Trial, "student", None)
     rows, recipe = ["naive", "cb-rs?epochs=1", "ldam-rw"], default_recipe(digits.train, epochs=2)

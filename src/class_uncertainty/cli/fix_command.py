@@ -58,9 +58,9 @@ def fix(
     Candidates are ways to train one network. All of them are judged on a fold of the training examples that their
     networks never saw, and the best few on more folds. Then an ensemble of the best, and a student that learns from it,
     are tried on a fold that none of them saw. The result is a ladder, which says what each step gains and costs: naive,
-    adjusted for the counts, best single, ensemble, student. The step that clearly gains is kept; where the choice is
-    worse than naive training on folds that it was not chosen on, naive training is. Before and after are judged on the
-    test split, or by folds without one.
+    adjusted for the counts, best single, ensemble, student. The step that clearly gains is kept. For accuracy and
+    costs, naive training is kept where the choice is worse on folds that it was not chosen on. Before and after are
+    judged on the test split, or by folds without one.
 
     **--goal** is what counts. *mean*: every class alike, the class-mean error. *worst*: the worst tenth of the classes.
     *accuracy*: classes as frequent as in training. *cost:FILE.csv*: what each mistake costs, a row for each class and a

@@ -205,6 +205,11 @@ def adjusts(counts: ArrayLike, goal: Goal) -> bool:
     return bool(np.ptp(np.asarray(counts)) > 0 or np.ptp(goal.prior) > 1e-12)
 
 
+def is_at_training_prior(counts: ArrayLike, goal: Goal) -> bool:
+    """Whether a goal weighs all classes as naive training does, by their frequencies: 'accuracy' and costs do."""
+    return not goal.only_worst and bool(np.allclose(goal.prior, frequencies(counts)))
+
+
 def check_judgeable(counts: ArrayLike, classes: Sequence[str], goal: Goal) -> None:
     """Refuse examples that cannot judge a goal: each class that it counts needs two, one to choose on, one to judge."""
     few = (np.asarray(counts) < 2) & (goal.prior > 0)

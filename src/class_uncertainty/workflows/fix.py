@@ -1,7 +1,6 @@
 """cu.fix(): from data to the best network that a number of trainings buys, with what was wrong and what has changed.
 
-The order is: candidates, out-of-fold evidence, an ensemble and a student on trial, a choice that is no worse than
-naive training, the networks, evaluation.
+The order is: candidates, out-of-fold evidence, an ensemble and a student on trial, a choice, the networks, evaluation.
 """
 
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from class_uncertainty.notebook import html_table, number, to_frame
 from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.fix_report import FixReport
-from class_uncertainty.posthoc.goal import check_judgeable, parse_goal
+from class_uncertainty.posthoc.goal import check_judgeable, is_at_training_prior, parse_goal
 from class_uncertainty.posthoc.ladder import DEPLOYS
 from class_uncertainty.posthoc.priors import measured_prior
 from class_uncertainty.runs.comparison_checks import check_seeds
@@ -168,10 +167,10 @@ def fix(
     """Train the best network that a number of trainings buys, chosen on examples that the choosing networks never saw.
 
     Candidates are judged out-of-fold, adjusted for the counts, and dropped early. The best of them, an ensemble of it
-    and a student of that ensemble are the steps to choose from. Where the choice is worse than naive training on folds
-    that it was not chosen on, the naive network is kept. Before and after are judged on the test split, or by folds
-    without one. Nothing is chosen on a test split. Without one, whether several kinds are averaged is decided on
-    the same folds, and so are the finalists.
+    and a student of that ensemble are the steps to choose from. For accuracy and costs, the naive network is kept where
+    the choice is worse on folds that it was not chosen on. Before and after are judged on the test split, or by folds
+    without one. Nothing is chosen on a test split. Without one, whether several kinds are averaged is decided on the
+    same folds, and so are the finalists.
 
     Parameters
     ----------
@@ -251,7 +250,8 @@ def fix(
         elif kept > 1:
             trial = mix(searched, aim)
         choices = {fold: choose_step(choosing, searched, trial, aim, deploy, fold) for fold in folds}
-        choices = fall_back(choosing, searched, trial, choices, aim, deploy)
+        if is_at_training_prior(train.counts, aim):
+            choices = fall_back(choosing, searched, trial, choices, aim, deploy)
         context.tell(Decided(choices[None].why))
         networks = train_ladder(context, searched, choices, plan, seeds, stats, aim)
         doubts_labels = train.shows_pictures if label_issues is None else label_issues
