@@ -1,0 +1,125 @@
+"""Experiments side by side: what has ended is written down, and what still trains is stopped as by Ctrl-C."""
+
+import importlib.util
+import json
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from example_results import add_data
+from ledgers import DATA, measurement, result, stored
+
+from class_uncertainty.runs.result_lines import export_lines, read_lines
+from class_uncertainty.runs.store import Store
+
+TOOL = Path(__file__).parents[1] / "tools" / "side_by_side.py"
+
+# In place of `cu`: imports the file that it is to reproduce; "wait" then waits for Ctrl-C, and "fail" fails
+FAKE = """
+import signal, sys, time
+from pathlib import Path
+from class_uncertainty.runs.result_lines import import_lines, read_lines
+from class_uncertainty.runs.store import Store
+_, command, file, then, *rest = sys.argv
+assert command == "reproduce" and rest[-2] == "--store", sys.argv
+with Store(Path(rest[-1])) as store:
+    import_lines(store, read_lines(Path(file)), file)
+print("about to", then, flush=True)
+try:
+    while then == "wait":
+        time.sleep(0.05)
+except KeyboardInterrupt:
+    sys.exit(130)
+sys.exit(7 if then == "fail" else 0)
+"""
+
+Run = Callable[..., int]
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("side_by_side", TOOL)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    fake = tmp_path / "fake.py"
+    fake.write_text(textwrap.dedent(FAKE))
+    monkeypatch.setattr(module, "CU", [sys.executable, str(fake)])
+    monkeypatch.setattr(module, "EVERY", 0.3)
+    return module
+
+
+@pytest.fixture
+def run(tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    def run(*arguments: object) -> int:
+        words = [str(tmp_path / "new.jsonl"), "--minutes", "5", *map(str, arguments)]
+        monkeypatch.setattr(sys, "argv", [str(TOOL), *words])
+        return tool.main()
+
+    return run
+
+
+def write(path: Path, *methods: str) -> Path:
+    """Results of these methods, and the class uncertainties of their data, as `cu results export` writes them."""
+    with Store(path.with_suffix(".sqlite")) as store:
+        data = add_data(store, stored(DATA))
+        store.add_measurement("a measurement", data.fingerprint, measurement())
+        for method in methods:
+            store.add(f"key of {method}", data.fingerprint, result(method, 20.0))
+        path.write_text("".join(export_lines(store)))
+    return path
+
+
+def methods_in(path: Path) -> list[str]:
+    lines = map(json.loads, path.read_text().splitlines())
+    return sorted(line["document"]["method"] for line in lines if line["kind"] == "result")
+
+
+def test_what_is_new_is_written_once(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    known = write(tmp_path / "known.jsonl", "naive")
+    first, second = write(tmp_path / "first.jsonl", "naive", "cb"), write(tmp_path / "second.jsonl", "cb", "ubrs")
+    assert run("--known", known, "--", f"{first} end", f"{second} end") == 0
+    new = tmp_path / "new.jsonl"
+    assert methods_in(new) == ["cb", "ubrs"]
+    assert read_lines(new)[0].value == stored(DATA)
+    assert len(new.read_text().splitlines()) == 3  # the data set, and both results: the measurement was known
+    assert f"{first} end: has ended" in capsys.readouterr().out
+
+
+def test_programs_are_stopped_as_this_one_is(
+    run: Run, tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By Ctrl-C, once both have results and these are written down; when the time is up it is the same."""
+    first, second = write(tmp_path / "first.jsonl", "cb"), write(tmp_path / "second.jsonl", "ubrs")
+    said = list[str]()
+
+    def interrupt(text: str, flush: bool = False) -> None:
+        said.append(text)
+        if text == "2 of 2 experiments train, 4 lines are new":
+            assert methods_in(tmp_path / "new.jsonl") == ["cb", "ubrs"]
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(tool, "print", interrupt, raising=False)
+    assert run(f"{first} wait", f"{second} wait") == 0
+    assert [text for text in said if "was stopped" in text] == [f"{file} wait: was stopped" for file in (first, second)]
+
+
+def test_one_that_fails_is_named_with_its_last_words(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = write(tmp_path / "first.jsonl", "cb")
+    assert run(f"{first} fail", f"{first} end") == 1
+    said = capsys.readouterr().out
+    assert f"{first} fail: failed with exit code 7: about to fail" in said
+    assert methods_in(tmp_path / "new.jsonl") == ["cb"]
+
+
+def test_a_known_file_that_is_not_there(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        run("--known", tmp_path / "nowhere.jsonl", "--", "if1a")
+    assert refused.value.code == 2
+    assert "nowhere.jsonl does not exist" in capsys.readouterr().err
