@@ -169,6 +169,9 @@ def test_lanes_that_share_are_what_they_are_alone(
     shares = [1 / number for news in told for number in news.shared_by]
     assert len(shares) == APART
     assert sum(shares) == pytest.approx(sum(trained))
+    turns = training_turns(LANES, [1.0] * len(LANES), RECIPE, fills=False)  # crt has an epoch more than others
+    of_networks = sum(1 / number / news.epochs for news in told for number in news.shared_by)
+    assert sum(number * share for number, share in turns) == pytest.approx(of_networks)
     totals = {(lane, news.epochs) for news in told for lane in news.lanes}
     assert {(lane, resolve_stages(lane.value, RECIPE)[-1].total) for lane in LANES} == totals
     assert all(result.seconds > 0 for result in fitted.results)

@@ -99,7 +99,7 @@ def training_turns(lanes: Sequence[Lane], left: Sequence[float], recipe: Recipe,
             by_start = defaultdict[int, list[float]](list)
             for alike in turn.alike:
                 start = max(epochs[place] for place in alike)
-                by_start[start].append((turn.until - start) / min(totals[place] for place in alike))
+                by_start[start].append((turn.until - start) * fmean(1 / totals[place] for place in alike))
                 epochs.update(dict.fromkeys(alike, turn.until))
             turns += [(len(shares), fmean(shares)) for shares in by_start.values()]
         for place in together:
