@@ -78,13 +78,13 @@ def test_a_measured_speed_counts_until_much_is_seen(work, clock):
 def test_other_kinds_of_models_are_timed_apart():
     """Later stages train any of them: as long as the first stage's, on average."""
     slow, quick = RECIPES["boosting"], RECIPES["logistic"]
-    seconds = {None: 4.0, slow: 10.0, quick: 1.0}
+    seconds = {None: 2.0, slow: 10.0, quick: 1.0}
     work = WorkProgress()
     work.announce([Stage("first", "", (2, 4), kinds=(slow, quick)), Stage("second", "", (3,), unit=2.0)])
     work.measure(lambda networks, kind: Speed(seconds[kind]))
-    assert work.weights == [24.0, 2 * 3 * 4 * 24 / (6 * 4)]
+    assert work.weights == [24.0, 2 * 3 * 2 * 24 / (6 * 2)]
     work.measure(lambda networks, kind: None if kind == slow else Speed(seconds[kind]))
-    assert work.weights[0] == 2 * 4 + 4  # too few to be timed: as by the recipe of the workflow
+    assert work.weights[0] == 2 * 2 + 4  # too few to be timed: as by the recipe of the workflow
 
 
 def test_a_stage_weighs_what_is_left_of_it_at_the_pace_that_was_measured():
