@@ -181,6 +181,12 @@ def test_import_is_light():
     assert not loaded & {*LATE, "numpy"}
 
 
+def test_modules_are_there_before_anything_is_imported_from_them():
+    code = f"import {NAME} as cu; print(cu.metrics.__name__, cu.training.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == [f"{NAME}.metrics", f"{NAME}.training"]
+
+
 def test_every_exception_names_a_row_and_a_check_of_it():
     """A contract's exception for a row that is gone, or for a check that no longer runs, is deleted with it."""
     held = {(name, check.__name__) for name, row in MEASURES.items() for check in measure_checks(row)}

@@ -1,5 +1,7 @@
 """What a session prints of a result: one line that says what it is, never thousands of numbers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from audits import COUNTS, audited, predictions
@@ -49,6 +51,16 @@ def test_reports_are_as_short_whatever_they_hold(report):
     assert all(len(repr(value)) < 160 and "\n" not in repr(value) for value in held if value is not None)
     assert repr(report.after).startswith(f"Evaluation(3 seeds, {len(report.classes)} classes: class-mean error ")
     assert repr(report).startswith("FixReport(")
+
+
+def test_a_fix_says_what_its_goal_measures():
+    naive, *others, student = TEN_CLASSES.ladder
+    ladder = (replace(naive, values=(0.5, 0.25)), *others, replace(student, values=(0.125, 0.25)))
+    by_cost = replace(TEN_CLASSES, goal="cost:c.csv", aim="mean cost", unit="", ladder=ladder)
+    assert repr(by_cost) == f"FixReport(digits: mean cost 0.375 -> 0.188, {student.candidate} (student))"
+    by_accuracy = replace(by_cost, goal="accuracy", aim="error", unit="%")
+    assert by_accuracy.in_short.startswith("error 0.4 -> 0.2 %, ")
+    assert repr(TEN_CLASSES).startswith("FixReport(digits: class-mean error ")
 
 
 def test_saved_predictions_and_models_are_short_too(tmp_path):

@@ -1,6 +1,7 @@
 """Measure which classes a classifier under-serves, and fix it. The public names, nothing else."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from class_uncertainty import limits  # noqa: F401  # isort: skip  # before NumPy, whose threads it limits
@@ -75,8 +76,8 @@ def __getattr__(name: str) -> Any:
     for module, names in _LATE.items():
         if name in names:
             return getattr(import_module(f"{__name__}.{module}"), name)
-        if name == module.partition(".")[0]:  # a package, as cu.training
-            return import_module(f"{__name__}.{name}")
+    if find_spec(f"{__name__}.{name}"):  # a module, as cu.training
+        return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -12,15 +12,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, recall_scor
 from class_uncertainty.metrics import evaluate
 from class_uncertainty.posthoc.adjustment import GRID, Adjustment, best_tau
 from class_uncertainty.posthoc.calibration import cross_adjusted, fit_adjustment
-from class_uncertainty.posthoc.goal import (
-    GOALS,
-    Goal,
-    adjusts,
-    check_judgeable,
-    frequencies,
-    is_at_training_prior,
-    parse_goal,
-)
+from class_uncertainty.posthoc.goal import GOALS, Goal, adjusts, check_judgeable, frequencies, parse_goal
 
 COUNTS = np.array([400, 100, 20])
 CLASSES = ("cat", "dog", "eel")
@@ -310,9 +302,9 @@ def test_where_no_other_example_counts_tau_is_one() -> None:
     np.testing.assert_allclose(adjusted[0], Adjustment.of(COUNTS, 1.0, goal.prior)(p[0]))
 
 
-@pytest.mark.parametrize(
-    ("name", "counts", "expected"),
-    [("accuracy", (90, 10), True), ("mean", (90, 10), False), ("mean", (50, 50), True), ("worst", (50, 50), False)],
-)
-def test_goals_at_the_training_prior(name: str, counts: tuple[int, int], expected: bool) -> None:
-    assert is_at_training_prior(counts, parse_goal(name, ("a", "b"), counts)) is expected
+def test_goals_that_weigh_classes_by_their_frequency(tmp_path: Path) -> None:
+    (tmp_path / "costs.csv").write_text("0,1\n9,0\n")
+    (tmp_path / "prior.csv").write_text("0.9\n0.1\n")
+    goals = ["mean", "worst", "accuracy", f"cost:{tmp_path}/costs.csv", f"prior:{tmp_path}/prior.csv"]
+    weigh = [parse_goal(goal, ("a", "b"), (90, 10)).weighs_by_frequency for goal in goals]
+    assert weigh == [False, False, True, True, False]

@@ -188,3 +188,11 @@ def test_several_threads_may_report_while_another_looks():
             faults.append(error)
     assert faults == []
     assert work.amounts()[2] == pytest.approx(0.9)
+
+
+def test_what_a_checkpoint_held_still_counts_when_its_stage_has_ended(work):
+    work.begin("first", [Rest.apart([0.5, 0.5])])
+    before = work.amounts()[2]
+    assert before == pytest.approx(1 / 6)
+    work.begin("second")
+    assert work.amounts()[2] >= before

@@ -114,20 +114,56 @@ def test_a_choice_as_good_as_naive_training_is_kept(context: Context) -> None:
     assert decided(context, found(MEAN, finalists), MEAN)[None].candidate.name == "cb-rs"
 
 
-def test_naive_networks_are_adjusted_only_where_that_is_not_worse(context: Context) -> None:
-    """One unsure example of the frequent class, which the usual tau gives to the other, decides."""
+def hesitant(one: Evidence, label: int) -> Evidence:
+    """The same, unsure about an example of a class, which the usual tau gives to the rarer class."""
+    p = one.p.copy()
+    right = p[np.arange(len(p)), one.labels] > 0.5
+    p[np.flatnonzero((one.labels == label) & (right if label == 0 else ~right))[0]] = 0.55, 0.45
+    return Evidence(one.candidate, one.networks, one.places, one.labels, p, p, 1.0)
+
+
+@pytest.mark.parametrize(("label", "step", "tau"), [(0, "naive", 0.0), (1, "adjusted", 1.0), (None, "naive", 0.0)])
+def test_naive_networks_are_adjusted_only_where_that_is_better(
+    context: Context, label: int | None, step: str, tau: float
+) -> None:
+    """One unsure example decides: adjusting loses one of the frequent class, and wins one of the rare class."""
     naive, others = evidence(context, "naive", wrong_everywhere(2)), lucky(context)
-    assert decided(context, found(MEAN, [naive, *others]), MEAN)[None].step == "adjusted"
-    p = naive.p.copy()
-    p[np.flatnonzero((naive.labels == 0) & (p[:, 0] > 0.5))[0]] = 0.55, 0.45
-    hesitant = Evidence(naive.candidate, naive.networks, naive.places, naive.labels, p, p, 1.0)
-    choice = decided(context, found(MEAN, [hesitant, *others]), MEAN)[None]
-    assert (choice.step, choice.single, choice.tau) == ("naive", "naive", 0)
-    np.testing.assert_allclose(choice.adjustment(p), p)
-    assert choice.why == (
-        "Naive training is kept, since the choice is worse on folds that it was not chosen on "
-        "(class-mean error 80.00 %, naive 50.00 %)."
-    )
+    unsure = naive if label is None else hesitant(naive, label)
+    choice = decided(context, found(MEAN, [unsure, *others]), MEAN)[None]
+    assert (choice.step, choice.single, choice.tau) == (step, step, tau)
+    if step == "naive":
+        np.testing.assert_allclose(choice.adjustment(unsure.p), unsure.p)
+        assert choice.why == (
+            "Naive training is kept, since what is chosen without a fold is worse on that fold "
+            "(class-mean error 80.00 %, naive 50.00 %)."
+        )
+
+
+def test_a_kept_adjustment_is_chosen_without_the_fold_that_it_is_judged_on(context: Context) -> None:
+    """Of a naive network whose temperature every fold changes a little."""
+    naive = evidence(context, "naive", wrong_everywhere(2))
+    sure = np.random.default_rng(0).uniform(0.8, 0.99, (len(naive.p), 1))
+    p = np.where(naive.p > 0.5, sure, 1 - sure)
+    unsure = hesitant(Evidence(naive.candidate, naive.networks, naive.places, naive.labels, p, p, 1.0), label=1)
+    kept = decided(context, found(MEAN, [unsure, *lucky(context)]), MEAN)
+    assert kept[None].step == "adjusted"
+    overall = unsure.adjustment(context.train.counts, MEAN).temperature
+    assert kept[None].adjustment.temperature == overall
+    for fold in EVERY_FOLD:
+        assert fold is not None
+        rest = unsure.outside(fold_indices(context.train, fold))
+        assert rest is not None
+        alone = rest.adjustment(context.train.counts, MEAN).temperature
+        assert kept[fold].adjustment.temperature == alone != overall
+
+
+def test_a_fold_that_alone_chose_a_finalist_is_not_compared(context: Context) -> None:
+    """Of the naive network the first fold alone is known, and of one finalist, too."""
+    naive = evidence(context, "naive", wrong_everywhere(4), folds=1)
+    best, early = evidence(context, "cb-rs", wrong_everywhere(2)), evidence(context, "cb", [], folds=1)
+    for finalists, kept in (((best,), "naive"), ((best, early), "cb-rs")):
+        search = Search(best, finalists, (), {one.candidate.name: one for one in (best, early, naive)})
+        assert decided(context, search, MEAN)[None].candidate.name == kept
 
 
 def test_without_another_fold_or_naive_networks_the_choice_stays(context: Context) -> None:
@@ -149,13 +185,15 @@ def test_naive_networks_that_were_dropped_early_are_compared_on_their_fold(conte
         assert decided(context, search, MEAN)[None].candidate.name == kept
 
 
-def test_an_ensemble_is_credited_with_its_gain_on_trial(context: Context) -> None:
-    """One network of the choice has 5 points more than a naive one; five together gain 3, or 10."""
+@pytest.mark.parametrize("step", ["ensemble", "student"])
+def test_a_step_is_credited_with_its_gain_on_trial(context: Context, step: str) -> None:
+    """One network of the choice has 5 points more than a naive one; five together, or their student, gain 3, or 10."""
     finalists = [evidence(context, "cb-rs", wrong_everywhere(4)), evidence(context, "naive", wrong_everywhere(5))]
     search = Search(finalists[0], tuple(finalists[:1]), (), {one.candidate.name: one for one in finalists})
     for gain, kept in ((3.0, "naive"), (10.0, "cb-rs")):
-        trial = Trial(3, Gain(gain, 0.1), {}, {}, 20, 5.0, 9.0)
-        assert choose_step(context, search, trial, MEAN, "ensemble", None).step == "ensemble"
+        taught = {"cb-rs": Gain(gain, 0.1)} if step == "student" else {}
+        trial = Trial(3, Gain(0.0 if taught else gain, 0.1), taught, dict.fromkeys(taught, 1.0), 20, 5.0, 9.0)
+        assert choose_step(context, search, trial, MEAN, "ensemble", None).step == step
         assert decided(context, search, MEAN, trial)[None].candidate.name == kept
 
 
@@ -205,7 +243,7 @@ def test_a_table_whose_cost_does_not_fall_keeps_its_naive_model(cancer: tuple[cu
     fixed = cu.fix(table, goal=goal, candidates=rows, save=tmp_path / "model")
     steps = {step.name: step for step in fixed.report.ladder}
     assert fixed.report.step == "naive"
-    assert fixed.report.why.startswith("Naive training is kept, since the choice is worse")
+    assert fixed.report.why.startswith("Naive training is kept, since what is chosen without a fold")
     assert fixed.document()["why"] == fixed.report.why
     assert steps["naive"].kept
     assert fixed.after == fixed.before

@@ -77,8 +77,20 @@ class FixReport:
     taus: tuple[float, ...] = ()  # of all models that were kept, in the order of `candidate`; () in earlier versions
 
     def __repr__(self) -> str:
-        before, after = (fmean(evaluation.errors) for evaluation in (self.before, self.after))
-        return f"FixReport({self.data}: class-mean error {before:.1f} -> {after:.1f} %, {self.candidate} ({self.step}))"
+        return f"FixReport({self.data}: {self.in_short})"
+
+    @property
+    def in_short(self) -> str:
+        """What the goal measures, before and after, and what is kept."""
+        naive = next((step for step in self.ladder if step.name == "naive"), None)
+        if self.goal == "mean" or not (naive and self.kept_step):
+            before, after = (fmean(evaluation.errors) for evaluation in (self.before, self.after))
+            changed = f"class-mean error {before:.1f} -> {after:.1f} %"
+        else:
+            digits, unit = (3, "") if self.by_cost else (1, " %")
+            before, after = fmean(naive.values), fmean(self.kept_step.values)
+            changed = f"{self.aim} {before:.{digits}f} -> {after:.{digits}f}{unit}"
+        return f"{changed}, {self.candidate} ({self.step})"
 
     @property
     def kept_step(self) -> Step | None:

@@ -61,6 +61,11 @@ class Goal:
         """Of the value."""
         return "%" if self.costs is None else ""
 
+    @property
+    def weighs_by_frequency(self) -> bool:
+        """Whether classes count as naive training weighs them: for 'accuracy' and costs."""
+        return self.name.partition(":")[0] in ("accuracy", "cost")
+
     def describe(self) -> str:
         """The value in words, to stand inside a sentence."""
         kind, _, file = self.name.partition(":")
@@ -203,11 +208,6 @@ def frequencies(counts: ArrayLike) -> Vector:
 def adjusts(counts: ArrayLike, goal: Goal) -> bool:
     """Whether an adjustment can change a decision: not where neither the counts nor the prior tell classes apart."""
     return bool(np.ptp(np.asarray(counts)) > 0 or np.ptp(goal.prior) > 1e-12)
-
-
-def is_at_training_prior(counts: ArrayLike, goal: Goal) -> bool:
-    """Whether a goal weighs all classes as naive training does, by their frequencies: 'accuracy' and costs do."""
-    return not goal.only_worst and bool(np.allclose(goal.prior, frequencies(counts)))
 
 
 def check_judgeable(counts: ArrayLike, classes: Sequence[str], goal: Goal) -> None:

@@ -19,13 +19,13 @@ from class_uncertainty.workflows.search import Evidence, Search
 from class_uncertainty.workflows.trial import Trial
 
 CHOSEN = "chosen"  # whatever its step is
-DOWNWARDS = (CHOSEN, ADJUSTED, NAIVE)
+JUDGED = (CHOSEN, ADJUSTED, NAIVE)
 
 
 def fall_back(
     context: Context, search: Search, trial: Trial | Mixture | str, choices: Choices, goal: Goal, deploy: str
 ) -> Choices:
-    """The first of these that is not worse than naive training: the choice, the naive network adjusted, or as it is.
+    """The choice where it is not worse than naive training; else the naive network, adjusted where that is better.
 
     All are judged on folds that they were not chosen on. An ensemble or a student is credited with its gain on the fold
     of its trial. Where no fold can be judged, as without naive candidates or with one fold in all, the choice stays.
@@ -34,9 +34,10 @@ def fall_back(
     values = _values(context, search, trial, choices, goal, deploy, naive) if naive else {}
     if naive is None or not values:
         return choices
-    step = next(name for name in DOWNWARDS if round(values[name] - values[NAIVE], 10) <= 0)
-    if step == CHOSEN:
+    losses = {name: round(value - values[NAIVE], 10) for name, value in values.items()}
+    if losses[CHOSEN] <= 0:
         return choices
+    step = ADJUSTED if losses[ADJUSTED] < 0 else NAIVE
     why, counts = _why(step, values, goal), context.train.counts
     kept = dict[Fold, Choice]()
     for fold in choices:
@@ -60,8 +61,8 @@ def _values(
     for fold in ((k, FOLDS) for k in range(FOLDS)):
         places = fold_indices(context.train, fold)
         unseen = naive.inside(places)
-        if unseen is None or not any(finalist.outside(places) for finalist in search.finalists):
-            continue  # nothing is known of the fold, or of any other
+        if unseen is None or not all(finalist.outside(places) for finalist in search.finalists):
+            continue  # nothing is known of the fold, or of a finalist on any other
         choice = choices.get(fold) or choose_step(context, search, trial, goal, deploy, fold)
         models = choice.parts or (Part(choice.candidate, choice.adjustment),)
         judged = [search.of(model.candidate).inside(places) for model in models]
@@ -71,7 +72,7 @@ def _values(
         rest = naive.outside(places)
         adjusted = rest.adjustment(context.train.counts, goal)(unseen.p) if rest else unseen.adjusted
         labels.append(unseen.labels)
-        for name, p_fold in zip(DOWNWARDS, (combined(p_models), adjusted, unseen.p), strict=True):
+        for name, p_fold in zip(JUDGED, (combined(p_models), adjusted, unseen.p), strict=True):
             p.setdefault(name, []).append(p_fold)
     values = {name: goal.value(np.concatenate(p_folds), np.concatenate(labels)) for name, p_folds in p.items()}
     if values and isinstance(trial, Trial):
@@ -81,7 +82,7 @@ def _values(
 
 def _why(step: str, values: dict[str, float], goal: Goal) -> str:
     unit = f" {goal.unit}" if goal.unit else ""
-    chosen, adjusted, naive = (f"{values[name]:.{value_digits(goal.unit)}f}{unit}" for name in DOWNWARDS)
+    chosen, adjusted, naive = (f"{values[name]:.{value_digits(goal.unit)}f}{unit}" for name in JUDGED)
     kept, also = (", adjusted for the counts,", f", adjusted {adjusted}") if step == ADJUSTED else ("", "")
-    judged = "the choice is worse on folds that it was not chosen on"
+    judged = "what is chosen without a fold is worse on that fold"
     return f"Naive training{kept} is kept, since {judged} ({goal.describe()} {chosen}, naive {naive}{also})."

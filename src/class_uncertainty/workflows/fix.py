@@ -18,7 +18,7 @@ from class_uncertainty.notebook import html_table, number, to_frame
 from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.fix_report import FixReport
-from class_uncertainty.posthoc.goal import check_judgeable, is_at_training_prior, parse_goal
+from class_uncertainty.posthoc.goal import check_judgeable, parse_goal
 from class_uncertainty.posthoc.ladder import DEPLOYS
 from class_uncertainty.posthoc.priors import measured_prior
 from class_uncertainty.runs.comparison_checks import check_seeds
@@ -105,9 +105,7 @@ class Fix:
         return self.report.after
 
     def __repr__(self) -> str:
-        before, after = (fmean(evaluation.errors) for evaluation in (self.before, self.after))
-        errors = f"class-mean error {before:.1f} -> {after:.1f} %"
-        return f"Fix({self.report.data}: {errors}, {self.report.candidate} ({self.report.step}), {self.network})"
+        return f"Fix({self.report.data}: {self.report.in_short}, {self.network})"
 
     def document(self) -> dict[str, Any]:
         """What `cu fix --json` prints: the report without its pictures and predictions."""
@@ -250,7 +248,7 @@ def fix(
         elif kept > 1:
             trial = mix(searched, aim)
         choices = {fold: choose_step(choosing, searched, trial, aim, deploy, fold) for fold in folds}
-        if is_at_training_prior(train.counts, aim):
+        if aim.weighs_by_frequency:
             choices = fall_back(choosing, searched, trial, choices, aim, deploy)
         context.tell(Decided(choices[None].why))
         networks = train_ladder(context, searched, choices, plan, seeds, stats, aim)
