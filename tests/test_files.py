@@ -121,3 +121,12 @@ def test_a_large_array_is_in_a_file_whose_room_is_taken_at_once(tmp_path, monkey
     monkeypatch.setattr(files.tempfile, "TemporaryFile", lambda dir: open("/dev/full", "w+b"))  # noqa: SIM115
     with pytest.raises(MachineFault, match="No space left"):
         scratch_array((2, 3), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "suggested"),
+    [("fruits.csv", "fruit.csv"), ("Fruit.CSV", "fruit.csv"), ("fruit.cvs", "fruit.csv"), ("nofile.csv", "")],
+)
+def test_a_name_is_suggested_for_more_than_its_ending(given: str, suggested: str, tmp_path: Path) -> None:
+    (tmp_path / "fruit.csv").touch()
+    assert files.near(tmp_path / given) == (f" (did you mean {str(tmp_path / suggested)!r}?)" if suggested else "")

@@ -191,7 +191,8 @@ def check_writable(path: Path, ours: re.Pattern[bytes] | None = None, what: str 
 def near(path: Path) -> str:
     """' (did you mean 'photos'?)', from the folder that a missing path would be in; "" if nothing there is like it."""
     with suppress(OSError):
-        if sibling := nearest(path.name, os.listdir(path.parent), cutoff=0.6):
+        alike = [name for name in os.listdir(path.parent) if nearest(path.stem, [Path(name).stem])]  # not by endings
+        if sibling := nearest(path.name, alike, cutoff=0.6):
             return f" (did you mean {str(path.with_name(sibling))!r}?)"
     return ""
 
