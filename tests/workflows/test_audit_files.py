@@ -190,8 +190,9 @@ def test_arrays_without_labels_and_files_that_are_missing_are_refused(tmp_path: 
     np.savez(tmp_path / "p.npz", probabilities=predictions()[1])
     with refused("no array called labels", "np.savez('p.npz'"):
         audit_file(tmp_path / "p.npz")
-    with refused("does not exist", "did you mean", "p.npz"):
-        audit_file(tmp_path / "q.npz")
+    (tmp_path / "p.npz").rename(tmp_path / "predicted.npz")
+    with refused("does not exist", "did you mean", "predicted.npz"):
+        audit_file(tmp_path / "predictd.npz")
 
 
 @pytest.mark.parametrize("decimals", [2, 3])

@@ -190,7 +190,7 @@ def print_classes(rows: Sequence[ClassRow], judged: str = "naive ") -> None:
         errors = (_number(row.error, 1), interval, test)
         lines.append((row.name, f"{row.count:,}", *shares, epistemic, *places, *errors))
     columns: tuple[str, ...] = ("class", "train", *measures, "disputed", *ranks, error, "95 %", "test")
-    drop = ("rank eff.", "effective", "disputed", "test", "95 %", "rank rarity", "rarity", error, "rank unc.")
+    drop = ("rank eff.", "effective", "disputed", "test", "95 %", "rank rarity", "rarity", "rank unc.", error)
     say(" ".join(notes_on(CLASS_NOTES, print_fitting(columns, lines, drop))))
 
 
