@@ -29,11 +29,11 @@ from class_uncertainty.files import write_whole
 from class_uncertainty.runs.result_lines import export_lines, import_lines, read_lines
 from class_uncertainty.runs.store import Store
 
-CU = [sys.executable, "-c", "from class_uncertainty.cli.entry import main; main()"]
+CU = [sys.executable, "-m", "class_uncertainty"]
 EVERY = 60  # seconds after which what has ended is written down
 PATIENCE = 60  # seconds in which a program that is stopped writes its checkpoints
 MPS = "nvidia-cuda-mps-control"
-STOPPED = (0, 130)  # exit codes of programs that have ended well, or were interrupted
+ENDED = {0: "has ended", 130: "was stopped"}  # by exit code; others are failures
 
 
 @contextmanager
@@ -93,17 +93,23 @@ def new_lines(stores: Sequence[Path], known: set[str]) -> list[str]:
     return [text for lines in kept.values() if len(lines) > 1 for text in lines]
 
 
-def train(programs: Sequence[Program], stores: Sequence[Path], known: set[str], out: Path, seconds: float) -> None:
+def write_new(programs: Sequence[Program], known: set[str], out: Path) -> int:
+    """Write what is new; returns how many lines it is."""
+    lines = new_lines([program.store for program in programs], known)
+    write_whole(out, "".join(lines).encode())
+    return len(lines)
+
+
+def train(programs: Sequence[Program], known: set[str], out: Path, seconds: float) -> None:
     """Write down what has ended until all have, or until the time is up."""
     end, written = time.monotonic() + seconds, time.monotonic()
     try:
         while any(program.runs for program in programs) and time.monotonic() < end:
             time.sleep(0.2)
             if time.monotonic() - written > EVERY:
-                lines, written = new_lines(stores, known), time.monotonic()
-                write_whole(out, "".join(lines).encode())
+                number, written = write_new(programs, known, out), time.monotonic()
                 train_on = sum(program.runs for program in programs)
-                print(f"{train_on} of {len(programs)} experiments train, {len(lines):,} lines are new", flush=True)
+                print(f"{train_on} of {len(programs)} experiments train, {number:,} lines are new", flush=True)
     except KeyboardInterrupt:
         print("stopping", flush=True)
     running = [program for program in programs if program.runs]
@@ -141,15 +147,12 @@ def main() -> int:
         programs = [
             Program(name, store, given.root, environment) for name, store in zip(given.experiments, stores, strict=True)
         ]
-        train(programs, stores, known, given.out, 60 * given.minutes)
-    new = new_lines(stores, known)
-    write_whole(given.out, "".join(new).encode())
+        train(programs, known, given.out, 60 * given.minutes)
+    print(f"{given.out}: {write_new(programs, known, given.out):,} lines")
     for program in programs:
         code = program.process.returncode
-        ending = {0: "has ended", 130: "was stopped"}.get(code, f"failed with exit code {code}: {program.last_words}")
-        print(f"{program.experiment}: {ending}")
-    print(f"{given.out}: {len(new):,} lines")
-    return 0 if all(program.process.returncode in STOPPED for program in programs) else 1
+        print(f"{program.experiment}: {ENDED.get(code, f'failed with exit code {code}: {program.last_words}')}")
+    return 0 if all(program.process.returncode in ENDED for program in programs) else 1
 
 
 if __name__ == "__main__":
