@@ -11,7 +11,7 @@ from class_uncertainty.metrics import Outcomes
 from class_uncertainty.posthoc.diagnosis import BY_COST, WITHOUT_COSTS, Verdict
 from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.label_issues import LabelIssue
-from class_uncertainty.posthoc.ladder import Rung, Step
+from class_uncertainty.posthoc.ladder import NAIVE, Rung, Step
 from class_uncertainty.posthoc.price import ErrorChange, Price
 
 
@@ -82,7 +82,7 @@ class FixReport:
     @property
     def in_short(self) -> str:
         """What the goal measures, before and after, and what is kept."""
-        naive = next((step for step in self.ladder if step.name == "naive"), None)
+        naive = next((step for step in self.ladder if step.name == NAIVE), None)
         if self.goal == "mean" or not (naive and self.kept_step):
             before, after = (fmean(evaluation.errors) for evaluation in (self.before, self.after))
             changed = f"class-mean error {before:.1f} -> {after:.1f} %"

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from class_uncertainty.posthoc.evaluation import Evaluation
 
 DEPLOYS = ("one", "ensemble")  # what may be kept: one network, or several together
+NAIVE, ADJUSTED, SINGLE, ENSEMBLE, STUDENT = "naive", "adjusted", "best single", "ensemble", "student"  # the steps
 
 
 @dataclass(frozen=True)
 class Step:
     """One step of the ladder: what it is, how good it is, and what it costs to get there."""
 
-    name: str  # 'naive', 'adjusted', 'best single', 'ensemble' or 'student'
+    name: str  # one of those above
     candidate: str  # how its networks train
     networks: int  # that run for each prediction
     parameters: int  # of all of them

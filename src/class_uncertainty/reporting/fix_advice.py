@@ -6,6 +6,7 @@ from statistics import fmean
 import numpy as np
 
 from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.ladder import NAIVE
 from class_uncertainty.reporting.ladder_view import aim_values
 from class_uncertainty.text import amount_of
 from class_uncertainty.training.candidate import Candidate
@@ -20,12 +21,12 @@ def fix_advice(report: FixReport) -> str:
 
     "" where none does.
     """
-    naive = next((Candidate(step.candidate) for step in report.ladder if step.name == "naive"), Candidate("naive"))
+    naive = next((Candidate(step.candidate) for step in report.ladder if step.name == NAIVE), Candidate("naive"))
     guessing, error = 100 * (1 - 1 / len(report.classes)), fmean(report.after.errors)
     if report.goal in ("mean", "worst") and error > (1 - LEARNT) * guessing:
         little = f"Little was learnt: the class-mean error is {error:.0f} %, and by guessing {guessing:.0f} %"
         return f"{little}. First find a model that learns: {TABLES if naive.kind else OTHERS}."
-    if report.step == "naive":  # which the reason that is given says
+    if report.step == NAIVE:  # which the reason that is given says
         return ""
     if not improved(report):
         saved = "What this fix saves is the kept model, not the naive one"

@@ -67,12 +67,8 @@ def in_turn(together: Sequence[Stretch], epoch_of: Callable[[int], int], fills: 
 
 def spared_epochs(lanes: Sequence[Lane], recipe: Recipe) -> int:
     """Epochs of first stages that need not be trained, since another of these lanes trains them."""
-    by_recipe: dict[Recipe, dict[int, Lane]] = {}
-    for place, lane in enumerate(lanes):
-        stage = resolve_stages(lane.value, recipe)[0]
-        by_recipe.setdefault(stage.recipe, {})[place] = staged(lane, recipe, 0)
     spared = 0
-    for first, together in by_recipe.items():
+    for first, together in _by_first_stage(dict(enumerate(lanes)), recipe).items():
         since = 0
         for stretch in stretches(together, first, shares=can_share(first)):
             spared += (stretch.until - since) * (len(together) - len(stretch.alike))
@@ -85,16 +81,12 @@ def training_turns(lanes: Sequence[Lane], left: Sequence[float], recipe: Recipe,
 
     `left` is how much of each lane is to be trained, from 1 to 0. Lanes that go on from the same epoch are one turn.
     """
-    stages = [resolve_stages(lane.value, recipe) for lane in lanes]
-    totals = [sum(stage.recipe.epochs for stage in each) for each in stages]
+    totals = [sum(stage.recipe.epochs for stage in resolve_stages(lane.value, recipe)) for lane in lanes]
     reached = [round((1 - share) * total) for share, total in zip(left, totals, strict=True)]
-    by_recipe: dict[Recipe, dict[int, Lane]] = {}
-    for place, lane in enumerate(lanes):
-        if left[place]:
-            by_recipe.setdefault(stages[place][0].recipe, {})[place] = staged(lane, recipe, 0)
+    untrained = {place: lane for place, lane in enumerate(lanes) if left[place]}
     turns = list[Turn]()
-    for first, together in by_recipe.items():
-        epochs, later = {place: min(reached[place], first.epochs) for place in together}, list[float]()
+    for first, together in _by_first_stage(untrained, recipe).items():
+        epochs = {place: min(reached[place], first.epochs) for place in together}
         for turn in in_turn(stretches(together, first, can_share(first)), dict(epochs).__getitem__, fills):
             by_start = defaultdict[int, list[float]](list)
             for alike in turn.alike:
@@ -102,10 +94,18 @@ def training_turns(lanes: Sequence[Lane], left: Sequence[float], recipe: Recipe,
                 by_start[start].append((turn.until - start) * fmean(1 / totals[place] for place in alike))
                 epochs.update(dict.fromkeys(alike, turn.until))
             turns += [(len(shares), fmean(shares)) for shares in by_start.values()]
-        for place in together:
-            later.append((totals[place] - max(reached[place], first.epochs)) / totals[place])
+        later = [(totals[place] - max(reached[place], first.epochs)) / totals[place] for place in together]
         turns += [(len(shares), fmean(shares))] if (shares := [share for share in later if share]) else []
     return [(number, share) for number, share in turns if share > 0]
+
+
+def _by_first_stage(lanes: Mapping[int, Lane], recipe: Recipe) -> dict[Recipe, dict[int, Lane]]:
+    """Lanes in their first stage, by place, for each recipe of such a stage: those train together."""
+    by_recipe: dict[Recipe, dict[int, Lane]] = {}
+    for place, lane in lanes.items():
+        first = resolve_stages(lane.value, recipe)[0].recipe
+        by_recipe.setdefault(first, {})[place] = staged(lane, recipe, 0)
+    return by_recipe
 
 
 def _grouped(places: Iterable[int], key: Callable[[int], object]) -> list[list[int]]:

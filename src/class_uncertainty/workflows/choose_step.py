@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.goal import Goal, value_digits
+from class_uncertainty.posthoc.ladder import ADJUSTED, ENSEMBLE, NAIVE, SINGLE, STUDENT
 from class_uncertainty.runs.context import Context
 from class_uncertainty.training import Teaching
 from class_uncertainty.training.candidate import Candidate
@@ -14,8 +15,6 @@ from class_uncertainty.training.folds import Fold, fold_indices
 from class_uncertainty.workflows.mixture import Mixture, best_of_kinds
 from class_uncertainty.workflows.search import Search, preferred
 from class_uncertainty.workflows.trial import Gain, Trial
-
-NAIVE, ADJUSTED, SINGLE, ENSEMBLE, STUDENT = "naive", "adjusted", "best single", "ensemble", "student"
 
 
 @dataclass(frozen=True, eq=False)

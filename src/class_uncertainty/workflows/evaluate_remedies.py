@@ -167,8 +167,12 @@ def remedies_left(
     """What `evaluate_remedies` has to train: networks, and students as if all of each."""
     rows = [(remedy, seed) for remedy in remedies.values() for seed in seeds]
     lanes = RemedySetting(context, members, lr, {}, stats).lanes(rows)
-    students = sum(remedy.distils for remedy, _ in rows) * len(judged_folds(context.dataset))
-    return [networks_left(context, lanes, stats), Rest.apart([1.0] * students)]
+    return [networks_left(context, lanes, stats), students_left(context, rows)]
+
+
+def students_left(context: Context, rows: Sequence[tuple[Remedy, int]]) -> Rest:
+    """All of each student: which are stored is known once their teachers are trained."""
+    return Rest.apart([1.0] * (sum(remedy.distils for remedy, _ in rows) * len(judged_folds(context.dataset))))
 
 
 def evaluate_remedies(

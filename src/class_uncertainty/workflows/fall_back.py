@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.averaging import combined
 from class_uncertainty.posthoc.goal import Goal, value_digits
+from class_uncertainty.posthoc.ladder import ADJUSTED, NAIVE
 from class_uncertainty.runs.context import Context
 from class_uncertainty.training import Teaching
 from class_uncertainty.training.folds import FOLDS, Fold, fold_indices
-from class_uncertainty.workflows.choose_step import ADJUSTED, NAIVE, Choice, Choices, Part, choose_step
+from class_uncertainty.workflows.choose_step import Choice, Choices, Part, choose_step
 from class_uncertainty.workflows.mixture import Mixture
 from class_uncertainty.workflows.search import Evidence, Search
 from class_uncertainty.workflows.trial import Trial

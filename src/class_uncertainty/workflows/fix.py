@@ -19,7 +19,7 @@ from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.goal import check_judgeable, parse_goal
-from class_uncertainty.posthoc.ladder import DEPLOYS
+from class_uncertainty.posthoc.ladder import DEPLOYS, ENSEMBLE, NAIVE
 from class_uncertainty.posthoc.priors import measured_prior
 from class_uncertainty.runs.comparison_checks import check_seeds
 from class_uncertainty.runs.context import Context, open_context
@@ -37,7 +37,7 @@ from class_uncertainty.training.network_size import NetworkSize
 from class_uncertainty.training.networks.ensemble_network import Deployed
 from class_uncertainty.training.purpose import Purpose
 from class_uncertainty.workflows.choose_rates import judged_by_folds
-from class_uncertainty.workflows.choose_step import ENSEMBLE, NAIVE, Choice, choose_step
+from class_uncertainty.workflows.choose_step import Choice, choose_step
 from class_uncertainty.workflows.fall_back import fall_back
 from class_uncertainty.workflows.fitted_model import Model
 from class_uncertainty.workflows.ladder_networks import train_ladder

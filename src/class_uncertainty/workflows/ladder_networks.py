@@ -12,6 +12,7 @@ from class_uncertainty.measures import Stats
 from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.averaging import combined
 from class_uncertainty.posthoc.goal import Goal
+from class_uncertainty.posthoc.ladder import ADJUSTED, ENSEMBLE, NAIVE, STUDENT
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import add_fold_results
 from class_uncertainty.runs.watcher import Rest
@@ -21,7 +22,7 @@ from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import Fold, fold_indices, judged_examples, judged_folds
 from class_uncertainty.training.networks.ensemble_network import Deployed
 from class_uncertainty.workflows.choose_rates import judged_by_folds
-from class_uncertainty.workflows.choose_step import ADJUSTED, ENSEMBLE, NAIVE, STUDENT, Choice, Choices
+from class_uncertainty.workflows.choose_step import Choice, Choices
 from class_uncertainty.workflows.search import Search, at, candidates_left, fit_candidates
 from class_uncertainty.workflows.search_plan import TOGETHER, SearchPlan
 from class_uncertainty.workflows.trial import teach

@@ -13,7 +13,7 @@ from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport, JudgedPredictions
 from class_uncertainty.posthoc.goal import Goal, adjusts, frequencies
 from class_uncertainty.posthoc.label_issues import LabelIssue, label_issues
-from class_uncertainty.posthoc.ladder import Step
+from class_uncertainty.posthoc.ladder import ADJUSTED, ENSEMBLE, NAIVE, STUDENT, Step
 from class_uncertainty.posthoc.price import goal_change, price
 from class_uncertainty.posthoc.priors import at_prior
 from class_uncertainty.runs.context import Context
@@ -23,7 +23,7 @@ from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import FOLDS, judged_groups, judged_labels, judged_places
 from class_uncertainty.training.keys import key_of, kind_of
 from class_uncertainty.training.network_size import parameters
-from class_uncertainty.workflows.choose_step import ADJUSTED, ENSEMBLE, NAIVE, STUDENT, Choice, Choices
+from class_uncertainty.workflows.choose_step import Choice, Choices
 from class_uncertainty.workflows.ladder_networks import Networks, predictions
 from class_uncertainty.workflows.mixture import Mixture
 from class_uncertainty.workflows.search import Evidence, Search, alike

@@ -12,6 +12,7 @@ from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.averaging import combined
 from class_uncertainty.posthoc.calibration import fit_adjustment
 from class_uncertainty.posthoc.goal import Goal, is_clear, paired_sum
+from class_uncertainty.posthoc.ladder import ENSEMBLE, STUDENT
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import load_or_fit
 from class_uncertainty.runs.watcher import Rest
@@ -58,10 +59,8 @@ class Trial:
 
     def gain_of(self, step: str) -> float:
         """Of a step over one network, which gains nothing over itself."""
-        gains = {"ensemble": self.ensemble.gain} | (
-            {"student": self.students[self.student].gain} if self.student else {}
-        )
-        return gains.get(step, 0.0)
+        taught = {STUDENT: self.students[self.student].gain} if self.student else {}
+        return ({ENSEMBLE: self.ensemble.gain} | taught).get(step, 0.0)
 
 
 def try_steps(

@@ -13,7 +13,7 @@ from class_uncertainty.training import Lane
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.folds import FOLDS, folded, judged_folds
 from class_uncertainty.training.recipe import Recipe
-from class_uncertainty.workflows.evaluate_remedies import RemedySetting
+from class_uncertainty.workflows.evaluate_remedies import RemedySetting, students_left
 from class_uncertainty.workflows.search_plan import STUDENT_RATES, TOGETHER, SearchPlan, student_cost
 
 MEASURING, CHOOSING, METHODS, REMEDIES, TRIAL, LADDER = (
@@ -58,9 +58,7 @@ def comparison_stages(
     factors = [_count(len(methods), "method"), _count(len(seeds), "seed")]
     factors += [f"{len(at_rates)} rates"] if len(at_rates) > 1 else []
     factors += [f"{len(folds)} folds"] if len(folds) > 1 else []
-    rows, students = [(remedy, seed) for remedy in remedies for seed in seeds], Rest.apart([])
-    if any(remedy.distils for remedy in remedies):
-        students = Rest.apart([1.0] * len(seeds) * len(folds))
+    rows = [(remedy, seed) for remedy in remedies for seed in seeds]
 
     def whole(lanes: Sequence[Lane]) -> Rest:
         """Methods at rates that are chosen later may share nothing."""
@@ -68,7 +66,7 @@ def comparison_stages(
         return Rest.apart(left) if choose else context.rest(lanes, left)
 
     made = [whole(RemedySetting(context, members, lr, {}).lanes(rows)) for lr in at_rates]
-    by_remedies = [part for networks in made for part in (networks, students)]
+    by_remedies = [part for networks in made for part in (networks, students_left(context, rows))]
     number = sum(len(part.shares) for part in by_remedies)
     return [
         _stage(CHOOSING, tries, [context.rest(choosing, [1.0] * len(choosing))]),
