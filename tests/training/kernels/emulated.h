@@ -86,12 +86,12 @@ static Emulator emulator;
 inline void Emulator::begin() { emulator.kernel(), emulator.ended[emulator.current] = true; }
 
 // -> whether all threads have ended
-static bool emulate(int blocks, int lanes, int parts, int threads, int bytes, std::function<void()> kernel) {
-    emulator.kernel = kernel, emulator.shared.resize(bytes / 16), gridDim = {blocks, lanes, parts};
+static bool emulate(int parts, int blocks, int lanes, int threads, int bytes, std::function<void()> kernel) {
+    emulator.kernel = kernel, emulator.shared.resize(bytes / 16), gridDim = {parts, blocks, lanes};
     emulator.stuck = false;
-    for (int x = 0; x < blocks; x++)
-        for (int y = 0; y < lanes; y++)
-            for (int z = 0; z < parts; z++) blockIdx = {x, y, z}, emulator.run_block(threads);
+    for (int x = 0; x < parts; x++)
+        for (int y = 0; y < blocks; y++)
+            for (int z = 0; z < lanes; z++) blockIdx = {x, y, z}, emulator.run_block(threads);
     return !emulator.stuck;
 }
 

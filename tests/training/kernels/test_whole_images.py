@@ -40,8 +40,8 @@ def emulation(folder: Path) -> ctypes.CDLL:
     for kernel, channels in ((kernel, channels) for kernel, tilings in SMALL.items() for channels in tilings):
         arguments = whole_images.ARGUMENTS[kernel.partition("_")[0]]
         names = ", ".join(argument.split()[-1] for argument in arguments.split(", "))
-        head = f"bool launch_{kernel}_{channels}(int blocks, int lanes, int parts, int threads, int bytes, {arguments})"
-        call = f"return emulate(blocks, lanes, parts, threads, bytes, [=] {{ {kernel}_{channels}({names}); }});"
+        head = f"bool launch_{kernel}_{channels}(int parts, int blocks, int lanes, int threads, int bytes, {arguments})"
+        call = f"return emulate(parts, blocks, lanes, threads, bytes, [=] {{ {kernel}_{channels}({names}); }});"
         text += [whole_images.source(kernel, channels), f'extern "C" {head} {{ {call} }}']
     whole_images.TILINGS = kept
     (folder / "kernels.cpp").write_text("\n".join(text))

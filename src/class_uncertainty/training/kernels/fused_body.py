@@ -15,6 +15,7 @@ MOMENTUM, EPS = 0.1, 1e-5  # of batch norm: torch's defaults
 
 # By output channels, the fastest of those tried on an H200 (docs/performance.md).
 CONVOLVE = {16: (256, 1, 4), 32: (128, 4, 4), 64: (128, 1, 4)}  # pixels of a tile, tiles of a program, warps
+CONVOLVE_BACK = {16: (256, 4), 32: (128, 4)}  # pixels of a tile, warps
 CONVOLVE_ROWS = {16: (128, 4), 32: (64, 4), 64: (64, 4)}  # pixels of a tile, warps
 WEIGH = {16: (128, 32, 1), 32: (128, 16, 2), 64: (64, 32, 4)}  # pixels of a tile, tiles of a program, warps
 NUMBERS = 4096  # of a tile in kernels that go through numbers one by one
@@ -40,7 +41,10 @@ def _by_tap(weight: Tensor, lanes: int, inputs: int, dtype: torch.dtype) -> Tens
 
 
 def _convolve(x: Tensor, w: Tensor, y: Tensor, stride: int, addend: Tensor | None = None, back: bool = False) -> Tensor:
-    """Fill y from x by w (lanes, 9, in, out), or by its transpose -> sums of y (lanes, blocks, 2, channels)."""
+    """Fill y from x by w (lanes, 9, in, out), or by its transpose -> sums of y (lanes, blocks, 2, channels).
+
+    By the transpose there are no sums, and the stride is 1.
+    """
     (lanes, images, height, width, ci), co = x.shape, y.shape[-1]
     flags: dict[str, bool | int] = {"TRANSPOSED": back, "ADD": addend is not None, "SUMS": not back}
     tensors = (x, w, y if addend is None else addend, y)
@@ -57,6 +61,19 @@ def _convolve(x: Tensor, w: Tensor, y: Tensor, stride: int, addend: Tensor | Non
     sizes, flags = (pixels, *y.shape[2:4], height, width, tiles, ci, co, stride), flags | {"BLOCK": block}
     programs.convolve[partial.shape[1], lanes](*tensors, partial, *sizes, **flags, num_warps=warps, num_stages=1)
     return partial
+
+
+def _convolve_back(dy: Tensor, w: Tensor, dx: Tensor, stride: int, shortcut: Tensor | None) -> None:
+    """Fill dx from dy by w (lanes, 9, in, out), plus the gradient of the shortcut from its own."""
+    if stride == 1:
+        _convolve(dy, w, dx, 1, shortcut, back=True)
+        return
+    (lanes, images, height, width, co), ci = dx.shape, dy.shape[-1]
+    pixels, warps = CONVOLVE_BACK[co]
+    tiles = triton.cdiv(images * triton.cdiv(height, 2) * triton.cdiv(width, 2), pixels)
+    tensors, sizes = (dy, w, dy if shortcut is None else shortcut, dx), (images, height, width, *dy.shape[2:4], ci, co)
+    flags = {"ADD": shortcut is not None, "BLOCK": pixels}
+    programs.convolve_back[4, tiles, lanes](*tensors, *sizes, **flags, num_warps=warps, num_stages=1)
 
 
 def _weigh(x: Tensor, dy: Tensor, stride: int) -> Tensor:
@@ -139,7 +156,7 @@ class FusedBody(torch.autograd.Function):
             masked = sums is not None  # dz is behind the ReLU
             if sums is None:
                 sums = _gathered(*tensors, layer.closes)
-            addend = _unshortcut(shortcut, inputs) if shortcut is not None and not layer.closes else None
+            addend = None if layer.closes else shortcut
             dx, sums_before = None, None
             if whole_images.fits(inputs, co, layer.stride):
                 before = whole_images.Before(ys[i - 1], all_statistics[i - 1]) if i else None
@@ -157,7 +174,7 @@ class FusedBody(torch.autograd.Function):
                 dw = _weigh(inputs, dy, layer.stride)
                 if i:
                     dx, w = torch.empty_like(inputs), _by_tap(weights[i], lanes, inputs.shape[-1], dy.dtype)
-                    _convolve(dy, w, dx, layer.stride, addend, back=True)
+                    _convolve_back(dy, w, dx, layer.stride, addend)
             shortcut = g if layer.closes else None
             dw = dw[:, :, : weights[i].shape[1]].flatten(0, 1).contiguous()
             gradients += [sums[:, 0].flatten(), sums[:, 1].flatten(), dw]  # from the last to the first
@@ -176,15 +193,6 @@ def _shortcut(x: Tensor, y: Tensor) -> Tensor:
         return x
     more = (y.shape[-1] - x.shape[-1]) // 2
     return F.pad(x[:, :, ::2, ::2], (more, more))
-
-
-def _unshortcut(g: Tensor, x: Tensor) -> Tensor:
-    """The gradient of x from that of its shortcut."""
-    if x.shape == g.shape:
-        return g
-    more, dx = (g.shape[-1] - x.shape[-1]) // 2, torch.zeros_like(x)
-    dx[:, :, ::2, ::2] = g[..., more:-more]
-    return dx
 
 
 def _settled(y: Tensor, partial: Tensor, running: tuple[Tensor, Tensor]) -> Tensor:

@@ -17,7 +17,7 @@ def convolve(
 ):  # fmt: skip
     """y (pixels, CO) of a lane from x, by w (9, in, out); transposed, the gradient of x from that of y, plus an addend.
 
-    Sums of y and of its square over the tiles of a program go into `partial`.
+    A transposed one has stride 1. Sums of y and of its square over the tiles of a program go into `partial`.
     """
     block, lane = tl.program_id(0), tl.program_id(1).to(tl.int64)
     x += lane * (pixels // (H * W)) * HI * WI * CI
@@ -34,12 +34,9 @@ def convolve(
         for tap in tl.static_range(9):
             if TRANSPOSED:
                 r, c = row + 1 - tap // 3, column + 1 - tap % 3
-                there = inside & (r >= 0) & (c >= 0) & (r % STRIDE == 0) & (c % STRIDE == 0)
-                r, c = r // STRIDE, c // STRIDE
             else:
                 r, c = row * STRIDE + tap // 3 - 1, column * STRIDE + tap % 3 - 1
-                there = inside & (r >= 0) & (c >= 0)
-            there = there & (r < HI) & (c < WI)
+            there = inside & (r >= 0) & (c >= 0) & (r < HI) & (c < WI)
             a = tl.load(x + ((image * HI + r) * WI + c)[:, None] * CI + ci[None, :], mask=there[:, None], other=0.0)
             if TRANSPOSED:
                 b = tl.trans(tl.load(w + tap * CI * CO + co[:, None] * CI + ci[None, :]))
@@ -57,6 +54,45 @@ def convolve(
         partial += (lane * tl.num_programs(0) + block) * 2 * CO
         tl.store(partial + co, total)
         tl.store(partial + CO + co, squares)
+
+
+@triton.jit
+def convolve_back(
+    dy, w, g, dx, images, H, W, HO, WO, CI: tl.constexpr, CO: tl.constexpr, ADD: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """dx (images, H, W, CO) of a lane from dy (images, HO, WO, CI), where the stride is 2.
+
+    ADD: plus the gradient of the shortcut, which gave every other pixel zero channels on both sides; g is like dy. A
+    pixel in an even row or column has one tap there, in an odd one two. So a program takes pixels of one parity.
+    """
+    parity, block, lane = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
+    odd_row, odd_column = parity // 2, parity % 2
+    rows, columns = (H + 1 - odd_row) // 2, (W + 1 - odd_column) // 2
+    p = block * BLOCK + tl.arange(0, BLOCK)
+    image, row, column = p // (rows * columns), p % (rows * columns) // columns, p % columns
+    inside = image < images
+    ci, co = tl.arange(0, CI), tl.arange(0, CO)
+    dy += lane * images * HO * WO * CI
+    g += lane * images * HO * WO * CI + (CI - CO) // 2
+    w += lane * 9 * CI * CO
+    z = tl.zeros((BLOCK, CO), tl.float32)
+    for i in tl.static_range(2):
+        for j in tl.static_range(2):
+            if (i <= odd_row) & (j <= odd_column):
+                tap = 3 + 3 * odd_row * (2 * i - 1) + 1 + odd_column * (2 * j - 1)
+                r, c = row + odd_row * (1 - i), column + odd_column * (1 - j)
+                there = inside & (r < HO) & (c < WO)
+                at = ((image * HO + r) * WO + c)[:, None] * CI + ci[None, :]
+                a = tl.load(dy + at, mask=there[:, None], other=0.0)
+                b = tl.trans(tl.load(w + tap * CI * CO + co[:, None] * CI + ci[None, :]))
+                z = tl.dot(a, b, z)
+    if ADD:  # noqa: SIM102 -- known when it is compiled
+        if parity == 0:
+            at = ((image * HO + row) * WO + column)[:, None] * CI + co[None, :]
+            z += tl.load(g + at, mask=inside[:, None], other=0.0).to(tl.float32)
+    target = lane * images * H * W + (image * H + 2 * row + odd_row) * W + 2 * column + odd_column
+    at = target[:, None] * CO + co[None, :]
+    tl.store(dx + at, z.to(dx.dtype.element_ty), mask=inside[:, None])
 
 
 @triton.jit
@@ -140,7 +176,7 @@ def total(partial, sums, size, BLOCKS: tl.constexpr, TAPS: tl.constexpr, BLOCK: 
     """A lane's partial sums (blocks, TAPS, ...) added up in their order, whatever lanes are beside it: (..., TAPS)."""
     lane, i = tl.program_id(1).to(tl.int64), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     added = tl.zeros((BLOCK,), tl.float32)
-    for block in range(BLOCKS):
+    for block in tl.range(0, BLOCKS, loop_unroll_factor=8):  # eight are read at once
         added += tl.load(partial + (lane * BLOCKS + block) * size + i, mask=i < size, other=0.0)
     tl.store(sums + lane * size + i % (size // TAPS) * TAPS + i // (size // TAPS), added, mask=i < size)
 

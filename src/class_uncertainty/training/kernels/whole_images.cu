@@ -59,13 +59,14 @@ __device__ __forceinline__ u32 packed(float low, float high) {
     return pair;
 }
 
-// 8 or 16 bytes into device memory: the compiler would take some of them apart
+// 8 or 16 bytes into device memory: the compiler would take some of them apart. No kernel reads what it has stored, so
+// that loads may pass them.
 __device__ __forceinline__ void put(void* target, u32 x, u32 y) {
-    asm volatile("st.global.v2.b32 [%0], {%1, %2};" :: "l"(target), "r"(x), "r"(y) : "memory");
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" :: "l"(target), "r"(x), "r"(y));
 }
 
 __device__ __forceinline__ void put(void* target, u32 x, u32 y, u32 z, u32 w) {
-    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" :: "l"(target), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" :: "l"(target), "r"(x), "r"(y), "r"(z), "r"(w));
 }
 
 __device__ __forceinline__ u32 as_bits(float value) { return __float_as_uint(value); }
@@ -85,6 +86,9 @@ struct Tile {  // of IMAGES images with their borders, in shared memory
     static constexpr int PLANES = C / 8, PLANE = CELLS, SIZE = PLANES * PLANE, SIDES = SIDE;
     static constexpr int PIXELS = SIDE * SIDE, ALL = IMAGES * PIXELS, ROW = SIDE + 2, IMAGE = ROW * ROW;
 
+    // whether a pixel of the tile is one of those that are left: the first image always is
+    static __device__ __forceinline__ bool there(int pixel, int left) { return IMAGES == 1 || pixel < left; }
+
     // where the window of a pixel of the tile begins: the cell above and to the left of it
     static __device__ __forceinline__ int window(int pixel) {
         return pixel / PIXELS * IMAGE + pixel % PIXELS / SIDE * ROW + pixel % SIDE;
@@ -98,33 +102,46 @@ struct Tile {  // of IMAGES images with their borders, in shared memory
     static __device__ void copy(uint4* tile, const bf16* source, int pixels, int thread, int threads) {
         for (int i = thread; i < ALL * PLANES; i += threads) {
             int pixel = i / PLANES;
-            bool there = pixel < pixels;
-            copy_cell(tile + i % PLANES * PLANE + cell(pixel), (const uint4*)source + (there ? i : 0), there);
+            bool copied = there(pixel, pixels);
+            copy_cell(tile + i % PLANES * PLANE + cell(pixel), (const uint4*)source + (copied ? i : 0), copied);
         }
     }
 };
 
-// y = x * w for the pixels of a tile and OUT channels, plus what `begin(pixel, values)` sets. A warp takes MT matrices
-// of 16 pixels, one below the other, so that a row of x serves three taps. `end(pixels, values)` gets, of two pixels of
-// each matrix, the OUT / 4 neighbouring channels that a thread has, from channel OUT / 4 * (thread % 4) on.
+// What a thread has of MT matrices of 16 pixels, one below the other: two pixels of each matrix.
+template <class T, int MT>
+struct Unit {
+    static constexpr int UNITS = T::ALL / (16 * MT), STRIPS = T::SIDES / 16 > 1 ? T::SIDES / 16 : 1;
+    static constexpr int ROWS = 16 * STRIPS / T::SIDES, DOWN = ROWS * T::SIDES;  // of a matrix; pixels to the one below
+    int first, pixel, cell;  // of the unit; of the thread
+
+    __device__ __forceinline__ Unit(int number)
+        : first(number / STRIPS * MT * DOWN + number % STRIPS * 16), pixel(first + threadIdx.x % 32 / 4),
+          cell(T::cell(pixel)) {}
+    __device__ __forceinline__ int pixel_of(int k) const { return pixel + k / 2 * DOWN + k % 2 * 8; }
+    __device__ __forceinline__ int cell_of(int k) const {
+        return cell + k / 2 * ROWS * T::ROW + k % 2 * (T::SIDES < 16 ? T::ROW : 8);
+    }
+};
+
+// y = x * w for the pixels of a tile and OUT channels, plus what `begin(unit, values)` sets. A warp takes a unit of MT
+// matrices, so that a row of x serves three taps. `values` are, for each of the thread's pixels, the OUT / 4
+// neighbouring channels from OUT / 4 * (thread % 4) on; `end(unit, values)` gets their sums.
 template <bool BACK, int OUT, int MT, int WARPS, class T, class Begin, class End>
 __device__ __forceinline__ void convolve_tile(const uint4* tile, const uint4* w, int warp, Begin begin, End end) {
-    constexpr int NT = OUT / 8, STEPS = T::PLANES / 2, STRIPS = T::SIDES / 16 > 1 ? T::SIDES / 16 : 1;
-    constexpr int ROWS = 16 * STRIPS / T::SIDES, DOWN = ROWS * T::SIDES;  // of a matrix; pixels to the one below
+    typedef Unit<T, MT> U;
+    constexpr int NT = OUT / 8, STEPS = T::PLANES / 2;
     int thread = threadIdx.x % 32;
-    for (int unit = warp; unit < T::ALL / (16 * MT); unit += WARPS) {
-        int first = unit / STRIPS * MT * DOWN + unit % STRIPS * 16;
-        float sums[MT][NT][4];
+    for (int number = warp; number < U::UNITS; number += WARPS) {
+        U unit(number);
+        float values[2 * MT][OUT / 4] = {}, sums[MT][NT][4];
+        begin(unit, values);
 #pragma unroll
-        for (int m = 0; m < MT; m++)
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                float values[OUT / 4] = {};
-                begin(first + m * DOWN + thread / 4 + half * 8, values);
-#pragma unroll
-                for (int i = 0; i < OUT / 4; i++) sums[m][i / 2][half * 2 + i % 2] = values[i];
-            }
-        const uint4* window = tile + thread / 16 * T::PLANE + T::window(first + thread % 16);
+        for (int i = 0; i < 2 * MT * OUT / 4; i++) {
+            int k = i / (OUT / 4), channel = i % (OUT / 4);
+            sums[k / 2][channel / 2][k % 2 * 2 + channel % 2] = values[k][channel];
+        }
+        const uint4* window = tile + thread / 16 * T::PLANE + T::window(unit.first + thread % 16);
 #pragma unroll
         for (int step = 0; step < STEPS; step++)
 #pragma unroll
@@ -138,12 +155,12 @@ __device__ __forceinline__ void convolve_tile(const uint4* tile, const uint4* w,
                         b[row][n] = w[((tap * STEPS + step) * NT + 2 * n) * 16 + thread];
                     }
 #pragma unroll
-                for (int line = 0; line < (MT - 1) * ROWS + 3; line++) {
+                for (int line = 0; line < (MT - 1) * U::ROWS + 3; line++) {
                     u32 a[4];
                     load_matrices(a, window + step * 2 * T::PLANE + line * T::ROW + column);
 #pragma unroll
                     for (int m = 0; m < MT; m++) {
-                        int row = line - m * ROWS;
+                        int row = line - m * U::ROWS;
                         if (row < 0 || row > 2) continue;
 #pragma unroll
                         for (int n = 0; n < NT / 2; n++) {
@@ -153,15 +170,12 @@ __device__ __forceinline__ void convolve_tile(const uint4* tile, const uint4* w,
                     }
                 }
             }
-        int pixels[2 * MT];
-        float values[2 * MT][OUT / 4];
 #pragma unroll
-        for (int k = 0; k < 2 * MT; k++) {
-            pixels[k] = first + k / 2 * DOWN + thread / 4 + k % 2 * 8;
-#pragma unroll
-            for (int i = 0; i < OUT / 4; i++) values[k][i] = sums[k / 2][i / 2][k % 2 * 2 + i % 2];
+        for (int i = 0; i < 2 * MT * OUT / 4; i++) {
+            int k = i / (OUT / 4), channel = i % (OUT / 4);
+            values[k][channel] = sums[k / 2][channel / 2][k % 2 * 2 + channel % 2];
         }
-        end(pixels, values);
+        end(unit, values);
     }
 }
 
@@ -233,13 +247,14 @@ __device__ __forceinline__ void convolve(
     const bf16* before, const float* statistics, const float* gamma, const float* beta, const bf16* residual, bf16* x,
     const uint4* w, bf16* y, float* partial, int images) {
     typedef Tile<C, SIDE, IMAGES, PLANE> T;
+    typedef Unit<T, MT> U;
     constexpr int PART = C / 4, THREADS = 32 * (MAKERS + CONVOLVERS), WEIGHTS = 9 * C * C / 8;
     static_assert(MAKERS * 32 % T::PLANES == 0, "a maker keeps to the same channels");
     SHARED;
     uint4* weights = shared + 2 * T::SIZE;
     float* constants = (float*)(weights + WEIGHTS);  // (2, C)
-    int lane = blockIdx.y, thread = threadIdx.x, warp = thread / 32;
-    int begin = blockIdx.x * PER_BLOCK, end = min(images, begin + PER_BLOCK);
+    int lane = blockIdx.z, thread = threadIdx.x, warp = thread / 32;
+    int begin = blockIdx.y * PER_BLOCK, end = min(images, begin + PER_BLOCK);
     long long start = (long long)lane * images * T::PIXELS * C;
     T::clear(shared, 2, thread, THREADS);
     for (int i = thread; i < WEIGHTS; i += THREADS) copy_cell(weights + i, w + lane * WEIGHTS + i, true);
@@ -263,14 +278,14 @@ __device__ __forceinline__ void convolve(
             uint4 input[BATCH], other[BATCH];
 #pragma unroll
             for (int b = 0; b < BATCH; b++) {
-                int i = batch + b * MAKERS * 32, from = i / T::PLANES < pixels ? i : plane;
+                int i = batch + b * MAKERS * 32, from = T::there(i / T::PLANES, pixels) ? i : plane;
                 input[b] = inputs[from];
                 if (RESIDUAL) other[b] = others[from];
             }
 #pragma unroll
             for (int b = 0; b < BATCH; b++) {
                 int i = batch + b * MAKERS * 32;
-                if (i / T::PLANES >= pixels) continue;  // nothing is stored of what is not there
+                if (!T::there(i / T::PLANES, pixels)) continue;  // nothing is stored of it
                 u32 values[4] = {input[b].x, input[b].y, input[b].z, input[b].w}, result[4];
                 u32 added[4] = {other[b].x, other[b].y, other[b].z, other[b].w};
 #pragma unroll
@@ -295,12 +310,12 @@ __device__ __forceinline__ void convolve(
         long long here = start + (long long)first * T::PIXELS * C + thread % 4 * PART;
         int pixels = (images - first) * T::PIXELS;
         convolve_tile<false, C, MT, CONVOLVERS, T>(
-            shared + turn * T::SIZE, weights, warp - MAKERS, [](int, float (&)[PART]) {},
-            [&](int (&pixel)[2 * MT], float (&values)[2 * MT][PART]) {
+            shared + turn * T::SIZE, weights, warp - MAKERS, [](const U&, float (&)[2 * MT][PART]) {},
+            [&](const U& unit, float (&values)[2 * MT][PART]) {
 #pragma unroll
                 for (int k = 0; k < 2 * MT; k++) {
-                    if (pixel[k] >= pixels) continue;
-                    store(y + here + pixel[k] * C, values[k]);
+                    if (!T::there(unit.pixel_of(k), pixels)) continue;
+                    store(y + here + unit.pixel_of(k) * C, values[k]);
 #pragma unroll
                     for (int i = 0; i < PART; i++)
                         sums[i] += values[k][i], squares[i] += values[k][i] * values[k][i];
@@ -308,22 +323,22 @@ __device__ __forceinline__ void convolve(
             });
         meet<0, THREADS>();
     }
-    float* target = partial + ((long long)lane * gridDim.x + blockIdx.x) * 2 * C;
+    float* target = partial + ((long long)lane * gridDim.y + blockIdx.y) * 2 * C;
     add_up<C, PART, CONVOLVERS, 1>(sums, squares, (float*)shared, target, warp - MAKERS);
 }
 
-// The gradient of w over the pixels of a tile, added to `sums`, for one tap of each warp: CO of its outputs, all
-// inputs. `gradients` is that of y, from the first of CO on.
-template <int CO, int WARPS, class T>
+// The gradient of w over the pixels of a tile, added to `sums`, for one tap and CO outputs of each warp, all inputs.
+// `gradients` is that of y, from the first of CO on. SUBSETS warps share the pixels.
+template <int CO, int SUBSETS, class T>
 __device__ __forceinline__ void weigh_tile(
-    float (&sums)[1][CO / 16][T::PLANES][4], const uint4* tile, const uint4* gradients, int warp) {
+    float (&sums)[1][CO / 16][T::PLANES][4], const uint4* tile, const uint4* gradients, int tap, int subset) {
     int thread = threadIdx.x % 32;
-    for (int k = warp / 9 * 16; k < T::ALL; k += WARPS / 9 * 16) {
+    for (int k = subset * 16; k < T::ALL; k += SUBSETS * 16) {
         u32 a[CO / 16][4];
         const uint4* gradient = gradients + thread / 8 % 2 * T::PLANE + T::cell(k + thread % 8 + thread / 16 * 8);
 #pragma unroll
         for (int m = 0; m < CO / 16; m++) load_transposed(a[m], gradient + m * 2 * T::PLANE);
-        const uint4* window = tile + thread / 16 * T::PLANE + T::window(k + thread % 16) + T::tap(warp % 9);
+        const uint4* window = tile + thread / 16 * T::PLANE + T::window(k + thread % 16) + T::tap(tap);
 #pragma unroll
         for (int n = 0; n < T::PLANES; n += 2) {
             u32 b[4];
@@ -337,35 +352,39 @@ __device__ __forceinline__ void weigh_tile(
     }
 }
 
-// The same for a column of three taps of each warp: a row of x serves three rows of the gradient. A warp takes some
-// rows of a strip of 16 pixels.
-template <int CO, int WARPS, class T>
+// The same for a column of three taps of each warp: a row of x serves three rows of the gradient. A piece is some rows
+// of a strip of 16 pixels.
+template <int CO, int SUBSETS, class T>
 __device__ __forceinline__ void weigh_tile(
-    float (&sums)[3][CO / 16][T::PLANES][4], const uint4* tile, const uint4* gradients, int warp) {
-    constexpr int STRIPS = T::SIDES / 16, LINES = T::ALL / 16 * 3 / WARPS;
-    int thread = threadIdx.x % 32, first = warp / 3 / STRIPS * LINES * T::SIDES + warp / 3 % STRIPS * 16;
-    const uint4* gradient = gradients + thread / 8 % 2 * T::PLANE + T::cell(first + thread % 8 + thread / 16 * 8);
-    const uint4* window = tile + thread / 16 * T::PLANE + T::window(first + thread % 16) + warp % 3;
-    u32 a[3][CO / 16][4];  // line % 3
+    float (&sums)[3][CO / 16][T::PLANES][4], const uint4* tile, const uint4* gradients, int column, int subset) {
+    constexpr int STRIPS = T::SIDES / 16, PIECES = SUBSETS > STRIPS ? SUBSETS : STRIPS, LINES = T::ALL / 16 / PIECES;
+    int thread = threadIdx.x % 32;
+#pragma unroll 1
+    for (int piece = subset; piece < PIECES; piece += SUBSETS) {
+        int first = piece / STRIPS * LINES * T::SIDES + piece % STRIPS * 16;
+        const uint4* gradient = gradients + thread / 8 % 2 * T::PLANE + T::cell(first + thread % 8 + thread / 16 * 8);
+        const uint4* window = tile + thread / 16 * T::PLANE + T::window(first + thread % 16) + column;
+        u32 a[3][CO / 16][4];  // line % 3
 #pragma unroll
-    for (int line = 0; line < LINES + 2; line++) {
-        u32 b[T::PLANES / 2][4];
+        for (int line = 0; line < LINES + 2; line++) {
+            u32 b[T::PLANES / 2][4];
 #pragma unroll
-        for (int n = 0; n < T::PLANES / 2; n++) load_transposed(b[n], window + line * T::ROW + 2 * n * T::PLANE);
-        if (line < LINES)
+            for (int n = 0; n < T::PLANES / 2; n++) load_transposed(b[n], window + line * T::ROW + 2 * n * T::PLANE);
+            if (line < LINES)
 #pragma unroll
-            for (int m = 0; m < CO / 16; m++)
-                load_transposed(a[line % 3][m], gradient + line * T::ROW + m * 2 * T::PLANE);
+                for (int m = 0; m < CO / 16; m++)
+                    load_transposed(a[line % 3][m], gradient + line * T::ROW + m * 2 * T::PLANE);
 #pragma unroll
-        for (int row = 0; row < 3; row++) {
-            if (line < row || line - row >= LINES) continue;
+            for (int row = 0; row < 3; row++) {
+                if (line < row || line - row >= LINES) continue;
 #pragma unroll
-            for (int m = 0; m < CO / 16; m++)
+                for (int m = 0; m < CO / 16; m++)
 #pragma unroll
-                for (int n = 0; n < T::PLANES / 2; n++) {
-                    multiply(sums[row][m][2 * n], a[(line - row) % 3][m], b[n][0], b[n][1]);
-                    multiply(sums[row][m][2 * n + 1], a[(line - row) % 3][m], b[n][2], b[n][3]);
-                }
+                    for (int n = 0; n < T::PLANES / 2; n++) {
+                        multiply(sums[row][m][2 * n], a[(line - row) % 3][m], b[n][0], b[n][1]);
+                        multiply(sums[row][m][2 * n + 1], a[(line - row) % 3][m], b[n][2], b[n][3]);
+                    }
+            }
         }
     }
 }
@@ -377,21 +396,23 @@ __device__ __forceinline__ void weigh_tile(
 // (lanes, blocks, 2, C), with its y and statistics. Three groups of warps work side by side: the first make dy, the
 // gradient of y, of the next tile and copy its x; the second convolve dy of this tile; the third weigh it.
 template <int C, int SIDE, int IMAGES, int PLANE, int PER_BLOCK, int MT, int MAKERS, int CONVOLVERS, int WEIGHERS,
-          int TAPS, int PARTS, bool MASKED>
+          int TAPS, int SPLITS, int PARTS, bool MASKED>
 __device__ __forceinline__ void gradients(
     const bf16* dz, const bf16* z, const bf16* y, const bf16* x, const float* statistics, const float* gamma,
     const float* sums, const uint4* w, const bf16* addend, const bf16* y_before, const float* statistics_before, bf16* g,
     bf16* dx, float* gathered, float* partial, int images) {
     typedef Tile<C, SIDE, IMAGES, PLANE> T;
-    constexpr int OUT = C / PARTS, PART = OUT / 4, WEIGHTS = 9 * C * OUT / 8, GROUPS = 9 / TAPS;
+    typedef Unit<T, MT> U;
+    constexpr int OUT = C / PARTS, PART = OUT / 4, WEIGHTS = 9 * C * OUT / 8;
     constexpr int THREADS = 32 * (MAKERS + CONVOLVERS + WEIGHERS);
+    constexpr int GROUPS = 9 / TAPS, CO = OUT / SPLITS, SUBSETS = WEIGHERS / GROUPS / SPLITS;  // of warps that weigh
     static_assert(MAKERS * 32 % T::PLANES == 0, "a maker keeps to the same channels");
     SHARED;
     uint4 *made = shared, *copied = shared + 2 * T::SIZE, *weights = shared + 4 * T::SIZE;
-    float* constants = (float*)(weights + WEIGHTS);  // (5, C): of this layer's norm three, of the layer's before two
-    int lane = blockIdx.y, part = blockIdx.z, thread = threadIdx.x, warp = thread / 32;
-    int begin = blockIdx.x * PER_BLOCK, end = min(images, begin + PER_BLOCK);
-    long long start = (long long)lane * images * T::PIXELS * C, block = (long long)lane * gridDim.x + blockIdx.x;
+    float* constants = (float*)(weights + WEIGHTS);  // (3, C)
+    int part = blockIdx.x, lane = blockIdx.z, thread = threadIdx.x, warp = thread / 32;
+    int begin = blockIdx.y * PER_BLOCK, end = min(images, begin + PER_BLOCK);
+    long long start = (long long)lane * images * T::PIXELS * C, block = (long long)lane * gridDim.y + blockIdx.y;
     T::clear(shared, 4, thread, THREADS);
     if (dx)
         for (int i = thread; i < WEIGHTS; i += THREADS)
@@ -404,11 +425,6 @@ __device__ __forceinline__ void gradients(
         constants[thread] = scale;
         constants[C + thread] = scale * sum[0] / count - slope * statistic[0];
         constants[2 * C + thread] = slope;
-        if (dx) {
-            const float* before = statistics_before + lane * 2 * C + thread;
-            constants[3 * C + thread] = before[C];
-            constants[4 * C + thread] = -before[0] * before[C];
-        }
     }
     auto make = [&](int first, int turn) {
         constexpr int BATCH = MASKED ? 4 : 2, CELLS = T::ALL * T::PLANES;  // a batch is read at once
@@ -429,14 +445,14 @@ __device__ __forceinline__ void gradients(
             uint4 gradient[BATCH], input[BATCH], output[BATCH];
 #pragma unroll
             for (int b = 0; b < BATCH; b++) {
-                int i = batch + b * MAKERS * 32, from = i / T::PLANES < pixels ? i : plane;
+                int i = batch + b * MAKERS * 32, from = T::there(i / T::PLANES, pixels) ? i : plane;
                 gradient[b] = gradients[from], input[b] = inputs[from];
                 if (!MASKED) output[b] = outputs[from];
             }
 #pragma unroll
             for (int b = 0; b < BATCH; b++) {
                 int i = batch + b * MAKERS * 32;
-                bool there = i / T::PLANES < pixels;
+                bool there = T::there(i / T::PLANES, pixels);
                 u32 masked[4] = {gradient[b].x, gradient[b].y, gradient[b].z, gradient[b].w}, result[4];
                 u32 before[4] = {input[b].x, input[b].y, input[b].z, input[b].w};
                 u32 after[4] = {output[b].x, output[b].y, output[b].z, output[b].w};
@@ -470,61 +486,70 @@ __device__ __forceinline__ void gradients(
             if (dx)
                 convolve_tile<true, OUT, MT, CONVOLVERS, T>(
                     made + turn * T::SIZE, weights, warp - MAKERS,
-                    [&](int pixel, float (&values)[PART]) {
-                        if (!addend || pixel >= pixels) return;
-                        u32 pairs[PART / 2];
-                        load(pairs, addend + here + pixel * C);
-#pragma unroll
-                        for (int i = 0; i < PART; i++) values[i] = unpacked(pairs[i / 2], i);
-                    },
-                    [&](int (&pixel)[2 * MT], float (&values)[2 * MT][PART]) {
-                        u32 inputs[2 * MT][PART / 2], output[PART / 2];
-#pragma unroll
-                        for (int k = 0; k < 2 * MT; k++)
-                            load(inputs[k], y_before + here + (pixel[k] < pixels ? pixel[k] * C : 0));
+                    [&](const U& unit, float (&values)[2 * MT][PART]) {
+                        if (!addend) return;
 #pragma unroll
                         for (int k = 0; k < 2 * MT; k++) {
-                            if (pixel[k] >= pixels) continue;
-                            load(output, (const bf16*)(outputs + T::cell(pixel[k])) + channel % 8);
+                            if (!T::there(unit.pixel_of(k), pixels)) continue;
+                            u32 pairs[PART / 2];
+                            load(pairs, addend + here + unit.pixel_of(k) * C);
+#pragma unroll
+                            for (int i = 0; i < PART; i++) values[k][i] = unpacked(pairs[i / 2], i);
+                        }
+                    },
+                    [&](const U& unit, float (&values)[2 * MT][PART]) {
+                        u32 inputs[2 * MT][PART / 2];
+#pragma unroll
+                        for (int k = 0; k < 2 * MT; k++) {
+                            int pixel = unit.pixel_of(k);
+                            load(inputs[k], y_before + here + (T::there(pixel, pixels) ? pixel * C : 0));
+                        }
+#pragma unroll
+                        for (int k = 0; k < 2 * MT; k++) {  // of an image that is not there all values are 0
+                            u32 output[PART / 2];
+                            load(output, (const bf16*)(outputs + unit.cell_of(k)) + channel % 8);
 #pragma unroll
                             for (int i = 0; i < PART; i++) {
                                 if (!(unpacked(output[i / 2], i) > 0)) values[k][i] = 0;
-                                const float* constant = constants + 3 * C + channel + i;
-                                float input = unpacked(inputs[k][i / 2], i) * constant[0] + constant[C];
-                                total[i] += values[k][i], products[i] += values[k][i] * input;
+                                total[i] += values[k][i];
+                                products[i] += values[k][i] * unpacked(inputs[k][i / 2], i);
                             }
-                            store(dx + here + pixel[k] * C, values[k]);
+                            if (T::there(unit.pixel_of(k), pixels)) store(dx + here + unit.pixel_of(k) * C, values[k]);
                         }
                     });
             meet<0, THREADS>();
         }
         if (dx) {
+            const float* before = statistics_before + lane * 2 * C + channel;
+#pragma unroll
+            for (int i = 0; i < PART; i++) products[i] = (products[i] - before[i] * total[i]) * before[C + i];
             float* target = gathered + block * 2 * C + part * OUT;
             add_up<C, PART, CONVOLVERS, 2>(total, products, (float*)weights, target, warp - MAKERS);
         }
     } else {
-        int weigher = warp - MAKERS - CONVOLVERS;
-        float products[TAPS][OUT / 16][T::PLANES][4] = {};
+        int weigher = warp - MAKERS - CONVOLVERS, group = weigher % GROUPS, split = weigher / GROUPS % SPLITS;
+        float products[TAPS][CO / 16][T::PLANES][4] = {};
         wait_for_copies();
         meet<0, THREADS>();
         for (int first = begin, turn = 0; first < end; first += IMAGES, turn ^= 1) {
-            const uint4* gradient = made + turn * T::SIZE + part * (OUT / 8) * PLANE;
-            weigh_tile<OUT, WEIGHERS, T>(products, copied + turn * T::SIZE, gradient, weigher);
+            const uint4* gradient = made + turn * T::SIZE + (part * OUT + split * CO) / 8 * PLANE;
+            const uint4* inputs = copied + turn * T::SIZE;
+            weigh_tile<CO, SUBSETS, T>(products, inputs, gradient, group, weigher / GROUPS / SPLITS);
             meet<0, THREADS>();
         }
         float* added = (float*)shared;  // (9, OUT, C)
         float* target = partial + (block * 9 * C + part * OUT) * C;
-        for (int subset = 0; subset < WEIGHERS / GROUPS; subset++) {
-            if (weigher / GROUPS == subset) {
+        for (int subset = 0; subset < SUBSETS; subset++) {
+            if (weigher / GROUPS / SPLITS == subset) {
 #pragma unroll
-                for (int i = 0; i < TAPS * OUT / 16 * T::PLANES * 2; i++) {  // pairs of neighbouring inputs
-                    int half = i % 2, n = i / 2 % T::PLANES, m = i / 2 / T::PLANES % (OUT / 16);
-                    int t = i / 2 / T::PLANES / (OUT / 16), tap = weigher % GROUPS + 3 * t;
-                    int row = m * 16 + thread % 32 / 4 + half * 8, column = n * 8 + thread % 4 * 2;
+                for (int i = 0; i < TAPS * CO / 16 * T::PLANES * 2; i++) {  // pairs of neighbouring inputs
+                    int half = i % 2, n = i / 2 % T::PLANES, m = i / 2 / T::PLANES % (CO / 16);
+                    int t = i / 2 / T::PLANES / (CO / 16), tap = group + 3 * t;
+                    int row = split * CO + m * 16 + thread % 32 / 4 + half * 8, column = n * 8 + thread % 4 * 2;
                     float2 value = make_float2(products[t][m][n][half * 2], products[t][m][n][half * 2 + 1]);
                     float2* before = (float2*)(added + (tap * OUT + row) * C + column);
                     if (subset > 0) value = make_float2(value.x + before->x, value.y + before->y);
-                    if (subset < WEIGHERS / GROUPS - 1) *before = value;
+                    if (subset < SUBSETS - 1) *before = value;
                     else put(target + (tap * C + row) * C + column, as_bits(value.x), as_bits(value.y));
                 }
             }

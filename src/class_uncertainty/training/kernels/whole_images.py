@@ -38,6 +38,7 @@ class Tiling(NamedTuple):
     matrices: int  # of 16 pixels that a warp convolves at once
     warps: tuple[int, ...]  # that make tiles, that convolve them, and that weigh them
     taps: int = 0  # of a warp that weighs
+    splits: int = 1  # warps that weigh the same taps and pixels, and share the output channels
     parts: int = 1  # blocks that share the output channels
     blocks: int = 1  # of a multiprocessor at once, which bounds the registers
 
@@ -49,12 +50,12 @@ class Tiling(NamedTuple):
 # By channels, the fastest of those tried on an H200 (docs/performance.md).
 FORTH = {
     16: Tiling(1, 4, 4, (8, 8), blocks=2),
-    32: Tiling(1, 4, 4, (4, 4), blocks=2),
+    32: Tiling(1, 8, 2, (4, 4), blocks=3),
     64: Tiling(1, 8, 2, (4, 2), blocks=2),
 }
 BACK = {
-    16: Tiling(1, 8, 4, (4, 8, 6), taps=3),
-    32: Tiling(1, 8, 2, (4, 8, 3), taps=3),
+    16: Tiling(1, 16, 4, (8, 8, 3), taps=3),
+    32: Tiling(1, 8, 2, (4, 8, 6), taps=3, splits=2),
     64: Tiling(2, 16, 2, (4, 4, 9), taps=1, parts=2),
 }
 TILINGS = {kernel: FORTH if kernel.startswith("convolve") else BACK for kernel in FLAGS}
@@ -90,7 +91,7 @@ def source(kernel: str, channels: int) -> str:
     tile = (channels, SIDES[channels], tiling.images, _plane(channels, tiling.images))
     sizes = (*tile, tiling.per_block, tiling.matrices, *tiling.warps)
     if tiling.taps:
-        sizes += (tiling.taps, tiling.parts)
+        sizes += (tiling.taps, tiling.splits, tiling.parts)
     names = ", ".join(argument.split()[-1] for argument in arguments.split(", "))
     apart = arguments.replace("* ", "* __restrict__ ")  # tensors do not overlap
     head = f"KERNEL void __launch_bounds__({tiling.threads}, {tiling.blocks}) {kernel}_{channels}({apart})"
@@ -107,7 +108,7 @@ def shared(kernel: str, channels: int) -> int:
     """Bytes of shared memory of a block: tiles, of this turn and of the next, weights, and constants of channels."""
     tiling = TILINGS[kernel][channels]
     tiles = (4 if tiling.taps else 2) * channels // 8 * _plane(channels, tiling.images)
-    return 16 * (tiles + 9 * channels**2 // 8 // tiling.parts + 5 * channels // 4)
+    return 16 * (tiles + 9 * channels**2 // 8 // tiling.parts + 3 * channels // 4)
 
 
 @cache
@@ -131,7 +132,7 @@ def _launch(kernel: str, partial: tuple[int, ...], *arguments: Tensor | None) ->
     tiling = TILINGS[kernel][channels]
     blocks = -(-images // tiling.per_block)
     sums = torch.empty(lanes, blocks, *partial, device=like.device)
-    programs(sums.device.index or 0)[kernel, channels]((blocks, lanes, tiling.parts), *arguments, sums, images)
+    programs(sums.device.index or 0)[kernel, channels]((tiling.parts, blocks, lanes), *arguments, sums, images)
     return sums
 
 
