@@ -17,9 +17,10 @@ from class_uncertainty.runs.store import Store
 
 TOOL = Path(__file__).parents[1] / "tools" / "side_by_side.py"
 
-# In place of `cu`: imports the file that it is to reproduce; "wait" then waits for Ctrl-C, and "fail" fails
+# In place of `cu`: imports the file that it is to reproduce; "wait" then waits for Ctrl-C, "fail" fails, and "tell"
+# tells what it was given for MPS
 FAKE = """
-import signal, sys, time
+import os, sys, time
 from pathlib import Path
 from class_uncertainty.runs.result_lines import import_lines, read_lines
 from class_uncertainty.runs.store import Store
@@ -28,6 +29,9 @@ assert command == "reproduce" and rest[-2] == "--store", sys.argv
 with Store(Path(rest[-1])) as store:
     import_lines(store, read_lines(Path(file)), file)
 print("about to", then, flush=True)
+if then == "tell":
+    for name in ("CUDA_MPS_CLIENT_PRIORITY", "CUDA_MPS_PIPE_DIRECTORY"):
+        print(f"{name}={os.environ.get(name, '')}")
 try:
     while then == "wait":
         time.sleep(0.05)
@@ -116,6 +120,32 @@ def test_one_that_fails_is_named_with_its_last_words(
     said = capsys.readouterr().out
     assert f"{first} fail: failed with exit code 7: about to fail" in said
     assert methods_in(tmp_path / "new.jsonl") == ["cb"]
+
+
+FAKE_MPS = """#!/bin/sh
+[ "$1" = -d ] && exit 0
+while :; do sleep 0.1; done
+"""
+
+
+def test_the_ones_behind_have_a_lower_priority(
+    run: Run, tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All of them are under one server. One that does not quit, as somebody else uses it, loses no result."""
+    fake = tmp_path / "mps"
+    fake.write_text(FAKE_MPS)
+    fake.chmod(0o700)
+    monkeypatch.setattr(tool, "MPS", str(fake))
+    monkeypatch.setattr(tool, "QUITS", 0.3)
+    first, second = write(tmp_path / "first.jsonl", "cb"), write(tmp_path / "second.jsonl", "ubrs")
+    assert run("--behind", f"{second} tell", "--", f"{first} tell") == 0
+    logs = [(tmp_path / "new.stores" / f"{number}.log").read_text().splitlines() for number in range(2)]
+    (front, pipe), (behind, same_pipe) = ([line.partition("=")[2] for line in log[1:]] for log in logs)
+    assert (front, behind) == ("", "1")
+    assert pipe
+    assert pipe == same_pipe
+    assert methods_in(tmp_path / "new.jsonl") == ["cb", "ubrs"]
+    assert "other programs still use the MPS server" in capsys.readouterr().out
 
 
 def test_a_known_file_that_is_not_there(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,13 +1,14 @@
 """Train several experiments side by side on one GPU, and write down what has ended.
 
-    python tools/side_by_side.py NEW.jsonl --minutes 25 --root DATA --known results/*.jsonl -- \
-        "table1 --only cifar100-lt:50" "if1b --only cifar10-lt:1" "if1b --only cifar10-lt:2"
+    python tools/side_by_side.py NEW.jsonl --minutes 25 --root DATA --behind "table1 --only cifar100-lt:50" \
+        --known results/*.jsonl -- "if1b --only cifar10-lt:1" "if1b --only cifar10-lt:2"
 
-Stacks of five networks leave a large GPU idle. Several programs fill it, under NVIDIA MPS where that is installed. Each
-experiment is what follows `cu reproduce`, and has a store and a log of its own in NEW.stores/. NEW.jsonl gets the
-results that are not in the known files, every minute, so that a machine that is taken away takes little with it. When
-the time is up, all programs are stopped as by Ctrl-C, and the same command goes on from their checkpoints. None is
-killed while others train: under MPS that would end them all.
+Stacks of five networks leave a large GPU idle. Several programs fill it, under NVIDIA MPS where that is installed. A
+program behind the others has a lower priority: it gets what they leave. Each experiment is what follows `cu reproduce`,
+and has a store and a log of its own in NEW.stores/. NEW.jsonl gets the results that are not in the known files, every
+minute, so that a machine that is taken away takes little with it. When the time is up, all programs are stopped as by
+Ctrl-C, and the same command goes on from their checkpoints. None is killed while others train: under MPS that would end
+them all.
 """
 
 import argparse
@@ -33,6 +34,8 @@ CU = [sys.executable, "-m", "class_uncertainty"]
 EVERY = 60  # seconds after which what has ended is written down
 PATIENCE = 60  # seconds in which a program that is stopped writes its checkpoints
 MPS = "nvidia-cuda-mps-control"
+QUITS = 30  # seconds in which the MPS server ends
+BEHIND = {"CUDA_MPS_CLIENT_PRIORITY": "1"}  # below that of other programs
 ENDED = {0: "has ended", 130: "was stopped"}  # by exit code; others are failures
 
 
@@ -47,7 +50,10 @@ def shared_gpu() -> Iterator[dict[str, str]]:
         try:
             yield os.environ | mps
         finally:  # all programs have ended: a server that is told to quit waits for them, and takes no new ones
-            subprocess.run([MPS], input="quit\n", text=True, env=os.environ | mps, timeout=30, check=False)
+            try:
+                subprocess.run([MPS], input="quit\n", text=True, env=os.environ | mps, timeout=QUITS, check=False)
+            except subprocess.TimeoutExpired:
+                print("other programs still use the MPS server: it ends with them", flush=True)
 
 
 class Program:
@@ -130,6 +136,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, required=True)
     parser.add_argument("--root", type=Path, help="the data folder")
     parser.add_argument("--known", type=Path, nargs="*", default=[], help="results that are there already")
+    parser.add_argument("--behind", action="append", default=[], metavar="EXPERIMENT", help="with a lower priority")
     parser.add_argument("experiments", nargs="+", help="what follows `cu reproduce`")
     given = parser.parse_args()
     try:
@@ -138,14 +145,16 @@ def main() -> int:
         parser.error(str(error))
     folder = given.out.with_suffix(".stores")
     folder.mkdir(parents=True, exist_ok=True)
-    stores = [folder / f"{number}.sqlite" for number in range(len(given.experiments))]
+    experiments = [*given.experiments, *given.behind]
+    stores = [folder / f"{number}.sqlite" for number in range(len(experiments))]
     for path in stores:
         with Store(path) as store:
             import_lines(store, lines, "the known files")
     known = {line.key for line in lines}
     with shared_gpu() as environment:
         programs = [
-            Program(name, store, given.root, environment) for name, store in zip(given.experiments, stores, strict=True)
+            Program(name, store, given.root, environment | (BEHIND if name in given.behind else {}))
+            for name, store in zip(experiments, stores, strict=True)
         ]
         train(programs, known, given.out, 60 * given.minutes)
     print(f"{given.out}: {write_new(programs, known, given.out):,} lines")
