@@ -98,7 +98,8 @@ def test_a_plan_takes_no_row_at_a_fixed_rate_for_one_whose_rate_is_open() -> Non
 
 def test_the_same_lane_by_other_uncertainties_is_missing_too() -> None:
     made = ledger([])
-    made.add(made.data[DATA].fingerprint, [], [measurement(estimator="duq", members=1)])
+    others = [measurement(estimator=one.estimator, members=one.counted(RECIPE)) for one in REQUESTS.values()]
+    made.add(made.data[DATA].fingerprint, [], others)
     needs = [Need(DATA, "ubrs", (0.1,), 1, request) for request in REQUESTS.values()]
     absent = Lookup(made, RECIPE).missing(needs)
     assert [(one.item, one.request) for one in absent] == [(cu.Lane("ubrs", 0, 0.1), one) for one in REQUESTS.values()]

@@ -83,7 +83,7 @@ def test_gains_of_both_protocols_side_by_side(reproduction: Reproduction) -> Non
 
 def test_correlations_and_shifts(reproduction: Reproduction) -> None:
     (row,) = titled(reproduction, "class errors").rows
-    assert row[1:3] == ["1.000", "1.000"]
+    assert row[1:4] == ["ensemble", "1.000", "1.000"]
     turned = MeasuredData(stored("digits-lt:3"), replace(measurement(), raw={"predictive": (0.3, 0.2, 0.1)}))
     moved = replace(reproduction, name="if2", measured=(*reproduction.measured, turned))
     first, second = titled(moved, "move").rows
@@ -103,9 +103,15 @@ def test_the_halves_of_svci_20() -> None:
     raw = {"predictive": (0.3,) * 10 + (0.1,) * 10}
     measured = MeasuredData(data, replace(measurement(), raw=raw, class_errors=errors))
     naive = {"svci20:50": (run, other), "svci20:100": (run,)}
-    two, single = titled(replace(made, naive=naive, measured=(measured,)), "halves").rows
-    assert two == ["SVCI-20 (50)", "10.00 ± 0.71", "5.00", "15.00", "-10.00", "0.750", "2"]
-    assert single == ["SVCI-20 (100)", "9.50", "4.50", "14.50", "-10.00", "–", "1"]
+    unseen = replace(
+        measured, measurement=replace(measured.measurement, estimator="out-of-fold", raw={"predictive": errors})
+    )
+    made = replace(made, naive=naive, measured=(measured, unseen))
+    two, single = titled(made, "halves").rows
+    assert two == ["SVCI-20 (50)", "10.00 ± 0.71", "5.00", "15.00", "-10.00", "2"]
+    assert single == ["SVCI-20 (100)", "9.50", "4.50", "14.50", "-10.00", "1"]
+    shares = [row[1:5] for row in titled(made, "class errors").rows]
+    assert shares == [["ensemble", "–", "-0.867", "0.750"], ["out-of-fold", "–", "1.000", "0.237"]]
 
 
 def test_tests_and_their_correction(reproduction: Reproduction) -> None:

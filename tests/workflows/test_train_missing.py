@@ -228,11 +228,11 @@ def test_the_same_lane_is_trained_by_each_estimator_and_score(store: Store) -> N
     needs, watched = [Need(DATA, "ubrw", (0.1,), 1, request) for request in REQUESTS.values()], Watched()
     needs.append(replace(needs[0], score="epistemic"))
     (row,) = trainer(store, speed=60.0).remaining(needs)
-    assert row.lanes == 5 + 1 + 3  # members, the DUQ network, and the lane by each
+    assert row.lanes == 5 + 1 + 5 + 4  # members, the DUQ network, those of the folds, and the lane by each
     trainer(store, watched).train(needs)
-    assert [lane.name for lane in watched.lanes].count("ubrw") == 3
+    assert [lane.name for lane in watched.lanes].count("ubrw") == 4
     lookup = trainer(store).lookup(needs)
-    assert [len(lookup.results(need, lookup.choice(need))) for need in needs] == [1, 1, 1]
+    assert [len(lookup.results(need, lookup.choice(need))) for need in needs] == [1, 1, 1, 1]
 
 
 def test_a_slice_that_ends_measures_what_it_has_trained(store: Store) -> None:

@@ -13,7 +13,11 @@ from class_uncertainty.runs.rate_choice import CHOOSING_SEED, RateChoice
 from class_uncertainty.training import Lane, Recipe, Result
 
 PROTOCOLS = ("paper", "equal")
-REQUESTS = {"ensemble": EstimateRequest(), "duq": EstimateRequest("duq", members=1)}
+REQUESTS = {
+    "ensemble": EstimateRequest(),
+    "duq": EstimateRequest("duq", members=1),
+    "out-of-fold": EstimateRequest("out-of-fold"),
+}
 ENSEMBLE = REQUESTS["ensemble"]  # five naive members
 SIX_NAIVE = "adjusted*6"  # six naive trainings cost as much as five that measure and one that uses it
 

@@ -72,6 +72,7 @@ class Reproduction:
         measured = [
             {
                 "data": one.data.name,
+                "estimator": one.measurement.estimator,
                 "classes": one.data.classes,
                 "counts": one.data.counts,
                 "cardinality": one.cardinality,

@@ -128,16 +128,22 @@ def _ablation(reproduction: Reproduction) -> TextTable:
 
 
 def _correlations(reproduction: Reproduction) -> TextTable:
-    rows = []
+    """How measures rank the classes; on SVCI-20 also the share of class uncertainty that CIFAR-10's half has."""
+    halves, rows = any(one.data.name.startswith("svci20") for one in reproduction.measured), []
     for one in reproduction.measured:
-        rhos = [one.correlation(one.cardinality), one.correlation(one.uncertainty)]
-        rows.append([title_of(one.data.name), *(_number(rho, 3) for rho in rhos), one.measurement.device])
-    columns = ("data", "ρ of cardinality", "ρ of uncertainty", "device")
+        rhos = [_number(rho, 3) for rho in map(one.correlation, (one.cardinality, one.uncertainty))]
+        share = [f"{sum(one.uncertainty[:SVHN_CLASSES]):.3f}"] * halves
+        rows.append([title_of(one.data.name), one.measurement.estimator, *rhos, *share, one.measurement.device])
+    shares = ("CIFAR-10's μ^U",) * halves
+    columns = ("data", "measured by", "ρ of cardinality", "ρ of uncertainty", *shares, "device")
     notes = ["ρ: Spearman's correlation with the class errors of the naïve members on the test split."]
+    notes += [
+        "CIFAR-10's μ^U: the share of class uncertainty that its ten classes have; 0.5 tells nothing apart."
+    ] * halves
     if reproduction.name == "if1a":
         notes += ["The paper prints 0.82 for cardinality and 0.92 for uncertainty on CIFAR-100-LT (50)."]
     notes += _network(reproduction, [one.data.name for one in reproduction.measured])
-    return TextTable("Measures and class errors", columns, rows, tuple(notes))
+    return TextTable("Measures and class errors", columns, rows, tuple(notes), ("device", "measured by"))
 
 
 def _shifts(reproduction: Reproduction) -> TextTable:
@@ -155,18 +161,18 @@ def _shifts(reproduction: Reproduction) -> TextTable:
 
 
 def _gap(reproduction: Reproduction) -> TextTable:
-    """The error of SVCI-20 and of its two halves, and the share of class uncertainty that CIFAR-10's half has."""
-    shares = {one.data.name: sum(one.uncertainty[:SVHN_CLASSES]) for one in reproduction.measured}
+    """The error of SVCI-20 and of its two halves."""
     rows = []
     for data, results in reproduction.naive.items():
         halves = half_errors(results)
         errors, (objects, digits) = [fmean(run) for run in zip(*halves, strict=True)], map(fmean, halves)
         error = _with_deviation(fmean(errors), stdev(errors) if len(errors) > 1 else None)
         means = (f"{value:.2f}" for value in (objects, digits, objects - digits))
-        rows.append([title_of(data), error, *means, _number(shares.get(data), 3), str(len(results))])
-    columns = ("data", "error", "CIFAR-10", "SVHN", "gap", "CIFAR-10's μ^U", "runs")
-    note = "CIFAR-10's μ^U: the share of class uncertainty that its ten classes have; 0.5 tells nothing apart."
-    notes = (note, *_network(reproduction, reproduction.naive))
+        rows.append([title_of(data), error, *means, str(len(results))])
+    columns, notes = (
+        ("data", "error", "CIFAR-10", "SVHN", "gap", "runs"),
+        tuple(_network(reproduction, reproduction.naive)),
+    )
     return TextTable("The halves of SVCI-20, naïve classifier", columns, rows, notes)
 
 
