@@ -65,7 +65,7 @@ def bytes_of_a_step(lanes: int, whole: bool) -> dict[str, float]:
     for before, layer, after in zip([None, *layers], layers, [*layers[1:], None], strict=False):
         read, written, is_whole = layer.read, layer.written, whole and layer.stride == 1
         residual = written if layer.closes else 0  # read beside what is normed, or masked
-        addend = 0 if layer.closes or before is None else read  # the gradient of the block's output
+        addend = 0 if layer.closes or before is None else read / layer.stride**2  # the gradient of the block's output
         gigabytes["convolve"] += read + written
         if is_whole and before:  # makes its input of the layer before, and keeps it
             gigabytes["convolve"] += 2 * read if before.closes else read

@@ -80,6 +80,7 @@ class Reproduction:
                 "class_errors": one.measurement.class_errors,
                 "rho_cardinality": one.correlation(one.cardinality),
                 "rho_uncertainty": one.correlation(one.uncertainty),
+                "rho_by_score": {score: one.correlation(raw) for score, raw in one.measurement.raw.items()},
             }
             for one in self.measured
         ]

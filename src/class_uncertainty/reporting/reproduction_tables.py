@@ -128,14 +128,17 @@ def _ablation(reproduction: Reproduction) -> TextTable:
 
 
 def _correlations(reproduction: Reproduction) -> TextTable:
-    """How measures rank the classes; on SVCI-20 also the share of class uncertainty that CIFAR-10's half has."""
-    halves, rows = any(one.data.name.startswith("svci20") for one in reproduction.measured), []
-    for one in reproduction.measured:
+    """How the measures rank the classes; on SVCI-20 also the share of class uncertainty that CIFAR-10's half has."""
+    shown = [(one, one.data.name.startswith("svci20")) for one in reproduction.measured]
+    several, halves = len({one.measurement.estimator for one, _ in shown}) > 1, any(half for _, half in shown)
+    rows = []
+    for one, half in shown:
         rhos = [_number(rho, 3) for rho in map(one.correlation, (one.cardinality, one.uncertainty))]
-        share = [f"{sum(one.uncertainty[:SVHN_CLASSES]):.3f}"] * halves
-        rows.append([title_of(one.data.name), one.measurement.estimator, *rhos, *share, one.measurement.device])
-    shares = ("CIFAR-10's μ^U",) * halves
-    columns = ("data", "measured by", "ρ of cardinality", "ρ of uncertainty", *shares, "device")
+        share = _number(sum(one.uncertainty[:SVHN_CLASSES]) if half else None, 3)
+        about = [title_of(one.data.name), *[one.measurement.estimator] * several]
+        rows.append([*about, *rhos, *[share] * halves, one.measurement.device])
+    by, shares = ("measured by",) * several, ("CIFAR-10's μ^U",) * halves
+    columns = ("data", *by, "ρ of cardinality", "ρ of uncertainty", *shares, "device")
     notes = ["ρ: Spearman's correlation with the class errors of the naïve members on the test split."]
     notes += [
         "CIFAR-10's μ^U: the share of class uncertainty that its ten classes have; 0.5 tells nothing apart."
@@ -143,7 +146,7 @@ def _correlations(reproduction: Reproduction) -> TextTable:
     if reproduction.name == "if1a":
         notes += ["The paper prints 0.82 for cardinality and 0.92 for uncertainty on CIFAR-100-LT (50)."]
     notes += _network(reproduction, [one.data.name for one in reproduction.measured])
-    return TextTable("Measures and class errors", columns, rows, tuple(notes), ("device", "measured by"))
+    return TextTable("Measures and class errors", columns, rows, tuple(notes), ("device",))
 
 
 def _shifts(reproduction: Reproduction) -> TextTable:
