@@ -53,8 +53,9 @@ RESNET = NetworkSize("resnet32", 464_154)
 NO_GROUPS = cu.Dataset("x", cu.Data(np.eye(4), [0, 1, 0, 1]))
 
 
-def measured(rows: Any, folds: int = 0, network: NetworkSize = RESNET) -> Any:
-    about = {"estimate": SimpleNamespace(judged="naive "), "dataset": NO_GROUPS, "folds": folds, "network": network}
+def measured(rows: Any, folds: int = 0, network: NetworkSize = RESNET, estimator: str = "ensemble") -> Any:
+    estimate = SimpleNamespace(judged="naive ", estimator=estimator)
+    about = {"estimate": estimate, "dataset": NO_GROUPS, "folds": folds, "network": network}
     return SimpleNamespace(rows=rows, **about)
 
 
@@ -108,6 +109,25 @@ def test_one_rank_apart_says_nothing(printed: Printed) -> None:
 def test_few_classes_and_no_errors(printed: Printed) -> None:
     assert "4 classes are few" in printed(terminal_tables.print_measured, measured(class_row_examples(4)))
     assert "Spearman" not in printed(terminal_tables.print_measured, measured(class_row_examples(4, judged=False)))
+
+
+def test_uncertainty_that_ranks_classes_poorly_is_said_to(printed: Printed) -> None:
+    """Where some errors clearly differ, of ten classes or more, and of networks that have seen the examples."""
+
+    def advised(ranked: int, width: float = 2.0, classes: int = 10, estimator: str = "ensemble") -> bool:
+        rows = [
+            replace(row, uncertainty=float((c * ranked) % 11), error=5.0 * c, low=5 * c - width, high=5 * c + width)
+            for c, row in enumerate(class_row_examples(classes), 1)
+        ]
+        return "--estimator out-of-fold" in in_one_line(
+            printed(terminal_tables.print_measured, measured(rows, estimator=estimator))
+        )
+
+    assert advised(ranked=-1)
+    assert not advised(ranked=1)
+    assert not advised(ranked=-1, width=30.0)
+    assert not advised(ranked=-1, classes=9)
+    assert not advised(ranked=-1, estimator="out-of-fold")
 
 
 def test_classes_that_no_measure_disputes(printed: Printed) -> None:

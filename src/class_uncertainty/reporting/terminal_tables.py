@@ -40,6 +40,8 @@ CLASS_NOTES: dict[tuple[str, ...], str] = {
     ("95 %",): "95 %: the error's interval.",
 }
 MEANINGFUL = 10  # classes that a rank correlation needs to say much
+POOR = 0.5  # a rank correlation below which a measure says little about the errors
+SEEN = ("ensemble", "bootstrap", "single", "snapshot", "mc-dropout")  # estimators that ask about what was trained on
 MOST_FINDINGS = 10
 LISTED = 5  # classes or label issues in one list
 CHANGE_NOTES: dict[tuple[str, ...], str] = {
@@ -52,7 +54,8 @@ def print_measured(measured: Measured) -> None:
     """The classes, how the measures correlate with the errors, and where the measures disagree."""
     rows, judged = measured.rows, measured.estimate.judged
     print_classes(rows, judged)
-    say(*correlations(rows, judged), *disagreements(rows), *describe_network(measured.network))
+    say(*correlations(rows, judged), *ask_unseen(rows, measured.estimate.estimator), *disagreements(rows))
+    say(*describe_network(measured.network))
     if measured.folds:
         say(describe_folds(measured.folds))
     if groups := describe_groups(measured.dataset, measured.estimate):
@@ -221,6 +224,18 @@ def correlations(rows: Sequence[ClassRow], judged: str = "naive ") -> list[str]:
     defined = ", ".join(f"{name} {decimal(rho, 2)}" for name, rho in rhos.items() if rho is not None)
     few = f" ({len(rows)} classes are few for it)" if len(rows) < MEANINGFUL else ""
     return [f"Rank correlation (Spearman's ρ) with the {judged}class errors: {defined}{few}."] if defined else []
+
+
+def ask_unseen(rows: Sequence[ClassRow], estimator: str) -> list[str]:
+    """Advice where networks that know their examples rank the classes poorly, although some errors clearly differ."""
+    rho = spearman(rows, "uncertainty") if len(rows) >= MEANINGFUL and estimator in SEEN else None
+    lows, highs = ([end for row in rows if (end := getattr(row, name)) is not None] for name in ("low", "high"))
+    if rho is None or rho >= POOR or not lows or max(lows) <= min(highs):
+        return []
+    return [
+        f"Networks know what they were trained on, and this uncertainty says little about the errors (ρ below {POOR}): "
+        "--estimator out-of-fold asks about examples that they have not seen."
+    ]
 
 
 def print_methods(rows: Sequence[MethodRow], classes: int | None = None) -> list[str]:
