@@ -54,7 +54,7 @@ FORTH = {
     64: Tiling(1, 8, 2, (4, 2), blocks=2),
 }
 BACK = {
-    16: Tiling(1, 16, 4, (8, 8, 3), taps=3),
+    16: Tiling(1, 8, 4, (8, 8, 3), taps=3),
     32: Tiling(1, 8, 2, (4, 8, 6), taps=3, splits=2),
     64: Tiling(2, 16, 2, (4, 4, 9), taps=1, parts=2),
 }
