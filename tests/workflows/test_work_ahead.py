@@ -5,17 +5,21 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from watching import Watched
 
 import class_uncertainty as cu
+from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.watcher import Decided, Diagnosed, Left, News, RowTrained, RungsJudged, Stage, Watcher
+from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import Progress
 from class_uncertainty.training.keys import checkpoint_keys
 from class_uncertainty.training.recipe import RECIPES
 from class_uncertainty.training.stages import resolve_stages
-from class_uncertainty.workflows.work_ahead import _kind
+from class_uncertainty.workflows.search_plan import SearchPlan
+from class_uncertainty.workflows.work_ahead import _kind, fix_stages, measuring_stage
 
 RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
 FOREST = replace(RECIPES["forest"], trees=3)
@@ -142,6 +146,15 @@ def test_elsewhere_nothing_is_known_to_be_shared(digits: cu.Dataset, tmp_path: P
         assert elsewhere.rest(lanes, [1.0, 0.5]).turns == ((1, 1.0), (1, 0.5))
 
 
+def test_networks_that_share_nothing_fill_the_stacks_of_a_gpu(digits: cu.Dataset, tmp_path: Path) -> None:
+    lanes = [cu.Lane("naive"), cu.Lane("2s-csce"), cu.Lane("cb-rs")]
+    turns = {"cpu": ((1, 0.8), (2, 0.2), (1, 1.0)), "cuda": ((2, 0.8), (3, 0.2))}
+    with open_context(digits, SHARING, tmp_path / "runs.sqlite", "cpu") as context:
+        for device, expected in turns.items():
+            rest = replace(context, device=device).rest(lanes, [1.0] * 3)
+            assert rest.turns == tuple((number, pytest.approx(share)) for number, share in expected)
+
+
 def test_a_fix_counts_shared_epochs_once(digits: cu.Dataset) -> None:
     heard = Heard()
     options = {"candidates": ["naive", "2s-cb-rs"], "seeds": 1, "trainings": 11, "progress": heard}
@@ -211,6 +224,87 @@ def test_a_checkpoint_counts_for_as_much_as_it_holds(digits: cu.Dataset, tmp_pat
         assert begun.left(crt) == pytest.approx(second / (first + second))
         reached[keys[1]] = second
         assert begun.left(crt) == 0.0
+
+
+LONG = cu.Recipe("small-conv", epochs=20, batch=32)  # crt has a second stage of three more
+
+
+def test_both_checkpoints_of_a_second_stage_under_way_count_once(digits: cu.Dataset, tmp_path: Path) -> None:
+    crt = cu.Lane("crt")
+    with open_context(digits, LONG, tmp_path / "runs.sqlite", "cpu") as context:
+        keys = checkpoint_keys(digits.train.fingerprint, crt, LONG, cu.Stats(digits.train.counts), "cpu")
+        for reached, left in (((12, 0), 11), ((20, 1), 2), ((0, 2), 1), ((10**9, 0), 0)):  # the last is damaged
+            epoch = dict(zip(keys, reached, strict=True)).__getitem__
+            begun = replace(context, checkpoints=SimpleNamespace(epoch=epoch))
+            assert begun.left(crt) == pytest.approx(left / 23)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "left", "work"),
+    [(12, [8 / 20, 11 / 23], 8 * (1 / 20 + 1 / 23) / 2 + 3 / 23), (21, [0, 2 / 23], 2 / 23)],
+    ids=["first stage", "second stage"],
+)
+def test_a_comparison_that_was_stopped_trains_what_its_plan_says(
+    epochs: int, left: list[float], work: float, digits: cu.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both methods share all 20 epochs of the first stage; then one of them has ended."""
+    settings = {"recipe": LONG, "store": tmp_path / "runs.sqlite"}
+    heard, again = Heard(), Heard()
+
+    def reached() -> int:
+        return max((news.epoch + 1 for news in heard.watched.news), default=0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Deadline, "passed", property(lambda _: reached() >= epochs))
+        with pytest.raises(cu.Unfinished):
+            cu.compare(digits, ["naive", "crt"], 1, progress=heard, **settings)
+    assert reached() == epochs
+    cu.compare(digits, ["naive", "crt"], 1, progress=again, **settings)
+    assert again.left["methods"] == [pytest.approx(left)]
+    assert again.work["methods"] == pytest.approx(work)
+    assert network_epochs(again) == pytest.approx(work)
+
+
+@pytest.mark.parametrize(
+    ("split", "ensemble", "trial", "ladder"),
+    [
+        (True, False, (2, 2), (2, 2, 2)),
+        (True, True, (2, 0), (2, 5, 0)),
+        # before: two seeds by folds; after: the same and one on all examples, less the seed that the rungs trained;
+        # students: likewise, and three teachers for each fold
+        (False, False, (2, 2), (10, 10 + 1 - 5, 10 + 1 + 15)),
+        (False, True, (2, 0), (10, 25 + 5 - 5, 0)),
+    ],
+)
+def test_the_networks_of_a_fix(
+    split: bool, ensemble: bool, trial: tuple[int, int], ladder: tuple[int, int, int], digits: cu.Dataset
+) -> None:
+    """Two candidates that cost 1 and 3, two seeds; a trial of three networks, of which one is of the rungs."""
+    plan = SearchPlan(candidates=2, finalists=2, folds=5, last_folds=5, members=3, ensemble=ensemble)
+    candidates = [cu.Candidate("naive"), cu.Candidate("cb-rs")]
+    with open_context(digits if split else without_test(digits), RECIPE) as context:
+        first, tried, last = fix_stages(context, plan, candidates, [1.0, 3.0], seeds=2)
+    assert (first.together, first.unit, first.kinds) == ((10,), 2.0, ())
+    students = 0 if ensemble else 2 + 3 / 3  # whose teachers only predict, a third of a step
+    assert (tried.together, tried.unit * tried.networks) == (trial, pytest.approx(2.0 * (2 + students)))
+    assert (last.together, last.unit) == (ladder, 2.0)
+
+
+def test_kinds_of_models_that_train_apart_are_named(digits: cu.Dataset) -> None:
+    plan = SearchPlan(candidates=2, finalists=2, folds=5, last_folds=5, members=0, ensemble=True, kept=2)
+    rows = [cu.Candidate("naive?recipe=logistic"), cu.Candidate("cb-rs?recipe=forest")]
+    with open_context(as_features(digits), FOREST) as context:
+        first, last = fix_stages(context, plan, rows, [1.0, 1.0], seeds=1)
+    assert first.together == (5, 5)
+    assert [kind.network for kind in first.kinds] == ["linear", "forest"]
+    assert last.together == (5, 2 * (5 + 1 - 5), 0)
+
+
+def test_what_was_measured_elsewhere_is_judged_by_no_folds(digits: cu.Dataset, tmp_path: Path) -> None:
+    np.save(tmp_path / "p.npy", np.full((len(digits.train), 10), 0.1))
+    request = EstimateRequest(f"probabilities:{tmp_path / 'p.npy'}")
+    with open_context(without_test(digits), RECIPE) as context:
+        assert measuring_stage(context, [request]).about == "0 networks measure uncertainty"
 
 
 def test_a_fix(digits: cu.Dataset) -> None:
