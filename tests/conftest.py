@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.register_assert_rewrite("contracts")
+pytest.register_assert_rewrite("contracts", "measure_contracts", "method_contracts", "loss_contracts")
 os.environ.pop("COLUMNS", None)  # which readline sets for the processes that pytest-xdist starts
 
 import class_uncertainty.limits  # noqa: E402, F401  # isort: skip  # before torch, whose idle threads it lets sleep

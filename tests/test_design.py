@@ -6,7 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from contracts import EXCEPTIONS, loss_checks, losses_of, measure_checks, method_checks
+from contracts import EXCEPTIONS
+from loss_contracts import loss_checks, losses_of
+from measure_contracts import measure_checks
+from method_contracts import method_checks
 
 import class_uncertainty
 from class_uncertainty import MEASURES, METHODS

@@ -33,7 +33,8 @@ assert np.allclose((*fixed.before.errors, *fixed.after.errors), (23.4, 19.6), at
 """,
     "CONTRIBUTING.md": """
 import class_uncertainty as cu
-from contracts import measure_checks, method_checks
+from measure_contracts import measure_checks
+from method_contracts import method_checks
 for check in measure_checks(MEASURES["log-cardinality"]): check(MEASURES["log-cardinality"])
 for check in method_checks("log-rs", METHODS["log-rs"]): check(METHODS["log-rs"])
 data = cu.load("digits-steep")

@@ -84,10 +84,10 @@ def nearest(given: str, names: Iterable[str], cutoff: float = 0.5) -> str | None
     return by_lower_case.get(max(close, key=lambda name: sorted(name) == sorted(given.lower()), default=""))
 
 
-def unknown(kind: str, given: str, allowed: Iterable[str]) -> InputError:
+def unknown(kind: str, given: str, allowed: Iterable[str], cutoff: float = 0.5) -> InputError:
     """'unknown method 'ubrz': did you mean 'ubrs'? There are naive, cb-rs, ...'"""
     names = list(allowed)
-    hint = f"did you mean {near!r}? There" if (near := nearest(given, names)) else "there"
+    hint = f"did you mean {near!r}? There" if (near := nearest(given, names, cutoff)) else "there"
     verb = "is only" if len(names) == 1 else "are"
     return InputError(f"unknown {kind} {given!r}: {hint} {verb} {', '.join(names) or 'none'}.")
 

@@ -1,8 +1,12 @@
-"""A working folder, a cache and Parquet files for tests of data."""
+"""A working folder, a cache, images of CIFAR, tables and Parquet files for tests of data."""
 
 import json
 
+import numpy as np
 import pytest
+from data.cifar_files import N
+
+from class_uncertainty.data.readers.csv_file import read_csv
 
 
 @pytest.fixture
@@ -37,3 +41,25 @@ def write(here):
 
     make.arrow = arrow
     return make
+
+
+@pytest.fixture
+def batches(rng):
+    """Five training batches and a test batch of CIFAR-10: (N, 3072) pixels and labels."""
+    labels = np.arange(N) % 10
+    return {
+        f"data_batch_{i}": (rng.integers(0, 256, (N, 3072), dtype=np.uint8), rng.permutation(labels))
+        for i in range(1, 6)
+    } | {"test_batch": (rng.integers(0, 256, (N, 3072), dtype=np.uint8), labels)}
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A function that writes a CSV file and reads it; messages then name it without a folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text, name="train.csv"):
+        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+        return read_csv((tmp_path / name).relative_to(tmp_path))
+
+    return write

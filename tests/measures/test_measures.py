@@ -5,9 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from contracts import EXAMPLES, LONG_TAIL, UNORDERED, measure_checks, verify
+from contracts import EXAMPLES, LONG_TAIL, UNORDERED, verify
 from hypothesis import given
 from hypothesis import strategies as st
+from measure_contracts import measure_checks
 from refusals import refused
 
 from class_uncertainty import MEASURES, InputError, Stats, class_uncertainty, normalise

@@ -6,7 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from contracts import GAMMAS, LONG_TAIL, batch, loss_checks, losses_of, orders, verify, with_stages
+from contracts import LONG_TAIL, orders, verify
+from loss_contracts import GAMMAS, batch, loss_checks, losses_of
+from method_contracts import with_stages
 from torch.nn import functional as F
 
 from class_uncertainty import METHODS, plan

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from contracts import EXAMPLES, LONG_TAIL, same_plan
+from contracts import EXAMPLES, LONG_TAIL
+from method_contracts import same_plan
 
 from class_uncertainty import MEASURES, METHODS, Method, plan
 from class_uncertainty.measures import MEASURE_MAKERS, constants_of, measure_named, normalise

@@ -45,6 +45,22 @@ def test_cells_are_sorted_by_their_numbers_and_steps_by_their_place():
     assert rows[3][2].order is None
 
 
+def test_steps_without_gains_have_no_column_and_no_note_of_them():
+    """As where naive training is kept in place of the best single network."""
+    steps = tuple(replace(step, gain=None, gain_error=None) for step in LADDER[:2])
+    report = replace(TEN_CLASSES, ladder=steps)
+    assert set(cells("naive")) - set(cells("naive", report)) == {"unseen gain vs\nbest single"}
+    assert "best single" not in ladder_view.ladder_notes(report)
+    assert "Unseen gain: how much better" in ladder_view.ladder_notes(TEN_CLASSES)
+
+
+def test_notes_are_on_columns_that_are_shown():
+    notes = ladder_view.ladder_notes(TEN_CLASSES, dropped=["time", "passes"])
+    assert "Trainings: all that led to the step" in notes
+    assert "Time: " not in notes
+    assert "Passes: " not in notes
+
+
 def test_one_seed_has_no_deviation():
     one = replace(TEN_CLASSES, ladder=(replace(LADDER[0], values=(12.345,)),))
     assert cells("naive", one)["class-mean\nerror %"] == "12.35"

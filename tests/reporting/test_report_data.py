@@ -1,13 +1,12 @@
 """From the store to sections: what is shown together belongs together."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from commands import Call
-from reporting.examples import TEN_CLASSES
+from reporting.reported import SHORT, SHORTER, Estimator, Trainer
 
 import class_uncertainty as cu
 import class_uncertainty.runs.store
@@ -17,52 +16,9 @@ from class_uncertainty.reporting.report_data import sections
 from class_uncertainty.reporting.section import Section
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import open_context
-from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate
+from class_uncertainty.runs.load_or_train import load_or_estimate
 from class_uncertainty.runs.result_lines import export_lines, import_lines, read_lines
-from class_uncertainty.training.keys import kind_of
 from class_uncertainty.training.network_size import NetworkSize
-
-SHORT, SHORTER = (cu.Recipe("small-conv", epochs=epochs, batch=32) for epochs in (2, 1))
-
-
-@pytest.fixture
-def store(tmp_path: Path, digits: cu.Dataset) -> Iterator[Store]:
-    with Store(tmp_path / "runs.sqlite") as store:
-        store.add_data(digits)
-        yield store
-
-
-Estimator = Callable[..., cu.Estimate]
-Trainer = Callable[..., None]
-
-
-@pytest.fixture
-def measure(store: Store, digits: cu.Dataset) -> Estimator:
-    """(estimator, members, lr) -> an estimate of the digits, through the store."""
-
-    def call(estimator: str = "ensemble", members: int = 2, lr: float | None = None) -> cu.Estimate:
-        with open_context(digits, SHORT, store) as context:
-            (estimate,) = load_or_estimate(context, [EstimateRequest(estimator, members, lr=lr)])
-        return estimate
-
-    return call
-
-
-@pytest.fixture
-def train(store: Store, digits: cu.Dataset) -> Trainer:
-    """Train lanes, or methods by name, through the store."""
-
-    def call(
-        *lanes: cu.Lane | str,
-        estimate: cu.Estimate | None = None,
-        recipe: cu.Recipe = SHORT,
-        dataset: cu.Dataset = digits,
-    ) -> None:
-        named = [cu.Lane(lane) if isinstance(lane, str) else lane for lane in lanes]
-        with open_context(dataset, recipe, store) as context:
-            load_or_evaluate(context, named, estimate.stats if estimate else None)
-
-    return call
 
 
 def test_naive_keeps_the_seeds_of_the_comparison(
@@ -195,183 +151,3 @@ def test_nothing_to_show(store: Store) -> None:
 def test_data_by_another_name(store: Store, digits: cu.Dataset, train: Trainer) -> None:
     train("naive", recipe=SHORTER)
     assert [section.name for section in sections(store, "digits-lt:20?copy", lambda name: digits)] == ["digits-lt:20"]
-
-
-def test_what_was_trained_otherwise_is_not_averaged(
-    store: Store, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch, train: Trainer
-) -> None:
-    """Results of another engine, of a redefined row, of methods without a name and of another device stand apart."""
-    lanes = [cu.Lane("cb", seed) for seed in (0, 1)] + [cu.Lane(cu.Method(scale=scale)) for scale in (2.0, 3.0)]
-    with monkeypatch.context() as older:
-        older.setattr(class_uncertainty.runs.stored_rows, "ENGINE", 0)
-        older.setattr(class_uncertainty.training.keys, "ENGINE", 0)
-        train(lanes[0])
-    train(*lanes)
-    monkeypatch.setitem(cu.METHODS, "cb", replace(cu.METHODS["cb"], reduction="mean"))
-    train("cb")
-    (section,) = sections(store)
-    assert [row.runs for row in section.methods] == [2, 1, 1, 1]
-    assert [row.method[:7] for row in section.methods] == ["cb", "custom-", "custom-", "cb"]
-    elsewhere = replace(store.results(digits.fingerprint)[0], device="cuda")
-    store.add("elsewhere", digits.fingerprint, elsewhere)
-    assert [section.name for section in sections(store)] == ["digits-lt:20, device cpu", "digits-lt:20, device cuda"]
-
-
-def test_the_estimate_shown_is_the_one_at_the_rate_of_the_fix(
-    store: Store, digits: cu.Dataset, measure: Estimator, train: Trainer
-) -> None:
-    """The estimate of the learning rate that was not chosen is never shown, even if it was stored last."""
-    train("naive")
-    estimates = {lr: measure("out-of-fold", lr=lr) for lr in (0.4, 0.1)}
-    assert not np.allclose(estimates[0.1].mu, estimates[0.4].mu)
-    for lr, estimate in estimates.items():
-        report = replace(TEN_CLASSES, kind=kind_of(SHORT, "cpu"), lr=lr)
-        store.add_fix_report(f"at {lr}", digits.fingerprint, report)
-        (section,) = sections(store)
-        assert section.fix_report == report
-        assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
-
-
-def test_the_newest_fix_comes_first_and_the_rest_is_told_from_it(
-    store: Store, digits: cu.Dataset, train: Trainer
-) -> None:
-    recipes = [SHORTER, SHORT, replace(SHORT, epochs=3)]
-    for recipe in recipes:
-        train("naive", recipe=recipe)
-    on_gpu = replace(store.results(digits.fingerprint)[0], device="cuda", recipe=SHORT)
-    store.add("on a GPU", digits.fingerprint, on_gpu)
-    for recipe in (recipes[1], recipes[2], recipes[1]):  # the first one again
-        report = replace(TEN_CLASSES, kind=kind_of(recipe, "cpu"))
-        store.add_fix_report(report.kind, digits.fingerprint, report)
-    told = {section.name: (section.note, bool(section.fix_report)) for section in sections(store)}
-    beside = "Not the fix above: trained by another recipe or on another device."
-    assert told == {
-        "digits-lt:20, epochs 2, device cpu": ("", True),
-        "digits-lt:20, epochs 3, device cpu": ("An older fix, by another recipe or on another device.", True),
-        "digits-lt:20, epochs 1, device cpu": (beside, False),
-        "digits-lt:20, epochs 2, device cuda": (beside, False),
-    }
-
-
-def test_a_fix_is_shown_where_its_recipe_has_no_result(store: Store, digits: cu.Dataset, train: Trainer) -> None:
-    """As of a table, whose recipe is a forest, where another kind of model was kept."""
-    train("naive")
-    store.add_fix_report("f", digits.fingerprint, replace(TEN_CLASSES, kind=kind_of(SHORTER, "cpu")))
-    fixed, trained = sections(store)
-    assert (fixed.name, fixed.methods, fixed.fix_report is None) == ("digits-lt:20", (), False)
-    assert (trained.name, len(trained.methods)) == ("digits-lt:20, network small-conv", 1)
-
-
-@pytest.mark.parametrize("estimator", ["snapshot", "out-of-fold"])
-def test_an_estimate_is_shown_without_any_plain_result(store: Store, measure: Estimator, estimator: str) -> None:
-    measure(estimator)
-    (section,) = sections(store)
-    assert (section.estimator, section.members, section.methods) == (estimator, 2, ())
-
-
-def test_data_that_changed_come_first_as_they_are_now(store: Store, digits: cu.Dataset, train: Trainer) -> None:
-    labels = digits.train.labels.copy()
-    labels[0] = 1
-    now = cu.Dataset(digits.name, cu.Data(digits.train.inputs, labels, digits.classes), digits.test)
-    for dataset in (digits, now):
-        train("naive", dataset=dataset)
-    new, old = sections(store)
-    assert (new.name, old.name) == (digits.name, f"{digits.name}, before the data changed")
-    fits = (cu.fit(data.train, [cu.Lane("naive")], recipe=SHORT, test=data.test) for data in (now, digits))
-    errors = [networks.results[0].error for networks in fits]
-    assert [section.methods[0].error for section in (new, old)] == pytest.approx(errors)
-
-
-def test_the_estimate_shown_is_the_one_compared_with(store: Store, measure: Estimator, train: Trainer) -> None:
-    train("ubrs", estimate=measure())
-    measure("ensemble", 3)
-    (section,) = sections(store)
-    assert (section.members, section.note) == (2, "")
-    assert [row.method for row in section.methods] == ["naive", "ubrs"]
-
-
-@pytest.mark.parametrize("name", [name for name in cu.ESTIMATORS if name != "probabilities"])
-def test_every_estimate_can_be_reported(
-    name: str, store: Store, digits: cu.Dataset, measure: Estimator, train: Trainer
-) -> None:
-    """One member or several, with what was trained by it; naive's row is never of folds, bootstraps or cycles."""
-    estimate = measure(name)
-    train("naive", "ubrw", estimate=estimate)
-    (section,) = sections(store)
-    assert (section.members, section.note, len(section.galleries)) == (estimate.members, "", 3)
-    assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
-    rows = {row.method: row for row in section.methods}
-    assert {"naive", "ubrw"} <= set(rows) <= {"naive", "ubrw", "dropout", "duq"}
-    plain = cu.fit(digits.train, [cu.Lane("naive")], recipe=SHORT, test=digits.test).results[0]
-    assert (rows["naive"].runs, rows["naive"].error) == (1, pytest.approx(plain.error))
-    if name == "online":  # one member, with a score of its own
-        assert html_page.render([section])[0].startswith("<!doctype html>")
-
-
-def test_an_estimate_from_a_file_can_be_reported(
-    store: Store, digits: cu.Dataset, tmp_path: Path, rng: np.random.Generator, measure: Estimator, train: Trainer
-) -> None:
-    np.save(tmp_path / "p.npy", rng.dirichlet(np.ones(10), len(digits.train)))
-    estimate = measure(f"probabilities:{tmp_path / 'p.npy'}", 5)
-    train("ubrw", estimate=estimate)
-    (section,) = sections(store)
-    assert [row.method for row in section.methods] == ["ubrw"]
-    assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
-    assert {row.error for row in section.classes} == {None}
-    assert html_page.render([section])[0].startswith("<!doctype html>")
-
-
-def test_what_was_trained_by_another_score_is_shown_by_it(store: Store, measure: Estimator, train: Trainer) -> None:
-    """The store keeps probabilities, not scores: the report scores them as the last result did."""
-    estimate = measure().using("epistemic")
-    train("ubrw", estimate=estimate)
-    (section,) = sections(store)
-    assert ("ubrw", section.note) == (section.methods[-1].method, "")
-    assert [row.uncertainty for row in section.classes] == pytest.approx(estimate.mu)
-
-
-def test_methods_by_another_measure_or_with_augmentation_have_rows_of_their_own(
-    store: Store, measure: Estimator, train: Trainer, blank_charts: Call
-) -> None:
-    blank_charts()
-    names = ["ubrw", "ubrw@product", "ubrw@product^0.5", "naive+mixup"]
-    train(*names, estimate=measure())
-    (section,) = sections(store)
-    assert sorted((row.method, row.runs) for row in section.methods) == sorted((name, 1) for name in ["naive", *names])
-    page = html_page.render([section])[0]
-    assert all(name in page for name in names)
-
-
-def test_fixes_for_other_goals_are_named_where_the_last_is_shown(
-    store: Store, digits: cu.Dataset, train: Trainer
-) -> None:
-    train("naive")
-    for goal in ("mean", "cost:c.csv", "worst"):
-        report = replace(TEN_CLASSES, kind=kind_of(SHORT, "cpu"), goal=goal)
-        store.add_fix_report(goal, digits.fingerprint, report)
-        (section,) = sections(store)
-        assert section.fix_report == report
-        assert ("Older fixes are left out" in section.note) == (goal != "mean")
-    assert "left out: goal mean, cost:c.csv. The same 'cu fix' shows one again" in section.note
-
-
-@pytest.mark.parametrize(
-    ("candidate", "number", "kept"),
-    [
-        ("naive?rate=2", 1, "small-conv"),
-        ("cb-rs", 5, "5 × small-conv"),
-        ("naive?recipe=logistic + cb-rs?recipe=forest + naive?recipe=boosting", 3, "linear + forest + boosting"),
-    ],
-)
-def test_the_network_of_a_fix_is_what_it_keeps(
-    store: Store, digits: cu.Dataset, train: Trainer, candidate: str, number: int, kept: str
-) -> None:
-    train("naive")
-    other = replace(store.results(digits.fingerprint)[0], recipe=replace(SHORT, network="resnet32"))
-    store.add("by another network", digits.fingerprint, other)
-    step = replace(TEN_CLASSES.ladder[3], candidate=candidate, networks=number, parameters=110_000, kept=True)
-    report = replace(TEN_CLASSES, kind=kind_of(SHORT, "cpu"), ladder=(TEN_CLASSES.ladder[0], step))
-    store.add_fix_report("f", digits.fingerprint, report)
-    fixed, _ = sections(store)
-    assert fixed.network == NetworkSize(kept, 110_000)
-    assert fixed.name == f"digits-lt:20, network {kept.removeprefix('5 × ')}"

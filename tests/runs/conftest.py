@@ -1,14 +1,44 @@
 """What tests of the store share."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from example_results import DATA, add_data, fill, make_measurement, make_result
+from runs.exchanged import OTHER, VALIDATION
 
+import class_uncertainty as cu
 from class_uncertainty.runs import Store
+from class_uncertainty.runs.result_lines import export_lines
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     with Store(tmp_path / "runs.sqlite") as store:
         yield store
+
+
+@pytest.fixture
+def full(store: Store) -> Store:
+    for data in (DATA, OTHER, VALIDATION):
+        fill(store, data)
+    return store
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Store:
+    return Store(tmp_path / "empty.sqlite")
+
+
+@pytest.fixture
+def lines() -> dict[str, dict[str, Any]]:
+    """One line of each kind."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder, Store(Path(folder) / "runs.sqlite") as store:
+        add_data(store)
+        store.add("r", DATA.fingerprint, make_result(cu.Lane()))
+        store.add_measurement("m", DATA.fingerprint, make_measurement())
+        return {line["kind"]: line for line in map(json.loads, export_lines(store))}

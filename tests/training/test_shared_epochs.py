@@ -16,7 +16,7 @@ from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.lane import Epoch
 from class_uncertainty.training.recipe import RECIPES
-from class_uncertainty.training.shared_epochs import Stretch, in_turn, spared_epochs, stretches, training_turns
+from class_uncertainty.training.shared_epochs import Stretch, Turn, in_turn, spared_epochs, stretches, training_turns
 from class_uncertainty.training.stack_training import StackTraining
 from class_uncertainty.training.stages import resolve_stages, staged
 
@@ -152,6 +152,28 @@ def test_turns_of_what_shares_nothing() -> None:
     crt = [cu.Lane("crt"), cu.Lane("cb-rs")]
     assert sum(number * share for number, share in training_turns(crt, [1.0, 1.0], RECIPE, True)) == pytest.approx(2.0)
     assert training_turns(crt, [1 / 6, 0.0], RECIPE, True) == [(1, pytest.approx(1 / 6))]  # the second stage is left
+
+
+def close(turns: list[Turn]) -> list[Turn]:
+    return [(number, pytest.approx(share)) for number, share in turns]
+
+
+@pytest.mark.parametrize("fills", [True, False])
+def test_turns_of_second_stages_under_way(fills: bool) -> None:
+    """Of crt, which has 20 epochs and then three more; a second stage is one turn, however far its lanes are."""
+    recipe, lanes = dataclasses.replace(RECIPE, epochs=20), [cu.Lane("crt", seed) for seed in range(3)]
+    left = [2 / 23, 3 / 23, 13 / 23]  # in the second stage, before it, and in the middle of the first
+    assert training_turns(lanes, left, recipe, fills) == close([(1, 10 / 23), (3, (2 + 3 + 3) / 3 / 23)])
+    assert training_turns(lanes[:1], left[:1], recipe, fills) == close([(1, 2 / 23)])
+
+
+@pytest.mark.parametrize("fills", [True, False])
+def test_turns_of_a_lane_with_a_second_stage_beside_one_without(fills: bool) -> None:
+    """All of the first stage is shared: an epoch of it is a fifth of the one and a sixth of the other."""
+    lanes, shared = [cu.Lane("naive"), cu.Lane("crt")], (1 / 5 + 1 / 6) / 2
+    assert training_turns(lanes, [1.0, 1.0], RECIPE, fills) == close([(1, 5 * shared), (1, 1 / 6)])
+    assert training_turns(lanes, [0.4, 1.0], RECIPE, fills) == close([(1, 2 * shared), (1, 1 / 6)])
+    assert training_turns(lanes, [0.0, 1.0], RECIPE, fills) == close([(1, 5 / 6), (1, 1 / 6)])  # the other is stored
 
 
 def test_lanes_that_share_are_what_they_are_alone(

@@ -248,6 +248,8 @@ def test_a_table_whose_cost_does_not_fall_keeps_its_naive_model(cancer: tuple[cu
     assert steps["naive"].kept
     assert fixed.after == fixed.before
     assert fixed.report.cost == 16  # the search has been paid for
+    assert {name: step.trainings for name, step in steps.items()} == {"naive": 1, "adjusted": 16}  # the best single one
+    assert [name for name, step in steps.items() if step.gain is None] == ["adjusted"]
     assert fixed.report.change is not None
     assert fixed.report.change.change == 0
     naive = cu.Candidate("naive?recipe=logistic")

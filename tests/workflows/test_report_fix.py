@@ -1,6 +1,6 @@
 """From trained networks to a FixReport."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import cast
 
@@ -16,9 +16,10 @@ from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import fold_indices
-from class_uncertainty.workflows import report_fix
+from class_uncertainty.workflows import fall_back, fix, report_fix
 from class_uncertainty.workflows.report_fix import _witnesses
 from class_uncertainty.workflows.search import Evidence, Search
+from class_uncertainty.workflows.trial import Gain
 
 RECIPE = cu.Recipe("small-conv", epochs=4, batch=32, crop=1, flip=False)
 ROWS = ["naive", "cb-rs?rate=2"]
@@ -174,3 +175,57 @@ def test_groups_that_intervals_allow_for_are_said(digits: cu.Dataset, grouped: b
     goal = parse_goal("mean", digits.classes, train.counts)
     note = report_fix._note(context, SimpleNamespace(baseline=cu.Candidate("naive")), goal, 2, False, "")  # type: ignore[arg-type]
     assert ("Intervals and verdicts allow for groups whose examples err alike." in note) == grouped
+
+
+@pytest.fixture
+def worse_without_a_fold(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """From the call on, a student is chosen, and worse than naive training on folds that it was not chosen on."""
+
+    def begin(kept: str) -> None:
+        values = {"chosen": 9.0, "adjusted": 4.0 if kept == "adjusted" else 5.0, "naive": 5.0}
+        monkeypatch.setattr(fix, "TELLING", 1)
+        monkeypatch.setattr(Gain, "clear", property(lambda gain: True))
+        monkeypatch.setattr(fall_back, "_values", lambda *_: values)
+
+    return begin
+
+
+SLOW = "naive?rate=0.01"  # which is far behind
+SEARCH = 10  # two candidates on five folds
+TRIAL = 2 + 2 + 1  # two more networks on the first fold, two students, and what three teachers say: a third each
+DROPPED = [  # candidates, what is kept, trainings that led to each step, steps with a gain over the best single network
+    ((SLOW, "cb-rs?rate=2"), "naive", {"naive": 1, "adjusted": 6}, set()),
+    ((SLOW, "cb-rs?rate=2"), "adjusted", {"naive": 1, "adjusted": 6}, set()),
+    ((SLOW, "naive?rate=2"), "naive", {"naive": 1, "adjusted": 11}, {"naive"}),
+    (
+        (SLOW, "naive?rate=2"),
+        "adjusted",
+        {"naive": 1, "adjusted": 11, "ensemble": SEARCH + TRIAL + 3},
+        {"naive", "ensemble"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("rows", "kept", "trainings", "gaining"), DROPPED)
+def test_a_student_that_gives_way_to_naive_training_is_paid_for_and_not_shown(
+    store: Store,
+    digits: cu.Dataset,
+    worse_without_a_fold: Callable[[str], None],
+    rows: tuple[str, str],
+    kept: str,
+    trainings: dict[str, float],
+    gaining: set[str],
+) -> None:
+    """Steps that do not rest on the search leave it out, and so does every step of one network the trial."""
+    worse_without_a_fold(kept)
+    fixed = cu.fix(digits, RECIPE, candidates=rows, goal="accuracy", seeds=1, store=store)
+    report, ladder = fixed.report, {one.name: one for one in fixed.report.ladder}
+    assert {name: one.trainings for name, one in ladder.items()} == pytest.approx(trainings)
+    assert report.cost == pytest.approx(SEARCH + TRIAL + 1)
+    assert {name for name, one in ladder.items() if one.gain is not None} == gaining
+    assert [name for name, one in ladder.items() if one.kept] == [kept] == [report.step]
+    assert report.method == report.candidate == (rows[1] if rows[1].startswith("naive") else SLOW)
+    assert report.why.startswith("Naive training")
+    assert (report.tau == 0) == (kept == "naive")
+    assert ladder[kept].unseen is not None
+    assert report.after == ladder[kept].judged

@@ -23,11 +23,13 @@ from class_uncertainty.cli.predict_command import predict
 from class_uncertainty.cli.report_command import report
 from class_uncertainty.cli.reproduce_command import reproduce
 from class_uncertainty.cli.train_command import train
+from class_uncertainty.cli.usage import Command, Group
 from class_uncertainty.errors import InputError, MachineFault, memory_faults
 from class_uncertainty.runs.place import is_torchrun
 from class_uncertainty.text import encode_plainly, outlive_readers, reason, tell
 
 app = typer.Typer(
+    cls=Group,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -35,15 +37,15 @@ app = typer.Typer(
     help="See which classes a classifier under-serves and why, and fix it.\n\n"
     "Start with **cu demo**, then **cu measure DATA**.",
 )
-data_app = typer.Typer(no_args_is_help=True, help="Get data sets.")
+data_app = typer.Typer(cls=Group, no_args_is_help=True, help="Get data sets.")
 SAVED = (predict, adjust, audit, card, export)  # commands on what was saved
 for command in (demo, measure, compare, train, report, fix, *SAVED, reproduce, clean, *list_commands.COMMANDS):
-    app.command()(command)
-data_app.command()(fetch)
+    app.command(cls=Command)(command)
+data_app.command(cls=Command)(fetch)
 app.add_typer(data_app, name="data")
-results_app = typer.Typer(no_args_is_help=True, help="Exchange results between stores.")
-results_app.command()(results_commands.export)
-results_app.command(name="import")(results_commands.import_)
+results_app = typer.Typer(cls=Group, no_args_is_help=True, help="Exchange results between stores.")
+results_app.command(cls=Command)(results_commands.export)
+results_app.command("import", cls=Command)(results_commands.import_)
 app.add_typer(results_app, name="results")
 
 

@@ -25,7 +25,7 @@ def numeric(option: str, kind: type[int] | type[float], about: str, shown: bool 
             return kind(text)
         except ValueError:
             tell(f"{option} is {text!r}: it must be {words}.")
-            raise typer.Exit(2) from None  # typer would turn an InputError into a box of its own
+            raise typer.Exit(2) from None  # typer would put words of its own around an InputError
 
     return typer.Option(help=about, metavar="NUMBER", show_default=shown, parser=read)
 

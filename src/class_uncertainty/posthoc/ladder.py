@@ -21,7 +21,7 @@ class Step:
     seconds: float  # the same, on this device
     unseen: float | None = None  # by the goal, on examples that its networks never saw; None where all were not judged
     unseen_error: float | None = None  # the standard error of that
-    gain: float | None = None  # over the best single network, on the examples that both were judged on
+    gain: float | None = None  # over the best single network, if that is a step, on the examples that both judge
     gain_error: float | None = None  # the paired standard error of that
     judged: Evaluation | None = None  # on the test split, or by folds; None where it was not trained
     values: tuple[float, ...] = ()  # by the goal, on the same examples, one a seed

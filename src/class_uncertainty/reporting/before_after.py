@@ -194,7 +194,7 @@ def view(report: FixReport, examples: PageExamples | None = None) -> dict[str, A
         "cost": (f"{report.cost:.3g}", f"of {report.allowed:.3g} that were allowed"),
         "ladder": ladder,
         "ladder_columns": cell_columns(ladder),
-        "ladder_note": " ".join(ladder_view.NOTES.values()),
+        "ladder_note": ladder_view.ladder_notes(report),
         "rungs": [(caption, cell_columns(table), table.rows) for caption, table in rungs],
         "rule": ladder_view.RULE,
         "findings": [

@@ -1,7 +1,7 @@
 """The ladder and the rungs of a fix as rows of text, for a terminal and for the page."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,7 +28,7 @@ NOTES: dict[tuple[str, ...], str] = {  # on columns
     "error, on training examples that neither was trained on. The error beside it is of other networks and examples, "
     "so the two may disagree.",
     (TRAININGS,): "Trainings: all that led to the step, in units of one naive training. Steps of one network leave out "
-    "the trial of an ensemble and a student.",
+    "the trial of an ensemble and a student. Naive networks leave out the search, unless it chose them.",
     (TIME,): "Time: of these trainings, added up, so longer than it took where several trained at once.",
     (PASSES,): "Passes: networks that run for each prediction.",
 }
@@ -66,12 +66,23 @@ class CellTable:
 
 
 def ladder_table(report: FixReport) -> CellTable:
-    """One row a step, from naive to student; values are means over the seeds."""
+    """One row a step, from naive to student; values are means over the seeds.
+
+    Two classes have no worst tenth, and where naive training is kept in place of the best single network, no step is
+    compared with that.
+    """
     numbers = (WORST, ECE, GAIN, TRAININGS, TIME, PARAMETERS, PASSES)
     columns = (STEP, HOW, aim_heading(report), *numbers)
-    shown = [i for i, column in enumerate(columns) if column != WORST or len(report.classes) > 2]
+    empty = {WORST: len(report.classes) <= 2, GAIN: all(step.gain is None for step in report.ladder)}
+    shown = [i for i, column in enumerate(columns) if not empty.get(column)]
     rows = [_step_row(report, place) for place in range(len(report.ladder))]
     return CellTable(tuple(columns[i] for i in shown), tuple(tuple(row[i] for i in shown) for row in rows))
+
+
+def ladder_notes(report: FixReport, dropped: Collection[str] = ()) -> str:
+    """On the columns of the ladder without those that were dropped."""
+    shown = {*ladder_table(report).columns} - {*dropped}
+    return " ".join(note for columns, note in NOTES.items() if shown & {*columns})
 
 
 def rung_table(report: Search, rung: Rung) -> CellTable:

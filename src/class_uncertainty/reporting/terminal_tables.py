@@ -120,7 +120,7 @@ def print_fix(fixed: "Fix", all_classes: bool = False) -> None:
     cost = f"Trainings: {report.cost:.3g} of {report.allowed:.3g}, in units of one naive training{repeats}."
     sentences = (report.note, ladder_view.kept_sentence(report), cost, ladder_view.judged_sentence(report))
     say(" ".join(filter(None, sentences)))
-    say(" ".join(notes_on(ladder_view.NOTES, dropped)), *describe_network(fixed.network))
+    say(ladder_view.ladder_notes(report, dropped), *describe_network(fixed.network))
     if labels := summary(report):
         say(labels)
     if issues := report.label_issues:

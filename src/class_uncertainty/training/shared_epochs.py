@@ -3,11 +3,10 @@
 Such lanes train as one until they part.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from class_uncertainty.methods import MIXING, Focal, Knob
 from class_uncertainty.methods.ramps import LATE, second_stage
@@ -16,7 +15,9 @@ from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.recipe import Recipe
 from class_uncertainty.training.stages import resolve_stages, staged
 
+T = TypeVar("T")
 Turn = tuple[int, float]  # so many networks train side by side, and how much of a training each of them does
+Span = tuple[list[int], int, int]  # places of lanes that train as one, from which epoch, and up to which
 
 
 @dataclass(frozen=True)
@@ -66,37 +67,36 @@ def in_turn(together: Sequence[Stretch], epoch_of: Callable[[int], int], fills: 
 
 
 def spared_epochs(lanes: Sequence[Lane], recipe: Recipe) -> int:
-    """Epochs of first stages that need not be trained, since another of these lanes trains them."""
-    spared = 0
-    for first, together in _by_first_stage(dict(enumerate(lanes)), recipe).items():
-        since = 0
-        for stretch in stretches(together, first, shares=can_share(first)):
-            spared += (stretch.until - since) * (len(together) - len(stretch.alike))
-            since = stretch.until
-    return spared
+    """Epochs that need not be trained, since another of these lanes trains them."""
+    turns = _turns(dict(enumerate(lanes)), [0] * len(lanes), recipe, fills=True)
+    return sum((end - start) * (len(alike) - 1) for turn in turns for alike, start, end in turn)
 
 
 def training_turns(lanes: Sequence[Lane], left: Sequence[float], recipe: Recipe, fills: bool) -> list[Turn]:
     """What trains in this process, one after the other; epochs that lanes share count once.
 
-    `left` is how much of each lane is to be trained, from 1 to 0. Lanes that go on from the same epoch are one turn.
+    `left` is how much of each lane is to be trained, from 1 to 0.
     """
-    totals = [sum(stage.recipe.epochs for stage in resolve_stages(lane.value, recipe)) for lane in lanes]
+    totals = [resolve_stages(lane.value, recipe)[-1].total for lane in lanes]
     reached = [round((1 - share) * total) for share, total in zip(left, totals, strict=True)]
     untrained = {place: lane for place, lane in enumerate(lanes) if left[place]}
     turns = list[Turn]()
-    for first, together in _by_first_stage(untrained, recipe).items():
-        epochs = {place: min(reached[place], first.epochs) for place in together}
-        for turn in in_turn(stretches(together, first, can_share(first)), dict(epochs).__getitem__, fills):
-            by_start = defaultdict[int, list[float]](list)
-            for alike in turn.alike:
-                start = max(epochs[place] for place in alike)
-                by_start[start].append((turn.until - start) * fmean(1 / totals[place] for place in alike))
-                epochs.update(dict.fromkeys(alike, turn.until))
-            turns += [(len(shares), fmean(shares)) for shares in by_start.values()]
-        later = [(totals[place] - max(reached[place], first.epochs)) / totals[place] for place in together]
-        turns += [(len(shares), fmean(shares))] if (shares := [share for share in later if share]) else []
-    return [(number, share) for number, share in turns if share > 0]
+    for turn in _turns(untrained, reached, recipe, fills):
+        shares = [(end - start) * fmean(1 / totals[i] for i in alike) for alike, start, end in turn if start < end]
+        turns += [(len(shares), fmean(shares))] if shares else []
+    return turns
+
+
+def _turns(lanes: Mapping[int, Lane], reached: Sequence[int], recipe: Recipe, fills: bool) -> Iterator[list[Span]]:
+    """What trains side by side: lanes of a first stage that go on from the same epoch, and after these later stages."""
+    for first, together in _by_first_stage(lanes, recipe).items():
+        epochs = dict(enumerate(reached))
+        for turn in in_turn(stretches(together, first, can_share(first)), reached.__getitem__, fills):
+            spans = [(alike, max(epochs[place] for place in alike), turn.until) for alike in turn.alike]
+            yield from _grouped(spans, lambda span: span[1])
+            epochs |= {place: turn.until for alike in turn.alike for place in alike}
+        ends = {place: resolve_stages(lanes[place].value, recipe)[-1].total for place in together}
+        yield [([place], max(reached[place], first.epochs), end) for place, end in ends.items()]
 
 
 def _by_first_stage(lanes: Mapping[int, Lane], recipe: Recipe) -> dict[Recipe, dict[int, Lane]]:
@@ -108,10 +108,10 @@ def _by_first_stage(lanes: Mapping[int, Lane], recipe: Recipe) -> dict[Recipe, d
     return by_recipe
 
 
-def _grouped(places: Iterable[int], key: Callable[[int], object]) -> list[list[int]]:
-    groups: dict[object, list[int]] = {}
-    for place in places:
-        groups.setdefault(key(place), []).append(place)
+def _grouped(things: Iterable[T], key: Callable[[T], object]) -> list[list[T]]:
+    groups: dict[object, list[T]] = {}
+    for thing in things:
+        groups.setdefault(key(thing), []).append(thing)
     return list(groups.values())
 
 

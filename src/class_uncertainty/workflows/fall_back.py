@@ -2,6 +2,9 @@
 
 The lowest of many out-of-fold values is often lowest by chance. So each fold is judged by what the other folds choose,
 on the out-of-fold probabilities that are there already. Nothing is trained.
+
+Those are of seed 0: candidates are judged by one network a fold. Networks of other seeds train after the decision. The
+members of a trial are of other seeds too, but of the best candidate and the first fold alone; their gain is counted.
 """
 
 import numpy as np

@@ -13,7 +13,7 @@ from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport, JudgedPredictions
 from class_uncertainty.posthoc.goal import Goal, adjusts, frequencies
 from class_uncertainty.posthoc.label_issues import LabelIssue, label_issues
-from class_uncertainty.posthoc.ladder import ADJUSTED, ENSEMBLE, NAIVE, STUDENT, Step
+from class_uncertainty.posthoc.ladder import ADJUSTED, ENSEMBLE, NAIVE, SINGLE, STUDENT, Step
 from class_uncertainty.posthoc.price import goal_change, price
 from class_uncertainty.posthoc.priors import at_prior
 from class_uncertainty.runs.context import Context
@@ -59,8 +59,8 @@ def report_fix(
 ) -> FixReport:
     """Judge every step that was trained, look for reasons and for label issues, and store all of it."""
     dataset, train, choice = context.dataset, context.train, choices[None]
-    tried = trial if isinstance(trial, Trial) and _is_of_best(search, choice) else None
-    trial_trainings = trial.trainings if isinstance(trial, Trial) else 0.0
+    is_of_best = choice.step != NAIVE and _best_step(search, choice)  # adjusted as in the trial
+    tried = trial if isinstance(trial, Trial) and is_of_best else None
     labels, groups, counts = judged_labels(dataset), judged_groups(dataset), train.counts
     in_order = np.argsort(judged_places(dataset))
     p = predictions(context, search, choices, networks, goal, seeds)
@@ -100,7 +100,7 @@ def report_fix(
         tau=choice.tau,
         taus=choice.taus,
         temperature=choice.cooling if choice.step == STUDENT else choice.adjustment.temperature,
-        cost=round(kept.trainings + (trial_trainings if choice.step == choice.single else 0.0), 2),
+        cost=round(_cost(search, trial, choice, spent.measuring, kept), 2),
         allowed=spent.allowed,
         before=before,
         after=after,
@@ -125,9 +125,19 @@ def report_fix(
     return report
 
 
-def _is_of_best(search: Search, choice: Choice) -> bool:
-    """Whether networks of the best candidate are kept, adjusted as in the search and its trial."""
-    return choice.step != NAIVE and choice.candidate == search.best.candidate
+def _best_step(search: Search, choice: Choice) -> str | None:
+    """The step that one network of the search's best candidate is; None where naive training is kept in its place."""
+    if choice.candidate != search.best.candidate:
+        return None
+    return ADJUSTED if choice.candidate.is_naive else SINGLE
+
+
+def _cost(search: Search, trial: Trial | Mixture | str, choice: Choice, measuring: float, kept: Step) -> float:
+    """Of all that was trained for the step that is kept: one network has paid for the search and the trial, too."""
+    if choice.step != choice.single:
+        return kept.trainings
+    tried = trial.trainings if isinstance(trial, Trial) else 0.0
+    return measuring + search.trainings + tried + search.of(choice.candidate).cost
 
 
 def _costs(
@@ -139,10 +149,11 @@ def _costs(
     trainings, seconds = measuring + search.trainings, search.seconds
     plain, size = _size(next(iter(networks.naive.values()))), _size(networks.best[None])
     costs = {NAIVE: (naive, 1, plain, 1.0, naive_seconds)}
-    if naive in search.evidence and choice.single != ADJUSTED:
+    if naive in search.evidence:
         tuning_trainings, tuning_seconds = search.spent(naive)
         costs[ADJUSTED] = (naive, 1, plain, 1 + tuning_trainings, naive_seconds + tuning_seconds)
-    costs[choice.single] = (single, 1, size, trainings + unit, seconds + single_seconds)
+    if step := _best_step(search, choice):
+        costs[step] = (single, 1, size, trainings + unit, seconds + single_seconds)
     if choice.parts:
         models = networks.parts[None]
         seconds += sum(map(_seconds, models))
@@ -165,12 +176,13 @@ def _costs(
 def _unseen(search: Search, trial: Trial | None, choice: Choice, baseline: Candidate, goal: Goal) -> dict[str, Unseen]:
     """What is known of the steps from examples that their networks never saw, by the names of the steps."""
     best, naive, unseen = search.best, search.evidence.get(baseline.name), dict[str, Unseen]()
+    step = _best_step(search, choice)
     if naive:
-        unseen["naive"] = _unseen_naive(goal, best, naive, adjusted=False)
-        unseen[ADJUSTED] = _unseen_naive(goal, best, naive, adjusted=True)
-    if _is_of_best(search, choice):
+        unseen[NAIVE] = _unseen_naive(goal, best, naive, adjusted=False, compared=step is not None)
+        unseen[ADJUSTED] = _unseen_naive(goal, best, naive, adjusted=True, compared=step is not None)
+    if step:
         error = goal.standard_error(best.adjusted, best.labels, best.groups)
-        unseen[choice.single] = (goal.value(best.adjusted, best.labels), error, None, None)
+        unseen[step] = (goal.value(best.adjusted, best.labels), error, None, None)
     if trial:
         unseen[ENSEMBLE] = (None, None, trial.ensemble.gain, trial.ensemble.standard_error)
     if trial and choice.student:
@@ -179,15 +191,18 @@ def _unseen(search: Search, trial: Trial | None, choice: Choice, baseline: Candi
     return unseen
 
 
-def _unseen_naive(goal: Goal, best: Evidence, naive: Evidence, adjusted: bool) -> Unseen:
+def _unseen_naive(goal: Goal, best: Evidence, naive: Evidence, adjusted: bool, compared: bool) -> Unseen:
     """The value of naive networks on unseen examples, and how much lower it is than the best single network's.
 
-    Both on the examples that both were judged on.
+    Both on the examples that both were judged on. Nothing is compared with a network that is no step of the ladder.
     """
     one, other = alike([naive, best])
     p = one.adjusted if adjusted else one.p
+    value = goal.value(p, one.labels), goal.standard_error(p, one.labels, one.groups)
+    if not compared:
+        return *value, None, None
     behind, error = goal.difference(p, other.adjusted, one.labels, one.groups)
-    return goal.value(p, one.labels), goal.standard_error(p, one.labels, one.groups), -behind, error
+    return *value, -behind, error
 
 
 def _size(fitted: Fit) -> int:

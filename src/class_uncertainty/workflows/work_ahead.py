@@ -34,11 +34,9 @@ def rung(number: int) -> str:
 def measuring_stage(context: Context, requests: Sequence[EstimateRequest]) -> Stage:
     """Members, and without a test split the folds that judge; what is stored or begun is known here already."""
     lanes = sum(len(request.lanes) for request in requests)
-    rates = {request.lr for request in requests if request.lanes}
-    judges = FOLDS * len(rates) if context.dataset.test is None else 0
-    judged = f", {FOLDS} folds judge" if judges else ""
+    judged = f", {FOLDS} folds judge" if lanes and context.dataset.test is None else ""
     who = f"{_count(lanes, context.recipe.noun)} measure{'s' * (lanes == 1)}"
-    return Stage(MEASURING, f"{who} uncertainty{judged}", (lanes + judges,)).rest(members_left(context, requests))
+    return Stage(MEASURING, f"{who} uncertainty{judged}", (lanes,)).rest(members_left(context, requests))
 
 
 def comparison_stages(

@@ -1,0 +1,61 @@
+"""What was typed after `cu` and does not fit its commands is refused as any other wrong input is: in one sentence.
+
+Typer would print the usage, a hint and a box around its message.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from class_uncertainty.errors import InputError, unknown
+
+# the errors of click, which newer versions of typer contain and older ones import
+CLICK = sys.modules[typer.BadParameter.__module__]
+ALIKE = 0.7  # from where on options are alike: their dashes are, whatever follows
+
+
+@contextmanager
+def in_one_sentence(context: Any) -> Iterator[None]:
+    """Turn a usage error into an InputError: what was given or is missing, and what the command takes."""
+    root = context.find_root().info_name
+    command = f"cu{context.command_path.removeprefix(root)}"  # root is 'python -m class_uncertainty' or so
+    try:
+        yield
+    except CLICK.NoSuchOption as error:
+        options = [one for one in context.command.get_params(context) if one.param_type_name == "option"]
+        names = [name for one in options if not one.hidden for name in one.opts]
+        raise unknown(f"option of '{command}'", error.option_name, names, ALIKE) from None
+    except CLICK.MissingParameter as error:
+        name, about = error.param.metavar.removesuffix("..."), error.param.help
+        raise InputError(f"'{command}' needs {name}: {about[0].lower()}{about[1:]}") from None
+    except CLICK.UsageError as error:
+        message = error.format_message().rstrip(".")
+        allowed = f"'{command} --help' shows what is allowed"
+        raise InputError(f"{message[0].lower()}{message[1:]}: {allowed}.") from None
+
+
+class Command(TyperCommand):
+    """A command that refuses wrong arguments and options in one sentence."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        with in_one_sentence(ctx):
+            return super().parse_args(ctx, args)
+
+
+class Group(TyperGroup):
+    """Commands under one name. Without arguments it shows its help."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args:
+            return super().parse_args(ctx, args)
+        with in_one_sentence(ctx):
+            return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.commands:
+            raise unknown("command", args[0], self.commands)
+        return super().resolve_command(ctx, args)

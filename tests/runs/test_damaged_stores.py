@@ -1,0 +1,256 @@
+"""Full disks, kills, damaged rows and random bits: what is lost is told of and counts as missing."""
+
+import dataclasses
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands import Run
+from runs.filled_stores import estimated, evaluated, everything
+
+import class_uncertainty as cu
+from class_uncertainty.estimation import EstimateRequest
+from class_uncertainty.runs import Store
+
+
+def test_a_full_disk_loses_nothing_that_was_stored(store: Store, digits: cu.Dataset) -> None:
+    """SQLite is told that it has no more pages, which is what it sees of a full disk."""
+    (result,) = evaluated(store, digits)
+    pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
+    store.connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    def fill() -> None:
+        for i in range(1000):
+            store.add(str(i), digits.fingerprint, result)
+
+    with pytest.raises(cu.MachineFault, match=r"full.*intact"):
+        fill()
+    with Store(store.path) as reopened:
+        assert reopened.results(digits.fingerprint)[0] == result
+
+
+THIRTY = [cu.Lane(method, seed) for method in ("naive", "cb-rs", "cb") for seed in range(10)]
+
+
+@pytest.fixture(scope="module")
+def thirty(digits: cu.Dataset) -> cu.Fit:
+    recipe = dataclasses.replace(cu.training.default_recipe(digits.train), epochs=6)
+    return cu.fit(digits.train, THIRTY, recipe=recipe, test=digits.test)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_kill_loses_only_what_was_in_flight(
+    how: signal.Signals, tmp_path: Path, digits: cu.Dataset, thirty: cu.Fit, run: Run
+) -> None:
+    """Killed amid thirty lanes, the same command goes on, and the end is the same bits as without the kill."""
+    path = tmp_path / "runs.sqlite"
+    words = ["compare", digits.name, "--methods", "naive,cb-rs,cb", "--seeds", "10", "--epochs", "6"]
+    words += ["--store", str(path)]
+    command = [sys.executable, "-m", "class_uncertainty.cli.app", *words]
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=os.environ | {"OMP_NUM_THREADS": "2"}
+    )
+    deadline = time.monotonic() + 60
+    while not path.exists() or stored(path) < 5:
+        assert process.poll() is None, process.stderr.read() if process.stderr else ""
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(how)
+    errors = process.communicate(timeout=30)[1]
+    kept = stored(path)
+    assert 5 <= kept < 30
+    if how == signal.SIGINT:
+        assert process.returncode == 130
+        assert re.search(
+            rf"keeps what has finished \({kept} results, \d+ networks?\).*, and the same command goes on", errors
+        )
+        assert "Traceback" not in errors
+    code, out, _ = run(*words, "--json")
+    assert (code, stored(path)) == (0, 30)
+    assert '"runs": 10' in out
+    with Store(path) as resumed:
+        results = evaluated(resumed, digits, THIRTY, thirty.recipe)
+    assert [result.scores for result in results] == [result.scores for result in thirty.results]
+
+
+def stored(path: Path) -> int:
+    with sqlite3.connect(path) as connection:
+        tables = connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'results'").fetchone()[0]
+        count = connection.execute("SELECT count(*) FROM results").fetchone()[0] if tables else 0
+    connection.close()
+    return int(count)
+
+
+def test_two_commands_may_create_one_store_at_once(tmp_path: Path) -> None:
+    """Twenty files, four threads that open each for the first time together."""
+    for i in range(20):
+        barrier = threading.Barrier(4)
+
+        def open_it(path: Path = tmp_path / f"{i}.sqlite", barrier: threading.Barrier = barrier) -> int:
+            barrier.wait()
+            with Store(path) as store:
+                return len(store.data())
+
+        with ThreadPoolExecutor(4) as pool:
+            assert [end.result() for end in [pool.submit(open_it) for _ in range(4)]] == [0] * 4
+
+
+def test_a_redefined_estimator_is_not_served_from_the_store(
+    store: Store, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (before,) = estimated(store, digits, EstimateRequest("ensemble", 2))
+    other = dataclasses.replace(
+        cu.ESTIMATORS["ensemble"],
+        lanes=lambda members, seed: [cu.Lane(cu.Method(scale=2.0), s) for s in range(members)],
+    )
+    monkeypatch.setitem(cu.ESTIMATORS, "ensemble", other)
+    (after,) = estimated(store, digits, EstimateRequest("ensemble", 2))
+    assert not np.array_equal(before.probabilities, after.probabilities)
+    assert after.results[0].method.startswith("custom-")
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("results", "document = '{'"),
+        ("results", "document = '{}'"),
+        ("results", "document = replace(document, '\"seed\": 0', '\"seed\": 1')"),
+        ("results", "key = key || 'x'"),
+        ("results", "data = data || ''"),
+        ("estimates", "labels_and_probabilities = x'00'"),
+        ("estimates", "results = '[]'"),
+        ("estimates", "results = '{}'"),
+        ("estimates", "estimator = 'duq'"),
+        ("networks", "state = x'00'"),
+        ("networks", "result = '{}'"),
+        ("data", "counts = '[1, 2]'"),
+        ("data", "classes = '7'"),
+        ("results", "document = CAST(x'ff' || CAST(document AS BLOB) AS TEXT)"),  # no UTF-8
+    ],
+)
+def test_a_damaged_row_is_told_of_and_counts_as_missing(
+    table: str, change: str, sealed: bool, store: Store, digits: cu.Dataset, notices: list[str]
+) -> None:
+    """Whatever was changed where there is a checksum; what cannot be read where an older version wrote none."""
+    estimated(store, digits, EstimateRequest("ensemble", 2))
+    before = everything(store, digits)
+    assert [len(rows) for rows in before.values()] == [1, 2, 1, 2]
+    if not sealed:
+        store.connection.execute(f"UPDATE {table} SET checksum = NULL")
+    store.connection.execute(f"UPDATE {table} SET {change} WHERE rowid = 1")
+    after = everything(store, digits)
+    unchanged = change == "data = data || ''"
+    visible = not sealed and not any(
+        mark in change for mark in ("x'ff'", "'{", "'[]'", "x'00'", "'7'")
+    )  # another value, and nothing to tell it by
+    assert len(notices) == (not unchanged and not visible)
+    assert [len(rows) for name, rows in after.items() if name != table] == [
+        len(rows) for name, rows in before.items() if name != table
+    ]
+    if not unchanged and not visible:
+        assert len(after[table]) == len(before[table]) - 1
+        assert all(part in notices[0] for part in (str(store.path), table, "missing"))
+        assert everything(store, digits)[table] == after[table]
+        assert len(notices) == 1  # dropped: there is nothing more to say
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "gone", "another's"])
+def test_damaged_probabilities_are_measured_again(
+    damage: str, tmp_path: Path, digits: cu.Dataset, notices: list[str]
+) -> None:
+    """A file beside the store that is not as it was written: one line, and the same bits as before."""
+    requests = [EstimateRequest("single"), EstimateRequest("single", seed=1)]
+    with Store(tmp_path / "runs.sqlite") as store:
+        before = [
+            estimated(store, digits, request)[0].probabilities for request in requests
+        ]  # one by one: on a GPU as later
+        file, other = store.estimates_folder.iterdir()
+        content = bytearray(file.read_bytes())
+        if damage == "flip":
+            content[len(content) // 2] ^= 4
+        elif damage == "cut":
+            del content[-1]
+        elif damage == "another's":
+            content = bytearray(other.read_bytes())
+        file.unlink()
+        if damage != "gone":
+            file.write_bytes(content)
+    with Store(tmp_path / "runs.sqlite") as store:
+        again = [estimated(store, digits, request)[0].probabilities for request in requests]
+    assert all(np.array_equal(old, new) for old, new in zip(before, again, strict=True))
+    assert len(notices) == 1
+    assert "'estimates'" in notices[0]
+
+
+def test_probabilities_stay_on_disk_until_they_are_touched(store: Store, digits: cu.Dataset) -> None:
+    estimated(store, digits, EstimateRequest("single"))
+    (estimate,) = store.estimates(digits.fingerprint)
+    assert isinstance(estimate.probabilities, np.memmap)
+
+
+def test_estimates_wait_for_their_folder(store: Store, digits: cu.Dataset, notices: list[str]) -> None:
+    """A store that was moved without it: what is right by its checksum is not removed."""
+    estimated(store, digits, EstimateRequest("single"))
+    away = store.path.with_name("away")
+    shutil.move(store.estimates_folder, away)
+    assert store.estimates(digits.fingerprint) == []
+    assert len(notices) == 1
+    shutil.move(away, store.estimates_folder)
+    assert len(store.estimates(digits.fingerprint)) == 1
+
+
+def test_what_another_process_has_put_in_a_damaged_row_s_place_stays(
+    store: Store, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the read of a damaged row and its removal, another process stores the result again."""
+    (result,) = evaluated(store, digits)
+    again = dataclasses.replace(result, seconds=2 * result.seconds)
+    ((key,),) = store.connection.execute("SELECT key FROM results").fetchall()
+    store.connection.execute("UPDATE results SET document = '{}'")
+    store.connection.commit()
+    with Store(store.path) as other:
+        monkeypatch.setattr("class_uncertainty.runs.store.notice", lambda _: other.add(key, digits.fingerprint, again))
+        assert store.results(digits.fingerprint) == []
+    assert store.results(digits.fingerprint) == [again]
+
+
+def test_files_of_a_killed_process_are_swept(store: Store, digits: cu.Dataset) -> None:
+    store.estimates_folder.mkdir()
+    for name, age in (("old.partial", 25 * 3600), ("new.partial", 0)):
+        (store.estimates_folder / name).touch()
+        os.utime(store.estimates_folder / name, times=(0, (store.estimates_folder / name).stat().st_mtime - age))
+    estimated(store, digits, EstimateRequest("single"))
+    assert {path.name for path in store.estimates_folder.glob("*.partial")} == {"new.partial"}
+
+
+def test_random_bits_of_the_file(tmp_path: Path, digits: cu.Dataset, notices: list[str]) -> None:
+    """A bit anywhere: rows are as they were or gone, or the file is refused; no value is another."""
+    path, rng = tmp_path / "runs.sqlite", np.random.default_rng(0)
+    with Store(path) as store:
+        estimated(store, digits, EstimateRequest("ensemble", 2))
+        right = everything(store, digits)
+    whole = path.read_bytes()
+    refused = 0
+    for _ in range(150):
+        damaged = bytearray(whole)
+        damaged[rng.integers(len(whole))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        try:
+            with Store(path) as store:
+                for table, rows in everything(store, digits).items():
+                    assert all(row in right[table] for row in rows), table
+        except (cu.InputError, cu.MachineFault):
+            refused += 1
+    assert refused < 100
+    assert notices

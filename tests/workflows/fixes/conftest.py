@@ -1,0 +1,47 @@
+"""One fix and its store, shared so that each network trains once; and what makes a step clear."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from workflows.fixes.by_hand import ROWS
+
+import class_uncertainty as cu
+from class_uncertainty.runs import Store
+from class_uncertainty.training import default_recipe
+from class_uncertainty.workflows import fix as workflow
+from class_uncertainty.workflows.trial import Gain
+
+
+@pytest.fixture(scope="session")
+def recipe(digits: cu.Dataset) -> cu.Recipe:
+    return default_recipe(digits.train, epochs=4)
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Shared, so that each network trains once."""
+    with Store(tmp_path_factory.mktemp("fixed") / "runs.sqlite") as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def fixed(store: Store, digits: cu.Dataset, recipe: cu.Recipe) -> cu.Fix:
+    return cu.fix(digits, recipe, candidates=ROWS, seeds=2, store=store)
+
+
+@pytest.fixture
+def every_gain_is_clear(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a student is kept, though its fold is small."""
+    monkeypatch.setattr(workflow, "TELLING", 1)
+    monkeypatch.setattr(Gain, "clear", property(lambda gain: True))
+
+
+@pytest.fixture(scope="module")
+def wine() -> cu.Data:
+    wine = load_wine()
+    kept = np.concatenate([np.flatnonzero(wine.target == c)[:n] for c, n in enumerate((59, 20, 8))])
+    labels = wine.target[kept].copy()
+    labels[3] = 1  # wrongly
+    return cu.Data(wine.data[kept].astype(np.float32), labels, tuple(wine.target_names))
