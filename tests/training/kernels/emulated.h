@@ -36,7 +36,9 @@ struct Meeting {  // of threads: the last to arrive does the work of all
 struct Copy { uint4 *target, value; };
 
 struct Emulator {
+    static constexpr int GUARD = 64;  // cells behind the shared memory of a block, which nothing may write
     std::vector<uint4> shared;
+    size_t size = 0;  // of shared memory, in cells
     std::vector<std::vector<Copy>> copies;  // of each thread, until it waits for them
     std::vector<ucontext_t> fibers;
     std::vector<std::vector<char>> stacks;
@@ -80,6 +82,8 @@ struct Emulator {
             }
             stuck = left > 0 && !moved;
         }
+        for (size_t i = size; i < shared.size(); i++)
+            if (shared[i].x != 0x7fc07fc0 || shared[i].w != 0x7fc07fc0) abort();
     }
 };
 static Emulator emulator;
@@ -87,8 +91,8 @@ inline void Emulator::begin() { emulator.kernel(), emulator.ended[emulator.curre
 
 // -> whether all threads have ended
 static bool emulate(int parts, int blocks, int lanes, int threads, int bytes, std::function<void()> kernel) {
-    emulator.kernel = kernel, emulator.shared.resize(bytes / 16), gridDim = {parts, blocks, lanes};
-    emulator.stuck = false;
+    emulator.kernel = kernel, emulator.size = bytes / 16, gridDim = {parts, blocks, lanes};
+    emulator.shared.resize(emulator.size + Emulator::GUARD), emulator.stuck = false;
     for (int x = 0; x < parts; x++)
         for (int y = 0; y < blocks; y++)
             for (int z = 0; z < lanes; z++) blockIdx = {x, y, z}, emulator.run_block(threads);
@@ -117,8 +121,8 @@ inline uint32_t rounded(float value) {
 inline uint32_t packed(float low, float high) { return rounded(low) | rounded(high) << 16; }
 
 inline void check(const uint4* row) {  // within shared memory
-    const std::vector<uint4>& shared = emulator.shared;
-    if (row < shared.data() || row >= shared.data() + shared.size()) abort();
+    const uint4* shared = emulator.shared.data();
+    if (row < shared || row >= shared + emulator.size) abort();
 }
 
 struct Rows { uint32_t* r; const uint4* row; };

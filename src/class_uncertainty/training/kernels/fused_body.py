@@ -73,7 +73,7 @@ def _convolve_back(dy: Tensor, w: Tensor, dx: Tensor, stride: int, shortcut: Ten
     tiles = triton.cdiv(images * triton.cdiv(height, 2) * triton.cdiv(width, 2), pixels)
     tensors, sizes = (dy, w, dy if shortcut is None else shortcut, dx), (images, height, width, *dy.shape[2:4], ci, co)
     flags = {"ADD": shortcut is not None, "BLOCK": pixels}
-    programs.convolve_back[4, tiles, lanes](*tensors, *sizes, **flags, num_warps=warps, num_stages=1)
+    programs.convolve_back[4 * tiles, lanes](*tensors, *sizes, **flags, num_warps=warps, num_stages=1)
 
 
 def _weigh(x: Tensor, dy: Tensor, stride: int) -> Tensor:

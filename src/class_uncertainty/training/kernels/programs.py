@@ -65,12 +65,13 @@ def convolve_back(
     ADD: plus the gradient of the shortcut, which gave every other pixel zero channels on both sides; g is like dy. A
     pixel in an even row or column has one tap there, in an odd one two. So a program takes pixels of one parity.
     """
-    parity, block, lane = tl.program_id(0), tl.program_id(1), tl.program_id(2).to(tl.int64)
+    parity, block, lane = tl.program_id(0) % 4, tl.program_id(0) // 4, tl.program_id(1).to(tl.int64)
     odd_row, odd_column = parity // 2, parity % 2
     rows, columns = (H + 1 - odd_row) // 2, (W + 1 - odd_column) // 2
     p = block * BLOCK + tl.arange(0, BLOCK)
+    inside = p < images * rows * columns
+    rows, columns = tl.maximum(rows, 1), tl.maximum(columns, 1)  # of a single row none is odd, and nothing inside
     image, row, column = p // (rows * columns), p % (rows * columns) // columns, p % columns
-    inside = image < images
     ci, co = tl.arange(0, CI), tl.arange(0, CO)
     dy += lane * images * HO * WO * CI
     g += lane * images * HO * WO * CI + (CI - CO) // 2
@@ -176,8 +177,10 @@ def total(partial, sums, size, BLOCKS: tl.constexpr, TAPS: tl.constexpr, BLOCK: 
     """A lane's partial sums (blocks, TAPS, ...) added up in their order, whatever lanes are beside it: (..., TAPS)."""
     lane, i = tl.program_id(1).to(tl.int64), tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     added = tl.zeros((BLOCK,), tl.float32)
-    for block in tl.range(0, BLOCKS, loop_unroll_factor=8):  # eight are read at once
-        added += tl.load(partial + (lane * BLOCKS + block) * size + i, mask=i < size, other=0.0)
+    for start in range(0, BLOCKS, 8):
+        for k in tl.static_range(8):  # eight are read at once
+            there = (i < size) & (start + k < BLOCKS)
+            added += tl.load(partial + (lane * BLOCKS + start + k) * size + i, mask=there, other=0.0)
     tl.store(sums + lane * size + i % (size // TAPS) * TAPS + i // (size // TAPS), added, mask=i < size)
 
 

@@ -113,6 +113,7 @@ template <class T, int MT>
 struct Unit {
     static constexpr int UNITS = T::ALL / (16 * MT), STRIPS = T::SIDES / 16 > 1 ? T::SIDES / 16 : 1;
     static constexpr int ROWS = 16 * STRIPS / T::SIDES, DOWN = ROWS * T::SIDES;  // of a matrix; pixels to the one below
+    static_assert(T::SIDES % (MT * ROWS) == 0, "a unit lies in one image");
     int first, pixel, cell;  // of the unit; of the thread
 
     __device__ __forceinline__ Unit(int number)
@@ -202,8 +203,8 @@ __device__ __forceinline__ void load(u32 (&pairs)[N], const bf16* source) {
 
 __device__ __forceinline__ float unpacked(u32 pair, int i) { return i % 2 ? high(pair) : low(pair); }
 
-// Two sums of each thread's PART of 4 PART channels, added up over WARPS warps that meet at a barrier: target (2, C).
-template <int C, int PART, int WARPS, int BARRIER>
+// Two sums of each thread's PART of 4 PART channels, added up over WARPS warps that meet: target (2, C).
+template <int C, int PART, int WARPS>
 __device__ __forceinline__ void add_up(float (&first)[PART], float (&second)[PART], float* parts, float* target, int warp) {
     int thread = threadIdx.x % 32;
 #pragma unroll
@@ -216,7 +217,7 @@ __device__ __forceinline__ void add_up(float (&first)[PART], float (&second)[PAR
         int at = warp * 4 * PART + thread % 4 * PART + i;
         if (thread < 4) parts[at] = first[i], parts[WARPS * 4 * PART + at] = second[i];
     }
-    meet<BARRIER, WARPS * 32>();
+    meet<1, WARPS * 32>();
     for (int i = warp * 32 + thread; i < 8 * PART; i += WARPS * 32) {
         int which = i / (4 * PART), channel = i % (4 * PART);
         float total = 0;
@@ -324,16 +325,16 @@ __device__ __forceinline__ void convolve(
         meet<0, THREADS>();
     }
     float* target = partial + ((long long)lane * gridDim.y + blockIdx.y) * 2 * C;
-    add_up<C, PART, CONVOLVERS, 1>(sums, squares, (float*)shared, target, warp - MAKERS);
+    add_up<C, PART, CONVOLVERS>(sums, squares, (float*)shared, target, warp - MAKERS);
 }
 
 // The gradient of w over the pixels of a tile, added to `sums`, for one tap and CO outputs of each warp, all inputs.
-// `gradients` is that of y, from the first of CO on. SUBSETS warps share the pixels.
-template <int CO, int SUBSETS, class T>
+// `gradients` is that of y, from the first of CO on.
+template <int CO, class T>
 __device__ __forceinline__ void weigh_tile(
-    float (&sums)[1][CO / 16][T::PLANES][4], const uint4* tile, const uint4* gradients, int tap, int subset) {
+    float (&sums)[1][CO / 16][T::PLANES][4], const uint4* tile, const uint4* gradients, int tap) {
     int thread = threadIdx.x % 32;
-    for (int k = subset * 16; k < T::ALL; k += SUBSETS * 16) {
+    for (int k = 0; k < T::ALL; k += 16) {
         u32 a[CO / 16][4];
         const uint4* gradient = gradients + thread / 8 % 2 * T::PLANE + T::cell(k + thread % 8 + thread / 16 * 8);
 #pragma unroll
@@ -352,16 +353,16 @@ __device__ __forceinline__ void weigh_tile(
     }
 }
 
-// The same for a column of three taps of each warp: a row of x serves three rows of the gradient. A piece is some rows
-// of a strip of 16 pixels.
-template <int CO, int SUBSETS, class T>
+// The same for a column of three taps of each warp, strip after strip of 16 pixels: a row of x serves three rows of the
+// gradient.
+template <int CO, class T>
 __device__ __forceinline__ void weigh_tile(
-    float (&sums)[3][CO / 16][T::PLANES][4], const uint4* tile, const uint4* gradients, int column, int subset) {
-    constexpr int STRIPS = T::SIDES / 16, PIECES = SUBSETS > STRIPS ? SUBSETS : STRIPS, LINES = T::ALL / 16 / PIECES;
+    float (&sums)[3][CO / 16][T::PLANES][4], const uint4* tile, const uint4* gradients, int column) {
+    static_assert(T::SIDES % 16 == 0 && T::ALL == T::PIXELS, "a strip lies in the image");
+    constexpr int LINES = T::SIDES;
     int thread = threadIdx.x % 32;
 #pragma unroll 1
-    for (int piece = subset; piece < PIECES; piece += SUBSETS) {
-        int first = piece / STRIPS * LINES * T::SIDES + piece % STRIPS * 16;
+    for (int first = 0; first < T::SIDES; first += 16) {
         const uint4* gradient = gradients + thread / 8 % 2 * T::PLANE + T::cell(first + thread % 8 + thread / 16 * 8);
         const uint4* window = tile + thread / 16 * T::PLANE + T::window(first + thread % 16) + column;
         u32 a[3][CO / 16][4];  // line % 3
@@ -405,8 +406,9 @@ __device__ __forceinline__ void gradients(
     typedef Unit<T, MT> U;
     constexpr int OUT = C / PARTS, PART = OUT / 4, WEIGHTS = 9 * C * OUT / 8;
     constexpr int THREADS = 32 * (MAKERS + CONVOLVERS + WEIGHERS);
-    constexpr int GROUPS = 9 / TAPS, CO = OUT / SPLITS, SUBSETS = WEIGHERS / GROUPS / SPLITS;  // of warps that weigh
+    constexpr int GROUPS = 9 / TAPS, CO = OUT / SPLITS;  // of warps that weigh, and the outputs of each
     static_assert(MAKERS * 32 % T::PLANES == 0, "a maker keeps to the same channels");
+    static_assert(WEIGHERS == GROUPS * SPLITS && CO % 16 == 0, "each weighs some taps and whole matrices of outputs");
     SHARED;
     uint4 *made = shared, *copied = shared + 2 * T::SIZE, *weights = shared + 4 * T::SIZE;
     float* constants = (float*)(weights + WEIGHTS);  // (3, C)
@@ -524,36 +526,26 @@ __device__ __forceinline__ void gradients(
 #pragma unroll
             for (int i = 0; i < PART; i++) products[i] = (products[i] - before[i] * total[i]) * before[C + i];
             float* target = gathered + block * 2 * C + part * OUT;
-            add_up<C, PART, CONVOLVERS, 2>(total, products, (float*)weights, target, warp - MAKERS);
+            add_up<C, PART, CONVOLVERS>(total, products, (float*)weights, target, warp - MAKERS);
         }
     } else {
-        int weigher = warp - MAKERS - CONVOLVERS, group = weigher % GROUPS, split = weigher / GROUPS % SPLITS;
+        int weigher = warp - MAKERS - CONVOLVERS, group = weigher % GROUPS, split = weigher / GROUPS;
         float products[TAPS][CO / 16][T::PLANES][4] = {};
         wait_for_copies();
         meet<0, THREADS>();
         for (int first = begin, turn = 0; first < end; first += IMAGES, turn ^= 1) {
             const uint4* gradient = made + turn * T::SIZE + (part * OUT + split * CO) / 8 * PLANE;
-            const uint4* inputs = copied + turn * T::SIZE;
-            weigh_tile<CO, SUBSETS, T>(products, inputs, gradient, group, weigher / GROUPS / SPLITS);
+            weigh_tile<CO, T>(products, copied + turn * T::SIZE, gradient, group);
             meet<0, THREADS>();
         }
-        float* added = (float*)shared;  // (9, OUT, C)
         float* target = partial + (block * 9 * C + part * OUT) * C;
-        for (int subset = 0; subset < SUBSETS; subset++) {
-            if (weigher / GROUPS / SPLITS == subset) {
 #pragma unroll
-                for (int i = 0; i < TAPS * CO / 16 * T::PLANES * 2; i++) {  // pairs of neighbouring inputs
-                    int half = i % 2, n = i / 2 % T::PLANES, m = i / 2 / T::PLANES % (CO / 16);
-                    int t = i / 2 / T::PLANES / (CO / 16), tap = group + 3 * t;
-                    int row = split * CO + m * 16 + thread % 32 / 4 + half * 8, column = n * 8 + thread % 4 * 2;
-                    float2 value = make_float2(products[t][m][n][half * 2], products[t][m][n][half * 2 + 1]);
-                    float2* before = (float2*)(added + (tap * OUT + row) * C + column);
-                    if (subset > 0) value = make_float2(value.x + before->x, value.y + before->y);
-                    if (subset < SUBSETS - 1) *before = value;
-                    else put(target + (tap * C + row) * C + column, as_bits(value.x), as_bits(value.y));
-                }
-            }
-            meet<1, WEIGHERS * 32>();
+        for (int i = 0; i < TAPS * CO / 16 * T::PLANES * 2; i++) {  // pairs of neighbouring inputs
+            int half = i % 2, n = i / 2 % T::PLANES, m = i / 2 / T::PLANES % (CO / 16);
+            int t = i / 2 / T::PLANES / (CO / 16), tap = group + 3 * t;
+            int row = split * CO + m * 16 + thread % 32 / 4 + half * 8, column = n * 8 + thread % 4 * 2;
+            const float* pair = products[t][m][n] + half * 2;
+            put(target + (tap * C + row) * C + column, as_bits(pair[0]), as_bits(pair[1]));
         }
     }
 }

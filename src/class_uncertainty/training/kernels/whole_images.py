@@ -38,7 +38,7 @@ class Tiling(NamedTuple):
     matrices: int  # of 16 pixels that a warp convolves at once
     warps: tuple[int, ...]  # that make tiles, that convolve them, and that weigh them
     taps: int = 0  # of a warp that weighs
-    splits: int = 1  # warps that weigh the same taps and pixels, and share the output channels
+    splits: int = 1  # warps that weigh the same taps, and share the output channels
     parts: int = 1  # blocks that share the output channels
     blocks: int = 1  # of a multiprocessor at once, which bounds the registers
 
