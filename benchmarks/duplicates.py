@@ -2,9 +2,10 @@
 
     python benchmarks/duplicates.py [digits-lt:20]
 
-Duplicates favour the rarer classes, with a strength from 0 to 1 at which all classes are equally frequent. "Copies"
-repeats images, as `?duplicate=` does, so that epochs grow. "Draws" draws the rarer classes more often, in epochs of the
-same length. Five networks each, trained anew. How far a measure has moved is half the sum of its absolute changes.
+Duplicates favour the rarer classes: the frequency of a class is its count to the power of 1 - strength, up to a factor.
+"Copies" repeats images, as `?duplicate=` does, so that epochs grow. "Draws" draws the rarer classes more often, in
+epochs of the same length. Five networks each, trained anew. How far a measure has moved is half the sum of its absolute
+changes.
 """
 
 import sys
@@ -12,7 +13,7 @@ import sys
 import numpy as np
 
 import class_uncertainty as cu
-from class_uncertainty.measures import normalise
+from class_uncertainty.measures import Measure, normalise
 from class_uncertainty.methods import METHODS, Knob, Method
 from class_uncertainty.metrics import rank_correlation
 
@@ -22,11 +23,10 @@ READINGS = ("copies", "draws")
 
 
 def drawn_by(strength: float) -> str:
-    """The name of a method whose draws lie so far between natural and equal."""
+    """The name of a method that draws by these frequencies."""
     name = f"drawn-{strength:g}"
-    METHODS[name] = Method(
-        "resampling of a fixed strength", alpha=Knob(cu.MEASURES["uniform"], normalise, lambda *_: strength)
-    )
+    frequency = Measure(name, "N ** (1 - strength)", lambda stats: stats.counts ** (1 - strength))
+    METHODS[name] = Method("resampling of a fixed strength", alpha=Knob(frequency, normalise))
     return name
 
 

@@ -42,7 +42,7 @@ ENDED = {0: "has ended", 130: "was stopped"}  # by exit code; others are failure
 @contextmanager
 def shared_gpu() -> Iterator[dict[str, str]]:
     """The environment of programs that share a GPU: that of an MPS server of their own, where there can be one."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # a server may still write there
         mps = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
         if not shutil.which(MPS) or subprocess.run([MPS, "-d"], env=os.environ | mps, check=False).returncode:
             yield dict(os.environ)
@@ -145,7 +145,8 @@ def main() -> int:
         parser.error(str(error))
     folder = given.out.with_suffix(".stores")
     folder.mkdir(parents=True, exist_ok=True)
-    experiments = [*given.experiments, *given.behind]
+    front: dict[str, str] = {}
+    experiments = [(name, front) for name in given.experiments] + [(name, BEHIND) for name in given.behind]
     stores = [folder / f"{number}.sqlite" for number in range(len(experiments))]
     for path in stores:
         with Store(path) as store:
@@ -153,11 +154,11 @@ def main() -> int:
     known = {line.key for line in lines}
     with shared_gpu() as environment:
         programs = [
-            Program(name, store, given.root, environment | (BEHIND if name in given.behind else {}))
-            for name, store in zip(experiments, stores, strict=True)
+            Program(name, store, given.root, environment | priority)
+            for (name, priority), store in zip(experiments, stores, strict=True)
         ]
         train(programs, known, given.out, 60 * given.minutes)
-    print(f"{given.out}: {write_new(programs, known, given.out):,} lines")
+        print(f"{given.out}: {write_new(programs, known, given.out):,} lines", flush=True)
     for program in programs:
         code = program.process.returncode
         print(f"{program.experiment}: {ENDED.get(code, f'failed with exit code {code}: {program.last_words}')}")

@@ -113,7 +113,10 @@ def test_the_document_is_json_with_every_number(lookup: Lookup) -> None:
     }
     assert document["gains"][0]["gain"] == pytest.approx(3.0)
     assert document["six_naive"] == {DATA: 12.0}
-    assert document["measured"][0]["uncertainty"] == pytest.approx(list(cu.normalise([1, 2, 3])))
+    measured = document["measured"][0]
+    assert measured["uncertainty"] == pytest.approx(list(cu.normalise([1, 2, 3])))
+    assert measured["estimator"] == "ensemble"
+    assert measured["rho_by_score"] == pytest.approx({"predictive": 1.0, "epistemic": -1.0})
 
 
 def test_naive_runs_that_diverged_have_no_gap() -> None:

@@ -112,9 +112,9 @@ TABLE_1 = PaperTable(
 
 
 def _by_both(label: str, method: str, printed: str, baseline: str) -> tuple[Row, Row]:
-    """A row by the uncertainty of the ensemble's training examples, and by that of examples it has not seen."""
+    """A row by the uncertainty of what the networks were trained on, and by that of what they have not seen."""
     row = Row(label, method, printed, ours=True, baseline=baseline)
-    return row, replace(row, note="out-of-fold uncertainty", estimator="out-of-fold")
+    return row, replace(row, printed="", note="out-of-fold uncertainty, not in the paper", estimator="out-of-fold")
 
 
 SVCI_20 = PaperTable(

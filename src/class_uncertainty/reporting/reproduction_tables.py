@@ -130,11 +130,11 @@ def _ablation(reproduction: Reproduction) -> TextTable:
 def _correlations(reproduction: Reproduction) -> TextTable:
     """How the measures rank the classes; on SVCI-20 also the share of class uncertainty that CIFAR-10's half has."""
     shown = [(one, one.data.name.startswith("svci20")) for one in reproduction.measured]
-    several, halves = len({one.measurement.estimator for one, _ in shown}) > 1, any(half for _, half in shown)
+    several, halves = len({one.measurement.estimator for one, _ in shown}) > 1, any(is_halved for _, is_halved in shown)
     rows = []
-    for one, half in shown:
+    for one, is_halved in shown:
         rhos = [_number(rho, 3) for rho in map(one.correlation, (one.cardinality, one.uncertainty))]
-        share = _number(sum(one.uncertainty[:SVHN_CLASSES]) if half else None, 3)
+        share = _number(sum(one.uncertainty[:SVHN_CLASSES]) if is_halved else None, 3)
         about = [title_of(one.data.name), *[one.measurement.estimator] * several]
         rows.append([*about, *rhos, *[share] * halves, one.measurement.device])
     by, shares = ("measured by",) * several, ("CIFAR-10's μ^U",) * halves

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from class_uncertainty.estimation import ESTIMATORS
 from class_uncertainty.metrics import FEW, MANY
 from class_uncertainty.posthoc.diagnosis import nothing_wrong, spoken
 from class_uncertainty.posthoc.fix_report import FixReport
@@ -41,7 +42,6 @@ CLASS_NOTES: dict[tuple[str, ...], str] = {
 }
 MEANINGFUL = 10  # classes that a rank correlation needs to say much
 POOR = 0.5  # a rank correlation below which a measure says little about the errors
-SEEN = ("ensemble", "bootstrap", "single", "snapshot", "mc-dropout")  # estimators that ask about what was trained on
 MOST_FINDINGS = 10
 LISTED = 5  # classes or label issues in one list
 CHANGE_NOTES: dict[tuple[str, ...], str] = {
@@ -228,7 +228,8 @@ def correlations(rows: Sequence[ClassRow], judged: str = "naive ") -> list[str]:
 
 def ask_unseen(rows: Sequence[ClassRow], estimator: str) -> list[str]:
     """Advice where networks that know their examples rank the classes poorly, although some errors clearly differ."""
-    rho = spearman(rows, "uncertainty") if len(rows) >= MEANINGFUL and estimator in SEEN else None
+    seen = estimator in ESTIMATORS and estimator != "out-of-fold"  # of a file nobody knows
+    rho = spearman(rows, "uncertainty") if seen and len(rows) >= MEANINGFUL else None
     lows, highs = ([end for row in rows if (end := getattr(row, name)) is not None] for name in ("low", "high"))
     if rho is None or rho >= POOR or not lows or max(lows) <= min(highs):
         return []
