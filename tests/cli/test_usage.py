@@ -45,12 +45,26 @@ USAGE = {
     "none of several": (("results", "import"), "'cu results import' needs FILE.jsonl: what 'cu results export' wrote."),
     "command of data": (("data", "fech"), "unknown command 'fech': did you mean 'fetch'? There is only fetch."),
     "no value": (
-        ("train", "digits", "--recipe"),
-        "option '--recipe' requires an argument: 'cu train --help' shows what is allowed.",
+        ("train", "digits", "--budget"),
+        "option '--budget' requires an argument: stop at an epoch's end after 90s, 25m or 1h30m; "
+        "the same command goes on.",
     ),
     "a value of a flag": (
         ("methods", "--json=yes"),
-        "option '--json' does not take a value: 'cu methods --help' shows what is allowed.",
+        "option '--json' does not take a value: print one JSON document and nothing else.",
+    ),
+    "a list with a space": (
+        ("compare", "digits", "--methods", "naive,", "ubrs"),
+        "'cu compare' takes DATA, and got 'ubrs' beyond that: names in a list have commas and no spaces between them.",
+    ),
+    "an argument where none is": (
+        ("estimators", "online"),
+        "'cu estimators' takes no argument, and got 'online' beyond that: names in a list have commas and no spaces "
+        "between them.",
+    ),
+    "one dash": (
+        ("card", "model", "-out", "a.md"),
+        "unknown option of 'cu card' '-out': did you mean '--out'? There are --out, --json, --help.",
     ),
 }
 
@@ -78,7 +92,7 @@ def test_every_command_says_what_it_needs(words: tuple[str, ...], run: Run) -> N
 def test_arguments_beyond_the_last_are_named(run: Run) -> None:
     code, out, err = run("fix", "digits", "left", "over")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "(left over): 'cu fix --help' shows what is allowed." in err
+    assert "'cu fix' takes DATA, and got 'left over' beyond that" in err
 
 
 def test_a_command_is_called_cu_however_it_was_started() -> None:

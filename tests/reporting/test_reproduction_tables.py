@@ -172,6 +172,11 @@ def test_what_is_left_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert spared.endswith("spares 3.0 million images.")
 
 
+def test_nothing_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    print_remaining([])
+    assert capsys.readouterr().out == "Nothing is left to train.\n"
+
+
 @pytest.mark.parametrize(("minutes", "text"), [(1.5, "1.5 min"), (150, "2.5 h"), (601_380, "418 days")])
 def test_times_read_well(minutes: float, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     print_remaining([Remaining("a", 3, 2e6, minutes)])

@@ -11,6 +11,7 @@ from reporting.printed_lines import RESNET, Printed, in_one_line, line_of
 
 import class_uncertainty as cu
 from class_uncertainty.reporting import terminal_tables
+from class_uncertainty.runs.rows import ClassRow
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
 from class_uncertainty.workflows.compare_estimators import EstimatorComparison, EstimatorRow
 
@@ -81,23 +82,42 @@ def test_few_classes_and_no_errors(printed: Printed) -> None:
     assert "Spearman" not in printed(terminal_tables.print_measured, measured(class_row_examples(4, judged=False)))
 
 
+def ranked(order: int, width: float = 2.0, classes: int = 10) -> list[ClassRow]:
+    """Classes whose errors rise; uncertainty rises with them, or falls where the order is -1."""
+    return [
+        replace(row, uncertainty=float((c * order) % 11), error=5.0 * c, low=5 * c - width, high=5 * c + width)
+        for c, row in enumerate(class_row_examples(classes), 1)
+    ]
+
+
 def test_uncertainty_that_ranks_classes_poorly_is_said_to(printed: Printed) -> None:
     """Where some errors clearly differ, of ten classes or more, and of networks that have seen the examples."""
 
-    def advised(ranked: int, width: float = 2.0, classes: int = 10, estimator: str = "ensemble") -> bool:
-        rows = [
-            replace(row, uncertainty=float((c * ranked) % 11), error=5.0 * c, low=5 * c - width, high=5 * c + width)
-            for c, row in enumerate(class_row_examples(classes), 1)
-        ]
-        return "--estimator out-of-fold" in in_one_line(
-            printed(terminal_tables.print_measured, measured(rows, estimator=estimator))
-        )
+    def advised(rows: list[ClassRow], estimator: str = "ensemble") -> bool:
+        out = printed(terminal_tables.print_measured, measured(rows, estimator=estimator))
+        return "--estimator out-of-fold" in in_one_line(out)
 
-    assert advised(ranked=-1)
-    assert not advised(ranked=1)
-    assert not advised(ranked=-1, width=30.0)
-    assert not advised(ranked=-1, classes=9)
-    assert not advised(ranked=-1, estimator="out-of-fold")
+    assert advised(ranked(-1))
+    assert advised(ranked(-1), estimator="online")
+    assert not advised(ranked(1))
+    assert not advised(ranked(-1, width=30.0))
+    assert not advised(ranked(-1, classes=9))
+    assert not advised(ranked(-1), estimator="out-of-fold")
+    assert not advised(ranked(-1), estimator="probabilities:p.npy")
+
+
+@pytest.mark.parametrize("estimator", ["ensemble", "out-of-fold"])
+def test_images_that_repeat_are_named_first(printed: Printed, estimator: str) -> None:
+    """Folds do not help against them. Rows of a table may be alike by chance."""
+    images = np.zeros((5, 1, 2, 2), np.uint8)
+    images[3:] = 1
+    about = measured(ranked(-1), estimator=estimator)
+    about.dataset = cu.Dataset("x", cu.Data(images, [0, 1, 0, 1, 0]))
+    out = in_one_line(printed(terminal_tables.print_measured, about))
+    assert "3 of 5 training images repeat another" in out
+    assert "--estimator" not in out
+    about.dataset = cu.Dataset("x", cu.Data(images.reshape(5, 4).astype(float), [0, 1, 0, 1, 0]))
+    assert "repeat" not in in_one_line(printed(terminal_tables.print_measured, about))
 
 
 def test_classes_that_no_measure_disputes(printed: Printed) -> None:

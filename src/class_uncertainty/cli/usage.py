@@ -3,8 +3,9 @@
 Typer would print the usage, a hint and a box around its message.
 """
 
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +20,7 @@ ALIKE = 0.7  # from where on options are alike: their dashes are, whatever follo
 
 
 @contextmanager
-def in_one_sentence(context: Any) -> Iterator[None]:
+def in_one_sentence(context: Any, typed: Sequence[str]) -> Iterator[None]:
     """Turn a usage error into an InputError: what was given or is missing, and what the command takes."""
     root = context.find_root().info_name
     command = f"cu{context.command_path.removeprefix(root)}"  # root is 'python -m class_uncertainty' or so
@@ -27,13 +28,25 @@ def in_one_sentence(context: Any) -> Iterator[None]:
         yield
     except CLICK.NoSuchOption as error:
         options = [one for one in context.command.get_params(context) if one.param_type_name == "option"]
-        names = [name for one in options if not one.hidden for name in one.opts]
-        raise unknown(f"option of '{command}'", error.option_name, names, ALIKE) from None
+        names = [name for one in options if not one.hidden for name in (*one.opts, *one.secondary_opts)]
+        given = next(
+            (word for word in typed if word.startswith(error.option_name)), error.option_name
+        )  # '-m' of '-methods'
+        raise unknown(f"option of '{command}'", given.partition("=")[0], names, ALIKE) from None
     except CLICK.MissingParameter as error:
         name, about = error.param.metavar.removesuffix("..."), error.param.help
         raise InputError(f"'{command}' needs {name}: {about[0].lower()}{about[1:]}") from None
+    except CLICK.BadOptionUsage as error:
+        about = next((one.help for one in context.command.get_params(context) if error.option_name in one.opts), "")
+        message = error.format_message().rstrip(".")
+        raise InputError(f"{message[0].lower()}{message[1:]}: {about[:1].lower()}{about[1:]}") from None
     except CLICK.UsageError as error:
         message = error.format_message().rstrip(".")
+        if beyond := re.fullmatch(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message):
+            places = [one.metavar for one in context.command.get_params(context) if one.param_type_name == "argument"]
+            takes = f"takes {' and '.join(places)}" if places else "takes no argument"
+            lists = "names in a list have commas and no spaces between them"
+            raise InputError(f"'{command}' {takes}, and got {beyond[1]!r} beyond that: {lists}.") from None
         allowed = f"'{command} --help' shows what is allowed"
         raise InputError(f"{message[0].lower()}{message[1:]}: {allowed}.") from None
 
@@ -42,7 +55,7 @@ class Command(TyperCommand):
     """A command that refuses wrong arguments and options in one sentence."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        with in_one_sentence(ctx):
+        with in_one_sentence(ctx, tuple(args)):
             return super().parse_args(ctx, args)
 
 
@@ -52,7 +65,7 @@ class Group(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args:
             return super().parse_args(ctx, args)
-        with in_one_sentence(ctx):
+        with in_one_sentence(ctx, tuple(args)):
             return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -263,6 +263,11 @@ class Data:
         """(N,) a hash of each example's inputs, equal if every pixel or feature is."""
         return row_digests(self.inputs)
 
+    @property
+    def repeats(self) -> int:
+        """How many examples repeat another, to the last pixel or feature."""
+        return len(self.digests) - len(np.unique(self.digests))
+
 
 def row_digests(inputs: NDArray) -> NDArray[np.void]:
     """(N,) a hash of each row."""

@@ -78,7 +78,7 @@ def _changes(reproduction: Reproduction) -> dict[str, Figure]:
     settings = [name.rpartition(":" if by_ratio else "=")[2] if by_ratio or "=" in name else "0" for name in names]
     values = {measure: [_both(one)[measure] for one in measured] for measure in ("cardinality", "uncertainty")}
     x_title = "imbalance ratio" if by_ratio else "duplication strength"
-    title = f"{reproduction.name.upper()} on CIFAR-10-LT: share of each class by the {x_title}"
+    title = f"{reproduction.name.replace('if', 'IF')} on CIFAR-10-LT: share of each class by the {x_title}"
     about = (settings, list(measured[0].data.classes), values, x_title)
     return {reproduction.name: Figure(title, paper_figures.class_changes, about)}
 

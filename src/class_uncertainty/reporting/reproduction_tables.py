@@ -217,6 +217,9 @@ def print_reproduction(reproduction: Reproduction) -> None:
 
 def print_remaining(remaining: Sequence[Remaining]) -> None:
     """What is left to train, and the sums."""
+    if not remaining:
+        say("Nothing is left to train.")
+        return
     rows = [(row.data, f"{row.lanes:,}", f"{row.images / 1e6:,.1f}", _duration(row.minutes)) for row in remaining]
     totals = [sum(getattr(row, name) for row in remaining) for name in ("lanes", "images", "minutes")]
     rows.append(("in all", f"{totals[0]:,}", f"{totals[1] / 1e6:,.1f}", _duration(totals[2])))

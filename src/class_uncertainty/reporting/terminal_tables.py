@@ -54,7 +54,7 @@ def print_measured(measured: Measured) -> None:
     """The classes, how the measures correlate with the errors, and where the measures disagree."""
     rows, judged = measured.rows, measured.estimate.judged
     print_classes(rows, judged)
-    say(*correlations(rows, judged), *ask_unseen(rows, measured.estimate.estimator), *disagreements(rows))
+    say(*correlations(rows, judged), *ranking_advice(measured), *disagreements(rows))
     say(*describe_network(measured.network))
     if measured.folds:
         say(describe_folds(measured.folds))
@@ -226,17 +226,21 @@ def correlations(rows: Sequence[ClassRow], judged: str = "naive ") -> list[str]:
     return [f"Rank correlation (Spearman's ρ) with the {judged}class errors: {defined}{few}."] if defined else []
 
 
-def ask_unseen(rows: Sequence[ClassRow], estimator: str) -> list[str]:
-    """Advice where networks that know their examples rank the classes poorly, although some errors clearly differ."""
-    seen = estimator in ESTIMATORS and estimator != "out-of-fold"  # of a file nobody knows
-    rho = spearman(rows, "uncertainty") if seen and len(rows) >= MEANINGFUL else None
+def ranking_advice(measured: Measured) -> list[str]:
+    """What to do where uncertainty ranks the classes poorly, although some errors clearly differ."""
+    rows, estimator = measured.rows, measured.estimate.estimator
+    rho = spearman(rows, "uncertainty") if len(rows) >= MEANINGFUL else None
     lows, highs = ([end for row in rows if (end := getattr(row, name)) is not None] for name in ("low", "high"))
     if rho is None or rho >= POOR or not lows or max(lows) <= min(highs):
         return []
-    return [
-        f"Networks know what they were trained on, and this uncertainty says little about the errors (ρ below {POOR}): "
-        "--estimator out-of-fold asks about examples that they have not seen."
-    ]
+    poor = f"Uncertainty says little about the class errors (ρ below {POOR})"
+    train = measured.dataset.train
+    if len(train.shape) > 1 and (repeats := train.repeats):  # rows of a table may be alike by chance
+        about = f"{repeats:,} of {len(train):,} training images repeat another"
+        return [f"{poor}: {about}, and networks are surest of what they see often. Leave the repeats out."]
+    if estimator not in ESTIMATORS or estimator == "out-of-fold":  # of a file nobody knows
+        return []
+    return [f"{poor}: networks know what they were trained on. --estimator out-of-fold asks about unseen examples."]
 
 
 def print_methods(rows: Sequence[MethodRow], classes: int | None = None) -> list[str]:
