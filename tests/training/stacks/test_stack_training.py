@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -50,12 +51,16 @@ def test_lanes_that_another_process_went_on_with(digits, stats, whole, tmp_path,
         with pytest.raises(KeyboardInterrupt):
             cu.fit(digits.train, LANES, **options, checkpoints=tmp_path / folder, every=1, progress=interrupt_in(epoch))
     fitting = fit._run_group
-    files = sorted(file.name for file in (tmp_path / "further").iterdir())
+    *further, lost = sorted(file.name for file in (tmp_path / "further").iterdir())[:3]
+    begins, begun = threading.Lock(), threading.Event()
 
     def meanwhile(job, places):
-        for name in files[:2]:
-            shutil.copy(tmp_path / "further" / name, tmp_path / "running" / name)
-        (tmp_path / "running" / files[2]).unlink(missing_ok=True)
+        with begins:  # stacks begin side by side, and one that has ended removes its files
+            if not begun.is_set():
+                for name in further:
+                    shutil.copy(tmp_path / "further" / name, tmp_path / "running" / name)
+                (tmp_path / "running" / lost).unlink()
+                begun.set()
         return fitting(job, places)
 
     monkeypatch.setattr(fit, "_run_group", meanwhile)
