@@ -22,33 +22,35 @@ ALIKE = 0.7  # from where on options are alike: their dashes are, whatever follo
 @contextmanager
 def in_one_sentence(context: Any, typed: Sequence[str]) -> Iterator[None]:
     """Turn a usage error into an InputError: what was given or is missing, and what the command takes."""
-    root = context.find_root().info_name
+    root, params = context.find_root().info_name, context.command.get_params(context)
     command = f"cu{context.command_path.removeprefix(root)}"  # root is 'python -m class_uncertainty' or so
     try:
         yield
     except CLICK.NoSuchOption as error:
-        options = [one for one in context.command.get_params(context) if one.param_type_name == "option"]
-        names = [name for one in options if not one.hidden for name in (*one.opts, *one.secondary_opts)]
-        given = next(
-            (word for word in typed if word.startswith(error.option_name)), error.option_name
-        )  # '-m' of '-methods'
+        options = [one for one in params if one.param_type_name == "option" and not one.hidden]
+        names = [name for one in options for name in (*one.opts, *one.secondary_opts)]
+        short = error.option_name  # '-m' of '-methods'
+        given = next((word for word in typed if word.startswith(short)), short)
         raise unknown(f"option of '{command}'", given.partition("=")[0], names, ALIKE) from None
     except CLICK.MissingParameter as error:
-        name, about = error.param.metavar.removesuffix("..."), error.param.help
-        raise InputError(f"'{command}' needs {name}: {about[0].lower()}{about[1:]}") from None
+        name = error.param.metavar.removesuffix("...")
+        raise InputError(f"'{command}' needs {name}: {_within(error.param.help)}") from None
     except CLICK.BadOptionUsage as error:
-        about = next((one.help for one in context.command.get_params(context) if error.option_name in one.opts), "")
-        message = error.format_message().rstrip(".")
-        raise InputError(f"{message[0].lower()}{message[1:]}: {about[:1].lower()}{about[1:]}") from None
+        about = next((one.help for one in params if error.option_name in one.opts), "")
+        raise InputError(f"{_within(error.format_message()).rstrip('.')}: {_within(about)}") from None
     except CLICK.UsageError as error:
         message = error.format_message().rstrip(".")
         if beyond := re.fullmatch(r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", message):
-            places = [one.metavar for one in context.command.get_params(context) if one.param_type_name == "argument"]
-            takes = f"takes {' and '.join(places)}" if places else "takes no argument"
+            places = [one.metavar for one in params if one.param_type_name == "argument"]
+            takes = f"takes {' and '.join(places) or 'no argument'}"
             lists = "names in a list have commas and no spaces between them"
             raise InputError(f"'{command}' {takes}, and got {beyond[1]!r} beyond that: {lists}.") from None
-        allowed = f"'{command} --help' shows what is allowed"
-        raise InputError(f"{message[0].lower()}{message[1:]}: {allowed}.") from None
+        raise InputError(f"{_within(message)}: '{command} --help' shows what is allowed.") from None
+
+
+def _within(sentence: str) -> str:
+    """As it stands behind a colon."""
+    return sentence[:1].lower() + sentence[1:]
 
 
 class Command(TyperCommand):

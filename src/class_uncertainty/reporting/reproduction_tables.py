@@ -140,9 +140,8 @@ def _correlations(reproduction: Reproduction) -> TextTable:
     by, shares = ("measured by",) * several, ("CIFAR-10's μ^U",) * halves
     columns = ("data", *by, "ρ of cardinality", "ρ of uncertainty", *shares, "device")
     notes = ["ρ: Spearman's correlation with the class errors of the naïve members on the test split."]
-    notes += [
-        "CIFAR-10's μ^U: the share of class uncertainty that its ten classes have; 0.5 tells nothing apart."
-    ] * halves
+    if halves:
+        notes += ["CIFAR-10's μ^U: the share of class uncertainty that its ten classes have; 0.5 tells nothing apart."]
     if reproduction.name == "if1a":
         notes += ["The paper prints 0.82 for cardinality and 0.92 for uncertainty on CIFAR-100-LT (50)."]
     notes += _network(reproduction, [one.data.name for one in reproduction.measured])
@@ -172,11 +171,8 @@ def _gap(reproduction: Reproduction) -> TextTable:
         error = _with_deviation(fmean(errors), stdev(errors) if len(errors) > 1 else None)
         means = (f"{value:.2f}" for value in (objects, digits, objects - digits))
         rows.append([title_of(data), error, *means, str(len(results))])
-    columns, notes = (
-        ("data", "error", "CIFAR-10", "SVHN", "gap", "runs"),
-        tuple(_network(reproduction, reproduction.naive)),
-    )
-    return TextTable("The halves of SVCI-20, naïve classifier", columns, rows, notes)
+    columns, notes = ("data", "error", "CIFAR-10", "SVHN", "gap", "runs"), _network(reproduction, reproduction.naive)
+    return TextTable("The halves of SVCI-20, naïve classifier", columns, rows, tuple(notes))
 
 
 def half_errors(results: Sequence[Result]) -> tuple[list[float], list[float]]:
