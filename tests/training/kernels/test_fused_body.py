@@ -22,14 +22,12 @@ from class_uncertainty.training.networks.resnet import Block, Convolution, ResNe
 Case = tuple[int, int, int, int, tuple[int, ...], int, int]
 CASES: dict[str, Case] = {  # lanes, images, channels, side, widths, blocks, lanes' seed
     "three stages": (2, 2, 3, 8, (16, 32, 64), 1, 0),
-    "a width that is no power of two": (1, 3, 3, 6, (16,), 2, 1),
-    "an odd size, halved": (1, 2, 1, 7, (32, 64), 1, 2),
-    "more images than a program takes": (1, 9, 3, 4, (64,), 1, 3),
-    "more pixels of a parity than a program takes": (1, 5, 3, 16, (16, 32), 1, 4),
-    "a side that is halved to one": (1, 9, 3, 2, (16, 32, 64), 1, 4),
+    "the smallest image that they take, odd and halved": (1, 9, 1, 5, (16, 32, 64), 1, 1),
+    "more images than a program takes": (1, 9, 3, 4, (64,), 2, 2),
+    "more pixels of a parity than a program takes": (1, 5, 3, 16, (16, 32), 1, 3),
 }
 WHOLE: dict[str, Case] = {  # all layers by the kernels of whole_images.cu
-    "32 pixels": (2, 3, 3, 32, (16,), 2, 0),
+    "32 pixels": (2, 3, 3, 32, (16,), 1, 0),
     "16 pixels": (1, 3, 32, 16, (32,), 1, 1),
     "8 pixels": (1, 5, 64, 8, (64,), 1, 2),
 }
@@ -126,9 +124,24 @@ def above(limit: float, errors: Errors) -> dict[tuple[str, str], float]:
     }
 
 
+def test_images_that_the_kernels_take() -> None:
+    for _, _, channels, side, widths, blocks, _ in CASES.values():
+        assert ResNet((channels, side, side), 1, widths, blocks).fits_kernels
+    for shape in ((3, 4, 32), (3, 32, 4)):  # halved to one pixel
+        assert not ResNet(shape, 1, (16, 32, 64), 1).fits_kernels
+
+
+INTERPRETED = """
+import json, torch, test_fused_body as t
+from class_uncertainty.training.kernels import fused_body
+for co, (block, _, warps) in fused_body.WEIGH.items():  # few tiles: an interpreter goes through empty ones as slowly
+    fused_body.WEIGH[co] = block, 2, warps
+print(json.dumps({name: t.errors(case, "cpu", torch.float32) for name, case in t.CASES.items()}))
+"""
+
+
 def test_kernels_interpreted() -> None:
-    errors = "{name: t.errors(case, 'cpu', torch.float32) for name, case in t.CASES.items()}"
-    made = interpreted(f"import json, torch, test_fused_body as t; print(json.dumps({errors}))")
+    made = interpreted(INTERPRETED)
     assert made.keys() == CASES.keys()
     assert above(1e-5, made) == {}
 

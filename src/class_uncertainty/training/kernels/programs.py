@@ -69,9 +69,8 @@ def convolve_back(
     odd_row, odd_column = parity // 2, parity % 2
     rows, columns = (H + 1 - odd_row) // 2, (W + 1 - odd_column) // 2
     p = block * BLOCK + tl.arange(0, BLOCK)
-    inside = p < images * rows * columns
-    rows, columns = tl.maximum(rows, 1), tl.maximum(columns, 1)  # of a single row none is odd, and nothing inside
     image, row, column = p // (rows * columns), p % (rows * columns) // columns, p % columns
+    inside = image < images
     ci, co = tl.arange(0, CI), tl.arange(0, CO)
     dy += lane * images * HO * WO * CI
     g += lane * images * HO * WO * CI + (CI - CO) // 2

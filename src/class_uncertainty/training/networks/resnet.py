@@ -67,7 +67,9 @@ class ResNet(nn.Module):
     def __init__(self, shape: Shape, lanes: int, widths: Sequence[int], blocks: int, projected: bool = False) -> None:
         super().__init__()
         self.lanes = lanes
-        self.fits_kernels = set(widths) <= set(WIDTHS) and not projected  # ours are written for ResNet-32's channels
+        narrowest = min(shape[1:]) / 2 ** (len(widths) - 1)  # of all maps
+        # our own kernels are for ResNet-32's channels, and for maps of more than one pixel: Triton compiles no others
+        self.fits_kernels = set(widths) <= set(WIDTHS) and not projected and narrowest > 1
         self.kernels, self.kernel_type = False, torch.bfloat16  # whether to use our own, and of what type
         self.stem = Convolution(shape[0], widths[0], lanes)
         outputs = [widths[0], *(width for width in widths for _ in range(blocks))]
