@@ -25,7 +25,7 @@ from pathlib import Path
 from class_uncertainty.runs.result_lines import import_lines, read_lines
 from class_uncertainty.runs.store import Store
 _, command, file, then, *rest = sys.argv
-assert command == "reproduce" and rest[-2] == "--store", sys.argv
+assert command == "reproduce" and rest[-4:-1] == ["--budget", "300s", "--store"], sys.argv
 with Store(Path(rest[-1])) as store:
     import_lines(store, read_lines(Path(file)), file)
 print("about to", then, flush=True)

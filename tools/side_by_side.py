@@ -6,9 +6,9 @@
 Stacks of five networks leave a large GPU idle. Several programs fill it, under NVIDIA MPS where that is installed. A
 program behind the others has a lower priority: it gets what they leave. Each experiment is what follows `cu reproduce`,
 and has a store and a log of its own in NEW.stores/. NEW.jsonl gets the results that are not in the known files, every
-minute, so that a machine that is taken away takes little with it. When the time is up, all programs are stopped as by
-Ctrl-C, and the same command goes on from their checkpoints. None is killed while others train: under MPS that would end
-them all.
+minute, so that a machine that is taken away takes little with it. The minutes are each program's --budget: it begins
+only what it can end. What still trains then is stopped as by Ctrl-C, and the same command goes on from its checkpoints.
+No program is killed while others train: under MPS that would end them all.
 """
 
 import argparse
@@ -36,7 +36,7 @@ PATIENCE = 60  # seconds in which a program that is stopped writes its checkpoin
 MPS = "nvidia-cuda-mps-control"
 QUITS = 30  # seconds in which the MPS server ends
 BEHIND = {"CUDA_MPS_CLIENT_PRIORITY": "1"}  # below that of other programs
-ENDED = {0: "has ended", 130: "was stopped"}  # by exit code; others are failures
+ENDED = {0: "has ended", 3: "has no time for more", 130: "was stopped"}  # by exit code; others are failures
 
 
 @contextmanager
@@ -59,12 +59,15 @@ def shared_gpu() -> Iterator[dict[str, str]]:
 class Program:
     """One experiment that trains in a process of its own."""
 
-    def __init__(self, experiment: str, store: Path, root: Path | None, environment: dict[str, str]) -> None:
+    def __init__(
+        self, experiment: str, store: Path, root: Path | None, minutes: float, environment: dict[str, str]
+    ) -> None:
         self.experiment, self.store, self.log = experiment, store, store.with_suffix(".log")
         where = [] if root is None else ["--root", str(root)]
+        budget = ["--budget", f"{60 * minutes:.0f}s"]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*CU, "reproduce", *shlex.split(experiment), *where, "--store", str(store)],
+                [*CU, "reproduce", *shlex.split(experiment), *where, *budget, "--store", str(store)],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -154,7 +157,7 @@ def main() -> int:
     known = {line.key for line in lines}
     with shared_gpu() as environment:
         programs = [
-            Program(name, store, given.root, environment | priority)
+            Program(name, store, given.root, given.minutes, environment | priority)
             for (name, priority), store in zip(experiments, stores, strict=True)
         ]
         train(programs, known, given.out, 60 * given.minutes)

@@ -1,11 +1,15 @@
 """`cu reproduce` as a user types it."""
 
 import json
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from commands import Call, Run
 from ledgers import DATA, use_toys
+
+from class_uncertainty.workflows import train_missing
 
 
 @pytest.fixture(autouse=True)
@@ -37,8 +41,9 @@ def test_an_experiment_is_planned_run_shown_and_drawn(run: Run, forbid_training:
 
 
 def test_a_spent_budget_shows_what_there_is_and_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the first lanes there is no time for others, at one image a second."""
-    monkeypatch.setattr("class_uncertainty.workflows.train_missing.images_per_second", lambda *_: 1.0)
+    """After the first lanes, which seem to take 1,000 seconds, there is no time for others."""
+    monkeypatch.setattr(train_missing, "images_per_second", lambda *_: 1.0)
+    monkeypatch.setattr(train_missing, "time", SimpleNamespace(monotonic=count(0, 1000).__next__))
     code, out, err = run("reproduce", "table1", "--protocol", "paper", "--budget", "9s")
     assert code == 3
     assert "a small table" in out

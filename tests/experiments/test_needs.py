@@ -66,13 +66,14 @@ def test_rates_come_before_rows() -> None:
 
 
 def test_measurements_come_before_rows_that_use_them() -> None:
-    assert missing(UNCERTAIN, Ledger()) == [(JUDGE, ENSEMBLE)]
+    """Those of both data sets at once: a machine that goes away takes the weights of the members with it."""
+    assert missing(UNCERTAIN, Ledger()) == [(JUDGE, ENSEMBLE), (DATA, ENSEMBLE)]
     measured = ledger([], choosing("ubrs", 9.0, 8.0, 5.0, 6.0))
     assert missing(UNCERTAIN, measured) == [(DATA, cu.Lane("ubrs", seed, 0.4)) for seed in (0, 1)]
     (first, _) = Lookup(measured, RECIPE).missing([UNCERTAIN])
     assert first.measured.raw == RAW
     unmeasured = ledger([], choosing("ubrs", 9.0, 8.0, 5.0, 6.0), measured=False)
-    assert missing(UNCERTAIN, unmeasured) == [(JUDGE, ENSEMBLE)]
+    assert missing(UNCERTAIN, unmeasured) == [(JUDGE, ENSEMBLE), (DATA, ENSEMBLE)]
 
 
 def test_another_score_is_another_row() -> None:

@@ -1,10 +1,12 @@
 """Experiments trained through the store: nothing twice, on any device, in slices, and never on other data."""
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from class_uncertainty.experiments.needs import REQUESTS, SIX_NAIVE, Measuring, 
 from class_uncertainty.experiments.reproduction import Reproduction, summarise
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.ledger import Ledger
+from class_uncertainty.runs.load_or_train import load_or_evaluate
 from class_uncertainty.runs.result_lines import export_lines, import_lines, read_lines
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit_result import width_of
@@ -119,6 +122,23 @@ def test_a_machine_with_the_exported_lines_alone_trains_only_what_is_new(
     assert not {lane.name for lane in watched.lanes} & {"ubrs"}
 
 
+def test_members_without_weights_train_beside_new_rows(
+    trained: tuple[Path, Watched], store: Store, tmp_path: Path
+) -> None:
+    """Their results came from another machine, and the data were not measured there."""
+    with Store(trained[0]) as full:
+        lines = [line for line in export_lines(full) if json.loads(line)["kind"] != "measurement"]
+    (tmp_path / "results.jsonl").write_text("".join(lines))
+    import_lines(store, read_lines(tmp_path / "results.jsonl"), "results.jsonl")
+    watched = Watched()
+    trainer(store, watched).train([Measuring(DATA), Need(DATA, "focal", (0.1,), 2)])
+    assert watched.announced == [5 + 2]
+    assert watched.trained == 5 + 2
+    fingerprint = cu.load(DATA).fingerprint
+    with Store(trained[0]) as full:
+        assert store.measurements(fingerprint) == full.measurements(fingerprint) != []
+
+
 def test_a_spent_budget_keeps_what_has_finished(store: Store) -> None:
     """The first slice has time for nothing more than it has begun; later ones go on, to the same errors."""
     slices = 0
@@ -145,6 +165,23 @@ def test_lanes_begin_only_if_they_will_end_in_time(store: Store, monkeypatch: py
     with pytest.raises(cu.Unfinished):
         limited.train(wanted)
     assert watched.trained == WIDTH
+
+
+def test_a_device_that_others_use_too_is_as_slow_as_it_was(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By steps that were timed alone all lanes would fit into the budget. The first take three times as long."""
+    needs = [Need(DATA, "cb-rs", (0.1,), WIDTH), Need(f"{DATA}?validation=10", "cb-rs", (0.1,), WIDTH)]
+    a_stack, clock = WIDTH * (len(cu.load(DATA).train) // 32 * 32), [0.0]
+
+    def slow_evaluate(*given, **options):
+        clock[0] += 3 * a_stack
+        return load_or_evaluate(*given, **options)
+
+    monkeypatch.setattr(train_missing, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(train_missing, "load_or_evaluate", slow_evaluate)
+    limited = trainer(store, deadline=Deadline.after(2.5 * a_stack), speed=1.0)
+    with pytest.raises(cu.Unfinished, match="validation"):
+        limited.train(needs)
+    assert limited.speed == pytest.approx(1 / 3)
 
 
 def test_what_is_left_is_counted_without_training(trained: tuple[Path, Watched], store: Store) -> None:

@@ -121,8 +121,8 @@ class Lookup:
 
     def _missing_lanes(self, need: Need, assume: bool) -> list[Missing]:
         choosing = self._missing_on(need, judge_of(need.data), choosing_lanes(need), assume)
-        if choosing and not assume:
-            return choosing
+        if choosing and not assume:  # rows wait for their rate, the networks that measure for nothing
+            return choosing + self._unmeasured(need, need.data)
         lr = choice.lr if (choice := self.choice(need)) else need.rates[-1]  # no rate that baselines have
         lanes = [Lane(need.method, seed, lr) for seed in range(need.seeds)]
         return choosing + self._missing_on(need, need.data, lanes, assume)
@@ -131,9 +131,14 @@ class Lookup:
         if not need.uses_uncertainty:
             return [Missing(data, lane) for lane in self._absent(need, data, lanes)]
         measured = self.ledger.measurement(data, self.recipe, need.request)
-        unmeasured = [Missing(data, need.request)] if lanes and not measured else []
+        unmeasured = self._unmeasured(need, data) if lanes else []
         absent = self._absent(need, data, lanes) if measured or assume else []
         return unmeasured + [Missing(data, lane, measured, need.request, need.score) for lane in absent]
+
+    def _unmeasured(self, need: Need, data: str) -> list[Missing]:
+        """The class uncertainties that a need uses on a data set, where they are missing."""
+        known = not need.uses_uncertainty or self.ledger.measurement(data, self.recipe, need.request)
+        return [] if known else [Missing(data, need.request)]
 
     def _absent(self, need: Need, data: str, lanes: Sequence[Lane]) -> list[Lane]:
         stats = self.stats(need, data)

@@ -114,12 +114,21 @@ def load_or_evaluate(
     stats: Stats | None = None,
     progress: Progress | None = None,
     ended: Ended | None = None,
+    weights_of: Sequence[Lane] = (),
 ) -> list[Result]:
-    """The lanes' results in order, from the store or trained now: on the test split, or without one by folds."""
+    """The lanes' results in order, from the store or trained now: on the test split, or without one by folds.
+
+    Naive lanes of `weights_of` are trained too where the store has their results alone, without their networks.
+    """
     by_folds = context.dataset.test is None
     keys = [context.result_key(lane, stats) for lane in lanes]
     stored_before = [context.store.get(key) for key in keys]
-    missing = {key: lane for key, lane, result in zip(keys, lanes, stored_before, strict=True) if result is None}
+    bare = {lane for lane in weights_of if not context.store.has("networks", context.network_key(lane))}
+    missing = {
+        key: lane
+        for key, lane, result in zip(keys, lanes, stored_before, strict=True)
+        if result is None or lane in bare
+    }
     todo = [lane for key, lane in missing.items() if not context.shard or context.shard.has(key)]
     if ended:
         for result in filter(None, stored_before):

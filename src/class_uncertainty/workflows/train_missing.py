@@ -1,5 +1,6 @@
 """Train what experiments want and the ledger lacks, data set after data set, in stacks as full as they can be."""
 
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,9 +13,9 @@ from class_uncertainty.experiments.needs import ENSEMBLE, SIX_NAIVE, Lookup, Mis
 from class_uncertainty.experiments.paper_table import judge_of
 from class_uncertainty.measures import Stats
 from class_uncertainty.posthoc.remedies import Remedy
-from class_uncertainty.runs.context import open_context
+from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.ledger import Ledger, check_same_data
-from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, load_or_fit
+from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, load_or_fit, results_left
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.stored_rows import StoredDataset
@@ -55,7 +56,7 @@ class ExperimentTrainer:
     progress: Shown = None
     executor: Executor | None = None
     shard: str | None = None
-    speed: float | None = None  # images a second, once it was measured
+    speed: float | None = None  # images a second, once it was measured; then by what lanes have taken
     begun: bool = False  # whether anything was trained
 
     def train(self, wanted: Sequence[Wanted]) -> None:
@@ -80,12 +81,11 @@ class ExperimentTrainer:
                 _noted(elsewhere, name),
             ):
                 trained, left = list[Lane](), 0
+                members = [lane for one in now if not isinstance(one.item, Lane) for lane in self._lanes_of(one)]
                 for lanes, stats in self._groups(now, context.train):
                     affordable = self._affordable(lanes, context.train)
                     if affordable:
-                        with context.watch(f"training on {name}", len(affordable), self.recipe.epochs) as progress:
-                            load_or_evaluate(context, affordable, stats, progress)
-                        self.begun = True
+                        self._train_lanes(context, affordable, stats, members)
                     trained, left = trained + affordable, left + len(lanes) - len(affordable)
                 for one in now:
                     lanes = self._lanes_of(one)
@@ -106,6 +106,16 @@ class ExperimentTrainer:
                         evaluate_remedies(context, {SIX_NAIVE: SIX}, [0], SIX.together, None, None, None)
                 if left:
                     raise Unfinished(f"the budget has no time for {left} more lanes on {name}")
+
+    def _train_lanes(self, context: Context, lanes: list[Lane], stats: Stats | None, members: list[Lane]) -> None:
+        """Train lanes that are missing; members have their weights kept. The speed is what they show it to be."""
+        begin_anew = min(results_left(context, lanes, stats).shares) == 1
+        started = time.monotonic()
+        with context.watch(f"training on {context.dataset.name}", len(lanes), self.recipe.epochs) as progress:
+            load_or_evaluate(context, lanes, stats, progress, weights_of=members)
+        if begin_anew and self.speed:  # other programs may share the device
+            self.speed *= self._time(lanes, context.train) / (time.monotonic() - started)
+        self.begun = True
 
     def lookup(self, wanted: Sequence[Wanted]) -> Lookup:
         """What the store has of the data sets that are needed."""
@@ -154,10 +164,9 @@ class ExperimentTrainer:
         if self.deadline == Deadline() or self.executor:  # the speed of other machines is not known
             return lanes
 
-        def seconds(number: int) -> float:
-            return self._seconds(number, self._images(lanes[:number], train), train)
-
-        number = bisect_right(range(1, len(lanes) + 1), RESERVE * self.deadline.left, key=seconds)
+        number = bisect_right(
+            range(1, len(lanes) + 1), RESERVE * self.deadline.left, key=lambda most: self._time(lanes[:most], train)
+        )
         return lanes[:number] if number or self.begun else lanes
 
     def _lanes_of(self, missing: Missing) -> list[Lane]:
@@ -176,6 +185,10 @@ class ExperimentTrainer:
         trainings = sum(lane_cost(lane, self.recipe, train) for lane in lanes)
         spared = spared_epochs(lanes, self.recipe) / self.recipe.epochs
         return (trainings - spared) * naive_passes(self.recipe, train)
+
+    def _time(self, lanes: Sequence[Lane], train: Data) -> float:
+        """Seconds of lanes that train together."""
+        return self._seconds(len(lanes), self._images(lanes, train), train)
 
     def _seconds(self, lanes: int, images: float, train: Data) -> float:
         """Of so many lanes with these image passes in all: a stack that is not full is slower than one that is."""
