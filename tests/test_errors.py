@@ -18,6 +18,14 @@ def test_nothing_is_offered_where_nothing_is_near():
     assert str(unknown("method", "", METHODS)).startswith("unknown method '': there are naive, ")
 
 
+def test_of_many_names_those_that_are_alike_are_listed():
+    many = [*METHODS, *(f"column {number}" for number in range(1000))]
+    text = str(unknown("name", "ubrz", many, listed_by="cu names"))
+    assert text.endswith("did you mean 'ubrw'? There are 1,005, among them ubrw, ubrs; 'cu names' lists all.")
+    text = str(unknown("name", "", many))
+    assert text.endswith("there are 1,005, among them naive, cb-rs, ubrs, ubrw, ldam, column 0.")
+
+
 def test_a_missing_package_is_named_with_the_command_that_installs_it():
     needed = "the report's pictures need Pillow, which is not installed: run 'pip install pillow'."
     assert str(missing("Pillow", needed_by="the report's pictures need")) == needed

@@ -11,6 +11,8 @@ from errno import EISDIR, ENOENT, ENOMEM, ENOTDIR
 # what Python, the loader, torch, oneDNN and C++ say when memory or address space runs short
 OUT_OF_MEMORY = re.compile("(?i)alloc|(out of|insufficient) memory|map segment|create a (primitive|memory)|new thread")
 
+MOST_NAMES, ALIKE = 25, 6  # how many allowed names a sentence lists; of more it lists those that are most alike
+
 
 def printable(name: object) -> str:
     """Text on one line: characters that break a line, move the cursor or cannot be encoded become escapes."""
@@ -84,12 +86,16 @@ def nearest(given: str, names: Iterable[str], cutoff: float = 0.5) -> str | None
     return by_lower_case.get(max(close, key=lambda name: sorted(name) == sorted(given.lower()), default=""))
 
 
-def unknown(kind: str, given: str, allowed: Iterable[str], cutoff: float = 0.5) -> InputError:
-    """'unknown method 'ubrz': did you mean 'ubrs'? There are naive, cb-rs, ...'"""
+def unknown(kind: str, given: str, allowed: Iterable[str], cutoff: float = 0.5, listed_by: str = "") -> InputError:
+    """'unknown goal 'tial': did you mean 'tail'? There are balanced, tail, ...'; of many names those that are alike."""
     names = list(allowed)
     hint = f"did you mean {near!r}? There" if (near := nearest(given, names, cutoff)) else "there"
-    verb = "is only" if len(names) == 1 else "are"
-    return InputError(f"unknown {kind} {given!r}: {hint} {verb} {', '.join(names) or 'none'}.")
+    verb, listed = "is only" if len(names) == 1 else "are", ", ".join(names) or "none"
+    if len(names) > MOST_NAMES:
+        alike = get_close_matches(given, names, ALIKE, cutoff) or names[:ALIKE]
+        listed = f"{len(names):,}, among them {', '.join(alike)}"
+        listed += f"; '{listed_by}' lists all" if listed_by else ""
+    return InputError(f"unknown {kind} {given!r}: {hint} {verb} {listed}.")
 
 
 def missing(package: str, *, extra: str = "", needed_by: str = "") -> InputError:

@@ -137,11 +137,11 @@ def test_an_origin_is_no_part_of_a_method():
 
 
 REFUSED = {
-    "ubrz": ("unknown method 'ubrz'", "did you mean 'ubr", "There are naive, cb-rs, "),
+    "ubrz": ("unknown method 'ubrz'", "did you mean 'ubr", "among them ubrw, ubrs, ", "'cu methods' lists all"),
     "UBRW": ("unknown method 'UBRW'", "did you mean 'ubrw'?"),
-    "": ("unknown method ''", "there are naive"),
-    "@uncertainty": ("unknown method ''", "there are naive"),
-    "+mixup": ("unknown method ''", "there are naive"),
+    "": ("unknown method ''", "among them naive, cb-rs"),
+    "@uncertainty": ("unknown method ''", "among them naive, cb-rs"),
+    "+mixup": ("unknown method ''", "among them naive, cb-rs"),
     "ubrw @uncertainty": ("unknown method 'ubrw '", "did you mean 'ubrw'?"),
     "ubrz@nonsense+nothing": ("unknown method 'ubrz'",),
     "ubrw@uncertanty": (

@@ -33,7 +33,7 @@ def row_with(
 ) -> Row:
     """The row of a table, made with these constants, each 'name=value', where there are any."""
     if row not in rows:
-        raise unknown(kind, row, rows)
+        raise unknown(kind, row, rows, listed_by=f"cu {kind}s")
     if not constants:
         return rows[row]
     text = ":".join([row, *constants])
