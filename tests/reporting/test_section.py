@@ -36,10 +36,9 @@ def test_copies_in_other_groups_are_not_kept_together_by_groups() -> None:
     grouped = cu.Data(data.inputs, data.labels, data.classes, groups=[0, 1, 2, 0, 3, 4, 5, 6, 7, 8])
     alone, given = (describe_duplicates(cu.Dataset("x", one)) for one in (data, grouped))
     assert alone.startswith("2 of the 10 examples repeat")
-    assert alone.endswith("unless ?group= keeps copies together.")
-    assert given == "1 of the 10 examples repeats another (example 4 = example 0), of another group: " + (
-        "folds may leak into each other."
-    )
+    leak = "folds may leak into each other, unless ?repeats=drop leaves copies out."
+    assert alone.endswith(f"): {leak}")
+    assert given == f"1 of the 10 examples repeats another (example 4 = example 0), of another group: {leak}"
 
 
 @pytest.mark.parametrize(

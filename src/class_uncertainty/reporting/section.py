@@ -127,9 +127,10 @@ def describe_duplicates(dataset: Dataset) -> str:
     verb = "is" if number == 1 else "are"
     named = enumerated([" = ".join(map(in_list, pair)) for pair in dataset.duplicate_names(FEW)], FEW, number)
     if test is not None:
-        return f"{number:,} of the {len(test):,} test examples {verb} identical to a training example ({named})."
+        identical = f"{number:,} of the {len(test):,} test examples {verb} identical to a training example ({named})"
+        return f"{identical}: ?repeats=drop trains without {'it' if number == 1 else 'them'}."
     repeat = "repeats" if number == 1 else "repeat"
     identical = f"{number:,} of the {len(train):,} examples {repeat} another ({named})"
     if train.groups is not None:
-        return f"{identical}, of another group: folds may leak into each other."
-    return f"{identical}: folds may leak into each other, unless ?group= keeps copies together."
+        return f"{identical}, of another group: folds may leak into each other, unless ?repeats=drop leaves copies out."
+    return f"{identical}: folds may leak into each other, unless ?repeats=drop leaves copies out."
