@@ -11,7 +11,7 @@ from errno import EISDIR, ENOENT, ENOMEM, ENOTDIR
 # what Python, the loader, torch, oneDNN and C++ say when memory or address space runs short
 OUT_OF_MEMORY = re.compile("(?i)alloc|(out of|insufficient) memory|map segment|create a (primitive|memory)|new thread")
 
-MOST_NAMES, ALIKE = 25, 6  # how many allowed names a sentence lists; of more it lists those that are most alike
+MOST_NAMES, ALIKE = 40, 6  # how many allowed names a sentence lists; of more it lists those that are most alike
 
 
 def printable(name: object) -> str:

@@ -112,6 +112,8 @@ def parse_json(text: str | bytes) -> Any:
     """json.loads for text from anyone: every fault is a ValueError."""
     try:
         return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON (line {error.lineno}, column {error.colno})") from None
     except RecursionError:
         raise ValueError("its JSON is nested too deeply") from None
 

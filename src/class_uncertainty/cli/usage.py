@@ -31,7 +31,7 @@ def in_one_sentence(context: Any, typed: Sequence[str]) -> Iterator[None]:
         names = [name for one in options for name in (*one.opts, *one.secondary_opts)]
         short = error.option_name  # '-m' of '-methods'
         given = next((word for word in typed if word.startswith(short)), short)
-        raise unknown(f"option of '{command}'", given.partition("=")[0], names, ALIKE, f"{command} --help") from None
+        raise unknown(f"option of '{command}'", given.partition("=")[0], names, ALIKE) from None
     except CLICK.MissingParameter as error:
         name = error.param.metavar.removesuffix("...")
         raise InputError(f"'{command}' needs {name}: {_within(error.param.help)}") from None
