@@ -20,8 +20,10 @@ def test_nothing_is_offered_where_nothing_is_near():
 
 def test_of_many_names_those_that_are_alike_are_listed():
     many = [*METHODS, *(f"column {number}" for number in range(1000))]
-    text = str(unknown("name", "ubrz", many, listed_by="cu names"))
-    assert text.endswith("did you mean 'ubrw'? There are 1,005, among them ubrw, ubrs; 'cu names' lists all.")
+    text = str(unknown("name", "ubrz", many, listing="'cu names' lists all"))
+    six = "ubrw, ubrs, naive, cb-rs, ldam, column 0"
+    assert text.endswith(f"did you mean 'ubrw'? There are 1,005, among them {six}; 'cu names' lists all.")
+    assert "among them ldam, " in str(unknown("name", "LDAM", many))  # whatever the case
     text = str(unknown("name", "", many))
     assert text.endswith("there are 1,005, among them naive, cb-rs, ubrs, ubrw, ldam, column 0.")
 

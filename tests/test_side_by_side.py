@@ -17,8 +17,8 @@ from class_uncertainty.runs.store import Store
 
 TOOL = Path(__file__).parents[1] / "tools" / "side_by_side.py"
 
-# In place of `cu`: imports the file that it is to reproduce; "wait" then waits for Ctrl-C, "fail" fails, and "tell"
-# tells what it was given for MPS
+# In place of `cu`: imports the file that it is to reproduce; "wait" then waits for Ctrl-C, "fail" fails, "late" has
+# no time for more, and "tell" tells what it was given for MPS
 FAKE = """
 import os, sys, time
 from pathlib import Path
@@ -37,7 +37,7 @@ try:
         time.sleep(0.05)
 except KeyboardInterrupt:
     sys.exit(130)
-sys.exit(7 if then == "fail" else 0)
+sys.exit({"fail": 7, "late": 3}.get(then, 0))
 """
 
 Run = Callable[..., int]
@@ -146,6 +146,19 @@ def test_the_ones_behind_have_a_lower_priority(
     assert pipe == same_pipe
     assert methods_in(tmp_path / "new.jsonl") == ["cb", "ubrs"]
     assert "other programs still use the MPS server" in capsys.readouterr().out
+
+
+def test_one_whose_budget_is_spent_has_not_failed(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = write(tmp_path / "first.jsonl", "cb")
+    assert run(f"{first} late") == 0
+    assert f"{first} late: has no time for more" in capsys.readouterr().out
+
+
+def test_a_budget_of_its_own_is_refused(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        run("if1a --budget 3m")
+    assert refused.value.code == 2
+    assert "--minutes" in capsys.readouterr().err
 
 
 def test_a_known_file_that_is_not_there(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,7 +47,7 @@ def main() -> int:
         try:
             compiled.add(launch(kernel, *args, **options | {"warmup": True}).hash)
         except Exception as error:  # whatever a compiler raises
-            sizes = [arg if isinstance(arg, int) else tuple(arg.shape) for arg in args]
+            sizes = [tuple(arg.shape) if isinstance(arg, torch.Tensor) else arg for arg in args]
             failed.append(f"{kernel.__name__} {sizes}: {error}")
 
     JITFunction.run = compile_only

@@ -142,6 +142,8 @@ def main() -> int:
     parser.add_argument("--behind", action="append", default=[], metavar="EXPERIMENT", help="with a lower priority")
     parser.add_argument("experiments", nargs="+", help="what follows `cu reproduce`")
     given = parser.parse_args()
+    if any("--budget" in shlex.split(name) for name in given.experiments + given.behind):
+        parser.error("an experiment has a --budget of its own: --minutes is that of all.")
     try:
         lines = [line for file in given.known for line in read_lines(file)]
     except InputError as error:

@@ -11,7 +11,7 @@ from errno import EISDIR, ENOENT, ENOMEM, ENOTDIR
 # what Python, the loader, torch, oneDNN and C++ say when memory or address space runs short
 OUT_OF_MEMORY = re.compile("(?i)alloc|(out of|insufficient) memory|map segment|create a (primitive|memory)|new thread")
 
-MOST_NAMES, ALIKE = 40, 6  # how many allowed names a sentence lists; of more it lists those that are most alike
+MOST_NAMES, ALIKE = 40, 6  # how many allowed names a sentence lists, and how many of more than that
 
 
 def printable(name: object) -> str:
@@ -81,20 +81,23 @@ class ShardEnded(Unfinished):
 
 def nearest(given: str, names: Iterable[str], cutoff: float = 0.5) -> str | None:
     """The closest name, whatever its case; of several, one with the same letters wins (for 'ubsr' it is 'ubrs')."""
+    letters = sorted(given.lower())
+    return max(_alike(given, names, cutoff), key=lambda name: sorted(name.lower()) == letters, default=None)
+
+
+def _alike(given: str, names: Iterable[str], cutoff: float) -> list[str]:
     by_lower_case = {name.lower(): name for name in names}
-    close = get_close_matches(given.lower(), by_lower_case, n=5, cutoff=cutoff)
-    return by_lower_case.get(max(close, key=lambda name: sorted(name) == sorted(given.lower()), default=""))
+    return [by_lower_case[name] for name in get_close_matches(given.lower(), by_lower_case, ALIKE, cutoff)]
 
 
-def unknown(kind: str, given: str, allowed: Iterable[str], cutoff: float = 0.5, listed_by: str = "") -> InputError:
-    """'unknown goal 'tial': did you mean 'tail'? There are balanced, tail, ...'; of many names those that are alike."""
+def unknown(kind: str, given: str, allowed: Iterable[str], cutoff: float = 0.5, listing: str = "") -> InputError:
+    """'unknown goal 'tial': did you mean 'tail'? There are balanced, tail, ...'; of many names six, alike first."""
     names = list(allowed)
     hint = f"did you mean {near!r}? There" if (near := nearest(given, names, cutoff)) else "there"
     verb, listed = "is only" if len(names) == 1 else "are", ", ".join(names) or "none"
     if len(names) > MOST_NAMES:
-        alike = get_close_matches(given, names, ALIKE, cutoff) or names[:ALIKE]
-        listed = f"{len(names):,}, among them {', '.join(alike)}"
-        listed += f"; '{listed_by}' lists all" if listed_by else ""
+        some = list(dict.fromkeys([*_alike(given, names, cutoff), *names]))[:ALIKE]
+        listed = f"{len(names):,}, among them {', '.join(some)}" + (f"; {listing}" if listing else "")
     return InputError(f"unknown {kind} {given!r}: {hint} {verb} {listed}.")
 
 

@@ -7,8 +7,8 @@ from faults.harness import FAULTS, SCENES, Played, Stage, build_shim, unavailabl
 
 pytestmark = pytest.mark.skipif(bool(unavailable()), reason=unavailable())
 
-CASES = {"report, pictures": 1}  # of a slow one; of the others EACH
-EACH = 2
+CASES = {"report": 2, "report, pictures": 1, "fix": 2}  # of the slow ones; of the others EACH
+EACH = 5
 GOLDEN = 0.618  # its multiples are spread evenly
 
 

@@ -138,7 +138,7 @@ def test_an_origin_is_no_part_of_a_method():
 
 REFUSED = {
     "ubrz": ("unknown method 'ubrz'", "did you mean 'ubr", "among them ubrw, ubrs, ", "'cu methods' lists all"),
-    "UBRW": ("unknown method 'UBRW'", "did you mean 'ubrw'?"),
+    "UBRW": ("unknown method 'UBRW'", "did you mean 'ubrw'?", "among them ubrw, "),
     "": ("unknown method ''", "among them naive, cb-rs"),
     "@uncertainty": ("unknown method ''", "among them naive, cb-rs"),
     "+mixup": ("unknown method ''", "among them naive, cb-rs"),

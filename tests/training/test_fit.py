@@ -58,7 +58,7 @@ def test_a_lane_alone_is_the_lane_among_others(network: str, digits: cu.Dataset,
     train, recipe = setting(network, digits, wine)
     lanes, stats = mixed_lanes(network), stats_of(train)
     together = cu.fit(train, lanes, recipe=recipe, stats=stats, device="cpu").probabilities(train)
-    order = np.random.default_rng(0).permutation(len(lanes))
+    order = np.roll(np.arange(len(lanes)), 1)
     shuffled = cu.fit(train, [lanes[i] for i in order], recipe=recipe, stats=stats, device="cpu").probabilities(train)
     assert np.array_equal(together[order], shuffled)
     for i in {0, len(lanes) // 2, len(lanes) - 1}:

@@ -131,7 +131,9 @@ def test_members_without_weights_train_beside_new_rows(
     (tmp_path / "results.jsonl").write_text("".join(lines))
     import_lines(store, read_lines(tmp_path / "results.jsonl"), "results.jsonl")
     watched = Watched()
-    trainer(store, watched).train([Measuring(DATA), Need(DATA, "focal", (0.1,), 2)])
+    timed = trainer(store, watched, deadline=Deadline.after(1e9), speed=0.01)
+    timed.train([Measuring(DATA), Need(DATA, "focal", (0.1,), 2)])
+    assert timed.speed > 1  # by what they have taken
     assert watched.announced == [5 + 2]
     assert watched.trained == 5 + 2
     fingerprint = cu.load(DATA).fingerprint
@@ -182,6 +184,13 @@ def test_a_device_that_others_use_too_is_as_slow_as_it_was(store: Store, monkeyp
     with pytest.raises(cu.Unfinished, match="validation"):
         limited.train(needs)
     assert limited.speed == pytest.approx(1 / 3)
+
+
+def test_what_is_stored_says_nothing_about_the_speed(store: Store) -> None:
+    trainer(store).train([Need(DATA, "naive", (0.1,), 5)])
+    timed = trainer(store, no_training, deadline=Deadline.after(1e9), speed=0.01)
+    timed.train([Measuring(DATA)])
+    assert timed.speed == 0.01
 
 
 def test_what_is_left_is_counted_without_training(trained: tuple[Path, Watched], store: Store) -> None:

@@ -166,7 +166,7 @@ def check_method(name: str) -> str:
 
     row = parse_name(name).row
     if row not in METHODS and row not in REMEDIES:
-        raise unknown("method", row, [*REMEDIES, *METHODS], listed_by="cu methods")
+        raise unknown("method", row, [*REMEDIES, *METHODS], listing="'cu methods' and 'cu remedies' list all")
     if not find_remedy(name):
         named(name)
     return name

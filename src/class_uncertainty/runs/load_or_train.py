@@ -65,11 +65,13 @@ def members_left(context: Context, requests: Sequence[EstimateRequest]) -> list[
     return [members, *([results_left(context, list(judges))] if judges else [])]
 
 
-def results_left(context: Context, lanes: Sequence[Lane], stats: Stats | None = None) -> Rest:
+def results_left(
+    context: Context, lanes: Sequence[Lane], stats: Stats | None = None, weights_of: Sequence[Lane] = ()
+) -> Rest:
     """What `load_or_evaluate` has to train; of each lane a network for each fold without a test split."""
-    parts, left = list[Lane](), list[float]()
+    parts, left, bare = list[Lane](), list[float](), _without_network(context, weights_of)
     for lane in lanes:
-        is_stored = context.store.has("results", context.result_key(lane, stats))
+        is_stored = lane not in bare and context.store.has("results", context.result_key(lane, stats))
         of_lane = [lane] if context.dataset.test else folded(lane)
         left += [0.0 if is_stored else context.left(part, stats) for part in of_lane]
         parts += of_lane
@@ -118,12 +120,13 @@ def load_or_evaluate(
 ) -> list[Result]:
     """The lanes' results in order, from the store or trained now: on the test split, or without one by folds.
 
-    Naive lanes of `weights_of` are trained too where the store has their results alone, without their networks.
+    Naive lanes of `weights_of` are trained too where the store has their results alone, without their networks; by
+    folds nobody has a network of all examples.
     """
     by_folds = context.dataset.test is None
     keys = [context.result_key(lane, stats) for lane in lanes]
     stored_before = [context.store.get(key) for key in keys]
-    bare = {lane for lane in weights_of if not context.store.has("networks", context.network_key(lane))}
+    bare = _without_network(context, weights_of)
     missing = {
         key: lane
         for key, lane, result in zip(keys, lanes, stored_before, strict=True)
@@ -157,6 +160,11 @@ def load_or_evaluate(
     stored = [context.store.get(key) for key in keys]
     context.drop_checkpoints([part for lane in lanes for part in folded(lane)] if by_folds else lanes, stats)
     return read_back(context.store, stored)
+
+
+def _without_network(context: Context, lanes: Sequence[Lane]) -> set[Lane]:
+    keys = {lane: context.network_key(lane) for lane in lanes if context.dataset.test}
+    return {lane for lane, key in keys.items() if not context.store.has("networks", key)}
 
 
 def _without_result(context: Context, lanes: Sequence[Lane]) -> list[Lane]:

@@ -109,13 +109,12 @@ class ExperimentTrainer:
 
     def _train_lanes(self, context: Context, lanes: list[Lane], stats: Stats | None, members: list[Lane]) -> None:
         """Train lanes that are missing; members have their weights kept. The speed is what they show it to be."""
-        begin_anew = min(results_left(context, lanes, stats).shares) == 1
-        started = time.monotonic()
+        begin_anew = min(results_left(context, lanes, stats, members).shares) == 1
+        self.begun, started = True, time.monotonic()
         with context.watch(f"training on {context.dataset.name}", len(lanes), self.recipe.epochs) as progress:
             load_or_evaluate(context, lanes, stats, progress, weights_of=members)
         if begin_anew and self.speed:  # other programs may share the device
             self.speed *= self._time(lanes, context.train) / (time.monotonic() - started)
-        self.begun = True
 
     def lookup(self, wanted: Sequence[Wanted]) -> Lookup:
         """What the store has of the data sets that are needed."""

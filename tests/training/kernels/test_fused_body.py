@@ -27,7 +27,7 @@ CASES: dict[str, Case] = {  # lanes, images, channels, side, widths, blocks, lan
     "more pixels of a parity than a program takes": (1, 5, 3, 16, (16, 32), 1, 3),
 }
 WHOLE: dict[str, Case] = {  # all layers by the kernels of whole_images.cu
-    "32 pixels": (2, 3, 3, 32, (16,), 1, 0),
+    "32 pixels": (2, 3, 3, 32, (16,), 2, 0),
     "16 pixels": (1, 3, 32, 16, (32,), 1, 1),
     "8 pixels": (1, 5, 64, 8, (64,), 1, 2),
 }
@@ -127,7 +127,7 @@ def above(limit: float, errors: Errors) -> dict[tuple[str, str], float]:
 def test_images_that_the_kernels_take() -> None:
     for _, _, channels, side, widths, blocks, _ in CASES.values():
         assert ResNet((channels, side, side), 1, widths, blocks).fits_kernels
-    for shape in ((3, 4, 32), (3, 32, 4)):  # halved to one pixel
+    for shape in ((3, 4, 32), (3, 32, 4)):  # a side is halved to one pixel
         assert not ResNet(shape, 1, (16, 32, 64), 1).fits_kernels
 
 

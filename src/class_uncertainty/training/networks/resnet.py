@@ -67,8 +67,8 @@ class ResNet(nn.Module):
     def __init__(self, shape: Shape, lanes: int, widths: Sequence[int], blocks: int, projected: bool = False) -> None:
         super().__init__()
         self.lanes = lanes
-        narrowest = min(shape[1:]) / 2 ** (len(widths) - 1)  # of all maps
-        # our own kernels are for ResNet-32's channels, and for maps of more than one pixel: Triton compiles no others
+        narrowest = min(shape[1:]) / 2 ** (len(widths) - 1)  # side of all maps
+        # our own kernels are for ResNet-32's channels, and sides of more than one pixel: Triton compiles no others
         self.fits_kernels = set(widths) <= set(WIDTHS) and not projected and narrowest > 1
         self.kernels, self.kernel_type = False, torch.bfloat16  # whether to use our own, and of what type
         self.stem = Convolution(shape[0], widths[0], lanes)
