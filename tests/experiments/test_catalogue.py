@@ -9,6 +9,7 @@ from class_uncertainty.data.specs import parse
 from class_uncertainty.experiments.catalogue import EXPERIMENTS, check_only, find_experiments
 from class_uncertainty.experiments.needs import Measuring, Need, SixNaive
 from class_uncertainty.experiments.paper_table import RATES, judge_of
+from class_uncertainty.experiments.printed_tables import TABLE_1
 
 RUN = {name: experiment for name, experiment in EXPERIMENTS.items() if not experiment.needs}
 
@@ -70,6 +71,11 @@ def test_rows_can_be_chosen_by_their_methods() -> None:
     chosen = RUN["table1"].restricted(["naive", "ubrw-focal", "cb-focal:beta=0.99:gamma=1"])
     methods = {"naive", "ubrw-focal:gamma={gamma}", "cb-focal:beta={beta}:gamma={gamma}"}
     assert {row.method for row in chosen.table.rows} == methods
+    assert chosen.table.ablated == ("naive",)
+    assert chosen.table.compares_cost
+    data = {one.data for one in RUN["table1"].restricted(["dro", "ubm-dro"]).wanted(("paper",), None, 0.1)}
+    assert data == set(TABLE_1.columns)  # no ablation
+    assert not any(isinstance(one, SixNaive) for one in RUN["table1"].restricted(["dro"]).wanted(("paper",), None, 0.1))
     with refused("ubrw-foca", "ubrw-focal"):
         RUN["table1"].restricted(["ubrw-foca"])
     with refused("table"):

@@ -54,7 +54,10 @@ class Experiment:
         return names if len(names) > 1 else []
 
     def restricted(self, methods: Sequence[str]) -> "Experiment":
-        """With those rows of the table whose methods are named, as 'ubrw-focal' or in full."""
+        """With those rows of the table whose methods are named, as 'ubrw-focal' or in full, and what belongs to them.
+
+        Those are their ablations and, of the naive row, what six naive networks give.
+        """
         if not self.table:
             raise InputError("methods are rows of a table, and this experiment has none.")
         names = {}  # of each row: that of METHODS, and those with the constants of each data set
@@ -64,7 +67,10 @@ class Experiment:
             if not any(name in row_names for row_names in names.values()):
                 raise unknown("method of this table", name, dict.fromkeys(parse_name(row.method).row for row in names))
         rows = tuple(row for row, row_names in names.items() if row_names.intersection(methods))
-        return replace(self, table=replace(self.table, rows=rows))
+        chosen = {row.method for row in rows}
+        ablated = tuple(method for method in self.table.ablated if method in chosen)
+        compares_cost = self.table.compares_cost and "naive" in chosen
+        return replace(self, table=replace(self.table, rows=rows, ablated=ablated, compares_cost=compares_cost))
 
     def wanted(self, protocols: Sequence[str], seeds: int | None, lr: float, only: str | None = None) -> list[Wanted]:
         """What is to be trained, in order; `lr` is the rate of rows that are not tuned."""

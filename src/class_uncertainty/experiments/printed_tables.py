@@ -107,7 +107,7 @@ TABLE_1 = PaperTable(
     ),
     compares_cost=True,
     ablation="jpeg=95&normalise=imagenet",
-    ablated=("naive", "cb-rs", "ldam-rw"),
+    ablated=("naive", "cb-rs", "ldam-rw", "2s-cb-rs", "2s-csce"),
 )
 
 
