@@ -25,7 +25,7 @@ WRONG = {
     "data": (("measure", "digit-lt:20"), "unknown data 'digit-lt:20': did you mean 'digits-lt:20'?"),
     "ratio": (("measure", "digits-lt:x"), "needs an imbalance ratio"),
     "too steep": (("measure", "digits-lt:500"), "leaves class '9' 0 of 120 examples"),
-    "option of data": (("measure", "digits?size=3"), "unknown option of 'digits' 'size': there are duplicate, repeats"),
+    "option of data": (("measure", "digits?size=3"), "unknown option of 'digits' 'size': there is only duplicate"),
     "estimator": (("measure", "digits", "--estimator", "ensembel"), "did you mean 'ensemble'?"),
     "members": (("measure", "digits", "--members", "0"), "members is 0"),
     "folds": (("measure", "digits", "--estimator", "out-of-fold", "--members", "1"), "members is 1: for out-of-fold"),

@@ -29,7 +29,8 @@ def test_repeats_are_dropped_and_counted() -> None:
     assert dataset.name == "npz:repeats.npz?repeats=drop"
     assert dataset.train.inputs[:, 0].tolist() == [1, 2, 3, 5, 6]
     assert (dataset.duplicates, dataset.train.repeats) == (0, 0)
-    left = "?repeats=drop left out 3 of 8 training examples: row 3, row 6, row 7."
+    contrary = "1 of them of another class than the one that stays"
+    left = f"?repeats=drop left out 3 of 8 training examples, {contrary}: row 3, row 6, row 7."
     assert list(map(str, dataset.left_out)) == [left]
     assert load("npz:repeats.npz").duplicates == 3
 
@@ -40,12 +41,27 @@ def test_test_examples_leave_the_training_split_and_stay_themselves() -> None:
     assert dataset.train.inputs[:, 0].tolist() == [1, 2, 4, 5, 6]
     assert dataset.test.inputs[:, 0].tolist() == [3, 8, 3, 9]
     assert dataset.duplicates == 0
+    assert str(dataset.left_out[0]).endswith("2 of 7 training examples, 1 of them test examples: row 2, row 6.")
+
+
+def test_repeats_go_before_classes_are_counted_and_before_a_share_is_set_aside() -> None:
+    np.savez("repeats.npz", x_train=np.arange(40)[:, None] // 4, y_train=np.arange(40) // 20)
+    dataset = load("npz:repeats.npz?repeats=drop&test=0.4")
+    assert (dataset.train.counts.tolist(), dataset.test.counts.tolist()) == ([3, 3], [2, 2])
+    np.savez("repeats.npz", x_train=[[1], [2], [3], [4], [5], [5]], y_train=[0, 0, 1, 1, 2, 2])
+    assert load("npz:repeats.npz?repeats=drop&min=2").classes == ("0", "1")
 
 
 def test_without_repeats_nothing_is_left_out() -> None:
-    plain, same = load("digits-lt:20"), load("digits-lt:20?repeats=drop")
-    assert same.train.repeats == 0
+    save(train=[1, 2, 3, 4])
+    plain, same = load("npz:repeats.npz"), load("npz:repeats.npz?repeats=drop")
     assert (same.left_out, same.train.fingerprint) == ((), plain.train.fingerprint)
+
+
+def test_rows_of_tables_may_be_alike_by_chance() -> None:
+    Path("t.csv").write_text("a,label\n1,x\n1,x\n2,y\n2,y\n")
+    with refused("unknown option of 'csv' 'repeats'"):
+        load("csv:t.csv?repeats=drop")
 
 
 def test_a_word_that_repeats_does_not_take_is_refused() -> None:

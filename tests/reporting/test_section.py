@@ -36,9 +36,17 @@ def test_copies_in_other_groups_are_not_kept_together_by_groups() -> None:
     grouped = cu.Data(data.inputs, data.labels, data.classes, groups=[0, 1, 2, 0, 3, 4, 5, 6, 7, 8])
     alone, given = (describe_duplicates(cu.Dataset("x", one)) for one in (data, grouped))
     assert alone.startswith("2 of the 10 examples repeat")
-    leak = "folds may leak into each other, unless ?repeats=drop leaves copies out."
-    assert alone.endswith(f"): {leak}")
+    assert alone.endswith("): folds may leak into each other, unless ?group= keeps copies together.")
+    leak = "folds may leak into each other."
     assert given == f"1 of the 10 examples repeats another (example 4 = example 0), of another group: {leak}"
+
+
+def test_own_images_can_be_read_without_copies() -> None:
+    images = cu.Data(np.zeros((4, 1, 8, 8), np.uint8), [0, 0, 1, 1])
+    notes = [
+        describe_duplicates(cu.Dataset(name, images, test)) for name in ("folder:x", "x") for test in (None, images)
+    ]
+    assert ["; ?repeats=drop leaves copies out." in note for note in notes] == [True, True, False, False]
 
 
 @pytest.mark.parametrize(

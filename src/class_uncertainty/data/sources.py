@@ -5,21 +5,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from class_uncertainty.boundary import Frame, checked
 from class_uncertainty.data.benchmark_sources import original, places_lt, svci, tailed
 from class_uncertainty.data.cache import Progress
 from class_uncertainty.data.dataset import Dataset
-from class_uncertainty.data.examples import Data
 from class_uncertainty.data.frame_sources import dataset_of, refuse_keywords
-from class_uncertainty.data.left_out import FEW, LeftOut
 from class_uncertainty.data.readers.digits import digits
-from class_uncertainty.data.specs import BY, COUNT, RATIO, Source, Spec, parse, with_source
+from class_uncertainty.data.specs import BY, COUNT, RATIO, Source, parse, with_source
 from class_uncertainty.data.subsets import duplicate
 from class_uncertainty.data.user_sources import from_csv, from_folder, from_npz, from_parquet
 from class_uncertainty.errors import InputError
-from class_uncertainty.text import in_list
 
 
 @checked
@@ -96,30 +91,15 @@ def load(
     refuse_keywords(with_source(spec, SOURCES), test=test, **columns)
     parsed = parse(spec, SOURCES, root, seed, progress)
     strength = parsed.share("duplicate")
-    train, test = SOURCES[parsed.source].read(parsed)
-    if "repeats" in parsed.options:
-        train = _without_repeats(parsed, train, test)
+    splits = SOURCES[parsed.source].read(parsed)
     folder = parsed.path if parsed.source == "folder" else None
-    dataset = Dataset(parsed.name, train, test, tuple(parsed.left_out), folder)
+    dataset = Dataset(parsed.name, *splits, tuple(parsed.left_out), folder)
     if not strength:
         return dataset
     if dataset.test is None:
         leak = "there is no test split, and folds would share copies of an example"
         raise InputError(f"?duplicate={parsed.options['duplicate']} cannot be judged, since {leak}: add test=0.2.")
     return replace(dataset, train=duplicate(dataset.train, strength, seed))
-
-
-def _without_repeats(parsed: Spec, train: Data, test: Data | None) -> Data:
-    """The training examples without those that repeat an earlier one or are test examples, which are counted."""
-    parsed.one_of("repeats", ("drop",))
-    _, first = np.unique(train.digests, return_index=True)
-    kept = np.sort(first)
-    if test is not None:
-        kept = kept[~np.isin(train.digests[kept], test.digests)]
-    if len(dropped := np.setdiff1d(np.arange(len(train)), kept)):
-        names = tuple(in_list(train.name_of(i)) for i in dropped[:FEW].tolist())
-        parsed.left_out.append(LeftOut("?repeats=drop", "training examples", len(dropped), len(train), names))
-    return train.take(kept)
 
 
 VALIDATION = {
@@ -131,6 +111,7 @@ PIXELS = {
 }
 IMAGES = {"size": "pixels per side (the first image's, at most 64)", "channels": "3 (colour, the default) or 1 (grey)"}
 SKIP = {"skip": "unreadable: leave out files that cannot be read as images, and count them"}
+REPEATS = {"repeats": "drop: leave out training examples that repeat another, or are test examples, and count them"}
 LEAST = {"min": "leave out classes with fewer training examples (with ?group, groups), and count them"}
 SHARE = {"test": "the share of each class to judge on, as 0.2; without a test split, five folds judge"}
 FILE = {"test": "a file to judge on, or the share of each class, as 0.2; without a test split, five folds judge"}
@@ -161,8 +142,7 @@ PARQUET_FILES = "a column of encoded images (bytes, or a struct with bytes) and 
 
 SUBSET = PIXELS | VALIDATION
 EVERY_SOURCE = {
-    "duplicate": "repeat training examples of smaller classes: 0 (none) to 1 (until all are as large as the largest)",
-    "repeats": "drop: leave out training examples that repeat another, or are test examples, and count them",
+    "duplicate": "repeat training examples of smaller classes: 0 (none) to 1 (until all are as large as the largest)"
 }
 
 ROWS = {
@@ -185,14 +165,14 @@ ROWS = {
         "Places-LT: 62,500 photographs of 365 places", "places-lt", places_lt, "", PLACES, PLACES_FILES),
     "folder": Source(
         "images in a folder, one subfolder per class", "folder:PATH", from_folder, "a path",
-        IMAGES | SHARE | SPLIT | SKIP | LEAST | PATH_GROUP, FOLDER_FILES),
+        IMAGES | SHARE | SPLIT | SKIP | REPEATS | LEAST | PATH_GROUP, FOLDER_FILES),
     "parquet": Source(
         "images or a table in Parquet, one file or a folder of them", "parquet:PATH", from_parquet, "a path",
-        IMAGES | FILE | COLUMNS | {"image": "the column of images, if there are several"} | SKIP | LEAST
-        | GROUP,
+        IMAGES | FILE | COLUMNS | {"image": "the column of images, if there are several"} | SKIP | REPEATS
+        | LEAST | GROUP,
         PARQUET_FILES),
     "npz": Source(
-        "NumPy arrays: uint8 images or numbers", "npz:PATH", from_npz, "a path", SHARE | LEAST | GROUP,
+        "NumPy arrays: uint8 images or numbers", "npz:PATH", from_npz, "a path", SHARE | REPEATS | LEAST | GROUP,
         "x_train, y_train, or X and y (and x_test, y_test), in one .npz file"),
     "csv": Source(
         "a table with a label column", "csv:PATH?label=COLUMN", from_csv, "a path",

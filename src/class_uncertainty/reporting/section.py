@@ -18,6 +18,7 @@ from class_uncertainty.text import enumerated, in_list
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
 
 FEW = 3  # duplicates that a sentence names
+OWN_IMAGES = ("folder:", "parquet:", "npz:")  # names of data that take ?repeats
 SAME_NETWORK = "± 0.00: every seed gives the same network, so there is no chance to test for."
 
 
@@ -124,13 +125,14 @@ def describe_duplicates(dataset: Dataset) -> str:
     number, train, test = dataset.duplicates, dataset.train, dataset.test
     if not number:
         return ""
+    drop = "; ?repeats=drop leaves copies out" if train.is_images and dataset.name.startswith(OWN_IMAGES) else ""
     verb = "is" if number == 1 else "are"
     named = enumerated([" = ".join(map(in_list, pair)) for pair in dataset.duplicate_names(FEW)], FEW, number)
     if test is not None:
         identical = f"{number:,} of the {len(test):,} test examples {verb} identical to a training example ({named})"
-        return f"{identical}: ?repeats=drop trains without {'it' if number == 1 else 'them'}."
+        return f"{identical}{drop}."
     repeat = "repeats" if number == 1 else "repeat"
     identical = f"{number:,} of the {len(train):,} examples {repeat} another ({named})"
     if train.groups is not None:
-        return f"{identical}, of another group: folds may leak into each other, unless ?repeats=drop leaves copies out."
-    return f"{identical}: folds may leak into each other, unless ?repeats=drop leaves copies out."
+        return f"{identical}, of another group: folds may leak into each other{drop}."
+    return f"{identical}: folds may leak into each other{drop or ', unless ?group= keeps copies together'}."

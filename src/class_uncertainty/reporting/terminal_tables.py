@@ -237,7 +237,7 @@ def ranking_advice(measured: Measured) -> list[str]:
     train = measured.dataset.train
     if len(train.shape) > 1 and (repeats := train.repeats):  # rows of a table may be alike by chance
         about = f"{repeats:,} of {len(train):,} training images repeat another"
-        return [f"{poor}: {about}, and networks are surest of what they see often. ?repeats=drop leaves them out."]
+        return [f"{poor}: {about}, and networks are surest of what they see often. Leave the repeats out."]
     if estimator not in ESTIMATORS or estimator == "out-of-fold":  # of a file nobody knows
         return []
     return [f"{poor}: networks know what they were trained on. --estimator out-of-fold asks about unseen examples."]
