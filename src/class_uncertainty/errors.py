@@ -11,7 +11,7 @@ from errno import EISDIR, ENOENT, ENOMEM, ENOTDIR
 # what Python, the loader, torch, oneDNN and C++ say when memory or address space runs short
 OUT_OF_MEMORY = re.compile("(?i)alloc|(out of|insufficient) memory|map segment|create a (primitive|memory)|new thread")
 
-MOST_NAMES, ALIKE = 40, 6  # how many allowed names a sentence lists, and how many of more than that
+MOST_NAMES, SOME_NAMES = 40, 6  # how many allowed names a sentence lists, and how many of more than that
 
 
 def printable(name: object) -> str:
@@ -87,7 +87,7 @@ def nearest(given: str, names: Iterable[str], cutoff: float = 0.5) -> str | None
 
 def _alike(given: str, names: Iterable[str], cutoff: float) -> list[str]:
     by_lower_case = {name.lower(): name for name in names}
-    return [by_lower_case[name] for name in get_close_matches(given.lower(), by_lower_case, ALIKE, cutoff)]
+    return [by_lower_case[name] for name in get_close_matches(given.lower(), by_lower_case, SOME_NAMES, cutoff)]
 
 
 def unknown(kind: str, given: str, allowed: Iterable[str], cutoff: float = 0.5, listing: str = "") -> InputError:
@@ -96,7 +96,7 @@ def unknown(kind: str, given: str, allowed: Iterable[str], cutoff: float = 0.5, 
     hint = f"did you mean {near!r}? There" if (near := nearest(given, names, cutoff)) else "there"
     verb, listed = "is only" if len(names) == 1 else "are", ", ".join(names) or "none"
     if len(names) > MOST_NAMES:
-        some = list(dict.fromkeys([*_alike(given, names, cutoff), *names]))[:ALIKE]
+        some = list(dict.fromkeys([*_alike(given, names, cutoff), *names]))[:SOME_NAMES]
         listed = f"{len(names):,}, among them {', '.join(some)}" + (f"; {listing}" if listing else "")
     return InputError(f"unknown {kind} {given!r}: {hint} {verb} {listed}.")
 

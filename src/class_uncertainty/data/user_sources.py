@@ -12,7 +12,7 @@ from class_uncertainty.data import tabular
 from class_uncertainty.data.cache import Decoding, cached_readable
 from class_uncertainty.data.dataset import align
 from class_uncertainty.data.examples import Data
-from class_uncertainty.data.left_out import FEW, LeftOut
+from class_uncertainty.data.left_out import LeftOut
 from class_uncertainty.data.readers import folder, npz, parquet
 from class_uncertainty.data.readers.csv_file import read_csv
 from class_uncertainty.data.specs import UNREADABLE, Spec, Splits
@@ -160,7 +160,7 @@ def _without_repeats(spec: Spec, train: Data, test: Data | None) -> Data:
     if len(gone):
         facts = ((in_test.sum(), "test examples"), (contrary, "of another class than the one that stays"))
         what = "".join(f", {number:,} of them {which}" for number, which in facts if number)
-        names = tuple(in_list(train.name_of(i)) for i in gone[:FEW].tolist())
+        names = tuple(in_list(train.name_of(i)) for i in gone.tolist())
         spec.left_out.append(LeftOut("?repeats=drop", f"training examples{what}", len(gone), len(train), names))
     return train.take(np.flatnonzero(~in_test & is_first))
 

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.data import Dataset
+from class_uncertainty.data import SOURCES, Dataset
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import thumbnail
@@ -18,7 +18,6 @@ from class_uncertainty.text import enumerated, in_list
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
 
 FEW = 3  # duplicates that a sentence names
-OWN_IMAGES = ("folder:", "parquet:", "npz:")  # names of data that take ?repeats
 SAME_NETWORK = "± 0.00: every seed gives the same network, so there is no chance to test for."
 
 
@@ -125,7 +124,8 @@ def describe_duplicates(dataset: Dataset) -> str:
     number, train, test = dataset.duplicates, dataset.train, dataset.test
     if not number:
         return ""
-    drop = "; ?repeats=drop leaves copies out" if train.is_images and dataset.name.startswith(OWN_IMAGES) else ""
+    source = SOURCES.get(dataset.name.partition(":")[0])
+    drop = "; ?repeats=drop leaves copies out" if train.is_images and source and "repeats" in source.options else ""
     verb = "is" if number == 1 else "are"
     named = enumerated([" = ".join(map(in_list, pair)) for pair in dataset.duplicate_names(FEW)], FEW, number)
     if test is not None:
