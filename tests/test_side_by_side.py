@@ -25,10 +25,11 @@ from pathlib import Path
 from class_uncertainty.runs.result_lines import import_lines, read_lines
 from class_uncertainty.runs.store import Store
 _, command, file, then, *rest = sys.argv
-assert command == "reproduce" and rest[-4:-1] == ["--budget", "300s", "--store"], sys.argv
-with Store(Path(rest[-1])) as store:
+assert command == "reproduce" and rest[:1] + rest[2:3] == ["--store", "--budget"], sys.argv
+assert 240 < int(rest[3].removesuffix("s")) <= 300, sys.argv
+with Store(Path(rest[1])) as store:
+    print("about to", then, "after", store.finished, "results", flush=True)
     import_lines(store, read_lines(Path(file)), file)
-print("about to", then, flush=True)
 if then == "tell":
     for name in ("CUDA_MPS_CLIENT_PRIORITY", "CUDA_MPS_PIPE_DIRECTORY"):
         print(f"{name}={os.environ.get(name, '')}")
@@ -86,12 +87,22 @@ def methods_in(path: Path) -> list[str]:
 def test_what_is_new_is_written_once(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     known = write(tmp_path / "known.jsonl", "naive")
     first, second = write(tmp_path / "first.jsonl", "naive", "cb"), write(tmp_path / "second.jsonl", "cb", "ubrs")
-    assert run("--known", known, "--", f"{first} end", f"{second} end") == 0
+    assert run("--known", known, "--", f"reproduce {first} end", f"reproduce {second} end") == 0
     new = tmp_path / "new.jsonl"
     assert methods_in(new) == ["cb", "ubrs"]
     assert read_lines(new)[0].value == stored(DATA)
     assert len(new.read_text().splitlines()) == 3  # the data set, and both results: the measurement was known
-    assert f"{first} end: has ended" in capsys.readouterr().out
+    assert f"reproduce {first} end: has ended" in capsys.readouterr().out
+
+
+def test_commands_of_a_program_run_in_turn(run: Run, tmp_path: Path) -> None:
+    """Each finds what those before it have stored; after one that has no time for more, none begins."""
+    first, second = write(tmp_path / "first.jsonl", "naive", "cb"), write(tmp_path / "second.jsonl", "ubrs")
+    commands = [f"reproduce {first} end", f"reproduce {second} late", f"reproduce {first} end"]
+    assert run(" && ".join(commands)) == 0
+    log = (tmp_path / "new.logs" / "0.log").read_text().splitlines()
+    assert log == ["about to end after 0 results", "about to late after 2 results"]
+    assert methods_in(tmp_path / "new.jsonl") == ["cb", "naive", "ubrs"]
 
 
 def test_programs_are_stopped_as_this_one_is(
@@ -103,22 +114,22 @@ def test_programs_are_stopped_as_this_one_is(
 
     def interrupt(text: str, flush: bool = False) -> None:
         said.append(text)
-        if text == "2 of 2 experiments train, 4 lines are new":
+        if text == "2 of 2 programs train, 4 lines are new":
             assert methods_in(tmp_path / "new.jsonl") == ["cb", "ubrs"]
             raise KeyboardInterrupt
 
     monkeypatch.setattr(tool, "print", interrupt, raising=False)
-    assert run(f"{first} wait", f"{second} wait") == 0
-    assert [text for text in said if "was stopped" in text] == [f"{file} wait: was stopped" for file in (first, second)]
+    assert run(f"reproduce {first} wait", f"reproduce {second} wait") == 0
+    assert [text for text in said if "was stopped" in text] == [f"reproduce {file} wait: was stopped" for file in (first, second)]
 
 
 def test_one_that_fails_is_named_with_its_last_words(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = write(tmp_path / "first.jsonl", "cb")
-    assert run(f"{first} fail", f"{first} end") == 1
+    assert run(f"reproduce {first} fail", f"reproduce {first} end") == 1
     said = capsys.readouterr().out
-    assert f"{first} fail: failed with exit code 7: about to fail" in said
+    assert f"reproduce {first} fail: failed with exit code 7: about to fail after" in said
     assert methods_in(tmp_path / "new.jsonl") == ["cb"]
 
 
@@ -138,8 +149,8 @@ def test_the_ones_behind_have_a_lower_priority(
     monkeypatch.setattr(tool, "MPS", str(fake))
     monkeypatch.setattr(tool, "QUITS", 0.3)
     first, second = write(tmp_path / "first.jsonl", "cb"), write(tmp_path / "second.jsonl", "ubrs")
-    assert run("--behind", f"{second} tell", "--", f"{first} tell") == 0
-    logs = [(tmp_path / "new.stores" / f"{number}.log").read_text().splitlines() for number in range(2)]
+    assert run("--behind", f"reproduce {second} tell", "--", f"reproduce {first} tell") == 0
+    logs = [(tmp_path / "new.logs" / f"{number}.log").read_text().splitlines() for number in range(2)]
     (front, pipe), (behind, same_pipe) = ([line.partition("=")[2] for line in log[1:]] for log in logs)
     assert (front, behind) == ("", "1")
     assert pipe
@@ -150,19 +161,19 @@ def test_the_ones_behind_have_a_lower_priority(
 
 def test_one_whose_budget_is_spent_has_not_failed(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = write(tmp_path / "first.jsonl", "cb")
-    assert run(f"{first} late") == 0
-    assert f"{first} late: has no time for more" in capsys.readouterr().out
+    assert run(f"reproduce {first} late") == 0
+    assert f"reproduce {first} late: has no time for more" in capsys.readouterr().out
 
 
 def test_a_budget_of_its_own_is_refused(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as refused:
-        run("if1a --budget 3m")
+        run("reproduce if1a --budget 3m")
     assert refused.value.code == 2
     assert "--minutes" in capsys.readouterr().err
 
 
 def test_a_known_file_that_is_not_there(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as refused:
-        run("--known", tmp_path / "nowhere.jsonl", "--", "if1a")
+        run("--known", tmp_path / "nowhere.jsonl", "--", "reproduce if1a")
     assert refused.value.code == 2
     assert "nowhere.jsonl does not exist" in capsys.readouterr().err

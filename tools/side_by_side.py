@@ -1,12 +1,14 @@
 """Train several experiments side by side on one GPU, and write down what has ended.
 
-    python tools/side_by_side.py NEW.jsonl --minutes 25 --root DATA --behind "table1 --only cifar100-lt:50" \
-        --known results/*.jsonl -- "if1b --only cifar10-lt:1" "if1b --only cifar10-lt:2"
+    python tools/side_by_side.py NEW.jsonl --minutes 25 --root DATA --known results/*.jsonl \
+        --behind "reproduce table1 --only cifar100-lt:50" \
+        -- "reproduce if1b --only cifar10-lt:1 && reproduce if1b --only cifar10-lt:2" "measure cifar10-lt:100"
 
 Stacks of five networks leave a large GPU idle. Several programs fill it, under NVIDIA MPS where that is installed. A
-program behind the others has a lower priority: it gets what they leave. Each experiment is what follows `cu reproduce`,
-and has a store and a log of its own in NEW.stores/. NEW.jsonl gets the results that are not in the known files, every
-minute, so that a machine that is taken away takes little with it. The minutes are each program's --budget: it begins
+program behind the others has a lower priority: it gets what they leave. Each is a command of `cu`, or several joined by
+&&, which run one after the other. All use one store, NEW.sqlite, so that a program finds what others have trained
+before it began, and each has a log in NEW.logs/. NEW.jsonl gets the results that are not in the known files, every
+minute, so that a machine that is taken away takes little with it. The minutes are the --budget of all: a program begins
 only what it can end. What still trains then is stopped as by Ctrl-C, and the same command goes on from its checkpoints.
 No program is killed while others train: under MPS that would end them all.
 """
@@ -31,6 +33,7 @@ from class_uncertainty.runs.result_lines import export_lines, import_lines, read
 from class_uncertainty.runs.store import Store
 
 CU = [sys.executable, "-m", "class_uncertainty"]
+THEN = "&&"
 EVERY = 60  # seconds after which what has ended is written down
 PATIENCE = 60  # seconds in which a program that is stopped writes its checkpoints
 MPS = "nvidia-cuda-mps-control"
@@ -57,18 +60,20 @@ def shared_gpu() -> Iterator[dict[str, str]]:
 
 
 class Program:
-    """One experiment that trains in a process of its own."""
+    """Commands of `cu` that run one after the other, each in a process of its own."""
 
-    def __init__(
-        self, experiment: str, store: Path, root: Path | None, minutes: float, environment: dict[str, str]
-    ) -> None:
-        self.experiment, self.store, self.log = experiment, store, store.with_suffix(".log")
-        where = [] if root is None else ["--root", str(root)]
-        budget = ["--budget", f"{60 * minutes:.0f}s"]
+    def __init__(self, line: str, options: list[str], log: Path, end: float, environment: dict[str, str]) -> None:
+        self.line, self.options, self.log, self.end, self.environment = line, options, log, end, environment
+        self.commands = [shlex.split(command) for command in line.split(THEN)]
+        self._begin()
+
+    def _begin(self) -> None:
+        """Run the next command."""
+        budget = ["--budget", f"{max(1.0, self.end - time.monotonic()):.0f}s"]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*CU, "reproduce", *shlex.split(experiment), *where, *budget, "--store", str(store)],
-                env=environment,
+                [*CU, *self.commands.pop(0), *self.options, *budget],
+                env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -76,9 +81,16 @@ class Program:
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background ignores it
             )
 
-    @property
-    def runs(self) -> bool:
+    def go_on(self) -> bool:
+        """Whether it still runs; where a command has ended well, the next one begins."""
+        if self.process.poll() == 0 and self.commands:
+            self._begin()
         return self.process.poll() is None
+
+    def interrupt(self) -> None:
+        """As by Ctrl-C."""
+        self.commands = []
+        self.process.send_signal(signal.SIGINT)  # not the compilers that it may have started
 
     @property
     def last_words(self) -> str:
@@ -86,49 +98,43 @@ class Program:
         return lines[-1] if lines else "it said nothing"
 
 
-def new_lines(stores: Sequence[Path], known: set[str]) -> list[str]:
-    """What the stores have beyond the keys that are known: each result once, and the data sets that they are of."""
-    kept, keys = dict[str, list[str]](), set(known)  # data set -> its lines, that of the data set first
-    for path in stores:
-        with Store(path, create=False) as store:
-            for text in export_lines(store):
-                line = json.loads(text)
-                of_data = kept.setdefault(line.get("data") or line["fingerprint"], [])
-                if line["kind"] == "data":
-                    of_data += [] if of_data else [text]
-                elif line["key"] not in keys:
-                    keys.add(line["key"])
-                    of_data.append(text)
+def new_lines(store: Store, known: set[str]) -> list[str]:
+    """What the store has beyond the keys that are known, and the data sets that it is of."""
+    kept = dict[str, list[str]]()  # data set -> its lines, that of the data set first
+    for text in export_lines(store):
+        line = json.loads(text)
+        if line["kind"] == "data":
+            kept[line["fingerprint"]] = [text]
+        elif line["key"] not in known:
+            kept[line["data"]].append(text)
     return [text for lines in kept.values() if len(lines) > 1 for text in lines]
 
 
-def write_new(programs: Sequence[Program], known: set[str], out: Path) -> int:
+def write_new(store: Store, known: set[str], out: Path) -> int:
     """Write what is new; returns how many lines it is."""
-    lines = new_lines([program.store for program in programs], known)
+    lines = new_lines(store, known)
     write_whole(out, "".join(lines).encode())
     return len(lines)
 
 
-def train(programs: Sequence[Program], known: set[str], out: Path, seconds: float) -> None:
+def train(programs: Sequence[Program], store: Store, known: set[str], out: Path, end: float) -> None:
     """Write down what has ended until all have, or until the time is up."""
-    end, written = time.monotonic() + seconds, time.monotonic()
+    written = time.monotonic()
     try:
-        while any(program.runs for program in programs) and time.monotonic() < end:
+        while (running := sum(program.go_on() for program in programs)) and time.monotonic() < end:
             time.sleep(0.2)
             if time.monotonic() - written > EVERY:
-                number, written = write_new(programs, known, out), time.monotonic()
-                train_on = sum(program.runs for program in programs)
-                print(f"{train_on} of {len(programs)} experiments train, {number:,} lines are new", flush=True)
+                number, written = write_new(store, known, out), time.monotonic()
+                print(f"{running} of {len(programs)} programs train, {number:,} lines are new", flush=True)
     except KeyboardInterrupt:
         print("stopping", flush=True)
-    running = [program for program in programs if program.runs]
-    for program in running:
-        program.process.send_signal(signal.SIGINT)  # not the compilers that it may have started
+    for program in programs:
+        program.interrupt()
     end = time.monotonic() + PATIENCE
-    while any(program.runs for program in running) and time.monotonic() < end:
+    while any([program.go_on() for program in programs]) and time.monotonic() < end:
         time.sleep(0.2)
-    for program in running:  # those that are left, all at once
-        if program.runs:
+    for program in programs:  # those that are left, all at once
+        if program.go_on():
             os.killpg(program.process.pid, signal.SIGKILL)
             program.process.wait()
 
@@ -139,34 +145,35 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, required=True)
     parser.add_argument("--root", type=Path, help="the data folder")
     parser.add_argument("--known", type=Path, nargs="*", default=[], help="results that are there already")
-    parser.add_argument("--behind", action="append", default=[], metavar="EXPERIMENT", help="with a lower priority")
-    parser.add_argument("experiments", nargs="+", help="what follows `cu reproduce`")
+    parser.add_argument("--behind", action="append", default=[], metavar="COMMANDS", help="with a lower priority")
+    parser.add_argument("commands", nargs="+", metavar="COMMANDS", help=f"of cu; several are joined by {THEN}")
     given = parser.parse_args()
-    if any("--budget" in shlex.split(name) for name in given.experiments + given.behind):
-        parser.error("an experiment has a --budget of its own: --minutes is that of all.")
+    if any("--budget" in shlex.split(line) for line in given.commands + given.behind):
+        parser.error("a command has a --budget of its own: --minutes is that of all.")
     try:
         lines = [line for file in given.known for line in read_lines(file)]
     except InputError as error:
         parser.error(str(error))
-    folder = given.out.with_suffix(".stores")
-    folder.mkdir(parents=True, exist_ok=True)
-    front: dict[str, str] = {}
-    experiments = [(name, front) for name in given.experiments] + [(name, BEHIND) for name in given.behind]
-    stores = [folder / f"{number}.sqlite" for number in range(len(experiments))]
-    for path in stores:
-        with Store(path) as store:
-            import_lines(store, lines, "the known files")
-    known = {line.key for line in lines}
-    with shared_gpu() as environment:
+    known, logs, end = (
+        {line.key for line in lines},
+        given.out.with_suffix(".logs"),
+        time.monotonic() + 60 * given.minutes,
+    )
+    logs.mkdir(parents=True, exist_ok=True)
+    options = [] if given.root is None else ["--root", str(given.root)]
+    priorities = [(line, dict[str, str]()) for line in given.commands] + [(line, BEHIND) for line in given.behind]
+    with Store(given.out.with_suffix(".sqlite")) as store, shared_gpu() as environment:
+        import_lines(store, lines, "the known files")
+        options += ["--store", str(store.path)]
         programs = [
-            Program(name, store, given.root, given.minutes, environment | priority)
-            for (name, priority), store in zip(experiments, stores, strict=True)
+            Program(line, options, logs / f"{number}.log", end, environment | priority)
+            for number, (line, priority) in enumerate(priorities)
         ]
-        train(programs, known, given.out, 60 * given.minutes)
-        print(f"{given.out}: {write_new(programs, known, given.out):,} lines", flush=True)
+        train(programs, store, known, given.out, end)
+        print(f"{given.out}: {write_new(store, known, given.out):,} lines", flush=True)
     for program in programs:
         code = program.process.returncode
-        print(f"{program.experiment}: {ENDED.get(code, f'failed with exit code {code}: {program.last_words}')}")
+        print(f"{program.line}: {ENDED.get(code, f'failed with exit code {code}: {program.last_words}')}")
     return 0 if all(program.process.returncode in ENDED for program in programs) else 1
 
 
