@@ -213,9 +213,7 @@ def is_drawn(file: Path, figure: Figure) -> bool:
 
 def summary() -> str:
     """The verdicts on Table I and on SVCI-20, whose cells the other tables repeat."""
-    both = [reproduced(name) for name in ("table1", "svci20")]
-    outcomes, gains = [one for part in both for one in part.outcomes], [gain for part in both for gain in part.gains]
-    return markdown(verdicts(outcomes, gains))
+    return markdown(verdicts([one for name in ("table1", "svci20") for one in reproduced(name).outcomes]))
 
 
 def share_epochs(one: Result, other: Result) -> bool:
@@ -237,7 +235,8 @@ def speed() -> str:
             trained = [result for result in results if result.device == device]
             lanes = [one for one in trained if not any(share_epochs(one, other) for other in trained if other != one)]
             images = sum(one.recipe.epochs * (sum(data.counts) // one.recipe.batch * one.recipe.batch) for one in lanes)
-            rows.append((f"`{name}`", device, f"{len(lanes):,}", f"{images / sum(one.seconds for one in lanes):,.0f}"))
+            if seconds := sum(one.seconds for one in lanes):
+                rows.append((f"`{name}`", device, f"{len(lanes):,}", f"{images / seconds:,.0f}"))
     return table(("data", "device", "lanes", "model-images/s"), rows)
 
 

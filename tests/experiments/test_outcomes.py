@@ -7,7 +7,7 @@ import pytest
 from ledgers import DATA, RECIPE, TABLE, choosing, ledger, result
 
 from class_uncertainty.experiments.needs import Lookup
-from class_uncertainty.experiments.outcomes import Outcome, gains, outcomes, significance
+from class_uncertainty.experiments.outcomes import Outcome, gains, outcomes, significance, without_repeats
 from class_uncertainty.experiments.printed_tables import SIGNIFICANCE
 from class_uncertainty.runs.ledger import Ledger
 
@@ -40,6 +40,22 @@ def test_a_cell_beside_its_printed_value(errors, difference, gap, verdict) -> No
 def test_a_row_without_a_printed_value_has_no_verdict() -> None:
     assert (made(NEW, (5.0, 6.0)).verdict, made(NEW, (5.0, 6.0)).gap) == ("", None)
     assert made(NAIVE, diverged=2).verdict == "diverged"
+
+
+def test_a_protocol_is_told_apart_once_a_baseline_has_been_run_under_it() -> None:
+    """Until then its rows are those of the other, which must not count twice."""
+    rows = [result("naive", 20.0, seed) for seed in (0, 1)] + [result("ubrs", 15.0, seed, 0.2) for seed in (0, 1)]
+    judged = choosing("ubrs", 20, 14, 17, 18)
+    both = outcomes(TABLE, ("paper", "equal"), Lookup(ledger(rows, judged), RECIPE))
+    assert {one.protocol for one in both if one.errors} == {"paper", "equal"}
+    assert without_repeats(both) == both[: len(TABLE.rows)]
+    equal = both[len(TABLE.rows) :]
+    assert without_repeats(equal) == equal  # where nothing else is shown
+    judged += choosing("naive", 17, 18, 19, 20)
+    both = outcomes(TABLE, ("paper", "equal"), Lookup(ledger(rows, judged), RECIPE))
+    assert without_repeats(both) == both
+    same = [replace(one, cell=replace(one.cell, table=replace(TABLE, tunes_all=True))) for one in both]
+    assert {one.protocol for one in without_repeats(same)} == {"paper"}
 
 
 def test_protocols_differ_in_whose_rate_is_chosen() -> None:

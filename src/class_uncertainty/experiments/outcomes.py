@@ -95,6 +95,16 @@ def outcomes(table: PaperTable, protocols: Iterable[str], lookup: Lookup, only: 
     return [outcome(cell, protocol, lookup) for protocol in protocols for cell in cells]
 
 
+def without_repeats(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Without "equal" on data sets where all that has been run under it is tuned by "paper" too, and stands there."""
+    shown_before = {one.cell.data for one in outcomes if one.protocol == "paper"}
+    differing = {
+        one.cell.data for one in outcomes if one.devices and one.protocol != "paper" and not one.cell.is_tuned("paper")
+    }
+    repeated = shown_before - differing
+    return [one for one in outcomes if one.protocol == "paper" or one.cell.data not in repeated]
+
+
 @dataclass(frozen=True)
 class Gain:
     """A row of the paper's own against the baseline that it is to beat."""

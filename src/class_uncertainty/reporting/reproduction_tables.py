@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
 from class_uncertainty.experiments.needs import PROTOCOLS
-from class_uncertainty.experiments.outcomes import Gain, Outcome
+from class_uncertainty.experiments.outcomes import Outcome, gains, without_repeats
 from class_uncertainty.experiments.reproduction import Reproduction
 from class_uncertainty.reporting.section import describe_collapsed, describe_network
 from class_uncertainty.reporting.terminal import Rows, print_fitting, say
@@ -32,7 +32,7 @@ class TextTable:
 
 def text_tables(reproduction: Reproduction) -> list[TextTable]:
     """All tables of a reproduction that have a row."""
-    places = dict.fromkeys((one.cell.data, one.protocol) for one in reproduction.outcomes)
+    places = dict.fromkeys((one.cell.data, one.protocol) for one in without_repeats(reproduction.outcomes))
     tables = [_cells(reproduction, *place) for place in places]
     tables += [_gains(reproduction, data) for data in dict.fromkeys(data for data, _ in places)]
     tables += [_tests(reproduction), _ablation(reproduction)]
@@ -60,7 +60,13 @@ def _cells(reproduction: Reproduction, data: str, protocol: str) -> TextTable:
     notes += [f"Rows that have not been run: {missing}."] * (missing > 0)
     columns = ("row", "method", "printed", "ours", "n", "lr", "gap", "verdict", "cost")
     drop = ("cost", "method", "n", "lr", "gap")
-    return TextTable(f"{title_of(data)}, protocol {protocol}", columns, rows, tuple(notes), drop)
+    under = "both protocols" if _tunes_all(reproduction) else f"protocol {protocol}"
+    return TextTable(f"{title_of(data)}, {under}", columns, rows, tuple(notes), drop)
+
+
+def _tunes_all(reproduction: Reproduction) -> bool:
+    """Whether all rows are tuned, so that the protocols do not differ."""
+    return reproduction.experiment.table is not None and reproduction.experiment.table.tunes_all
 
 
 def _network(reproduction: Reproduction, data: Iterable[str]) -> list[str]:
@@ -88,14 +94,20 @@ def _label(one: Outcome) -> str:
 def _gains(reproduction: Reproduction, data: str) -> TextTable:
     """What every row of the paper's own gains over its baseline on one data set, the protocols side by side."""
     lines: dict[tuple[str, ...], dict[str, str]] = {}
-    for gain in reproduction.gains:
+    for gain in gains(without_repeats(reproduction.outcomes)):
         if gain.gain is not None and gain.ours.cell.data == data:
             printed = "–" if gain.printed is None else f"{gain.printed:+.2f}"
             error = "" if gain.standard_error is None else f" ± {gain.standard_error:.2f}"
             about = (_label(gain.ours), gain.baseline.cell.row.label, printed)
             lines.setdefault(about, {})[gain.ours.protocol] = f"{gain.gain:+.2f}{error}, {gain.verdict}"
-    rows = [[*about, *(cells.get(p, "–") for p in reproduction.protocols)] for about, cells in lines.items()]
-    columns = ("row", "against", "printed", *(f"ours, {protocol}" for protocol in reproduction.protocols))
+    protocols = [protocol for protocol in reproduction.protocols if any(protocol in cells for cells in lines.values())]
+    rows = [[*about, *(cells.get(protocol, "–") for protocol in protocols)] for about, cells in lines.items()]
+    columns = (
+        "row",
+        "against",
+        "printed",
+        *(f"ours, {'both' if _tunes_all(reproduction) else name}" for name in protocols),
+    )
     note = "Gain: the baseline's error less the row's, in points, ± its standard error; a verdict needs two of them."
     notes = (note, *_network(reproduction, [data]))
     return TextTable(f"{title_of(data)}: gains over cardinality", columns, rows, notes)
@@ -181,12 +193,13 @@ def half_errors(results: Sequence[Result]) -> tuple[list[float], list[float]]:
     return [fmean(run[:SVHN_CLASSES]) for run in errors], [fmean(run[SVHN_CLASSES:]) for run in errors]
 
 
-def verdicts(outcomes: Sequence[Outcome], gains: Sequence[Gain]) -> TextTable:
+def verdicts(outcomes: Sequence[Outcome]) -> TextTable:
     """How many cells agree with what is printed, and how many gains over cardinality there are, by protocol."""
-    rows = []
+    counted, rows = without_repeats(outcomes), []
     for protocol in PROTOCOLS:
-        words = Counter(one.verdict for one in outcomes if one.protocol == protocol and one.difference is not None)
-        gained = Counter(gain.verdict for gain in gains if gain.ours.protocol == protocol and gain.gain is not None)
+        words = Counter(one.verdict for one in counted if one.protocol == protocol and one.difference is not None)
+        made = [gain for gain in gains(counted) if gain.ours.protocol == protocol and gain.gain is not None]
+        gained = Counter(gain.verdict for gain in made)
         counts = [words.total(), *(words[word] for word in AGREEMENT), *(gained[word] for word in GAINED)]
         rows.append([protocol, *map(str, counts)])
     columns = ("protocol", "cells", *AGREEMENT, *(f"gain: {word}" for word in GAINED))

@@ -163,7 +163,9 @@ def test_whole_images_emulated(tmp_path: Path) -> None:
     assert above(0.01, made) == {}
 
 
-ON_A_GPU = CASES | {f"whole {name}": (lanes, 19, *sizes) for name, (lanes, _, *sizes) in WHOLE.items()}
+# through two blocks, numbers that round the other way add up to 0.04 for some seeds
+ON_A_GPU = CASES | {"more images than a program takes": (1, 9, 3, 4, (64,), 1, 3)}
+ON_A_GPU |= {f"whole {name}": (lanes, 19, *sizes) for name, (lanes, _, *sizes) in WHOLE.items()}
 
 
 @pytest.mark.gpu
