@@ -69,7 +69,9 @@ def test_duq_is_one_network_that_costs_one_training_at_least() -> None:
             {"estimator": "ensemblr"},
             "unknown estimator 'ensemblr': did you mean 'ensemble'? There are ensemble, bootstrap, out-of-fold,",
         ),
-        ({"estimator": "ensemble:p.npy"}, "unknown estimator 'ensemble:p.npy'"),
+        ({"estimator": "ensemble:cb-rss"}, "unknown method 'cb-rss': did you mean 'cb-rs'?"),
+        ({"estimator": "ensemble:ubrs"}, "method 'ubrs' needs class uncertainties before it trains"),
+        ({"estimator": "single:cb-rs"}, "unknown estimator 'single:cb-rs'"),
         ({"estimator": ""}, "unknown estimator ''"),
         (
             {"estimator": "out-of-fold", "members": 1},

@@ -39,6 +39,12 @@ def test_members_are_lanes_of_consecutive_seeds(name: str, train: cu.Data) -> No
     assert np.array_equal(found.probabilities, fitted(train, *lanes).probabilities(train))
 
 
+def test_members_may_be_trained_by_another_method(train: cu.Data) -> None:
+    found = estimated(train, "ensemble:power-rs:q=0.3")
+    lanes = [cu.Lane("power-rs:q=0.3", seed) for seed in (SEED, SEED + 1)]
+    assert np.array_equal(found.probabilities, fitted(train, *lanes).probabilities(train))
+
+
 def test_single_is_the_ensembles_first_and_bootstraps_are_not(train: cu.Data) -> None:
     ensemble, bootstrap, single = (estimated(train, name).probabilities for name in ("ensemble", "bootstrap", "single"))
     assert np.array_equal(single, ensemble[:1])

@@ -6,6 +6,7 @@ from refusals import refused
 import class_uncertainty as cu
 from class_uncertainty.data.sources import SOURCES
 from class_uncertainty.data.specs import parse
+from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.experiments.catalogue import EXPERIMENTS, check_only, find_experiments
 from class_uncertainty.experiments.needs import Measuring, Need, SixNaive
 from class_uncertainty.experiments.paper_table import RATES, judge_of
@@ -62,7 +63,9 @@ def test_the_analyses_measure_what_the_paper_varies() -> None:
         Measuring(f"cifar10-lt:{ratio}") for ratio in (1, 2, 10, 20, 50)
     ]
     options = ("", "?duplicate=0.3", "?duplicate=0.5", "?duplicate=0.7", "?duplicate=1")
-    assert RUN["if2"].wanted(("paper",), None, 0.1) == [Measuring(f"cifar10-lt:50{option}") for option in options]
+    copied = [Measuring(f"cifar10-lt:50{option}") for option in options]
+    drawn = [EstimateRequest(f"ensemble:power-rs:q={q}") for q in (0.7, 0.5, 0.3, 0)]  # 1 less the strength
+    assert RUN["if2"].wanted(("paper",), None, 0.1) == copied + [Measuring("cifar10-lt:50", by) for by in drawn]
     assert RUN["figure1"].data == ["cifar100-lt:50"]
     assert {one.seeds for one in RUN["significance"].wanted(("paper",), None, 0.1)} == {5}
 

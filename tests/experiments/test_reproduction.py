@@ -42,6 +42,13 @@ def test_measures_of_a_data_set() -> None:
     assert replace(one, measurement=replace(one.measurement, class_errors=None)).correlation(one.cardinality) is None
 
 
+def test_cardinality_is_of_what_the_members_saw() -> None:
+    """Drawn by N ** q, as many as the copies that `duplicate` makes with the strength 1 - q."""
+    drawn = MeasuredData(stored(), measurement(estimator="ensemble:power-rs:q=0.3"))
+    inverse = np.array(stored().counts) ** -0.3
+    assert drawn.cardinality == pytest.approx(inverse / inverse.sum())
+
+
 def test_how_far_measures_move() -> None:
     """Half the sum of the absolute changes: 0 for none, 1 where all of it has moved."""
     one, turned = MeasuredData(stored(), measurement()), {"predictive": (0.3, 0.2, 0.1)}

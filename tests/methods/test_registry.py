@@ -46,6 +46,7 @@ def test_the_constants_are_these(name, constant):
         "kappa": (1.0, ("logit-adjust", "vs")),
         "cycles": (5, ("cyclic",)),
         "rate": (0.5, ("dropout",)),
+        "q": (0.5, ("power-rs",)),
     }
     default, names = (0.3, ("vs",)) if (name, constant) == ("vs", "gamma") else defaults[constant]
     assert name in names
@@ -103,6 +104,13 @@ def test_gamma_of_vector_scaling_is_a_power(gamma):
         at = last(f"vs:gamma={gamma}:kappa=1.2", stats)
         np.testing.assert_allclose(at.divisor, [(max(stats.counts) / n) ** gamma for n in stats.counts], rtol=1e-12)
         np.testing.assert_allclose(at.margin, [-1.2 * math.log(n / sum(stats.counts)) for n in stats.counts])
+
+
+@pytest.mark.parametrize("q", [0.0, 0.3, 1.0])
+def test_q_is_the_power_of_the_counts(q):
+    for stats in EXAMPLES:
+        drawn = [n**q for n in stats.counts]
+        np.testing.assert_allclose(last(f"power-rs:q={q}", stats).alpha, np.divide(drawn, sum(drawn)), rtol=1e-12)
 
 
 def test_cycles_and_rate():

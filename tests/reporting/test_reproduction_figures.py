@@ -80,6 +80,20 @@ def test_settings_are_read_from_the_names_of_the_data() -> None:
     assert by_strength.arguments[2]["uncertainty"][0] == pytest.approx([1 / 6, 2 / 6, 3 / 6])
 
 
+def test_duplicates_that_are_drawn_have_a_figure_of_their_own() -> None:
+    copied, _ = CASES["if2"]
+    drawn = [replace(ONE, measurement=measurement(estimator=f"ensemble:power-rs:q={q}")) for q in (0.7, 0)]
+    both = figures(replace(copied, measured=(copied.measured[0], *drawn, copied.measured[1])))
+    assert {name: figure.arguments[0] for name, figure in both.items()} == {
+        "if2": ["0", "0.3"],
+        "if2-drawn": ["0", "0.3", "1"],
+    }
+    naive, _, balanced = both["if2-drawn"].arguments[2]["cardinality"]
+    assert naive == ONE.cardinality
+    assert balanced == pytest.approx([1 / 3] * 3)
+    assert list(figures(replace(copied, measured=drawn))) == []  # nothing that they differ from
+
+
 def test_relative_gains_stand_beside_the_printed_ones() -> None:
     (figure,) = figures(gained()).values()
     ours, printed = figure.arguments

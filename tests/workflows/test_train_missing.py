@@ -264,6 +264,18 @@ def test_measurements_by_one_network_are_found_by_their_members(store: Store) ->
     assert ledger.measurement(DATA, recipe, EstimateRequest("duq", 1)) is not None
 
 
+def test_members_by_several_methods_are_trained_in_one_go(store: Store) -> None:
+    requests = [EstimateRequest("ensemble", 2), *(EstimateRequest(f"ensemble:power-rs:q={q}", 2) for q in (0, 0.5))]
+    wanted, watched = [Measuring(DATA, request) for request in requests], Watched()
+    trainer(store, watched).train(wanted)
+    assert watched.trained == 6
+    assert watched.announced == [2, 4]
+    ledger = Ledger.read(store, [DATA])
+    vectors = [ledger.measurement(DATA, RECIPE, request).raw["predictive"] for request in requests]
+    assert len(set(vectors)) == 3
+    trainer(store, no_training).train(wanted)
+
+
 def test_a_store_that_loses_what_is_written_ends_the_training(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Store, "add_measurement", lambda *_: None)
     with pytest.raises(cu.MachineFault, match=re.escape(str(store.path))):

@@ -3,7 +3,9 @@
 from typing import TYPE_CHECKING
 
 from class_uncertainty.data import Data
+from class_uncertainty.errors import InputError
 from class_uncertainty.estimation.estimate import Estimator, EstimatorOutput
+from class_uncertainty.methods import named
 from class_uncertainty.training import Lane
 
 if TYPE_CHECKING:
@@ -24,6 +26,18 @@ def _naive(members: int, seed: int) -> list[Lane]:
     return [Lane("naive", seed + t) for t in range(members)]
 
 
+def ensemble_of(method: str) -> Estimator:
+    """The deep ensemble, of networks that are trained by a method that needs no class uncertainties itself."""
+    if named(method).uses_uncertainty:
+        needed = f"method {method!r} needs class uncertainties before it trains"
+        raise InputError(f"estimator 'ensemble:{method}': {needed}; choose one by counts, as in ensemble:cb-rs.")
+
+    def lanes(members: int, seed: int) -> list[Lane]:
+        return [Lane(method, seed + t) for t in range(members)]
+
+    return Estimator(f"networks trained by {method} that differ by their seed", lanes, all_probabilities)
+
+
 def _bootstrapped(members: int, seed: int) -> list[Lane]:
     return [Lane("naive", seed + t, bootstrap=True) for t in range(members)]
 
@@ -32,7 +46,11 @@ def _by_folds(members: int, seed: int) -> list[Lane]:
     return [Lane("naive", seed, fold=(k, members)) for k in range(members)]
 
 
-ensemble = Estimator("deep ensemble: naive networks that differ by their seed (the paper's)", _naive, all_probabilities)
+ensemble = Estimator(
+    "deep ensemble: naive networks that differ by their seed (the paper's); ensemble:METHOD trains them by a method",
+    _naive,
+    all_probabilities,
+)
 bootstrap = Estimator(
     "the same, each on a bootstrap: every class resampled with replacement to its own size",
     _bootstrapped,

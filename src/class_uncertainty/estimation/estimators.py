@@ -8,7 +8,7 @@ from class_uncertainty.boundary import check_least, checked
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.estimation import from_file
-from class_uncertainty.estimation.ensemble import bootstrap, ensemble, out_of_fold, single
+from class_uncertainty.estimation.ensemble import bootstrap, ensemble, ensemble_of, out_of_fold, single
 from class_uncertainty.estimation.estimate import Diverged, Estimate, Estimator, read_by
 from class_uncertainty.estimation.single_run import duq, mc_dropout, online, snapshot
 from class_uncertainty.measures import SCORES
@@ -31,6 +31,7 @@ ESTIMATORS: dict[str, Estimator] = {
     "duq": duq,
     from_file.NAME: from_file.file_estimator(""),
 }
+MAKERS: dict[str, Callable[[str], Estimator]] = {"ensemble": ensemble_of, from_file.NAME: from_file.file_estimator}
 
 
 @checked
@@ -58,11 +59,11 @@ class EstimateRequest:
 
     @property
     def row(self) -> Estimator:
-        """The row of ESTIMATORS; `probabilities:FILE` is one of its own."""
-        name, _, path = self.estimator.partition(":")
-        if name not in ESTIMATORS or (path and name != from_file.NAME):
+        """The row of ESTIMATORS; `ensemble:METHOD` and `probabilities:FILE` are rows of their own."""
+        name, _, argument = self.estimator.partition(":")
+        if name not in ESTIMATORS or (argument and name not in MAKERS):
             raise unknown("estimator", self.estimator, ESTIMATORS)
-        return from_file.file_estimator(path) if path else ESTIMATORS[name]
+        return MAKERS[name](argument) if argument else ESTIMATORS[name]
 
     @property
     def lanes(self) -> list[Lane]:
@@ -106,7 +107,8 @@ def estimate(
     data : Data or Dataset
         The training examples. The members are evaluated on the test split of a Dataset.
     estimator : str
-        A key of ESTIMATORS, or "probabilities:FILE" for what another program predicted.
+        A key of ESTIMATORS, "ensemble:METHOD" for members that a method trains, or "probabilities:FILE" for what
+        another program predicted.
     members : int
         Networks, folds or snapshots.
     recipe : Recipe, optional

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.experiments.needs import Measuring, Need, SixNaive, Wanted, need_of
 from class_uncertainty.experiments.paper_table import PaperTable, on_data
 from class_uncertainty.experiments.printed_tables import (
@@ -22,6 +23,8 @@ from class_uncertainty.methods import parse_name
 CIFAR_100 = "cifar100-lt:50"  # the data set of IF1a and of Figure 1
 RATIOS = (1, 2, 10, 20, 50)  # of IF1b
 STRENGTHS = (0.0, 0.3, 0.5, 0.7, 1.0)  # of IF2
+CIFAR_10 = "cifar10-lt:50"  # its data set
+DRAWN = {f"ensemble:power-rs:q={1 - s:.1g}": s for s in STRENGTHS if s}  # estimators whose members draw duplicates
 COUNTS = (1000, 500, 250, 100, 50)  # examples a class of SVCI-20, for the gap between its halves
 GROUPS = {  # of Figure 1: the paper's row in each
     "Resampling": "pb-ubrs",
@@ -38,6 +41,7 @@ class Experiment:
     about: str
     table: PaperTable | None = None
     measured: tuple[str, ...] = ()  # data sets whose class uncertainties it shows
+    by_others: tuple[Measuring, ...] = ()  # of these data sets, by other estimators than the ensemble
     naive: tuple[str, ...] = ()  # data sets on which it compares naive networks
     recipe: str = "bag-of-tricks"
     needs: str = ""  # the network that it is about, where a user must have its weights
@@ -83,7 +87,7 @@ class Experiment:
         return list(dict.fromkeys(one for one in wanted if only in (None, belongs_to(one.data))))
 
     def _wanted(self, protocols: Sequence[str], seeds: int | None, lr: float) -> Iterator[Wanted]:
-        yield from map(Measuring, self.measured)
+        yield from [*map(Measuring, self.measured), *self.by_others]
         for data in self.naive:
             yield Need(data, "naive", (lr,), seeds or SVCI_20.seeds)
         if table := self.table:
@@ -128,11 +132,12 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "if2": Experiment(
         "IF2: how the measures react to duplicates",
-        measured=tuple(f"cifar10-lt:50?duplicate={s:g}" if s else "cifar10-lt:50" for s in STRENGTHS),
+        measured=tuple(f"{CIFAR_10}?duplicate={s:g}" if s else CIFAR_10 for s in STRENGTHS),
+        by_others=tuple(Measuring(CIFAR_10, EstimateRequest(estimator)) for estimator in DRAWN),
     ),
     "measures": Experiment(
         "Figures 2a and 2b and the SVCI-20 figure: the measures by class, and kinds of uncertainty",
-        measured=("cifar10-lt:50", CIFAR_100, "svci20:100"),
+        measured=(CIFAR_10, CIFAR_100, "svci20:100"),
     ),
     "figure1": Experiment("Figure 1a: relative gains on CIFAR-100-LT (50)", _table_1(_shown, columns=[CIFAR_100])),
     "epistemic": Experiment("Predictive against epistemic uncertainty", EPISTEMIC),

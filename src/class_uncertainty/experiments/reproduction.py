@@ -11,6 +11,7 @@ from class_uncertainty.experiments.catalogue import Experiment, ablations
 from class_uncertainty.experiments.needs import ENSEMBLE, REQUESTS, SIX_NAIVE, Lookup
 from class_uncertainty.experiments.outcomes import Gain, Outcome, Test, gains, outcome, outcomes, significance
 from class_uncertainty.measures import MEASURES, Stats, normalise
+from class_uncertainty.methods import named, plan
 from class_uncertainty.metrics import rank_correlation
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.stored_rows import StoredDataset
@@ -27,8 +28,10 @@ class MeasuredData:
 
     @property
     def cardinality(self) -> list[float]:
-        """(C,) mu^C."""
-        return list(normalise(MEASURES["cardinality"](Stats(self.data.counts))))
+        """(C,) mu^C, by how often the members saw each class: as often as the data have it, if they drew naively."""
+        counts, (_, _, method) = np.asarray(self.data.counts), self.measurement.estimator.partition(":")
+        seen = plan(named(method), Stats(counts), 0, 1).alpha * counts.sum() if method else counts
+        return list(normalise(MEASURES["cardinality"](Stats(seen))))
 
     @property
     def uncertainty(self) -> list[float]:
@@ -119,7 +122,9 @@ def summarise(
     measured, naive, six = [], dict[str, tuple[Result, ...]](), dict[str, Result]()
     for data in shown:
         estimators = experiment.estimators if table and data in table.columns else []
-        requests = dict.fromkeys([ENSEMBLE] * (data in experiment.measured) + [REQUESTS[name] for name in estimators])
+        others = [one.request for one in experiment.by_others if one.data == data]
+        others += [REQUESTS[name] for name in estimators]
+        requests = dict.fromkeys([ENSEMBLE] * (data in experiment.measured) + others)
         measurements = [ledger.measurement(data, recipe, request) for request in requests]
         measured += [MeasuredData(ledger.data[data], measurement) for measurement in measurements if measurement]
         if table and table.compares_cost and (ensemble := ledger.remedy(data, SIX_NAIVE, recipe)):

@@ -39,6 +39,9 @@ ROWS: dict[str, Method | Callable[..., Method]] = {
         "Table I: PB Resampling; SVCI-20 table: PB Rs",
         "draws that repeat in every worker and epoch (NumPy's state under old torch)",
     ),
+    "power-rs": lambda q=0.5: sampling(
+        f"resampling by N ** {short(q)}: 1 is naive, 0 class-balanced", cardinality(-q)
+    ).cited("IF2, if duplicates are drawn: q is 1 less their strength", "square-root sampling of Kang et al. at 0.5"),
     "ubrs": sampling("resampling by class uncertainty", uncertainty, counterpart="cb-rs").cited("Table I: UBRs"),
     "pb-ubrs": sampling(
         "from natural to class uncertainty over the epochs", uncertainty, linear, counterpart="pb-rs"

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from class_uncertainty.experiments.catalogue import GROUPS
+from class_uncertainty.experiments.catalogue import DRAWN, GROUPS
 from class_uncertainty.experiments.outcomes import Gain
 from class_uncertainty.experiments.reproduction import MeasuredData, Reproduction
 from class_uncertainty.files import make_folder, write_whole
@@ -44,7 +44,7 @@ class Figure:
 
 def figures(reproduction: Reproduction) -> dict[str, Figure]:
     """Those that there are results for, by the names of their files."""
-    return DRAWN[reproduction.name](reproduction) if reproduction.name in DRAWN else {}
+    return FIGURES[reproduction.name](reproduction) if reproduction.name in FIGURES else {}
 
 
 def write_figures(wanted: dict[str, Figure], folder: Path) -> list[Path]:
@@ -69,18 +69,35 @@ def _if1a(reproduction: Reproduction) -> dict[str, Figure]:
     return drawn
 
 
-def _changes(reproduction: Reproduction) -> dict[str, Figure]:
-    """IF1b and IF2: shares of the classes over the data sets."""
-    measured, by_ratio = reproduction.measured, reproduction.name == "if1b"
+def _by_ratio(reproduction: Reproduction) -> dict[str, Figure]:
+    """IF1b."""
+    measured = {one.data.name.rpartition(":")[2]: one for one in reproduction.measured}
+    return _changes("if1b", "IF1b", measured, "imbalance ratio")
+
+
+def _by_strength(reproduction: Reproduction) -> dict[str, Figure]:
+    """IF2, of duplicates that are copies and of those that are drawn."""
+    copied, drawn = dict[str, MeasuredData](), dict[str, MeasuredData]()
+    for one in reproduction.measured:
+        strength = DRAWN.get(one.measurement.estimator)
+        if strength is None:
+            copied[one.data.name.rpartition("=")[2] if "=" in one.data.name else "0"] = one
+        else:
+            drawn[f"{strength:g}"] = one
+    drawn = {"0": copied["0"]} | drawn if "0" in copied else {}
+    by = "duplication strength"
+    return _changes("if2", "IF2, copies,", copied, by) | _changes("if2-drawn", "IF2, draws,", drawn, by)
+
+
+def _changes(file: str, name: str, measured: dict[str, MeasuredData], x_title: str) -> dict[str, Figure]:
+    """Shares of the classes by what was changed; nothing where there is no change yet."""
     if len(measured) < 2:
         return {}
-    names = [one.data.name for one in measured]
-    settings = [name.rpartition(":" if by_ratio else "=")[2] if by_ratio or "=" in name else "0" for name in names]
-    values = {measure: [_both(one)[measure] for one in measured] for measure in ("cardinality", "uncertainty")}
-    x_title = "imbalance ratio" if by_ratio else "duplication strength"
-    title = f"{reproduction.name.replace('if', 'IF')} on CIFAR-10-LT: share of each class by the {x_title}"
-    about = (settings, list(measured[0].data.classes), values, x_title)
-    return {reproduction.name: Figure(title, paper_figures.class_changes, about)}
+    by_setting = [_both(one) for one in measured.values()]
+    values = {measure: [both[measure] for both in by_setting] for measure in ("cardinality", "uncertainty")}
+    title = f"{name} on CIFAR-10-LT: share of each class by the {x_title}"
+    classes = list(next(iter(measured.values())).data.classes)
+    return {file: Figure(title, paper_figures.class_changes, (list(measured), classes, values, x_title))}
 
 
 def _measures(reproduction: Reproduction) -> dict[str, Figure]:
@@ -163,13 +180,13 @@ def _rounded(value: Any) -> Any:
     return [_rounded(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-DRAWN = {  # of which experiments there are figures
+FIGURES = {  # of which experiments there are figures
     "svci20": _gap,
     "if1a": _if1a,
-    "if1b": _changes,
-    "if2": _changes,
+    "if1b": _by_ratio,
+    "if2": _by_strength,
     "measures": _measures,
     "figure1": _gains,
     "duq": _estimators,
 }
-NO_FIGURE = f"No figure is drawn: there are figures of {', '.join(DRAWN)}, as soon as they have been run."
+NO_FIGURE = f"No figure is drawn: there are figures of {', '.join(FIGURES)}, as soon as they have been run."

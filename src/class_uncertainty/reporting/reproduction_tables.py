@@ -142,7 +142,7 @@ def _ablation(reproduction: Reproduction) -> TextTable:
 def _correlations(reproduction: Reproduction) -> TextTable:
     """How the measures rank the classes; on SVCI-20 also the share of class uncertainty that CIFAR-10's half has."""
     shown = [(one, one.data.name.startswith("svci20")) for one in reproduction.measured]
-    several, halves = len({one.measurement.estimator for one, _ in shown}) > 1, any(is_halved for _, is_halved in shown)
+    several, halves = _several_estimators(reproduction), any(is_halved for _, is_halved in shown)
     rows = []
     for one, is_halved in shown:
         rhos = [_number(rho, 3) for rho in map(one.correlation, (one.cardinality, one.uncertainty))]
@@ -151,7 +151,7 @@ def _correlations(reproduction: Reproduction) -> TextTable:
         rows.append([*about, *rhos, *[share] * halves, one.measurement.device])
     by, shares = ("measured by",) * several, ("CIFAR-10's μ^U",) * halves
     columns = ("data", *by, "ρ of cardinality", "ρ of uncertainty", *shares, "device")
-    notes = ["ρ: Spearman's correlation with the class errors of the naïve members on the test split."]
+    notes = ["ρ: Spearman's correlation with the class errors of the members on the test split."]
     if halves:
         notes += ["CIFAR-10's μ^U: the share of class uncertainty that its ten classes have; 0.5 tells nothing apart."]
     if reproduction.name == "if1a":
@@ -160,15 +160,21 @@ def _correlations(reproduction: Reproduction) -> TextTable:
     return TextTable("Measures and class errors", columns, rows, tuple(notes), ("device",))
 
 
+def _several_estimators(reproduction: Reproduction) -> bool:
+    return len({one.measurement.estimator for one in reproduction.measured}) > 1
+
+
 def _shifts(reproduction: Reproduction) -> TextTable:
     """How far the measures move from the first data set to the others."""
     if reproduction.name not in ("if1b", "if2") or len(reproduction.measured) < 2:
         return TextTable("", (), ())
-    first, rows = reproduction.measured[0], []
+    first, rows, several = reproduction.measured[0], [], _several_estimators(reproduction)
     for one in reproduction.measured:
+        about = [title_of(one.data.name), *[one.measurement.estimator] * several]
         tail = [f"{share:.3f}" for share in (one.cardinality[-1], one.uncertainty[-1])]
-        rows.append([title_of(one.data.name), *(f"{distance:.3f}" for distance in first.distance(one)), *tail])
-    columns = ("data", "moved μ^C", "moved μ^U", "rarest class μ^C", "rarest class μ^U")
+        rows.append([*about, *(f"{distance:.3f}" for distance in first.distance(one)), *tail])
+    by = ("measured by",) * several
+    columns = ("data", *by, "moved μ^C", "moved μ^U", "rarest class μ^C", "rarest class μ^U")
     note = f"Moved: half the sum of the absolute changes from {title_of(first.data.name)}, from 0 to 1."
     notes = (note, *_network(reproduction, [one.data.name for one in reproduction.measured]))
     return TextTable("How far the measures move", columns, rows, notes)

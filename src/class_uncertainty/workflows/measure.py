@@ -110,8 +110,8 @@ def measure(
     dataset : Dataset or Data
         What to train on. Without a test split, errors come from five folds.
     estimator : str, optional
-        A key of ESTIMATORS, or "probabilities:FILE"; by default "ensemble", or "out-of-fold" for heads that train on
-        full batches.
+        A key of ESTIMATORS, "ensemble:METHOD" or "probabilities:FILE"; by default "ensemble", or "out-of-fold" for
+        heads that train on full batches.
     members : int
         Networks, folds or snapshots that measure.
     score : str, optional

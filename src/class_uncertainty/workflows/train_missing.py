@@ -80,32 +80,42 @@ class ExperimentTrainer:
                 open_context(dataset, self.recipe, *about, on=self.executor, shard=shard) as context,
                 _noted(elsewhere, name),
             ):
-                trained, left = list[Lane](), 0
-                members = [lane for one in now if not isinstance(one.item, Lane) for lane in self._lanes_of(one)]
-                for lanes, stats in self._groups(now, context.train):
-                    affordable = self._affordable(lanes, context.train)
-                    if affordable:
-                        self._train_lanes(context, affordable, stats, members)
-                    trained, left = trained + affordable, left + len(lanes) - len(affordable)
-                for one in now:
-                    lanes = self._lanes_of(one)
-                    if trains_apart(one) and not self._affordable(lanes, context.train):
-                        left += len(lanes)
-                    if left and not set(lanes) <= set(trained):
-                        continue  # in a slice that ends here what can be measured is: weights stay on this machine
-                    if isinstance(one.item, EstimateRequest):
-                        if trains_apart(one):
-                            (estimate,) = load_or_estimate(context, [one.item])
-                        else:  # its members have been trained with the rows
-                            (estimate,) = estimates_from(
-                                context.train, [one.item], load_or_fit(context, one.item.lanes)
-                            )
-                        measurement = Measurement.of(read_by(estimate, None))
-                        self.store.add_measurement(context.estimate_key(one.item), dataset.fingerprint, measurement)
-                    elif isinstance(one.item, SixNaive):
-                        evaluate_remedies(context, {SIX_NAIVE: SIX}, [0], SIX.together, None, None, None)
-                if left:
-                    raise Unfinished(f"the budget has no time for {left} more lanes on {name}")
+                self._make(context, now)
+
+    def _make(self, context: Context, missing: Sequence[Missing]) -> None:
+        """Train and measure what is missing on one data set, or raise Unfinished."""
+        trained, left, train = list[Lane](), 0, context.train
+        members = [lane for one in missing if not isinstance(one.item, Lane) for lane in self._lanes_of(one)]
+        for lanes, stats in self._groups(missing, train):
+            affordable = self._affordable(lanes, train)
+            if affordable:
+                self._train_lanes(context, affordable, stats, members)
+            trained, left = trained + affordable, left + len(lanes) - len(affordable)
+        apart = [one for one in missing if trains_apart(one)]
+        networks = [lane for one in apart for lane in self._lanes_of(one)]
+        if apart and not left and self._affordable(networks, train) == networks:
+            load_or_estimate(context, [one.item for one in apart if isinstance(one.item, EstimateRequest)])  # together
+        for one in missing:
+            lanes = self._lanes_of(one)
+            if trains_apart(one) and not self._affordable(lanes, train):
+                left += len(lanes)
+            if left and not set(lanes) <= set(trained):
+                continue  # in a slice that ends here what can be measured is: weights stay on this machine
+            if isinstance(one.item, EstimateRequest):
+                self._measure(context, one.item, apart=trains_apart(one))
+            elif isinstance(one.item, SixNaive):
+                evaluate_remedies(context, {SIX_NAIVE: SIX}, [0], SIX.together, None, None, None)
+        if left:
+            raise Unfinished(f"the budget has no time for {left} more lanes on {context.dataset.name}")
+
+    def _measure(self, context: Context, request: EstimateRequest, apart: bool) -> None:
+        """Store the class vectors of an estimate, whose members have been trained with the rows unless apart."""
+        if apart:
+            (estimate,) = load_or_estimate(context, [request])
+        else:
+            (estimate,) = estimates_from(context.train, [request], load_or_fit(context, request.lanes))
+        measurement = Measurement.of(read_by(estimate, None))
+        self.store.add_measurement(context.estimate_key(request), context.dataset.fingerprint, measurement)
 
     def _train_lanes(self, context: Context, lanes: list[Lane], stats: Stats | None, members: list[Lane]) -> None:
         """Train lanes that are missing; members have their weights kept. The speed is what they show it to be."""
