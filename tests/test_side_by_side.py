@@ -120,7 +120,9 @@ def test_programs_are_stopped_as_this_one_is(
 
     monkeypatch.setattr(tool, "print", interrupt, raising=False)
     assert run(f"reproduce {first} wait", f"reproduce {second} wait") == 0
-    assert [text for text in said if "was stopped" in text] == [f"reproduce {file} wait: was stopped" for file in (first, second)]
+    assert [text for text in said if "was stopped" in text] == [
+        f"reproduce {file} wait: was stopped" for file in (first, second)
+    ]
 
 
 def test_one_that_fails_is_named_with_its_last_words(
