@@ -145,6 +145,27 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(case: str, run: Run, tmp_pa
 
 
 @pytest.mark.parametrize(
+    ("command", "options", "sentence"),
+    [
+        ("fix", "--trainings 0", "trainings is 0"),
+        ("fix", "--device gpu", "device 'gpu'"),
+        ("measure", "--device gpu", "device 'gpu'"),
+        ("compare", "--device gpu", "device 'gpu'"),
+        ("compare", "--device mps --on ray", "device is 'mps'"),
+        ("measure", "--epochs 0", "epochs is 0"),
+        ("measure", "--estimators ensembles", "unknown estimator 'ensembles': did you mean 'ensemble'?"),
+        ("measure", "--estimators online=predictiv", "did you mean 'predictive'?"),
+    ],
+)
+def test_options_are_refused_before_data_are_read(command: str, options: str, sentence: str, run: Run) -> None:
+    code, out, err = run(command, "folder:nowhere", *options.split())
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert sentence in err
+    assert "nowhere" not in err
+    assert not Path("runs.sqlite").exists()
+
+
+@pytest.mark.parametrize(
     ("args", "sentence"),
     [
         (("measure", "digits", "--store", "file/runs.sqlite"), "file is not a folder"),

@@ -78,7 +78,7 @@ def fix(
     names = options.read_candidates(candidates)
     options.check_fix(goal, deploy)
     options.check_start(data, root, budget, recipe)
-    options.check_on(on, profile)
+    options.check_on(on, device, profile)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting.html_page import check_place, write
     from class_uncertainty.reporting.report_data import sections

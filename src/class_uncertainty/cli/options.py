@@ -154,15 +154,19 @@ def check_start(data: str, root: Path | None, budget: str | None, recipe: str | 
         parse(data, SOURCES, root, 0)
 
 
-def check_on(on: str | None, profile: Path | None = None, shard: str | None = None) -> None:
-    """Refuse, before torch is imported, a place that is none, what it cannot do, and a shard that is none."""
+def check_on(on: str | None, device: str | None, profile: Path | None = None, shard: str | None = None) -> None:
+    """Refuse, before data are read, a place that is none, what it cannot do, a device and a shard that are none."""
     from class_uncertainty.runs.place import check_place
     from class_uncertainty.runs.shard import Shard
 
     if shard is not None:
         Shard.parse(shard)
     if on is not None:
-        check_place(on, profile is not None)
+        check_place(on, profile is not None, device)
+    elif device is not None:  # torch is imported late, after all that is refused without it
+        from class_uncertainty.training.fit import resolve_device
+
+        resolve_device(device)
 
 
 def check_estimate(estimator: str | None, members: int, score: str | None, lr: float | None = None) -> None:
@@ -170,6 +174,13 @@ def check_estimate(estimator: str | None, members: int, score: str | None, lr: f
     from class_uncertainty.estimation import EstimateRequest
 
     EstimateRequest.usual(estimator, members, lr).check_score(score)
+
+
+def check_estimators(names: Sequence[str], members: int, rates: Sequence[float] | None) -> None:
+    """Refuse, before any data are read, estimators that cannot be compared."""
+    from class_uncertainty.estimation.compared_estimators import compared_estimators
+
+    compared_estimators(names, members, rates or [None])
 
 
 def check_fix(goal: str, deploy: str | None) -> None:

@@ -59,7 +59,7 @@ def reproduce(
     Any other network runs too, as **--network efficientnet-lite0**.
     """
     names = None if methods is None else options.split("method", methods, str)
-    options.check_on(on, None, shard)
+    options.check_on(on, device, shard=shard)
     from class_uncertainty.cli.running import running
     from class_uncertainty.data import load
     from class_uncertainty.errors import Unfinished
