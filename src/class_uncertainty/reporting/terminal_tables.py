@@ -5,11 +5,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from class_uncertainty.estimation import ESTIMATORS
-from class_uncertainty.metrics import FEW, MANY
 from class_uncertainty.posthoc.diagnosis import nothing_wrong, spoken
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.reporting import ladder_view
 from class_uncertainty.reporting.before_after import FINDING_KINDS, NAME_ALL, changes, key_figures, price_sentences
+from class_uncertainty.reporting.column_notes import CHANGE_NOTES, CLASS_NOTES, ESTIMATOR_NOTES, METHOD_NOTES, notes_on
 from class_uncertainty.reporting.fix_advice import fix_advice
 from class_uncertainty.reporting.label_issue_view import summary
 from class_uncertainty.reporting.section import (
@@ -21,7 +21,7 @@ from class_uncertainty.reporting.section import (
     describe_rates,
     describe_tests,
 )
-from class_uncertainty.reporting.terminal import notes_on, print_fitting, say
+from class_uncertainty.reporting.terminal import print_fitting, say
 from class_uncertainty.runs.rows import RANKS_APART, ClassRow, MethodRow, harder_and_easier, spearman
 from class_uncertainty.text import amount_of, decimal, in_list
 from class_uncertainty.training.folds import FOLDS
@@ -32,22 +32,10 @@ from class_uncertainty.workflows.measure import Measured
 if TYPE_CHECKING:
     from class_uncertainty.workflows.fix import Fix
 
-CLASS_NOTES: dict[tuple[str, ...], str] = {
-    ("rarity", "uncertainty"): "Rarity (μ^C) and uncertainty (μ^U): shares of 1.",
-    ("rank rarity", "rank unc."): "Rank 1 is the rarest or most uncertain.",
-    ("effective", "rank eff."): "Effective: rarity by the effective number of examples.",
-    ("disputed",): "Disputed: how much of the uncertainty is disagreement between networks (epistemic).",
-    ("train", "test"): "Train, test: numbers of examples.",
-    ("95 %",): "95 %: the error's interval.",
-}
 MEANINGFUL = 10  # classes that a rank correlation needs to say much
 POOR = 0.5  # a rank correlation below which a measure says little about the errors
 MOST_FINDINGS = 10
 LISTED = 5  # classes or label issues in one list
-CHANGE_NOTES: dict[tuple[str, ...], str] = {
-    ("train", "test"): "Train, test: numbers of examples.",
-    ("95 %", "its 95 %"): "95 %: intervals, that of the change paired.",
-}
 
 
 def print_measured(measured: Measured) -> None:
@@ -96,11 +84,9 @@ def print_estimator_comparison(comparison: EstimatorComparison) -> None:
         correlations = (row.ensemble, row.ensemble_beyond, row.error, row.error_beyond)
         lr = "–" if row.lr is None else f"{row.lr:g}"
         lines.append((row.estimator, row.score, lr, f"{row.cost:g}", *(_number(rho, 3) for rho in correlations)))
-    print_fitting(columns, lines, drop=("ens. beyond N", "lr", "score", "ρ ensemble", "err. beyond N", "trainings"))
+    drop = ("ens. beyond N", "lr", "score", "ρ ensemble", "err. beyond N", "trainings")
     say(
-        "Trainings: in units of one network.",
-        "ρ: Spearman's correlation of the class uncertainties with the ensemble's, and with the naive class errors.",
-        "Beyond N: the same after the ranks of the counts are regressed out.",
+        *notes_on(ESTIMATOR_NOTES, print_fitting(columns, lines, drop)),
         *(f"Not shown: {sentence}." for sentence in comparison.diverged),
         *describe_network(comparison.network),
     )
@@ -267,23 +253,17 @@ def print_methods(rows: Sequence[MethodRow], classes: int | None = None) -> list
 def footnotes(rows: Sequence[MethodRow], folds: int, dropped: Sequence[str] = ()) -> list[str]:
     """What the columns of `print_methods` mean, but for those that had no room."""
     deviation = ", ± standard deviation over the seeds" if any(row.error_sd is not None for row in rows) else ""
-    has_gain = any(row.gain is not None for row in rows)
+    has_gain = any(row.gain is not None for row in rows) and "gain" not in dropped
     gain = f"; gain: naive's error less the method's{describe_rates(rows)}" if has_gain else ""
-    groups = f"classes with more than {MANY}, {FEW} to {MANY}, and fewer than {FEW} training examples"
-    by_column = {
-        ("overall",): "Overall: of all examples.",
-        ("trainings",): "Trainings: all that lead to one network, in units of one naive training.",
-        ("many", "medium", "few"): f"Many, medium, few: {groups}.",
-        ("worst 10th",): "Worst 10th: of the classes.",
-    }
-    notes = [f"Error: mean of the class errors in percent{deviation}{gain}.", *notes_on(by_column, dropped)]
+    notes = [f"Error: mean of the class errors in percent{deviation}{gain}.", *notes_on(METHOD_NOTES, dropped)]
     notes += [describe_folds(folds)] if folds else []
-    if tests := describe_tests(rows):
+    tested = [] if "ASO" in dropped else rows
+    if tests := describe_tests(tested):
         notes.append(f"ASO: a test against the row that is named (ε_min); below 0.5, the method is better; {tests}.")
     if any(row.seedless for row in rows):
         notes.append(SAME_NETWORK)
     notes += [f"{row.method}: {describe_collapsed(row.collapsed, row.runs)}" for row in rows if row.collapsed]
-    warnings = {row.aso_warning for row in rows if row.aso_warning}
+    warnings = {row.aso_warning for row in tested if row.aso_warning}
     return notes + [f"ASO: {warning}." for warning in sorted(warnings)]
 
 
