@@ -77,6 +77,23 @@ def test_one_rank_apart_says_nothing(printed: Printed) -> None:
     assert "rank the classes alike, apart from neighbouring ranks." in in_one_line(out)
 
 
+def test_every_table_says_that_folds_share_copies(printed: Printed) -> None:
+    copied = cu.Dataset("x", cu.Data(np.ones((4, 1)), [0, 1, 0, 1]))
+    about = {"rows": FULL.methods, "folds": 5, "estimate": None, "strengths": {}, "chosen": (), "network": RESNET}
+    compared = SimpleNamespace(**about, dataset=copied)
+    for show, value in (
+        (
+            terminal_tables.print_measured,
+            SimpleNamespace(**vars(measured(FULL.classes, folds=5)) | {"dataset": copied}),
+        ),
+        (terminal_tables.print_comparison, compared),
+        (terminal_tables.print_estimator_comparison, replace(COMPARISON, folds=5, dataset=copied)),
+    ):
+        out = in_one_line(printed(show, value))
+        assert "3 copies of examples" in out
+        assert "never saw it" not in out
+
+
 def test_few_classes_and_no_errors(printed: Printed) -> None:
     assert "4 classes are few" in printed(terminal_tables.print_measured, measured(class_row_examples(4)))
     assert "Spearman" not in printed(terminal_tables.print_measured, measured(class_row_examples(4, judged=False)))

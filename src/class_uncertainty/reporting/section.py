@@ -14,7 +14,7 @@ from class_uncertainty.posthoc.label_issues import thumbnail
 from class_uncertainty.reporting.page_examples import PageExamples
 from class_uncertainty.runs.rows import ClassRow, MethodRow, knows_examples
 from class_uncertainty.runs.significance import corrected_confidence
-from class_uncertainty.text import enumerated, in_list
+from class_uncertainty.text import amount_of, enumerated, in_list
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
 
 FEW = 3  # duplicates that a sentence names
@@ -104,10 +104,13 @@ def describe_tests(rows: Sequence[MethodRow]) -> str:
     return f"{tests} tests at confidence 1 - 0.05 / {tests} = {confidence} (Bonferroni)"
 
 
-def describe_folds(folds: int) -> str:
-    """Where errors come from without a test split."""
-    example = "each example is judged by a network that never saw it"
-    return f"There is no test split: errors come from {folds} stratified folds, and {example}."
+def describe_folds(folds: int, dataset: Dataset | None = None) -> str:
+    """Where errors come from without a test split; of a data set that is known, whether copies may be in two folds."""
+    judged = "each example is judged by a network that never saw it"
+    if dataset is not None and (copies := dataset.duplicates):
+        what = amount_of(copies, "copy of an example", "copies of examples")
+        judged = f"{what} may be judged by a network that saw the original, so that errors look too low"
+    return f"There is no test split: errors come from {folds} stratified folds, and {judged}."
 
 
 def describe_groups(dataset: Dataset, estimate: Estimate) -> str:

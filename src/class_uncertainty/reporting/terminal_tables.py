@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from class_uncertainty.data import Dataset
 from class_uncertainty.estimation import ESTIMATORS
 from class_uncertainty.posthoc.diagnosis import nothing_wrong, spoken
 from class_uncertainty.posthoc.fix_report import FixReport
@@ -45,7 +46,7 @@ def print_measured(measured: Measured) -> None:
     say(*correlations(rows, judged), *ranking_advice(measured), *disagreements(rows))
     say(*describe_network(measured.network))
     if measured.folds:
-        say(describe_folds(measured.folds))
+        say(describe_folds(measured.folds, measured.dataset))
     if groups := describe_groups(measured.dataset, measured.estimate):
         say(groups)
 
@@ -54,7 +55,7 @@ def print_comparison(comparison: Comparison) -> None:
     """The methods, and what the columns mean."""
     folds, estimate, strengths = comparison.folds, comparison.estimate, comparison.strengths
     dropped = print_methods(comparison.rows, len(comparison.dataset.classes))
-    say(*footnotes(comparison.rows, folds, dropped), *describe_network(comparison.network))
+    say(*footnotes(comparison.rows, folds, dropped, comparison.dataset), *describe_network(comparison.network))
     if chosen := comparison.chosen:
         number = f"{len(chosen[0].errors)} rates × {FOLDS} folds = {comparison.choosing_trainings} trainings"
         names = ", ".join(choice.method for choice in chosen)
@@ -91,7 +92,7 @@ def print_estimator_comparison(comparison: EstimatorComparison) -> None:
         *describe_network(comparison.network),
     )
     if comparison.folds:
-        say(describe_folds(comparison.folds))
+        say(describe_folds(comparison.folds, comparison.dataset))
 
 
 def print_fix(fixed: "Fix", all_classes: bool = False) -> None:
@@ -250,13 +251,15 @@ def print_methods(rows: Sequence[MethodRow], classes: int | None = None) -> list
     return print_fitting(columns, lines, drop, hidden=("worst 10th",) if classes == 2 else ())
 
 
-def footnotes(rows: Sequence[MethodRow], folds: int, dropped: Sequence[str] = ()) -> list[str]:
+def footnotes(
+    rows: Sequence[MethodRow], folds: int, dropped: Sequence[str] = (), dataset: Dataset | None = None
+) -> list[str]:
     """What the columns of `print_methods` mean, but for those that had no room."""
     deviation = ", ± standard deviation over the seeds" if any(row.error_sd is not None for row in rows) else ""
     has_gain = any(row.gain is not None for row in rows) and "gain" not in dropped
     gain = f"; gain: naive's error less the method's{describe_rates(rows)}" if has_gain else ""
     notes = [f"Error: mean of the class errors in percent{deviation}{gain}.", *notes_on(METHOD_NOTES, dropped)]
-    notes += [describe_folds(folds)] if folds else []
+    notes += [describe_folds(folds, dataset)] if folds else []
     tested = [] if "ASO" in dropped else rows
     if tests := describe_tests(tested):
         notes.append(f"ASO: a test against the row that is named (ε_min); below 0.5, the method is better; {tests}.")
