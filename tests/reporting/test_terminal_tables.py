@@ -133,6 +133,9 @@ def test_images_that_repeat_are_named_first(printed: Printed, estimator: str) ->
     out = in_one_line(printed(terminal_tables.print_measured, about))
     assert "3 of 5 training images repeat another" in out
     assert "--estimator" not in out
+    assert "?repeats=drop" not in out  # nothing was read that could leave them out
+    about.dataset = replace(about.dataset, name="folder:x")
+    assert "?repeats=drop leaves copies out." in in_one_line(printed(terminal_tables.print_measured, about))
     about.dataset = cu.Dataset("x", cu.Data(images.reshape(5, 4).astype(float), [0, 1, 0, 1, 0]))
     assert "repeat" not in in_one_line(printed(terminal_tables.print_measured, about))
 

@@ -18,6 +18,7 @@ from class_uncertainty.text import amount_of, enumerated, in_list
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
 
 FEW = 3  # duplicates that a sentence names
+LEAVES_OUT = "?repeats=drop leaves copies out"
 SAME_NETWORK = "± 0.00: every seed gives the same network, so there is no chance to test for."
 
 
@@ -122,13 +123,18 @@ def describe_groups(dataset: Dataset, estimate: Estimate) -> str:
     return "Intervals count every group as one example of a class: their examples may err alike."
 
 
+def takes_repeats(dataset: Dataset) -> bool:
+    """Whether the data are images of a source that can leave copies out."""
+    source = SOURCES.get(dataset.name.partition(":")[0])
+    return dataset.train.is_images and source is not None and "repeats" in source.options
+
+
 def describe_duplicates(dataset: Dataset) -> str:
     """A warning that networks may have seen what they are judged on; "" without duplicates."""
     number, train, test = dataset.duplicates, dataset.train, dataset.test
     if not number:
         return ""
-    source = SOURCES.get(dataset.name.partition(":")[0])
-    drop = "; ?repeats=drop leaves copies out" if train.is_images and source and "repeats" in source.options else ""
+    drop = f"; {LEAVES_OUT}" if takes_repeats(dataset) else ""
     verb = "is" if number == 1 else "are"
     named = enumerated([" = ".join(map(in_list, pair)) for pair in dataset.duplicate_names(FEW)], FEW, number)
     if test is not None:

@@ -14,6 +14,7 @@ from class_uncertainty.reporting.column_notes import CHANGE_NOTES, CLASS_NOTES, 
 from class_uncertainty.reporting.fix_advice import fix_advice
 from class_uncertainty.reporting.label_issue_view import summary
 from class_uncertainty.reporting.section import (
+    LEAVES_OUT,
     SAME_NETWORK,
     describe_collapsed,
     describe_folds,
@@ -21,6 +22,7 @@ from class_uncertainty.reporting.section import (
     describe_network,
     describe_rates,
     describe_tests,
+    takes_repeats,
 )
 from class_uncertainty.reporting.terminal import print_fitting, say
 from class_uncertainty.runs.rows import RANKS_APART, ClassRow, MethodRow, harder_and_easier, spearman
@@ -224,7 +226,8 @@ def ranking_advice(measured: Measured) -> list[str]:
     train = measured.dataset.train
     if len(train.shape) > 1 and (repeats := train.repeats):  # rows of a table may be alike by chance
         about = f"{repeats:,} of {len(train):,} training images repeat another"
-        return [f"{poor}: {about}, and networks are surest of what they see often. Leave the repeats out."]
+        remedy = f"{LEAVES_OUT}." if takes_repeats(measured.dataset) else "Leave the copies out."
+        return [f"{poor}: {about}, and networks are surest of what they see often. {remedy}"]
     if estimator not in ESTIMATORS or estimator == "out-of-fold":  # of a file nobody knows
         return []
     return [f"{poor}: networks know what they were trained on. --estimator out-of-fold asks about unseen examples."]
