@@ -140,6 +140,24 @@ def test_images_that_repeat_are_named_first(printed: Printed, estimator: str) ->
     assert "repeat" not in in_one_line(printed(terminal_tables.print_measured, about))
 
 
+@pytest.mark.parametrize(("copies", "told"), [(0, False), (1, False), (2, True), (50, True)])
+def test_a_noticeable_share_of_copies_is_told_of_however_classes_rank(
+    printed: Printed, copies: int, told: bool
+) -> None:
+    """Where a test split judges: without one, the note on folds tells of them."""
+    images = np.arange(200, dtype=np.uint8).repeat(4).reshape(200, 1, 2, 2)
+    test = cu.Data(images[:4] + 50, [0, 1, 0, 1])
+    images[:copies] = images[-1]
+    about = measured(ranked(1))
+    train = cu.Data(images, np.arange(200) % 2)
+    about.dataset = cu.Dataset("folder:x", train, test)
+    out = in_one_line(printed(terminal_tables.print_measured, about))
+    assert (f"{copies} of 200 training images" in out) == told
+    assert ("?repeats=drop" in out) == told
+    about.dataset = cu.Dataset("folder:x", train)
+    assert "training images" not in in_one_line(printed(terminal_tables.print_measured, about))
+
+
 def test_classes_that_no_measure_disputes(printed: Printed) -> None:
     alike = [replace(row, rank_uncertainty=row.rank_cardinality) for row in FULL.classes]
     assert "rank the classes alike" in printed(terminal_tables.print_measured, measured(alike))

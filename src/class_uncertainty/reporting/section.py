@@ -129,6 +129,17 @@ def takes_repeats(dataset: Dataset) -> bool:
     return dataset.train.is_images and source is not None and "repeats" in source.options
 
 
+def describe_repeats(dataset: Dataset) -> str:
+    """What copies among the training images do to uncertainty; "" without any."""
+    train = dataset.train
+    if len(train.shape) == 1 or not (copies := train.repeats):  # rows of a table may be alike by chance
+        return ""
+    verb = "repeats" if copies == 1 else "repeat"
+    advice = LEAVES_OUT if takes_repeats(dataset) else "Leave the copies out"
+    repeated = f"{copies:,} of {len(train):,} training images {verb} another"
+    return f"{repeated}, and networks are surest of what they see often. {advice}."
+
+
 def describe_duplicates(dataset: Dataset) -> str:
     """A warning that networks may have seen what they are judged on; "" without duplicates."""
     number, train, test = dataset.duplicates, dataset.train, dataset.test

@@ -14,15 +14,14 @@ from class_uncertainty.reporting.column_notes import CHANGE_NOTES, CLASS_NOTES, 
 from class_uncertainty.reporting.fix_advice import fix_advice
 from class_uncertainty.reporting.label_issue_view import summary
 from class_uncertainty.reporting.section import (
-    LEAVES_OUT,
     SAME_NETWORK,
     describe_collapsed,
     describe_folds,
     describe_groups,
     describe_network,
     describe_rates,
+    describe_repeats,
     describe_tests,
-    takes_repeats,
 )
 from class_uncertainty.reporting.terminal import print_fitting, say
 from class_uncertainty.runs.rows import RANKS_APART, ClassRow, MethodRow, harder_and_easier, spearman
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from class_uncertainty.workflows.fix import Fix
 
 MEANINGFUL = 10  # classes that a rank correlation needs to say much
+NOTICEABLE = 0.01  # of the training images: from so many copies on, they are told of wherever classes are measured
 POOR = 0.5  # a rank correlation below which a measure says little about the errors
 MOST_FINDINGS = 10
 LISTED = 5  # classes or label issues in one list
@@ -216,18 +216,19 @@ def correlations(rows: Sequence[ClassRow], judged: str = "naive ") -> list[str]:
 
 
 def ranking_advice(measured: Measured) -> list[str]:
-    """What to do where uncertainty ranks the classes poorly, although some errors clearly differ."""
+    """What to do about copies, and where uncertainty ranks the classes poorly although some errors clearly differ."""
     rows, estimator = measured.rows, measured.estimate.estimator
     rho = spearman(rows, "uncertainty") if len(rows) >= MEANINGFUL else None
     lows, highs = ([end for row in rows if (end := getattr(row, name)) is not None] for name in ("low", "high"))
+    copies = describe_repeats(measured.dataset)
     if rho is None or rho >= POOR or not lows or max(lows) <= min(highs):
-        return []
+        train = measured.dataset.train
+        # without a test split, copies were told of when the data were read: folds may leak
+        tells = copies and measured.dataset.test is not None and train.repeats >= NOTICEABLE * len(train)
+        return [copies] if tells else []
     poor = f"Uncertainty says little about the class errors (ρ below {POOR})"
-    train = measured.dataset.train
-    if len(train.shape) > 1 and (repeats := train.repeats):  # rows of a table may be alike by chance
-        about = f"{repeats:,} of {len(train):,} training images repeat another"
-        remedy = f"{LEAVES_OUT}." if takes_repeats(measured.dataset) else "Leave the copies out."
-        return [f"{poor}: {about}, and networks are surest of what they see often. {remedy}"]
+    if copies:
+        return [f"{poor}: {copies}"]
     if estimator not in ESTIMATORS or estimator == "out-of-fold":  # of a file nobody knows
         return []
     return [f"{poor}: networks know what they were trained on. --estimator out-of-fold asks about unseen examples."]
