@@ -77,15 +77,27 @@ WRONG = {
     ),
     "measure of nothing": (("compare", "digits", "--methods", "naive@product"), "@product"),
     "epochs": (("measure", "digits", "--epochs", "0"), "epochs is 0"),
-    "epochs word": (("measure", "digits", "--epochs", "three"), "--epochs is 'three': it must be a whole number."),
-    "trainings word": (("fix", "digits", "--trainings", "few"), "--trainings is 'few': it must be a number."),
+    "epochs word": (
+        ("measure", "digits", "--epochs", "three"),
+        "--epochs is 'three': it must be a whole number from 1",
+    ),
+    "members word": (("measure", "digits", "--members", "1.5"), "--members is '1.5': it must be a whole number from 1"),
+    "views": (("measure", "digits", "--views", "11"), "--views is 11: it must be a whole number from 1 to 10"),
+    "trainings word": (("fix", "digits", "--trainings", "few"), "--trainings is 'few': it must be a finite number"),
+    "runs of a row": (
+        ("reproduce", "table1", "--seeds", "0"),
+        "--seeds is 0: it must be a whole number from 1 to 1,000",
+    ),
     "rate 0": (("compare", "digits", "--lrs", "0"), "learning rate is 0"),
     "rate below 0": (("compare", "digits", "--lrs", "0.1,-2"), "learning rate is -2"),
-    "rate nan": (("train", "digits", "--lr", "nan"), "learning rate is nan"),
-    "rate word": (("compare", "digits", "--lrs", "fast"), "learning rate 'fast' is not a number"),
+    "rate nan": (("train", "digits", "--lr", "nan"), "--lr is nan: it must be a finite number above 0"),
+    "rate word": (("compare", "digits", "--lrs", "fast"), "learning rate 'fast' is not a number: give one above 0"),
     "no rate": (("compare", "digits", "--lrs", ","), "no learning rate is given"),
     "seeds repeat": (("compare", "digits", "--seeds", "0,1,0"), "seed 0 is given twice"),
-    "seeds word": (("compare", "digits", "--seeds", "many"), "seed 'many' is not a whole number"),
+    "seeds word": (
+        ("compare", "digits", "--seeds", "many"),
+        "seed 'many' is not a whole number: give how many, from 1 to 1,000, or which",
+    ),
     "no seeds": (("compare", "digits", "--seeds", "0"), "seeds is 0"),
     "seed below 0": (("compare", "digits", "--seeds", "1,-1"), "seed is -1"),
     "methods repeat": (("compare", "digits", "--methods", "naive,naive"), "method naive is given twice"),
@@ -96,7 +108,7 @@ WRONG = {
     ),
     "too many members": (
         ("measure", "digits", "--members", "1000000"),
-        "members is 1000000: for ensemble it must be a whole number from 1",
+        "members is 1000000: it must be a whole number from 1 to 1,000",
     ),
     "store is a folder": (("measure", "digits", "--store", "."), "store . is a folder"),
     "source": (("datasets", "cifar"), "unknown source 'cifar': did you mean 'cifar10'?"),
@@ -130,6 +142,27 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(case: str, run: Run, tmp_pa
     assert "Traceback" not in err
     assert err.count("\n") == 1
     assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "sentence"),
+    [
+        ("fix", "--trainings 0", "trainings is 0"),
+        ("fix", "--device gpu", "device 'gpu'"),
+        ("measure", "--device gpu", "device 'gpu'"),
+        ("compare", "--device gpu", "device 'gpu'"),
+        ("compare", "--device mps --on ray", "device is 'mps'"),
+        ("measure", "--epochs 0", "epochs is 0"),
+        ("measure", "--estimators ensembles", "unknown estimator 'ensembles': did you mean 'ensemble'?"),
+        ("measure", "--estimators online=predictiv", "did you mean 'predictive'?"),
+    ],
+)
+def test_options_are_refused_before_data_are_read(command: str, options: str, sentence: str, run: Run) -> None:
+    code, out, err = run(command, "folder:nowhere", *options.split())
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert sentence in err
+    assert "nowhere" not in err
+    assert not Path("runs.sqlite").exists()
 
 
 @pytest.mark.parametrize(

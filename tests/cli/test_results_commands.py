@@ -67,12 +67,13 @@ def test_data_are_exported_by_name(full: Run) -> None:
     assert names() == ["digits", DATA.name, f"{DATA.name}?validation=0.2"]
 
 
-def test_a_store_without_results_and_an_empty_file(run: Run) -> None:
+def test_a_store_without_results_exports_no_file(run: Run) -> None:
+    """An empty file could not be imported."""
     Store("runs.sqlite").connection.close()
-    assert run("results", "export", "a.jsonl")[0] == 0
-    assert Path("a.jsonl").read_bytes() == b""
-    code, out, _ = run("results", "import", "a.jsonl", "--store", "b.sqlite", "--json")
-    assert (code, json.loads(out)["added"]) == (0, 0)
+    code, out, err = run("results", "export", "a.jsonl")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "runs.sqlite has no results" in err
+    assert not Path("a.jsonl").exists()
 
 
 def test_windows_ends_of_lines(full: Run) -> None:
@@ -92,6 +93,13 @@ WRONG = {
     "a folder to read": ((*IMPORT, "folder"), "folder is a folder"),
     "no line": ((*IMPORT, "notes.txt"), "notes.txt, line 1,"),
     "a store to read": ((*IMPORT, "runs.sqlite"), "runs.sqlite is a store: 'cu results export"),
+    "an empty file": ((*IMPORT, "empty.jsonl"), "empty.jsonl is empty"),
+    "an empty file among others": (
+        (*IMPORT, "a.jsonl", "empty.jsonl", "--store", "new.sqlite"),
+        "empty.jsonl is empty",
+    ),
+    "JSON over many lines": ((*IMPORT, "pretty.jsonl"), "each line must be one JSON object"),
+    "a list": ((*IMPORT, "list.jsonl"), "each line must be one JSON object"),
     "cut": ((*IMPORT, "cut.jsonl"), "cut.jsonl, line 12,"),
     "one of two": ((*IMPORT, "a.jsonl", "cut.jsonl", "--store", "new.sqlite"), "cut.jsonl, line 12,"),
     "another engine": ((*IMPORT, "engine.jsonl"), "engine.jsonl, line 2,"),
@@ -107,6 +115,9 @@ def test_what_is_refused_is_one_sentence_and_nothing_is_written(case: str, full:
     text = Path("a.jsonl").read_text()
     Path("folder").mkdir()
     Path("notes.txt").write_text("Results, by hand.\n")
+    Path("empty.jsonl").write_text("\n")
+    Path("pretty.jsonl").write_text(json.dumps(json.loads(text.splitlines()[0]), indent=2))
+    Path("list.jsonl").write_text(json.dumps([json.loads(line) for line in text.splitlines()]))
     Path("cut.jsonl").write_text(text[:-9])
     Path("engine.jsonl").write_text(text.replace('"engine": ', '"engine": 9'))
     Path("surrogates.jsonl").write_text(text.replace(DATA.name, "\\ud800"))

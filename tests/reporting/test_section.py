@@ -79,6 +79,13 @@ def test_folds_are_counted() -> None:
     assert "5 stratified folds" in describe_folds(5)
 
 
+def test_folds_that_share_copies_are_not_said_to_judge_what_no_network_saw() -> None:
+    apart, copied = (cu.Dataset("x", features(values)) for values in ([1, 2, 3, 4], [1, 1, 1, 4]))
+    claim = "each example is judged by a network that never saw it"
+    assert [claim in describe_folds(5, dataset) for dataset in (None, apart, copied)] == [True, True, False]
+    assert "2 copies" in describe_folds(5, copied)
+
+
 @pytest.mark.parametrize(("score", "unit"), [("predictive", " nats"), ("epistemic", " nats"), ("true-class", "")])
 def test_entropies_are_in_nats(score: str, unit: str) -> None:
     assert Section("x", (), (), 5, score=score).unit == unit

@@ -54,13 +54,6 @@ def test_lines_keep_units_and_leave_no_word_alone(line: str, width: int, lines: 
     assert terminal.wrapped(line, width).split("\n") == lines
 
 
-def test_notes_are_on_columns_that_are_shown() -> None:
-    notes = {("train", "test"): "Examples.", ("95 %",): "Intervals."}
-    assert terminal.notes_on(notes, []) == ["Examples.", "Intervals."]
-    assert terminal.notes_on(notes, ["train", "95 %"]) == ["Examples."]
-    assert terminal.notes_on(notes, ["test", "train"]) == ["Intervals."]
-
-
 def test_json_has_no_infinity_and_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     document = {"a": [float("inf"), float("nan"), 1.5], "b": ("x\x1b[2J", "größe 犬"), "c": None}
     terminal.print_json(document)

@@ -77,6 +77,23 @@ def test_one_rank_apart_says_nothing(printed: Printed) -> None:
     assert "rank the classes alike, apart from neighbouring ranks." in in_one_line(out)
 
 
+def test_every_table_says_that_folds_share_copies(printed: Printed) -> None:
+    copied = cu.Dataset("x", cu.Data(np.ones((4, 1)), [0, 1, 0, 1]))
+    about = {"rows": FULL.methods, "folds": 5, "estimate": None, "strengths": {}, "chosen": (), "network": RESNET}
+    compared = SimpleNamespace(**about, dataset=copied)
+    for show, value in (
+        (
+            terminal_tables.print_measured,
+            SimpleNamespace(**vars(measured(FULL.classes, folds=5)) | {"dataset": copied}),
+        ),
+        (terminal_tables.print_comparison, compared),
+        (terminal_tables.print_estimator_comparison, replace(COMPARISON, folds=5, dataset=copied)),
+    ):
+        out = in_one_line(printed(show, value))
+        assert "3 copies of examples" in out
+        assert "never saw it" not in out
+
+
 def test_few_classes_and_no_errors(printed: Printed) -> None:
     assert "4 classes are few" in printed(terminal_tables.print_measured, measured(class_row_examples(4)))
     assert "Spearman" not in printed(terminal_tables.print_measured, measured(class_row_examples(4, judged=False)))
@@ -116,8 +133,29 @@ def test_images_that_repeat_are_named_first(printed: Printed, estimator: str) ->
     out = in_one_line(printed(terminal_tables.print_measured, about))
     assert "3 of 5 training images repeat another" in out
     assert "--estimator" not in out
+    assert "?repeats=drop" not in out  # nothing was read that could leave them out
+    about.dataset = replace(about.dataset, name="folder:x")
+    assert "?repeats=drop leaves copies out." in in_one_line(printed(terminal_tables.print_measured, about))
     about.dataset = cu.Dataset("x", cu.Data(images.reshape(5, 4).astype(float), [0, 1, 0, 1, 0]))
     assert "repeat" not in in_one_line(printed(terminal_tables.print_measured, about))
+
+
+@pytest.mark.parametrize(("copies", "told"), [(0, False), (1, False), (2, True), (50, True)])
+def test_a_noticeable_share_of_copies_is_told_of_however_classes_rank(
+    printed: Printed, copies: int, told: bool
+) -> None:
+    """Where a test split judges: without one, the note on folds tells of them."""
+    images = np.arange(200, dtype=np.uint8).repeat(4).reshape(200, 1, 2, 2)
+    test = cu.Data(images[:4] + 50, [0, 1, 0, 1])
+    images[:copies] = images[-1]
+    about = measured(ranked(1))
+    train = cu.Data(images, np.arange(200) % 2)
+    about.dataset = cu.Dataset("folder:x", train, test)
+    out = in_one_line(printed(terminal_tables.print_measured, about))
+    assert (f"{copies} of 200 training images" in out) == told
+    assert ("?repeats=drop" in out) == told
+    about.dataset = cu.Dataset("folder:x", train)
+    assert "training images" not in in_one_line(printed(terminal_tables.print_measured, about))
 
 
 def test_classes_that_no_measure_disputes(printed: Printed) -> None:

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from clusters import kill_worker
+from refusals import refused
 from same_stores import contents
 
 import class_uncertainty as cu
@@ -47,6 +48,13 @@ def test_places_that_are_none(on, sentence):
 def test_a_trace_of_a_cluster_is_refused():
     with pytest.raises(InputError, match="a trace is of one process"):
         check_place("ray", profiles=True)
+
+
+def test_a_device_that_no_cluster_has_is_refused_before_one_is_started():
+    for device in (None, "cpu", "cuda"):
+        check_place("ray", device=device)
+    with refused("'mps'", "'cpu'", "'cuda'"):
+        check_place("ray", device="mps")
 
 
 @INSTALLED

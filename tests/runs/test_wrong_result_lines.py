@@ -117,8 +117,11 @@ def test_ends_of_lines_and_byte_order_marks_do_not_matter(start: str, end: str, 
     assert len(read_lines(written(tmp_path / "a.jsonl", text))) == 3
 
 
-def test_an_empty_file_has_no_lines(tmp_path: Path, empty: Store) -> None:
-    assert imported(empty, written(tmp_path / "a.jsonl", "")) == 0
+@pytest.mark.parametrize("content", ["", "\n \n"])
+def test_an_empty_file_is_refused(content: str, tmp_path: Path) -> None:
+    """It may be what is left of a copy that failed."""
+    with refused("a.jsonl is empty"):
+        read_lines(written(tmp_path / "a.jsonl", content))
 
 
 def test_no_file_is_refused(tmp_path: Path) -> None:

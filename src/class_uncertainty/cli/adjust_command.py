@@ -123,6 +123,7 @@ def _print_scores(scores: dict[str, Any], prior: str) -> None:
         (side, *(f"{getattr(score, field):.{digits}f}" for field, digits in shown.values()))
         for side, score in scores.items()
     ]
-    terminal.print_fitting(("", *shown), rows, drop=[name for name in (WORST, "top-1", "NLL") if name in shown])
+    drop = [name for name in (WORST, "top-1", "NLL") if name in shown]
+    calibration = "ECE" if "NLL" in terminal.print_fitting(("", *shown), rows, drop) else "NLL, ECE"
     under = f" {UNDER.capitalize()}: the error at that prior, which τ is chosen by." if UNDER in shown else ""
-    terminal.say(f"Error: mean of the class errors in percent. NLL, ECE: at the prior of the adjustment.{under}")
+    terminal.say(f"Error: mean of the class errors in percent. {calibration}: at the prior of the adjustment.{under}")

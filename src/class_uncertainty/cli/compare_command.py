@@ -57,7 +57,7 @@ def compare(
     options.check_estimate(estimator, members, score)
     options.check_comparison(names, numbers, rates, choose_lr, against)
     options.check_start(data, root, budget, recipe)
-    options.check_on(on, profile, shard)
+    options.check_on(on, device, profile, shard)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting import terminal_tables
     from class_uncertainty.workflows.compare import compare as compare_methods

@@ -9,7 +9,7 @@ import typer
 
 from class_uncertainty.cli import options
 from class_uncertainty.errors import InputError, notice
-from class_uncertainty.runs.comparison_checks import check_seeds
+from class_uncertainty.runs.comparison_checks import MAX_SEEDS
 from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, TRAININGS
 
 CANDIDATES = "What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change the list of 'cu candidates'."
@@ -30,8 +30,8 @@ def fix(
     goal: Annotated[str, typer.Option(help=GOAL)] = "mean",
     candidates: Annotated[str | None, options.optional(CANDIDATES)] = None,
     deploy: Annotated[str | None, options.optional(DEPLOY)] = None,
-    trainings: Annotated[float | None, options.numeric("--trainings", float, SPENT)] = None,
-    seeds: Annotated[int | None, options.numeric("--seeds", int, SEEDS)] = None,
+    trainings: Annotated[float | None, options.positive("--trainings", SPENT)] = None,
+    seeds: Annotated[int | None, options.whole("--seeds", SEEDS, 1, MAX_SEEDS)] = None,
     save: options.SAVE = None,
     embed_weights: options.EMBED_WEIGHTS = False,
     label_issues: Annotated[bool | None, options.optional(LABEL_ISSUES)] = None,
@@ -77,9 +77,8 @@ def fix(
     """
     names = options.read_candidates(candidates)
     options.check_fix(goal, deploy)
-    check_seeds(1 if seeds is None else seeds, alternative="")
     options.check_start(data, root, budget, recipe)
-    options.check_on(on, profile)
+    options.check_on(on, device, profile)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting.html_page import check_place, write
     from class_uncertainty.reporting.report_data import sections

@@ -45,8 +45,10 @@ def measure(
         raise InputError("--estimators compares each by its own score: leave out --estimator and --score.")
     lr = rates[0] if rates else None
     options.check_estimate(estimator, members, score, lr)
+    if names:
+        options.check_estimators(names, members, rates)
     options.check_start(data, root, budget, recipe)
-    options.check_on(on, profile)
+    options.check_on(on, device, profile)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting import terminal_tables
     from class_uncertainty.workflows.compare_estimators import compare_estimators

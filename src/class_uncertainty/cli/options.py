@@ -2,13 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from class_uncertainty.boundary import check_distinct
+from class_uncertainty.data.embedding import VIEWS as VIEWS_RANGE
 from class_uncertainty.errors import InputError
+from class_uncertainty.estimation.estimators import MAX_MEMBERS
+from class_uncertainty.runs.comparison_checks import MAX_SEEDS, check_seeds
 from class_uncertainty.text import tell
+from class_uncertainty.training.recipe import MAX_EPOCHS, POSITIVE, check_lr, is_positive
+
+N = TypeVar("N", int, float)
 
 
 def optional(about: str, metavar: str | None = None) -> Any:
@@ -16,16 +22,31 @@ def optional(about: str, metavar: str | None = None) -> Any:
     return typer.Option(help=about, metavar=metavar, show_default=False)
 
 
-def numeric(option: str, kind: type[int] | type[float], about: str, shown: bool = False) -> Any:
-    """An option that is a number; anything else ends the command with one sentence."""
-    words = "a whole number" if kind is int else "a number"
+def whole(option: str, about: str, least: int, most: int, shown: bool = False) -> Any:
+    """An option that is a whole number from the least to the most."""
+    allowed = f"a whole number from {least} to {most:,}"
+    return _numeric(option, int, about, allowed, lambda number: least <= number <= most, shown)
 
-    def read(text: str) -> int | float:
+
+def positive(option: str, about: str) -> Any:
+    """An option that is a finite number above 0."""
+    return _numeric(option, float, about, POSITIVE, is_positive)
+
+
+def _numeric(
+    option: str, kind: type[N], about: str, allowed: str, fine: Callable[[N], bool], shown: bool = False
+) -> Any:
+    """An option that is a number; anything else, and one that is not fine, ends the command with one sentence."""
+
+    def read(text: str) -> N:
         try:
-            return kind(text)
+            number, given = kind(text), text
         except ValueError:
-            tell(f"{option} is {text!r}: it must be {words}.")
-            raise typer.Exit(2) from None  # typer would put words of its own around an InputError
+            number, given = None, repr(text)
+        if number is not None and fine(number):
+            return number
+        tell(f"{option} is {given}: it must be {allowed}.")
+        raise typer.Exit(2)  # typer would put words of its own around an InputError
 
     return typer.Option(help=about, metavar="NUMBER", show_default=shown, parser=read)
 
@@ -61,8 +82,10 @@ DATA = Annotated[
     str, argument("What to train on, as 'cu datasets' lists it, e.g. digits-lt:20 or folder:PATH.", "DATA")
 ]
 STORE = Annotated[Path, typer.Option(help="SQLite file of results; what is in it is not trained again.")]
-EPOCHS = Annotated[int | None, numeric("--epochs", int, "Passes over the data; by default the recipe's.")]
-MEMBERS = Annotated[int, numeric("--members", int, "Networks, folds or snapshots that measure uncertainty.", True)]
+EPOCHS = Annotated[int | None, whole("--epochs", "Passes over the data; by default the recipe's.", 1, MAX_EPOCHS)]
+MEMBERS = Annotated[
+    int, whole("--members", "Networks, folds or snapshots that measure uncertainty.", 1, MAX_MEMBERS, shown=True)
+]
 ESTIMATOR = Annotated[
     str | None,
     optional("How uncertainty is measured, from 'cu estimators': ensemble, or out-of-fold for heads of embeddings."),
@@ -88,7 +111,9 @@ BACKBONE = Annotated[
 ]
 VIEWS = Annotated[
     int | None,
-    numeric("--views", int, "Features are means over so many views of an image: it, its mirror image, and crops."),
+    whole(
+        "--views", "Features are means over so many views of an image: it, its mirror image, and crops.", *VIEWS_RANGE
+    ),
 ]
 NETWORK = Annotated[
     str | None,
@@ -129,15 +154,19 @@ def check_start(data: str, root: Path | None, budget: str | None, recipe: str | 
         parse(data, SOURCES, root, 0)
 
 
-def check_on(on: str | None, profile: Path | None = None, shard: str | None = None) -> None:
-    """Refuse, before torch is imported, a place that is none, what it cannot do, and a shard that is none."""
+def check_on(on: str | None, device: str | None, profile: Path | None = None, shard: str | None = None) -> None:
+    """Refuse, before data are read, a place that is none, what it cannot do, a device and a shard that are none."""
     from class_uncertainty.runs.place import check_place
     from class_uncertainty.runs.shard import Shard
 
     if shard is not None:
         Shard.parse(shard)
     if on is not None:
-        check_place(on, profile is not None)
+        check_place(on, profile is not None, device)
+    elif device is not None:  # torch is imported late, after all that is refused without it
+        from class_uncertainty.training.fit import resolve_device
+
+        resolve_device(device)
 
 
 def check_estimate(estimator: str | None, members: int, score: str | None, lr: float | None = None) -> None:
@@ -145,6 +174,13 @@ def check_estimate(estimator: str | None, members: int, score: str | None, lr: f
     from class_uncertainty.estimation import EstimateRequest
 
     EstimateRequest.usual(estimator, members, lr).check_score(score)
+
+
+def check_estimators(names: Sequence[str], members: int, rates: Sequence[float] | None) -> None:
+    """Refuse, before any data are read, estimators that cannot be compared."""
+    from class_uncertainty.estimation.compared_estimators import compared_estimators
+
+    compared_estimators(names, members, rates or [None])
 
 
 def check_fix(goal: str, deploy: str | None) -> None:
@@ -185,9 +221,7 @@ def check_comparison(
 
 def read_seeds(seeds: str) -> list[int]:
     """How many, or which."""
-    from class_uncertainty.runs.comparison_checks import check_seeds
-
-    numbers = split("seed", seeds, int)
+    numbers = split("seed", seeds, int, f"how many, from 1 to {MAX_SEEDS:,}, or which, as 0,1,2")
     return numbers if "," in seeds else check_seeds(numbers[0])
 
 
@@ -195,9 +229,7 @@ def read_rates(lrs: str | None) -> list[float] | None:
     """Learning rates; None stands for the recipe's."""
     if lrs is None:
         return None
-    from class_uncertainty.training.recipe import check_lr
-
-    rates = split("learning rate", lrs, float)
+    rates = split("learning rate", lrs, float, "one above 0, as 0.1")
     for rate in rates:
         check_lr(rate)
     return rates
@@ -216,8 +248,8 @@ def check_candidate(name: str) -> str:
     return name
 
 
-def split(kind: str, text: str, parse: Callable[[str], Any]) -> list[Any]:
-    """'a,b' as a list in which nothing repeats."""
+def split(kind: str, text: str, parse: Callable[[str], Any], allowed: str = "") -> list[Any]:
+    """'a,b' as a list in which nothing repeats; `allowed` says which numbers are, where it is one of numbers."""
     values = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         try:
@@ -225,6 +257,7 @@ def split(kind: str, text: str, parse: Callable[[str], Any]) -> list[Any]:
         except InputError:
             raise
         except ValueError:
-            raise InputError(f"{kind} {part!r} is not a {'whole ' if parse is int else ''}number.") from None
+            number = "whole number" if parse is int else "number"
+            raise InputError(f"{kind} {part!r} is not a {number}: give {allowed}.") from None
     check_distinct(kind, values)
     return values

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from class_uncertainty.cli import options
+from class_uncertainty.runs.comparison_checks import MAX_SEEDS
 
 
 def reproduce(
@@ -23,7 +24,7 @@ def reproduce(
     methods: Annotated[str | None, options.optional("Only these rows, as naive,ubrw-focal.")] = None,
     seeds: Annotated[
         int | None,
-        options.numeric("--seeds", int, "Runs of every row; by default 3, and 5 for svci20 and significance."),
+        options.whole("--seeds", "Runs of every row; by default 3, and 5 for svci20 and significance.", 1, MAX_SEEDS),
     ] = None,
     network: Annotated[
         str | None, options.optional("The pretrained network of architectures and places, as hf:FOLDER.", "NAME")
@@ -58,7 +59,7 @@ def reproduce(
     Any other network runs too, as **--network efficientnet-lite0**.
     """
     names = None if methods is None else options.split("method", methods, str)
-    options.check_on(on, None, shard)
+    options.check_on(on, device, shard=shard)
     from class_uncertainty.cli.running import running
     from class_uncertainty.data import load
     from class_uncertainty.errors import Unfinished

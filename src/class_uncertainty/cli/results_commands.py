@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from class_uncertainty.cli import options
+from class_uncertainty.errors import InputError
 
 
 def export(
@@ -25,6 +26,9 @@ def export(
     with running(store, as_json, create=False) as now:
         check_writable(file, EXPORTED, "export")
         lines = list(export_lines(now.store, data or ()))
+        if not lines:
+            of = f" of {' and '.join(data)}" if data else ""
+            raise InputError(f"{store} has no results{of}: there is nothing to export.")
         write_whole(file, "".join(lines).encode())
         now.say(f"wrote {len(lines):,} lines to {file}")
         now.answer({"file": str(file), "lines": len(lines)})

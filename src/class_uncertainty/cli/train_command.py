@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from class_uncertainty.boundary import LARGEST
 from class_uncertainty.cli import options
 from class_uncertainty.errors import InputError
 
@@ -14,8 +15,10 @@ def train(
     method: Annotated[str, typer.Option(help="A name from 'cu methods'.")] = "naive",
     save: options.SAVE = None,
     embed_weights: options.EMBED_WEIGHTS = False,
-    seed: Annotated[int, options.numeric("--seed", int, "Of initialisation, order and augmentation.", True)] = 0,
-    lr: Annotated[float | None, options.numeric("--lr", float, "Learning rate; by default the recipe's.")] = None,
+    seed: Annotated[
+        int, options.whole("--seed", "Of initialisation, order and augmentation.", 0, LARGEST - 1, shown=True)
+    ] = 0,
+    lr: Annotated[float | None, options.positive("--lr", "Learning rate; by default the recipe's.")] = None,
     members: options.MEMBERS = 5,
     estimator: options.ESTIMATOR = None,
     score: options.SCORE = None,

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Triple = tuple[float, float, float]
+VIEWS = (1, 10)  # the fewest and the most that features are means over
 
 
 @dataclass(frozen=True)

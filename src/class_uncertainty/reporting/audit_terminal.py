@@ -6,13 +6,14 @@ from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.price import ErrorChange
 from class_uncertainty.posthoc.run_changes import UNTESTED, ClassChange, RunChanges
 from class_uncertainty.reporting.before_after import change_text
-from class_uncertainty.reporting.terminal import notes_on, print_fitting, say
+from class_uncertainty.reporting.column_notes import Notes, notes_on
+from class_uncertainty.reporting.terminal import print_fitting, say
 from class_uncertainty.reporting.two_class_view import cost_sentence, two_class_sentence
 from class_uncertainty.text import amount_of, decimal, enumerated, in_list, listed
 from class_uncertainty.workflows.audit import Audit
 
 MOST_VERDICTS, MOST_CLASSES, MOST_CONFUSIONS, NAMED = 10, 20, 5, 5
-NOTES: dict[tuple[str, ...], str] = {
+NOTES: Notes = {
     ("prec. %",): "Prec.: precision, the share of the predictions of the class that are right.",
     ("unc. %",): "Unc.: share of the uncertainty.",
     ("adjusting",): "Adjusting: by how many points adjusting for the counts alone would change the error.",

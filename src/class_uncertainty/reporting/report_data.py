@@ -156,12 +156,12 @@ def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset |
     measured_by, cost = (digest(class_vector(shown_by)), shown_by.cost) if shown_by else ("", 0.0)
     shown = [result for result in results if result.uncertainty in ("", measured_by)]
     folds, hidden = max((result.folds for result in results), default=0), len(results) - len(shown)
-    notes = [describe_folds(folds)] if folds else []
+    unchanged = dataset is not None and dataset.fingerprint == data.fingerprint
+    notes = [describe_folds(folds, dataset if unchanged else None)] if folds else []
     notes += filter(None, [_older_fixes(fixes)])
     if hidden:
         notes.append(f"Results not shown, since they used another estimate: {hidden}.")
     rows = method_rows(_compared(shown), cost, chosen=_chosen_rates(store, shown, measured_by))
-    unchanged = dataset is not None and dataset.fingerprint == data.fingerprint
     shape = dataset.train.shape if dataset and unchanged else shape_of(data.name)
     network = NetworkSize.of_results(results, shape, len(data.classes))
     if results and fix_report and (step := fix_report.kept_step):

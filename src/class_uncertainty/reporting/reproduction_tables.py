@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 from class_uncertainty.experiments.needs import PROTOCOLS
 from class_uncertainty.experiments.outcomes import Outcome, gains, without_repeats
 from class_uncertainty.experiments.reproduction import Reproduction
+from class_uncertainty.reporting.column_notes import Notes, notes_on
 from class_uncertainty.reporting.section import describe_collapsed, describe_network
 from class_uncertainty.reporting.terminal import Rows, print_fitting, say
 from class_uncertainty.training import Result
@@ -16,6 +17,13 @@ from class_uncertainty.workflows.train_missing import Remaining
 SOURCES = {"cifar10-lt": "CIFAR-10-LT", "cifar100-lt": "CIFAR-100-LT", "svci20": "SVCI-20"}
 AGREEMENT = ("agrees", "within 2 sd", "lower", "higher")
 GAINED = ("better", "even", "worse")
+CELL_COLUMNS = ("row", "method", "printed", "ours", "n", "lr", "gap", "verdict", "cost")
+CELL_NOTES: Notes = {
+    ("ours",): "Ours: class-mean error in percent, ± standard deviation over n seeds, at the last epoch.",
+    ("gap",): "Gap: ours less printed, in standard deviations.",
+    ("verdict",): "Agrees: within one point.",
+    ("cost",): "Cost: trainings for the row, with those that measured uncertainty and chose its learning rate.",
+}
 SVHN_CLASSES = 10  # from here on the classes of SVCI-20 are SVHN's, before it CIFAR-10's
 
 
@@ -58,10 +66,9 @@ def _cells(reproduction: Reproduction, data: str, protocol: str) -> TextTable:
     notes = [*_network(reproduction, [data]), f"Trained on: {', '.join(devices)}."]
     notes += [f"{_label(one)}: {describe_collapsed(one.collapsed, len(one.errors))}" for one in shown if one.collapsed]
     notes += [f"Rows that have not been run: {missing}."] * (missing > 0)
-    columns = ("row", "method", "printed", "ours", "n", "lr", "gap", "verdict", "cost")
     drop = ("cost", "method", "n", "lr", "gap")
     under = "both protocols" if _tunes_all(reproduction) else f"protocol {protocol}"
-    return TextTable(f"{title_of(data)}, {under}", columns, rows, tuple(notes), drop)
+    return TextTable(f"{title_of(data)}, {under}", CELL_COLUMNS, rows, tuple(notes), drop)
 
 
 def _tunes_all(reproduction: Reproduction) -> bool:
@@ -215,19 +222,16 @@ def verdicts(outcomes: Sequence[Outcome]) -> TextTable:
 def print_reproduction(reproduction: Reproduction) -> None:
     """Every table with its notes."""
     say(reproduction.experiment.about)
-    tables = text_tables(reproduction)
+    tables, shown = text_tables(reproduction), set[str]()
     for table in tables:
         say("", table.title)
-        print_fitting(table.columns, table.rows, table.drop)
+        dropped = print_fitting(table.columns, table.rows, table.drop)
+        shown |= {*table.columns} - {*dropped} if table.columns == CELL_COLUMNS else set()
         say(*table.notes)
     if not tables:
         say("Nothing of it is stored.")
     elif reproduction.outcomes:
-        say(
-            "Ours: class-mean error in percent, ± standard deviation over n seeds, at the last epoch.",
-            "Gap: ours less printed, in standard deviations. Agrees: within one point.",
-            "Cost: trainings for the row, with those that measured uncertainty and chose its learning rate.",
-        )
+        say(*notes_on(CELL_NOTES, [column for column in CELL_COLUMNS if column not in shown]))
 
 
 def print_remaining(remaining: Sequence[Remaining]) -> None:

@@ -14,10 +14,11 @@ from class_uncertainty.posthoc.label_issues import thumbnail
 from class_uncertainty.reporting.page_examples import PageExamples
 from class_uncertainty.runs.rows import ClassRow, MethodRow, knows_examples
 from class_uncertainty.runs.significance import corrected_confidence
-from class_uncertainty.text import enumerated, in_list
+from class_uncertainty.text import amount_of, enumerated, in_list
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
 
 FEW = 3  # duplicates that a sentence names
+LEAVES_OUT = "?repeats=drop leaves copies out"
 SAME_NETWORK = "± 0.00: every seed gives the same network, so there is no chance to test for."
 
 
@@ -104,10 +105,13 @@ def describe_tests(rows: Sequence[MethodRow]) -> str:
     return f"{tests} tests at confidence 1 - 0.05 / {tests} = {confidence} (Bonferroni)"
 
 
-def describe_folds(folds: int) -> str:
-    """Where errors come from without a test split."""
-    example = "each example is judged by a network that never saw it"
-    return f"There is no test split: errors come from {folds} stratified folds, and {example}."
+def describe_folds(folds: int, dataset: Dataset | None = None) -> str:
+    """Where errors come from without a test split; of a data set that is known, whether copies may be in two folds."""
+    judged = "each example is judged by a network that never saw it"
+    if dataset is not None and (copies := dataset.duplicates):
+        what = amount_of(copies, "copy of an example", "copies of examples")
+        judged = f"{what} may be judged by a network that saw the original, so that errors look too low"
+    return f"There is no test split: errors come from {folds} stratified folds, and {judged}."
 
 
 def describe_groups(dataset: Dataset, estimate: Estimate) -> str:
@@ -119,13 +123,29 @@ def describe_groups(dataset: Dataset, estimate: Estimate) -> str:
     return "Intervals count every group as one example of a class: their examples may err alike."
 
 
+def takes_repeats(dataset: Dataset) -> bool:
+    """Whether the data are images of a source that can leave copies out."""
+    source = SOURCES.get(dataset.name.partition(":")[0])
+    return dataset.train.is_images and source is not None and "repeats" in source.options
+
+
+def describe_repeats(dataset: Dataset) -> str:
+    """What copies among the training images do to uncertainty; "" without any."""
+    train = dataset.train
+    if len(train.shape) == 1 or not (copies := train.repeats):  # rows of a table may be alike by chance
+        return ""
+    verb = "repeats" if copies == 1 else "repeat"
+    advice = LEAVES_OUT if takes_repeats(dataset) else "Leave the copies out"
+    repeated = f"{copies:,} of {len(train):,} training images {verb} another"
+    return f"{repeated}, and networks are surest of what they see often. {advice}."
+
+
 def describe_duplicates(dataset: Dataset) -> str:
     """A warning that networks may have seen what they are judged on; "" without duplicates."""
     number, train, test = dataset.duplicates, dataset.train, dataset.test
     if not number:
         return ""
-    source = SOURCES.get(dataset.name.partition(":")[0])
-    drop = "; ?repeats=drop leaves copies out" if train.is_images and source and "repeats" in source.options else ""
+    drop = f"; {LEAVES_OUT}" if takes_repeats(dataset) else ""
     verb = "is" if number == 1 else "are"
     named = enumerated([" = ".join(map(in_list, pair)) for pair in dataset.duplicate_names(FEW)], FEW, number)
     if test is not None:

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
@@ -155,11 +155,6 @@ def print_fitting(
     if named:
         say(f"No room for {', '.join(named)}: widen the terminal, or use --json.")
     return [*hidden, *dropped]
-
-
-def notes_on(notes: Mapping[tuple[str, ...], str], dropped: Sequence[str]) -> list[str]:
-    """The notes without those on columns of which none is shown."""
-    return [note for columns, note in notes.items() if not set(columns) <= set(dropped)]
 
 
 def print_json(document: Any) -> None:

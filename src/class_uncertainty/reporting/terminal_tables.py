@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from class_uncertainty.data import Dataset
 from class_uncertainty.estimation import ESTIMATORS
-from class_uncertainty.metrics import FEW, MANY
 from class_uncertainty.posthoc.diagnosis import nothing_wrong, spoken
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.reporting import ladder_view
 from class_uncertainty.reporting.before_after import FINDING_KINDS, NAME_ALL, changes, key_figures, price_sentences
+from class_uncertainty.reporting.column_notes import CHANGE_NOTES, CLASS_NOTES, ESTIMATOR_NOTES, METHOD_NOTES, notes_on
 from class_uncertainty.reporting.fix_advice import fix_advice
 from class_uncertainty.reporting.label_issue_view import summary
 from class_uncertainty.reporting.section import (
@@ -19,9 +20,10 @@ from class_uncertainty.reporting.section import (
     describe_groups,
     describe_network,
     describe_rates,
+    describe_repeats,
     describe_tests,
 )
-from class_uncertainty.reporting.terminal import notes_on, print_fitting, say
+from class_uncertainty.reporting.terminal import print_fitting, say
 from class_uncertainty.runs.rows import RANKS_APART, ClassRow, MethodRow, harder_and_easier, spearman
 from class_uncertainty.text import amount_of, decimal, in_list
 from class_uncertainty.training.folds import FOLDS
@@ -32,22 +34,11 @@ from class_uncertainty.workflows.measure import Measured
 if TYPE_CHECKING:
     from class_uncertainty.workflows.fix import Fix
 
-CLASS_NOTES: dict[tuple[str, ...], str] = {
-    ("rarity", "uncertainty"): "Rarity (μ^C) and uncertainty (μ^U): shares of 1.",
-    ("rank rarity", "rank unc."): "Rank 1 is the rarest or most uncertain.",
-    ("effective", "rank eff."): "Effective: rarity by the effective number of examples.",
-    ("disputed",): "Disputed: how much of the uncertainty is disagreement between networks (epistemic).",
-    ("train", "test"): "Train, test: numbers of examples.",
-    ("95 %",): "95 %: the error's interval.",
-}
 MEANINGFUL = 10  # classes that a rank correlation needs to say much
+NOTICEABLE = 0.01  # of the training images: from so many copies on, they are told of wherever classes are measured
 POOR = 0.5  # a rank correlation below which a measure says little about the errors
 MOST_FINDINGS = 10
 LISTED = 5  # classes or label issues in one list
-CHANGE_NOTES: dict[tuple[str, ...], str] = {
-    ("train", "test"): "Train, test: numbers of examples.",
-    ("95 %", "its 95 %"): "95 %: intervals, that of the change paired.",
-}
 
 
 def print_measured(measured: Measured) -> None:
@@ -57,7 +48,7 @@ def print_measured(measured: Measured) -> None:
     say(*correlations(rows, judged), *ranking_advice(measured), *disagreements(rows))
     say(*describe_network(measured.network))
     if measured.folds:
-        say(describe_folds(measured.folds))
+        say(describe_folds(measured.folds, measured.dataset))
     if groups := describe_groups(measured.dataset, measured.estimate):
         say(groups)
 
@@ -66,7 +57,7 @@ def print_comparison(comparison: Comparison) -> None:
     """The methods, and what the columns mean."""
     folds, estimate, strengths = comparison.folds, comparison.estimate, comparison.strengths
     dropped = print_methods(comparison.rows, len(comparison.dataset.classes))
-    say(*footnotes(comparison.rows, folds, dropped), *describe_network(comparison.network))
+    say(*footnotes(comparison.rows, folds, dropped, comparison.dataset), *describe_network(comparison.network))
     if chosen := comparison.chosen:
         number = f"{len(chosen[0].errors)} rates × {FOLDS} folds = {comparison.choosing_trainings} trainings"
         names = ", ".join(choice.method for choice in chosen)
@@ -96,16 +87,14 @@ def print_estimator_comparison(comparison: EstimatorComparison) -> None:
         correlations = (row.ensemble, row.ensemble_beyond, row.error, row.error_beyond)
         lr = "–" if row.lr is None else f"{row.lr:g}"
         lines.append((row.estimator, row.score, lr, f"{row.cost:g}", *(_number(rho, 3) for rho in correlations)))
-    print_fitting(columns, lines, drop=("ens. beyond N", "lr", "score", "ρ ensemble", "err. beyond N", "trainings"))
+    drop = ("ens. beyond N", "lr", "score", "ρ ensemble", "err. beyond N", "trainings")
     say(
-        "Trainings: in units of one network.",
-        "ρ: Spearman's correlation of the class uncertainties with the ensemble's, and with the naive class errors.",
-        "Beyond N: the same after the ranks of the counts are regressed out.",
+        *notes_on(ESTIMATOR_NOTES, print_fitting(columns, lines, drop)),
         *(f"Not shown: {sentence}." for sentence in comparison.diverged),
         *describe_network(comparison.network),
     )
     if comparison.folds:
-        say(describe_folds(comparison.folds))
+        say(describe_folds(comparison.folds, comparison.dataset))
 
 
 def print_fix(fixed: "Fix", all_classes: bool = False) -> None:
@@ -227,17 +216,19 @@ def correlations(rows: Sequence[ClassRow], judged: str = "naive ") -> list[str]:
 
 
 def ranking_advice(measured: Measured) -> list[str]:
-    """What to do where uncertainty ranks the classes poorly, although some errors clearly differ."""
+    """What to do about copies, and where uncertainty ranks the classes poorly although some errors clearly differ."""
     rows, estimator = measured.rows, measured.estimate.estimator
     rho = spearman(rows, "uncertainty") if len(rows) >= MEANINGFUL else None
     lows, highs = ([end for row in rows if (end := getattr(row, name)) is not None] for name in ("low", "high"))
+    copies = describe_repeats(measured.dataset)
     if rho is None or rho >= POOR or not lows or max(lows) <= min(highs):
-        return []
+        train = measured.dataset.train
+        # without a test split, copies were told of when the data were read: folds may leak
+        tells = copies and measured.dataset.test is not None and train.repeats >= NOTICEABLE * len(train)
+        return [copies] if tells else []
     poor = f"Uncertainty says little about the class errors (ρ below {POOR})"
-    train = measured.dataset.train
-    if len(train.shape) > 1 and (repeats := train.repeats):  # rows of a table may be alike by chance
-        about = f"{repeats:,} of {len(train):,} training images repeat another"
-        return [f"{poor}: {about}, and networks are surest of what they see often. Leave the repeats out."]
+    if copies:
+        return [f"{poor}: {copies}"]
     if estimator not in ESTIMATORS or estimator == "out-of-fold":  # of a file nobody knows
         return []
     return [f"{poor}: networks know what they were trained on. --estimator out-of-fold asks about unseen examples."]
@@ -264,26 +255,22 @@ def print_methods(rows: Sequence[MethodRow], classes: int | None = None) -> list
     return print_fitting(columns, lines, drop, hidden=("worst 10th",) if classes == 2 else ())
 
 
-def footnotes(rows: Sequence[MethodRow], folds: int, dropped: Sequence[str] = ()) -> list[str]:
+def footnotes(
+    rows: Sequence[MethodRow], folds: int, dropped: Sequence[str] = (), dataset: Dataset | None = None
+) -> list[str]:
     """What the columns of `print_methods` mean, but for those that had no room."""
     deviation = ", ± standard deviation over the seeds" if any(row.error_sd is not None for row in rows) else ""
-    has_gain = any(row.gain is not None for row in rows)
+    has_gain = any(row.gain is not None for row in rows) and "gain" not in dropped
     gain = f"; gain: naive's error less the method's{describe_rates(rows)}" if has_gain else ""
-    groups = f"classes with more than {MANY}, {FEW} to {MANY}, and fewer than {FEW} training examples"
-    by_column = {
-        ("overall",): "Overall: of all examples.",
-        ("trainings",): "Trainings: all that lead to one network, in units of one naive training.",
-        ("many", "medium", "few"): f"Many, medium, few: {groups}.",
-        ("worst 10th",): "Worst 10th: of the classes.",
-    }
-    notes = [f"Error: mean of the class errors in percent{deviation}{gain}.", *notes_on(by_column, dropped)]
-    notes += [describe_folds(folds)] if folds else []
-    if tests := describe_tests(rows):
+    notes = [f"Error: mean of the class errors in percent{deviation}{gain}.", *notes_on(METHOD_NOTES, dropped)]
+    notes += [describe_folds(folds, dataset)] if folds else []
+    tested = [] if "ASO" in dropped else rows
+    if tests := describe_tests(tested):
         notes.append(f"ASO: a test against the row that is named (ε_min); below 0.5, the method is better; {tests}.")
     if any(row.seedless for row in rows):
         notes.append(SAME_NETWORK)
     notes += [f"{row.method}: {describe_collapsed(row.collapsed, row.runs)}" for row in rows if row.collapsed]
-    warnings = {row.aso_warning for row in rows if row.aso_warning}
+    warnings = {row.aso_warning for row in tested if row.aso_warning}
     return notes + [f"ASO: {warning}." for warning in sorted(warnings)]
 
 

@@ -25,7 +25,7 @@ def open_executor(on: On, device: str | None, profiles: bool = False) -> "Abstra
         return nullcontext(current_executor(device))
     if on is None:
         return nullcontext()
-    check_place(on, profiles)
+    check_place(on, profiles, device)
     return _on_ray(on, device)
 
 

@@ -9,8 +9,8 @@ LOCAL, AUTO, REMOTE = "ray", "auto", "ray://HOST:PORT"
 ADDRESS = re.compile(r"ray://([^/:\s]+|\[[0-9a-fA-F:]+\]):(\d{1,5})")
 
 
-def check_place(on: str, profiles: bool = False) -> None:
-    """Refuse what is neither 'ray', 'auto' nor 'ray://HOST:PORT', and a trace of other machines."""
+def check_place(on: str, profiles: bool = False, device: str | None = None) -> None:
+    """Refuse what is neither 'ray', 'auto' nor 'ray://HOST:PORT', and a trace or a device that it does not have."""
     if on.startswith("ray:"):
         address = ADDRESS.fullmatch(on)
         if address is None or not 0 < int(address[2]) < 2**16:
@@ -19,6 +19,8 @@ def check_place(on: str, profiles: bool = False) -> None:
         raise unknown("place to train on", on, [LOCAL, AUTO, REMOTE])
     if profiles:
         raise InputError("a trace is of one process: leave out --profile, or --on.")
+    if device not in (None, "cpu", "cuda"):
+        raise InputError(f"device is {device!r}: on a Ray cluster it is 'cpu' or 'cuda'.")
 
 
 def is_torchrun() -> bool:

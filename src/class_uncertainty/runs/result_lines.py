@@ -33,6 +33,7 @@ from class_uncertainty.training.keys import ENGINE
 
 KINDS = ("data", "result", "measurement")
 ROUNDED = 1e-6  # percent by which an error may miss the mean of its class errors
+ONE_OBJECT = "each line must be one JSON object, as 'cu results export' writes it"
 EXPORTED = re.compile(rb'\{"kind": ')  # how an export begins
 
 
@@ -103,7 +104,7 @@ def _line(kind: str, fields: dict[str, Any]) -> str:
 
 
 def read_lines(path: Path) -> list[ResultLine]:
-    """The lines of a file; one that cannot be read is refused with its number."""
+    """The lines of a file; one that cannot be read is refused with its number, and so is a file without any."""
     if not os.path.exists(path):
         raise InputError(f"{path} does not exist{near(path)}: give a file that 'cu results export' wrote.")
     lines, content = [], read_regular(path)
@@ -114,16 +115,22 @@ def read_lines(path: Path) -> list[ResultLine]:
     for number, text in enumerate(content.splitlines(), 1):
         if text.strip():
             try:
-                lines.append(_parse(parse_json(text)))
+                lines.append(_parse(text))
             except UNREADABLE as error:
                 why = f"it lacks the field {error}" if isinstance(error, KeyError) else reason(error)
                 raise InputError(f"{path}, line {number}, is no result of this package: {why}.") from None
+    if not lines:
+        raise InputError(f"{path} is empty: give a file that 'cu results export' wrote.")
     return lines
 
 
-def _parse(line: Any) -> ResultLine:
+def _parse(text: bytes) -> ResultLine:
+    try:
+        line = parse_json(text)
+    except ValueError:
+        raise ValueError(f"it cannot be read as JSON; {ONE_OBJECT}") from None
     if not isinstance(line, dict):
-        raise ValueError(f"it is {type(line).__name__}, not an object")
+        raise ValueError(f"it is {type(line).__name__}; {ONE_OBJECT}")
     if (kind := line["kind"]) not in KINDS:
         raise ValueError(f"its kind is {shortly(kind)}, not one of {', '.join(KINDS)}")
     if kind == "data":

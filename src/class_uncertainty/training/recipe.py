@@ -18,9 +18,10 @@ TREES = ("forest", "boosting")  # networks that scikit-learn fits
 STEPS = ("network", "epochs", "batch", "optimizer", "schedule")  # fields that trees have no use for
 # the smallest whole numbers that fields may have
 LEAST = {"epochs": 1, "batch": 1, "crop": 0, "warmup": 0, "trees": 0, "leaf": 1, "leaves": 0}
-# refuses a learning rate
-check_lr = partial(check_number, "learning rate", allowed="a finite number above 0", fine=lambda lr: 0 < lr < math.inf)
+POSITIVE = "a finite number above 0"
+is_positive: Callable[[float], bool] = lambda value: 0 < value < math.inf  # noqa: E731
 from_zero: Callable[[float], bool] = lambda value: 0 <= value < math.inf  # noqa: E731
+check_lr = partial(check_number, "learning rate", allowed=POSITIVE, fine=is_positive)  # refuses a learning rate
 
 
 @checked

@@ -5,11 +5,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from class_uncertainty.boundary import check_distinct, checked
+from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError
-from class_uncertainty.estimation import Diverged, Estimate, EstimateRequest
-from class_uncertainty.measures import SCORES, Vector
+from class_uncertainty.estimation import Diverged, Estimate
+from class_uncertainty.estimation.compared_estimators import compared_estimators
+from class_uncertainty.measures import Vector
 from class_uncertainty.metrics import rank_correlation
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
@@ -132,19 +133,7 @@ def compare_estimators(
     ['ensemble', 'single', 'cardinality']
     """
     rates: list[float | None] = [None] if lrs is None else list(lrs)
-    check_distinct("estimator", estimators)
-    check_distinct("learning rate", rates)
-    wanted = [_split_score(name) for name in estimators]
-    if "ensemble" not in estimators:
-        wanted.insert(0, ("ensemble", ""))
-    others = dict.fromkeys(name for name, _ in wanted if name != "ensemble")
-    requests = {(name, lr): EstimateRequest(name, members, members, lr) for lr in rates for name in others}
-    requests |= {("ensemble", lr): EstimateRequest("ensemble", members, 0, lr) for lr in rates}
-    scored = [(name, score or requests[name, rates[0]].row.natural) for name, score in wanted]
-    if repeated := next((pair for i, pair in enumerate(scored) if pair in scored[:i]), None):
-        raise InputError(f"estimator {repeated[0]} is given twice by {repeated[1]}: each must be there once.")
-    for name, score in scored:
-        requests[name, rates[0]].check_score(score)
+    requests, scored = compared_estimators(estimators, members, rates)
     with open_context(dataset, recipe, store, device, budget, progress, profile, on) as context:
         context.ahead([measuring_stage(context, list(requests.values()))])
         estimates = dict(zip(requests, load_or_estimate(context, list(requests.values())), strict=True))
@@ -167,14 +156,6 @@ def compare_estimators(
     folds = max((result.folds for result in results), default=0)
     network = NetworkSize.of_results(results, dataset.train.shape, len(dataset.classes))
     return EstimatorComparison(dataset, members, tuple(rows), tuple(diverged), folds, network)
-
-
-def _split_score(name: str) -> tuple[str, str]:
-    """(estimator, score) of 'online=predictive'; the score is "" where none is given. A file name may have '=' too."""
-    estimator, equals, score = name.rpartition("=")
-    if equals and not score:
-        raise InputError(f"{name!r} names no score after its equals sign: give one, as in online=predictive.")
-    return (estimator, score) if equals and (":" not in estimator or score in SCORES) else (name, "")
 
 
 def estimator_rows(estimates: Sequence[Estimate], reference: Estimate, counts: Vector) -> list[EstimatorRow]:

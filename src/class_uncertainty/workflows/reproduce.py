@@ -5,12 +5,13 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from class_uncertainty.boundary import check_least, checked
+from class_uncertainty.boundary import checked
 from class_uncertainty.data import Dataset, load
 from class_uncertainty.errors import ShardEnded, Unfinished, notice, unknown
 from class_uncertainty.experiments.catalogue import Experiment, check_only, find_experiments
 from class_uncertainty.experiments.needs import PROTOCOLS
 from class_uncertainty.experiments.reproduction import Reproduction, summarise
+from class_uncertainty.runs.comparison_checks import check_seeds
 from class_uncertainty.runs.open_executor import open_executor
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.watcher import Shown
@@ -141,7 +142,7 @@ def check_request(
         raise unknown("protocol", protocol, PROTOCOLS)
     check_only(experiments, only)
     if seeds is not None:
-        check_least("seeds", seeds, 1)
+        check_seeds(seeds, alternative="")
     return experiments, PROTOCOLS if protocol is None else (protocol,)
 
 

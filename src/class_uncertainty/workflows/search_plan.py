@@ -1,11 +1,12 @@
 """SearchPlan: what a number of trainings buys. A pure function of that number and of what the candidates cost."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from class_uncertainty.boundary import check_number
 from class_uncertainty.errors import InputError
 from class_uncertainty.training.folds import FOLDS
+from class_uncertainty.training.recipe import POSITIVE, is_positive
 from class_uncertainty.training.stages import FORWARD
 
 TRAININGS: float = 20  # that a fix may spend unless told otherwise
@@ -78,8 +79,7 @@ def plan_search(
     `costs` are those of the candidates, in naive trainings. `tries` is whether an ensemble and a student may be tried.
     `measuring` is spent before the search, and `kept` networks are trained after it.
     """
-    if not 0 < trainings < math.inf:
-        raise InputError(f"trainings is {trainings:g}: it must be a finite number above 0.")
+    check_number("trainings", trainings, POSITIVE, is_positive)
     for number in range(len(costs), 0, -1):
         for finalists, folds, last_folds, members in PLANS:
             plan = SearchPlan(number, min(finalists, number), folds, last_folds, members, ensemble, min(kept, number))

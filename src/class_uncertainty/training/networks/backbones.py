@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from class_uncertainty.data.embedding import Embedding
+from class_uncertainty.data.embedding import VIEWS, Embedding
 from class_uncertainty.data.specs import split_options
 from class_uncertainty.errors import InputError, nearest, unknown
 from class_uncertainty.training.networks.efficientnet_lite import SameConv
@@ -33,7 +33,7 @@ from class_uncertainty.training.networks.pretrained import (
 FORMS = f"{LITE0}, timm:NAME, hf:NAME_OR_FOLDER or PATH.py:FACTORY"
 OPTIONS = ("size", "views", "weights", "download")
 DOWNLOAD = ("no", "yes")
-WHOLE = {"size": SIDES, "views": (1, 10)}  # the least and the most
+WHOLE = {"size": SIDES, "views": VIEWS}  # the least and the most
 IMAGENET_SIDE = 224
 
 
