@@ -4,9 +4,10 @@ import importlib.util
 import json
 import sys
 import textwrap
+import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from example_results import add_data
@@ -25,8 +26,8 @@ from pathlib import Path
 from class_uncertainty.runs.result_lines import import_lines, read_lines
 from class_uncertainty.runs.store import Store
 _, command, file, then, *rest = sys.argv
-assert command == "reproduce" and rest[:1] + rest[2:3] == ["--store", "--budget"], sys.argv
-assert 240 < int(rest[3].removesuffix("s")) <= 300, sys.argv
+assert command == "reproduce" and rest[0] == "--store", sys.argv
+assert rest[2] == "--budget" and 0 < int(rest[3].removesuffix("s")) <= 300, sys.argv
 with Store(Path(rest[1])) as store:
     print("about to", then, "after", store.finished, "results", flush=True)
     import_lines(store, read_lines(Path(file)), file)
@@ -93,6 +94,9 @@ def test_what_is_new_is_written_once(run: Run, tmp_path: Path, capsys: pytest.Ca
     assert read_lines(new)[0].value == stored(DATA)
     assert len(new.read_text().splitlines()) == 3  # the data set, and both results: the measurement was known
     assert f"reproduce {first} end: has ended" in capsys.readouterr().out
+    log = (tmp_path / "new.logs" / "0.log").read_text()
+    assert log.startswith("about to end after ")
+    assert "after 0 results" not in log  # what is known is not trained again
 
 
 def test_commands_of_a_program_run_in_turn(run: Run, tmp_path: Path) -> None:
@@ -123,6 +127,40 @@ def test_programs_are_stopped_as_this_one_is(
     assert [text for text in said if "was stopped" in text] == [
         f"reproduce {file} wait: was stopped" for file in (first, second)
     ]
+
+
+def test_when_the_time_is_up_programs_are_stopped(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = write(tmp_path / "first.jsonl", "cb")
+    began = time.monotonic()
+    assert run("--minutes", 0.1, f"reproduce {first} wait && reproduce {first} end") == 0
+    assert 6 <= time.monotonic() - began < 60
+    assert f"reproduce {first} end: was stopped" in capsys.readouterr().out
+    assert "end" not in (tmp_path / "new.logs" / "0.log").read_text()  # nothing begins after that
+    assert methods_in(tmp_path / "new.jsonl") == ["cb"]
+
+
+def test_a_fault_of_this_program_stops_the_others(
+    run: Run, tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, programs = write(tmp_path / "first.jsonl", "cb"), []
+
+    def break_off(running: list, *_: object) -> None:
+        programs.extend(running)
+        raise OSError("no space left")
+
+    monkeypatch.setattr(tool, "train", break_off)
+    with pytest.raises(OSError, match="no space"):
+        run(f"reproduce {first} wait")
+    assert [program.process.poll() is None for program in programs] == [False]
+
+
+def test_a_program_between_two_commands_has_not_ended(tool: ModuleType, tmp_path: Path) -> None:
+    stopped = object.__new__(tool.Program)
+    stopped.process, stopped.log = SimpleNamespace(returncode=0), tmp_path / "none"
+    stopped.commands = [["reproduce"]]
+    assert stopped.outcome == "was stopped"
+    stopped.commands = []
+    assert stopped.outcome == "has ended"
 
 
 def test_one_that_fails_is_named_with_its_last_words(
@@ -167,11 +205,31 @@ def test_one_whose_budget_is_spent_has_not_failed(run: Run, tmp_path: Path, caps
     assert f"reproduce {first} late: has no time for more" in capsys.readouterr().out
 
 
-def test_a_budget_of_its_own_is_refused(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("reproduce if1a --budget 3m",), "--minutes"),
+        (("--behind", "reproduce if1a --budget=3m", "--", "reproduce if1a"), "--minutes"),
+        (("reproduce if1a --store mine.sqlite",), "--store"),
+        (("reproduce if1a &&",), "empty command"),
+        (("measure 'folder:a && b",), "no closing quotation"),
+    ],
+)
+def test_lines_that_cannot_run_are_refused(
+    given: tuple[str, ...], said: str, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as refused:
-        run("reproduce if1a --budget 3m")
+        run(*given)
     assert refused.value.code == 2
-    assert "--minutes" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "new.sqlite").exists()
+
+
+def test_a_quoted_name_may_hold_what_joins_commands(tool: ModuleType) -> None:
+    assert tool.commands_of("measure 'folder:a && b' && reproduce if2") == [
+        ["measure", "folder:a && b"],
+        ["reproduce", "if2"],
+    ]
 
 
 def test_a_known_file_that_is_not_there(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,12 +5,12 @@
         -- "reproduce if1b --only cifar10-lt:1 && reproduce if1b --only cifar10-lt:2" "measure cifar10-lt:100"
 
 Stacks of five networks leave a large GPU idle. Several programs fill it, under NVIDIA MPS where that is installed. A
-program behind the others has a lower priority: it gets what they leave. Each is a command of `cu`, or several joined by
-&&, which run one after the other. All use one store, NEW.sqlite, so that a program finds what others have trained
-before it began, and each has a log in NEW.logs/. NEW.jsonl gets the results that are not in the known files, every
-minute, so that a machine that is taken away takes little with it. The minutes are the --budget of all: a program begins
-only what it can end. What still trains then is stopped as by Ctrl-C, and the same command goes on from its checkpoints.
-No program is killed while others train: under MPS that would end them all.
+program behind the others has a lower priority: it gets what they leave. Each is a command of `cu` that trains, or
+several joined by &&, which run one after the other. All use one store, NEW.sqlite, so that a program finds what others
+have trained before it began, and each has a log in NEW.logs/. NEW.jsonl gets the results that are not in the known
+files, every minute, so that a machine that is taken away takes little with it. The minutes are the --budget of all: a
+program begins only what it can end. What still trains then is stopped as by Ctrl-C, and the same command goes on from
+its checkpoints. No program is killed while others train: under MPS that would end them all.
 """
 
 import argparse
@@ -39,7 +39,9 @@ PATIENCE = 60  # seconds in which a program that is stopped writes its checkpoin
 MPS = "nvidia-cuda-mps-control"
 QUITS = 30  # seconds in which the MPS server ends
 BEHIND = {"CUDA_MPS_CLIENT_PRIORITY": "1"}  # below that of other programs
-ENDED = {0: "has ended", 3: "has no time for more", 130: "was stopped"}  # by exit code; others are failures
+# by exit code, of Ctrl-C before Python has begun too; others are failures
+ENDED = {0: "has ended", 3: "has no time for more", 130: "was stopped", -signal.SIGINT: "was stopped"}
+SHARED = {"--budget": "--minutes is that of all", "--store": "all share one", "--root": "give it once, for all"}
 
 
 @contextmanager
@@ -62,9 +64,8 @@ def shared_gpu() -> Iterator[dict[str, str]]:
 class Program:
     """Commands of `cu` that run one after the other, each in a process of its own."""
 
-    def __init__(self, line: str, options: list[str], log: Path, end: float, environment: dict[str, str]) -> None:
-        self.line, self.options, self.log, self.end, self.environment = line, options, log, end, environment
-        self.commands = [shlex.split(command) for command in line.split(THEN)]
+    def __init__(self, commands: Sequence[list[str]], log: Path, end: float, environment: dict[str, str]) -> None:
+        self.commands, self.log, self.end, self.environment = list(commands), log, end, environment
         self._begin()
 
     def _begin(self) -> None:
@@ -72,7 +73,7 @@ class Program:
         budget = ["--budget", f"{max(1.0, self.end - time.monotonic()):.0f}s"]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [*CU, *self.commands.pop(0), *self.options, *budget],
+                [*CU, *self.commands.pop(0), *budget],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -82,20 +83,28 @@ class Program:
             )
 
     def go_on(self) -> bool:
-        """Whether it still runs; where a command has ended well, the next one begins."""
-        if self.process.poll() == 0 and self.commands:
+        """Whether it still runs; where a command has ended well before the end, the next one begins."""
+        if self.process.poll() == 0 and self.commands and time.monotonic() < self.end:
             self._begin()
         return self.process.poll() is None
 
     def interrupt(self) -> None:
-        """As by Ctrl-C."""
-        self.commands = []
+        """As by Ctrl-C; no other command begins."""
+        self.end = time.monotonic()
         self.process.send_signal(signal.SIGINT)  # not the compilers that it may have started
 
     @property
-    def last_words(self) -> str:
-        lines = self.log.read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "it said nothing"
+    def has_failed(self) -> bool:
+        return self.process.returncode not in ENDED
+
+    @property
+    def outcome(self) -> str:
+        """How it has ended, in words."""
+        code = self.process.returncode
+        if self.has_failed:
+            lines = self.log.read_text(errors="replace").strip().splitlines()
+            return f"failed with exit code {code}: {lines[-1] if lines else 'it said nothing'}"
+        return ENDED[130] if code == 0 and self.commands else ENDED[code]
 
 
 def new_lines(store: Store, known: set[str]) -> list[str]:
@@ -111,9 +120,9 @@ def new_lines(store: Store, known: set[str]) -> list[str]:
 
 
 def write_new(store: Store, known: set[str], out: Path) -> int:
-    """Write what is new; returns how many lines it is."""
-    lines = new_lines(store, known)
-    write_whole(out, "".join(lines).encode())
+    """Write what is new, if anything is; returns how many lines it is."""
+    if lines := new_lines(store, known):
+        write_whole(out, "".join(lines).encode())
     return len(lines)
 
 
@@ -128,6 +137,10 @@ def train(programs: Sequence[Program], store: Store, known: set[str], out: Path,
                 print(f"{running} of {len(programs)} programs train, {number:,} lines are new", flush=True)
     except KeyboardInterrupt:
         print("stopping", flush=True)
+
+
+def stop(programs: Sequence[Program]) -> None:
+    """End all programs, as by Ctrl-C."""
     for program in programs:
         program.interrupt()
     end = time.monotonic() + PATIENCE
@@ -139,6 +152,25 @@ def train(programs: Sequence[Program], store: Store, known: set[str], out: Path,
             program.process.wait()
 
 
+def commands_of(line: str) -> list[list[str]]:
+    """The words of each command of a line; refuses what cannot be commands that share a store and a budget."""
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise InputError(f"{line!r} is no line of commands: {str(error).lower()}.") from None
+    commands: list[list[str]] = [[]]
+    for word in words:
+        if (option := word.partition("=")[0]) in SHARED:
+            raise InputError(f"{line!r} has {option}: {SHARED[option]}.")
+        if word == THEN:
+            commands.append([])
+        else:
+            commands[-1].append(word)
+    if not all(commands):
+        raise InputError(f"{line!r} has an empty command: {THEN} stands between two.")
+    return commands
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, metavar="NEW.jsonl")
@@ -148,33 +180,29 @@ def main() -> int:
     parser.add_argument("--behind", action="append", default=[], metavar="COMMANDS", help="with a lower priority")
     parser.add_argument("commands", nargs="+", metavar="COMMANDS", help=f"of cu; several are joined by {THEN}")
     given = parser.parse_args()
-    if any("--budget" in shlex.split(line) for line in given.commands + given.behind):
-        parser.error("a command has a --budget of its own: --minutes is that of all.")
     try:
+        front, behind = ([commands_of(line) for line in lines] for lines in (given.commands, given.behind))
         lines = [line for file in given.known for line in read_lines(file)]
     except InputError as error:
         parser.error(str(error))
-    known, logs, end = (
-        {line.key for line in lines},
-        given.out.with_suffix(".logs"),
-        time.monotonic() + 60 * given.minutes,
-    )
+    known, logs, programs = {line.key for line in lines}, given.out.with_suffix(".logs"), list[Program]()
     logs.mkdir(parents=True, exist_ok=True)
-    options = [] if given.root is None else ["--root", str(given.root)]
-    priorities = [(line, dict[str, str]()) for line in given.commands] + [(line, BEHIND) for line in given.behind]
     with Store(given.out.with_suffix(".sqlite")) as store, shared_gpu() as environment:
         import_lines(store, lines, "the known files")
-        options += ["--store", str(store.path)]
-        programs = [
-            Program(line, options, logs / f"{number}.log", end, environment | priority)
-            for number, (line, priority) in enumerate(priorities)
-        ]
-        train(programs, store, known, given.out, end)
+        options = ["--store", str(store.path), *([] if given.root is None else ["--root", str(given.root)])]
+        end = time.monotonic() + 60 * given.minutes
+        try:
+            for number, commands in enumerate([*front, *behind]):
+                priority = {} if number < len(front) else BEHIND
+                whole = [[*command, *options] for command in commands]
+                programs.append(Program(whole, logs / f"{number}.log", end, environment | priority))
+            train(programs, store, known, given.out, end)
+        finally:
+            stop(programs)
         print(f"{given.out}: {write_new(store, known, given.out):,} lines", flush=True)
-    for program in programs:
-        code = program.process.returncode
-        print(f"{program.line}: {ENDED.get(code, f'failed with exit code {code}: {program.last_words}')}")
-    return 0 if all(program.process.returncode in ENDED for program in programs) else 1
+    for line, program in zip(given.commands + given.behind, programs, strict=True):
+        print(f"{line}: {program.outcome}")
+    return int(any(program.has_failed for program in programs))
 
 
 if __name__ == "__main__":

@@ -88,7 +88,10 @@ MEMBERS = Annotated[
 ]
 ESTIMATOR = Annotated[
     str | None,
-    optional("How uncertainty is measured, from 'cu estimators': ensemble, or out-of-fold for heads of embeddings."),
+    optional(
+        "How uncertainty is measured, from 'cu estimators': ensemble, or out-of-fold for heads of embeddings. "
+        "ensemble:METHOD measures by networks that a method trains."
+    ),
 ]
 SCORE = Annotated[
     str | None, optional("What counts as uncertain, from 'cu estimators'; by default the estimator's own.")

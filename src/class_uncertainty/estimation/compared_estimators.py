@@ -20,12 +20,12 @@ def compared_estimators(
     check_distinct("estimator", names)
     check_distinct("learning rate", rates)
     wanted = [_split_score(name) for name in names]
-    if "ensemble" not in names:
-        wanted.insert(0, ("ensemble", ""))
     others = dict.fromkeys(name for name, _ in wanted if name != "ensemble")
     requests = {(name, lr): EstimateRequest(name, members, members, lr) for lr in rates for name in others}
     requests |= {("ensemble", lr): EstimateRequest("ensemble", members, 0, lr) for lr in rates}
     scored = [(name, score or requests[name, rates[0]].row.natural) for name, score in wanted]
+    if (reference := ("ensemble", requests["ensemble", rates[0]].row.natural)) not in scored:
+        scored.insert(0, reference)
     if repeated := next((pair for i, pair in enumerate(scored) if pair in scored[:i]), None):
         raise InputError(f"estimator {repeated[0]} is given twice by {repeated[1]}: each must be there once.")
     for name, score in scored:
@@ -34,7 +34,10 @@ def compared_estimators(
 
 
 def _split_score(name: str) -> tuple[str, str]:
-    """(estimator, score) of 'online=predictive'; the score is "" where none is given. A file name may have '=' too."""
+    """(estimator, score) of 'online=predictive'; the score is "" where none is given.
+
+    Names of files and constants of methods may have '=' too.
+    """
     estimator, equals, score = name.rpartition("=")
     if equals and not score:
         raise InputError(f"{name!r} names no score after its equals sign: give one, as in online=predictive.")

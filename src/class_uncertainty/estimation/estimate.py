@@ -42,7 +42,6 @@ class Estimator:
     votes: int | None = None  # predictions of each example; None: one a member
     fewest: int = 1  # members
     views: bool = True  # whether it takes views
-    effort: float = 1.0  # of one of its trainings, in naive ones
     # the members of an estimate, of those that were asked for, where they are not its votes: folds, or few epochs
     counted: Callable[[int, Recipe], int] | None = None
 

@@ -60,10 +60,10 @@ class EstimateRequest:
     @property
     def row(self) -> Estimator:
         """The row of ESTIMATORS; `ensemble:METHOD` and `probabilities:FILE` are rows of their own."""
-        name, _, argument = self.estimator.partition(":")
-        if name not in ESTIMATORS or (argument and name not in MAKERS):
+        name, colon, argument = self.estimator.partition(":")
+        if name not in ESTIMATORS or (colon and name not in MAKERS):
             raise unknown("estimator", self.estimator, ESTIMATORS)
-        return MAKERS[name](argument) if argument else ESTIMATORS[name]
+        return MAKERS[name](argument) if colon else ESTIMATORS[name]
 
     @property
     def lanes(self) -> list[Lane]:
@@ -150,6 +150,12 @@ def estimate(
     return read_by(estimates_from(train, [request], fitted, views)[0], score)
 
 
+def members_method(estimator: str) -> str:
+    """The method that the members of an estimator are trained by."""
+    name, _, argument = estimator.partition(":")
+    return argument if argument and name == "ensemble" else "naive"
+
+
 def estimates_from(
     train: Data, requests: Sequence[EstimateRequest], fitted: "Fit | None", views: int = 0
 ) -> list[Estimate | Diverged]:
@@ -164,6 +170,6 @@ def estimates_from(
             estimates.append(Diverged(request.estimator, lost.seed, lost.divergence))
             continue
         output = row.score(members, train, views)
-        about = (results, row.natural, output.extra_scores, row.effort * count)
+        about = (results, row.natural, output.extra_scores, sum(result.cost for result in results))
         estimates.append(Estimate(request.estimator, output.probabilities, train.labels, *about))
     return estimates

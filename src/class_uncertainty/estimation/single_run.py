@@ -13,7 +13,7 @@ from class_uncertainty.data import Data
 from class_uncertainty.estimation.estimate import Estimator, EstimatorOutput
 from class_uncertainty.measures.scores import predictive, row_blocks
 from class_uncertainty.methods import named
-from class_uncertainty.training import DUQ_STEP_COST, Lane
+from class_uncertainty.training import Lane
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -99,5 +99,4 @@ duq = Estimator(
     scores=("kernel",),
     votes=1,
     views=False,
-    effort=DUQ_STEP_COST,
 )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from class_uncertainty.data.sources import shape_of
+from class_uncertainty.estimation import members_method
 from class_uncertainty.experiments.catalogue import Experiment, ablations
 from class_uncertainty.experiments.needs import ENSEMBLE, REQUESTS, SIX_NAIVE, Lookup
 from class_uncertainty.experiments.outcomes import Gain, Outcome, Test, gains, outcome, outcomes, significance
@@ -29,9 +30,8 @@ class MeasuredData:
     @property
     def cardinality(self) -> list[float]:
         """(C,) mu^C, by how often the members saw each class: as often as the data have it, if they drew naively."""
-        counts, (_, _, method) = np.asarray(self.data.counts), self.measurement.estimator.partition(":")
-        seen = plan(named(method), Stats(counts), 0, 1).alpha * counts.sum() if method else counts
-        return list(normalise(MEASURES["cardinality"](Stats(seen))))
+        drawn = plan(named(members_method(self.measurement.estimator)), Stats(self.data.counts), 0, 1).alpha
+        return list(normalise(MEASURES["cardinality"](Stats(drawn))))
 
     @property
     def uncertainty(self) -> list[float]:

@@ -203,12 +203,13 @@ def _shown_estimate(
                 return scored
     lr = fix_report.lr if fix_report else None
 
-    def preference(estimate: Estimate) -> int:
-        if estimate.estimator == "out-of-fold" and fix_report and any(result.lr == lr for result in estimate.results):
-            return 2
-        return 1 if estimate.estimator == "ensemble" else 0
+    def preference(measured: Estimate | Measurement) -> tuple[bool, int]:
+        results = measured.results if isinstance(measured, Estimate) else ()
+        if measured.estimator == "out-of-fold" and any(result.lr == lr for result in results):
+            return True, 2
+        return isinstance(measured, Estimate), int(measured.estimator == "ensemble")
 
-    return max(reversed(estimates), key=preference, default=measurements[-1] if measurements else None)
+    return max(both, key=preference, default=None)
 
 
 def _compared(results: list[Result]) -> list[Result]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
-from class_uncertainty.experiments.needs import PROTOCOLS
+from class_uncertainty.experiments.needs import ENSEMBLE, PROTOCOLS
 from class_uncertainty.experiments.outcomes import Outcome, gains, without_repeats
 from class_uncertainty.experiments.reproduction import Reproduction
 from class_uncertainty.reporting.column_notes import Notes, notes_on
@@ -67,13 +67,13 @@ def _cells(reproduction: Reproduction, data: str, protocol: str) -> TextTable:
     notes += [f"{_label(one)}: {describe_collapsed(one.collapsed, len(one.errors))}" for one in shown if one.collapsed]
     notes += [f"Rows that have not been run: {missing}."] * (missing > 0)
     drop = ("cost", "method", "n", "lr", "gap")
-    under = "both protocols" if _tunes_all(reproduction) else f"protocol {protocol}"
+    under = "both protocols" if _is_under_both(shown) else f"protocol {protocol}"
     return TextTable(f"{title_of(data)}, {under}", CELL_COLUMNS, rows, tuple(notes), drop)
 
 
-def _tunes_all(reproduction: Reproduction) -> bool:
-    """Whether all rows are tuned, so that the protocols do not differ."""
-    return reproduction.experiment.table is not None and reproduction.experiment.table.tunes_all
+def _is_under_both(outcomes: Iterable[Outcome]) -> bool:
+    """Whether the protocols do not differ: all of these rows are tuned under both."""
+    return all(one.cell.is_tuned("paper") for one in outcomes)
 
 
 def _network(reproduction: Reproduction, data: Iterable[str]) -> list[str]:
@@ -101,20 +101,17 @@ def _label(one: Outcome) -> str:
 def _gains(reproduction: Reproduction, data: str) -> TextTable:
     """What every row of the paper's own gains over its baseline on one data set, the protocols side by side."""
     lines: dict[tuple[str, ...], dict[str, str]] = {}
-    for gain in gains(without_repeats(reproduction.outcomes)):
-        if gain.gain is not None and gain.ours.cell.data == data:
-            printed = "–" if gain.printed is None else f"{gain.printed:+.2f}"
-            error = "" if gain.standard_error is None else f" ± {gain.standard_error:.2f}"
-            about = (_label(gain.ours), gain.baseline.cell.row.label, printed)
-            lines.setdefault(about, {})[gain.ours.protocol] = f"{gain.gain:+.2f}{error}, {gain.verdict}"
+    run = (gain for gain in gains(without_repeats(reproduction.outcomes)) if gain.gain is not None)
+    compared = [gain for gain in run if gain.ours.cell.data == data]
+    for gain in compared:
+        printed = "–" if gain.printed is None else f"{gain.printed:+.2f}"
+        error = "" if gain.standard_error is None else f" ± {gain.standard_error:.2f}"
+        about = (_label(gain.ours), gain.baseline.cell.row.label, printed)
+        lines.setdefault(about, {})[gain.ours.protocol] = f"{gain.gain:+.2f}{error}, {gain.verdict}"
     protocols = [protocol for protocol in reproduction.protocols if any(protocol in cells for cells in lines.values())]
+    names = ["both"] if _is_under_both(gain.baseline for gain in compared) else protocols
     rows = [[*about, *(cells.get(protocol, "–") for protocol in protocols)] for about, cells in lines.items()]
-    columns = (
-        "row",
-        "against",
-        "printed",
-        *(f"ours, {'both' if _tunes_all(reproduction) else name}" for name in protocols),
-    )
+    columns = ("row", "against", "printed", *(f"ours, {name}" for name in names))
     note = "Gain: the baseline's error less the row's, in points, ± its standard error; a verdict needs two of them."
     notes = (note, *_network(reproduction, [data]))
     return TextTable(f"{title_of(data)}: gains over cardinality", columns, rows, notes)
@@ -173,9 +170,10 @@ def _several_estimators(reproduction: Reproduction) -> bool:
 
 def _shifts(reproduction: Reproduction) -> TextTable:
     """How far the measures move from the first data set to the others."""
-    if reproduction.name not in ("if1b", "if2") or len(reproduction.measured) < 2:
+    naive = [one for one in reproduction.measured if one.measurement.estimator == ENSEMBLE.estimator]
+    if reproduction.name not in ("if1b", "if2") or not naive or len(reproduction.measured) < 2:
         return TextTable("", (), ())
-    first, rows, several = reproduction.measured[0], [], _several_estimators(reproduction)
+    first, rows, several = naive[0], [], _several_estimators(reproduction)
     for one in reproduction.measured:
         about = [title_of(one.data.name), *[one.measurement.estimator] * several]
         tail = [f"{share:.3f}" for share in (one.cardinality[-1], one.uncertainty[-1])]

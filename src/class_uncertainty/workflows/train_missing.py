@@ -93,27 +93,28 @@ class ExperimentTrainer:
             trained, left = trained + affordable, left + len(lanes) - len(affordable)
         apart = [one for one in missing if trains_apart(one)]
         networks = [lane for one in apart for lane in self._lanes_of(one)]
-        if apart and not left and self._affordable(networks, train) == networks:
-            load_or_estimate(context, [one.item for one in apart if isinstance(one.item, EstimateRequest)])  # together
+        begin = set() if left else set(self._affordable(networks, train))
+        if begun := [one for one in apart if set(self._lanes_of(one)) <= begin]:
+            self.begun = True
+            load_or_estimate(context, [one.item for one in begun if isinstance(one.item, EstimateRequest)])
+            trained += [lane for one in begun for lane in self._lanes_of(one)]
+        left += sum(len(self._lanes_of(one)) for one in apart if one not in begun)
         for one in missing:
-            lanes = self._lanes_of(one)
-            if trains_apart(one) and not self._affordable(lanes, train):
-                left += len(lanes)
-            if left and not set(lanes) <= set(trained):
+            if left and not set(self._lanes_of(one)) <= set(trained):
                 continue  # in a slice that ends here what can be measured is: weights stay on this machine
             if isinstance(one.item, EstimateRequest):
-                self._measure(context, one.item, apart=trains_apart(one))
+                self._measure(context, one.item, with_rows=one not in apart)
             elif isinstance(one.item, SixNaive):
                 evaluate_remedies(context, {SIX_NAIVE: SIX}, [0], SIX.together, None, None, None)
         if left:
             raise Unfinished(f"the budget has no time for {left} more lanes on {context.dataset.name}")
 
-    def _measure(self, context: Context, request: EstimateRequest, apart: bool) -> None:
-        """Store the class vectors of an estimate, whose members have been trained with the rows unless apart."""
-        if apart:
-            (estimate,) = load_or_estimate(context, [request])
-        else:
+    def _measure(self, context: Context, request: EstimateRequest, with_rows: bool) -> None:
+        """Store the class vectors of an estimate. All members have been trained, with the rows or for it alone."""
+        if with_rows:
             (estimate,) = estimates_from(context.train, [request], load_or_fit(context, request.lanes))
+        else:
+            (estimate,) = load_or_estimate(context, [request])
         measurement = Measurement.of(read_by(estimate, None))
         self.store.add_measurement(context.estimate_key(request), context.dataset.fingerprint, measurement)
 
