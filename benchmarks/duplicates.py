@@ -13,21 +13,11 @@ import sys
 import numpy as np
 
 import class_uncertainty as cu
-from class_uncertainty.measures import Measure, normalise
-from class_uncertainty.methods import METHODS, Knob, Method
 from class_uncertainty.metrics import rank_correlation
 
 STRENGTHS = (0.0, 0.3, 0.5, 0.7, 1.0)
 MEMBERS = 5
 READINGS = ("copies", "draws")
-
-
-def drawn_by(strength: float) -> str:
-    """The name of a method that draws by these frequencies."""
-    name = f"drawn-{strength:g}"
-    frequency = Measure(name, "N ** (1 - strength)", lambda stats: stats.counts ** (1 - strength))
-    METHODS[name] = Method("resampling of a fixed strength", alpha=Knob(frequency, normalise))
-    return name
 
 
 def measured(dataset: cu.Dataset, train: cu.Data, method: str) -> tuple[np.ndarray, float | None]:
@@ -55,7 +45,7 @@ def main() -> None:
     print("|", " | ".join(columns), "|\n" + "|---" * len(columns) + "|")
     for strength in STRENGTHS:
         copied = cu.duplicate(plain, strength)
-        pairs = [measured(dataset, copied, "naive"), measured(dataset, plain, drawn_by(strength))]
+        pairs = [measured(dataset, copied, "naive"), measured(dataset, plain, f"power-rs:q={1 - strength:g}")]
         numbers = [moved(cardinality, cu.normalise(1 / copied.counts)), *(moved(uncertainty, mu) for mu, _ in pairs)]
         rhos = ["–" if rho is None else f"{rho:.2f}" for _, rho in pairs]
         print(f"| {strength:g} |", " | ".join([*(f"{number:.3f}" for number in numbers), *rhos]), "|", flush=True)

@@ -152,6 +152,7 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(case: str, run: Run, tmp_pa
         ("measure", "--device gpu", "device 'gpu'"),
         ("compare", "--device gpu", "device 'gpu'"),
         ("compare", "--device mps --on ray", "device is 'mps'"),
+        ("measure", "--estimator ensemble:", "unknown method ''"),
         ("measure", "--epochs 0", "epochs is 0"),
         ("measure", "--estimators ensembles", "unknown estimator 'ensembles': did you mean 'ensemble'?"),
         ("measure", "--estimators online=predictiv", "did you mean 'predictive'?"),
@@ -162,6 +163,13 @@ def test_options_are_refused_before_data_are_read(command: str, options: str, se
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert sentence in err
     assert "nowhere" not in err
+
+
+def test_a_device_that_is_none_is_refused_before_an_experiment_begins(run: Run, tmp_path: Path) -> None:
+    code, out, err = run("reproduce", "if1a", "--device", "gpu", "--root", "nowhere")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "device 'gpu'" in err
+    assert not list(tmp_path.glob("*.sqlite"))
     assert not Path("runs.sqlite").exists()
 
 

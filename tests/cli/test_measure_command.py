@@ -202,3 +202,13 @@ def test_what_cannot_be_measured_is_refused_before_training(run: Run, args: tupl
     assert (code, out) == (2, "")
     assert sentence in err
     assert err.count("\n") == 1
+
+
+def test_uncertainty_of_networks_by_another_method_is_said_to_be_theirs(run: Run) -> None:
+    """No class is called easy that the method favours."""
+    given = ("measure", "digits-lt:20", "--members", "2", "--epochs", "2")
+    code, out, _ = run(*given, "--estimator", "ensemble:power-rs:q=-1")
+    assert code == 0
+    assert "trained by power-rs:q=-1" in out
+    assert "examples suggest" not in out
+    assert "trained by" not in run(*given)[1]

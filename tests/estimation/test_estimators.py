@@ -14,6 +14,7 @@ from class_uncertainty.estimation.estimators import EstimateRequest
 from class_uncertainty.estimation.single_run import PASSES, means_of
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.networks.stack import initial
+from class_uncertainty.training.stages import lane_cost
 
 RECIPE = cu.Recipe("small-conv", epochs=2, batch=32)
 SEED = 4
@@ -246,3 +247,9 @@ def test_the_votes_of_a_row_say_how_many_members_it_has(
     """Those of the package that say more are in the contract."""
     monkeypatch.setitem(cu.ESTIMATORS, "mine", replace(cu.ESTIMATORS["ensemble"], votes=votes))
     assert EstimateRequest("mine", 3).counted(RECIPE) == members
+
+
+def test_members_cost_what_their_method_costs(train: cu.Data) -> None:
+    lane, members = cu.Lane("crt"), 2
+    assert estimated(train, "ensemble:crt").cost == pytest.approx(members * lane_cost(lane, RECIPE, train))
+    assert lane_cost(lane, RECIPE, train) > 1

@@ -9,9 +9,10 @@ from ledgers import DATA, RECIPE, TABLE, choosing, ledger, measurement, result, 
 from scipy.stats import spearmanr
 
 import class_uncertainty as cu
+from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.experiments import reproduction
 from class_uncertainty.experiments.catalogue import Experiment
-from class_uncertainty.experiments.needs import SIX_NAIVE, Lookup
+from class_uncertainty.experiments.needs import SIX_NAIVE, Lookup, Measuring
 from class_uncertainty.experiments.reproduction import MeasuredData, summarise
 from class_uncertainty.runs.ledger import Ledger
 
@@ -80,6 +81,14 @@ def test_nothing_is_known_of_other_recipes_or_data(lookup: Lookup) -> None:
         assert {one.verdict for one in made.outcomes} == {"not run"}
         assert (made.measured, made.naive, made.six_naive) == ((), {}, {})
     assert summarise("toy", EXPERIMENT, ("paper",), lookup, only="digits-lt:20").outcomes == ()
+
+
+def test_other_estimators_are_shown_of_their_own_data(lookup: Lookup) -> None:
+    drawn = EstimateRequest("ensemble:power-rs:q=0.3")
+    lookup.ledger.add(stored().fingerprint, [], [measurement(estimator=drawn.estimator)])
+    for data, names in ((DATA, ["ensemble", drawn.estimator]), ("digits-lt:20", ["ensemble"])):
+        experiment = Experiment("", measured=(DATA,), by_others=(Measuring(data, drawn),))
+        assert [one.measurement.estimator for one in summarise("if2", experiment, (), lookup).measured] == names
 
 
 def test_several_estimators_are_shown_beside_each_other(lookup: Lookup) -> None:

@@ -213,3 +213,12 @@ REFUSED = {
 def test_refused(name):
     with refused(*REFUSED[name]):
         named(name)
+
+
+@pytest.mark.parametrize("name", ["power-rs:q=0.3@uncertainty", "cb:beta=0.9@cardinality"])
+def test_a_constant_that_a_measure_replaces_is_refused(name: str) -> None:
+    row, _, measure = name.partition("@")
+    with refused(f"@{measure}", row.partition(":")[2]):
+        named(name)
+    named(f"{row.partition(':')[0]}@{measure}")
+    named("ubm-ldam:tau=0.3@cardinality")  # tau is not the measure's

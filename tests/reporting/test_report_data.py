@@ -78,6 +78,26 @@ def test_an_imported_measurement_is_shown_where_no_method_used_it(
     assert (len(section.classes), section.estimator) == (10, "ensemble")
 
 
+def test_of_imported_measurements_that_of_naive_networks_is_shown(
+    store: Store, measure: Estimator, tmp_path: Path
+) -> None:
+    for estimator in ("ensemble", "ensemble:cb-rs"):
+        measure(estimator)
+    (section,) = imported(store, tmp_path)
+    assert section.estimator == "ensemble"
+
+
+def test_copies_in_two_folds_are_told_of(store: Store, digits: cu.Dataset) -> None:
+    """Where the data are at hand, and are those that were trained on."""
+    copies = cu.Dataset("copies", digits.train.take(np.r_[np.arange(len(digits.train)), 0, 1]))
+    with open_context(copies, SHORT, store) as context:
+        load_or_estimate(context, [EstimateRequest("single")])
+    assert "never saw it" in sections(store)[0].note
+    told = sections(store, read=lambda name: copies)[0].note
+    assert "2 copies" in told
+    assert "never saw it" not in told
+
+
 def test_an_imported_measurement_is_shown_for_its_recipe_alone(
     store: Store, measure: Estimator, train: Trainer, tmp_path: Path
 ) -> None:

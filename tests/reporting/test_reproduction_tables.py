@@ -107,6 +107,18 @@ def test_correlations_and_shifts(reproduction: Reproduction) -> None:
     assert second[1:] == ["0.000", "0.333", "0.692", "0.167"]
 
 
+def test_shifts_name_what_measured_where_several_did(reproduction: Reproduction) -> None:
+    """And they are told from the naive ensemble, wherever it stands."""
+    (naive,) = reproduction.measured
+    drawn = replace(naive, measurement=measurement(estimator="ensemble:power-rs:q=0"))
+    table = titled(replace(reproduction, name="if2", measured=(drawn, naive)), "move")
+    first, second = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+    assert (first["measured by"], second["measured by"]) == ("ensemble:power-rs:q=0", "ensemble")
+    assert (first["moved μ^C"], second["moved μ^C"]) == ("0.359", "0.000")  # from 1/13, 3/13 and 9/13 to thirds
+    without = replace(reproduction, name="if2", measured=(drawn, drawn))
+    assert all("move" not in table.title for table in text_tables(without))
+
+
 def test_the_halves_of_svci_20() -> None:
     errors = tuple(float(i) for i in range(20))
     one = result("naive", 9.5)

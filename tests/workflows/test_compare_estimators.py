@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import spearmanr
 
 import class_uncertainty as cu
+from class_uncertainty.estimation.compared_estimators import compared_estimators
 from class_uncertainty.training.recipe import RECIPES
 from class_uncertainty.workflows.compare_estimators import EstimatorRow, estimator_rows
 
@@ -72,3 +73,11 @@ def test_equal_counts_regress_nothing_out(estimates: list[cu.Estimate]) -> None:
     *rows, cardinality = estimator_rows(estimates, estimates[0], np.full(10, 40.0))
     assert all(row.ensemble_beyond == pytest.approx(row.ensemble) for row in rows)
     assert (cardinality.ensemble, cardinality.error) == (None, None)
+
+
+def test_an_ensemble_by_its_own_score_is_the_reference() -> None:
+    requests, scored = compared_estimators(["online", "ensemble=predictive"], 2, [None])
+    assert scored == [("online", "true-class"), ("ensemble", "predictive")]
+    assert set(requests) == {("online", None), ("ensemble", None)}
+    _, scored = compared_estimators(["ensemble=aleatoric"], 2, [None])
+    assert scored == [("ensemble", "predictive"), ("ensemble", "aleatoric")]

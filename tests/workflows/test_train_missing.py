@@ -316,3 +316,19 @@ def test_a_network_that_measures_alone_begins_only_if_it_will_end_in_time(store:
     late = trainer(store, no_training, deadline=Deadline.after(1000.0), speed=0.1, begun=True)
     with pytest.raises(cu.Unfinished, match=DATA):
         late.train([Measuring(DATA, REQUESTS["duq"])])
+
+
+def test_what_was_trained_in_the_last_moment_is_measured(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of three estimates fit, and the time is spent when their networks have ended."""
+    requests, asked = [EstimateRequest(f"ensemble:power-rs:q={q}", 2) for q in (0, 0.5, 0.7)], list[int]()
+
+    def two_estimates(self: ExperimentTrainer, lanes: list[cu.Lane], train: cu.Data) -> list[cu.Lane]:
+        asked.extend([len(lanes)] if lanes else [])
+        return lanes[:4] if len(asked) == 1 else []
+
+    monkeypatch.setattr(ExperimentTrainer, "_affordable", two_estimates)
+    with pytest.raises(cu.Unfinished, match="2 more lanes"):
+        trainer(store).train([Measuring(DATA, request) for request in requests])
+    ledger = Ledger.read(store, [DATA])
+    measured = [ledger.measurement(DATA, RECIPE, request) is not None for request in requests]
+    assert measured == [True, True, False]

@@ -194,7 +194,8 @@ def _gap(reproduction: Reproduction) -> TextTable:
         error = _with_deviation(fmean(errors), stdev(errors) if len(errors) > 1 else None)
         means = (f"{value:.2f}" for value in (objects, digits, objects - digits))
         rows.append([title_of(data), error, *means, str(len(results))])
-    columns, notes = ("data", "error", "CIFAR-10", "SVHN", "gap", "runs"), _network(reproduction, reproduction.naive)
+    columns = ("data", "error", "CIFAR-10", "SVHN", "difference", "runs")
+    notes = _network(reproduction, reproduction.naive)
     return TextTable("The halves of SVCI-20, naïve classifier", columns, rows, tuple(notes))
 
 

@@ -132,7 +132,7 @@ def takes_repeats(dataset: Dataset) -> bool:
 def describe_repeats(dataset: Dataset) -> str:
     """What copies among the training images do to uncertainty; "" without any."""
     train = dataset.train
-    if len(train.shape) == 1 or not (copies := train.repeats):  # rows of a table may be alike by chance
+    if not train.is_images or not (copies := train.repeats):  # rows of a table may be alike by chance
         return ""
     verb = "repeats" if copies == 1 else "repeat"
     advice = LEAVES_OUT if takes_repeats(dataset) else "Leave the copies out"

@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from class_uncertainty.data import Dataset
-from class_uncertainty.estimation import from_file
+from class_uncertainty.estimation import from_file, members_method
 from class_uncertainty.posthoc.diagnosis import nothing_wrong, spoken
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.reporting import ladder_view
@@ -45,7 +45,11 @@ def print_measured(measured: Measured) -> None:
     """The classes, how the measures correlate with the errors, and where the measures disagree."""
     rows, judged = measured.rows, measured.estimate.judged
     print_classes(rows, judged)
-    say(*correlations(rows, judged), *ranking_advice(measured), *disagreements(rows))
+    say(*correlations(rows, judged), *ranking_advice(measured))
+    if (method := members_method(measured.estimate.estimator)) == "naive":
+        say(*disagreements(rows))
+    else:  # which may favour classes
+        say(f"Uncertainty is that of networks trained by {method}, not naively: it tells of the method too.")
     say(*describe_network(measured.network))
     if measured.folds:
         say(describe_folds(measured.folds, measured.dataset))

@@ -175,7 +175,7 @@ def test_kernels_on_a_gpu(case: Case) -> None:
 
 
 @pytest.mark.gpu
-def test_both_kinds_of_kernels_on_a_gpu() -> None:
-    """An interpreter cannot multiply bfloat16. Numbers that round the other way add up: it is 0.04 by either kind."""
-    case = (3, 19, 3, 32, (16, 32, 64), 1, 0)
+@pytest.mark.parametrize("case", [(3, 19, 3, 32, (16, 32, 64), 1, 0), CASES["more images than a program takes"]])
+def test_several_blocks_on_a_gpu(case: Case) -> None:
+    """By both kinds of kernels, and by Triton's alone. Numbers that round the other way add up, to 0.04 by either."""
     assert above(0.08, {"": errors(case, "cuda", torch.bfloat16)}) == {}
