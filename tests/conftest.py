@@ -8,6 +8,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # workers are as many as cores: threads that spin for a core take it from them
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy, which reads it once
+
 import numpy as np
 import pytest
 
