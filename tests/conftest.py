@@ -8,6 +8,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # workers are as many as cores: threads that spin for a core take it from them
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy, which reads it once
+
 import numpy as np
 import pytest
 
@@ -16,11 +19,13 @@ os.environ.pop("COLUMNS", None)  # which readline sets for the processes that py
 
 import class_uncertainty.limits  # noqa: E402, F401  # isort: skip  # before torch, whose idle threads it lets sleep
 
+from bundled_once import bundled_once  # noqa: E402
 from commands import Call, Run  # noqa: E402
 from contracts import global_random_untouched  # noqa: E402
 from hypothesis import configuration, settings  # noqa: E402
 
 from class_uncertainty import Dataset, Fit, load  # noqa: E402
+from class_uncertainty.reporting import chart_images  # noqa: E402
 from class_uncertainty.reporting.chart_images import ChartRequest  # noqa: E402
 
 configuration.set_hypothesis_home_dir(
@@ -53,6 +58,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test cuts the power. Those about syncing look at the calls; those that start processes sync for real."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def scripts_bundled_once() -> Iterator[None]:
+    """A second less for every page with charts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chart_images, "_run", bundled_once(chart_images._run))
+        yield
 
 
 @pytest.fixture

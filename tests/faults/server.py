@@ -1,19 +1,21 @@
 """Run with the shim preloaded: import everything once, then fork a child for each command, with its fault.
 
 Importing costs seconds, a fork milliseconds. Nothing is computed before a fork, so no threads of torch or NumPy run
-then. A request and its answer are a line of JSON each. The child ends as `cu` does, the interpreter's own end included.
+then. A request and its answer are a line of JSON each. The child ends as `cu` does: see `end`.
 """
 
+import atexit
 import ctypes
 import gc
 import importlib
 import json
 import mmap
 import os
-import pickle
 import pkgutil
 import signal
 import sys
+import threading
+import warnings
 from contextlib import redirect_stdout, suppress
 from hashlib import sha256
 from io import StringIO
@@ -68,17 +70,28 @@ def main() -> None:
         os.write(answers, json.dumps(answer).encode() + b"\n")
 
 
-def draw_once(folder: Path) -> None:
-    """Keep charts there: the process that draws them takes seconds, and no call of it counts."""
-    draw = html_page.draw
+def drawn(requests: list) -> list[bytes]:
+    """For each chart what stands for its image, and is another for every other chart.
 
-    def drawn(requests: list) -> list[bytes]:
-        kept = folder / f"{sha256(json.dumps(requests).encode()).hexdigest()}.charts"
-        if not kept.exists():
-            kept.write_bytes(pickle.dumps(draw(requests)))
-        return pickle.loads(kept.read_bytes())
+    The process that draws takes seconds, and no call of it counts.
+    """
+    return [sha256(json.dumps(request).encode()).hexdigest().encode() for request in requests]
 
-    html_page.draw = drawn
+
+def end(code: int) -> None:
+    """End as an interpreter does, but clear no modules of others: that takes longer than most commands.
+
+    What the command has left open is closed and told of, be it in a cycle, or held by the package's modules.
+    """
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    warnings.simplefilter("always", ResourceWarning)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "class_uncertainty"]:
+        vars(sys.modules.pop(name)).clear()
+    gc.collect()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def command(job: dict, counts: ctypes.Array) -> None:
@@ -88,14 +101,19 @@ def command(job: dict, counts: ctypes.Array) -> None:
         opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         os.dup2(opened, descriptor)
         os.close(opened)
-    draw_once(Path(job["out"]).parent)
+    html_page.draw = drawn
     os.chdir(job["cwd"])
     os.environ["CLASS_UNCERTAINTY_CACHE"] = str(Path(job["cwd"]) / "cache")
     sys.argv = ["cu", *job["words"]]
     kinds = sum(1 << KINDS.index(kind) for kind in job["kinds"])
     numbers = (kinds, job["k"], WAYS.index(job["way"]), job["error"], job["sticky"])
     ctypes.CDLL(None).faults_arm(os.fsencode(job["folder"]), counts, *map(ctypes.c_long, numbers))
-    app.main()
+    code = 0
+    try:
+        app.main()
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    end(code)
 
 
 if __name__ == "__main__":

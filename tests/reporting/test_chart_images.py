@@ -1,5 +1,6 @@
 """A process of its own draws the charts: whatever ends it costs the charts, not the page."""
 
+import inspect
 import os
 import signal
 import subprocess
@@ -20,6 +21,12 @@ AXIS = {"field": "a", "type": "quantitative"}
 CHART = ("svg", {"mark": "bar", "data": {"values": [{"a": 1}]}, "encoding": {"x": AXIS}})
 
 SECTION = Section("digits", (), (method_row("naive", 12.34),), 0)
+
+
+@pytest.fixture(autouse=True)
+def all_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scripts too, which other tests bundle once."""
+    monkeypatch.setattr(chart_images, "_run", inspect.unwrap(chart_images._run))
 
 
 def replaced(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:

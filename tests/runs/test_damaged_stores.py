@@ -119,6 +119,24 @@ def test_a_redefined_estimator_is_not_served_from_the_store(
     assert after.results[0].method.startswith("custom-")
 
 
+@pytest.fixture(scope="module")
+def measured(digits: cu.Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store of an ensemble's estimate, and one of two estimates by single networks."""
+    folder = tmp_path_factory.mktemp("measured")
+    with Store(folder / "ensemble.sqlite") as store:
+        estimated(store, digits, EstimateRequest("ensemble", 2))
+    with Store(folder / "single.sqlite") as store:
+        for seed in range(2):  # one by one: on a GPU as later
+            estimated(store, digits, EstimateRequest("single", seed=seed))
+    return folder
+
+
+@pytest.fixture
+def copied(measured: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be damaged."""
+    return shutil.copytree(measured, tmp_path / "copied")
+
+
 @pytest.mark.parametrize("sealed", [True, False])
 @pytest.mark.parametrize(
     ("table", "change"),
@@ -140,10 +158,10 @@ def test_a_redefined_estimator_is_not_served_from_the_store(
     ],
 )
 def test_a_damaged_row_is_told_of_and_counts_as_missing(
-    table: str, change: str, sealed: bool, store: Store, digits: cu.Dataset, notices: list[str]
+    table: str, change: str, sealed: bool, copied: Path, digits: cu.Dataset, notices: list[str]
 ) -> None:
     """Whatever was changed where there is a checksum; what cannot be read where an older version wrote none."""
-    estimated(store, digits, EstimateRequest("ensemble", 2))
+    store = Store(copied / "ensemble.sqlite")
     before = everything(store, digits)
     assert [len(rows) for rows in before.values()] == [1, 2, 1, 2]
     if not sealed:
@@ -163,18 +181,17 @@ def test_a_damaged_row_is_told_of_and_counts_as_missing(
         assert all(part in notices[0] for part in (str(store.path), table, "missing"))
         assert everything(store, digits)[table] == after[table]
         assert len(notices) == 1  # dropped: there is nothing more to say
+    store.connection.close()
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "gone", "another's"])
 def test_damaged_probabilities_are_measured_again(
-    damage: str, tmp_path: Path, digits: cu.Dataset, notices: list[str]
+    damage: str, copied: Path, digits: cu.Dataset, notices: list[str]
 ) -> None:
     """A file beside the store that is not as it was written: one line, and the same bits as before."""
     requests = [EstimateRequest("single"), EstimateRequest("single", seed=1)]
-    with Store(tmp_path / "runs.sqlite") as store:
-        before = [
-            estimated(store, digits, request)[0].probabilities for request in requests
-        ]  # one by one: on a GPU as later
+    with Store(copied / "single.sqlite") as store:
+        before = [np.array(estimated(store, digits, request)[0].probabilities) for request in requests]
         file, other = store.estimates_folder.iterdir()
         content = bytearray(file.read_bytes())
         if damage == "flip":
@@ -186,7 +203,7 @@ def test_damaged_probabilities_are_measured_again(
         file.unlink()
         if damage != "gone":
             file.write_bytes(content)
-    with Store(tmp_path / "runs.sqlite") as store:
+    with Store(copied / "single.sqlite") as store:
         again = [estimated(store, digits, request)[0].probabilities for request in requests]
     assert all(np.array_equal(old, new) for old, new in zip(before, again, strict=True))
     assert len(notices) == 1
@@ -234,11 +251,10 @@ def test_files_of_a_killed_process_are_swept(store: Store, digits: cu.Dataset) -
     assert {path.name for path in store.estimates_folder.glob("*.partial")} == {"new.partial"}
 
 
-def test_random_bits_of_the_file(tmp_path: Path, digits: cu.Dataset, notices: list[str]) -> None:
+def test_random_bits_of_the_file(copied: Path, digits: cu.Dataset, notices: list[str]) -> None:
     """A bit anywhere: rows are as they were or gone, or the file is refused; no value is another."""
-    path, rng = tmp_path / "runs.sqlite", np.random.default_rng(0)
+    path, rng = copied / "ensemble.sqlite", np.random.default_rng(0)
     with Store(path) as store:
-        estimated(store, digits, EstimateRequest("ensemble", 2))
         right = everything(store, digits)
     whole = path.read_bytes()
     refused = 0

@@ -1,5 +1,8 @@
 // A block of CUDA threads on one thread of a CPU: every thread is a fiber, and waits where the warp or the block meets.
 // Replaces the instructions at the top of whole_images.cu; compiled by g++ in test_whole_images.py.
+// A fiber begins by setcontext and goes on by longjmp, which asks nothing of the kernel, as swapcontext does at every switch.
+#undef _FORTIFY_SOURCE  // it takes a jump to another stack for an error
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -33,6 +36,15 @@ struct Meeting {  // of threads: the last to arrive does the work of all
     void* given[32] = {};
 };
 
+struct Fiber {
+    ucontext_t start;
+    jmp_buf place;  // where it goes on
+    bool begun = false, ended = false;
+    const Meeting* meeting = nullptr;  // that it waits for, until its turn is another
+    int turn = 0;
+    bool waits() const { return meeting && meeting->turn == turn; }
+};
+
 struct Copy { uint4 *target, value; };
 
 struct Emulator {
@@ -40,45 +52,52 @@ struct Emulator {
     std::vector<uint4> shared;
     size_t size = 0;  // of shared memory, in cells
     std::vector<std::vector<Copy>> copies;  // of each thread, until it waits for them
-    std::vector<ucontext_t> fibers;
+    std::vector<Fiber> fibers;
     std::vector<std::vector<char>> stacks;
     std::vector<Meeting> warps;
     Meeting barriers[3];
-    std::vector<bool> ended;
-    ucontext_t main;
+    jmp_buf main;
     int current = 0;
     bool moved = false, stuck = false;  // whether a thread has gone on; whether none ever will
     std::function<void()> kernel;
 
-    void yield() { swapcontext(&fibers[current], &main); }
+    void yield() { if (!_setjmp(fibers[current].place)) _longjmp(main, 1); }
+    void go_on(Fiber& fiber) {
+        if (_setjmp(main)) return;
+        if (fiber.begun) _longjmp(fiber.place, 1);
+        fiber.begun = true;
+        setcontext(&fiber.start);
+    }
     void meet(Meeting& meeting, int members, const std::function<void(Meeting&)>& work) {
-        int turn = meeting.turn;
+        Fiber& fiber = fibers[current];
+        fiber.meeting = &meeting, fiber.turn = meeting.turn;
         moved = true;
         if (++meeting.arrived == members) {
             work(meeting);
             meeting.arrived = 0, meeting.turn++;
         }
-        while (meeting.turn == turn) yield();
+        if (fiber.waits()) yield();
     }
     static void begin();
     void run_block(int threads) {
         shared.assign(shared.size(), uint4{0x7fc07fc0, 0x7fc07fc0, 0x7fc07fc0, 0x7fc07fc0});  // NaNs
-        fibers.assign(threads, {}), stacks.assign(threads, std::vector<char>(1 << 16)), ended.assign(threads, false);
+        fibers.assign(threads, {}), stacks.assign(threads, std::vector<char>(1 << 16));
         copies.assign(threads, {}), warps.assign(threads / 32, {});
         barriers[0] = barriers[1] = barriers[2] = {};
         for (int i = 0; i < threads; i++) {
-            getcontext(&fibers[i]);
-            fibers[i].uc_stack.ss_sp = stacks[i].data(), fibers[i].uc_stack.ss_size = stacks[i].size();
-            fibers[i].uc_link = &main;
-            makecontext(&fibers[i], begin, 0);
+            ucontext_t& start = fibers[i].start;
+            getcontext(&start);
+            start.uc_stack.ss_sp = stacks[i].data(), start.uc_stack.ss_size = stacks[i].size();
+            makecontext(&start, begin, 0);
         }
         for (int left = threads; left > 0 && !stuck;) {
             left = 0, moved = false;
             for (current = 0; current < threads; current++) {
-                if (ended[current]) continue;
+                Fiber& fiber = fibers[current];
+                if (fiber.ended) continue;
                 threadIdx = {current, 0, 0};
-                swapcontext(&main, &fibers[current]);
-                left += !ended[current], moved |= ended[current];
+                if (!fiber.waits()) go_on(fiber), moved |= fiber.ended;
+                left += !fiber.ended;
             }
             stuck = left > 0 && !moved;
         }
@@ -87,7 +106,7 @@ struct Emulator {
     }
 };
 static Emulator emulator;
-inline void Emulator::begin() { emulator.kernel(), emulator.ended[emulator.current] = true; }
+inline void Emulator::begin() { emulator.kernel(), emulator.fibers[emulator.current].ended = true, _longjmp(emulator.main, 1); }
 
 // -> whether all threads have ended
 static bool emulate(int parts, int blocks, int lanes, int threads, int bytes, std::function<void()> kernel) {
