@@ -10,8 +10,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 demo: .venv/installed
 	@$(BIN)/cu demo
 
+# Bytecode is written even where Python is told not to: else every process that tests start compiles the package
 test: lint
-	@$(BIN)/python -m pytest -n auto
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
 test-gpu: .venv/installed-dev
 	@$(BIN)/python -m pytest -m gpu
