@@ -57,7 +57,7 @@ def test_every_row_has_its_place():
     assert sorted([*LOSSES, *DRAWN, *NEITHER]) == sorted(cu.METHODS)
     acting = {name for name, method in cu.METHODS.items() if method.focal or method.weight or method.margin}
     assert acting | {"naive"} == set(LOSSES)
-    assert {"cb-rs", "pb-rs", "ubrs", "pb-ubrs", "2s-cb-rs", "2s-pb-rs", "2s-ubrs"} == set(DRAWN)
+    assert {"cb-rs", "pb-rs", "power-rs", "ubrs", "pb-ubrs", "2s-cb-rs", "2s-pb-rs", "2s-ubrs"} == set(DRAWN)
 
 
 @pytest.mark.parametrize("method", [*DRAWN, "naive"])

@@ -83,13 +83,18 @@ class ExperimentTrainer:
                 self._make(context, now)
 
     def _make(self, context: Context, missing: Sequence[Missing]) -> None:
-        """Train and measure what is missing on one data set, or raise Unfinished."""
-        trained, left, train = list[Lane](), 0, context.train
+        """Train and measure what is missing on one data set, or raise Unfinished. The speed follows what lanes take."""
+        trained, left, train, name = list[Lane](), 0, context.train, context.dataset.name
         members = [lane for one in missing if not isinstance(one.item, Lane) for lane in self._lanes_of(one)]
         for lanes, stats in self._groups(missing, train):
             affordable = self._affordable(lanes, train)
             if affordable:
-                self._train_lanes(context, affordable, stats, members)
+                begin_anew = min(results_left(context, affordable, stats, members).shares) == 1
+                self.begun, started = True, time.monotonic()
+                with context.watch(f"training on {name}", len(affordable), self.recipe.epochs) as progress:
+                    load_or_evaluate(context, affordable, stats, progress, weights_of=members)
+                if begin_anew and self.speed:  # other programs may share the device
+                    self.speed *= self._time(affordable, train) / (time.monotonic() - started)
             trained, left = trained + affordable, left + len(lanes) - len(affordable)
         apart = [one for one in missing if trains_apart(one)]
         networks = [lane for one in apart for lane in self._lanes_of(one)]
@@ -107,7 +112,7 @@ class ExperimentTrainer:
             elif isinstance(one.item, SixNaive):
                 evaluate_remedies(context, {SIX_NAIVE: SIX}, [0], SIX.together, None, None, None)
         if left:
-            raise Unfinished(f"the budget has no time for {left} more lanes on {context.dataset.name}")
+            raise Unfinished(f"the budget has no time for {left} more lanes on {name}")
 
     def _measure(self, context: Context, request: EstimateRequest, with_rows: bool) -> None:
         """Store the class vectors of an estimate. All members have been trained, with the rows or for it alone."""
@@ -117,15 +122,6 @@ class ExperimentTrainer:
             (estimate,) = load_or_estimate(context, [request])
         measurement = Measurement.of(read_by(estimate, None))
         self.store.add_measurement(context.estimate_key(request), context.dataset.fingerprint, measurement)
-
-    def _train_lanes(self, context: Context, lanes: list[Lane], stats: Stats | None, members: list[Lane]) -> None:
-        """Train lanes that are missing; members have their weights kept. The speed is what they show it to be."""
-        begin_anew = min(results_left(context, lanes, stats, members).shares) == 1
-        self.begun, started = True, time.monotonic()
-        with context.watch(f"training on {context.dataset.name}", len(lanes), self.recipe.epochs) as progress:
-            load_or_evaluate(context, lanes, stats, progress, weights_of=members)
-        if begin_anew and self.speed:  # other programs may share the device
-            self.speed *= self._time(lanes, context.train) / (time.monotonic() - started)
 
     def lookup(self, wanted: Sequence[Wanted]) -> Lookup:
         """What the store has of the data sets that are needed."""
