@@ -85,6 +85,7 @@ class ExperimentTrainer:
     def _make(self, context: Context, missing: Sequence[Missing]) -> None:
         """Train and measure what is missing on one data set, or raise Unfinished. The speed follows what lanes take."""
         trained, left, train, name = list[Lane](), 0, context.train, context.dataset.name
+        # whose weights are kept
         members = [lane for one in missing if not isinstance(one.item, Lane) for lane in self._lanes_of(one)]
         for lanes, stats in self._groups(missing, train):
             affordable = self._affordable(lanes, train)
