@@ -1,5 +1,6 @@
 """Naive networks that predict training examples: several with different seeds, on bootstraps or by folds, or one."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from class_uncertainty.data import Data
@@ -22,8 +23,8 @@ def unseen_probabilities(fitted: "Fit", train: Data, views: int) -> EstimatorOut
     return EstimatorOutput(fitted.out_of_fold(train, views)[None])
 
 
-def _naive(members: int, seed: int) -> list[Lane]:
-    return [Lane("naive", seed + t) for t in range(members)]
+def _trained_by(method: str, members: int, seed: int) -> list[Lane]:
+    return [Lane(method, seed + t) for t in range(members)]
 
 
 def ensemble_of(method: str) -> Estimator:
@@ -31,11 +32,8 @@ def ensemble_of(method: str) -> Estimator:
     if named(method).uses_uncertainty:
         needed = f"method {method!r} needs class uncertainties before it trains"
         raise InputError(f"estimator 'ensemble:{method}': {needed}; choose one by counts, as in ensemble:cb-rs.")
-
-    def lanes(members: int, seed: int) -> list[Lane]:
-        return [Lane(method, seed + t) for t in range(members)]
-
-    return Estimator(f"networks trained by {method} that differ by their seed", lanes, all_probabilities)
+    about = f"networks trained by {method} that differ by their seed"
+    return Estimator(about, partial(_trained_by, method), all_probabilities)
 
 
 def _bootstrapped(members: int, seed: int) -> list[Lane]:
@@ -48,7 +46,7 @@ def _by_folds(members: int, seed: int) -> list[Lane]:
 
 ensemble = Estimator(
     "deep ensemble: naive networks that differ by their seed (the paper's); ensemble:METHOD trains them by a method",
-    _naive,
+    partial(_trained_by, "naive"),
     all_probabilities,
 )
 bootstrap = Estimator(

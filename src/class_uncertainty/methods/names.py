@@ -53,9 +53,10 @@ def named(name: str) -> Method:
     if parts.measure is not None:
         if not method.can_be_driven:
             raise InputError(f"method {parts.row!r} has no knob for a measure to drive: leave out '@{parts.measure}'.")
-        driven, plain = (one.using(measure_named(parts.measure)) for one in (method, METHODS[parts.row]))
-        if parts.constants and replace(driven, about=plain.about, origin=plain.origin) == plain:
-            lost = f"@{parts.measure} takes the place of what {' and '.join(parts.constants)} sets"
-            raise InputError(f"method {name!r}: {lost}; give it as {parts.row}@{parts.measure}.")
-        method = driven
+        method = method.using(measure_named(parts.measure))
+        if parts.constants:
+            plain = named(f"{parts.row}@{parts.measure}")
+            if replace(method, about=plain.about, origin=plain.origin) == plain:
+                lost = f"@{parts.measure} takes the place of what {' and '.join(parts.constants)} sets"
+                raise InputError(f"method {name!r}: {lost}; give it as {parts.row}@{parts.measure}.")
     return method.augmented(*parts.augmentations) if parts.augmentations else method
