@@ -114,13 +114,15 @@ def test_focal_throughout_has_naive_knobs_before_the_switch(name):
     assert not np.allclose(plan(METHODS[name], LONG_TAIL, 160, 200).weight, 1)
 
 
-# share of the epochs, factor of the rate, what trains, a fresh head, pasted foregrounds, an epoch as of equal classes
+# share of the epochs, factor of the rate, what trains, a fresh head, pasted foregrounds (as released), an epoch as of
+# equal classes
 STAGES = {
-    "crt": [(0.15, 1, "head", True, False, False)],
-    "ub-crt": [(0.15, 1, "head", True, False, False)],
-    **{f"2s-cam-{kind}": [(0.2, 0.01, "all", False, True, False)] for kind in ("rs", "sqrt-rs", "pb-rs")},
+    "crt": [(0.15, 1, "head", True, False, False, False)],
+    "ub-crt": [(0.15, 1, "head", True, False, False, False)],
+    **{f"2s-cam-{kind}": [(0.2, 0.01, "all", False, True, False, False)] for kind in ("rs", "sqrt-rs", "pb-rs")},
+    "2s-cam-rs-bot": [(0.2, 0.01, "all", False, True, True, False)],
     **{
-        name: [(0.4, 0.05, "body", False, False, True), (0.1, 0.1, "head", False, False, True)]
+        name: [(0.4, 0.05, "body", False, False, False, True), (0.1, 0.1, "head", False, False, False, True)]
         for name in ("dro", "dro-learned", "ubm-dro")
     },
 }
@@ -129,7 +131,7 @@ STAGES = {
 @pytest.mark.parametrize("name", METHODS)
 def test_stages(name):
     """recipes.md 1.7, 1.8 and 5; every other row is one training."""
-    found = [(s.epochs, s.rate, s.trains, s.fresh, s.pasted, s.balanced) for s in METHODS[name].then]
+    found = [(s.epochs, s.rate, s.trains, s.fresh, s.pasted, s.released, s.balanced) for s in METHODS[name].then]
     assert found == STAGES.get(name, [])
     assert METHODS[name].share == (0.8 if "-cam-" in name else 1)
 

@@ -36,7 +36,7 @@ TABLE_1 = {
     "Two-stage CB Resampling": ["2s-cb-rs"],
     "Two-stage PB Resampling*": ["2s-pb-rs"],
     "Two-stage PB Resampling": ["2s-pb-rs"],
-    "CAM-based Resampling*": ["2s-cam-rs", "2s-cam-sqrt-rs", "2s-cam-pb-rs"],
+    "CAM-based Resampling*": ["2s-cam-rs", "2s-cam-rs-bot", "2s-cam-sqrt-rs", "2s-cam-pb-rs"],
     "Two-stage UBRs": ["2s-ubrs"],
     "Cost-sensitive Cross Entropy": ["2s-csce", "2s-csce-literal"],
     "Two-stage Focal Loss": ["2s-focal", "2s-focal-literal"],

@@ -70,10 +70,11 @@ def retrained(about: str, measure: Measure, counterpart: str = "") -> Method:
     return Method(about, counterpart, then=(stage,))
 
 
-def cam(about: str, measure: Measure, ramp: Ramp = always) -> Method:
+def cam(about: str, measure: Measure, ramp: Ramp = always, released: bool = False) -> Method:
     """CAM-based resampling: 160 of 200 epochs naive, then 40 with pasted foregrounds at a hundredth of the rate."""
     recipe = (("warmup", 0), ("drops", (19 / 40,)), ("drop", 0.01))
-    stage = Stage(Method(alpha=Knob(measure, normalise, ramp)), epochs=0.2, rate=0.01, recipe=recipe, pasted=True)
+    draws = Method(alpha=Knob(measure, normalise, ramp))
+    stage = Stage(draws, epochs=0.2, rate=0.01, recipe=recipe, pasted=True, released=released)
     return Method(about, share=0.8, then=(stage,))
 
 

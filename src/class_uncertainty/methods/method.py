@@ -207,6 +207,7 @@ class Stage:
     trains: str = "all"  # "head": the features stay as they are, batch statistics too; "body": the head stays as it is
     fresh: bool = False  # whether the head starts anew
     pasted: bool = False  # whether every class is filled up with pasted foregrounds (CAM-based resampling)
+    released: bool = False  # whether they are pasted as Bag-of-Tricks' code does it
     balanced: bool = False  # whether an epoch is as long as if every class had as many examples as the largest
 
     def __post_init__(self) -> None:

@@ -146,6 +146,12 @@ ROWS: dict[str, Method | Callable[..., Method]] = {
     "2s-cam-pb-rs": cam("second stage: the same, progressively balanced", uniform, linear).cited(
         released="Bag-of-Tricks' CAM-based sampling, `progressive`"
     ),
+    "2s-cam-rs-bot": cam(
+        "second stage: class-balanced draws, pasted as in the released code", uniform, released=True
+    ).cited(
+        "Table I, two-stage: CAM-based Resampling, as Bag-of-Tricks pastes",
+        "maps of cropped images by the best network on the test set; pixels are interpolated",
+    ),
     "2s-ubrs": sampling(
         "second stage: resampling by class uncertainty", uncertainty, late, counterpart="2s-cb-rs"
     ).cited("Table I, two-stage: UBRs"),

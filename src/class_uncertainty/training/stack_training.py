@@ -149,7 +149,8 @@ class StackTraining:
         made = []
         for place, sampler in zip(self.places, samplers, strict=False):
             module = context.fitted.plain(sampler.lane, context.before[place].state).to(context.fitted.device)
-            made.append(generated(module, context.examples, sampler.indices, sampler.counts, sampler.lane.seed))
+            drawn = (sampler.indices, sampler.counts, sampler.lane.seed)
+            made.append(generated(module, context.examples, *drawn, context.stage.released))
         examples, indices = filled_up(context.examples, made)
         indices += indices[:1] * (len(samplers) - len(indices))  # copies that fill the stack draw what the first draws
         more = [sampler.with_more(new, examples.labels) for sampler, new in zip(samplers, indices, strict=True)]

@@ -24,6 +24,7 @@ class ResolvedStage:
     trains: str = "all"
     fresh: bool = False
     pasted: bool = False
+    released: bool = False
     balanced: bool = False
 
     def length(self, train: Data) -> int:
@@ -45,7 +46,7 @@ def resolve_stages(method: Method, recipe: Recipe) -> list[ResolvedStage]:
     total, before = first.epochs + sum(later.epochs for later in recipes), first.epochs
     stages = [ResolvedStage(first, total=total)]
     for number, (stage, later) in enumerate(zip(method.then, recipes, strict=True), 1):
-        kind = (stage.trains, stage.fresh, stage.pasted, stage.balanced)
+        kind = (stage.trains, stage.fresh, stage.pasted, stage.released, stage.balanced)
         stages.append(ResolvedStage(later, number, before, total, *kind))
         before += later.epochs
     return stages

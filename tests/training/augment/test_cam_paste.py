@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from PIL import Image
-from scipy import stats
+from scipy import ndimage, stats
 
 from class_uncertainty.training.augment.cam_resampling import (
     FLIP,
@@ -46,8 +46,8 @@ def batch(seed, number, shape):
     return images, masks, draw_pastes(rng, np.arange(number), np.ones(number, dtype=np.int64))
 
 
-def pasted(images, masks, draws):
-    return paste(torch.from_numpy(images), torch.from_numpy(masks), draws).numpy()
+def pasted(images, masks, draws, released=False):
+    return paste(torch.from_numpy(images), torch.from_numpy(masks), draws, released).numpy()
 
 
 def moves(number, kind, angle=0, scale=100, u=0.0, v=0.0):
@@ -63,7 +63,13 @@ def box(mask):
     return rows[0], rows[-1], columns[0], columns[-1]
 
 
-def turning(mask, angle, scale):
+def first_two(mask):
+    """The box of the released code, whose loops stop at the second row and column of the foreground."""
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    return *rows[[0, min(1, len(rows) - 1)]], *columns[[0, min(1, len(columns) - 1)]]
+
+
+def turning(mask, angle, scale, box=box):
     """Where Pillow is to look, (3, 3): turned and shrunk back about the centre of the box; a pixel has its own centre
     at 0.5."""
     top, bottom, left, right = box(mask)
@@ -110,6 +116,26 @@ def reference(image, mask, kind, angle, scale, u, v):
     taken = np.stack([by_pillow(plane, matrix) for plane in image])
     moved = by_pillow(mask.astype(np.uint8), matrix).astype(bool)
     return np.where(moved, taken, image), ~ambiguous(matrix, mask.shape)
+
+
+def released_reference(image, mask, kind, angle, scale, u, v):
+    """As in the released code: the whole image moves, what is background before and after becomes black, and black is
+    transparent."""
+    certain = np.ones(mask.shape, dtype=bool)
+    if kind == TRANSLATE:
+        top, second_row, left, second_column = first_two(mask)
+        down = range(-top, mask.shape[0] - second_row)
+        aside = range(-left, mask.shape[1] - second_column)
+        shift = (down[int(v * len(down))], aside[int(u * len(aside))])
+        moved, *planes = (ndimage.shift(plane, shift, order=0) for plane in (mask.astype(np.uint8), *image))
+    elif kind == FLIP:
+        moved, *planes = (plane[:, ::-1] for plane in (mask, *image))
+    else:
+        matrix = turning(mask, angle, scale, first_two)
+        moved, *planes = (by_pillow(plane, matrix) for plane in (mask.astype(np.uint8), *image))
+        certain = ~ambiguous(matrix, mask.shape)
+    black = np.where(mask | moved.astype(bool), np.stack(planes), 0)
+    return np.where(black == 0, image, black), certain
 
 
 # What is drawn.
@@ -209,11 +235,13 @@ def test_a_constant_map_is_all_foreground_and_leaves_the_others_alone(rng):
 # The paste.
 
 
+@pytest.mark.parametrize(("released", "reference"), [(False, reference), (True, released_reference)])
 @given(st.integers(0, 10**6), st.sampled_from(SHAPES), st.sampled_from(KINDS))
-def test_paste_is_the_references(seed, shape, kind):
+def test_paste_is_the_references(released, reference, seed, shape, kind):
     images, masks, draws = batch(seed, 5, shape)
+    images[:, :, ::3] = 0  # transparent in the released code
     draws.kind[:] = kind
-    out, before = pasted(images, masks, draws), images.copy()
+    out, before = pasted(images, masks, draws, released), images.copy()
     assert (out.dtype, out.shape) == (images.dtype, images.shape)
     for i in range(len(images)):
         single = (draws.kind[i], draws.angle[i], draws.scale[i], draws.u[i], draws.v[i])

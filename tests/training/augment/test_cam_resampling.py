@@ -140,6 +140,26 @@ def test_a_lane_draws_from_its_own_examples_and_from_what_was_made_of_them(
     )  # who only fills the stack is the first once more
 
 
+@pytest.mark.parametrize(("method", "released"), [("2s-cam-rs", False), ("2s-cam-rs-bot", True)])
+def test_a_row_pastes_as_it_says(
+    method: str, released: bool, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Foregrounds, sources and draws are the same: only the pastes differ."""
+    made = {}
+
+    def spied(module, examples, indices, counts, seed, pasted_as_released):
+        for kind in (False, True):
+            made[kind] = cam_resampling.generated(module, examples, indices, counts, seed, kind)
+        made["used"] = made[pasted_as_released]
+        return made["used"]
+
+    monkeypatch.setattr(stack_training, "generated", spied)
+    cu.fit(digits.train, [cu.Lane(method)], recipe=RECIPE, device="cpu")
+    assert made["used"] is made[released]
+    assert torch.equal(made[True][1], made[False][1])
+    assert not torch.equal(made[True][0], made[False][0])
+
+
 @pytest.mark.parametrize("lane", LANES[1:3], ids=["fold", "bootstrap"])
 def test_pictures_are_made_of_what_a_lane_keeps(lane: cu.Lane, digits: cu.Dataset) -> None:
     """All that it does not keep is white: no white picture is made, and other pixels would change nothing."""

@@ -3,13 +3,15 @@
 The foreground, by class activation maps, moves over the same image. Everything is drawn beforehand, on the host;
 foregrounds and pastes are then functions of whole batches, on any device.
 
-It differs from the released code on purpose:
+It differs from the released code on purpose, unless `released` is asked for:
 - There the box of the foreground ends at its second row and column, where a loop stops too early. Here it is the whole
   box, so that objects turn about their centre and a translation leaves none outside.
 - There pixels count as moved where they are not zero, so that the original shows through black objects. Here the moved
   mask decides.
 - There the moved background replaces the place of the foreground. Here only the foreground moves.
-- Pixels are those of the nearest neighbour, not interpolated.
+
+It always differs in two things: maps are of whole images, not of cropped ones, and pixels are those of the nearest
+neighbour, not interpolated.
 """
 
 from collections.abc import Callable, Sequence
@@ -99,7 +101,14 @@ def _shift(first: Tensor, last: Tensor, length: int, drawn: Tensor) -> Tensor:
     return torch.minimum((drawn * shifts).floor(), shifts - 1) - first  # a draw just below 1 may be rounded to it
 
 
-def _sources(mask: Tensor, pastes: Pastes) -> tuple[Tensor, Tensor]:
+def _first_two(hits: Tensor) -> tuple[Tensor, Tensor]:
+    """The first and the second position that is true, or the first twice: (M, length) -> (M,), (M,)."""
+    first, last = _reach(hits)
+    later = torch.arange(hits.shape[1], device=hits.device) > first[:, None]
+    return first, torch.minimum(_reach(hits & later)[0], last)
+
+
+def _sources(mask: Tensor, pastes: Pastes, released: bool) -> tuple[Tensor, Tensor]:
     """Row and column that each pixel of a moved image comes from: both (M, H, W), of whole numbers.
 
     All kinds are one affine map, inverted. Sines are the host's and no sum is over pixels: every device gives the same.
@@ -112,7 +121,8 @@ def _sources(mask: Tensor, pastes: Pastes) -> tuple[Tensor, Tensor]:
 
     along = placed(np.cos(np.deg2rad(pastes.angle)) * 100 / pastes.scale).where(turns, 1)
     across = placed(np.sin(np.deg2rad(pastes.angle)) * 100 / pastes.scale).where(turns, 0)
-    (top, bottom), (left, right) = _reach(mask.any(2)), _reach(mask.any(1))
+    ends = _first_two if released else _reach
+    (top, bottom), (left, right) = ends(mask.any(2)), ends(mask.any(1))
     down = _shift(top, bottom, height, placed(pastes.v)).where(shifts, 0)
     aside = _shift(left, right, width, placed(pastes.u)).where(shifts, 0)
     y0, x0 = (top + bottom) / 2, ((left + right) / 2).where(~flips, (width - 1) / 2)  # a flip is of the whole image
@@ -125,15 +135,20 @@ def _sources(mask: Tensor, pastes: Pastes) -> tuple[Tensor, Tensor]:
     return (rows + 0.5).floor().long(), (columns + 0.5).floor().long()
 
 
-def paste(images: Tensor, foreground: Tensor, pastes: Pastes) -> Tensor:
-    """Each image (M, channels, H, W) with its foreground (M, H, W) moved over it; elsewhere it stays as it was."""
+def paste(images: Tensor, foreground: Tensor, pastes: Pastes, released: bool = False) -> Tensor:
+    """Each image (M, channels, H, W) with its foreground (M, H, W) moved over it; elsewhere it stays as it was.
+
+    With `released`, the moved image also fills the place that the foreground had, and its zeros are transparent.
+    """
     *_, channels, height, width = images.shape
-    rows, columns = _sources(foreground, pastes)
+    rows, columns = _sources(foreground, pastes, released)
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
     at = (rows.clamp(0, height - 1) * width + columns.clamp(0, width - 1)).flatten(1)  # (M, H W)
-    moved = inside & foreground.flatten(1).gather(1, at).view_as(inside)
+    moved = foreground.flatten(1).gather(1, at).view_as(inside)
     taken = images.flatten(2).gather(2, at[:, None].expand(-1, channels, -1)).view_as(images)
-    return taken.where(moved[:, None], images)
+    if released:
+        return taken.where((inside & (moved | foreground))[:, None] & (taken != 0), images)
+    return taken.where((inside & moved)[:, None], images)
 
 
 @torch.no_grad()
@@ -148,7 +163,9 @@ def activation_maps(module: Classifier, images: Tensor, labels: Tensor) -> Tenso
     return torch.cat(parts)
 
 
-def generated(module: Classifier, examples: Examples, indices: NDArray, counts: NDArray, seed: int) -> Images:
+def generated(
+    module: Classifier, examples: Examples, indices: NDArray, counts: NDArray, seed: int, released: bool = False
+) -> Images:
     """Images that bring each class to max(N) + min(N), and their labels, made of the examples at `indices`."""
     device = examples.labels.device
     chosen = torch.from_numpy(indices).to(device)
@@ -157,7 +174,7 @@ def generated(module: Classifier, examples: Examples, indices: NDArray, counts: 
     masks = foreground(activation_maps(module, images, labels), (images.shape[2], images.shape[3]))
     sources = torch.from_numpy(pastes.source).to(device)
     blocks = row_blocks(len(pastes), AT_ONCE)
-    made = [paste(images[sources[rows]], masks[sources[rows]], pastes[rows]) for rows in blocks]
+    made = [paste(images[sources[rows]], masks[sources[rows]], pastes[rows], released) for rows in blocks]
     return torch.cat(made), labels[sources]
 
 
