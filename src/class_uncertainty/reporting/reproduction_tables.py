@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
+from class_uncertainty.experiments.bag_of_tricks import published
 from class_uncertainty.experiments.needs import ENSEMBLE, PROTOCOLS
 from class_uncertainty.experiments.outcomes import Outcome, gains, without_repeats
 from class_uncertainty.experiments.reproduction import Reproduction
@@ -43,6 +44,7 @@ def text_tables(reproduction: Reproduction) -> list[TextTable]:
     places = dict.fromkeys((one.cell.data, one.protocol) for one in without_repeats(reproduction.outcomes))
     tables = [_cells(reproduction, *place) for place in places]
     tables += [_gains(reproduction, data) for data in dict.fromkeys(data for data, _ in places)]
+    tables += [_published(reproduction, data) for data in dict.fromkeys(data for data, _ in places)]
     tables += [_tests(reproduction), _ablation(reproduction)]
     tables += [_correlations(reproduction), _shifts(reproduction), _gap(reproduction)]
     return [table for table in tables if table.rows]
@@ -115,6 +117,20 @@ def _gains(reproduction: Reproduction, data: str) -> TextTable:
     note = "Gain: the baseline's error less the row's, in points, ± its standard error; a verdict needs two of them."
     notes = (note, *_network(reproduction, [data]))
     return TextTable(f"{title_of(data)}: gains over cardinality", columns, rows, notes)
+
+
+def _published(reproduction: Reproduction, data: str) -> TextTable:
+    """The baselines of Table I on one data set beside Bag-of-Tricks' own tables."""
+    listed = published(reproduction.outcomes) if reproduction.name == "table1" else []
+    rows = []
+    for one in listed:
+        if one.ours.cell.data == data:
+            printed = _number(one.ours.cell.printed.mean if one.ours.cell.printed else None)
+            values = (printed, f"{one.older:.2f}", f"{one.present:.2f}", f"{one.error:.2f}", f"{one.nearest:+.2f}")
+            rows.append([_label(one.ours), *values])
+    columns = ("row", "paper", "Bag-of-Tricks, older data", "its present data", "ours", "to the nearest")
+    notes = ("To the nearest: ours less the nearest published error.", *_network(reproduction, [data]))
+    return TextTable(f"{title_of(data)}: baselines beside Bag-of-Tricks' tables", columns, rows, notes)
 
 
 def _tests(reproduction: Reproduction) -> TextTable:
