@@ -90,6 +90,18 @@ def test_baselines_of_table_1_stand_beside_bag_of_tricks(reproduction: Reproduct
     assert not any("Bag-of-Tricks" in table.title for table in others)
 
 
+def test_what_every_rate_gave_where_one_was_chosen(reproduction: Reproduction) -> None:
+    """The validation errors of `choosing`, and only of the table itself, not of experiments that show a part of it."""
+    table = titled(replace(reproduction, name="table1"), "by learning rate")
+    assert table.columns == ("row", "0.1", "0.2", "0.4", "0.7", "chosen")
+    assert table.rows == [["UBRs", "20.00", "14.00", "17.00", "18.00", "0.2"]]
+    assert not any("by learning rate" in table.title for table in text_tables(reproduction))
+    (cell,) = (
+        cell for cell in reproduction.document()["cells"] if (cell["row"], cell["protocol"]) == ("UBRs", "paper")
+    )
+    assert cell["tried"] == {0.1: 20.0, 0.2: 14.0, 0.4: 17.0, 0.7: 18.0}
+
+
 def test_gains_of_both_protocols_side_by_side(reproduction: Reproduction) -> None:
     about = ["UBRs", "CB", "+3.00", "+3.00 ± 0.71, better"]
     table = titled(reproduction, "gains")

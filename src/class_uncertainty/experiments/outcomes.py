@@ -27,6 +27,7 @@ class Outcome:
     cost: float | None  # trainings for this row: its own, those that measured, and those that chose its rate
     devices: tuple[str, ...]
     collapsed: int = 0  # runs that predict one class only
+    tried: tuple[tuple[float, float | None], ...] = ()  # rates, and the errors that chose among them; None: it diverged
 
     @property
     def mean(self) -> float | None:
@@ -70,7 +71,8 @@ class Outcome:
         ours |= {"collapsed": self.collapsed}
         judged = {"difference": self.difference, "gap": self.gap, "verdict": self.verdict}
         trained = {"lr": self.lr, "cost": self.cost, "devices": list(self.devices), "errors": list(self.errors)}
-        return {**about, "protocol": self.protocol, **print_of, **ours, **judged, **trained}
+        told = {**about, "protocol": self.protocol, **print_of, **ours, **judged, **trained}
+        return told | {"tried": dict(self.tried)}
 
 
 def outcome(cell: Cell, protocol: str, lookup: Lookup) -> Outcome:
@@ -86,7 +88,8 @@ def outcome(cell: Cell, protocol: str, lookup: Lookup) -> Outcome:
     errors = tuple(result.error for result in results if result.error is not None)
     diverged, devices = sum(result.diverged is not None for result in results), {result.device for result in results}
     about = (errors, diverged, cost, tuple(sorted(devices)), sum(result.collapsed for result in results))
-    return Outcome(cell, protocol, choice.lr if choice else None, *about)
+    lr, errors_by_rate = (choice.lr, tuple(choice.errors.items())) if choice else (None, ())
+    return Outcome(cell, protocol, lr, *about, tried=errors_by_rate)
 
 
 def outcomes(table: PaperTable, protocols: Iterable[str], lookup: Lookup, only: str | None = None) -> list[Outcome]:

@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 from class_uncertainty.experiments.bag_of_tricks import published
 from class_uncertainty.experiments.needs import ENSEMBLE, PROTOCOLS
 from class_uncertainty.experiments.outcomes import Outcome, gains, without_repeats
+from class_uncertainty.experiments.printed_tables import TABLES
 from class_uncertainty.experiments.reproduction import Reproduction
 from class_uncertainty.reporting.column_notes import Notes, notes_on
 from class_uncertainty.reporting.section import describe_collapsed, describe_network
@@ -45,6 +46,7 @@ def text_tables(reproduction: Reproduction) -> list[TextTable]:
     tables = [_cells(reproduction, *place) for place in places]
     tables += [_gains(reproduction, data) for data in dict.fromkeys(data for data, _ in places)]
     tables += [_published(reproduction, data) for data in dict.fromkeys(data for data, _ in places)]
+    tables += [_rates(reproduction, data) for data in dict.fromkeys(data for data, _ in places)]
     tables += [_tests(reproduction), _ablation(reproduction)]
     tables += [_correlations(reproduction), _shifts(reproduction), _gap(reproduction)]
     return [table for table in tables if table.rows]
@@ -131,6 +133,17 @@ def _published(reproduction: Reproduction, data: str) -> TextTable:
     columns = ("row", "paper", "Bag-of-Tricks, older data", "its present data", "ours", "to the nearest")
     notes = ("To the nearest: ours less the nearest published error.", *_network(reproduction, [data]))
     return TextTable(f"{title_of(data)}: baselines beside Bag-of-Tricks' tables", columns, rows, notes)
+
+
+def _rates(reproduction: Reproduction, data: str) -> TextTable:
+    """What every rate gave on the validation images of one data set, for the rows whose rate was chosen."""
+    listed = reproduction.outcomes if reproduction.name in TABLES else ()  # others show a part of Table I
+    tried = {_label(one): one for one in listed if one.cell.data == data and one.tried}
+    rates = dict(next(iter(tried.values())).tried) if tried else {}
+    rows = [[name, *(_number(error) for _, error in one.tried), f"{one.lr:g}"] for name, one in tried.items()]
+    columns = ("row", *(f"{rate:g}" for rate in rates), "chosen")
+    notes = ("One network each; class-mean error in percent on the validation images.", *_network(reproduction, [data]))
+    return TextTable(f"{title_of(data)}: errors by learning rate", columns, rows, notes)
 
 
 def _tests(reproduction: Reproduction) -> TextTable:
