@@ -49,7 +49,7 @@ TABLE_1 = PaperTable(
             "Two-stage CAM-based Resampling",
             "2s-cam-rs-bot",
             "18.66 22.62 53.56 57.70",
-            note="pasted as released, printed: its own paper",
+            note="pasted as released",
         ),
         Row("Two-stage UBRs", "2s-ubrs", "19.06±0.14 22.50±0.14 51.82±0.44 56.34±0.46", ours=True, baseline="2s-cb-rs"),
         Row("Two-stage CSCE", "2s-csce", "21.03±0.46 26.11±0.22 54.41±0.25 58.78±0.13"),
