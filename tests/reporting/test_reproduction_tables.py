@@ -193,6 +193,22 @@ def test_everything_is_printed(reproduction: Reproduction, capsys: pytest.Captur
     assert "Nothing" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("width", [40, 60])
+def test_a_narrow_terminal_cuts_no_number(
+    width: int, reproduction: Reproduction, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a table is about stays: the row, what measured, our gain, and ρ."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    (naive,) = reproduction.measured
+    by_draws = measurement(estimator="ensemble:power-rs:q=0")
+    drawn = replace(naive, data=stored("digits-lt:3?duplicate=0.5"), measurement=by_draws)
+    reproduction_tables.print_reproduction(replace(reproduction, name="if2", measured=(naive, drawn)))
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert all(text in shown for text in ("UBRs", "+3.00", "0.71", "duplicate=0.5", "ensemble:powe", "1.000"))
+    assert max(map(len, shown.splitlines())) <= width
+
+
 def test_what_is_left_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
     print_remaining([Remaining("a", 3, 2e6, 1.5), Remaining("b", 4, 5e6, 2.25, 3e6)])
     *_, total, _, _, spared = capsys.readouterr().out.splitlines()

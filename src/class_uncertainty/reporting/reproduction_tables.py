@@ -29,13 +29,17 @@ SVHN_CLASSES = 10  # from here on the classes of SVCI-20 are SVHN's, before it C
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table of text; `drop` names the columns that may go where there is no room, the first ones first."""
+    """A table of text; `drop` names the columns that may go where there is no room, the first ones first.
+
+    Those that are `last` go where numbers would be cut, even if cells are wrapped.
+    """
 
     title: str
     columns: tuple[str, ...]
     rows: Rows
     notes: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
+    last: tuple[str, ...] = ()
 
 
 def text_tables(reproduction: Reproduction) -> list[TextTable]:
@@ -114,7 +118,7 @@ def _gains(reproduction: Reproduction, data: str) -> TextTable:
     columns = ("row", "against", "printed", *(f"ours, {name}" for name in names))
     note = "Gain: the baseline's error less the row's, in points, ± its standard error; a verdict needs two of them."
     notes = (note, *_network(reproduction, [data]))
-    return TextTable(f"{title_of(data)}: gains over cardinality", columns, rows, notes)
+    return TextTable(f"{title_of(data)}: gains over cardinality", columns, rows, notes, last=("against", "printed"))
 
 
 def _tests(reproduction: Reproduction) -> TextTable:
@@ -129,7 +133,8 @@ def _tests(reproduction: Reproduction) -> TextTable:
     notes = [f"ε_min of ASO, better below 0.5; confidence {listed}, Bonferroni over the tests of a protocol."]
     notes += sorted({f"ASO: {test.epsilon.warning}." for test in reproduction.tests if test.epsilon.warning})
     notes += _network(reproduction, [test.ours.cell.data for test in reproduction.tests])
-    return TextTable("Almost stochastic order", columns, rows, tuple(notes))
+    last = ("runs", "printed", "against", "protocol")
+    return TextTable("Almost stochastic order", columns, rows, tuple(notes), last=last)
 
 
 def _ablation(reproduction: Reproduction) -> TextTable:
@@ -140,7 +145,7 @@ def _ablation(reproduction: Reproduction) -> TextTable:
         rows.append([title_of(one.cell.data), one.cell.row.label, *cells])
     columns = ("data", "row", "printed", "originals", "JPEG 95, ImageNet's statistics")
     notes = tuple(_network(reproduction, [one.cell.data for one, _ in reproduction.ablated]))
-    return TextTable("What other pixels change, at the learning rate 0.1", columns, rows, notes)
+    return TextTable("What other pixels change, at the learning rate 0.1", columns, rows, notes, last=("printed",))
 
 
 def _correlations(reproduction: Reproduction) -> TextTable:
@@ -154,14 +159,15 @@ def _correlations(reproduction: Reproduction) -> TextTable:
         about = [title_of(one.data.name), *[one.measurement.estimator] * several]
         rows.append([*about, *rhos, *[share] * halves, one.measurement.device])
     by, shares = ("measured by",) * several, ("CIFAR-10's μ^U",) * halves
-    columns = ("data", *by, "ρ of cardinality", "ρ of uncertainty", *shares, "device")
+    columns = ("data", *by, "ρ of μ^C", "ρ of μ^U", *shares, "device")
     notes = ["ρ: Spearman's correlation with the class errors of the members on the test split."]
+    notes += ["μ^C: cardinality; μ^U: uncertainty."]
     if halves:
         notes += ["CIFAR-10's μ^U: the share of class uncertainty that its ten classes have; 0.5 tells nothing apart."]
     if reproduction.name == "if1a":
         notes += ["The paper prints 0.82 for cardinality and 0.92 for uncertainty on CIFAR-100-LT (50)."]
     notes += _network(reproduction, [one.data.name for one in reproduction.measured])
-    return TextTable("Measures and class errors", columns, rows, tuple(notes), ("device",))
+    return TextTable("Measures and class errors", columns, rows, tuple(notes), ("device",), (*shares, "ρ of μ^C"))
 
 
 def _several_estimators(reproduction: Reproduction) -> bool:
@@ -182,7 +188,8 @@ def _shifts(reproduction: Reproduction) -> TextTable:
     columns = ("data", *by, "moved μ^C", "moved μ^U", "rarest class μ^C", "rarest class μ^U")
     note = f"Moved: half the sum of the absolute changes from {title_of(first.data.name)}, from 0 to 1."
     notes = (note, *_network(reproduction, [one.data.name for one in reproduction.measured]))
-    return TextTable("How far the measures move", columns, rows, notes)
+    last = ("rarest class μ^C", "rarest class μ^U", "moved μ^C")
+    return TextTable("How far the measures move", columns, rows, notes, last=last)
 
 
 def _gap(reproduction: Reproduction) -> TextTable:
@@ -224,7 +231,7 @@ def print_reproduction(reproduction: Reproduction) -> None:
     tables, shown = text_tables(reproduction), set[str]()
     for table in tables:
         say("", table.title)
-        dropped = print_fitting(table.columns, table.rows, table.drop)
+        dropped = print_fitting(table.columns, table.rows, table.drop, last=table.last)
         shown |= {*table.columns} - {*dropped} if table.columns == CELL_COLUMNS else set()
         say(*table.notes)
     if not tables:
