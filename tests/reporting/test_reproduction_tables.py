@@ -54,7 +54,7 @@ def test_a_table_under_one_protocol(reproduction: Reproduction) -> None:
     assert any("cpu, cuda" in note for note in table.notes)
 
 
-def test_a_collapsed_run_has_a_note(reproduction: Reproduction) -> None:
+def test_a_collapsed_run_has_a_note_and_a_verdict(reproduction: Reproduction) -> None:
     rows = [result("naive", error, seed, 0.1) for seed, error in enumerate((20.0, 200 / 3))]
     scores = rows[1].scores
     assert scores is not None
@@ -63,6 +63,8 @@ def test_a_collapsed_run_has_a_note(reproduction: Reproduction) -> None:
     note = "Naive: 1 of 2 runs predicts one class only, and counts in the mean."
     assert note in titled(made, "protocol paper").notes
     assert made.document()["cells"][0]["collapsed"] == 1
+    (row,) = verdicts(made.outcomes).rows[:1]
+    assert list(row)[:7] == ["paper", "1", "0", "0", "0", "0", "1"]
     assert note not in titled(reproduction, "protocol paper").notes
 
 

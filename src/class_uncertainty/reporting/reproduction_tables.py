@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
 from class_uncertainty.experiments.needs import ENSEMBLE, PROTOCOLS
-from class_uncertainty.experiments.outcomes import Outcome, gains, without_repeats
+from class_uncertainty.experiments.outcomes import COLLAPSED, Outcome, gains, without_repeats
 from class_uncertainty.experiments.reproduction import Reproduction
 from class_uncertainty.reporting.column_notes import Notes, notes_on
 from class_uncertainty.reporting.section import describe_collapsed, describe_network
@@ -15,8 +15,8 @@ from class_uncertainty.training import Result
 from class_uncertainty.workflows.train_missing import Remaining
 
 SOURCES = {"cifar10-lt": "CIFAR-10-LT", "cifar100-lt": "CIFAR-100-LT", "svci20": "SVCI-20"}
-AGREEMENT = ("agrees", "within 2 sd", "lower", "higher")
-GAINED = ("better", "even", "worse")
+AGREEMENT = ("agrees", "within 2 sd", "lower", "higher", COLLAPSED)
+GAINED = ("better", "even", "worse", COLLAPSED)
 CELL_COLUMNS = ("row", "method", "printed", "ours", "n", "lr", "gap", "verdict", "cost")
 CELL_NOTES: Notes = {
     ("ours",): "Ours: class-mean error in percent, ± standard deviation over n seeds, at the last epoch.",
@@ -215,10 +215,10 @@ def half_errors(results: Sequence[Result]) -> tuple[list[float], list[float]]:
 def verdicts(outcomes: Sequence[Outcome]) -> TextTable:
     """How many cells agree with what is printed, and how many gains over cardinality there are, by protocol."""
     counted, rows = without_repeats(outcomes), []
+    compared = [gain for gain in gains(counted) if gain.gain is not None]
     for protocol in PROTOCOLS:
         words = Counter(one.verdict for one in counted if one.protocol == protocol and one.difference is not None)
-        made = [gain for gain in gains(counted) if gain.ours.protocol == protocol and gain.gain is not None]
-        gained = Counter(gain.verdict for gain in made)
+        gained = Counter(gain.verdict for gain in compared if gain.ours.protocol == protocol)
         counts = [words.total(), *(words[word] for word in AGREEMENT), *(gained[word] for word in GAINED)]
         rows.append([protocol, *map(str, counts)])
     columns = ("protocol", "cells", *AGREEMENT, *(f"gain: {word}" for word in GAINED))
