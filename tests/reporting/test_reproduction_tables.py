@@ -195,6 +195,25 @@ def test_everything_is_printed(reproduction: Reproduction, capsys: pytest.Captur
     assert "Nothing" in capsys.readouterr().out
 
 
+def test_verdicts_that_are_shown_are_explained(
+    reproduction: Reproduction, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def printed(reproduction: Reproduction) -> str:
+        reproduction_tables.print_reproduction(reproduction)
+        return capsys.readouterr().out
+
+    shown = printed(reproduction)
+    assert 'Verdict: "agrees" within one point.\n' in shown
+    assert 'Verdict: "better" beyond two standard errors.\n' in shown
+    errors = {"Naive": (11.0, 12.0), "CB": (14.0, 15.0), "UBRs": (19.0, 20.0)}
+    missed = tuple(replace(one, errors=errors.get(one.cell.row.label, ())) for one in reproduction.outcomes)
+    shown = printed(replace(reproduction, outcomes=missed))
+    assert 'Verdict: "lower" or "higher" beyond a point and two standard deviations.\n' in shown
+    assert 'Verdict: "worse" beyond two standard errors.\n' in shown
+    monkeypatch.setenv("COLUMNS", "25")  # no room for the verdicts
+    assert "within one" not in printed(reproduction)
+
+
 @pytest.mark.parametrize("width", [40, 60])
 def test_a_narrow_terminal_cuts_no_number(
     width: int, reproduction: Reproduction, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -1,7 +1,7 @@
 """A reproduction as tables of text: for a terminal here, and for the documentation."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
@@ -15,13 +15,21 @@ from class_uncertainty.training import Result
 from class_uncertainty.workflows.train_missing import Remaining
 
 SOURCES = {"cifar10-lt": "CIFAR-10-LT", "cifar100-lt": "CIFAR-100-LT", "svci20": "SVCI-20"}
-AGREEMENT = ("agrees", "within 2 sd", "lower", "higher", COLLAPSED)
-GAINED = ("better", "even", "worse", COLLAPSED)
+BEYOND, ERRORS = "beyond a point and two standard deviations", "beyond two standard errors"
+ONE_CLASS = "where a run predicts one class only"
+# verdicts -> when they are given, as docs/reproduction.md says it
+AGREEMENT = {
+    "agrees": "within one point",
+    "within 2 sd": "beyond a point but within two standard deviations",
+    "lower": BEYOND,
+    "higher": BEYOND,
+    COLLAPSED: ONE_CLASS,
+}
+GAINED = {"better": ERRORS, "even": "within two standard errors", "worse": ERRORS, COLLAPSED: ONE_CLASS}
 CELL_COLUMNS = ("row", "method", "printed", "ours", "n", "lr", "gap", "verdict", "cost")
 CELL_NOTES: Notes = {
     ("ours",): "Ours: class-mean error in percent, ± standard deviation over n seeds, at the last epoch.",
     ("gap",): "Gap: ours less printed, in standard deviations.",
-    ("verdict",): "Agrees: within one point.",
     ("cost",): "Cost: trainings for the row, with those that measured uncertainty and chose its learning rate.",
 }
 SVHN_CLASSES = 10  # from here on the classes of SVCI-20 are SVHN's, before it CIFAR-10's
@@ -116,9 +124,20 @@ def _gains(reproduction: Reproduction, data: str) -> TextTable:
     names = ["both"] if _is_under_both(gain.baseline for gain in compared) else protocols
     rows = [[*about, *(cells.get(protocol, "–") for protocol in protocols)] for about, cells in lines.items()]
     columns = ("row", "against", "printed", *(f"ours, {name}" for name in names))
-    note = "Gain: the baseline's error less the row's, in points, ± its standard error; a verdict needs two of them."
-    notes = (note, *_network(reproduction, [data]))
-    return TextTable(f"{title_of(data)}: gains over cardinality", columns, rows, notes, last=("against", "printed"))
+    notes = ["Gain: the baseline's error less the row's, in points, ± its standard error."]
+    notes += [*_explained(GAINED, {gain.verdict for gain in compared}), *_network(reproduction, [data])]
+    title = f"{title_of(data)}: gains over cardinality"
+    return TextTable(title, columns, rows, tuple(notes), last=("against", "printed"))
+
+
+def _explained(meanings: Mapping[str, str], shown: Collection[str]) -> list[str]:
+    """'Verdict: "agrees" within one point.', of the verdicts that are shown; nothing where none is."""
+    verdicts: dict[str, list[str]] = {}
+    for verdict in meanings:
+        if verdict in shown:
+            verdicts.setdefault(meanings[verdict], []).append(f'"{verdict}"')
+    phrases = [f"{' or '.join(words)} {meaning}" for meaning, words in verdicts.items()]
+    return [f"Verdict: {'; '.join(phrases)}."] if phrases else []
 
 
 def _tests(reproduction: Reproduction) -> TextTable:
@@ -237,7 +256,8 @@ def print_reproduction(reproduction: Reproduction) -> None:
     if not tables:
         say("Nothing of it is stored.")
     elif reproduction.outcomes:
-        say(*notes_on(CELL_NOTES, [column for column in CELL_COLUMNS if column not in shown]))
+        explained = _explained(AGREEMENT, {one.verdict for one in reproduction.outcomes if "verdict" in shown})
+        say(*notes_on(CELL_NOTES, [column for column in CELL_COLUMNS if column not in shown]), *explained)
 
 
 def print_remaining(remaining: Sequence[Remaining]) -> None:
