@@ -185,7 +185,7 @@ def test_a_prior_of_a_file(tmp_path: Path) -> None:
         ("", ("unknown goal ''",)),
         ("cost", ("'cost' names no file", "cost:FILE.csv")),
         ("prior:", ("'prior:' names no file", "prior:FILE")),
-        ("cost:gone.csv", ("gone.csv does not exist", "3 x 3")),
+        ("cost:gone.csv", ("gone.csv does not exist", "a row for each class")),
         ("prior:gone.txt", ("'prior:gone.txt'", "a file of numbers that exists")),
         ("prior:0.5,0.5", ("'prior:0.5,0.5'", "3 probabilities that sum to 1")),
         ("prior:0.5,0.5,0.5", ("'prior:0.5,0.5,0.5'", "sum to 1")),
