@@ -111,7 +111,7 @@ class Goal:
         guesses = self.decide(p)
         losses, weights = self.losses(guesses, labels), self._weights(guesses, labels)
         over_all = prior_weights(labels, self.prior)
-        pooled = over_all @ losses**2 - (over_all @ losses) ** 2
+        pooled = max(float(over_all @ losses**2 - (over_all @ losses) ** 2), 0.0)  # rounding may go below it
         examples = np.bincount(labels, minlength=len(self.prior))
         means = np.bincount(labels, losses, minlength=len(self.prior)) / np.maximum(examples, 1)
         squares = np.bincount(labels, (losses - means[labels]) ** 2, minlength=len(self.prior))
