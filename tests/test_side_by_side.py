@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+import os
+import signal
 import sys
 import textwrap
 import time
@@ -152,6 +154,36 @@ def test_a_fault_of_this_program_stops_the_others(
     with pytest.raises(OSError, match="no space"):
         run(f"reproduce {first} wait")
     assert [program.process.poll() is None for program in programs] == [False]
+
+
+IGNORES = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('deaf', flush=True); time.sleep(5)"
+
+
+def test_one_that_ignores_ctrl_c_is_killed(tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tool, "CU", [sys.executable, "-c", IGNORES])
+    monkeypatch.setattr(tool, "PATIENCE", 0.2)
+    log = tmp_path / "0.log"
+    program = tool.Program([["reproduce"]], log, time.monotonic() + 60, dict(os.environ))
+    while "deaf" not in log.read_text() and program.go_on():
+        time.sleep(0.02)
+    tool.stop([program])
+    assert program.process.returncode == -signal.SIGKILL
+
+
+def test_every_command_gets_the_data_folder(
+    run: Run, tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = list[list[str]]()
+
+    def begin(commands: list[list[str]], *_: object) -> SimpleNamespace:
+        begun.extend(commands)
+        return SimpleNamespace(go_on=lambda: False, interrupt=lambda: None, has_failed=False, outcome="has ended")
+
+    monkeypatch.setattr(tool, "Program", begin)
+    assert run("--root", "photos", "--behind", "reproduce if2", "--", "reproduce if1a && measure digits") == 0
+    shared = ["--store", str(tmp_path / "new.sqlite"), "--root", "photos"]
+    commands = (["reproduce", "if1a"], ["measure", "digits"], ["reproduce", "if2"])
+    assert begun == [[*command, *shared] for command in commands]
 
 
 def test_a_program_between_two_commands_has_not_ended(tool: ModuleType, tmp_path: Path) -> None:

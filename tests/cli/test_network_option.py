@@ -62,6 +62,14 @@ def test_pretrained_means_the_recipe_fine_tune(run: Run, tmp_path: Path):
     assert recipe["fingerprint"]
 
 
+@pytest.mark.parametrize("options", [("--network", "resnet23"), ("--recipe", "images?network=resnet23")])
+@pytest.mark.parametrize("command", ["train", "measure", "compare", "fix"])
+def test_an_unknown_network_is_refused_before_data_are_read(command: str, options: tuple[str, ...], run: Run):
+    code, _, err = run(command, "npz:nowhere.npz", *options)
+    assert code == 2
+    assert "did you mean 'resnet32'?" in err
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -7,7 +7,7 @@ import pytest
 from ledgers import DATA, RECIPE, TABLE, choosing, ledger, result
 
 from class_uncertainty.experiments.needs import Lookup
-from class_uncertainty.experiments.outcomes import Outcome, gains, outcomes, significance, without_repeats
+from class_uncertainty.experiments.outcomes import Gain, Outcome, gains, outcomes, significance, without_repeats
 from class_uncertainty.experiments.printed_tables import SIGNIFICANCE
 from class_uncertainty.runs.ledger import Ledger
 
@@ -40,6 +40,14 @@ def test_a_cell_beside_its_printed_value(errors, difference, gap, verdict) -> No
 def test_a_row_without_a_printed_value_has_no_verdict() -> None:
     assert (made(NEW, (5.0, 6.0)).verdict, made(NEW, (5.0, 6.0)).gap) == ("", None)
     assert made(NAIVE, diverged=2).verdict == "diverged"
+
+
+def test_a_run_that_collapsed_is_the_verdict() -> None:
+    """The deviation would put the cell within two of them, and call the gain even."""
+    one, baseline = replace(made(UBRS, (15.0, 90.0)), collapsed=1), made(CB, (14.0, 15.0))
+    assert one.verdict == "collapsed"
+    assert replace(one, cell=NEW).verdict == ""
+    assert Gain(one, baseline).verdict == Gain(baseline, one).verdict == "collapsed"
 
 
 def test_a_protocol_is_told_apart_once_a_baseline_has_been_run_under_it() -> None:

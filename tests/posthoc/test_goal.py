@@ -148,6 +148,14 @@ def test_standard_errors_are_those_of_the_bootstrap(rng, name: str) -> None:
     assert goal.difference(p, other, labels)[1] == pytest.approx(np.std(differences), rel=0.12)
 
 
+@pytest.mark.parametrize("classes", range(2, 12))
+def test_equal_losses_have_no_standard_error(classes: int) -> None:
+    """Of classes of one example each, whose pooled variance is 0 but for rounding."""
+    goal = parse_goal("mean", [str(c) for c in range(classes)], [1] * classes)
+    wrong = np.roll(np.eye(classes), 1, axis=1)
+    assert goal.standard_error(wrong, np.arange(classes)) == pytest.approx(0, abs=1e-4)
+
+
 def test_a_standard_error_by_hand() -> None:
     """Two classes: of four examples one is wrong, so s ** 2 is 0.25; the other class has one, with the mean rate."""
     labels, p = np.array([0, 0, 0, 0, 1]), np.eye(2)[[0, 0, 0, 1, 1]]
@@ -185,7 +193,7 @@ def test_a_prior_of_a_file(tmp_path: Path) -> None:
         ("", ("unknown goal ''",)),
         ("cost", ("'cost' names no file", "cost:FILE.csv")),
         ("prior:", ("'prior:' names no file", "prior:FILE")),
-        ("cost:gone.csv", ("gone.csv does not exist", "3 x 3")),
+        ("cost:gone.csv", ("gone.csv does not exist", "a row for each class")),
         ("prior:gone.txt", ("'prior:gone.txt'", "a file of numbers that exists")),
         ("prior:0.5,0.5", ("'prior:0.5,0.5'", "3 probabilities that sum to 1")),
         ("prior:0.5,0.5,0.5", ("'prior:0.5,0.5,0.5'", "sum to 1")),

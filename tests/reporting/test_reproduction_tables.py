@@ -56,7 +56,7 @@ def test_a_table_under_one_protocol(reproduction: Reproduction) -> None:
     assert any("cpu, cuda" in note for note in table.notes)
 
 
-def test_a_collapsed_run_has_a_note(reproduction: Reproduction) -> None:
+def test_a_collapsed_run_has_a_note_and_a_verdict(reproduction: Reproduction) -> None:
     rows = [result("naive", error, seed, 0.1) for seed, error in enumerate((20.0, 200 / 3))]
     scores = rows[1].scores
     assert scores is not None
@@ -65,6 +65,8 @@ def test_a_collapsed_run_has_a_note(reproduction: Reproduction) -> None:
     note = "Naive: 1 of 2 runs predicts one class only, and counts in the mean."
     assert note in titled(made, "protocol paper").notes
     assert made.document()["cells"][0]["collapsed"] == 1
+    (row,) = verdicts(made.outcomes).rows[:1]
+    assert list(row)[:7] == ["paper", "1", "0", "0", "0", "0", "1"]
     assert note not in titled(reproduction, "protocol paper").notes
 
 
@@ -218,6 +220,41 @@ def test_everything_is_printed(reproduction: Reproduction, capsys: pytest.Captur
         summarise("toy", EXPERIMENT, ("paper",), Lookup(ledger([], measured=False), RECIPE))
     )
     assert "Nothing" in capsys.readouterr().out
+
+
+def test_verdicts_that_are_shown_are_explained(
+    reproduction: Reproduction, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def printed(reproduction: Reproduction) -> str:
+        reproduction_tables.print_reproduction(reproduction)
+        return capsys.readouterr().out
+
+    shown = printed(reproduction)
+    assert 'Verdict: "agrees" within one point.\n' in shown
+    assert 'Verdict: "better" beyond two standard errors.\n' in shown
+    errors = {"Naive": (11.0, 12.0), "CB": (14.0, 15.0), "UBRs": (19.0, 20.0)}
+    missed = tuple(replace(one, errors=errors.get(one.cell.row.label, ())) for one in reproduction.outcomes)
+    shown = printed(replace(reproduction, outcomes=missed))
+    assert 'Verdict: "lower" or "higher" beyond a point and two standard deviations.\n' in shown
+    assert 'Verdict: "worse" beyond two standard errors.\n' in shown
+    monkeypatch.setenv("COLUMNS", "25")  # no room for the verdicts
+    assert "within one" not in printed(reproduction)
+
+
+@pytest.mark.parametrize("width", [40, 60])
+def test_a_narrow_terminal_cuts_no_number(
+    width: int, reproduction: Reproduction, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a table is about stays: the row, what measured, our gain, and ρ."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    (naive,) = reproduction.measured
+    by_draws = measurement(estimator="ensemble:power-rs:q=0")
+    drawn = replace(naive, data=stored("digits-lt:3?duplicate=0.5"), measurement=by_draws)
+    reproduction_tables.print_reproduction(replace(reproduction, name="if2", measured=(naive, drawn)))
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert all(text in shown for text in ("UBRs", "+3.00", "0.71", "duplicate=0.5", "ensemble:powe", "1.000"))
+    assert max(map(len, shown.splitlines())) <= width
 
 
 def test_what_is_left_adds_up(capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,6 +74,22 @@ def test_the_first_column_wraps_where_nothing_more_can_be_dropped() -> None:
     assert max(map(len, out.file.getvalue().splitlines())) <= 40
 
 
+@pytest.mark.parametrize(
+    ("width", "dropped"), [(56, []), (45, []), (44, ["against"]), (29, ["against"]), (28, ["against", "moved"])]
+)
+def test_columns_go_where_a_number_would_be_cut(width: int, dropped: list[str]) -> None:
+    """Until then cells are wrapped, and long words go on in the next line."""
+    out = Console(width=width, file=io.StringIO())
+    row = ("Two-stage resampling", "LDAM+Reweighting-later", "-0.855", "0.140")
+    table, gone = terminal.fitting_table(out, ("row", "against", "ours", "moved"), [row], [], ["against"])
+    out.print(table)
+    assert gone == dropped
+    assert "-0.855" in out.file.getvalue()
+    assert ("0.140" in out.file.getvalue()) == ("moved" not in dropped)
+    assert "…" not in out.file.getvalue()
+    assert max(map(len, out.file.getvalue().splitlines())) <= width
+
+
 @pytest.mark.parametrize(("columns", "width"), [("40", 40), ("", terminal.PIPE_WIDTH), ("wide", terminal.PIPE_WIDTH)])
 def test_a_pipe_is_as_wide_as_columns_says(columns: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", columns)

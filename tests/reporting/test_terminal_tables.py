@@ -154,6 +154,8 @@ def test_a_noticeable_share_of_copies_is_told_of_however_classes_rank(
     out = in_one_line(printed(terminal_tables.print_measured, about))
     assert (f"{copies} of 200 training images" in out) == told
     assert ("?repeats=drop" in out) == told
+    compared = printed(terminal_tables.print_estimator_comparison, replace(COMPARISON, dataset=about.dataset))
+    assert (f"{copies} of 200 training images" in in_one_line(compared)) == told
     about.dataset = cu.Dataset("folder:x", train)
     assert "training images" not in in_one_line(printed(terminal_tables.print_measured, about))
 
@@ -245,7 +247,7 @@ def test_a_narrow_terminal_keeps_the_learning_rate_longer_than_the_trainings(pri
 
 
 def estimators(*rows: EstimatorRow) -> EstimatorComparison:
-    return EstimatorComparison(SimpleNamespace(), 5, rows, ("wild diverged",), 0)  # type: ignore[arg-type]
+    return EstimatorComparison(NO_GROUPS, 5, rows, ("wild diverged",), 0)
 
 
 COMPARISON = estimators(LONGEST, replace(LONGEST, estimator="cardinality", lr=None, cost=0.0))

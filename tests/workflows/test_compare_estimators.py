@@ -1,5 +1,6 @@
 """Rows of estimators: the correlations are SciPy's."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -81,3 +82,16 @@ def test_an_ensemble_by_its_own_score_is_the_reference() -> None:
     assert set(requests) == {("online", None), ("ensemble", None)}
     _, scored = compared_estimators(["ensemble=aleatoric"], 2, [None])
     assert scored == [("ensemble", "predictive"), ("ensemble", "aleatoric")]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ensemble:cb-rs=predictiv", "unknown score 'predictiv': did you mean 'predictive'?"),
+        ("ensemble:power-rs:q=0.5=predictiv", "unknown score 'predictiv': did you mean 'predictive'?"),
+        ("ensemble:power-rs:q=half", "q is 'half'"),
+    ],
+)
+def test_a_mistyped_score_is_told_from_a_constant_of_a_method(name: str, words: str) -> None:
+    with pytest.raises(cu.InputError, match=re.escape(words)):
+        compared_estimators([name], 2, [None])

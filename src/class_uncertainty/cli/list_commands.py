@@ -52,8 +52,8 @@ def candidates(
         fields = {"name": row.name, "about": about, "data": row.data, "method": row.method, "rate": row.rate}
         documents.append({**fields, "recipe": row.kind or None, "changes": row.changes})
     width, longest = terminal.console().width, max(len(row.name) for row in chosen)
-    wrapped = width // 2 if longest > 3 * width // 5 else None  # so that there is room for what it does
-    _list(("candidate", "data", "what it does"), rows, documents, as_json, wrapped)
+    widths = [width // 2] if longest > 3 * width // 5 else ()  # so that there is room for what it does
+    _list(("candidate", "data", "what it does"), rows, documents, as_json, widths)
     if not as_json:
         images = "on images that are only cropped and mirrored"
         terminal.say(f"A student trains as its teachers did, at their learning rate or half of it, {images}.")
@@ -167,14 +167,14 @@ def _list(
     rows: Sequence[Sequence[str]],
     documents: Sequence[Any],
     as_json: bool,
-    wrapped: int | None = None,
+    widths: Sequence[int] = (),
 ) -> None:
     from class_uncertainty.reporting import terminal
 
     if as_json:
         terminal.print_json(documents)
     else:
-        terminal.console().print(terminal.plain_table(columns, rows, left=len(columns), wrapped=wrapped))
+        terminal.console().print(terminal.plain_table(columns, rows, left=len(columns), widths=widths))
 
 
 COMMANDS = (methods, candidates, remedies, measures, estimators, networks, datasets)

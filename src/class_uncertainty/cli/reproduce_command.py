@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from class_uncertainty.cli import options
+from class_uncertainty.errors import InputError
 from class_uncertainty.runs.comparison_checks import MAX_SEEDS
 
 
@@ -58,6 +59,8 @@ def reproduce(
     Swin-T in the format of Transformers, **--network timm:resnet152** or **PATH.py:FACTORY?weights=FILE** a ResNet-152.
     Any other network runs too, as **--network efficientnet-lite0**.
     """
+    if plan and stored:
+        raise InputError("--plan and --stored are both given: give one, for what is left or for what is stored.")
     names = None if methods is None else options.split("method", methods, str)
     options.check_on(on, device, shard=shard)
     from class_uncertainty.cli.running import running

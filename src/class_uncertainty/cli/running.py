@@ -86,6 +86,10 @@ class Running:
             raise InputError("--pretrained is given, and no network: name one by --network, as efficientnet-lite0.")
         if network is not None and backbone not in (None, PIXELS):
             raise InputError(f"--network is {network!r} and --backbone {backbone!r}: give one of them.")
+        if named := changes.get("network", network):
+            from class_uncertainty.training.networks.network_table import find_network
+
+            find_network(named)  # refuses one that there is not, before data are read
         from_pixels = recipe is not None or network is not None or pretrained
         full_name, note = with_backbone(data, backbone, views, from_pixels, self.root)
         if note:

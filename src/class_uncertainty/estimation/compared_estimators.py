@@ -41,4 +41,7 @@ def _split_score(name: str) -> tuple[str, str]:
     estimator, equals, score = name.rpartition("=")
     if equals and not score:
         raise InputError(f"{name!r} names no score after its equals sign: give one, as in online=predictive.")
-    return (estimator, score) if equals and (":" not in estimator or score in SCORES) else (name, "")
+    kind, _, argument = estimator.partition(":")
+    *others, last = argument.split(":")
+    is_complete = kind == "ensemble" and ("=" in last or not others)  # a constant of its method has a value, if any
+    return (estimator, score) if equals and (is_complete or not argument or score in SCORES) else (name, "")

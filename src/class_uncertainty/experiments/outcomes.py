@@ -13,6 +13,7 @@ from class_uncertainty.runs.significance import Epsilon, aso, corrected_confiden
 
 POINT = 1.0  # a cell agrees within one point; beyond it,
 DEVIATIONS = 2.0  # it may still lie within two standard deviations of the difference
+COLLAPSED = "collapsed"  # of a row with a run that predicts one class only: its deviation is too large to judge by
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,13 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """'agrees' within POINT, 'within 2 sd', 'lower' or 'higher'; '' where nothing is printed."""
+        """'agrees' within POINT, 'within 2 sd', 'lower', 'higher' or COLLAPSED; '' where nothing is printed."""
         if self.mean is None:
             return "diverged" if self.diverged else "not run"
         if self.difference is None:
             return ""
+        if self.collapsed:
+            return COLLAPSED
         if abs(self.difference) <= POINT:
             return "agrees"
         if self.gap is not None and abs(self.gap) <= DEVIATIONS:
@@ -136,9 +139,11 @@ class Gain:
 
     @property
     def verdict(self) -> str:
-        """'better' or 'worse' by more than two standard errors, else 'even'; 'one run' where there is none."""
+        """'better' or 'worse' by more than two standard errors, else 'even'; 'one run' without one; or COLLAPSED."""
         if self.gain is None:
             return "not run"
+        if self.ours.collapsed or self.baseline.collapsed:
+            return COLLAPSED
         if self.standard_error is None:
             return "one run"
         if abs(self.gain) <= DEVIATIONS * self.standard_error:

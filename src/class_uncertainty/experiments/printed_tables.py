@@ -45,12 +45,7 @@ TABLE_1 = PaperTable(
         Row("Two-stage CB Resampling", "2s-cb-rs", "21.47±0.36 27.00±0.21 54.39±0.15 58.83±0.14"),
         Row("Two-stage PB Resampling", "2s-pb-rs", "22.56±0.10 28.99±0.72 54.96±0.26 59.27±0.30"),
         Row("Two-stage CAM-based Resampling", "2s-cam-rs", "18.66 22.62 53.56 57.70", note="printed: its own paper"),
-        Row(
-            "Two-stage CAM-based Resampling",
-            "2s-cam-rs-bot",
-            "18.66 22.62 53.56 57.70",
-            note="pasted as released",
-        ),
+        Row("Two-stage CAM-based Resampling", "2s-cam-rs-bot", "18.66 22.62 53.56 57.70", note="pasted as released"),
         Row("Two-stage UBRs", "2s-ubrs", "19.06±0.14 22.50±0.14 51.82±0.44 56.34±0.46", ours=True, baseline="2s-cb-rs"),
         Row("Two-stage CSCE", "2s-csce", "21.03±0.46 26.11±0.22 54.41±0.25 58.78±0.13"),
         Row("Two-stage Focal Loss", "2s-focal", "22.03±0.27 28.51±0.68 57.23±0.05 61.70±0.30"),

@@ -20,9 +20,7 @@ def read_costs(path: str | Path, classes: Sequence[str]) -> NDArray[np.float64]:
 
     Class names may stand above, on the left or both, in any order; without names the order is that of `classes`.
     """
-    path, size = Path(path), len(classes)
-    if not os.path.exists(path):  # a name may be too long for path.exists()
-        raise InputError(f"{path} does not exist{near(path)}: costs are a CSV file of {size} x {size} numbers.")
+    path, size = check_cost_file(path), len(classes)
     rows = [[cell.strip() for cell in row] for row in read_rows(path)[0]]
     above, left, hint = len(rows) == size + 1, len(rows[0]) == size + 1, _missing(rows, classes)
     if (len(rows) - above, len(rows[0]) - left) != (size, size):
@@ -37,6 +35,15 @@ def read_costs(path: str | Path, classes: Sequence[str]) -> NDArray[np.float64]:
         return check_costs(costs[np.ix_(true, predicted)], size, classes)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def check_cost_file(path: str | Path) -> Path:
+    """The path of a file that exists."""
+    path = Path(path)
+    if not os.path.exists(path):  # a name may be too long for path.exists()
+        allowed = "costs are a CSV file with a row for each class and a column for each prediction"
+        raise InputError(f"{path} does not exist{near(path)}: {allowed}.")
+    return path
 
 
 def check_costs(costs: ArrayLike, size: int, classes: Sequence[str] = ()) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.measures.measures import Stats, Vector
 from class_uncertainty.metrics import check_prior, decide, errors_by_class, prior_weights, worst_classes
-from class_uncertainty.posthoc.cost_files import check_costs, read_costs
+from class_uncertainty.posthoc.cost_files import check_cost_file, check_costs, read_costs
 from class_uncertainty.posthoc.prediction_files import read_numbers
 from class_uncertainty.text import enumerated
 
@@ -111,7 +111,7 @@ class Goal:
         guesses = self.decide(p)
         losses, weights = self.losses(guesses, labels), self._weights(guesses, labels)
         over_all = prior_weights(labels, self.prior)
-        pooled = over_all @ losses**2 - (over_all @ losses) ** 2
+        pooled = max(float(over_all @ losses**2 - (over_all @ losses) ** 2), 0.0)  # rounding may go below it
         examples = np.bincount(labels, minlength=len(self.prior))
         means = np.bincount(labels, losses, minlength=len(self.prior)) / np.maximum(examples, 1)
         squares = np.bincount(labels, (losses - means[labels]) ** 2, minlength=len(self.prior))
@@ -151,12 +151,16 @@ def value_digits(unit: str) -> int:
 
 
 def check_goal(text: str) -> tuple[str, str]:
-    """The kind of a goal, and the file that it names or ""; a goal that there is not is refused."""
+    """The kind of a goal, and the file that it names or ""; refuses a goal and a file that there are not."""
     kind, colon, file = text.partition(":")
     if kind not in {goal.partition(":")[0] for goal in GOALS} or (colon and kind not in ("cost", "prior")):
         raise unknown("goal", text, GOALS)
     if kind in ("cost", "prior") and not file:
         raise InputError(f"the goal {text!r} names no file: write {GOALS[3] if kind == 'cost' else GOALS[4]}.")
+    if kind == "cost":
+        check_cost_file(file)
+    if kind == "prior":
+        read_numbers(file, f"goal {text!r}: the prior")
     return kind, file
 
 

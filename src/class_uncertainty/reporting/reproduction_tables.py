@@ -1,13 +1,13 @@
 """A reproduction as tables of text: for a terminal here, and for the documentation."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
 from class_uncertainty.experiments.bag_of_tricks import published
 from class_uncertainty.experiments.needs import ENSEMBLE, PROTOCOLS
-from class_uncertainty.experiments.outcomes import Outcome, gains, without_repeats
+from class_uncertainty.experiments.outcomes import COLLAPSED, Outcome, gains, without_repeats
 from class_uncertainty.experiments.printed_tables import TABLES
 from class_uncertainty.experiments.reproduction import Reproduction
 from class_uncertainty.reporting.column_notes import Notes, notes_on
@@ -17,13 +17,21 @@ from class_uncertainty.training import Result
 from class_uncertainty.workflows.train_missing import Remaining
 
 SOURCES = {"cifar10-lt": "CIFAR-10-LT", "cifar100-lt": "CIFAR-100-LT", "svci20": "SVCI-20"}
-AGREEMENT = ("agrees", "within 2 sd", "lower", "higher")
-GAINED = ("better", "even", "worse")
+BEYOND, ERRORS = "beyond a point and two standard deviations", "beyond two standard errors"
+ONE_CLASS = "where a run predicts one class only"
+# verdicts -> when they are given, as docs/reproduction.md says it
+AGREEMENT = {
+    "agrees": "within one point",
+    "within 2 sd": "beyond a point but within two standard deviations",
+    "lower": BEYOND,
+    "higher": BEYOND,
+    COLLAPSED: ONE_CLASS,
+}
+GAINED = {"better": ERRORS, "even": "within two standard errors", "worse": ERRORS, COLLAPSED: ONE_CLASS}
 CELL_COLUMNS = ("row", "method", "printed", "ours", "n", "lr", "gap", "verdict", "cost")
 CELL_NOTES: Notes = {
     ("ours",): "Ours: class-mean error in percent, ± standard deviation over n seeds, at the last epoch.",
     ("gap",): "Gap: ours less printed, in standard deviations.",
-    ("verdict",): "Agrees: within one point.",
     ("cost",): "Cost: trainings for the row, with those that measured uncertainty and chose its learning rate.",
 }
 SVHN_CLASSES = 10  # from here on the classes of SVCI-20 are SVHN's, before it CIFAR-10's
@@ -31,13 +39,17 @@ SVHN_CLASSES = 10  # from here on the classes of SVCI-20 are SVHN's, before it C
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table of text; `drop` names the columns that may go where there is no room, the first ones first."""
+    """A table of text; `drop` names the columns that may go where there is no room, the first ones first.
+
+    Those that are `last` go where numbers would be cut, even if cells are wrapped.
+    """
 
     title: str
     columns: tuple[str, ...]
     rows: Rows
     notes: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
+    last: tuple[str, ...] = ()
 
 
 def text_tables(reproduction: Reproduction) -> list[TextTable]:
@@ -116,9 +128,20 @@ def _gains(reproduction: Reproduction, data: str) -> TextTable:
     names = ["both"] if _is_under_both(gain.baseline for gain in compared) else protocols
     rows = [[*about, *(cells.get(protocol, "–") for protocol in protocols)] for about, cells in lines.items()]
     columns = ("row", "against", "printed", *(f"ours, {name}" for name in names))
-    note = "Gain: the baseline's error less the row's, in points, ± its standard error; a verdict needs two of them."
-    notes = (note, *_network(reproduction, [data]))
-    return TextTable(f"{title_of(data)}: gains over cardinality", columns, rows, notes)
+    notes = ["Gain: the baseline's error less the row's, in points, ± its standard error."]
+    notes += [*_explained(GAINED, {gain.verdict for gain in compared}), *_network(reproduction, [data])]
+    title = f"{title_of(data)}: gains over cardinality"
+    return TextTable(title, columns, rows, tuple(notes), last=("against", "printed"))
+
+
+def _explained(meanings: Mapping[str, str], shown: Collection[str]) -> list[str]:
+    """'Verdict: "agrees" within one point.', of the verdicts that are shown; nothing where none is."""
+    verdicts: dict[str, list[str]] = {}
+    for verdict in meanings:
+        if verdict in shown:
+            verdicts.setdefault(meanings[verdict], []).append(f'"{verdict}"')
+    phrases = [f"{' or '.join(words)} {meaning}" for meaning, words in verdicts.items()]
+    return [f"Verdict: {'; '.join(phrases)}."] if phrases else []
 
 
 def _published(reproduction: Reproduction, data: str) -> TextTable:
@@ -158,7 +181,8 @@ def _tests(reproduction: Reproduction) -> TextTable:
     notes = [f"ε_min of ASO, better below 0.5; confidence {listed}, Bonferroni over the tests of a protocol."]
     notes += sorted({f"ASO: {test.epsilon.warning}." for test in reproduction.tests if test.epsilon.warning})
     notes += _network(reproduction, [test.ours.cell.data for test in reproduction.tests])
-    return TextTable("Almost stochastic order", columns, rows, tuple(notes))
+    last = ("runs", "printed", "against", "protocol")
+    return TextTable("Almost stochastic order", columns, rows, tuple(notes), last=last)
 
 
 def _ablation(reproduction: Reproduction) -> TextTable:
@@ -169,7 +193,7 @@ def _ablation(reproduction: Reproduction) -> TextTable:
         rows.append([title_of(one.cell.data), one.cell.row.label, *cells])
     columns = ("data", "row", "printed", "originals", "JPEG 95, ImageNet's statistics")
     notes = tuple(_network(reproduction, [one.cell.data for one, _ in reproduction.ablated]))
-    return TextTable("What other pixels change, at the learning rate 0.1", columns, rows, notes)
+    return TextTable("What other pixels change, at the learning rate 0.1", columns, rows, notes, last=("printed",))
 
 
 def _correlations(reproduction: Reproduction) -> TextTable:
@@ -183,14 +207,15 @@ def _correlations(reproduction: Reproduction) -> TextTable:
         about = [title_of(one.data.name), *[one.measurement.estimator] * several]
         rows.append([*about, *rhos, *[share] * halves, one.measurement.device])
     by, shares = ("measured by",) * several, ("CIFAR-10's μ^U",) * halves
-    columns = ("data", *by, "ρ of cardinality", "ρ of uncertainty", *shares, "device")
+    columns = ("data", *by, "ρ of μ^C", "ρ of μ^U", *shares, "device")
     notes = ["ρ: Spearman's correlation with the class errors of the members on the test split."]
+    notes += ["μ^C: cardinality; μ^U: uncertainty."]
     if halves:
         notes += ["CIFAR-10's μ^U: the share of class uncertainty that its ten classes have; 0.5 tells nothing apart."]
     if reproduction.name == "if1a":
         notes += ["The paper prints 0.82 for cardinality and 0.92 for uncertainty on CIFAR-100-LT (50)."]
     notes += _network(reproduction, [one.data.name for one in reproduction.measured])
-    return TextTable("Measures and class errors", columns, rows, tuple(notes), ("device",))
+    return TextTable("Measures and class errors", columns, rows, tuple(notes), ("device",), (*shares, "ρ of μ^C"))
 
 
 def _several_estimators(reproduction: Reproduction) -> bool:
@@ -211,7 +236,8 @@ def _shifts(reproduction: Reproduction) -> TextTable:
     columns = ("data", *by, "moved μ^C", "moved μ^U", "rarest class μ^C", "rarest class μ^U")
     note = f"Moved: half the sum of the absolute changes from {title_of(first.data.name)}, from 0 to 1."
     notes = (note, *_network(reproduction, [one.data.name for one in reproduction.measured]))
-    return TextTable("How far the measures move", columns, rows, notes)
+    last = ("rarest class μ^C", "rarest class μ^U", "moved μ^C")
+    return TextTable("How far the measures move", columns, rows, notes, last=last)
 
 
 def _gap(reproduction: Reproduction) -> TextTable:
@@ -237,10 +263,10 @@ def half_errors(results: Sequence[Result]) -> tuple[list[float], list[float]]:
 def verdicts(outcomes: Sequence[Outcome]) -> TextTable:
     """How many cells agree with what is printed, and how many gains over cardinality there are, by protocol."""
     counted, rows = without_repeats(outcomes), []
+    compared = [gain for gain in gains(counted) if gain.gain is not None]
     for protocol in PROTOCOLS:
         words = Counter(one.verdict for one in counted if one.protocol == protocol and one.difference is not None)
-        made = [gain for gain in gains(counted) if gain.ours.protocol == protocol and gain.gain is not None]
-        gained = Counter(gain.verdict for gain in made)
+        gained = Counter(gain.verdict for gain in compared if gain.ours.protocol == protocol)
         counts = [words.total(), *(words[word] for word in AGREEMENT), *(gained[word] for word in GAINED)]
         rows.append([protocol, *map(str, counts)])
     columns = ("protocol", "cells", *AGREEMENT, *(f"gain: {word}" for word in GAINED))
@@ -253,13 +279,14 @@ def print_reproduction(reproduction: Reproduction) -> None:
     tables, shown = text_tables(reproduction), set[str]()
     for table in tables:
         say("", table.title)
-        dropped = print_fitting(table.columns, table.rows, table.drop)
+        dropped = print_fitting(table.columns, table.rows, table.drop, last=table.last)
         shown |= {*table.columns} - {*dropped} if table.columns == CELL_COLUMNS else set()
         say(*table.notes)
     if not tables:
         say("Nothing of it is stored.")
     elif reproduction.outcomes:
-        say(*notes_on(CELL_NOTES, [column for column in CELL_COLUMNS if column not in shown]))
+        explained = _explained(AGREEMENT, {one.verdict for one in reproduction.outcomes if "verdict" in shown})
+        say(*notes_on(CELL_NOTES, [column for column in CELL_COLUMNS if column not in shown]), *explained)
 
 
 def print_remaining(remaining: Sequence[Remaining]) -> None:

@@ -95,6 +95,7 @@ def print_estimator_comparison(comparison: EstimatorComparison) -> None:
     say(
         *notes_on(ESTIMATOR_NOTES, print_fitting(columns, lines, drop)),
         *(f"Not shown: {sentence}." for sentence in comparison.diverged),
+        *noticeable_copies(comparison.dataset),
         *describe_network(comparison.network),
     )
     if comparison.folds:
@@ -224,18 +225,21 @@ def ranking_advice(measured: Measured) -> list[str]:
     rows, estimator = measured.rows, measured.estimate.estimator
     rho = spearman(rows, "uncertainty") if len(rows) >= MEANINGFUL else None
     lows, highs = ([end for row in rows if (end := getattr(row, name)) is not None] for name in ("low", "high"))
-    copies = describe_repeats(measured.dataset)
     if rho is None or rho >= POOR or not lows or max(lows) <= min(highs):
-        train = measured.dataset.train
-        # without a test split, copies were told of when the data were read: folds may leak
-        tells = copies and measured.dataset.test is not None and train.repeats >= NOTICEABLE * len(train)
-        return [copies] if tells else []
+        return noticeable_copies(measured.dataset)
     poor = f"Uncertainty says little about the class errors (ρ below {POOR})"
-    if copies:
+    if copies := describe_repeats(measured.dataset):
         return [f"{poor}: {copies}"]
     if estimator.partition(":")[0] in ("out-of-fold", from_file.NAME):  # what made a file nobody knows
         return []
     return [f"{poor}: networks know what they were trained on. --estimator out-of-fold asks about unseen examples."]
+
+
+def noticeable_copies(dataset: Dataset) -> list[str]:
+    """What to do about copies, if they are many. Without a test split they were told of when the data were read."""
+    copies, train = describe_repeats(dataset), dataset.train
+    tells = copies and dataset.test is not None and train.repeats >= NOTICEABLE * len(train)
+    return [copies] if tells else []
 
 
 def print_methods(rows: Sequence[MethodRow], classes: int | None = None) -> list[str]:
