@@ -12,6 +12,7 @@ import pytest
 import class_uncertainty
 from class_uncertainty.data import SOURCES
 from class_uncertainty.experiments.catalogue import EXPERIMENTS
+from class_uncertainty.experiments.printed_tables import TABLES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -152,6 +153,19 @@ def test_the_naive_error_on_svci_20_is_that_of_the_project_s_results(name: str) 
     page = (ROOT / name).read_text()
     naive = page[page.index("| data | naive |") :]
     assert f"| SVCI-20 (100) | {error} |" in naive
+
+
+def test_every_number_of_the_reproduction_s_prose_is_in_its_results() -> None:
+    """In a table of the page or of the paper, or as the error of one run; or as one of these, rounded."""
+    script, text = runpy.run_path(str(DOCS / "tables.py")), (DOCS / "reproduction.md").read_text()
+    rendered = re.compile("|".join(f"<!-- {name} -->.*?<!-- end of {name} -->" for name in script["TABLES"]), re.DOTALL)
+    printed = (row.printed.replace("±", " ") for table in TABLES.values() for row in table.rows)
+    number, tables = re.compile(r"(?<![\w.:=])\d+\.\d+(?![\w.])"), " ".join([*rendered.findall(text), *printed])
+    errors = {result.error for data in script["ledger"]().data for result in script["ledger"]().of_data(data)}
+    values = {float(value) for value in number.findall(tables)} | errors - {None}
+    stated = set(number.findall(rendered.sub("", text)))
+    assert len(stated) > 150
+    assert stated - {f"{value:.{digits}f}" for value in values for digits in (1, 2, 3)} == set()
 
 
 def test_the_api_page_has_every_public_name() -> None:

@@ -13,7 +13,8 @@ from class_uncertainty.experiments.outcomes import Test as AsoTest
 from class_uncertainty.experiments.printed_tables import TABLE_1
 from class_uncertainty.experiments.reproduction import MeasuredData, Reproduction, summarise
 from class_uncertainty.reporting import reproduction_tables
-from class_uncertainty.reporting.reproduction_tables import TextTable, print_remaining, text_tables, title_of, verdicts
+from class_uncertainty.reporting.reproduction_tables import TextTable, print_remaining, text_tables, title_of
+from class_uncertainty.reporting.verdict_tables import verdicts
 from class_uncertainty.training.network_size import NetworkSize
 from class_uncertainty.workflows.train_missing import Remaining
 
@@ -187,17 +188,6 @@ def test_tests_and_their_correction(reproduction: Reproduction) -> None:
 def test_other_pixels_stand_beside_the_originals(reproduction: Reproduction) -> None:
     table = titled(replace(reproduction, ablated=((reproduction.outcomes[0], (22.0, 23.0)),)), "pixels")
     assert table.rows[0][1:] == ["Naive", "20.00", "20.50 ± 0.71", "22.50 ± 0.71"]
-
-
-def test_verdicts_are_counted(reproduction: Reproduction) -> None:
-    table = verdicts(reproduction.outcomes)
-    rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
-    assert {name: rows["paper"][name] for name in ("cells", "agrees", "gain: better")} == {
-        "cells": "3",
-        "agrees": "3",
-        "gain: better": "1",
-    }
-    assert rows["equal"]["cells"] == "0"  # of the baselines no rate is chosen
 
 
 @pytest.mark.parametrize(

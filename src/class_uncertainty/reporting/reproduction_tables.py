@@ -1,12 +1,11 @@
 """A reproduction as tables of text: for a terminal here, and for the documentation."""
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
 from class_uncertainty.experiments.bag_of_tricks import published
-from class_uncertainty.experiments.needs import ENSEMBLE, PROTOCOLS
+from class_uncertainty.experiments.needs import ENSEMBLE
 from class_uncertainty.experiments.outcomes import COLLAPSED, Outcome, gains, without_repeats
 from class_uncertainty.experiments.printed_tables import TABLES
 from class_uncertainty.experiments.reproduction import Reproduction
@@ -258,19 +257,6 @@ def half_errors(results: Sequence[Result]) -> tuple[list[float], list[float]]:
     """The mean errors of CIFAR-10's classes and of SVHN's, one a run."""
     errors = [result.class_errors for result in results if result.class_errors]
     return [fmean(run[:SVHN_CLASSES]) for run in errors], [fmean(run[SVHN_CLASSES:]) for run in errors]
-
-
-def verdicts(outcomes: Sequence[Outcome]) -> TextTable:
-    """How many cells agree with what is printed, and how many gains over cardinality there are, by protocol."""
-    counted, rows = without_repeats(outcomes), []
-    compared = [gain for gain in gains(counted) if gain.gain is not None]
-    for protocol in PROTOCOLS:
-        words = Counter(one.verdict for one in counted if one.protocol == protocol and one.difference is not None)
-        gained = Counter(gain.verdict for gain in compared if gain.ours.protocol == protocol)
-        counts = [words.total(), *(words[word] for word in AGREEMENT), *(gained[word] for word in GAINED)]
-        rows.append([protocol, *map(str, counts)])
-    columns = ("protocol", "cells", *AGREEMENT, *(f"gain: {word}" for word in GAINED))
-    return TextTable("Verdicts", columns, rows)
 
 
 def print_reproduction(reproduction: Reproduction) -> None:

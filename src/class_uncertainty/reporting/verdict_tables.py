@@ -1,0 +1,36 @@
+"""What has become of the paper's cells and of the gains that it prints, counted."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from class_uncertainty.experiments.needs import PROTOCOLS
+from class_uncertainty.experiments.outcomes import Gain, Outcome, gains, without_repeats
+from class_uncertainty.reporting.reproduction_tables import AGREEMENT, GAINED, TextTable, title_of
+
+
+def verdicts(outcomes: Sequence[Outcome]) -> TextTable:
+    """How many cells agree with what is printed, and how many gains over cardinality there are, by protocol."""
+    counted, rows = without_repeats(outcomes), []
+    compared = [gain for gain in gains(counted) if gain.gain is not None]
+    for protocol in PROTOCOLS:
+        words = Counter(one.verdict for one in counted if one.protocol == protocol and one.difference is not None)
+        gained = Counter(gain.verdict for gain in compared if gain.ours.protocol == protocol)
+        counts = [words.total(), *(words[word] for word in AGREEMENT), *(gained[word] for word in GAINED)]
+        rows.append([protocol, *map(str, counts)])
+    columns = ("protocol", "cells", *AGREEMENT, *(f"gain: {word}" for word in GAINED))
+    return TextTable("Verdicts", columns, rows)
+
+
+def printed_gains(outcomes: Sequence[Outcome]) -> TextTable:
+    """What has become of every gain that the paper prints, by data set and protocol: of a row's first reading."""
+    printed: dict[tuple[str, str], dict[str, Gain]] = {}
+    for gain in gains(without_repeats(outcomes)):
+        if gain.gain is not None and gain.printed is not None and gain.printed > 0:
+            of_place = printed.setdefault((gain.ours.cell.data, gain.ours.protocol), {})
+            of_place.setdefault(gain.ours.cell.row.label, gain)
+    rows = []
+    for (data, protocol), by_label in printed.items():
+        words = Counter(gain.verdict for gain in by_label.values())
+        rows.append([title_of(data), protocol, str(words.total()), *(str(words[word]) for word in GAINED)])
+    columns = ("data", "protocol", "printed gains that have been run", *GAINED)
+    return TextTable("Gains that the paper prints", columns, rows)
