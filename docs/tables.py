@@ -21,7 +21,7 @@ from class_uncertainty.reporting.chart_images import draw
 from class_uncertainty.reporting.glossary import GLOSSARY
 from class_uncertainty.reporting.reproduction_figures import Figure, figures
 from class_uncertainty.reporting.reproduction_tables import TextTable, text_tables
-from class_uncertainty.reporting.verdict_tables import printed_gains, verdicts
+from class_uncertainty.reporting.verdict_tables import printed_gains, published_baselines, verdicts
 from class_uncertainty.runs.ledger import Ledger
 from class_uncertainty.runs.result_lines import read_ledger
 from class_uncertainty.text import amount, short
@@ -215,7 +215,7 @@ def is_drawn(file: Path, figure: Figure) -> bool:
 def summary() -> str:
     """The verdicts on Table I and on SVCI-20, whose cells the other tables repeat."""
     outcomes = [one for name in ("table1", "svci20") for one in reproduced(name).outcomes]
-    return "\n\n".join(markdown(counted(outcomes)) for counted in (verdicts, printed_gains))
+    return "\n\n".join(markdown(counted(outcomes)) for counted in (verdicts, printed_gains, published_baselines))
 
 
 def share_epochs(one: Result, other: Result) -> bool:

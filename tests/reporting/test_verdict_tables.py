@@ -7,7 +7,8 @@ from ledgers import TABLE
 
 from class_uncertainty.experiments.outcomes import Outcome
 from class_uncertainty.experiments.paper_table import PaperTable, Row
-from class_uncertainty.reporting.verdict_tables import printed_gains, verdicts
+from class_uncertainty.experiments.printed_tables import TABLE_1
+from class_uncertainty.reporting.verdict_tables import printed_gains, published_baselines, verdicts
 
 ROWS = {row.label: row for row in TABLE.rows}
 
@@ -47,3 +48,10 @@ def test_a_printed_gain_counts_once_and_a_printed_loss_not_at_all() -> None:
     table = replace(TABLE, rows=(*TABLE.rows, second, loser))
     errors = {"cb-rs": (18.0, 18.5), "ubrs": (18.0, 18.5), "pb-ubrs": (10.0, 10.5), "ubrw": (10.0, 10.5)}
     assert printed_gains(made(table, errors)).rows == [["digits-lt (9)", "paper", "1", "0", "1", "0", "0"]]
+
+
+def test_baselines_within_a_point_of_a_published_error_are_counted() -> None:
+    """On CIFAR-10-LT (100) the nearest are 30.12 and 30.33; on CIFAR-100-LT (50) these errors are far from all."""
+    outcomes = made(TABLE_1, {"naive": (29.5,), "cb-rs": (30.0,)})
+    table = published_baselines([one for one in outcomes if one.cell.data in ("cifar10-lt:100", "cifar100-lt:50")])
+    assert table.rows == [["CIFAR-10-LT (100)", "2", "2"], ["CIFAR-100-LT (50)", "2", "0"], ["all", "4", "2"]]

@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from class_uncertainty.experiments.bag_of_tricks import published
 from class_uncertainty.experiments.needs import PROTOCOLS
-from class_uncertainty.experiments.outcomes import Gain, Outcome, gains, without_repeats
+from class_uncertainty.experiments.outcomes import POINT, Gain, Outcome, gains, without_repeats
 from class_uncertainty.reporting.reproduction_tables import AGREEMENT, GAINED, TextTable, title_of
 
 
@@ -34,3 +35,14 @@ def printed_gains(outcomes: Sequence[Outcome]) -> TextTable:
         rows.append([title_of(data), protocol, str(words.total()), *(str(words[word]) for word in GAINED)])
     columns = ("data", "protocol", "printed gains that have been run", *GAINED)
     return TextTable("Gains that the paper prints", columns, rows)
+
+
+def published_baselines(outcomes: Sequence[Outcome]) -> TextTable:
+    """How many baselines of Table I lie within a point of a published error, the paper's or Bag-of-Tricks'."""
+    within: dict[str, list[bool]] = {}
+    for one in published(outcomes):
+        within.setdefault(title_of(one.ours.cell.data), []).append(abs(one.nearest) <= POINT)
+    within["all"] = [near for column in within.values() for near in column]
+    rows = [[data, str(len(near)), str(sum(near))] for data, near in within.items()]
+    columns = ("data", "baselines", "within one point of a published error")
+    return TextTable("Baselines beside what has been published", columns, rows)
