@@ -67,7 +67,7 @@ def export_lines(store: Store, names: Sequence[str] = ()) -> Iterator[str]:
             raise unknown("data", name, dict.fromkeys(data.name for data in stored))
     if names:
         stored = [data for data in stored if any(_is_called(data.name, name) for name in names)]
-    store.check_engine([data.fingerprint for data in stored] if names else ())
+    store.check_engine([data.fingerprint for data in stored] if names else None)
     for data in stored:
         measured = _measurements(store, data.fingerprint)
         results = store.by_key("results", data.fingerprint)
