@@ -106,6 +106,14 @@ WRONG = {
     "surrogates": ((*IMPORT, "surrogates.jsonl"), "surrogates.jsonl, line 1,"),
     "unnamed data": ((*IMPORT, "unnamed.jsonl"), "unnamed.jsonl has results of the data 999"),
     "other data": ((*IMPORT, "other.jsonl"), f"two data sets called {DATA.name!r}"),
+    "other data for a new store": (
+        (*IMPORT, "a.jsonl", "other.jsonl", "--store", "new.sqlite"),
+        f"a.jsonl and other.jsonl has two data sets called {DATA.name!r}",
+    ),
+    "unnamed data for a new store": (
+        (*IMPORT, "unnamed.jsonl", "--store", "new/new.sqlite"),
+        "unnamed.jsonl has results of the data 999",
+    ),
     "too long a name": ((*IMPORT, "x" * 300), "does not exist"),
 }
 
@@ -123,12 +131,12 @@ def test_what_is_refused_is_one_sentence_and_nothing_is_written(case: str, full:
     Path("surrogates.jsonl").write_text(text.replace(DATA.name, "\\ud800"))
     Path("unnamed.jsonl").write_text(text.replace(f'"data": "{DATA.fingerprint}"', f'"data": "{"9" * 32}"'))
     Path("other.jsonl").write_text(text.replace(DATA.fingerprint, "9" * 32))
-    before = contents(tmp_path)
+    before, folders = contents(tmp_path), sorted(tmp_path.iterdir())
     args, sentence = WRONG[case]
     code, out, err = full(*args)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert sentence in err
-    assert contents(tmp_path) == before
+    assert (contents(tmp_path), sorted(tmp_path.iterdir())) == (before, folders)
 
 
 def test_no_subcommand_is_help(run: Run) -> None:

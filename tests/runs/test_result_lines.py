@@ -70,13 +70,18 @@ def test_measurements_have_an_order_too(store: Store, empty: Store) -> None:
     assert exported(store) == exported(empty)
 
 
-def test_two_data_sets_of_one_name_have_an_order_too(store: Store, empty: Store) -> None:
-    twins = [replace(OTHER, name=DATA.name), DATA]
-    for place, order in ((store, twins), (empty, twins[::-1])):
-        for data in order:
-            add_data(place, data)
-            place.add(data.fingerprint, data.fingerprint, make_result(cu.Lane()))
-    assert exported(store) == exported(empty)
+def test_of_data_that_changed_the_last_version_is_exported(
+    store: Store, empty: Store, tmp_path: Path, notices: list[str]
+) -> None:
+    """A file of both could not be imported; a version without results is none."""
+    fill(store)
+    before = exported(store)
+    changed = add_data(store, replace(OTHER, name=DATA.name))
+    assert (exported(store), notices) == (before, [])
+    store.add("k", changed.fingerprint, make_result(cu.Lane()))
+    assert imported(empty, written(tmp_path / "a.jsonl", exported(store))) == 1
+    assert empty.data() == [changed]
+    assert notices == [f"{store.path}: left out 11 results of {DATA.name!r} from before the data changed."]
 
 
 def test_a_name_stands_for_its_options_too(full: Store) -> None:
