@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from commands import SHORT, Call, Run
-from example_results import DATA, add_data, fill
+from example_results import DATA, add_data, fill, make_measurement
 
 from class_uncertainty.runs import Store
 
@@ -35,7 +35,7 @@ def test_what_is_measured_and_compared_here_is_reported_there(run: Run, tmp_path
     for added in (5, 0):
         code, out, err = run("results", "import", "a.jsonl", "--store", "new/b.sqlite", "--json")
         assert (code, err) == (0, "")
-        assert json.loads(out) == {"store": "new/b.sqlite", "values": 5, "added": added}
+        assert json.loads(out) == {"store": "new/b.sqlite", "values": 5, "added": added, "differing": 0}
     assert run("results", "export", "b.jsonl", "--store", "new/b.sqlite")[0] == 0
     assert Path("b.jsonl").read_bytes() == Path("a.jsonl").read_bytes()
     forbid_training()
@@ -50,6 +50,17 @@ def test_people_read_how_much_was_written_and_added(full: Run) -> None:
     assert (code, "12" in out, "a.jsonl" in out) == (0, True, True)
     code, out, _ = full("results", "import", "a.jsonl", "a.jsonl", "--store", "b.sqlite")
     assert (code, "11 of 22" in out, "b.sqlite" in out) == (0, True, True)
+
+
+def test_lines_with_other_numbers_are_told_and_not_taken(full: Run) -> None:
+    text = Path("a.jsonl").read_text()
+    first = json.dumps(make_measurement().raw["predictive"][1])
+    Path("b.jsonl").write_text(text.replace(first, "0.5"))
+    assert "0 of 11" in full("results", "import", "a.jsonl")[1]
+    code, out, _ = full("results", "import", "b.jsonl")
+    assert (code, "1 of them with other numbers: the stored ones were kept" in " ".join(out.split())) == (0, True)
+    code, out, _ = full("results", "import", "b.jsonl", "--json")
+    assert json.loads(out) == {"store": "runs.sqlite", "values": 11, "added": 0, "differing": 1}
 
 
 def test_data_are_exported_by_name(full: Run) -> None:

@@ -50,8 +50,10 @@ def import_(
     if not store.exists():
         checked_rows(lines, place)  # a refusal leaves no empty store behind
     with running(store, as_json) as now:
-        added = import_lines(now.store, lines, place)
+        added, differing = import_lines(now.store, lines, place)
         values = count_values(lines)
         rest = "; the others were there" if added < values else ""
+        if differing:
+            rest += f", {differing:,} of them with other numbers: the stored ones were kept"
         now.say(f"added {added:,} of {values:,} results and measurements to {now.store.path}{rest}")
-        now.answer({"store": str(now.store.path), "values": values, "added": added})
+        now.answer({"store": str(now.store.path), "values": values, "added": added, "differing": differing})

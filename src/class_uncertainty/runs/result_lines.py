@@ -183,8 +183,15 @@ def checked_rows(
         raise InputError(f"{place} has a line that is nested too deeply.") from None
 
 
-def import_lines(store: Store, lines: Sequence[ResultLine], place: str) -> int:
-    """Add to a store what it lacks, all of it or nothing; returns how many results and measurements were new."""
+class Imported(NamedTuple):
+    """What an import did, in results and measurements."""
+
+    added: int
+    differing: int  # lines with other numbers than those that are stored under their keys
+
+
+def import_lines(store: Store, lines: Sequence[ResultLine], place: str) -> Imported:
+    """Add to a store what it lacks, all of it or nothing; what it has stays."""
     checked = checked_rows(lines, place, store)
     present = {table: store.keys(table) for table in ("data", "results", "measurements")}
     present["measurements"] |= _estimated(store, lines)
@@ -193,7 +200,32 @@ def import_lines(store: Store, lines: Sequence[ResultLine], place: str) -> int:
         if line.key not in present[table]:
             rows.setdefault((table, line.key), row)
     store.add_rows((table, row) for (table, _), row in rows.items())
-    return sum(table != "data" for table, _ in rows)
+    return Imported(sum(table != "data" for table, _ in rows), _differing(store, lines))
+
+
+def _differing(store: Store, lines: Sequence[ResultLine]) -> int:
+    """How many lines have other numbers than the store has under their keys."""
+    stored: dict[str, Result | Measurement] = {}
+    for data in {line.data for line in lines}:
+        stored |= store.by_key("results", data) | store.by_key("measurements", data)
+    return sum(line.key in stored and _differ(_vectors(line.value), _vectors(stored[line.key])) for line in lines)
+
+
+def _vectors(value: StoredDataset | Result | Measurement) -> dict[str, Any]:
+    """(C,) each: what was measured, without seconds and what newer versions fill in."""
+    match value:
+        case StoredDataset():
+            return {}
+        case Result():
+            return {"class errors": value.class_errors}
+        case _:
+            return {**value.raw}
+
+
+def _differ(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    """Whether a vector of both has other values; classes without test examples are NaN, and diverged lanes None."""
+    both = ((np.array(a[name], float), np.array(b[name], float)) for name in a.keys() & b.keys())
+    return not all(np.array_equal(one, other, equal_nan=True) for one, other in both)
 
 
 def count_values(lines: Sequence[ResultLine]) -> int:
