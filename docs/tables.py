@@ -1,6 +1,7 @@
 """Renders the parts of the documentation that come from the package's registries and results: `make tables`."""
 
 import re
+import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import class_uncertainty
 from class_uncertainty.data import SOURCES
+from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import ESTIMATORS
 from class_uncertainty.experiments.catalogue import EXPERIMENTS
 from class_uncertainty.experiments.needs import PROTOCOLS, Lookup
@@ -274,6 +276,10 @@ def filled(text: str) -> str:
 
 
 if __name__ == "__main__":
-    draw_figures()
+    try:
+        draw_figures()
+    except InputError as error:  # of a file of results
+        print(error, file=sys.stderr)
+        sys.exit(2)
     for page in sorted(HERE.glob("*.md")):
         page.write_text(filled(page.read_text()))

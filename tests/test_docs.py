@@ -145,6 +145,16 @@ def test_figures_are_drawn_from_the_project_s_results() -> None:
     assert [name for name, figure in wanted.items() if not script["is_drawn"](files[name], figure)] == []
 
 
+def test_a_bad_line_of_the_results_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in (("docs/tables.py", (DOCS / "tables.py").read_text()), ("results/bad.jsonl", "no line")):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(tmp_path / "docs/tables.py"), run_name="__main__")
+    err = capsys.readouterr().err
+    assert (ended.value.code, err.count("\n"), "bad.jsonl, line 1," in err) == (2, 1, True)
+
+
 @pytest.mark.parametrize("name", ["README.md", "docs/remedy.md"])
 def test_the_naive_error_on_svci_20_is_that_of_the_project_s_results(name: str) -> None:
     """Which the page on the reproduction is rendered from."""

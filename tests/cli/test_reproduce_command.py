@@ -9,6 +9,7 @@ import pytest
 from commands import Call, Run
 from ledgers import DATA, use_toys
 
+from class_uncertainty.runs import Store
 from class_uncertainty.workflows import train_missing
 
 
@@ -22,6 +23,8 @@ def test_an_experiment_is_planned_run_shown_and_drawn(run: Run, forbid_training:
     assert (code, "mistyped.sqlite does not exist" in err, Path("mistyped.sqlite").exists()) == (2, True, False)
     code, out, _ = run("reproduce", "table1", "--protocol", "paper", "--plan")
     assert (code, DATA in out, f"{DATA}?validation=10" in out) == (0, True, True)
+    assert not Path("runs.sqlite").exists()
+    Store("runs.sqlite").connection.close()
     code, out, _ = run("reproduce", "table1", "--protocol", "paper", "--stored", "--json")
     assert {cell["verdict"] for cell in json.loads(out)["experiments"][0]["cells"]} == {"not run"}
     code, out, _ = run("reproduce", "if1a", "--stored", "--figures", "drawn")
@@ -38,6 +41,14 @@ def test_an_experiment_is_planned_run_shown_and_drawn(run: Run, forbid_training:
     assert json.loads(out) == {"remaining": []}
     code, out, _ = run("reproduce", "if1a", "--figures", "drawn", "--json")
     assert [name.rpartition("/")[2] for name in json.loads(out)["files"]] == ["if1a.svg", "if1a.png"]
+
+
+def test_a_plan_that_is_stopped_speaks_of_no_store(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train_missing, "images_per_second", stopped)
+    assert run("reproduce", "table1", "--protocol", "paper", "--plan") == (130, "", "\ncu: stopped.\n")
 
 
 def test_a_spent_budget_shows_what_there_is_and_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

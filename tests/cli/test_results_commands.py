@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from commands import SHORT, Call, Run
-from example_results import DATA, add_data, fill
+from example_results import DATA, add_data, fill, make_measurement
 
 from class_uncertainty.runs import Store
 
@@ -35,7 +35,7 @@ def test_what_is_measured_and_compared_here_is_reported_there(run: Run, tmp_path
     for added in (5, 0):
         code, out, err = run("results", "import", "a.jsonl", "--store", "new/b.sqlite", "--json")
         assert (code, err) == (0, "")
-        assert json.loads(out) == {"store": "new/b.sqlite", "values": 5, "added": added}
+        assert json.loads(out) == {"store": "new/b.sqlite", "values": 5, "added": added, "differing": 0}
     assert run("results", "export", "b.jsonl", "--store", "new/b.sqlite")[0] == 0
     assert Path("b.jsonl").read_bytes() == Path("a.jsonl").read_bytes()
     forbid_training()
@@ -50,6 +50,17 @@ def test_people_read_how_much_was_written_and_added(full: Run) -> None:
     assert (code, "12" in out, "a.jsonl" in out) == (0, True, True)
     code, out, _ = full("results", "import", "a.jsonl", "a.jsonl", "--store", "b.sqlite")
     assert (code, "11 of 22" in out, "b.sqlite" in out) == (0, True, True)
+
+
+def test_lines_with_other_numbers_are_told_and_not_taken(full: Run) -> None:
+    text = Path("a.jsonl").read_text()
+    first = json.dumps(make_measurement().raw["predictive"][1])
+    Path("b.jsonl").write_text(text.replace(first, "0.5"))
+    assert "0 of 11" in full("results", "import", "a.jsonl")[1]
+    code, out, _ = full("results", "import", "b.jsonl")
+    assert (code, "1 of them with other numbers: the stored ones were kept" in " ".join(out.split())) == (0, True)
+    code, out, _ = full("results", "import", "b.jsonl", "--json")
+    assert json.loads(out) == {"store": "runs.sqlite", "values": 11, "added": 0, "differing": 1}
 
 
 def test_data_are_exported_by_name(full: Run) -> None:
@@ -106,6 +117,14 @@ WRONG = {
     "surrogates": ((*IMPORT, "surrogates.jsonl"), "surrogates.jsonl, line 1,"),
     "unnamed data": ((*IMPORT, "unnamed.jsonl"), "unnamed.jsonl has results of the data 999"),
     "other data": ((*IMPORT, "other.jsonl"), f"two data sets called {DATA.name!r}"),
+    "other data for a new store": (
+        (*IMPORT, "a.jsonl", "other.jsonl", "--store", "new.sqlite"),
+        f"a.jsonl and other.jsonl has two data sets called {DATA.name!r}",
+    ),
+    "unnamed data for a new store": (
+        (*IMPORT, "unnamed.jsonl", "--store", "new/new.sqlite"),
+        "unnamed.jsonl has results of the data 999",
+    ),
     "too long a name": ((*IMPORT, "x" * 300), "does not exist"),
 }
 
@@ -123,12 +142,12 @@ def test_what_is_refused_is_one_sentence_and_nothing_is_written(case: str, full:
     Path("surrogates.jsonl").write_text(text.replace(DATA.name, "\\ud800"))
     Path("unnamed.jsonl").write_text(text.replace(f'"data": "{DATA.fingerprint}"', f'"data": "{"9" * 32}"'))
     Path("other.jsonl").write_text(text.replace(DATA.fingerprint, "9" * 32))
-    before = contents(tmp_path)
+    before, folders = contents(tmp_path), sorted(tmp_path.iterdir())
     args, sentence = WRONG[case]
     code, out, err = full(*args)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert sentence in err
-    assert contents(tmp_path) == before
+    assert (contents(tmp_path), sorted(tmp_path.iterdir())) == (before, folders)
 
 
 def test_no_subcommand_is_help(run: Run) -> None:

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 from commands import Run
+from example_results import DATA, export_text, fill
 
 from class_uncertainty import Unfinished
 from class_uncertainty.cli import running
+from class_uncertainty.runs import Store
 
 
 @pytest.fixture
@@ -150,3 +152,35 @@ def test_ctrl_c_prints_what_is_known(tmp_path: Path) -> None:
     assert " left: training candidates" in text
     assert "All 2 candidates, 5 folds" in out
     assert text.rstrip().endswith("goes on from there.")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare", "npz:unread.npz"),
+        ("measure", "npz:unread.npz"),
+        ("fix", "npz:unread.npz"),
+        ("train", "npz:unread.npz"),
+        ("reproduce", "if1a"),
+        ("reproduce", "if1a", "--stored"),
+        ("reproduce", "if1a", "--plan"),
+        ("results", "import", "a.jsonl"),
+        ("results", "export", "b.jsonl"),
+        ("report", "--out", "b.html"),
+        ("report", DATA.name, "--out", "b.html"),
+    ],
+)
+def test_a_store_of_another_engine_is_refused_before_data_are_read(run: Run, command: tuple[str, ...]) -> None:
+    with Store("runs.sqlite") as store:
+        fill(store)
+        store.connection.execute("UPDATE results SET engine = 2")
+        for table in ("estimates", "measurements"):
+            store.connection.execute(f"DELETE FROM {table}")
+        store.connection.commit()
+    Path("unread.npz").write_text("no data")
+    Path("a.jsonl").write_bytes(export_text())
+    before = {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
+    code, out, err = run(*command)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"store runs.sqlite has results of training engine 2 on {DATA.name!r}" in err
+    assert {path: path.read_bytes() for path in Path().iterdir() if path.is_file()} == before

@@ -22,4 +22,4 @@ def written(path: Path, content: str | bytes) -> Path:
 
 
 def imported(store: Store, path: Path) -> int:
-    return import_lines(store, read_lines(path), str(path))
+    return import_lines(store, read_lines(path), str(path)).added

@@ -72,7 +72,7 @@ def test_an_older_store_is_converted(layout: int, store: Store, digits: cu.Datas
         columns = "key, engine, data, document, checksum" if layout == 3 else "key, engine, data, document"
         row = ("d", 1, *values)[: columns.count(",") + 1]
         connection.execute(f"INSERT INTO results ({columns}) VALUES ({', '.join('?' * len(row))})", row)
-    with Store(store.path) as converted:
+    with Store(store.path, create=False) as converted:
         assert converted.results(digits.fingerprint) == [good, other]
         assert converted.get("d") == diverged
         (version,) = converted.connection.execute("PRAGMA user_version").fetchone()

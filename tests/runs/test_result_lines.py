@@ -1,10 +1,10 @@
 """Results as JSON lines: the same bytes after any exchange, and one sentence for whatever is no export."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from example_results import DATA, RECIPE, STATS, add_data, fill, make_estimate, make_measurement, make_result
+from example_results import DATA, RECIPE, SCORES, STATS, add_data, fill, make_estimate, make_measurement, make_result
 from refusals import refused
 from runs.exchanged import OTHER, VALIDATION, exported, imported, written
 
@@ -51,8 +51,30 @@ def test_a_line_that_comes_twice_is_added_once(full: Store, empty: Store, tmp_pa
     other = json.loads(lines[-1])
     other["document"]["loss"] = 99.0
     again = read_lines(written(tmp_path / "a.jsonl", "\n".join([*lines, *lines, json.dumps(other)])))
-    assert import_lines(empty, again, "a") == 2 * 11
+    assert import_lines(empty, again, "a") == (2 * 11, 0)  # a loss is no error
     assert exported(empty) == exported(full, DATA.name)
+
+
+def test_lines_that_differ_from_what_is_stored_are_counted(full: Store, tmp_path: Path) -> None:
+    """By errors and class vectors alone: not by seconds, nor by what only one of two versions writes."""
+    scores = replace(SCORES, error=30.0, class_errors=(float("nan"), 20.0, 40.0))
+    full.add("nan", DATA.fingerprint, make_result(cu.Lane(), scores=scores))
+    before = exported(full)
+
+    def differing(key: str, **changes: object) -> int:
+        lines = [json.loads(line) for line in before.splitlines()]
+        next(line["document"] for line in lines if line.get("key") == key).update(changes)
+        path = written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, lines)))
+        added, number = import_lines(full, read_lines(path), "a")
+        assert (added, exported(full)) == (0, before)
+        return number
+
+    result, measured, raw = f"0{DATA.name}", f"m{DATA.name}", make_measurement().raw
+    assert differing(result, seconds=99.0) == 0
+    assert differing(measured, cost=99.0, raw=raw | {"newer": [1, 2, 3]}) == 0
+    assert differing(result, scores=asdict(scores)) == 1
+    assert differing(result, scores=None, diverged=1) == 1
+    assert differing(measured, raw=raw | {"predictive": [1, 2, 3]}) == 1
 
 
 def test_the_order_does_not_depend_on_the_order_of_training(full: Store, empty: Store) -> None:
@@ -70,13 +92,18 @@ def test_measurements_have_an_order_too(store: Store, empty: Store) -> None:
     assert exported(store) == exported(empty)
 
 
-def test_two_data_sets_of_one_name_have_an_order_too(store: Store, empty: Store) -> None:
-    twins = [replace(OTHER, name=DATA.name), DATA]
-    for place, order in ((store, twins), (empty, twins[::-1])):
-        for data in order:
-            add_data(place, data)
-            place.add(data.fingerprint, data.fingerprint, make_result(cu.Lane()))
-    assert exported(store) == exported(empty)
+def test_of_data_that_changed_the_last_version_is_exported(
+    store: Store, empty: Store, tmp_path: Path, notices: list[str]
+) -> None:
+    """A file of both could not be imported; a version without results is none."""
+    fill(store)
+    before = exported(store)
+    changed = add_data(store, replace(OTHER, name=DATA.name))
+    assert (exported(store), notices) == (before, [])
+    store.add("k", changed.fingerprint, make_result(cu.Lane()))
+    assert imported(empty, written(tmp_path / "a.jsonl", exported(store))) == 1
+    assert empty.data() == [changed]
+    assert notices == [f"{store.path}: left out 11 results of {DATA.name!r} from before the data changed."]
 
 
 def test_a_name_stands_for_its_options_too(full: Store) -> None:

@@ -199,7 +199,7 @@ def test_results_from_before_recipes_had_a_schedule_are_found_again(empty: Store
     """They are read with the defaults of the fields that they lack, and have the keys that their lanes have today."""
     lines = read_lines(LEDGER)
     counts = {line.data: line.value.counts for line in lines if isinstance(line.value, StoredDataset)}
-    assert import_lines(empty, lines, "here") > 0
+    assert import_lines(empty, lines, "here").added > 0
     results = [line for line in lines if isinstance(line.value, cu.Result) and line.value.method in ("naive", "crt")]
     assert results
     for result, key, fingerprint in results:

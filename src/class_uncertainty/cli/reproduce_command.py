@@ -1,7 +1,9 @@
 """`cu reproduce`: the paper's tables and figures beside what is measured here."""
 
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -71,7 +73,11 @@ def reproduce(
     from class_uncertainty.workflows.reproduce import reproduce as run
 
     check_request(experiment, protocol, only, seeds, names, network)
-    with running(store, as_json, root, create=not stored, budget=budget) as now, now.loader(load) as read:
+    with ExitStack() as stack:
+        if plan and not store.exists():  # a plan leaves no new store behind
+            store = Path(stack.enter_context(TemporaryDirectory())) / store.name
+        now = stack.enter_context(running(store, as_json, root, create=not stored, budget=budget))
+        read = stack.enter_context(now.loader(load))
         about = (experiment, protocol, only, seeds, names, network)
         if plan:
             remaining = plan_reproduction(*about, read=read, store=now.store, device=device)

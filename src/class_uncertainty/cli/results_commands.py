@@ -44,12 +44,16 @@ def import_(
     All lines of all files are read before anything is written.
     """
     from class_uncertainty.cli.running import running
-    from class_uncertainty.runs.result_lines import count_values, import_lines, read_lines
+    from class_uncertainty.runs.result_lines import checked_rows, count_values, import_lines, read_lines
 
-    lines = [line for file in files for line in read_lines(file)]
+    lines, place = [line for file in files for line in read_lines(file)], " and ".join(map(str, files))
+    if not store.exists():
+        checked_rows(lines, place)  # a refusal leaves no empty store behind
     with running(store, as_json) as now:
-        added = import_lines(now.store, lines, " and ".join(map(str, files)))
+        added, differing = import_lines(now.store, lines, place)
         values = count_values(lines)
         rest = "; the others were there" if added < values else ""
+        if differing:
+            rest += f", {differing:,} of them with other numbers: the stored ones were kept"
         now.say(f"added {added:,} of {values:,} results and measurements to {now.store.path}{rest}")
-        now.answer({"store": str(now.store.path), "values": values, "added": added})
+        now.answer({"store": str(now.store.path), "values": values, "added": added, "differing": differing})

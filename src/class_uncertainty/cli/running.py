@@ -161,8 +161,11 @@ def running(
 
 
 def _kept(store: Store) -> str:
-    results, networks = amount_of(store.finished, "result", "results"), amount_of(store.networks, "network", "networks")
+    """'; runs.sqlite keeps ...', and "" where nothing is kept."""
     under_way = ", checkpoints keep what has not" if checkpoints_beside(store).count() else ""
+    if not (store.finished or store.networks or under_way):
+        return ""
+    results, networks = amount_of(store.finished, "result", "results"), amount_of(store.networks, "network", "networks")
     kept = f"{store.path} keeps what has finished ({results}, {networks}){under_way}"
     return f"; {kept}, and the same command goes on from there"
 

@@ -72,6 +72,7 @@ def sections(store: Store, only: str | None = None, read: Read = load) -> list[S
             shown.append(replace(section, name=section.name + age, note=note))
         versions += [data.name] * bool(groups)
     if not shown:
+        store.check_engine([data.fingerprint for data in stored if only in (None, data.name)])
         wanted = f"finished results{f' of {only!r}' if only else ''}"
         raise InputError(f"store {store.path} has no {wanted}; it knows of {', '.join(names) or 'nothing'}.")
     return shown

@@ -13,7 +13,7 @@ import numpy as np
 
 from class_uncertainty.boundary import shortly
 from class_uncertainty.documents import from_document
-from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.errors import InputError, notice, unknown
 from class_uncertainty.files import SQLITE, near, parse_json, read_regular
 from class_uncertainty.runs.ledger import Ledger, check_same_data
 from class_uncertainty.runs.measurement import Measurement
@@ -27,7 +27,7 @@ from class_uncertainty.runs.stored_rows import (
     parse_result,
     result_row,
 )
-from class_uncertainty.text import reason
+from class_uncertainty.text import amount_of, reason
 from class_uncertainty.training import Result
 from class_uncertainty.training.keys import ENGINE
 
@@ -59,25 +59,35 @@ class ResultLine(NamedTuple):
 def export_lines(store: Store, names: Sequence[str] = ()) -> Iterator[str]:
     """What a store has, in an order that does not depend on when it was trained.
 
-    `names` are of data sets; one without options stands for all data sets that differ from it in options alone.
+    `names` are of data sets; one without options stands for all data sets that differ from it in options alone. Of data
+    that changed under their name, results of the last version are exported: no store takes in two under one name.
     """
-    stored = sorted(store.data(), key=lambda data: (data.name, data.fingerprint))
+    stored = sorted(store.data(), key=lambda data: data.name)  # of one name, the last one at the end
     for name in names:
         if not any(_is_called(data.name, name) for data in stored):
             raise unknown("data", name, dict.fromkeys(data.name for data in stored))
     if names:
         stored = [data for data in stored if any(_is_called(data.name, name) for name in names)]
-    store.check_engine([data.fingerprint for data in stored] if names else ())
-    for data in stored:
-        measured = _measurements(store, data.fingerprint)
-        results = store.by_key("results", data.fingerprint)
-        if not results and not measured:
-            continue
-        yield _line("data", asdict(data))
-        for key in sorted(measured, key=lambda key: (measured[key].estimator, measured[key].lr, key)):
-            yield _line("measurement", _document(key, data, measured[key]))
-        for key in sorted(results, key=lambda key: _order(key, results[key])):
-            yield _line("result", _document(key, data, results[key]))
+    store.check_engine([data.fingerprint for data in stored] if names else None)
+    for name in dict.fromkeys(data.name for data in stored):
+        versions = [_lines_of(store, data) for data in reversed(stored) if data.name == name]
+        last, *older = list(filter(None, versions)) or [[]]
+        yield from last
+        if older:
+            results = amount_of(sum(len(lines) - 1 for lines in older), "result", "results")
+            notice(f"{store.path}: left out {results} of {name!r} from before the data changed.")
+
+
+def _lines_of(store: Store, data: StoredDataset) -> list[str]:
+    """The lines of one data set, its own first; none where it has no results."""
+    measured = _measurements(store, data.fingerprint)
+    results = store.by_key("results", data.fingerprint)
+    lines = [_line("data", asdict(data))]
+    for key in sorted(measured, key=lambda key: (measured[key].estimator, measured[key].lr, key)):
+        lines.append(_line("measurement", _document(key, data, measured[key])))
+    for key in sorted(results, key=lambda key: _order(key, results[key])):
+        lines.append(_line("result", _document(key, data, results[key])))
+    return lines if len(lines) > 1 else []
 
 
 def _is_called(name: str, given: str) -> bool:
@@ -153,30 +163,69 @@ def _check_texts(**texts: Any) -> None:
         text.encode()
 
 
-def import_lines(store: Store, lines: Sequence[ResultLine], place: str) -> int:
-    """Add to a store what it lacks, all of it or nothing; returns how many results and measurements were new."""
-    stored = store.data()
+def checked_rows(
+    lines: Sequence[ResultLine], place: str, store: Store | None = None
+) -> list[tuple[str, dict[str, Any]]]:
+    """The row of each line, with its table. Refuses lines that do not go together, or not with the store."""
+    stored, both = (store.data(), f"{place} with {store.path}") if store else ([], place)
     by_name, by_fingerprint = ({getattr(data, field): data for data in stored} for field in ("name", "fingerprint"))
     for line in lines:
         if isinstance(line.value, StoredDataset) and line.data not in by_fingerprint:
-            check_same_data(by_name.get(line.value.name), line.value, f"{place} with {store.path}")
+            check_same_data(by_name.get(line.value.name), line.value, both)
             by_name[line.value.name] = by_fingerprint[line.data] = line.value
     for line in lines:
         if line.data not in by_fingerprint:
             raise InputError(f"{place} has results of the data {line.data}, and no line that names them.")
         _check_classes(line, by_fingerprint[line.data], place)
+    try:
+        return [line.row for line in lines]
+    except RecursionError:
+        raise InputError(f"{place} has a line that is nested too deeply.") from None
+
+
+class Imported(NamedTuple):
+    """What an import did, in results and measurements."""
+
+    added: int
+    differing: int  # lines with other numbers than those that are stored under their keys
+
+
+def import_lines(store: Store, lines: Sequence[ResultLine], place: str) -> Imported:
+    """Add to a store what it lacks, all of it or nothing; what it has stays."""
+    checked = checked_rows(lines, place, store)
     present = {table: store.keys(table) for table in ("data", "results", "measurements")}
     present["measurements"] |= _estimated(store, lines)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for line in lines:
-        try:
-            table, row = line.row
-        except RecursionError:
-            raise InputError(f"{place} has a line that is nested too deeply.") from None
+    for line, (table, row) in zip(lines, checked, strict=True):
         if line.key not in present[table]:
             rows.setdefault((table, line.key), row)
     store.add_rows((table, row) for (table, _), row in rows.items())
-    return sum(table != "data" for table, _ in rows)
+    return Imported(sum(table != "data" for table, _ in rows), _differing(store, lines))
+
+
+def _differing(store: Store, lines: Sequence[ResultLine]) -> int:
+    """How many lines have other numbers than the store has under their keys."""
+    stored: dict[str, Result | Measurement] = {}
+    for data in {line.data for line in lines}:
+        stored |= store.by_key("results", data) | store.by_key("measurements", data)
+    return sum(line.key in stored and _differ(_vectors(line.value), _vectors(stored[line.key])) for line in lines)
+
+
+def _vectors(value: StoredDataset | Result | Measurement) -> dict[str, Any]:
+    """(C,) each: what was measured, without seconds and what newer versions fill in."""
+    match value:
+        case StoredDataset():
+            return {}
+        case Result():
+            return {"class errors": value.class_errors}
+        case _:
+            return {**value.raw}
+
+
+def _differ(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    """Whether a vector of both has other values; classes without test examples are NaN, and diverged lanes None."""
+    both = ((np.array(a[name], float), np.array(b[name], float)) for name in a.keys() & b.keys())
+    return not all(np.array_equal(one, other, equal_nan=True) for one, other in both)
 
 
 def count_values(lines: Sequence[ResultLine]) -> int:

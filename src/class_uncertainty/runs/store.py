@@ -48,7 +48,7 @@ OF_DATA = f"engine = {ENGINE} AND data = ?"  # rows of this engine on the data s
 
 
 class Store:
-    """`with Store(path) as store`: results and estimates by key."""
+    """`with Store(path) as store`: results and estimates by key. `create` opens it to add to it, a new one too."""
 
     def __init__(self, path: str | Path = "runs.sqlite", create: bool = True) -> None:
         self.path = Path(path)
@@ -73,6 +73,8 @@ class Store:
         try:
             with self._faults():
                 self._open()
+            if create:
+                self.check_engine()
         except BaseException:
             self.connection.close()
             raise
@@ -254,16 +256,14 @@ class Store:
             for table, row in rows:
                 self._insert(table, row, last=False)
 
-    def check_engine(self, only: Collection[str] = ()) -> None:
-        """Refuse results of another training engine than this one; `only` of the data of these fingerprints, if any."""
+    def check_engine(self, only: Collection[str] | None = None) -> None:
+        """Refuse results of another training engine than this one; `only` of the data of these fingerprints."""
         with self._faults():
-            query = f"SELECT DISTINCT data, engine FROM results WHERE engine != {ENGINE}"
-            others = [(data, engine) for data, engine in self.connection.execute(query) if not only or data in only]
-        if others:
-            names = {data.fingerprint: data.name for data in self.data()}
-            data, engine = others[0]
-            engines = f"training engine {engine} on {names.get(data, data)!r}, and this version has {ENGINE}"
-            raise InputError(f"store {self.path} has results of {engines}: choose another store.")
+            others = dict(self.connection.execute(f"SELECT data, engine FROM results WHERE engine != {ENGINE}"))
+        if (data := next((data for data in others if only is None or data in only), None)) is not None:
+            name = next((stored.name for stored in self.data() if stored.fingerprint == data), data)
+            engines = f"training engine {others[data]} on {name!r}, and this version has {ENGINE}"
+            raise InputError(f"store {self.path} has results of {engines}: move it, or choose another store.")
 
     @property
     def networks(self) -> int:
