@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from class_uncertainty.boundary import shortly
+from class_uncertainty.data.dataset import folds_fingerprint
 from class_uncertainty.documents import from_document
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.files import SQLITE, near, parse_json, read_regular
@@ -60,6 +61,7 @@ def export_lines(store: Store, names: Sequence[str] = ()) -> Iterator[str]:
     """What a store has, in an order that does not depend on when it was trained.
 
     `names` are of data sets; one without options stands for all data sets that differ from it in options alone.
+    Results of folds, which choose learning rates where there is a test split, go with their data set.
     """
     stored = sorted(store.data(), key=lambda data: (data.name, data.fingerprint))
     for name in names:
@@ -68,16 +70,21 @@ def export_lines(store: Store, names: Sequence[str] = ()) -> Iterator[str]:
     if names:
         stored = [data for data in stored if any(_is_called(data.name, name) for name in names)]
     store.check_engine([data.fingerprint for data in stored] if names else ())
+    listed = {data.fingerprint for data in stored}
     for data in stored:
         measured = _measurements(store, data.fingerprint)
-        results = store.by_key("results", data.fingerprint)
-        if not results and not measured:
+        results = {data.fingerprint: store.by_key("results", data.fingerprint)}
+        if (by_folds := folds_fingerprint(data.fingerprint)) not in listed:
+            results[by_folds] = store.by_key("results", by_folds)
+            listed.add(by_folds)  # another data set may have the same training split
+        if not measured and not any(results.values()):
             continue
         yield _line("data", asdict(data))
         for key in sorted(measured, key=lambda key: (measured[key].estimator, measured[key].lr, key)):
-            yield _line("measurement", _document(key, data, measured[key]))
-        for key in sorted(results, key=lambda key: _order(key, results[key])):
-            yield _line("result", _document(key, data, results[key]))
+            yield _line("measurement", _document(key, data.fingerprint, measured[key]))
+        for fingerprint, by_key in results.items():
+            for key, result in sorted(by_key.items(), key=lambda item: _order(*item)):
+                yield _line("result", _document(key, fingerprint, result))
 
 
 def _is_called(name: str, given: str) -> bool:
@@ -94,8 +101,8 @@ def _order(key: str, result: Result) -> tuple[Any, ...]:
     return result.method, result.lr, result.seed, result.fold or (), key
 
 
-def _document(key: str, data: StoredDataset, value: Result | Measurement) -> dict[str, Any]:
-    return {"key": key, "engine": ENGINE, "data": data.fingerprint, "document": asdict(value)}
+def _document(key: str, data: str, value: Result | Measurement) -> dict[str, Any]:
+    return {"key": key, "engine": ENGINE, "data": data, "document": asdict(value)}
 
 
 def _line(kind: str, fields: dict[str, Any]) -> str:
@@ -161,10 +168,11 @@ def import_lines(store: Store, lines: Sequence[ResultLine], place: str) -> int:
         if isinstance(line.value, StoredDataset) and line.data not in by_fingerprint:
             check_same_data(by_name.get(line.value.name), line.value, f"{place} with {store.path}")
             by_name[line.value.name] = by_fingerprint[line.data] = line.value
+    by_judge = {folds_fingerprint(fingerprint): data for fingerprint, data in by_fingerprint.items()} | by_fingerprint
     for line in lines:
-        if line.data not in by_fingerprint:
+        if line.data not in by_judge:
             raise InputError(f"{place} has results of the data {line.data}, and no line that names them.")
-        _check_classes(line, by_fingerprint[line.data], place)
+        _check_classes(line, by_judge[line.data], place)
     present = {table: store.keys(table) for table in ("data", "results", "measurements")}
     present["measurements"] |= _estimated(store, lines)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
