@@ -77,6 +77,17 @@ def test_lines_that_differ_from_what_is_stored_are_counted(full: Store, tmp_path
     assert differing(measured, raw=raw | {"predictive": [1, 2, 3]}) == 1
 
 
+def test_results_of_folds_go_with_their_data(store: Store, empty: Store, tmp_path: Path) -> None:
+    """They have chosen learning rates, and no store lists what judged them as a data set."""
+    data = add_data(store, fingerprint="1" * 32 + "-" + "2" * 32)
+    add_data(store, name="the same training split", fingerprint="1" * 32 + "-" + "3" * 32)
+    store.add("k", "1" * 32 + "-folds", make_result(cu.Lane()))
+    assert imported(empty, written(tmp_path / "a.jsonl", exported(store))) == 1
+    assert empty.results("1" * 32 + "-folds") == [make_result(cu.Lane())]
+    assert empty.data() == [data]
+    assert exported(empty) == exported(store, DATA.name) == exported(store)
+
+
 def test_the_order_does_not_depend_on_the_order_of_training(full: Store, empty: Store) -> None:
     for data in (VALIDATION, OTHER, DATA):
         fill(empty, data, backwards=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from refusals import refused
+from runs.exchanged import exported, imported, written
 from watching import Watched, no_training
 
 import class_uncertainty as cu
@@ -110,6 +111,15 @@ def test_uncertainty_rows_choose_with_the_uncertainties_that_they_use(digits: cu
     assert comparison.chosen[0].errors == {result.lr: result.error for result in results}
     again = cu.compare(digits, ["ubrw"], 1, RATES, choose_lr=True, **options, progress=no_training)
     assert (again.results, again.chosen) == (comparison.results, comparison.chosen)
+
+
+def test_what_was_chosen_there_is_not_chosen_again_here(digits: cu.Dataset, tmp_path: Path) -> None:
+    there = cu.compare(digits, ["naive"], 1, RATES, choose_lr=True, recipe=RECIPE, store=tmp_path / "a")
+    with Store(tmp_path / "a") as first, Store(tmp_path / "b") as second:
+        imported(second, written(tmp_path / "a.jsonl", exported(first)))
+        options = {"recipe": RECIPE, "store": second, "progress": no_training}
+        here = cu.compare(digits, ["naive"], 1, RATES, choose_lr=True, **options)
+    assert (here.results, here.chosen) == (there.results, there.chosen)
 
 
 def test_the_document_has_every_error(digits: cu.Dataset) -> None:

@@ -6,9 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from refusals import refused
+from runs.exchanged import exported, imported, written
 from watching import Watched, no_training
+from workflows.heard import Heard
 
 import class_uncertainty as cu
+from class_uncertainty.runs import Store
 from class_uncertainty.runs.comparison_checks import check_seeds
 from class_uncertainty.runs.rows import method_rows
 from class_uncertainty.training import RECIPES
@@ -70,6 +73,30 @@ def test_what_the_store_has_is_not_trained_again(digits: cu.Dataset, tmp_path: P
     assert [lane.seed for lane in watched.lanes] == [0, 1]
     again = cu.compare(digits, ["ensemble", "naive"], 1, members=2, recipe=RECIPE, store=path, progress=no_training)
     assert again.results == first.results[::-1]
+
+
+def test_class_vectors_of_another_machine_are_not_measured_again(digits: cu.Dataset, tmp_path: Path) -> None:
+    """The members train only where tau is chosen on their probabilities."""
+    here, there = {"recipe": RECIPE, "store": tmp_path / "a"}, {"recipe": RECIPE, "store": tmp_path / "b"}
+    out_of_fold = {"estimator": "out-of-fold", "members": 2}
+    cu.compare(digits, ["ubrs"], 1, members=2, **here)
+    cu.compare(digits, ["ubrs"], 1, **out_of_fold, **here)
+    with Store(tmp_path / "a") as first, Store(tmp_path / "b") as second:
+        imported(second, written(tmp_path / "a.jsonl", exported(first)))
+    for options in ({"members": 2}, {"members": 2, "score": "true-class"}, out_of_fold):
+        heard = Heard()
+        comparison = cu.compare(digits, ["naive", "ubrs", "ubrw"], 1, **options, **there, progress=heard)
+        assert {lane.name for lane in heard.watched.lanes} <= {"ubrs", "ubrw"}
+        assert [stage.name for stage in heard.stages] == ["methods"]
+        as_usual = cu.compare(digits, ["naive", "ubrs", "ubrw"], 1, **options, **here)
+        assert [result.scores for result in comparison.results] == [result.scores for result in as_usual.results]
+        assert comparison.rows == as_usual.rows
+    cu.train(digits, "ubrw", members=2, **there, progress=(watched := Watched()))
+    assert [lane.name for lane in watched.lanes] == ["ubrw"]
+    heard = Heard()
+    cu.compare(digits, ["ubrs", "adjusted"], 1, **out_of_fold, **there, progress=heard)
+    assert heard.stages[0].about == "2 networks measure uncertainty"
+    assert {lane.fold for lane in heard.watched.lanes} >= {(0, 2), (1, 2)}
 
 
 def test_without_a_test_split_folds_judge_methods_and_remedies(digits: cu.Dataset) -> None:

@@ -20,7 +20,7 @@ def compare(
     epochs: options.EPOCHS = None,
     equal_cost: Annotated[bool, typer.Option("--equal-cost", help="Add ensembles as dear as the dearest row.")] = False,
     choose_lr: Annotated[
-        bool, typer.Option("--choose-lr", help="Train each row at the one of --lrs that suits it, chosen by folds.")
+        bool, typer.Option("--choose-lr", help="Train each row at its best of --lrs, by folds of the training split.")
     ] = False,
     against: Annotated[
         str, typer.Option(help="Test rows against their cardinality counterpart, or all against one: naive, cb-rs.")
@@ -46,7 +46,8 @@ def compare(
     trained, or of every row against the one that --against names. The confidence is corrected for the number of tests.
 
     A learning rate that suits naive may not suit others. **--lrs 0.1,0.2,0.4 --choose-lr** trains each row at its best
-    rate, chosen by five folds of the training split; the test split, which it needs, only judges.
+    rate, chosen by five folds of the training split; the test split, which it needs, only judges. To choose on
+    validation images instead, compare the rates on DATA?validation=N, where the source has that option.
 
     Remedies are rows too: **adjusted**, **ensemble**, **ensemble-adjusted**, **distil**, and **cb\\*5** for five
     networks of a method together. With --estimator out-of-fold their tau is chosen on examples that the members never

@@ -17,7 +17,7 @@ def export(
 ) -> None:
     """Write what a store has as JSON lines: errors by class, and the class uncertainties of every estimate.
 
-    Weights and probabilities stay behind.
+    Results of the folds that chose learning rates go with their data set. Weights and probabilities stay behind.
     """
     from class_uncertainty.cli.running import running
     from class_uncertainty.files import check_writable, write_whole

@@ -157,9 +157,9 @@ class Dataset:
         return [(judged.name_of(copy), self.train.name_of(original)) for copy, original in self.copies[:most].tolist()]
 
 
-def folds_fingerprint(train: str) -> str:
-    """The fingerprint of a Dataset without a test split, from that of its training split."""
-    return f"{train}-folds"
+def folds_fingerprint(fingerprint: str) -> str:
+    """The fingerprint of a Dataset without a test split, from its training split's or from one's with a test split."""
+    return f"{fingerprint.partition('-')[0]}-folds"
 
 
 def check_judge(train: Data, test: Data) -> None:

@@ -10,6 +10,7 @@ from class_uncertainty.estimation import Diverged, Estimate, EstimateRequest, es
 from class_uncertainty.measures import Stats
 from class_uncertainty.metrics import Outcomes
 from class_uncertainty.runs.context import Context
+from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.watcher import Rest, RowTrained
 from class_uncertainty.training import Lane, Result
@@ -52,6 +53,15 @@ def load_or_estimate(
     for request in requests:
         context.drop_checkpoints(request.lanes)
     return read_back(context.store, [estimates[request] for request in requests])
+
+
+def stored_measurement(context: Context, request: EstimateRequest, score: str | None) -> Measurement | None:
+    """The class vectors by that score, where the store has no more: by an import or 'cu reproduce'."""
+    key = context.estimate_key(request)
+    if context.store.has("estimates", key):
+        return None
+    measured = context.store.by_key("measurements", context.dataset.fingerprint).get(key)
+    return measured.using(score or measured.score) if measured and (score or measured.score) in measured.raw else None
 
 
 def members_left(context: Context, requests: Sequence[EstimateRequest]) -> list[Rest]:

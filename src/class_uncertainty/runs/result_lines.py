@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from class_uncertainty.boundary import shortly
+from class_uncertainty.data.dataset import folds_fingerprint
 from class_uncertainty.documents import from_document
 from class_uncertainty.errors import InputError, notice, unknown
 from class_uncertainty.files import SQLITE, near, parse_json, read_regular
@@ -69,8 +70,9 @@ def export_lines(store: Store, names: Sequence[str] = ()) -> Iterator[str]:
     if names:
         stored = [data for data in stored if any(_is_called(data.name, name) for name in names)]
     store.check_engine([data.fingerprint for data in stored] if names else None)
+    listed = {data.fingerprint for data in stored}
     for name in dict.fromkeys(data.name for data in stored):
-        versions = [_lines_of(store, data) for data in reversed(stored) if data.name == name]
+        versions = [_lines_of(store, data, listed) for data in reversed(stored) if data.name == name]
         last, *older = list(filter(None, versions)) or [[]]
         yield from last
         if older:
@@ -78,15 +80,23 @@ def export_lines(store: Store, names: Sequence[str] = ()) -> Iterator[str]:
             notice(f"{store.path}: left out {results} of {name!r} from before the data changed.")
 
 
-def _lines_of(store: Store, data: StoredDataset) -> list[str]:
-    """The lines of one data set, its own first; none where it has no results."""
+def _lines_of(store: Store, data: StoredDataset, listed: set[str]) -> list[str]:
+    """The lines of one data set, its own first; none where it has no results.
+
+    Results of folds, which choose learning rates where there is a test split, go with it, unless they are `listed`: the
+    training split that they are of may be that of several data sets.
+    """
     measured = _measurements(store, data.fingerprint)
-    results = store.by_key("results", data.fingerprint)
+    results = {data.fingerprint: store.by_key("results", data.fingerprint)}
+    if (by_folds := folds_fingerprint(data.fingerprint)) not in listed:
+        results[by_folds] = store.by_key("results", by_folds)
+        listed.add(by_folds)
     lines = [_line("data", asdict(data))]
     for key in sorted(measured, key=lambda key: (measured[key].estimator, measured[key].lr, key)):
-        lines.append(_line("measurement", _document(key, data, measured[key])))
-    for key in sorted(results, key=lambda key: _order(key, results[key])):
-        lines.append(_line("result", _document(key, data, results[key])))
+        lines.append(_line("measurement", _document(key, data.fingerprint, measured[key])))
+    for fingerprint, by_key in results.items():
+        for key, result in sorted(by_key.items(), key=lambda item: _order(*item)):
+            lines.append(_line("result", _document(key, fingerprint, result)))
     return lines if len(lines) > 1 else []
 
 
@@ -104,8 +114,8 @@ def _order(key: str, result: Result) -> tuple[Any, ...]:
     return result.method, result.lr, result.seed, result.fold or (), key
 
 
-def _document(key: str, data: StoredDataset, value: Result | Measurement) -> dict[str, Any]:
-    return {"key": key, "engine": ENGINE, "data": data.fingerprint, "document": asdict(value)}
+def _document(key: str, data: str, value: Result | Measurement) -> dict[str, Any]:
+    return {"key": key, "engine": ENGINE, "data": data, "document": asdict(value)}
 
 
 def _line(kind: str, fields: dict[str, Any]) -> str:
@@ -173,10 +183,11 @@ def checked_rows(
         if isinstance(line.value, StoredDataset) and line.data not in by_fingerprint:
             check_same_data(by_name.get(line.value.name), line.value, both)
             by_name[line.value.name] = by_fingerprint[line.data] = line.value
+    by_judge = {folds_fingerprint(fingerprint): data for fingerprint, data in by_fingerprint.items()} | by_fingerprint
     for line in lines:
-        if line.data not in by_fingerprint:
+        if line.data not in by_judge:
             raise InputError(f"{place} has results of the data {line.data}, and no line that names them.")
-        _check_classes(line, by_fingerprint[line.data], place)
+        _check_classes(line, by_judge[line.data], place)
     try:
         return [line.row for line in lines]
     except RecursionError:

@@ -18,7 +18,14 @@ from class_uncertainty.notebook import html_table, number, to_frame
 from class_uncertainty.posthoc.remedies import Remedy, find_remedy
 from class_uncertainty.runs.comparison_checks import check_against, check_choosing, check_seeds
 from class_uncertainty.runs.context import Context, open_context
-from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, results_left, telling_rows
+from class_uncertainty.runs.load_or_train import (
+    load_or_estimate,
+    load_or_evaluate,
+    results_left,
+    stored_measurement,
+    telling_rows,
+)
+from class_uncertainty.runs.measurement import Measurement, class_vector
 from class_uncertainty.runs.rate_choice import RateChoice
 from class_uncertainty.runs.rows import COUNTERPART, MethodRow, method_rows
 from class_uncertainty.runs.significance import corrected_confidence
@@ -46,8 +53,8 @@ class Comparison:
         What was trained on.
     results : tuple of Result
         One for each method, learning rate and seed.
-    estimate : Estimate or None
-        The class uncertainties that methods used.
+    estimate : Estimate, Measurement or None
+        The class uncertainties that methods used; a Measurement where the store has only class vectors.
     against : str
         What the rows are tested against: "counterpart", or a row.
     chosen : tuple of RateChoice
@@ -65,7 +72,7 @@ class Comparison:
 
     dataset: Dataset
     results: tuple[Result, ...]
-    estimate: Estimate | None
+    estimate: Estimate | Measurement | None
     against: str = COUNTERPART
     chosen: tuple[RateChoice, ...] = ()
 
@@ -224,13 +231,19 @@ def compare(
         distils = [Lane(teaching=Teaching())] if any(remedy.distils for remedy in remedies.values()) else []
         _check_lanes(context, [*(Lane(name, lr=lr) for name in trained for lr in rates), *distils])
         uses_uncertainty = any(named(name).uses_uncertainty for name in trained)
-        measures = [measuring_stage(context, [request])] if uses_uncertainty else []
+        # tau is chosen on the probabilities of the members, methods need class vectors alone
+        chooses_tau = request.estimator == "out-of-fold" and any(remedy.adjusts for remedy in remedies.values())
+        estimate: Estimate | Measurement | None = None
+        if uses_uncertainty and not chooses_tau:
+            estimate = stored_measurement(context, request, score)
+        measures = [measuring_stage(context, [request])] if uses_uncertainty and not estimate else []
         compared = [name for name in methods if name not in remedies]
         about = (list(remedies.values()), numbers, rates, list(trained) if choose_lr else [], members)
         context.ahead([*measures, *comparison_stages(context, compared, *about)])
         ended = telling_rows(context, len(numbers))
-        estimate = read_by(load_or_estimate(context, [request])[0], score) if uses_uncertainty else None
-        stats = estimate.stats if estimate else None
+        if measures:
+            estimate = read_by(load_or_estimate(context, [request])[0], score)
+        stats = Stats(context.train.counts, class_vector(estimate)) if estimate else None
         chosen = choose_rates(judged_by_folds(context), list(trained), lrs or (), stats) if choose_lr else {}
         lanes = [lane for lane in lanes if _trains_at(lane.name, lane.lr, chosen)]
         context.begin(METHODS, [results_left(context, lanes, stats)])
@@ -241,7 +254,7 @@ def compare(
             left += remedies_left(context, at_rate, numbers, members, lr, stats)
         context.begin(REMEDIES, left)
         for lr, at_rate in by_rate.items():
-            if request.estimator == "out-of-fold" and any(remedy.adjusts for remedy in at_rate.values()):
+            if chooses_tau and any(remedy.adjusts for remedy in at_rate.values()):
                 unseen[lr] = read_by(load_or_estimate(context, [replace(request, lr=lr)])[0], None)
             results += (made := evaluate_remedies(context, at_rate, numbers, members, lr, unseen.get(lr), stats))
             for result in made:
@@ -282,7 +295,7 @@ def _by_rate(
     return by_rate
 
 
-def _equal_cost(results: Sequence[Result], estimate: Estimate | None) -> dict[str, Remedy]:
+def _equal_cost(results: Sequence[Result], estimate: Estimate | Measurement | None) -> dict[str, Remedy]:
     """Ensembles of as many networks of each cheap row as the dearest costs, by their names."""
     rows = method_rows(results, estimate.cost if estimate else 0.0)
     dearest, present, ensembles = max(row.cost for row in rows), {row.method for row in rows}, dict[str, Remedy]()

@@ -12,7 +12,8 @@ from class_uncertainty.methods import Method
 from class_uncertainty.methods.trained_prior import trained_prior
 from class_uncertainty.posthoc.priors import measured_prior
 from class_uncertainty.runs.context import open_context
-from class_uncertainty.runs.load_or_train import fit_and_store, load_or_estimate, load_or_evaluate
+from class_uncertainty.runs.load_or_train import fit_and_store, load_or_estimate, load_or_evaluate, stored_measurement
+from class_uncertainty.runs.measurement import Measurement, class_vector
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.training import Lane, Recipe, Result
@@ -36,8 +37,8 @@ class Trained:
         The network with its preprocessing: raw inputs in, logits out. `purpose.prior` is what its softmax stands for.
     result : Result
         How well it does on the test split, or by folds where there is none.
-    estimate : Estimate or None
-        The class uncertainties that its method used.
+    estimate : Estimate, Measurement or None
+        The class uncertainties that its method used; a Measurement where the store has only class vectors.
     files : tuple of Path
         What `save` wrote.
 
@@ -52,7 +53,7 @@ class Trained:
     dataset: Dataset
     module: Classifier
     result: Result
-    estimate: Estimate | None
+    estimate: Estimate | Measurement | None
     files: tuple[Path, ...] = ()
 
     def __repr__(self) -> str:
@@ -116,8 +117,11 @@ def train(
     with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
         check_embeds(context.train, embed_weights)
         request = EstimateRequest.usual(estimator, members, recipe=context.recipe)
-        estimate = read_by(load_or_estimate(context, [request])[0], score) if lane.value.uses_uncertainty else None
-        stats = estimate.stats if estimate else None
+        estimate: Estimate | Measurement | None = None
+        if lane.value.uses_uncertainty:
+            estimate = stored_measurement(context, request, score)
+            estimate = estimate or read_by(load_or_estimate(context, [request])[0], score)
+        stats = Stats(context.train.counts, class_vector(estimate)) if estimate else None
         fitted = fit_and_store(context, lane, stats)
         if lost := fitted.results[0].divergence:
             raise InputError(f"{lane.name} {lost}: lower the learning rate.")
