@@ -9,7 +9,7 @@ import numpy as np
 from class_uncertainty.metrics import rank_correlation
 from class_uncertainty.reporting import chart_style as style
 from class_uncertainty.reporting.class_curves import HEIGHT, LOW_HEIGHT, curves, stacked
-from class_uncertainty.reporting.class_scatter import ShareAxis, error_panel, rho_text, side_by_side
+from class_uncertainty.reporting.class_scatter import ShareAxis, error_panels, rho_text, side_by_side
 
 MOST_LINES = 12  # whose ends have class names beside them; of more, a gradient is the legend
 NAME_GAP = 0.05  # from one name to the next, as a share of the panel's height
@@ -70,19 +70,17 @@ def error_scatter(
     errors: Sequence[float],
     y_title: str = "test error, %",
 ) -> Any:
-    """The error of each class, or its accuracy, against each measure, with Spearman's rho (IF1a)."""
+    """The error of each class, or its accuracy, against each measure, with Spearman's rho (IF1a).
+
+    A measure that is the same for all classes has no panel.
+    """
     alt = style.altair()
     values = [
         {"name": style.valid_unicode(name), "error": float(error)} for name, error in zip(names, errors, strict=True)
     ]
     tooltip = {"name": "class", "share": "share of the measure", "error": y_title}
-    panels = [
-        error_panel(
-            alt, values, shares, f"{name[:1].upper()}{name[1:]}", rank_correlation(shares, errors), tooltip, y_title
-        )
-        for name, shares in mu_by_measure.items()
-    ]
-    return _finished(side_by_side(alt, panels))
+    by_title = {f"{name[:1].upper()}{name[1:]}": shares for name, shares in mu_by_measure.items()}
+    return _finished(side_by_side(alt, error_panels(alt, values, by_title, tooltip, y_title)))
 
 
 def class_changes(
