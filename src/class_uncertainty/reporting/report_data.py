@@ -176,14 +176,16 @@ def _section(
         others = sorted(_estimators(group) - {shown_by.estimator if shown_by else ""})
         choice = f" Choose one by --estimator {' or '.join(others)}." if others else ""
         notes.append(f"Results not shown, since they used another estimate: {hidden}.{choice}")
-    rows = method_rows(_compared(shown), cost, chosen=_chosen_rates(store, shown, measured_by))
+    compared = _compared(shown)
+    rows = method_rows(compared, cost, chosen=_chosen_rates(store, shown, measured_by))
     shape = dataset.train.shape if dataset and unchanged else shape_of(data.name)
     network = NetworkSize.of_results(results, shape, len(data.classes))
     if results and fix_report and (step := fix_report.kept_step):
         kept = _kept_networks(fix_report, results[0].recipe)
         several = f"{step.networks} × " if step.networks > 1 and "+" not in kept else ""
         network = NetworkSize(several + kept, step.parameters)
-    section = Section(name, (), tuple(rows), 0, fix_report=fix_report, network=network)
+    left_out = len(shown) - len(compared)
+    section = Section(name, (), tuple(rows), 0, fix_report=fix_report, network=network, naive_left_out=left_out)
     if shown_by:
         classes = tuple(class_rows(data.classes, data.counts, shown_by, dataset if unchanged else None))
         section = replace(section, classes=classes, members=shown_by.members)
