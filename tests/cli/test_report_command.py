@@ -39,6 +39,16 @@ def test_own_data_from_a_folder_with_odd_names_to_the_report(run: Run, tmp_path:
     assert all(text in page for text in (judged, "1 of the 19 examples", "Training images of the worst classes"))
 
 
+def test_the_estimator_is_chosen_by_name(run: Run, blank_charts: Call) -> None:
+    blank_charts()
+    assert run("measure", "digits", "--estimators", "ensemble,snapshot", "--epochs", "1", "--members", "2")[0] == 0
+    assert run("report", "--estimator", "snapshot")[0] == 0
+    assert ">snapshot<" in Path("report.html").read_text()
+    code, _, err = run("report", "--estimator", "snapshott")
+    assert (code, "unknown estimator 'snapshott': did you mean 'snapshot'?" in err) == (2, True)
+    assert "no estimate by 'duq'; it has ensemble, snapshot." in run("report", "--estimator", "duq")[2]
+
+
 def test_faults_of_the_machine_are_exit_code_1(run: Run, monkeypatch: pytest.MonkeyPatch, blank_charts: Call) -> None:
     blank_charts()
     assert run("train", "digits", "--epochs", "1")[0] == 0

@@ -4,23 +4,25 @@ import pytest
 
 from class_uncertainty.reporting.chart_style import MOST_LABELS, centred_heights, free_labels, log_ticks, spread_heights
 
-LABELS = [f"class {i}" for i in range(15)]
+LABELS = [f"class {i}" for i in range(25)]
 
 
 def test_labels_with_room_are_placed_in_order_up_to_the_limit():
-    column = [(0.5, i / 15) for i in range(15)]
-    assert list(free_labels(LABELS, column, range(15))) == list(range(MOST_LABELS))
-    assert list(free_labels(LABELS, column, reversed(range(15)))) == list(range(14, 4, -1))
+    column = [(0.5, i / 25) for i in range(25)]
+    assert list(free_labels(LABELS, column, range(25), height=380)) == list(range(MOST_LABELS))
+    assert list(free_labels(LABELS, column, reversed(range(25)), height=380)) == list(range(24, 4, -1))
 
 
 def test_labels_keep_clear_of_dots_and_of_each_other():
-    assert free_labels(LABELS, [(0.5, 0.5)] * 15, range(15)) == {}
-    near = [(0.5, 0.5), (0.5, 0.55), (0.5, 0.9)]  # the second dot is clear, its label would touch the first
-    assert list(free_labels(LABELS[:3], near, range(3))) == [0, 2]
+    assert free_labels(LABELS, [(0.5, 0.5)] * 25, range(25), height=230) == {}
+    near = [(0.5, 0.5), (0.5, 0.55), (0.5, 0.6)]  # labels of neighbours on one side would touch
+    assert free_labels(LABELS[:3], near, range(3), height=230) == {0: False, 1: True, 2: False}
+    assert free_labels(LABELS[:3], near, range(3), height=380) == {0: False, 1: False, 2: False}
 
 
-def test_labels_near_the_right_edge_go_to_the_left():
-    assert free_labels(LABELS[:2], [(0.1, 0.2), (0.9, 0.8)], range(2)) == {0: False, 1: True}
+def test_labels_stay_inside_the_chart():
+    assert free_labels(LABELS[:2], [(0.1, 0.2), (0.9, 0.8)], range(2), height=230) == {0: False, 1: True}
+    assert free_labels(LABELS[:2], [(0.1, 0.2), (0.2, 0.2)], range(2), height=230) == {1: False}
 
 
 def test_heights_move_only_where_they_must():

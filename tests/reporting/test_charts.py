@@ -21,6 +21,15 @@ def test_errors_are_titled_with_rho():
     assert {panel["title"]["subtitle"] for panel in alike["concat"]} == {"rho not defined"}
 
 
+def test_where_all_counts_are_equal_errors_are_against_uncertainty_alone():
+    equal = tuple(replace(row, count=50, cardinality=0.1, effective=0.1) for row in FULL.classes)
+    drawn = charts(replace(FULL, classes=equal))
+    (panel,) = drawn["errors"].to_dict()["concat"]
+    assert panel["title"]["text"] == "Uncertainty"
+    assert "measures" not in drawn
+    assert "errors" not in charts(replace(FULL, classes=tuple(replace(row, uncertainty=0.1) for row in equal)))
+
+
 def test_hundred_classes_are_all_drawn_and_few_are_named():
     spec = charts(HUNDRED)["measures"].to_dict()
     dots = next(layer["data"]["values"] for layer in spec["layer"] if layer["mark"]["type"] == "point")

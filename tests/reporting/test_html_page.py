@@ -150,6 +150,12 @@ def test_runs_that_diverged_have_a_column_only_if_there_are_any(blank_charts):
     assert "Diverged</th>" in html_page.render([FULL])[0]
 
 
+def test_naive_runs_that_are_left_out_are_counted(blank_charts):
+    blank_charts()
+    said = "Runs of naive not shown, since no other row has their seeds: 3."
+    assert [said in html_page.render([replace(FULL, naive_left_out=number)])[0] for number in (0, 3)] == [False, True]
+
+
 def test_numbers_stay_on_one_line_with_their_unit_and_deviation(page):
     text = " ".join([*page.captions, *method_lead(FULL.methods), *(cell for row in page.tables[1] for cell in row)])
     assert re.search("\\d\N{NO-BREAK SPACE}%", text)

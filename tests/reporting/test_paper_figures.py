@@ -163,10 +163,24 @@ def test_printed_gains_stand_beside_ours_on_one_scale():
 def test_the_gap_is_labelled_and_counts_rise():
     spec = figures.gap_by_count([250, 50, 1000], [50.0, 70.0, 30.0], [20.0, 55.0, 31.0]).to_dict()
     (text,), (dots,) = layers(spec, "text"), layers(spec, "point")
-    gaps = {value["count"]: (value["text"], value["middle"]) for value in values(text)}
-    assert gaps == {"250": ("gap 30.0", 35.0), "50": ("gap 15.0", 62.5), "1,000": ("gap −1.0", 30.5)}
+    gaps = {value["count"]: value["text"] for value in values(text)}
+    assert gaps == {"250": "gap 30.0", "50": "gap 15.0", "1,000": "gap −1.0"}
     assert dots["encoding"]["x"]["scale"]["domain"] == ["50", "250", "1,000"]
     assert len(layers(spec, "rule")) == 1
+
+
+@pytest.mark.parametrize("rising", [False, True])
+def test_no_line_crosses_the_label_of_a_gap(rising):
+    """Two lines as steep as those of SVCI-20, and the labels as wide as they are drawn: two thirds of the way."""
+    hard, easy = np.array([56.0, 44.0, 29.0, 22.0, 16.0]), np.array([40.0, 25.0, 15.0, 11.0, 8.0])
+    if rising:
+        hard, easy = hard[::-1], easy[::-1]
+    spec = figures.gap_by_count([50, 100, 250, 500, 1000], hard, easy).to_dict()
+    heights = np.array([value["middle"] for value in values(layers(spec, "text")[0])])
+    for way in (0.0, 2 / 3):
+        upper, lower = (np.interp(np.arange(5) + way, range(5), side) for side in (hard, easy))
+        assert (heights < upper - 1).all()
+        assert (heights > lower + 1).all()
 
 
 def test_deviations_are_bars_that_do_not_fall_below_zero():

@@ -111,6 +111,27 @@ def test_the_estimate_shown_is_the_one_compared_with(store: Store, measure: Esti
     assert [row.method for row in section.methods] == ["naive", "ubrs"]
 
 
+def test_the_usual_estimator_is_shown_unless_another_is_asked_for(
+    store: Store, digits: cu.Dataset, measure: Estimator, train: Trainer
+) -> None:
+    """Though methods used the other one last. A fix is shown with what it was chosen on, out-of-fold."""
+    for name in ("ensemble", "out-of-fold"):
+        train("ubrs", "ubrw", estimate=measure(name))
+    hidden = "Results not shown, since they used another estimate: 2. Choose one by --estimator"
+    for asked, shown, other in (
+        (None, "ensemble", "out-of-fold"),
+        ("ensemble", "ensemble", "out-of-fold"),
+        ("out-of-fold", "out-of-fold", "ensemble"),
+    ):
+        (section,) = sections(store, estimator=asked)
+        assert (section.estimator, section.note) == (shown, f"{hidden} {other}.")
+        assert [row.method for row in section.methods] == ["naive", "ubrs", "ubrw"]
+    with pytest.raises(cu.InputError, match=r"no estimate of 'digits-lt:20' by 'duq'; it has ensemble, out-of-fold\."):
+        sections(store, "digits-lt:20", estimator="duq")
+    store.add_fix_report("f", digits.fingerprint, replace(TEN_CLASSES, kind=kind_of(SHORT, "cpu")))
+    assert sections(store)[0].estimator == "out-of-fold"
+
+
 @pytest.mark.parametrize("name", [name for name in cu.ESTIMATORS if name != "probabilities"])
 def test_every_estimate_can_be_reported(
     name: str, store: Store, digits: cu.Dataset, measure: Estimator, train: Trainer

@@ -26,11 +26,13 @@ def test_naive_keeps_the_seeds_of_the_comparison(
 ) -> None:
     """Three members, two seeds compared: the third naive lane only served to measure."""
     estimate = measure("ensemble", 3)
-    assert [(row.method, row.runs) for row in sections(store)[0].methods] == [("naive", 3)]
+    (section,) = sections(store)
+    assert ([(row.method, row.runs) for row in section.methods], section.naive_left_out) == ([("naive", 3)], 0)
     train(*(cu.Lane(method, seed) for method in ("naive", "ubrs") for seed in (0, 1)), estimate=estimate)
     (section,) = sections(store)
     assert [(row.method, row.runs) for row in section.methods] == [("naive", 2), ("ubrs", 2)]
     assert (section.name, section.members, section.note) == ("digits-lt:20", 3, "")
+    assert section.naive_left_out == 1
 
 
 def test_results_of_another_estimate_are_not_mixed_in(store: Store, measure: Estimator, train: Trainer) -> None:

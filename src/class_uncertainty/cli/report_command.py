@@ -11,12 +11,18 @@ from class_uncertainty.cli import options
 def report(
     data: Annotated[str | None, options.argument("Only this data set; by default all that are stored.", "DATA")] = None,
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = options.PAGE,
+    estimator: options.ESTIMATOR = None,
     figures: Annotated[Path | None, options.optional("A folder for the charts as SVG and PNG.", "FOLDER")] = None,
     root: options.ROOT = None,
     store: options.STORE = options.RUNS,
     as_json: options.JSON = False,
 ) -> None:
-    """Render what is stored as one self-contained HTML file, to open in any browser, no network needed."""
+    """Render what is stored as one self-contained HTML file, to open in any browser, no network needed.
+
+    Where classes were measured in several ways, the page shows the estimator that **cu measure** takes by default, an
+    ensemble for images, and the rows that use it. **--estimator** shows another.
+    """
+    options.check_estimate(estimator, 5, None)
     from class_uncertainty.cli.running import running
     from class_uncertainty.files import make_folder
     from class_uncertainty.reporting import html_page
@@ -27,7 +33,7 @@ def report(
         if figures:
             make_folder(figures)
         with now.loader() as load:
-            shown = sections(now.store, data, load)
+            shown = sections(now.store, data, load, estimator)
         files = html_page.write(shown, out, figures)
         now.say(*(f"wrote {file}" for file in files))
         now.answer({"files": [str(file) for file in files]})

@@ -26,7 +26,7 @@ DARK = {
 # shapes repeat what colours say, for readers who do not tell the colours apart
 SHAPES = ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right"]
 LABEL_LENGTH = 14  # characters of a class name in a chart
-MOST_LABELS = 10  # that are placed beside dots; three times as many are tried
+MOST_LABELS = 20  # that are placed beside dots; three times as many are tried
 # of the numbers in tooltips; all other fields are text
 FORMATS = {"count": ",d", "raw": ".2f", "error": ".2f", "runs": "d", "diverged": "d", "change": "+.1f"}
 FORMATS |= {"cardinality": ".2%", "effective": ".2%", "uncertainty": ".2%"}
@@ -107,23 +107,29 @@ def number_text(value: float | None, digits: int = 2) -> str:
     return "–" if value is None or not math.isfinite(value) else f"{value:.{digits}f}".replace("-", "−")
 
 
-def free_labels(labels: Sequence[str], dots: Sequence[tuple[float, float]], order: Iterable[int]) -> dict[int, bool]:
+def free_labels(
+    labels: Sequence[str], dots: Sequence[tuple[float, float]], order: Iterable[int], height: int
+) -> dict[int, bool]:
     """Index -> whether the label goes to the left of its dot, for those first in order that cover nothing.
 
-    The dots are (x, y) from 0 to 1. The sizes fit a chart about 280 pixels wide, as on a phone.
+    The dots are (x, y) from 0 to 1, in a chart of that height in pixels and about 280 wide, as on a phone.
     """
+    near_dot, near_label = 9 / height, 14 / height
     boxes: list[tuple[float, float, float]] = []  # (left end, right end, height)
     placed: dict[int, bool] = {}
     for i in list(order)[: 3 * MOST_LABELS]:
         x, y = dots[i]
-        width, to_left = 0.03 + 0.025 * len(labels[i]), x > 0.6
-        start, end = (x - width, x) if to_left else (x, x + width)
-        near = (dot for j, dot in enumerate(dots) if j != i and abs(dot[1] - y) < 0.04)
-        covers_dot = any(start - 0.02 < dot_x < end + 0.02 for dot_x, _ in near)
-        covers_label = any(start < b and a < end and abs(height - y) < 0.06 for a, b, height in boxes)
-        if not covers_dot and not covers_label:
-            boxes.append((start, end, y))
-            placed[i] = to_left
+        width = 0.03 + 0.025 * len(labels[i])
+        beside = [dot_x for j, (dot_x, dot_y) in enumerate(dots) if j != i and abs(dot_y - y) < near_dot]
+        for to_left in (x > 0.6, x <= 0.6):
+            start, end = (x - width, x) if to_left else (x, x + width)
+            covers_dot = any(start - 0.02 < dot_x < end + 0.02 for dot_x in beside)
+            # every box has a gap of 0.02 between dot and label
+            covers_label = any(min(end, b) - max(start, a) > 0.02 and abs(at - y) < near_label for a, b, at in boxes)
+            if start >= 0 and end <= 1 and not covers_dot and not covers_label:
+                boxes.append((start, end, y))
+                placed[i] = to_left
+                break
         if len(placed) == MOST_LABELS:
             break
     return placed

@@ -11,9 +11,9 @@ from class_uncertainty.reporting import chart_style as style
 from class_uncertainty.reporting.before_after_charts import before_after_charts
 from class_uncertainty.reporting.chart_images import ChartRequest
 from class_uncertainty.reporting.class_curves import profile
-from class_uncertainty.reporting.class_scatter import ShareAxis, class_layers, error_panel, side_by_side
+from class_uncertainty.reporting.class_scatter import ALONE, ShareAxis, class_layers, error_panels, side_by_side
 from class_uncertainty.reporting.section import Section
-from class_uncertainty.runs.rows import ClassRow, MethodRow, spearman
+from class_uncertainty.runs.rows import ClassRow, MethodRow
 
 MEASURES = {"cardinality": "Rarity", "effective": "Effective rarity", "uncertainty": "Uncertainty"}
 CLASS_TOOLTIP = {"name": "class", "count": "training examples"}
@@ -34,8 +34,8 @@ def charts(section: Section) -> dict[str, Any]:
         drawn["profile"] = profile(alt, section.classes)
     if len({row.count for row in section.classes}) > 1:  # where all are equal, the dots would stand in one column
         drawn["measures"] = _measures(alt, section.classes)
-    if len(section.classes) > 2 and any(row.error is not None for row in section.classes):  # of two, rho says nothing
-        drawn["errors"] = _errors(alt, section.classes)
+    if len(section.classes) > 2 and (panels := _errors(alt, section.classes)):  # of two, rho says nothing
+        drawn["errors"] = side_by_side(alt, panels)
     if any(row.error is not None for row in section.methods):
         drawn["comparison"] = _comparison(alt, section.methods)
     if section.fix_report:
@@ -67,23 +67,18 @@ def _measures(alt: Any, rows: Sequence[ClassRow]) -> Any:
     y = alt.Y("uncertainty:Q", title="uncertainty", **axis.options)
     colour = alt.Color("side:N", title=None, scale=alt.Scale(domain=[below, above]), legend=alt.Legend(columns=1))
     chart = style.chart_of(alt, values).encode(x, y, colour)
-    layers = class_layers(alt, chart, x, y, values, dots, farthest_first, CLASS_TOOLTIP)
+    width, height = ALONE
+    layers = class_layers(alt, chart, x, y, values, dots, farthest_first, CLASS_TOOLTIP, height)
     chart = alt.layer(style.diagonal(alt, *axis.domain, axis.options), *layers)
     description = "Each class by rarity and by uncertainty."
-    return chart.properties(width=440, height=380, description=description)
+    return chart.properties(width=width, height=height, description=description)
 
 
-def _errors(alt: Any, rows: Sequence[ClassRow]) -> Any:
-    """Test error up, one measure across in each panel, with Spearman's rho above it."""
+def _errors(alt: Any, rows: Sequence[ClassRow]) -> list[Any]:
+    """Panels: test error up, one measure across, with Spearman's rho above it."""
     judged = [row for row in rows if row.error is not None]
-    values = list(map(_class_values, judged))
-    panels = [
-        error_panel(
-            alt, values, [getattr(row, measure) for row in judged], title, spearman(rows, measure), CLASS_TOOLTIP
-        )
-        for measure, title in MEASURES.items()
-    ]
-    return side_by_side(alt, panels)
+    shares = {title: [getattr(row, measure) for row in judged] for measure, title in MEASURES.items()}
+    return error_panels(alt, list(map(_class_values, judged)), shares, CLASS_TOOLTIP)
 
 
 def _comparison(alt: Any, rows: Sequence[MethodRow]) -> Any:

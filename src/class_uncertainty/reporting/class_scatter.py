@@ -4,10 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from class_uncertainty.metrics import rank_correlation
 from class_uncertainty.reporting import chart_style as style
 
 Dots = Sequence[tuple[float, float]]  # (x, y) from 0 to 1
 ClassValues = Sequence[Mapping[str, Any]]  # of each class, with its name
+PANEL, ALONE = (250, 230), (440, 380)  # width and height of one of several panels, and of a single one
 
 
 class ShareAxis:
@@ -32,16 +34,30 @@ class ShareAxis:
         return low * (high / low) ** position if self.log else low + (high - low) * position
 
 
-def error_panel(
+def error_panels(
+    alt: Any,
+    values: ClassValues,
+    shares_by_measure: Mapping[str, Sequence[float]],
+    tooltip: Mapping[str, str],
+    y_title: str = "test error, %",
+) -> list[Any]:
+    """A panel for each measure that tells classes apart: by one that is the same for all, they would be a column."""
+    telling = {title: shares for title, shares in shares_by_measure.items() if len(set(shares)) > 1}
+    size = ALONE if len(telling) == 1 else PANEL
+    return [_error_panel(alt, values, shares, title, tooltip, y_title, size) for title, shares in telling.items()]
+
+
+def _error_panel(
     alt: Any,
     values: ClassValues,
     shares: Sequence[float],
     title: str,
-    rho: float | None,
     tooltip: Mapping[str, str],
-    y_title: str = "test error, %",
+    y_title: str,
+    size: tuple[int, int],
 ) -> Any:
     """The `error` among the values up, the shares by one measure across; the title has the measure and rho."""
+    width, height = size
     placed = [{**value, "share": float(share)} for value, share in zip(values, shares, strict=True)]
     errors = [value["error"] for value in values]
     highest = max(errors) or 1.0
@@ -51,9 +67,9 @@ def error_panel(
     y = alt.Y("error:Q", title=y_title, scale=alt.Scale(domain=[0, 1.06 * highest]), axis=alt.Axis(tickCount=5))
     dots = [(axis.position(share), error / highest) for share, error in zip(shares, errors, strict=True)]
     chart = style.chart_of(alt, placed).encode(x, y)
-    panel = alt.layer(*class_layers(alt, chart, x, y, placed, dots, worst_first, tooltip))
-    heading = alt.TitleParams(title, subtitle=rho_text(rho))
-    return panel.properties(width=250, height=230, title=heading, description=f"Each class by {title.lower()}.")
+    panel = alt.layer(*class_layers(alt, chart, x, y, placed, dots, worst_first, tooltip, height))
+    heading = alt.TitleParams(title, subtitle=rho_text(rank_correlation(shares, errors)))
+    return panel.properties(width=width, height=height, title=heading, description=f"Each class by {title.lower()}.")
 
 
 def side_by_side(alt: Any, panels: Sequence[Any]) -> Any:
@@ -74,10 +90,11 @@ def class_layers(
     dots: Dots,
     order: Sequence[int],
     tooltip: Mapping[str, str],
+    height: int,
 ) -> list[Any]:
     """A dot for each class, and names beside those dots that have room for one; the others are named on hover."""
     labels = [style.short_label(value["name"]) for value in values]
-    placed = style.free_labels(labels, dots, order)
+    placed = style.free_labels(labels, dots, order, height)
     layers = [chart.encode(tooltip=style.tooltips(alt, tooltip)).mark_point(style="dot", filled=True)]
     for to_left, align, dx in ((True, "right", -7), (False, "left", 7)):
         named = [{**values[i], "label": labels[i]} for i, left in placed.items() if left == to_left]

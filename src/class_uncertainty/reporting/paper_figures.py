@@ -9,13 +9,14 @@ import numpy as np
 from class_uncertainty.metrics import rank_correlation
 from class_uncertainty.reporting import chart_style as style
 from class_uncertainty.reporting.class_curves import HEIGHT, LOW_HEIGHT, curves, stacked
-from class_uncertainty.reporting.class_scatter import ShareAxis, error_panel, rho_text, side_by_side
+from class_uncertainty.reporting.class_scatter import ShareAxis, error_panels, rho_text, side_by_side
 
 MOST_LINES = 12  # whose ends have class names beside them; of more, a gradient is the legend
 NAME_GAP = 0.05  # from one name to the next, as a share of the panel's height
 # shares of the lines' width, from their ends to the names, and to the end of the panel
 NAME_OFFSET, NAME_ROOM = 0.08, 0.42
 SIDES = ("by cardinality", "by uncertainty")
+GAP_WIDTH, GAP_LABEL = 420, 55  # pixels of the panel, and from a rule to the end of the label beside it
 
 
 class ErrorPair(NamedTuple):
@@ -70,19 +71,17 @@ def error_scatter(
     errors: Sequence[float],
     y_title: str = "test error, %",
 ) -> Any:
-    """The error of each class, or its accuracy, against each measure, with Spearman's rho (IF1a)."""
+    """The error of each class, or its accuracy, against each measure, with Spearman's rho (IF1a).
+
+    A measure that is the same for all classes has no panel.
+    """
     alt = style.altair()
     values = [
         {"name": style.valid_unicode(name), "error": float(error)} for name, error in zip(names, errors, strict=True)
     ]
     tooltip = {"name": "class", "share": "share of the measure", "error": y_title}
-    panels = [
-        error_panel(
-            alt, values, shares, f"{name[:1].upper()}{name[1:]}", rank_correlation(shares, errors), tooltip, y_title
-        )
-        for name, shares in mu_by_measure.items()
-    ]
-    return _finished(side_by_side(alt, panels))
+    by_title = {f"{name[:1].upper()}{name[1:]}": shares for name, shares in mu_by_measure.items()}
+    return _finished(side_by_side(alt, error_panels(alt, values, by_title, tooltip, y_title)))
 
 
 def class_changes(
@@ -239,15 +238,16 @@ def gap_by_count(
         for side, errors, deviations in sides
         for i, error in enumerate(errors)
     ]
+    points = sorted(zip(counts, hard_errors, easy_errors, strict=True))
     gaps = [
         {
             "count": f"{count:,}",
             "low": min(pair),
             "high": max(pair),
-            "middle": sum(pair) / 2,
+            "middle": height,
             "text": f"gap {style.number_text(pair[0] - pair[1], 1)}",
         }
-        for count, *pair in zip(counts, hard_errors, easy_errors, strict=True)
+        for (count, *pair), height in zip(points, _between_lines([pair for _, *pair in points]), strict=True)
     ]
     y_scale = alt.Scale(domain=[0, 1.08 * max(value["top"] for value in values)], nice=False)
     y_options = {"title": "mean test error, %", "scale": y_scale, "axis": alt.Axis(tickCount=5)}
@@ -272,7 +272,20 @@ def gap_by_count(
         bars = chart.mark_rule(strokeWidth=2, tooltip=None).encode(alt.Y("bottom:Q", **y_options), plain, y2="top:Q")
         layers.insert(1, bars)
     panel = alt.layer(*layers).resolve_legend(color="independent", shape="independent")
-    return _finished(panel.properties(width=420, height=300, description="Mean errors by examples per class."))
+    return _finished(panel.properties(width=GAP_WIDTH, height=300, description="Mean errors by examples per class."))
+
+
+def _between_lines(pairs: Sequence[Sequence[float]]) -> list[float]:
+    """The heights of labels to the right of pairs of points: the middle between the lines that join them.
+
+    It is the middle of what both lines leave free along the whole label, whether they rise or fall.
+    """
+    reach = min(1.0, GAP_LABEL * len(pairs) / GAP_WIDTH)  # of the way to the next pair
+    heights = []
+    for pair, following in zip(pairs, [*pairs[1:], pairs[-1]], strict=True):
+        end = [start + reach * (stop - start) for start, stop in zip(pair, following, strict=True)]
+        heights.append((max(min(pair), min(end)) + min(max(pair), max(end))) / 2)
+    return heights
 
 
 def _bar(error: float, deviation: float) -> dict[str, float]:

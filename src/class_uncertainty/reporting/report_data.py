@@ -41,10 +41,10 @@ WORST_CLASSES, IMAGES = 3, 8  # of the gallery: classes, and images of each kind
 Read = Callable[[str], Dataset]
 
 
-def sections(store: Store, only: str | None = None, read: Read = load) -> list[Section]:
+def sections(store: Store, only: str | None = None, read: Read = load, estimator: str | None = None) -> list[Section]:
     """Everything that is stored, the newest data first, or only the data set named `only`.
 
-    `read` loads the data again for its images.
+    `read` loads the data again for its images. Where estimates by `estimator` are stored, one of them is shown.
     """
     stored = store.data()
     if not stored and store.networks:
@@ -56,6 +56,7 @@ def sections(store: Store, only: str | None = None, read: Read = load) -> list[S
             fingerprint = read(only).fingerprint
             only = next((data.name for data in stored if data.fingerprint == fingerprint), only)
     shown, versions = list[Section](), list[str]()  # versions: names of the data shown, stored again when they changed
+    estimators = set[str]()  # that measured any of it
     for data in reversed(stored):
         groups = _groups(store, data) if only in (None, data.name) else []
         dataset, problem = None, ""
@@ -67,14 +68,19 @@ def sections(store: Store, only: str | None = None, read: Read = load) -> list[S
         newer = versions.count(data.name)
         age = "" if not newer else ", before the data changed" if newer == 1 else f", {newer} changes ago"
         for place, group in enumerate(groups):
-            section = _section(store, data, group, dataset, problem)
+            section = _section(store, data, group, dataset, problem, estimator)
+            estimators |= _estimators(group)
             note = " ".join(filter(None, [_beside_fix(groups, place), section.note]))
             shown.append(replace(section, name=section.name + age, note=note))
         versions += [data.name] * bool(groups)
+    of = f" of {only!r}" if only else ""
     if not shown:
         store.check_engine([data.fingerprint for data in stored if only in (None, data.name)])
-        wanted = f"finished results{f' of {only!r}' if only else ''}"
+        wanted = f"finished results{of}"
         raise InputError(f"store {store.path} has no {wanted}; it knows of {', '.join(names) or 'nothing'}.")
+    if estimator and estimator not in estimators:
+        others = ", ".join(sorted(estimators)) or "none"
+        raise InputError(f"store {store.path} has no estimate{of} by {estimator!r}; it has {others}.")
     return shown
 
 
@@ -108,6 +114,11 @@ def _groups(store: Store, data: StoredDataset) -> list[Group]:
         )
         groups.append(group)
     return groups
+
+
+def _estimators(group: Group) -> set[str]:
+    _, _, estimates, _, measurements = group
+    return {one.estimator for one in estimates} | {one.estimator for one in measurements}
 
 
 def _kept_networks(report: FixReport, recipe: Recipe) -> str:
@@ -148,11 +159,13 @@ def _kind(trained: Result | Measurement) -> tuple[Recipe, str]:
     return trained.recipe, trained.device
 
 
-def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset | None, problem: str) -> Section:
+def _section(
+    store: Store, data: StoredDataset, group: Group, dataset: Dataset | None, problem: str, estimator: str | None
+) -> Section:
     """With the images of `dataset`; None where the data could not be read again, for that `problem`."""
-    name, results, estimates, fixes, measurements = group
+    name, results, estimates, fixes, _ = group
     fix_report = fixes[-1] if fixes else None
-    shown_by = _shown_estimate(results, estimates, fix_report, measurements)
+    shown_by = _shown_estimate(group, estimator)
     estimate = shown_by if isinstance(shown_by, Estimate) else None  # of a measurement, only class vectors are stored
     measured_by, cost = (digest(class_vector(shown_by)), shown_by.cost) if shown_by else ("", 0.0)
     shown = [result for result in results if result.uncertainty in ("", measured_by)]
@@ -161,15 +174,19 @@ def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset |
     notes = [describe_folds(folds, dataset if unchanged else None)] if folds else []
     notes += filter(None, [_older_fixes(fixes)])
     if hidden:
-        notes.append(f"Results not shown, since they used another estimate: {hidden}.")
-    rows = method_rows(_compared(shown), cost, chosen=_chosen_rates(store, shown, measured_by))
+        others = sorted(_estimators(group) - {shown_by.estimator if shown_by else ""})
+        choice = f" Choose one by --estimator {' or '.join(others)}." if others else ""
+        notes.append(f"Results not shown, since they used another estimate: {hidden}.{choice}")
+    compared = _compared(shown)
+    rows = method_rows(compared, cost, chosen=_chosen_rates(store, shown, measured_by))
     shape = dataset.train.shape if dataset and unchanged else shape_of(data.name)
     network = NetworkSize.of_results(results, shape, len(data.classes))
     if results and fix_report and (step := fix_report.kept_step):
         kept = _kept_networks(fix_report, results[0].recipe)
         several = f"{step.networks} × " if step.networks > 1 and "+" not in kept else ""
         network = NetworkSize(several + kept, step.parameters)
-    section = Section(name, (), tuple(rows), 0, fix_report=fix_report, network=network)
+    left_out = len(shown) - len(compared)
+    section = Section(name, (), tuple(rows), 0, fix_report=fix_report, network=network, naive_left_out=left_out)
     if shown_by:
         classes = tuple(class_rows(data.classes, data.counts, shown_by, dataset if unchanged else None))
         section = replace(section, classes=classes, members=shown_by.members)
@@ -191,18 +208,23 @@ def _section(store: Store, data: StoredDataset, group: Group, dataset: Dataset |
     return replace(section, note=" ".join(notes))
 
 
-def _shown_estimate(
-    results: list[Result], estimates: list[Estimate], fix_report: FixReport | None, measurements: list[Measurement]
-) -> Estimate | Measurement | None:
-    """What methods used last; else the estimate that the fix was chosen on, an ensemble, or the newest."""
-    used = next((result.uncertainty for result in reversed(results) if result.uncertainty), None)
+def _shown_estimate(group: Group, estimator: str | None) -> Estimate | Measurement | None:
+    """What methods used last; else the estimate that the fix was chosen on, an ensemble, or the newest.
+
+    Of those by the estimator that is asked for, or where nothing was fixed by the recipe's usual one, if there are any.
+    """
+    _, results, estimates, fixes, measurements = group
     both: list[Estimate | Measurement] = [*reversed(estimates), *reversed(measurements)]
-    for measured in both if used else ():
-        others = (*SCORES, *measured.extra_scores) if isinstance(measured, Estimate) else measured.raw
-        for score in dict.fromkeys((measured.score, *others)):
-            if digest(class_vector(scored := measured.using(score))) == used:
-                return scored
-    lr = fix_report.lr if fix_report else None
+    trained: list[Result | Measurement] = [*results, *measurements]
+    usual = trained[0].recipe.measured_by if trained and not fixes else None
+    both = [measured for measured in both if measured.estimator == (estimator or usual)] or both
+    for used in dict.fromkeys(result.uncertainty for result in reversed(results) if result.uncertainty):
+        for measured in both:
+            others = (*SCORES, *measured.extra_scores) if isinstance(measured, Estimate) else measured.raw
+            for score in dict.fromkeys((measured.score, *others)):
+                if digest(class_vector(scored := measured.using(score))) == used:
+                    return scored
+    lr = fixes[-1].lr if fixes else None
 
     def preference(measured: Estimate | Measurement) -> tuple[bool, int]:
         results = measured.results if isinstance(measured, Estimate) else ()

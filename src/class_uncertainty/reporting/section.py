@@ -60,6 +60,7 @@ class Section:
     fix_report: FixReport | None = None
     network: NetworkSize = NOTHING_TRAINED
     examples: PageExamples | None = None  # None where the data could not be read again
+    naive_left_out: int = 0  # naive runs that are stored and in no row, since no other method has their seeds
 
     @property
     def pictures(self) -> list[str]:
