@@ -2,8 +2,8 @@
 
     python benchmarks/best_epoch.py cifar10-lt:100 --methods dro+autoaugment+cutout,2s-cam-rs --root DATA
 
-Every epoch of a method's last stage is evaluated on the test images. The lowest of these errors is what a choice on
-them would report; nothing else in this package computes it.
+Every epoch of a method's last stage is evaluated on the test images: of DRO-LT, those of its head. The lowest of these
+errors is what a choice on them would report; nothing else in this package computes it.
 """
 
 import argparse

@@ -229,11 +229,11 @@ def exchanged(place: Path) -> None:
     """What is read can be stored, and comes out of the store as often as it is asked for."""
     lines = read_lines(place / "r.jsonl")
     with Store(place / "runs.sqlite") as store:
-        added = import_lines(store, lines, "r.jsonl")
+        added = import_lines(store, lines, "r.jsonl").added
         text = "".join(export_lines(store))
         assert text.isascii()
         assert text.count('"document"') == added
-        assert import_lines(store, lines, "r.jsonl") == 0
+        assert import_lines(store, lines, "r.jsonl").added == 0
 
 
 def framed(place: Path) -> None:

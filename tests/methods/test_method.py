@@ -299,6 +299,7 @@ def test_fields_that_do_not_go_together_are_refused(changes, message):
         ({"epochs": 0}, "a stage has epochs=0, rate=1.0: both must be above 0"),
         ({"rate": -1}, "rate=-1: "),
         ({"method": METHODS["crt"]}, "the method of a stage has stages of its own"),
+        ({"released": True}, "a stage has released=True and pasted=False"),
     ],
 )
 def test_stages_refuse(changes, message):

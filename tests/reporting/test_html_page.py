@@ -152,7 +152,7 @@ def test_runs_that_diverged_have_a_column_only_if_there_are_any(blank_charts):
 
 def test_naive_runs_that_are_left_out_are_counted(blank_charts):
     blank_charts()
-    said = "Runs of naive not shown, since no other row has their seeds: 3."
+    said = "Runs of naive not shown, since no other method has their seeds: 3."
     assert [said in html_page.render([replace(FULL, naive_left_out=number)])[0] for number in (0, 3)] == [False, True]
 
 

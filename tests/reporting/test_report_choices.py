@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import Call
+from example_results import add_data, make_measurement
 from reporting.examples import TEN_CLASSES
 from reporting.reported import SHORT, SHORTER, Estimator, Trainer
 
@@ -117,7 +118,7 @@ def test_the_usual_estimator_is_shown_unless_another_is_asked_for(
     """Though methods used the other one last. A fix is shown with what it was chosen on, out-of-fold."""
     for name in ("ensemble", "out-of-fold"):
         train("ubrs", "ubrw", estimate=measure(name))
-    hidden = "Results not shown, since they used another estimate: 2. Choose one by --estimator"
+    hidden = "Results not shown, since they used another estimate or score: 2. Choose one by --estimator"
     for asked, shown, other in (
         (None, "ensemble", "out-of-fold"),
         ("ensemble", "ensemble", "out-of-fold"),
@@ -130,6 +131,18 @@ def test_the_usual_estimator_is_shown_unless_another_is_asked_for(
         sections(store, "digits-lt:20", estimator="duq")
     store.add_fix_report("f", digits.fingerprint, replace(TEN_CLASSES, kind=kind_of(SHORT, "cpu")))
     assert sections(store)[0].estimator == "out-of-fold"
+
+
+def test_data_that_the_asked_estimator_has_not_measured_keep_the_usual_one(store: Store) -> None:
+    """The first by two estimators, the last one measured being another than usual; the second by the asked one."""
+    by_data = {"a": ("ensemble", "out-of-fold"), "b": ("duq",)}
+    for name, estimators in by_data.items():
+        data = add_data(store, name=name, fingerprint=name * 8)
+        for estimator in estimators:
+            store.add_measurement(name + estimator, data.fingerprint, make_measurement(estimator=estimator))
+    for asked, of_a in ((None, "ensemble"), ("duq", "ensemble"), ("out-of-fold", "out-of-fold")):
+        shown = {section.name: section.estimator for section in sections(store, estimator=asked)}
+        assert shown == {"a": of_a, "b": "duq"}
 
 
 @pytest.mark.parametrize("name", [name for name in cu.ESTIMATORS if name != "probabilities"])

@@ -41,7 +41,7 @@ def test_results_of_another_estimate_are_not_mixed_in(store: Store, measure: Est
     (section,) = sections(store)
     assert section.members == 3
     assert [(row.method, row.runs) for row in section.methods] == [("naive", 1), ("ubrs", 1)]
-    assert section.note.endswith("used another estimate: 1.")
+    assert section.note.endswith("used another estimate or score: 1.")
 
 
 def test_members_are_counted_where_folds_judge_them(store: Store, digits: cu.Dataset) -> None:

@@ -47,11 +47,28 @@ def test_a_printed_gain_counts_once_and_a_printed_loss_not_at_all() -> None:
     second = replace(first, method="pb-ubrs", note="another reading")
     table = replace(TABLE, rows=(*TABLE.rows, second, loser))
     errors = {"cb-rs": (18.0, 18.5), "ubrs": (18.0, 18.5), "pb-ubrs": (10.0, 10.5), "ubrw": (10.0, 10.5)}
-    assert printed_gains(made(table, errors)).rows == [["digits-lt (9)", "paper", "1", "0", "1", "0", "0"]]
+    row = ["digits-lt (9)", "paper", "1", "0", "1", "0", "0"]
+    assert printed_gains(made(table, errors)).rows == [row]
+    del errors["ubrs"]  # the second does not take its place
+    assert printed_gains(made(table, errors)).rows == []
+    even = replace(first, printed=ROWS["CB"].printed)  # no gain is printed
+    assert printed_gains(made(replace(TABLE, rows=(*TABLE.rows[:2], even)), errors | {"ubrs": (9.0, 9.5)})).rows == []
+    one_run = {"cb-rs": (18.0,), "ubrs": (15.0,)}
+    assert printed_gains(made(TABLE, one_run)).rows == []  # no verdict
+
+
+def test_both_protocols_count_once_they_differ() -> None:
+    errors = {"cb-rs": (18.0, 18.5), "ubrs": (15.0, 15.5)}
+    paper, same = made(TABLE, errors), made(TABLE, {"ubrs": errors["ubrs"]}, "equal")
+    assert printed_gains(paper + same).rows == printed_gains(paper).rows
+    assert verdicts(paper + same).rows == verdicts(paper).rows
+    equal = made(TABLE, errors, "equal")
+    assert [row[1] for row in printed_gains(paper + equal).rows] == ["paper", "equal"]
+    assert [row[1] for row in verdicts(paper + equal).rows] == ["2", "2"]
 
 
 def test_baselines_within_a_point_of_a_published_error_are_counted() -> None:
     """On CIFAR-10-LT (100) the nearest are 30.12 and 30.33; on CIFAR-100-LT (50) these errors are far from all."""
-    outcomes = made(TABLE_1, {"naive": (29.5,), "cb-rs": (30.0,)})
+    outcomes = made(TABLE_1, {"naive": (29.2,), "cb-rs": (30.0,)})
     table = published_baselines([one for one in outcomes if one.cell.data in ("cifar10-lt:100", "cifar100-lt:50")])
     assert table.rows == [["CIFAR-10-LT (100)", "2", "2"], ["CIFAR-100-LT (50)", "2", "0"], ["all", "4", "2"]]

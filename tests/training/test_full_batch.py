@@ -28,6 +28,7 @@ UNFIT = {
     "2s-cam-rs": "pastes parts of images",
     "2s-cam-sqrt-rs": "pastes parts of images",
     "2s-cam-pb-rs": "pastes parts of images",
+    "2s-cam-rs-bot": "pastes parts of images",
     "mixup": "has mixup",
     "remix": "has remix",
     "duq": "distances to centroids",

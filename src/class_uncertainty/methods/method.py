@@ -215,6 +215,8 @@ class Stage:
             raise InputError(f"trains is {self.trains!r}: it must be 'all', 'head' or 'body'.")
         if not 0 < self.epochs < math.inf or not 0 < self.rate < math.inf:
             raise InputError(f"a stage has epochs={self.epochs!r}, rate={self.rate!r}: both must be above 0, finite.")
+        if self.released and not self.pasted:
+            raise InputError("a stage has released=True and pasted=False: it says how foregrounds are pasted.")
         if self.method.then:
             raise InputError("the method of a stage has stages of its own: put them one after the other.")
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -176,7 +177,7 @@ def _section(
     if hidden:
         others = sorted(_estimators(group) - {shown_by.estimator if shown_by else ""})
         choice = f" Choose one by --estimator {' or '.join(others)}." if others else ""
-        notes.append(f"Results not shown, since they used another estimate: {hidden}.{choice}")
+        notes.append(f"Results not shown, since they used another estimate or score: {hidden}.{choice}")
     compared = _compared(shown)
     rows = method_rows(compared, cost, chosen=_chosen_rates(store, shown, measured_by))
     shape = dataset.train.shape if dataset and unchanged else shape_of(data.name)
@@ -211,19 +212,26 @@ def _section(
 def _shown_estimate(group: Group, estimator: str | None) -> Estimate | Measurement | None:
     """What methods used last; else the estimate that the fix was chosen on, an ensemble, or the newest.
 
-    Of those by the estimator that is asked for, or where nothing was fixed by the recipe's usual one, if there are any.
+    Of those by the estimator that is asked for, if there are any; else, where nothing was fixed, by the recipe's usual
+    one, if there are any.
     """
     _, results, estimates, fixes, measurements = group
     both: list[Estimate | Measurement] = [*reversed(estimates), *reversed(measurements)]
     trained: list[Result | Measurement] = [*results, *measurements]
     usual = trained[0].recipe.measured_by if trained and not fixes else None
-    both = [measured for measured in both if measured.estimator == (estimator or usual)] or both
+    named = ([measured for measured in both if measured.estimator == name] for name in (estimator, usual))
+    both = next(filter(None, named), both)
+
+    @cache  # an estimate of many examples takes a while
+    def digest_by(place: int, score: str) -> str:
+        return digest(class_vector(both[place].using(score)))
+
     for used in dict.fromkeys(result.uncertainty for result in reversed(results) if result.uncertainty):
-        for measured in both:
+        for place, measured in enumerate(both):
             others = (*SCORES, *measured.extra_scores) if isinstance(measured, Estimate) else measured.raw
             for score in dict.fromkeys((measured.score, *others)):
-                if digest(class_vector(scored := measured.using(score))) == used:
-                    return scored
+                if digest_by(place, score) == used:
+                    return measured.using(score)
     lr = fixes[-1].lr if fixes else None
 
     def preference(measured: Estimate | Measurement) -> tuple[bool, int]:

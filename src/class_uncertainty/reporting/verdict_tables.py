@@ -12,7 +12,7 @@ from class_uncertainty.reporting.reproduction_tables import AGREEMENT, GAINED, T
 def verdicts(outcomes: Sequence[Outcome]) -> TextTable:
     """How many cells agree with what is printed, and how many gains over cardinality there are, by protocol."""
     counted, rows = without_repeats(outcomes), []
-    compared = [gain for gain in gains(counted) if gain.gain is not None]
+    compared = gains(counted)
     for protocol in PROTOCOLS:
         words = Counter(one.verdict for one in counted if one.protocol == protocol and one.difference is not None)
         gained = Counter(gain.verdict for gain in compared if gain.ours.protocol == protocol)
@@ -24,14 +24,16 @@ def verdicts(outcomes: Sequence[Outcome]) -> TextTable:
 
 def printed_gains(outcomes: Sequence[Outcome]) -> TextTable:
     """What has become of every gain that the paper prints, by data set and protocol: of a row's first reading."""
-    printed: dict[tuple[str, str], dict[str, Gain]] = {}
+    first: dict[tuple[str, str, str], Gain] = {}
     for gain in gains(without_repeats(outcomes)):
-        if gain.gain is not None and gain.printed is not None and gain.printed > 0:
-            of_place = printed.setdefault((gain.ours.cell.data, gain.ours.protocol), {})
-            of_place.setdefault(gain.ours.cell.row.label, gain)
+        if gain.printed is not None and gain.printed > 0:
+            first.setdefault((gain.ours.cell.data, gain.ours.protocol, gain.ours.cell.row.label), gain)
+    by_place: dict[tuple[str, str], Counter[str]] = {}
+    for (data, protocol, _), gain in first.items():
+        if gain.verdict in GAINED:
+            by_place.setdefault((data, protocol), Counter())[gain.verdict] += 1
     rows = []
-    for (data, protocol), by_label in printed.items():
-        words = Counter(gain.verdict for gain in by_label.values())
+    for (data, protocol), words in by_place.items():
         rows.append([title_of(data), protocol, str(words.total()), *(str(words[word]) for word in GAINED)])
     columns = ("data", "protocol", "printed gains that have been run", *GAINED)
     return TextTable("Gains that the paper prints", columns, rows)

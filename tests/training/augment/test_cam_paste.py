@@ -284,6 +284,18 @@ def test_without_movement_the_picture_stays(shape, kind):
         np.testing.assert_array_equal(pasted(images, masks, draws), images)
 
 
+@pytest.mark.parametrize("kind", [ROTATE, TRANSLATE])
+def test_a_foreground_of_one_pixel_is_its_own_box_as_released(kind):
+    images, masks, draws = batch(5, 8, (3, 16, 16))
+    masks[:] = False
+    masks[:, 5, 9] = True
+    draws.kind[:] = kind
+    for i, out in enumerate(pasted(images, masks, draws, released=True)):
+        single = (kind, draws.angle[i], draws.scale[i], draws.u[i], draws.v[i])
+        expected, certain = released_reference(images[i], masks[i], *single)
+        np.testing.assert_array_equal(out[:, certain], expected[:, certain])
+
+
 @given(st.integers(0, 10**6), st.sampled_from(SHAPES))
 def test_pixels_outside_the_moved_foreground_are_the_originals(seed, shape):
     """With a white foreground on black, what comes out white was or is foreground: any other picture changes there

@@ -10,8 +10,8 @@ It differs from the released code on purpose, unless `released` is asked for:
   mask decides.
 - There the moved background replaces the place of the foreground. Here only the foreground moves.
 
-It always differs in two things: maps are of whole images, not of cropped ones, and pixels are those of the nearest
-neighbour, not interpolated.
+It always differs in these: maps are of whole images, not of cropped ones, and by the network of the last epoch, not by
+the best on the test images; pixels are those of the nearest neighbour, not interpolated; and no image becomes a JPEG.
 """
 
 from collections.abc import Callable, Sequence
