@@ -55,9 +55,9 @@ def text_tables(reproduction: Reproduction) -> list[TextTable]:
     """All tables of a reproduction that have a row."""
     places = dict.fromkeys((one.cell.data, one.protocol) for one in without_repeats(reproduction.outcomes))
     tables = [_cells(reproduction, *place) for place in places]
-    tables += [_gains(reproduction, data) for data in dict.fromkeys(data for data, _ in places)]
-    tables += [_published(reproduction, data) for data in dict.fromkeys(data for data, _ in places)]
-    tables += [_rates(reproduction, data) for data in dict.fromkeys(data for data, _ in places)]
+    names = dict.fromkeys(data for data, _ in places)
+    for by_data in (_gains, _published, _rates):
+        tables += [by_data(reproduction, data) for data in names]
     tables += [_tests(reproduction), _ablation(reproduction)]
     tables += [_correlations(reproduction), _shifts(reproduction), _gap(reproduction)]
     return [table for table in tables if table.rows]
