@@ -231,6 +231,16 @@ def test_the_ones_behind_have_a_lower_priority(
     assert "other programs still use the MPS server" in capsys.readouterr().out
 
 
+def test_a_server_that_is_named_is_used(
+    run: Run, tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is there for other programs too: none is started, and it is not told to quit."""
+    monkeypatch.setattr(tool, "MPS", "false")  # fails where it is called
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path / "pipe"))
+    assert run(f"reproduce {write(tmp_path / 'first.jsonl', 'cb')} tell") == 0
+    assert f"CUDA_MPS_PIPE_DIRECTORY={tmp_path / 'pipe'}" in (tmp_path / "new.logs" / "0.log").read_text()
+
+
 def test_one_whose_budget_is_spent_has_not_failed(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = write(tmp_path / "first.jsonl", "cb")
     assert run(f"reproduce {first} late") == 0

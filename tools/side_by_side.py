@@ -4,13 +4,14 @@
         --behind "reproduce table1 --only cifar100-lt:50" \
         -- "reproduce if1b --only cifar10-lt:1 && reproduce if1b --only cifar10-lt:2" "measure cifar10-lt:100"
 
-Stacks of five networks leave a large GPU idle. Several programs fill it, under NVIDIA MPS where that is installed. A
-program behind the others has a lower priority: it gets what they leave. Each is a command of `cu` that trains, or
-several joined by &&, which run one after the other. All use one store, NEW.sqlite, so that a program finds what others
-have trained before it began, and each has a log in NEW.logs/. NEW.jsonl gets the results that are not in the known
-files, every minute, so that a machine that is taken away takes little with it. The minutes are the --budget of all: a
-program begins only what it can end. What still trains then is stopped as by Ctrl-C, and the same command goes on from
-its checkpoints. No program is killed while others train: under MPS that would end them all.
+Stacks of five networks leave a large GPU idle. Several programs fill it, under NVIDIA MPS where that is installed:
+under the server that CUDA_MPS_PIPE_DIRECTORY names, for what else uses it, or one of their own. A program behind the
+others has a lower priority: it gets what they leave. Each is a command of `cu` that trains, or several joined by &&,
+which run one after the other. All use one store, NEW.sqlite, so that a program finds what others have trained before it
+began, and each has a log in NEW.logs/. NEW.jsonl gets the results that are not in the known files, every minute, so
+that a machine that is taken away takes little with it. The minutes are the --budget of all: a program begins only what
+it can end. What still trains then is stopped as by Ctrl-C, and the same command goes on from its checkpoints. No
+program is killed while others train: under MPS that would end them all.
 """
 
 import argparse
@@ -37,6 +38,7 @@ THEN = "&&"
 EVERY = 60  # seconds after which what has ended is written down
 PATIENCE = 60  # seconds in which a program that is stopped writes its checkpoints
 MPS = "nvidia-cuda-mps-control"
+PIPE = "CUDA_MPS_PIPE_DIRECTORY"  # of the server that a program uses
 QUITS = 30  # seconds in which the MPS server ends
 BEHIND = {"CUDA_MPS_CLIENT_PRIORITY": "1"}  # below that of other programs
 # by exit code, of Ctrl-C before Python has begun too; others are failures
@@ -46,9 +48,12 @@ SHARED = {"--budget": "--minutes is that of all", "--store": "all share one", "-
 
 @contextmanager
 def shared_gpu() -> Iterator[dict[str, str]]:
-    """The environment of programs that share a GPU: that of an MPS server of their own, where there can be one."""
+    """The environment of programs that share a GPU: that of an MPS server, one of their own if none is named."""
+    if PIPE in os.environ:
+        yield dict(os.environ)
+        return
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # a server may still write there
-        mps = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
+        mps = {PIPE: folder, "CUDA_MPS_LOG_DIRECTORY": folder}
         if not shutil.which(MPS) or subprocess.run([MPS, "-d"], env=os.environ | mps, check=False).returncode:
             yield dict(os.environ)
             return
