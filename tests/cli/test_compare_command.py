@@ -71,9 +71,27 @@ def test_rows_at_chosen_rates(run: Run, forbid_training: Call) -> None:
     assert f"{rows['ldam']['aso']:.2f} vs naive" not in Path("report.html").read_text()  # it tests counterparts
 
 
+def test_rates_are_chosen_on_data_that_are_named(run: Run, forbid_training: Call) -> None:
+    options = ("--epochs", "1", "--methods", "naive,ldam", "--seeds", "1", "--lrs", "0.4,0.1", "--choose-lr")
+    command = ("compare", "digits-lt:20", *options, "--choose-on", "digits-lt:20?validation=20")
+    code, out, err = run(*command)
+    assert (code, err) == (0, "")
+    assert "chosen on the test split of digits-lt:20?validation=20, 2 trainings each of naive, ldam" in " ".join(
+        out.split()
+    )
+    forbid_training()
+    document = json.loads(run(*command, "--json")[1])
+    assert document["chosen_on"] == "digits-lt:20?validation=20"
+    assert {row["method"]: row["lr"] for row in document["methods"]} == {
+        name: chosen["lr"] for name, chosen in document["chosen"].items()
+    }
+
+
 @pytest.mark.parametrize(
     ("options", "facts"),
     [
+        (("--choose-on", "digits-lt:20?validation=20"), ("choose_on", "choose_lr")),
+        (("--choose-lr", "--lrs", "0.1,0.2", "--choose-on", "digit-lt:20"), ("'digit-lt:20'", "digits-lt")),
         (("--choose-lr",), ("learning rates",)),
         (("--choose-lr", "--lrs", "0.1"), ("one learning rate",)),
         (("--choose-lr", "--lrs", "0.1,0.2", "--seeds", "5,1000"), ("seed 1000",)),

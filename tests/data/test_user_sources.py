@@ -127,7 +127,10 @@ def test_a_name_that_says_all_of_it(here):
 
 
 OPTIONS_REFUSED = {
-    "folder:pets?sise=4": ["unknown option of 'folder' 'sise': did you mean 'size'?", "size, channels, test, split"],
+    "folder:pets?sise=4": [
+        "unknown option of 'folder' 'sise': did you mean 'size'?",
+        "size, channels, test, judge, split",
+    ],
     "folder:pets?label=x": ["unknown option of 'folder' 'label'"],
     "npz:pets?size=4": ["unknown option of 'npz' 'size': there are test"],
     "csv:pets?image=x": ["unknown option of 'csv' 'image'"],

@@ -1,9 +1,11 @@
 """What is judged on: a file of splits, a share set aside; and examples that are there twice."""
 
 import numpy as np
+import pyarrow as arrow
 import pytest
 import sklearn.datasets  # noqa: F401  # its first import draws random numbers
 from pictures import FEATURES, LABELS, SPLIT, arrays, encoded, numbers, picture, pixels, tree
+from pyarrow import parquet
 from refusals import refused
 
 from class_uncertainty import load
@@ -130,6 +132,38 @@ def test_a_file_of_splits_that_is_not_there_or_a_folder(pets):
         load("folder:pets?split=nowhere.csv")
     with refused("pets is a folder"):
         load("folder:pets?split=pets")
+
+
+# A test and a validation split.
+
+
+def test_either_of_two_splits_judges(here):
+    counts = {f"{split}/{name}": 2 for split in ("train", "test", "val") for name in ("cat", "dog")}
+    tree(here / "pets", counts)
+    for options, judging in {"": range(4, 8), "?judge=test": range(4, 8), "?judge=validation": range(8, 12)}.items():
+        data = load(f"folder:pets{options}")
+        assert (numbers(data.train), numbers(data.test)) == ([*range(4)], [*judging])
+
+
+def test_either_of_two_parquet_files_judges(here):
+    for i, split in enumerate(("train", "test", "validation")):
+        table = {"size": [i, i + 0.5, i, i + 0.5], "label": ["a", "b", "a", "b"]}
+        parquet.write_table(arrow.table(table), here / f"{split}-0.parquet")
+    assert load("parquet:.").test.inputs.ravel().tolist() == [1, 1.5, 1, 1.5]
+    assert load("parquet:.?judge=validation").test.inputs.ravel().tolist() == [2, 2.5, 2, 2.5]
+
+
+def test_a_split_that_is_not_there_cannot_judge(here):
+    tree(here / "pets", {"train/cat": 2, "train/dog": 2, "test/cat": 1, "test/dog": 1})
+    tree(here / "flat", {"cat": 3, "dog": 3})
+    for data, told in {
+        "folder:pets?judge=validation": ["pets has no validation split", "?judge=validation"],
+        "folder:flat?judge=test": ["flat has no test split"],
+        "folder:pets?judge=val": ["'val'", "test, validation"],
+        "folder:pets?judge=test&test=0.5": ["pets already has a test split"],
+    }.items():
+        with refused(*told):
+            load(data)
 
 
 # A share to judge on.

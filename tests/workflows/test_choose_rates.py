@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from refusals import refused
 from runs.exchanged import exported, imported, written
@@ -120,6 +121,51 @@ def test_what_was_chosen_there_is_not_chosen_again_here(digits: cu.Dataset, tmp_
         options = {"recipe": RECIPE, "store": second, "progress": no_training}
         here = cu.compare(digits, ["naive"], 1, RATES, choose_lr=True, **options)
     assert (here.results, here.chosen) == (there.results, there.chosen)
+
+
+def test_validation_images_choose_by_one_training_a_rate(digits: cu.Dataset, tmp_path: Path) -> None:
+    """The store lists their data, so that another machine need not choose again; the rows train as ever."""
+    judged = cu.load("digits-lt:20?validation=20")
+    options = {"choose_lr": True, "choose_on": judged, "members": 2, "recipe": RECIPE}
+    with Store(tmp_path / "a") as first, Store(tmp_path / "b") as second:
+        comparison = cu.compare(digits, ["naive", "ldam", "ubrw"], 1, RATES, **options, store=first)
+        stats = cu.Stats(judged.train.counts, comparison.estimate.mu)
+        lanes = [cu.Lane(choice.method, CHOOSING_SEED, lr) for choice in comparison.chosen for lr in RATES]
+        fitted = cu.fit(judged.train, lanes, recipe=RECIPE, stats=stats, test=judged.test)
+        errors = iter([result.error for result in fitted.results])
+        assert [choice.errors for choice in comparison.chosen] == [
+            {lr: pytest.approx(next(errors)) for lr in RATES} for _ in comparison.chosen
+        ]
+        assert (comparison.chosen_on, comparison.choosing_trainings) == (judged, 2)
+        assert [data.name for data in first.data()] == [judged.name, digits.name]
+        shown = {(row.method, row.lr): row for row in sections(first, digits.name)[0].methods}
+        assert [shown[row.method, row.lr].gain for row in comparison.rows] == [row.gain for row in comparison.rows]
+        imported(second, written(tmp_path / "a.jsonl", exported(first)))
+        again = cu.compare(digits, ["naive", "ldam", "ubrw"], 1, RATES, **options, store=second, progress=no_training)
+        assert (again.results, again.chosen) == (comparison.results, comparison.chosen)
+    plain = cu.compare(digits, ["naive"], 1, [comparison.rows[0].lr], recipe=RECIPE)
+    assert plain.results[0].scores == comparison.results[0].scores
+
+
+def test_data_that_cannot_choose_are_refused(digits: cu.Dataset, tmp_path: Path) -> None:
+    def other(train: cu.Data, test: cu.Data | None) -> cu.Dataset:
+        return cu.Dataset("other", train, test)
+
+    train, test = digits.train, digits.test
+    renamed = [cu.Data(part.inputs, part.labels, [f"digit {c}" for c in range(10)]) for part in (train, test)]
+    most = test.take(np.arange(20))
+    for choose_on, told in (
+        (digits, ["597 of the 597 examples", "?validation=N"]),
+        (other(train, most), ["20 of the 20 examples"]),
+        (other(train, None), ["'other'", "no test split to choose on"]),
+        (other(*renamed), ["'other'", "classes"]),
+    ):
+        with refused(*told):
+            options = {"choose_lr": True, "choose_on": choose_on, "store": tmp_path / "runs.sqlite"}
+            cu.compare(digits, ["naive"], 1, RATES, **options)
+    with refused("choose_on", "choose_lr"):
+        cu.compare(digits, ["naive"], 1, RATES, choose_on=digits, store=tmp_path / "runs.sqlite")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_document_has_every_error(digits: cu.Dataset) -> None:

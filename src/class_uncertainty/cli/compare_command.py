@@ -22,6 +22,10 @@ def compare(
     choose_lr: Annotated[
         bool, typer.Option("--choose-lr", help="Train each row at its best of --lrs, by folds of the training split.")
     ] = False,
+    choose_on: Annotated[
+        str | None,
+        options.optional("Choose on the test split of these data, as 'folder:PATH?judge=validation'.", "DATA"),
+    ] = None,
     against: Annotated[
         str, typer.Option(help="Test rows against their cardinality counterpart, or all against one: naive, cb-rs.")
     ] = "counterpart",
@@ -47,7 +51,8 @@ def compare(
 
     A learning rate that suits naive may not suit others. **--lrs 0.1,0.2,0.4 --choose-lr** trains each row at its best
     rate, chosen by five folds of the training split; the test split, which it needs, only judges. To choose on
-    validation images instead, compare the rates on DATA?validation=N, where the source has that option.
+    validation examples instead, name data that judge on them: **--choose-on "folder:photos?judge=validation"**,
+    **--choose-on "csv:train.csv?test=validation.csv"** or **--choose-on "cifar10-lt:100?validation=500"**.
 
     Remedies are rows too: **adjusted**, **ensemble**, **ensemble-adjusted**, **distil**, and **cb\\*5** for five
     networks of a method together. With --estimator out-of-fold their tau is chosen on examples that the members never
@@ -56,19 +61,21 @@ def compare(
     names, numbers = options.split("method", methods, options.check_method), options.read_seeds(seeds)
     rates = options.read_rates(lrs)
     options.check_estimate(estimator, members, score)
-    options.check_comparison(names, numbers, rates, choose_lr, against)
-    options.check_start(data, root, budget, recipe)
+    options.check_comparison(names, numbers, rates, choose_lr, choose_on, against)
+    for given in filter(None, (data, choose_on)):
+        options.check_start(given, root, budget, recipe)
     options.check_on(on, device, profile, shard)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting import terminal_tables
     from class_uncertainty.workflows.compare import compare as compare_methods
 
     with running(store, as_json, root, budget=budget, profile=profile) as now:
-        dataset, chosen = now.prepare(
-            data, epochs, recipe, backbone=backbone, views=views, network=network, pretrained=pretrained
-        )
+        how: dict[str, Any] = {"backbone": backbone, "views": views, "network": network, "pretrained": pretrained}
+        dataset, chosen = now.prepare(data, epochs, recipe, **how)
+        other = now.prepare(choose_on, epochs, recipe, **how)[0] if choose_on else None
         measuring: dict[str, Any] = {"estimator": estimator, "members": members, "score": score}
-        rows: dict[str, Any] = {"equal_cost": equal_cost, "choose_lr": choose_lr, "against": against}
+        choosing = {"choose_lr": choose_lr, "choose_on": other}
+        rows: dict[str, Any] = {"equal_cost": equal_cost, "against": against} | choosing
         where: dict[str, Any] = {"device": device, "on": on, "shard": shard}
         about = rows | measuring | where
         comparison = compare_methods(dataset, names, numbers, rates, **about, **now.settings(chosen))

@@ -212,12 +212,18 @@ def check_method(name: str) -> str:
 
 
 def check_comparison(
-    methods: Sequence[str], seeds: Sequence[int], lrs: Sequence[float] | None, choose_lr: bool, against: str
+    methods: Sequence[str],
+    seeds: Sequence[int],
+    lrs: Sequence[float] | None,
+    choose_lr: bool,
+    choose_on: str | None,
+    against: str,
 ) -> None:
-    """Refuse, before any data are read, what --choose-lr and --against cannot do."""
-    from class_uncertainty.runs.comparison_checks import check_against, check_choosing
+    """Refuse, before any data are read, what --choose-lr, --choose-on and --against cannot do."""
+    from class_uncertainty.runs.comparison_checks import check_against, check_choose_on, check_choosing
 
     check_against(against, methods)
+    check_choose_on(choose_on, choose_lr)
     if choose_lr:
         check_choosing(lrs, seeds)
 

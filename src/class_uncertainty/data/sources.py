@@ -132,6 +132,7 @@ PLACES = {
     "images": "the folder that the paths in the index start from (the data folder)",
     "judge": "test (the default, 36,500 images) or val (7,300)",
 }
+JUDGE = {"judge": "test (the default) or validation: the split to judge on, where there are both"}
 SPLIT = {"split": "a CSV file of lines PATH,SPLIT, where the split is train or test"}
 CIFAR_FILES = "{0}-python.tar.gz or -binary.tar.gz, its unpacked folder, or {1}-train*.parquet and {1}-test*.parquet"
 CIFAR10_FILES, CIFAR100_FILES = CIFAR_FILES.format("cifar-10", "cifar10"), CIFAR_FILES.format("cifar-100", "cifar100")
@@ -165,10 +166,10 @@ ROWS = {
         "Places-LT: 62,500 photographs of 365 places", "places-lt", places_lt, "", PLACES, PLACES_FILES),
     "folder": Source(
         "images in a folder, one subfolder per class", "folder:PATH", from_folder, "a path",
-        IMAGES | SHARE | SPLIT | SKIP | REPEATS | LEAST | PATH_GROUP, FOLDER_FILES),
+        IMAGES | SHARE | JUDGE | SPLIT | SKIP | REPEATS | LEAST | PATH_GROUP, FOLDER_FILES),
     "parquet": Source(
         "images or a table in Parquet, one file or a folder of them", "parquet:PATH", from_parquet, "a path",
-        IMAGES | FILE | COLUMNS | {"image": "the column of images, if there are several"} | SKIP | REPEATS
+        IMAGES | FILE | JUDGE | COLUMNS | {"image": "the column of images, if there are several"} | SKIP | REPEATS
         | LEAST | GROUP,
         PARQUET_FILES),
     "npz": Source(

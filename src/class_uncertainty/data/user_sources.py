@@ -1,10 +1,10 @@
 """The user's own data: folders of images, Parquet, .npz and CSV files."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.text import in_list
 
 Size = tuple[int, int]
+F = TypeVar("F")  # the files of a split
 SKIP = f"?skip={UNREADABLE}"
 
 
@@ -44,13 +45,13 @@ def from_folder(spec: Spec) -> Splits:
         groups = np.array(folder.groups(spec.path, readable, pattern), dtype=object) if pattern else None
         return replace(data, names=np.delete(names, list(skipped)), groups=groups)
 
-    return _image_splits(spec, read, splits["train"], splits.get("test") or splits.get("validation"))
+    return _image_splits(spec, read, splits["train"], _judging(spec, splits))
 
 
 def from_parquet(spec: Spec) -> Splits:
     """Images or a table in Parquet files."""
     splits = parquet.find(spec.path)
-    test = splits.get("test") or splits.get("validation")
+    test = _judging(spec, splits)
     if (test_file := _test_file(spec)) is not None:
         _refuse_second_test(spec, test is not None)
         test = [file for files in parquet.find(spec.file(test_file)).values() for file in files]
@@ -118,6 +119,16 @@ def _table_options(spec: Spec, has_test: bool = False) -> TableOptions:
         share=share,
         seed=spec.seed,
     )
+
+
+def _judging(spec: Spec, splits: Mapping[str, F]) -> F | None:
+    """The split that judges: that of ?judge, or else the test split, or a validation split where there is no other."""
+    if "judge" not in spec.options:
+        return splits.get("test") or splits.get("validation")
+    name = spec.one_of("judge", ("test", "validation"))
+    if not splits.get(name):
+        raise InputError(f"{spec.argument} has no {name} split: leave out ?judge={name}.")
+    return splits[name]
 
 
 def _test_share(spec: Spec) -> float | None:

@@ -179,7 +179,7 @@ def _section(
         choice = f" Choose one by --estimator {' or '.join(others)}." if others else ""
         notes.append(f"Results not shown, since they used another estimate or score: {hidden}.{choice}")
     compared = _compared(shown)
-    rows = method_rows(compared, cost, chosen=_chosen_rates(store, shown, measured_by))
+    rows = method_rows(compared, cost, chosen=_chosen_rates(store, data.name, shown, measured_by))
     shape = dataset.train.shape if dataset and unchanged else shape_of(data.name)
     network = NetworkSize.of_results(results, shape, len(data.classes))
     if results and fix_report and (step := fix_report.kept_step):
@@ -249,25 +249,33 @@ def _compared(results: list[Result]) -> list[Result]:
     return [result for result in results if result.method != "naive" or not seeds or result.seed in seeds]
 
 
-def _chosen_rates(store: Store, results: list[Result], measured_by: str) -> dict[str, float]:
+def _chosen_rates(store: Store, name: str, results: list[Result], measured_by: str) -> dict[str, float]:
     """The learning rate that `cu compare --choose-lr` chose for each method, from the networks that chose.
 
-    They are stored as results by folds of the same training split, trained alike and by the same uncertainties.
+    They are stored as results by folds of the same training split, or else (`--choose-on`) of data that differ in
+    options alone, trained alike and by the same uncertainties.
     """
     if not results:
         return {}
-    errors = dict[str, dict[float, float | None]]()
-    for result in store.results(folds_fingerprint(results[0].data)):
-        alike = _kind(result) == _kind(results[0]) and result.uncertainty in ("", measured_by)
-        if result.seed == CHOOSING_SEED and alike:
-            errors.setdefault(result.method, {})[result.lr] = result.error
+    with_options = [data.fingerprint for data in store.data() if _differs_in_options(data.name, name)]
     chosen = dict[str, float]()
-    for method in dict.fromkeys(result.method for result in results):
-        network = parse_name(method).single
-        network = REMEDIES[network].method if network in REMEDIES else network
-        if len(errors.get(network, ())) > 1:
-            chosen[method] = best_rate(errors[network])
+    for fingerprint in (*with_options, folds_fingerprint(results[0].data)):  # what folds chose counts
+        errors = dict[str, dict[float, float | None]]()
+        for result in store.results(fingerprint):
+            alike = _kind(result) == _kind(results[0]) and result.uncertainty in ("", measured_by)
+            if result.seed == CHOOSING_SEED and alike:
+                errors.setdefault(result.method, {})[result.lr] = result.error
+        for method in dict.fromkeys(result.method for result in results):
+            network = parse_name(method).single
+            network = REMEDIES[network].method if network in REMEDIES else network
+            if len(errors.get(network, ())) > 1:
+                chosen[method] = best_rate(errors[network])
     return chosen
+
+
+def _differs_in_options(name: str, other: str) -> bool:
+    """Whether two names of data differ, and only in their options."""
+    return name != other and name.partition("?")[0] == other.partition("?")[0]
 
 
 def _galleries(train: Data, estimate: Estimate, rows: Sequence[ClassRow]) -> list[Gallery]:

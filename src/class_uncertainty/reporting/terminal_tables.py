@@ -63,9 +63,12 @@ def print_comparison(comparison: Comparison) -> None:
     dropped = print_methods(comparison.rows, len(comparison.dataset.classes))
     say(*footnotes(comparison.rows, folds, dropped, comparison.dataset), *describe_network(comparison.network))
     if chosen := comparison.chosen:
-        number = f"{len(chosen[0].errors)} rates × {FOLDS} folds = {comparison.choosing_trainings} trainings"
+        elsewhere, number = comparison.chosen_on, f"{comparison.choosing_trainings} trainings"
+        place = f"on the test split of {elsewhere.name}" if elsewhere else "by folds of the training split"
+        if not elsewhere:
+            number = f"{len(chosen[0].errors)} rates × {FOLDS} folds = {number}"
         names = ", ".join(choice.method for choice in chosen)
-        say(f"Learning rates: chosen by folds of the training split, {number} each of {names}, not counted above.")
+        say(f"Learning rates: chosen {place}, {number} each of {names}, not counted above.")
         at_edge = [choice.method for choice in chosen if choice.lr in (min(choice.errors), max(choice.errors))]
         if at_edge:
             say(f"At the edge of the rates that were tried: {', '.join(at_edge)}. Rates beyond it may be better.")

@@ -26,6 +26,12 @@ def check_against(against: str, methods: Sequence[str]) -> None:
         raise unknown("row to test against", against, [COUNTERPART, *methods])
 
 
+def check_choose_on(choose_on: object, choose_lr: bool) -> None:
+    """Refuse data to choose on where nothing is chosen."""
+    if choose_on is not None and not choose_lr:
+        raise InputError("choose_on is given, and no learning rates are chosen: add choose_lr.")
+
+
 def check_choosing(lrs: Sequence[float] | None, seeds: Sequence[int]) -> None:
     """Refuse a choice between fewer than two learning rates, and to judge the networks that choose."""
     if lrs is None or len(lrs) < 2:

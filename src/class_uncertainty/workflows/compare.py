@@ -10,13 +10,12 @@ import numpy as np
 
 from class_uncertainty.boundary import check_distinct, checked
 from class_uncertainty.data import Data, Dataset
-from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import named
 from class_uncertainty.notebook import html_table, number, to_frame
 from class_uncertainty.posthoc.remedies import Remedy, find_remedy
-from class_uncertainty.runs.comparison_checks import check_against, check_choosing, check_seeds
+from class_uncertainty.runs.comparison_checks import check_against, check_choose_on, check_choosing, check_seeds
 from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import (
     load_or_estimate,
@@ -37,7 +36,7 @@ from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.training.network_size import NetworkSize
-from class_uncertainty.workflows.choose_rates import choose_rates, judged_by_folds
+from class_uncertainty.workflows.choose_rates import check_judges, choose_rates, judged_by_folds, judged_on
 from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies, remedies_left
 from class_uncertainty.workflows.measure import describe_dataset
 from class_uncertainty.workflows.work_ahead import METHODS, REMEDIES, comparison_stages, measuring_stage
@@ -59,6 +58,8 @@ class Comparison:
         What the rows are tested against: "counterpart", or a row.
     chosen : tuple of RateChoice
         The learning rate of each method, and the errors it was chosen by; empty where none was chosen.
+    chosen_on : Dataset or None
+        Whose test split they were chosen on; None where folds of the training split chose.
     rows : tuple of MethodRow
         Means and standard deviations over the seeds, gains, significance and costs.
 
@@ -75,6 +76,7 @@ class Comparison:
     estimate: Estimate | Measurement | None
     against: str = COUNTERPART
     chosen: tuple[RateChoice, ...] = ()
+    chosen_on: Dataset | None = None
 
     @cached_property
     def rows(self) -> tuple[MethodRow, ...]:
@@ -88,7 +90,9 @@ class Comparison:
     @property
     def choosing_trainings(self) -> int:
         """Trainings that chose the learning rate of each method, one for each rate and fold; 0 if none was chosen."""
-        return FOLDS * len(self.chosen[0].errors) if self.chosen else 0
+        if not self.chosen:
+            return 0
+        return len(self.chosen[0].errors) * (1 if self.chosen_on else FOLDS)
 
     @property
     def folds(self) -> int:
@@ -119,6 +123,7 @@ class Comparison:
             "estimator": self.estimate.estimator if self.estimate else None,
             "score": self.estimate.score if self.estimate else None,
             "chosen": {choice.method: {"lr": choice.lr, "errors": choice.errors} for choice in self.chosen},
+            "chosen_on": self.chosen_on.name if self.chosen_on else None,
             "aso": {
                 "against": self.against,
                 "tests": self.tests,
@@ -164,6 +169,7 @@ def compare(
     score: str | None = None,
     equal_cost: bool = False,
     choose_lr: bool = False,
+    choose_on: Dataset | None = None,
     against: str = COUNTERPART,
     recipe: Recipe | None = None,
     store: Store | str | Path | None = None,
@@ -194,6 +200,9 @@ def compare(
     choose_lr : bool
         Whether to train each method only at the learning rate with the lowest class-mean error on five folds of the
         training split. It needs a test split. Remedies take the rate of the method they are made of.
+    choose_on : Dataset, optional
+        Chooses on the test split of this data set instead, one training for each rate: on validation images, as
+        `cu.load("cifar10-lt:100?validation=500")` has them in place of the test images.
     against : str
         What the rows are tested against by ASO: "counterpart" tests uncertainty rows against the same rows by
         cardinality; the name of one of the methods tests every other row against it.
@@ -219,9 +228,10 @@ def compare(
     rates: list[float | None] = [None] if lrs is None else list(lrs)
     check_distinct("learning rate", rates)
     check_against(against, methods)
+    check_choose_on(choose_on, choose_lr)
     if choose_lr:
         check_choosing(lrs, numbers)
-        _check_test_split(dataset)
+        check_judges(dataset, choose_on)
     remedies = {name: remedy for name in methods if (remedy := find_remedy(name))}
     lanes = [Lane(name, seed, lr) for name in methods if name not in remedies for lr in rates for seed in numbers]
     EstimateRequest.usual(estimator, members).check_score(score)
@@ -238,13 +248,14 @@ def compare(
             estimate = stored_measurement(context, request, score)
         measures = [measuring_stage(context, [request])] if uses_uncertainty and not estimate else []
         compared = [name for name in methods if name not in remedies]
-        about = (list(remedies.values()), numbers, rates, list(trained) if choose_lr else [], members)
+        choosing = judged_on(context, choose_on) if choose_on else judged_by_folds(context)
+        about = (list(remedies.values()), numbers, rates, members, choosing, list(trained) if choose_lr else [])
         context.ahead([*measures, *comparison_stages(context, compared, *about)])
         ended = telling_rows(context, len(numbers))
         if measures:
             estimate = read_by(load_or_estimate(context, [request])[0], score)
         stats = Stats(context.train.counts, class_vector(estimate)) if estimate else None
-        chosen = choose_rates(judged_by_folds(context), list(trained), lrs or (), stats) if choose_lr else {}
+        chosen = choose_rates(choosing, list(trained), lrs or (), stats) if choose_lr else {}
         lanes = [lane for lane in lanes if _trains_at(lane.name, lane.lr, chosen)]
         context.begin(METHODS, [results_left(context, lanes, stats)])
         results = load_or_evaluate(context, lanes, stats, ended=ended) if lanes else []
@@ -263,13 +274,7 @@ def compare(
         ensembles = _equal_cost(results, estimate) if equal_cost else {}
         for lr, at_rate in _by_rate(ensembles, rates, chosen).items():
             results += evaluate_remedies(context, at_rate, numbers, members, lr, unseen.get(lr), stats)
-        return Comparison(context.dataset, tuple(results), estimate, against, tuple(chosen.values()))
-
-
-def _check_test_split(dataset: Dataset | Data) -> None:
-    if isinstance(dataset, Data) or dataset.test is None:
-        reason = "folds would choose learning rates by the examples that judge them"
-        raise InputError(f"there is no test split, and {reason}: add one, as '?test=0.2' does.")
+        return Comparison(context.dataset, tuple(results), estimate, against, tuple(chosen.values()), choose_on)
 
 
 def _check_lanes(context: Context, lanes: Sequence[Lane]) -> None:

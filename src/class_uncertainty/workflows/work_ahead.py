@@ -11,7 +11,7 @@ from class_uncertainty.runs.rate_choice import CHOOSING_SEED
 from class_uncertainty.runs.watcher import Rest, Stage
 from class_uncertainty.training import Lane
 from class_uncertainty.training.candidate import Candidate
-from class_uncertainty.training.folds import FOLDS, folded, judged_folds
+from class_uncertainty.training.folds import FOLDS, judged_folds
 from class_uncertainty.training.recipe import Recipe
 from class_uncertainty.workflows.evaluate_remedies import RemedySetting, students_left
 from class_uncertainty.workflows.search_plan import STUDENT_RATES, TOGETHER, SearchPlan, student_cost
@@ -45,13 +45,16 @@ def comparison_stages(
     remedies: Sequence[Remedy],
     seeds: Sequence[int],
     rates: Sequence[float | None],
-    choose: Sequence[str],
     members: int,
+    choosing: Context,
+    choose: Sequence[str],
 ) -> list[Stage]:
-    """`methods` at these learning rates, or at one that folds choose for each of `choose`; then remedies."""
+    """`methods` at these learning rates, or at one that is chosen for each of `choose`; then remedies."""
     folds, at_rates = judged_folds(context.dataset), [None] if choose else rates
-    choosing = [part for method in choose for lr in rates for part in folded(Lane(method, CHOOSING_SEED, lr))]
-    tries = f"{_count(len(choose), 'method')} × {len(rates)} rates × {FOLDS} folds choose"
+    judges = judged_folds(choosing.dataset)
+    tried = [Lane(method, CHOOSING_SEED, lr, fold) for method in choose for lr in rates for fold in judges]
+    tries = f"{_count(len(choose), 'method')} × {len(rates)} rates"
+    tries += f" × {len(judges)} folds choose" if len(judges) > 1 else f" choose on {choosing.dataset.name}"
     compared = [Lane(name, seed, lr, fold) for name in methods for lr in at_rates for seed in seeds for fold in folds]
     factors = [_count(len(methods), "method"), _count(len(seeds), "seed")]
     factors += [f"{len(at_rates)} rates"] if len(at_rates) > 1 else []
@@ -67,7 +70,7 @@ def comparison_stages(
     by_remedies = [part for networks in made for part in (networks, students_left(context, rows))]
     number = sum(len(part.shares) for part in by_remedies)
     return [
-        _stage(CHOOSING, tries, [context.rest(choosing, [1.0] * len(choosing))]),
+        _stage(CHOOSING, tries, [context.rest(tried, [1.0] * len(tried))]),
         _stage(METHODS, " × ".join(factors), [whole(compared)]),
         _stage(REMEDIES, f"{_count(number, context.recipe.noun)} for remedies", by_remedies),
     ]
