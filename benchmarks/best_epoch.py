@@ -9,12 +9,13 @@ is then trained on these as well. Nothing else in this package computes such err
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 import class_uncertainty as cu
@@ -32,7 +33,30 @@ SEEDS = 3
 Errors = list[list[float]]  # of each lane, after each epoch of its last stage
 
 
-def errors_by_epoch(dataset: cu.Dataset, lanes: Sequence[cu.Lane], recipe: cu.Recipe) -> tuple[Errors, Errors]:
+def wrong_by_centroid(features: Tensor, centroids: Tensor, labels: Tensor) -> Tensor:
+    """How many features (lanes, B, D) are nearest, by cosine, to another centroid (lanes, C, D) than their own."""
+    nearest = (F.normalize(features, dim=-1) @ F.normalize(centroids, dim=-1).mT).argmax(dim=-1)  # (lanes, B)
+    return (nearest != labels).sum(dim=-1)
+
+
+def centroid_errors(training: StackTraining, test: cu.Data) -> list[float]:
+    """How often the nearest of the epoch's class centroids is another class's, in percent, by lane."""
+    assert isinstance(training.program, StepProgram)
+    fitted, centroids = training.context.fitted, training.program.centroids
+    labels, inputs = torch.from_numpy(test.labels).to(fitted.device), as_tensor(test.inputs).to(fitted.device)
+    wrong = torch.zeros(len(centroids), device=fitted.device)
+    for rows, features in fitted._features(training.stack, inputs):
+        by_lane = features.float().unflatten(1, (len(centroids), -1)).transpose(0, 1)
+        wrong += wrong_by_centroid(by_lane, centroids, labels[rows])
+    return (100 * wrong / len(test)).tolist()
+
+
+def errors_by_epoch(
+    dataset: cu.Dataset,
+    lanes: Sequence[cu.Lane],
+    recipe: cu.Recipe,
+    features_errors: Callable[[StackTraining, cu.Data], list[float]] = centroid_errors,
+) -> tuple[Errors, Errors]:
     """Class-mean test errors on the last features, and on those chosen on test images: empty where none are."""
     assert dataset.test
     test = dataset.test
@@ -58,20 +82,11 @@ def errors_by_epoch(dataset: cu.Dataset, lanes: Sequence[cu.Lane], recipe: cu.Re
                 for place, p in zip(self.places, probabilities, strict=False):
                     self.errors[place].append(evaluate(p, test.labels, dataset.train.counts).error)
             elif self.context.stage.trains == "body":
-                for place, error, state in zip(self.places, self._centroid_errors(), self.stack.states(), strict=False):
+                for place, error, state in zip(
+                    self.places, features_errors(self, test), self.stack.states(), strict=False
+                ):
                     if place not in chosen or error < chosen[place][0]:
                         chosen[place] = error, state
-
-        def _centroid_errors(self) -> list[float]:
-            """How often the nearest of the epoch's class centroids is another class's, in percent, by lane."""
-            assert isinstance(self.program, StepProgram)
-            fitted, centroids = self.context.fitted, F.normalize(self.program.centroids, dim=-1)  # (lanes, C, D)
-            labels, wrong = torch.from_numpy(test.labels).to(fitted.device), torch.zeros(len(self.lanes))
-            for rows, features in fitted._features(self.stack, as_tensor(test.inputs).to(fitted.device)):
-                by_lane = F.normalize(features.float().unflatten(1, (len(self.lanes), -1)), dim=-1).transpose(0, 1)
-                nearest = (by_lane @ centroids.mT).argmax(dim=-1)  # (lanes, B)
-                wrong += (nearest != labels[rows]).sum(dim=1).cpu()
-            return (100 * wrong / len(test)).tolist()
 
     class OnChosen(Evaluated):
         errors = on_chosen
