@@ -74,6 +74,7 @@ def test_a_spent_budget_shows_what_there_is_and_says_how_to_go_on(run: Run, monk
         (("table1", "--seeds", "0"), ("seeds",)),
         (("if1a", "--methods", "naive"), ("table",)),
         (("if1a", "--plan", "--stored"), ("--plan and --stored are both given", "give one")),
+        (("if1a", "--plan", "--figures", "drawn"), ("--plan and --figures are both given", "a plan draws none")),
     ],
 )
 def test_bad_input_is_one_sentence(run: Run, tmp_path, words: tuple[str, ...], parts: tuple[str, ...]) -> None:
