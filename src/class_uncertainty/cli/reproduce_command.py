@@ -57,9 +57,9 @@ def reproduce(
     **figure1** are its other figures; **epistemic**, **gamma**, **duq** and **significance** its supplement.
     **readings** tries other forms of the focal loss, for rows that miss what is printed.
 
-    **architectures** and **places** start from pretrained weights, which you must have: **--network hf:FOLDER** is a
-    Swin-T in the format of Transformers, **--network timm:resnet152** or **PATH.py:FACTORY?weights=FILE** a ResNet-152.
-    Any other network runs too, as **--network efficientnet-lite0**.
+    **architectures** and **places** start from pretrained weights, which you must have, except for **--stored**:
+    **--network hf:FOLDER** is a Swin-T in the format of Transformers, **--network timm:resnet152** or
+    **PATH.py:FACTORY?weights=FILE** a ResNet-152. Any other network runs too, as **--network efficientnet-lite0**.
     """
     refused = {
         "--stored": (stored, "give one, for what is left or for what is stored"),
