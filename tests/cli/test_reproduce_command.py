@@ -1,6 +1,7 @@
 """`cu reproduce` as a user types it."""
 
 import json
+import sys
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,11 @@ from commands import Call, Run
 from ledgers import DATA, use_toys
 
 from class_uncertainty.runs import Store
+from class_uncertainty.training.networks import network_table
+from class_uncertainty.training.networks.pretrained import LITE0_PACKAGE
 from class_uncertainty.workflows import train_missing
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +67,19 @@ def test_a_spent_budget_shows_what_there_is_and_says_how_to_go_on(run: Run, monk
     assert "Traceback" not in err
 
 
+def test_stored_results_need_no_package_of_weights(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, LITE0_PACKAGE, None)
+    network_table._row_of.cache_clear()  # other tests may have read the weights
+    assert run("results", "import", str(RESULTS / "architectures.jsonl"))[0] == 0
+    about = ("reproduce", "architectures", "--network", "efficientnet-lite0?size=96", "--protocol", "paper")
+    code, out, err = run(*about, "--stored", "--json")
+    assert (code, err) == (0, "")
+    cells = json.loads(out)["experiments"][0]["cells"]
+    assert {cell["runs"] for cell in cells if cell["data"] == "cifar100-lt:50"} == {3, 6}
+    code, _, err = run(*about, "--plan")
+    assert (code, "is not installed: pip install" in err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
@@ -74,6 +92,7 @@ def test_a_spent_budget_shows_what_there_is_and_says_how_to_go_on(run: Run, monk
         (("table1", "--seeds", "0"), ("seeds",)),
         (("if1a", "--methods", "naive"), ("table",)),
         (("if1a", "--plan", "--stored"), ("--plan and --stored are both given", "give one")),
+        (("if1a", "--plan", "--figures", "drawn"), ("--plan and --figures are both given", "a plan draws none")),
     ],
 )
 def test_bad_input_is_one_sentence(run: Run, tmp_path, words: tuple[str, ...], parts: tuple[str, ...]) -> None:

@@ -48,7 +48,8 @@ def test_comparison_keeps_the_order_and_tells_learning_rates_apart():
     first = dots["data"]["values"][0]
     assert (first["low"], first["error"], first["high"]) == (9.5, 10.0, 10.5)
     assert first["lr"] == f"{NAIVE.lr:g}"
-    forests = charts(replace(FULL, methods=(replace(NAIVE, has_rate=False),)))["comparison"].to_dict()["layer"]
+    trees = tuple(replace(row, has_rate=False) for row in (NAIVE, BETTER))
+    forests = charts(replace(FULL, methods=trees))["comparison"].to_dict()["layer"]
     assert {value["lr"] for layer in forests for value in layer["data"]["values"]} == {"–"}
     alone = charts(FULL)["comparison"].to_dict()["layer"]
     assert all("color" not in layer["encoding"] for layer in alone)

@@ -98,6 +98,17 @@ def test_who_kept_naive_training_is_not_told_how_to_get_it() -> None:
     assert fix_advice(replace(unchanged, step="naive")) == ""
 
 
+def test_a_naive_network_whose_decisions_stay_is_called_so() -> None:
+    """Whatever the step is called: with equal counts, naive training is kept as "adjusted" with a strength of 0."""
+    values = tuple(replace(step, values=(1.0,), kept=step.name == "adjusted") for step in TEN_CLASSES.ladder)
+    unchanged = replace(TEN_CLASSES, ladder=values, step="adjusted", after=TEN_CLASSES.before, keeps_naive=True)
+    advice = fix_advice(unchanged)
+    assert "The class-mean error did not fall. What this fix saves is the naive network" in advice
+    assert "cu train" not in advice
+    priced_alike = replace(priced(UNCLEAR, RISE, RISE), keeps_naive=True)  # as it may be by folds
+    assert fix_advice(priced_alike) == ""
+
+
 def test_no_change_is_no_improvement() -> None:
     assert improved(TEN_CLASSES)
     assert not improved(replace(TEN_CLASSES, ladder=tuple(replace(step, values=(1.0,)) for step in TEN_CLASSES.ladder)))

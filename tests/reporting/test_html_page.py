@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from PIL import Image
-from reporting.examples import EQUAL, FULL, GALLERY, HUNDRED, LOST, NAIVE, TEN_CLASSES, class_row_examples
+from reporting.examples import BETTER, EQUAL, FULL, GALLERY, HUNDRED, LOST, NAIVE, TEN_CLASSES, class_row_examples
 
 from class_uncertainty import InputError, MachineFault
 from class_uncertainty.posthoc.label_issues import THUMBNAIL
@@ -227,7 +227,8 @@ def test_charts_are_those_with_data():
         (FULL, ["profile", "measures", "errors", "comparison"]),
         (EQUAL, ["profile", "errors"]),
         (Section("unjudged", class_row_examples(10, judged=False), (), 5), ["profile", "measures"]),
-        (Section("unmeasured", (), (NAIVE,), 0), ["comparison"]),
+        (Section("unmeasured", (), (NAIVE, BETTER), 0), ["comparison"]),
+        (Section("one method", (), (NAIVE, LOST), 0), []),
         (Section("diverged", (), (LOST,), 0), []),
         (Section("nothing", (), (), 0, note="Nothing."), []),
     ]
@@ -238,6 +239,8 @@ def test_charts_are_those_with_data():
     page = Page(text)
     assert sum(tag == "svg" for tag, _ in page.tags) == sum(len(drawn) for _, drawn in expected)
     assert all(section.name in text for section, _ in expected)
+    assert text.count("<h3>Methods</h3>") == 2
+    assert text.count("<h3>All methods</h3>") == 4  # also where no chart is
 
 
 def test_a_large_chart_is_left_to_the_script(monkeypatch, blank_charts):

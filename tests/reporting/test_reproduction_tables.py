@@ -180,13 +180,32 @@ def test_tests_and_their_correction(reproduction: Reproduction) -> None:
     ours, baseline = reproduction.outcomes[2], reproduction.outcomes[1]
     epsilon = cu.aso(ours.errors, baseline.errors)
     tests = (AsoTest(ours, baseline, 0.08, epsilon, 0.975),) * 2
-    table = titled(replace(reproduction, tests=tests), "stochastic")
-    assert list(table.rows[0])[1:] == ["UBRs", "CB", "paper", "0.08", "0.00", "2 and 2"]
-    assert any("0.9750 (paper)," in note for note in table.notes)  # nothing is tested under the other protocol
+    table = titled(replace(reproduction, tests=tests), "stochastic")  # nothing is tested under the other protocol
+    assert table.title.endswith(", protocol paper: almost stochastic order")
+    assert list(table.rows[0]) == ["UBRs", "CB", "0.08", "0.00", "2 and 2"]
+    assert any("confidence 0.9750," in note for note in table.notes)
     equal = AsoTest(replace(ours, protocol="equal"), baseline, 0.08, epsilon, 0.95)
-    table = titled(replace(reproduction, tests=(*tests, equal)), "stochastic")
-    assert any("0.9750 (paper) and 0.9500 (equal)" in note for note in table.notes)
+    table = titled(replace(reproduction, tests=(*tests, equal)), "protocol equal: almost stochastic")
+    assert (len(table.rows), any("confidence 0.9500," in note for note in table.notes)) == (1, True)
     assert any(epsilon.warning in note for note in table.notes)
+
+
+@pytest.mark.parametrize("width", [36, 40, 60, 80])
+def test_a_narrow_terminal_shows_what_is_tested_against_what(
+    width: int, reproduction: Reproduction, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row may be tested against several, on several data sets: each line must say which test it is."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    ours, baseline = (
+        replace(one, cell=replace(one.cell, row=replace(one.cell.row, label=label)))
+        for one, label in zip(reproduction.outcomes[1:3], ("Two-stage UBRw Focal", "Two-stage Resampling"), strict=True)
+    )
+    tests = (AsoTest(ours, baseline, 0.08, cu.aso(ours.errors, baseline.errors), 0.975),)
+    reproduction_tables.print_reproduction(replace(reproduction, outcomes=(), measured=(), tests=tests))
+    shown = capsys.readouterr().out
+    assert shown.split().count("Two-stage") == 2
+    assert all(word in shown.split() for word in ("paper:", "UBRw", "Resampling", "against", "ours"))
+    assert max(map(len, shown.splitlines())) <= width
 
 
 def test_other_pixels_stand_beside_the_originals(reproduction: Reproduction) -> None:

@@ -1,6 +1,7 @@
 """From trained networks to a FixReport."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
@@ -175,6 +176,37 @@ def test_groups_that_intervals_allow_for_are_said(digits: cu.Dataset, grouped: b
     goal = parse_goal("mean", digits.classes, train.counts)
     note = report_fix._note(context, SimpleNamespace(baseline=cu.Candidate("naive")), goal, 2, False, "")  # type: ignore[arg-type]
     assert ("Intervals and verdicts allow for groups whose examples err alike." in note) == grouped
+
+
+@pytest.mark.parametrize(
+    ("step", "candidate", "goal", "tau", "temperature", "kept"),
+    [
+        ("naive", "naive", "accuracy", 0.0, 1.0, True),
+        ("adjusted", "naive", "mean", 0.0, 1.5, True),  # less sure, and of the same class
+        ("adjusted", "naive", "mean", 0.5, 1.0, False),
+        ("adjusted", "naive", "accuracy", 1.0, 1.0, True),  # counts are taken out, and the same frequencies put in
+        ("adjusted", "naive", "accuracy", 0.0, 1.0, False),
+        ("adjusted", "naive", "cost", 1.0, 1.0, True),
+        ("adjusted", "naive", "cost", 1.5, 1.5, False),  # expected costs change with the temperature
+        ("adjusted", "naive?rate=4", "mean", 0.0, 1.0, False),
+        ("best single", "cb-rs", "mean", 0.0, 1.0, False),
+        ("ensemble", "naive", "mean", 0.0, 1.0, False),
+    ],
+)
+def test_a_naive_network_is_kept_where_no_decision_changes(
+    step: str, candidate: str, goal: str, tau: float, temperature: float, kept: bool
+) -> None:
+    counts, costs = np.array([90, 10]), np.array([[0.0, 1], [5, 0]]) if goal == "cost" else None
+    prior = np.full(2, 0.5) if goal == "mean" or step == "naive" else counts / 100
+    adjustment = replace(cu.Adjustment.of(counts, tau, prior), temperature=temperature)
+    choice = cu.Choice(cu.Candidate(candidate), step, adjustment, cu.Teaching())
+    assert report_fix._keeps_naive(choice, cu.Candidate("naive"), Goal(goal, prior, costs)) == kept
+
+
+def test_with_equal_counts_the_naive_network_is_kept_as_it_is() -> None:
+    recipe = cu.Recipe("small-conv", epochs=1, batch=64)
+    fixed = cu.fix(cu.load("digits"), recipe, candidates=["naive"], trainings=2, seeds=1)
+    assert (fixed.report.step, fixed.report.tau, fixed.report.keeps_naive) == ("adjusted", 0, True)
 
 
 @pytest.fixture

@@ -56,6 +56,17 @@ def test_architectures_run_by_any_pretrained_network(tmp_path: Path, monkeypatch
     swin_folder(tmp_path, seed=4)  # other weights under the same name: nothing of it has been trained
     (other,) = reproduce(*about, network=network, store=tmp_path / "runs.sqlite", train=False)
     assert [one.errors for one in other.outcomes] == [()]
+    folder, away = swin_folder(tmp_path), tmp_path / "elsewhere"
+    folder.rename(away)  # what is stored is shown by the name of the network alone
+    (stored,) = reproduce(*about, network=network, store=tmp_path / "runs.sqlite", train=False)
+    assert [one.errors for one in stored.outcomes] == [one.errors for one in made.outcomes]
+    with refused(network, "no weights on this machine"):
+        reproduce(*about, network=network, store=tmp_path / "runs.sqlite")
+    swin_folder(tmp_path, seed=4)
+    reproduce(*about, network=network, store=tmp_path / "runs.sqlite")
+    folder.rename(tmp_path / "the other one")
+    with refused(network, "no weights on this machine"):  # which of two networks is meant, only weights tell
+        reproduce(*about, network=network, store=tmp_path / "runs.sqlite", train=False)
 
 
 def test_places_runs_on_a_tree_in_its_layout(tmp_path: Path, places: Path, monkeypatch: pytest.MonkeyPatch) -> None:

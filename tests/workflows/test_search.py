@@ -253,6 +253,21 @@ def test_of_several_kinds_the_best_as_it_is_stands_before(monkeypatch: pytest.Mo
     assert diagnosed[0] is boosting.p
 
 
+def test_standard_errors_of_a_rung_allow_for_groups(monkeypatch: pytest.MonkeyPatch, table: Context) -> None:
+    """Both errors, of 12.5 each, are of one group: the paired one is their sum, and not the root of 2 times 12.5 ** 2.
+
+    Around the mean of the second class, 50, the group has 12.5, and two other examples have -6.25 each.
+    """
+    groups = np.array([0, 1, 2, 3, 4, 5, 6, 6, 7, 8])
+    rows = {name: replace(evidence(name, wrong), groups=groups) for name, wrong in (("naive", []), ("cb", [6, 7]))}
+    Judged(monkeypatch, {}, {})
+    monkeypatch.setattr(workflow, "judge", lambda context, candidate, networks, goal: rows[candidate.name])
+    searched = workflow.search(table, [*map(cu.Candidate, rows)], SearchPlan(2, 1, 5, 5, 0, False), MEAN, None)
+    row = searched.rungs[0].rows[1]
+    assert (row.value, row.behind, row.behind_error) == pytest.approx((25, 25, 25))
+    assert row.standard_error == pytest.approx(np.sqrt(12.5**2 + 2 * 6.25**2))
+
+
 def test_a_candidate_that_diverges_is_dropped(monkeypatch: pytest.MonkeyPatch, table: Context) -> None:
     wrong = {"naive": "60000", "cb": "10000", "cb-rs": "50000", "focal": "90000"}
     found, asked = halve(monkeypatch, table, wrong, {"cb": 0})

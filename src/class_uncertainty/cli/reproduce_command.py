@@ -57,12 +57,17 @@ def reproduce(
     **figure1** are its other figures; **epistemic**, **gamma**, **duq** and **significance** its supplement.
     **readings** tries other forms of the focal loss, for rows that miss what is printed.
 
-    **architectures** and **places** start from pretrained weights, which you must have: **--network hf:FOLDER** is a
-    Swin-T in the format of Transformers, **--network timm:resnet152** or **PATH.py:FACTORY?weights=FILE** a ResNet-152.
-    Any other network runs too, as **--network efficientnet-lite0**.
+    **architectures** and **places** start from pretrained weights, which you must have, except for **--stored**:
+    **--network hf:FOLDER** is a Swin-T in the format of Transformers, **--network timm:resnet152** or
+    **PATH.py:FACTORY?weights=FILE** a ResNet-152. Any other network runs too, as **--network efficientnet-lite0**.
     """
-    if plan and stored:
-        raise InputError("--plan and --stored are both given: give one, for what is left or for what is stored.")
+    refused = {
+        "--stored": (stored, "give one, for what is left or for what is stored"),
+        "--figures": (figures is not None, "a plan draws none, so leave one of them out"),
+    }
+    for option, (given, advice) in refused.items():
+        if plan and given:
+            raise InputError(f"--plan and {option} are both given: {advice}.")
     names = None if methods is None else options.split("method", methods, str)
     options.check_on(on, device, shard=shard)
     from class_uncertainty.cli.running import running

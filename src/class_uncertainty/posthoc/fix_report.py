@@ -75,6 +75,7 @@ class FixReport:
     price: Price | None = None  # None in reports of earlier versions
     predictions: JudgedPredictions | None = None  # of the first naive network, if kept
     taus: tuple[float, ...] = ()  # of all models that were kept, in the order of `candidate`; () in earlier versions
+    keeps_naive: bool = False  # whether what was kept decides as the naive network; False in earlier versions
 
     def __repr__(self) -> str:
         return f"FixReport({self.data}: {self.in_short})"

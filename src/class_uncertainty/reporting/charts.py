@@ -36,7 +36,7 @@ def charts(section: Section) -> dict[str, Any]:
         drawn["measures"] = _measures(alt, section.classes)
     if len(section.classes) > 2 and (panels := _errors(alt, section.classes)):  # of two, rho says nothing
         drawn["errors"] = side_by_side(alt, panels)
-    if any(row.error is not None for row in section.methods):
+    if sum(row.error is not None for row in section.methods) > 1:  # one dot would say nothing
         drawn["comparison"] = _comparison(alt, section.methods)
     if section.fix_report:
         drawn |= before_after_charts(alt, section.fix_report)

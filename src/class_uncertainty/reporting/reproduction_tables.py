@@ -58,8 +58,10 @@ def text_tables(reproduction: Reproduction) -> list[TextTable]:
     names = dict.fromkeys(data for data, _ in places)
     for by_data in (_gains, _published, _rates):
         tables += [by_data(reproduction, data) for data in names]
-    tables += [_tests(reproduction), _ablation(reproduction)]
-    tables += [_correlations(reproduction), _shifts(reproduction), _gap(reproduction)]
+    tested = dict.fromkeys((test.ours.cell.data, test.ours.protocol) for test in reproduction.tests)
+    tables += [_tests(reproduction, *place) for place in tested]
+    for of_all in (_ablation, _correlations, _shifts, _gap):
+        tables.append(of_all(reproduction))
     return [table for table in tables if table.rows]
 
 
@@ -168,20 +170,20 @@ def _rates(reproduction: Reproduction, data: str) -> TextTable:
     return TextTable(f"{title_of(data)}: errors by learning rate", columns, rows, notes)
 
 
-def _tests(reproduction: Reproduction) -> TextTable:
+def _tests(reproduction: Reproduction, data: str, protocol: str) -> TextTable:
+    """The tests on one data set under one protocol: what is tested against what must fit a narrow terminal."""
+    tests = [test for test in reproduction.tests if (test.ours.cell.data, test.ours.protocol) == (data, protocol)]
     rows = []
-    for test in reproduction.tests:
-        about = (title_of(test.ours.cell.data), test.ours.cell.row.label, test.baseline.cell.row.label)
+    for test in tests:
         runs = f"{len(test.ours.errors)} and {len(test.baseline.errors)}"
-        rows.append([*about, test.ours.protocol, f"{test.printed:.2f}", f"{test.epsilon:.2f}", runs])
-    columns = ("data", "row", "against", "protocol", "printed", "ours", "runs")
-    confidences = {test.ours.protocol: f"{test.confidence:.4f}" for test in reproduction.tests}
-    listed = " and ".join(f"{confidence} ({protocol})" for protocol, confidence in confidences.items())
-    notes = [f"ε_min of ASO, better below 0.5; confidence {listed}, Bonferroni over the tests of a protocol."]
-    notes += sorted({f"ASO: {test.epsilon.warning}." for test in reproduction.tests if test.epsilon.warning})
-    notes += _network(reproduction, [test.ours.cell.data for test in reproduction.tests])
-    last = ("runs", "printed", "against", "protocol")
-    return TextTable("Almost stochastic order", columns, rows, tuple(notes), last=last)
+        about = (test.ours.cell.row.label, test.baseline.cell.row.label)
+        rows.append([*about, f"{test.printed:.2f}", f"{test.epsilon:.2f}", runs])
+    corrected = f"confidence {tests[0].confidence:.4f}, Bonferroni over the tests of the protocol"
+    notes = [f"ε_min of ASO, better below 0.5; {corrected}."]
+    notes += sorted({f"ASO: {test.epsilon.warning}." for test in tests if test.epsilon.warning})
+    notes += _network(reproduction, [data])
+    title = f"{title_of(data)}, protocol {protocol}: almost stochastic order"
+    return TextTable(title, ("row", "against", "printed", "ours", "runs"), rows, tuple(notes), last=("runs", "printed"))
 
 
 def _ablation(reproduction: Reproduction) -> TextTable:

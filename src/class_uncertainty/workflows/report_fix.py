@@ -99,6 +99,7 @@ def report_fix(
         counts=tuple(map(int, counts)),
         tau=choice.tau,
         taus=choice.taus,
+        keeps_naive=_keeps_naive(choice, networks.baseline, goal),
         temperature=choice.cooling if choice.step == STUDENT else choice.adjustment.temperature,
         cost=round(_cost(search, trial, choice, spent.measuring, kept), 2),
         allowed=spent.allowed,
@@ -123,6 +124,17 @@ def report_fix(
     key = key_of(FIXES, *parts, choice.step, networks.best[None].keys, dataset.fingerprint)
     context.store.add_fix_report(key, dataset.fingerprint, report)
     return report
+
+
+def _keeps_naive(choice: Choice, baseline: Candidate, goal: Goal) -> bool:
+    """Whether one naive network is kept, and decides as it does by itself: all classes are shifted alike.
+
+    A temperature changes how sure it is and, of decisions, only those by costs.
+    """
+    if choice.step != choice.single or choice.candidate != baseline:
+        return False
+    same_costs = goal.costs is None or choice.adjustment.temperature == 1
+    return same_costs and bool(np.ptp(choice.adjustment.shift) < 1e-12)
 
 
 def _best_step(search: Search, choice: Choice) -> str | None:

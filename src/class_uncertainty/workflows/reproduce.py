@@ -7,7 +7,7 @@ from pathlib import Path
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.data import Dataset, load
-from class_uncertainty.errors import ShardEnded, Unfinished, notice, unknown
+from class_uncertainty.errors import InputError, ShardEnded, Unfinished, notice, unknown
 from class_uncertainty.experiments.catalogue import Experiment, check_only, find_experiments
 from class_uncertainty.experiments.needs import PROTOCOLS
 from class_uncertainty.experiments.reproduction import Reproduction, summarise
@@ -74,12 +74,13 @@ def reproduce(
         What is stored by then, one for each experiment. `unfinished` says why training stopped early, if it did.
     """
     experiments, protocols = check_request(experiment, protocol, only, seeds, methods, network)
-    recipe = recipe_of(experiments, network)
     with ExitStack() as stack:
+        shown = None if train else _opened(stack, store)
+        recipe = recipe_of(experiments, network, shown)
         executor = stack.enter_context(open_executor(on if train else None, device))
         device = executor.device if executor else resolve_device(device)
         about = (Deadline.after(budget), progress, executor, shard)
-        trainer = ExperimentTrainer(_opened(stack, store), read, recipe, device, *about)
+        trainer = ExperimentTrainer(shown or _opened(stack, store), read, recipe, device, *about)
         reproduced, unfinished = [], ""
         for name, row in experiments.items():
             wanted = row.wanted(protocols, seeds, recipe.lr, only)
@@ -118,12 +119,24 @@ def plan_reproduction(
         return trainer.remaining(wanted)
 
 
-def recipe_of(experiments: dict[str, Experiment], network: str | None) -> Recipe:
-    """What all of these experiments are trained by: those that name a network are asked for one by one."""
+def recipe_of(experiments: dict[str, Experiment], network: str | None, shown: Store | None = None) -> Recipe:
+    """What all of these experiments are trained by: those that name a network are asked for one by one.
+
+    Results tell networks apart by their weights. Where those are not on this machine, the results of a store that is
+    only shown are found by the network's name, unless it names several.
+    """
     if network is None:
         return RECIPE
     (experiment,) = experiments.values()
-    return sealed(replace(RECIPES[experiment.recipe], network=network))
+    recipe = replace(RECIPES[experiment.recipe], network=network)
+    try:
+        return sealed(recipe)
+    except InputError:
+        results = (result for data in shown.data() for result in shown.results(data.fingerprint)) if shown else ()
+        stored = {one.recipe for one in results if replace(one.recipe, fingerprint="") == recipe}
+        if len(stored) != 1:
+            raise
+        return stored.pop()
 
 
 def check_request(

@@ -221,10 +221,11 @@ def _rung(
         if name in reasons:
             rows.append(RungRow(name, *spent[name], reason=reasons[name]))
             continue
-        p, labels = by_name[name].adjusted, by_name[name].labels
-        behind = goal.difference(p, kept[0].adjusted, labels)
-        value = (goal.value(p, labels), goal.standard_error(p, labels), *behind)
-        rows.append(RungRow(name, *spent[name], *value, kept=any(by_name[name] is other for other in kept)))
+        one = by_name[name]
+        behind = goal.difference(one.adjusted, kept[0].adjusted, one.labels, one.groups)
+        error = goal.standard_error(one.adjusted, one.labels, one.groups)
+        value = (goal.value(one.adjusted, one.labels), error, *behind)
+        rows.append(RungRow(name, *spent[name], *value, kept=any(one is other for other in kept)))
     return Rung(folds, len(kept[0].places) if kept else 0, tuple(rows))
 
 
