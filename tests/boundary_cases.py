@@ -229,7 +229,8 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "label_noise": lambda: (cu.label_noise, {"probabilities": P, "labels": LABELS, "others": [P[0]]}),
     "load": lambda: (
         cu.load,
-        {"spec": frame(), "root": None, "seed": 0, "progress": None, "test": None, "min": None} | COLUMNS,
+        {"spec": frame(), "root": None, "seed": 0, "progress": None, "test": None, "repeats": None, "min": None}
+        | COLUMNS,
     ),
     "long_tail": lambda: (cu.long_tail, {"data": table(), "ratio": 2, "seed": 0}),
     "measure": lambda: (cu.measure, {"dataset": dataset(), "lr": None} | MEASURES_BY | ANYWHERE),

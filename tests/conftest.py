@@ -6,6 +6,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # workers are as many as cores: threads that spin for a core take it from them
@@ -74,7 +75,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     from class_uncertainty.cli import app
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(app, "interrupt_once", lambda: None)  # Ctrl-C is for pytest
+    monkeypatch.setattr(app, "interrupt_once", nullcontext)  # Ctrl-C is for pytest
 
     def call(*args: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["cu", *args])

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 from commands import SHORT, Call, Run
-from example_results import DATA, add_data, fill, make_measurement
+from example_results import DATA, add_data, fill, make_measurement, make_result
 
+from class_uncertainty import Lane
 from class_uncertainty.runs import Store
+from class_uncertainty.runs.stored_rows import result_row
+from class_uncertainty.training.keys import ENGINE
 
 
 @pytest.fixture
@@ -85,6 +88,21 @@ def test_a_store_without_results_exports_no_file(run: Run) -> None:
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "runs.sqlite has no results" in err
     assert not Path("a.jsonl").exists()
+
+
+def test_a_store_of_two_engines_is_rescued_by_an_export(full: Run) -> None:
+    """What this version trained reaches a store that can be added to; its refusal says how."""
+    with Store("runs.sqlite") as store:
+        store.add_rows([("results", result_row("old", DATA.fingerprint, make_result(Lane())) | {"engine": ENGINE - 1})])
+    code, _, err = full("compare", DATA.name)
+    assert (code, "'cu results export FILE.jsonl --store runs.sqlite'" in err) == (2, True)
+    code, _, err = full("results", "export", "b.jsonl", "--store", "runs.sqlite")
+    assert (code, "left out 1 result of another training engine" in err) == (0, True)
+    assert Path("b.jsonl").read_bytes() == Path("a.jsonl").read_bytes()
+    assert full("results", "import", "b.jsonl", "--store", "new.sqlite")[0] == 0
+    with Store("runs.sqlite", create=False) as mixed, Store("new.sqlite") as rescued:
+        assert rescued.by_key("results", DATA.fingerprint) == mixed.by_key("results", DATA.fingerprint)
+        assert len(rescued.measurements(DATA.fingerprint)) == 2  # an estimate is one in the new store
 
 
 def test_windows_ends_of_lines(full: Run) -> None:

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 from refusals import refused
 
-from class_uncertainty import load
+from class_uncertainty import Dataset, load
 
 
 @pytest.fixture(autouse=True)
@@ -58,13 +59,69 @@ def test_without_repeats_nothing_is_left_out() -> None:
     assert (same.left_out, same.train.fingerprint) == ((), plain.train.fingerprint)
 
 
-def test_rows_of_tables_may_be_alike_by_chance() -> None:
-    Path("t.csv").write_text("a,label\n1,x\n1,x\n2,y\n2,y\n")
-    with refused("unknown option of 'csv' 'repeats'"):
-        load("csv:t.csv?repeats=drop")
+TRAIN = pandas.DataFrame(
+    {
+        "id": range(8),
+        "size": ["1", "1.0", "2", "3", "", "", "4", "4"],
+        "city": ["Oslo", " Oslo", "Rome", "Rome", "Bonn", "Bonn", "Bonn", "Rome"],
+        "label": list("xyyyxxxy"),
+    }
+)
+TEST = pandas.DataFrame({"id": [8, 9, 10], "size": ["3", "9", "9"], "city": ["Rome"] * 3, "label": list("xyy")})
+
+
+def tables(source: str, **options: str) -> Dataset:
+    """TRAIN and TEST, read by that source."""
+    options = {"drop": "id", "missing": "fill", **options}
+    if source == "frame":
+        return load(TRAIN, test=TEST, **options)
+    query = "&".join(f"{option}={value}" for option, value in options.items())
+    for name, table in (("train", TRAIN), ("test", TEST)):
+        write = {"csv": table.to_csv, "parquet": table.to_parquet}[source]
+        write(f"{name}.{source}", index=False)
+    return load(f"{source}:train.{source}?test=test.{source}&{query}")
+
+
+@pytest.mark.parametrize("source", ["csv", "parquet", "frame"])
+def test_rows_of_tables_are_alike_if_their_features_are(source: str) -> None:
+    """Cells are compared as features: '1' is '1.0', blanks do not count, and missing values are alike."""
+    dataset = tables(source, repeats="drop")
+    assert dataset.train.labels.tolist() == [0, 1, 0, 0, 1]
+    assert (len(dataset.test), dataset.duplicates, dataset.train.repeats) == (3, 0, 0)
+    option = "repeats='drop'" if source == "frame" else "?repeats=drop"
+    facts = "1 of them test examples, 1 of them of another class than the one that stays"
+    rows = "line 3, line 5, line 7" if source == "csv" else "row 1, row 3, row 5"
+    (left,) = map(str, dataset.left_out)
+    assert left == f"{option} left out 3 of 8 training examples, {facts}: {rows}."
+    assert "repeats=drop" in dataset.name
+    assert tables(source).duplicates == 1
+
+
+def test_incomplete_rows_of_tables_go_before_repeats() -> None:
+    dataset = tables("csv", repeats="drop", missing="drop")
+    assert [(left.option, left.number, left.of) for left in dataset.left_out] == [
+        ("?repeats=drop", 2, 6),
+        ("?missing=drop", 2, 11),
+    ]
+
+
+def test_repeated_rows_go_before_classes_are_counted_and_before_a_share_is_set_aside() -> None:
+    frame = pandas.DataFrame({"a": np.arange(40) // 4, "label": np.arange(40) // 20})
+    dataset = load(frame, repeats="drop", test=0.4)
+    assert (dataset.train.counts.tolist(), dataset.test.counts.tolist()) == ([3, 3], [2, 2])
+    frame = pandas.DataFrame({"a": [1, 2, 3, 4, 5, 5], "label": list("xxyyzz")})
+    assert load(frame, repeats="drop", min=2).classes == ("x", "y")
+
+
+def test_a_training_split_that_is_the_test_split_is_refused() -> None:
+    frame = pandas.DataFrame({"a": range(4), "label": list("xxyy")})
+    with refused("repeats='drop' leaves no training example: all of them are test examples."):
+        load(frame, repeats="drop", test=frame)
 
 
 def test_a_word_that_repeats_does_not_take_is_refused() -> None:
     save(train=[1, 2, 3, 4])
     with refused("unknown repeats 'dorp': did you mean 'drop'? There is only drop."):
         load("npz:repeats.npz?repeats=dorp")
+    with refused("unknown repeats 'dorp': did you mean 'drop'? There is only drop."):
+        load(TRAIN, repeats="dorp")

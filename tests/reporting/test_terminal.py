@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from reporting.examples import class_row_examples
+from rich.cells import cell_len
 from rich.console import Console
 
 from class_uncertainty.reporting import terminal, terminal_tables
@@ -48,6 +49,7 @@ def test_a_small_column_comes_back_beside_those_that_are_left() -> None:
         ("  and more of these", 12, ["  and more", "of these"]),
         ("a /very/long/path/that/has/no/spaces", 12, ["a", "/very/long/path/that/has/no/spaces"]),
         ("", 12, [""]),
+        ("猫 is taken for 日本語クラス", 16, ["猫 is taken for", "日本語クラス"]),  # of two cells a character
     ],
 )
 def test_lines_keep_units_and_leave_no_word_alone(line: str, width: int, lines: list[str]) -> None:
@@ -88,6 +90,20 @@ def test_columns_go_where_a_number_would_be_cut(width: int, dropped: list[str]) 
     assert ("0.140" in out.file.getvalue()) == ("moved" not in dropped)
     assert "…" not in out.file.getvalue()
     assert max(map(len, out.file.getvalue().splitlines())) <= width
+
+
+@pytest.mark.parametrize("width", [23, 24, 28, 40, 80])
+def test_names_of_wide_characters_are_aligned_and_whole(width: int) -> None:
+    """Every line is as wide as the others, in cells, and no character is lost where a name is wrapped."""
+    out, name = Console(width=width, file=io.StringIO()), "とても長い日本語のクラスの名前"
+    rows = [("猫", "120", "0.5"), (name, "7", "12.5"), ("cat", "1,200", "3.0")]
+    table, _ = terminal.fitting_table(out, ("class", "train", "error"), rows, [["error"]])
+    out.print(table)
+    lines = [line for line in out.file.getvalue().splitlines() if line.strip()]
+    assert len(set(map(cell_len, lines))) == 1
+    assert cell_len(lines[0]) <= width
+    assert name in "".join(line[1:].split(" ")[0] for line in lines)
+    assert all(number in out.file.getvalue() for number in ("120", "7", "1,200"))
 
 
 @pytest.mark.parametrize(("columns", "width"), [("40", 40), ("", terminal.PIPE_WIDTH), ("wide", terminal.PIPE_WIDTH)])

@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import pytest
 from example_results import DATA, RECIPE, SCORES, STATS, add_data, fill, make_estimate, make_measurement, make_result
 from refusals import refused
 from runs.exchanged import OTHER, VALIDATION, exported, imported, written
@@ -15,6 +16,7 @@ from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.result_lines import import_lines, read_ledger, read_lines
+from class_uncertainty.runs.stored_rows import StoredDataset, result_row
 from class_uncertainty.training.keys import ENGINE
 
 
@@ -148,22 +150,35 @@ def test_an_unknown_name_is_refused_with_the_nearest(full: Store, empty: Store) 
         exported(empty, "digits")
 
 
-def test_results_of_another_engine_are_not_left_out_silently(full: Store) -> None:
-    with full.connection:
-        full.connection.execute("INSERT INTO results (key, engine, data) VALUES ('old', 2, 'x')")
-    with refused(str(full.path), "engine 2", "'x'"):
-        exported(full)
+def of_engine_2(store: Store, data: StoredDataset, key: str = "old") -> None:
+    """Add a result of an older training engine."""
+    store.add_rows([("results", result_row(key, data.fingerprint, make_result(cu.Lane())) | {"engine": 2})])
 
 
-def test_results_of_another_engine_on_other_data_are_no_hindrance(full: Store) -> None:
+def test_results_of_another_engine_are_left_out_with_a_notice(full: Store, caplog: pytest.LogCaptureFixture) -> None:
+    cases: list[tuple[tuple[str, ...], str]] = [((), "2 results"), ((DATA.name,), "1 result")]
+    before = {names: exported(full, *names) for names, _ in cases}
+    of_engine_2(full, DATA)
+    of_engine_2(full, OTHER, "older")
+    for names, number in cases:
+        caplog.clear()
+        assert exported(full, *names) == before[names]
+        left_out = f"left out {number} of another training engine than this version's, {ENGINE}."
+        assert caplog.messages == [f"{full.path}: {left_out}"]
+
+
+def test_results_of_another_engine_alone_are_refused(full: Store) -> None:
+    only = add_data(full, fingerprint="o" * 32, name="digits-lt:5")
+    of_engine_2(full, only)
+    with refused(str(full.path), "engine 2", repr(only.name)):
+        exported(full, only.name)
+
+
+def test_results_of_another_engine_on_other_data_are_not_counted(full: Store, caplog: pytest.LogCaptureFixture) -> None:
     before = exported(full, DATA.name)
-    with full.connection:
-        row = ("old", 2, OTHER.fingerprint)
-        full.connection.execute("INSERT INTO results (key, engine, data) VALUES (?, ?, ?)", row)
+    of_engine_2(full, OTHER)
     assert exported(full, DATA.name) == before
-    for names in ((), (OTHER.name,), (DATA.name, OTHER.name)):
-        with refused("engine 2", repr(OTHER.name)):
-            exported(full, *names)
+    assert caplog.messages == []
 
 
 def test_data_without_results_are_left_out(store: Store) -> None:

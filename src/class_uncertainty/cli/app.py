@@ -17,7 +17,7 @@ from class_uncertainty.cli.demo_command import demo
 from class_uncertainty.cli.export_command import export
 from class_uncertainty.cli.fetch_command import fetch
 from class_uncertainty.cli.fix_command import fix
-from class_uncertainty.cli.interrupts import interrupt_once
+from class_uncertainty.cli.interrupts import INTERRUPTED, interrupt_once
 from class_uncertainty.cli.measure_command import measure
 from class_uncertainty.cli.predict_command import predict
 from class_uncertainty.cli.report_command import report
@@ -75,14 +75,15 @@ class _Notices(logging.Handler):
 
 def main() -> None:
     """Run a command. Exit code 2: wrong input, 1: a fault of the machine, 3: a spent budget, 4: a broken gate."""
-    interrupt_once()
     encode_plainly()
     outlive_readers()
     notices = logging.getLogger("class_uncertainty")
     notices.handlers, notices.propagate = [_Notices()], False
     try:
-        with memory_faults():
+        with interrupt_once(), memory_faults():
             _run()
+    except KeyboardInterrupt:  # while the command line is put together, or just as the command has ended
+        sys.exit(INTERRUPTED)
     except InputError as error:
         _end(error, 2)
     except MachineFault as error:

@@ -3,6 +3,8 @@
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 SAME = 1.0  # seconds; a key that is held down repeats sooner
@@ -22,13 +24,16 @@ def exit_when_interrupted() -> None:
         signal.signal(signal.SIGINT, _exit)
 
 
-def interrupt_once() -> None:
-    """Let the first Ctrl-C stop the command, which then ends its threads and says what is kept.
+@contextmanager
+def interrupt_once() -> Iterator[None]:
+    """Let the first Ctrl-C stop the command inside, which then ends its threads and says what is kept.
 
     Ctrl-C within a second of the last one counts as the same. One that comes later ends the process at once. Otherwise
-    it would cut off waiting for a thread of torch, which aborts a process that exits while the thread runs.
+    it would cut off waiting for a thread of torch, which aborts a process that exits while the thread runs. The first
+    one after the command ends the process at once, too: an exception would be a traceback of whatever cleans up.
     """
     if signal.getsignal(signal.SIGINT) not in (signal.default_int_handler, _exit):  # a shell's background ignores it
+        yield
         return
     last: float | None = None
 
@@ -42,3 +47,8 @@ def interrupt_once() -> None:
             signal.raise_signal(number)
 
     signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        if last is None and signal.getsignal(signal.SIGINT) is interrupt:
+            signal.signal(signal.SIGINT, _exit)

@@ -8,6 +8,7 @@ from class_uncertainty.data.dataset import Dataset
 from class_uncertainty.data.examples import Data
 from class_uncertainty.data.frames import table_of
 from class_uncertainty.data.left_out import LeftOut
+from class_uncertainty.data.repeats import REPEATS_POLICIES
 from class_uncertainty.data.specs import Spec
 from class_uncertainty.data.table_splits import TableOptions, encode_splits
 from class_uncertainty.data.tabular import LABEL, MISSING_POLICIES
@@ -41,12 +42,15 @@ def table_options(
     categorical: str | Sequence[str] = (),
     drop: str | Sequence[str] = (),
     missing: str | None = None,
+    repeats: str | None = None,
     min: int | None = None,
     **others: Any,
 ) -> TableOptions:
     """Options of tables from keywords."""
     if missing is not None and missing not in MISSING_POLICIES:
         raise unknown("missing", missing, MISSING_POLICIES)
+    if repeats is not None and repeats not in REPEATS_POLICIES:
+        raise unknown("repeats", repeats, REPEATS_POLICIES)
     if min is not None and min < 1:
         raise InputError(f"min is {min}: it must be a whole number from 1.")
     return TableOptions(
@@ -55,6 +59,7 @@ def table_options(
         categorical=_several(categorical),
         drop=_several(drop),
         missing=missing or MISSING_POLICIES[0],
+        drops_repeats=repeats == "drop",
         least=min or 0,
         **others,
     )

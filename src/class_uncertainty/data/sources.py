@@ -30,6 +30,7 @@ def load(
     categorical: str | Sequence[str] = (),
     drop: str | Sequence[str] = (),
     missing: str | None = None,
+    repeats: str | None = None,
     min: int | None = None,
 ) -> Dataset:
     """Load a data set by name, or from a DataFrame.
@@ -60,6 +61,8 @@ def load(
         Columns to leave out.
     missing : str, optional
         Missing values: "refuse" (the default), "fill" or "drop" (the row).
+    repeats : str, optional
+        "drop" leaves out training rows that repeat another in every feature, or are test rows.
     min : int, optional
         Leaves out classes with fewer rows or, with `group`, groups.
 
@@ -85,7 +88,7 @@ def load(
     ('age', 'city=Oslo', 'city=Rome')
     """
     columns: dict[str, Any] = {"label": label, "group": group, "categorical": categorical, "drop": drop}
-    columns |= {"missing": missing, "min": min}
+    columns |= {"missing": missing, "repeats": repeats, "min": min}
     if not isinstance(spec, str):
         return dataset_of(spec, seed, test, **columns)
     refuse_keywords(with_source(spec, SOURCES), test=test, **columns)
@@ -177,7 +180,7 @@ ROWS = {
         "x_train, y_train, or X and y (and x_test, y_test), in one .npz file"),
     "csv": Source(
         "a table with a label column", "csv:PATH?label=COLUMN", from_csv, "a path",
-        COLUMNS | FILE | HEADER | LEAST | GROUP, "a .csv or .csv.gz file with a header line, or ?header=no"),
+        COLUMNS | FILE | HEADER | REPEATS | LEAST | GROUP, "a .csv or .csv.gz file with a header line, or ?header=no"),
 }  # fmt: skip
 SOURCES: dict[str, Source] = {name: replace(row, options={**row.options, **EVERY_SOURCE}) for name, row in ROWS.items()}
 SHAPES = dict.fromkeys(("digits", "digits-lt"), (1, 8, 8))  # of one input, where all data of a source have the same

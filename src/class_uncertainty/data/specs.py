@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from class_uncertainty.data.cache import Progress, home
 from class_uncertainty.data.examples import Data
 from class_uncertainty.data.left_out import LeftOut
+from class_uncertainty.data.repeats import REPEATS_POLICIES
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.files import near
 
@@ -95,6 +96,11 @@ class Spec:
     def skips(self) -> bool:
         """Whether images that cannot be read are left out."""
         return bool(self.options.get("skip")) and self.one_of("skip", (UNREADABLE,)) == UNREADABLE
+
+    @property
+    def drops_repeats(self) -> bool:
+        """Whether training examples that repeat another, or are test examples, are left out."""
+        return "repeats" in self.options and self.one_of("repeats", REPEATS_POLICIES) == "drop"
 
     def several(self, option: str) -> list[str]:
         """'a,b' as a list."""

@@ -1,13 +1,14 @@
-"""Tables as splits: rare classes left out, a share set aside, and columns encoded by the training rows alone."""
+"""Tables as splits: repeats and rare classes left out, a share set aside, columns encoded by training rows alone."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from class_uncertainty.data import tabular
 from class_uncertainty.data.examples import Data
 from class_uncertainty.data.left_out import LeftOut
+from class_uncertainty.data.repeats import distinct_examples
 from class_uncertainty.data.subsets import common_classes, split_indices
 from class_uncertainty.data.table import Table
 
@@ -21,6 +22,7 @@ class TableOptions:
     categorical: Sequence[str] = ()
     drop: Sequence[str] = ()
     missing: str = tabular.MISSING_POLICIES[0]
+    drops_repeats: bool = False
     least: int = 0  # examples that a class must have or, with groups, groups
     share: float | None = None  # that is set aside to judge on
     seed: int = 0
@@ -32,11 +34,13 @@ def encode_splits(
     """(train, test); what options leave out goes into `left_out`."""
     tables, roles = [train] if test is None else [train, test], (options.label, options.group)
     given = sum(map(len, tables))
-    if options.least and options.missing == "drop":  # first, since it may make classes rare
+    if (options.least or options.drops_repeats) and options.missing == "drop":  # first, since it may make classes rare
         names = tabular.feature_columns(tables, *roles, options.categorical, options.drop)
         masks = tabular.complete_rows(tables, names, "drop")
         tables = [table.take(np.flatnonzero(mask)) for table, mask in zip(tables, masks, strict=True)]
     complete = sum(map(len, tables))
+    if options.drops_repeats:
+        tables[0] = _without_repeats(tables, options, left_out)
     if options.least:
         tabular.check_roles(tables, *roles)
         labelled = _labels_alone(tables, options)
@@ -59,6 +63,17 @@ def encode_splits(
     if incomplete:
         left_out.append(LeftOut(train.option("missing", "drop"), "rows", incomplete, given))
     return splits
+
+
+def _without_repeats(tables: list[Table], options: TableOptions, left_out: list[LeftOut]) -> Table:
+    """The training rows, those out that have the features of an earlier one or of a test row."""
+    names = tabular.feature_columns(tables, options.label, options.group, options.categorical, options.drop)
+    digests = tabular.digests(tables, names, options.categorical)
+    train, labelled = tables[0], _labels_alone(tables, options)[0]
+    named = replace(labelled, names=np.array(train.row_names(np.arange(len(train))), dtype=object))
+    in_test = digests[1] if len(tables) > 1 else None
+    option = train.option("repeats", "drop")
+    return train.take(distinct_examples(named, digests[0], in_test, option, left_out))
 
 
 def _labels_alone(tables: Sequence[Table], options: TableOptions) -> list[Data]:

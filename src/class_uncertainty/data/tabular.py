@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data.cells import ColumnProblem, as_numbers, as_texts, exact, numbers, of_columns, texts
-from class_uncertainty.data.examples import Data
+from class_uncertainty.data.examples import Data, row_digests
 from class_uncertainty.data.identifiers import is_identifier, notice_identifiers
 from class_uncertainty.data.table import LARGEST, Column, Table
 from class_uncertainty.errors import InputError, nearest
@@ -37,7 +37,7 @@ def encode(
     tables = [train] if test is None else [train, test]
     names = feature_columns(tables, label, group, categorical, drop)
     classes, labels = label_codes(tables, label)
-    as_written = of_columns(names, lambda name: None if name in categorical else numbers(tables, name))
+    as_written = _as_numbers(tables, names, categorical)
     masks = complete_rows(tables, names, missing)
     kept, identifiers = train.file_rows(np.flatnonzero(masks[0])), list[str]()
 
@@ -69,6 +69,23 @@ def encode(
         for i, (table, rows) in enumerate(zip(tables, masks, strict=True))
     ]
     return splits[0], splits[1] if test is not None else None
+
+
+def _as_numbers(tables: list[Table], names: Names, categorical: Names) -> dict[str, list[NDArray[np.float64]] | None]:
+    """Each column in each table; None if it is text."""
+    return of_columns(names, lambda name: None if name in categorical else numbers(tables, name))
+
+
+def digests(tables: list[Table], names: Names, categorical: Names) -> list[NDArray[np.void]]:
+    """(N,) of each table: a hash of each row, equal if every feature is, in float32 as networks take it."""
+    codes = []
+    for name, columns in _as_numbers(tables, names, categorical).items():
+        if columns is None:
+            values: NDArray = np.concatenate([texts(table, name) for table in tables])
+        else:
+            values = np.concatenate(columns).astype(np.float32)
+        codes.append(np.unique(values, return_inverse=True)[1])
+    return np.split(row_digests(np.stack(codes, axis=1)), [len(tables[0])])
 
 
 def features(table: Table, columns: Sequence[Column]) -> tuple[NDArray[np.float32], list[str], dict[int, str]]:

@@ -15,6 +15,7 @@ from class_uncertainty.data.examples import Data
 from class_uncertainty.data.left_out import LeftOut
 from class_uncertainty.data.readers import folder, npz, parquet
 from class_uncertainty.data.readers.csv_file import read_csv
+from class_uncertainty.data.repeats import distinct_examples
 from class_uncertainty.data.specs import UNREADABLE, Spec, Splits
 from class_uncertainty.data.subsets import common_classes, split_off, without_classes
 from class_uncertainty.data.table_splits import TableOptions, encode_splits
@@ -59,7 +60,7 @@ def from_parquet(spec: Spec) -> Splits:
         raise InputError(f"{spec.argument} has no training file: name them train-*.parquet, or give one file.")
     image = parquet.image_column([*train, *(test or [])], spec.options.get("image"))
     if image is None:
-        _refuse_options(spec, "a table", ("size", "channels", "skip", "repeats"))
+        _refuse_options(spec, "a table", ("size", "channels", "skip"))
         options = _table_options(spec, test is not None)
         return encode_splits(parquet.table(train), parquet.table(test) if test else None, options, spec.left_out)
     _refuse_options(spec, "images", ("categorical", "drop", "missing"))
@@ -115,6 +116,7 @@ def _table_options(spec: Spec, has_test: bool = False) -> TableOptions:
         categorical=spec.several("categorical"),
         drop=spec.several("drop"),
         missing=spec.one_of("missing", tabular.MISSING_POLICIES),
+        drops_repeats=spec.drops_repeats,
         least=spec.least,
         share=share,
         seed=spec.seed,
@@ -160,30 +162,15 @@ def _refuse_second_test(spec: Spec, has_test: bool) -> None:
         raise InputError(f"{spec.argument} already has a test split: leave out ?test={spec.options['test']}.")
 
 
-def _without_repeats(spec: Spec, train: Data, test: Data | None) -> Data:
-    """The first of training examples that are alike, and none that is a test example; those left out are counted."""
-    spec.one_of("repeats", ("drop",))
-    _, first, distinct = np.unique(train.digests, return_index=True, return_inverse=True)
-    in_test = np.zeros(len(train), bool) if test is None else np.isin(train.digests, test.digests)
-    is_first = first[distinct] == np.arange(len(train))
-    gone = np.flatnonzero(in_test | ~is_first)
-    contrary = np.sum(~in_test & (train.labels != train.labels[first[distinct]]))
-    if len(gone):
-        facts = ((in_test.sum(), "test examples"), (contrary, "of another class than the one that stays"))
-        what = "".join(f", {number:,} of them {which}" for number, which in facts if number)
-        names = tuple(in_list(train.name_of(i)) for i in gone.tolist())
-        spec.left_out.append(LeftOut("?repeats=drop", f"training examples{what}", len(gone), len(train), names))
-    return train.take(np.flatnonzero(~in_test & is_first))
-
-
 def _with_test(spec: Spec, train: Data, test: Data | None) -> Splits:
     """The splits, with the given share of `train` as the test split; examples without names are numbered."""
     if train.names is None:
         train = replace(train, names=np.array([f"row {i}" for i in range(len(train))], dtype=object))
     if test is not None:
         train, test = align(train, test)
-    if "repeats" in spec.options:  # before classes are counted, and before a share is set aside
-        train = _without_repeats(spec, train, test)
+    if spec.drops_repeats:  # before classes are counted, and before a share is set aside
+        in_test = None if test is None else test.digests
+        train = train.take(distinct_examples(train, train.digests, in_test, "?repeats=drop", spec.left_out))
     if spec.least:
         common = common_classes(train, spec.least, f"?min={spec.least}", spec.left_out)
         train, test = without_classes(train, common), None if test is None else without_classes(test, common)

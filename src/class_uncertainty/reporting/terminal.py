@@ -32,6 +32,7 @@ from class_uncertainty.text import printable, shown, unbroken
 NARROWEST = 13  # characters of a word, such as duplicate=0.3, that stay on one line
 PIPE_WIDTH = 160  # of a table that goes to a file or another program
 NO_VALUE = ("", "–")
+FILL = "\N{WORD JOINER}"  # the second cell of a wide character, as 猫; `printable` leaves none in a text
 
 Rows = Sequence[Sequence[str]]
 
@@ -52,11 +53,12 @@ def say(*lines: str) -> None:
 def wrapped(line: str, width: int) -> str:
     """The line in several, if need be: numbers stay with their units, and the last has not one word alone."""
     keep: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
-    first = textwrap.wrap(unbroken(line), width, **keep)
-    narrower = (textwrap.wrap(unbroken(line), narrow, **keep) for narrow in range(width, width // 2, -1))
+    as_wide = "".join(c + FILL * (cell_len(c) - 1) for c in unbroken(line))  # textwrap counts characters
+    first = textwrap.wrap(as_wide, width, **keep)
+    narrower = (textwrap.wrap(as_wide, narrow, **keep) for narrow in range(width, width // 2, -1))
     same = takewhile(lambda lines: len(lines) == len(first), narrower)
     lines = next((lines for lines in same if len(lines) < 2 or " " in lines[-1]), first)
-    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ")
+    return "\n".join(lines).replace("\N{NO-BREAK SPACE}", " ").replace(FILL, "")
 
 
 class SpeedColumn(ProgressColumn):

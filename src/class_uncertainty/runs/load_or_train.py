@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from class_uncertainty.errors import MachineFault, ShardEnded
 from class_uncertainty.estimation import Diverged, Estimate, EstimateRequest, estimates_from
-from class_uncertainty.measures import Stats
+from class_uncertainty.measures import SCORES, Stats
 from class_uncertainty.metrics import Outcomes
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.measurement import Measurement
@@ -56,9 +56,10 @@ def load_or_estimate(
 
 
 def stored_measurement(context: Context, request: EstimateRequest, score: str | None) -> Measurement | None:
-    """The class vectors by that score, where the store has no more: by an import or 'cu reproduce'."""
+    """The class vectors by that score, by an import or 'cu reproduce', where no stored estimate has it."""
     key = context.estimate_key(request)
-    if context.store.has("estimates", key):
+    estimate = context.store.get_estimate(key)
+    if estimate and (score is None or score in (*SCORES, *estimate.extra_scores)):
         return None
     measured = context.store.by_key("measurements", context.dataset.fingerprint).get(key)
     return measured.using(score or measured.score) if measured and (score or measured.score) in measured.raw else None

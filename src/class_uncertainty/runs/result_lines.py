@@ -61,7 +61,8 @@ def export_lines(store: Store, names: Sequence[str] = ()) -> Iterator[str]:
     """What a store has, in an order that does not depend on when it was trained.
 
     `names` are of data sets; one without options stands for all data sets that differ from it in options alone. Of data
-    that changed under their name, results of the last version are exported: no store takes in two under one name.
+    that changed under their name, results of the last version are exported: no store takes in two under one name. Nor
+    does any take in results of another training engine.
     """
     stored = sorted(store.data(), key=lambda data: data.name)  # of one name, the last one at the end
     for name in names:
@@ -69,15 +70,21 @@ def export_lines(store: Store, names: Sequence[str] = ()) -> Iterator[str]:
             raise unknown("data", name, dict.fromkeys(data.name for data in stored))
     if names:
         stored = [data for data in stored if any(_is_called(data.name, name) for name in names)]
-    store.check_engine([data.fingerprint for data in stored] if names else None)
+    only, is_empty = [data.fingerprint for data in stored] if names else None, True
     listed = {data.fingerprint for data in stored}
     for name in dict.fromkeys(data.name for data in stored):
         versions = [_lines_of(store, data, listed) for data in reversed(stored) if data.name == name]
         last, *older = list(filter(None, versions)) or [[]]
         yield from last
+        is_empty &= not last
         if older:
             results = amount_of(sum(len(lines) - 1 for lines in older), "result", "results")
             notice(f"{store.path}: left out {results} of {name!r} from before the data changed.")
+    if is_empty:
+        store.check_engine(only)
+    if others := store.of_other_engines(only):
+        results = amount_of(len(others), "result", "results")
+        notice(f"{store.path}: left out {results} of another training engine than this version's, {ENGINE}.")
 
 
 def _lines_of(store: Store, data: StoredDataset, listed: set[str]) -> list[str]:

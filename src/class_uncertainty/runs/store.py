@@ -8,8 +8,8 @@ import dataclasses
 import io
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Collection, Iterable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from class_uncertainty.estimation import Estimate
 from class_uncertainty.files import abandoned, checksum, file_crcs, make_folder, parse_json, write_together
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.runs.measurement import Measurement
+from class_uncertainty.runs.sqlite_faults import sqlite_faults
 from class_uncertainty.runs.store_layout import FIRST, FIXES, SEALED, UNREADABLE, VERSION, upgrades
 from class_uncertainty.runs.stored_rows import (
     StoredDataset,
@@ -117,28 +118,8 @@ class Store:
             rows = "a row that was read has" if number == 1 else f"{number:,} rows that were read have"
             notice(f"{self.path}: {rows} no checksum, since an older version wrote them.")
 
-    @contextmanager
-    def _faults(self) -> Iterator[None]:
-        """SQLite's errors as one sentence."""
-        try:
-            yield
-        except (sqlite3.OperationalError, sqlite3.DataError) as error:
-            intact = "; what it held before is intact" if self._is_intact() else ""
-            raise MachineFault(f"store {self.path}: {error}{intact}.") from error
-        except sqlite3.DatabaseError as error:
-            # SQLite's word for a read that the disk refused, too
-            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_CORRUPT:
-                told = f"store {self.path} could not be read: the disk has failed, or the file is damaged"
-                raise MachineFault(f"{told} ({error}).") from error
-            raise InputError(f"{self.path} is not a store, or it is damaged: {error}.") from error
-
-    def _is_intact(self) -> bool:
-        """By SQLite's own check of every page, once what failed is rolled back."""
-        try:
-            self.connection.rollback()
-            return bool(self.connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok")
-        except sqlite3.Error:
-            return False
+    def _faults(self) -> AbstractContextManager[None]:
+        return sqlite_faults(self.path, self.connection)
 
     def _write(self, table: str, row: dict[str, Any], last: bool = False) -> None:
         """One row with its checksum, in the place of any of its key, which may be damaged; or as the last of all."""
@@ -258,12 +239,18 @@ class Store:
 
     def check_engine(self, only: Collection[str] | None = None) -> None:
         """Refuse results of another training engine than this one; `only` of the data of these fingerprints."""
-        with self._faults():
-            others = dict(self.connection.execute(f"SELECT data, engine FROM results WHERE engine != {ENGINE}"))
-        if (data := next((data for data in others if only is None or data in only), None)) is not None:
+        for data, engine in self.of_other_engines(only):
             name = next((stored.name for stored in self.data() if stored.fingerprint == data), data)
-            engines = f"training engine {others[data]} on {name!r}, and this version has {ENGINE}"
-            raise InputError(f"store {self.path} has results of {engines}: move it, or choose another store.")
+            engines = f"training engine {engine} on {name!r}, and this version has {ENGINE}"
+            export = f"; 'cu results export FILE.jsonl --store {self.path}' writes those of {ENGINE} for it"
+            advice = f"move it, or choose another store{export if self.finished else ''}"
+            raise InputError(f"store {self.path} has results of {engines}: {advice}.")
+
+    def of_other_engines(self, only: Collection[str] | None = None) -> list[tuple[str, int]]:
+        """The fingerprint and the engine of each result of another training engine than this one."""
+        with self._faults():
+            others = self.connection.execute(f"SELECT data, engine FROM results WHERE engine != {ENGINE}").fetchall()
+        return [(data, engine) for data, engine in others if only is None or data in only]
 
     @property
     def networks(self) -> int:
