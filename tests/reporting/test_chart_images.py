@@ -20,7 +20,7 @@ from class_uncertainty.reporting.section import Section
 AXIS = {"field": "a", "type": "quantitative"}
 CHART = ("svg", {"mark": "bar", "data": {"values": [{"a": 1}]}, "encoding": {"x": AXIS}})
 
-SECTION = Section("digits", (), (method_row("naive", 12.34),), 0)
+SECTION = Section("digits", (), (method_row("naive", 12.34), method_row("cb-rs", 11.0)), 0)  # one draws no chart
 
 
 @pytest.fixture(autouse=True)
