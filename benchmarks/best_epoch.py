@@ -4,8 +4,9 @@
 
 Every epoch of a method's last stage is evaluated on the test images: of DRO-LT, those of its head. The lowest of these
 errors is what a choice on them would report. DRO-LT's released code also chooses the features that the head is trained
-on: those of the epoch in which the nearest class centroid, by cosine, is most often right on the test images. The head
-is then trained on these as well. Nothing else in this package computes such errors.
+on: those of the epoch in which the nearest class centroid, by cosine, is most often right on the test images. These are
+the centroids of the loss here, and there those of the training images without augmentation, after the epoch. The head
+is then trained on the chosen features as well. Nothing else in this package computes such errors.
 """
 
 import argparse

@@ -235,10 +235,14 @@ def test_a_server_that_is_named_is_used(
     run: Run, tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is there for other programs too: none is started, and it is not told to quit."""
-    monkeypatch.setattr(tool, "MPS", "false")  # fails where it is called
+    fake = tmp_path / "mps"
+    fake.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\n")
+    fake.chmod(0o700)
+    monkeypatch.setattr(tool, "MPS", str(fake))
     monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path / "pipe"))
     assert run(f"reproduce {write(tmp_path / 'first.jsonl', 'cb')} tell") == 0
     assert f"CUDA_MPS_PIPE_DIRECTORY={tmp_path / 'pipe'}" in (tmp_path / "new.logs" / "0.log").read_text()
+    assert not (tmp_path / "called").exists()
 
 
 def test_one_whose_budget_is_spent_has_not_failed(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

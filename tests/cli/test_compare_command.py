@@ -76,9 +76,8 @@ def test_rates_are_chosen_on_data_that_are_named(run: Run, forbid_training: Call
     command = ("compare", "digits-lt:20", *options, "--choose-on", "digits-lt:20?validation=20")
     code, out, err = run(*command)
     assert (code, err) == (0, "")
-    assert "chosen on the test split of digits-lt:20?validation=20, 2 trainings each of naive, ldam" in " ".join(
-        out.split()
-    )
+    printed = " ".join(out.split())
+    assert "chosen on what judges digits-lt:20?validation=20, 2 trainings each of naive, ldam" in printed
     forbid_training()
     document = json.loads(run(*command, "--json")[1])
     assert document["chosen_on"] == "digits-lt:20?validation=20"
@@ -91,6 +90,7 @@ def test_rates_are_chosen_on_data_that_are_named(run: Run, forbid_training: Call
     ("options", "facts"),
     [
         (("--choose-on", "digits-lt:20?validation=20"), ("choose_on", "choose_lr")),
+        (("--choose-lr", "--lrs", "0.1,0.2", "--choose-on", ""), ("''", "digits-lt")),
         (("--choose-lr", "--lrs", "0.1,0.2", "--choose-on", "digit-lt:20"), ("'digit-lt:20'", "digits-lt")),
         (("--choose-lr",), ("learning rates",)),
         (("--choose-lr", "--lrs", "0.1"), ("one learning rate",)),

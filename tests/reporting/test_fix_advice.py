@@ -103,7 +103,7 @@ def test_a_naive_network_whose_decisions_stay_is_called_so() -> None:
     values = tuple(replace(step, values=(1.0,), kept=step.name == "adjusted") for step in TEN_CLASSES.ladder)
     unchanged = replace(TEN_CLASSES, ladder=values, step="adjusted", after=TEN_CLASSES.before, keeps_naive=True)
     advice = fix_advice(unchanged)
-    assert "The class-mean error did not fall. What this fix saves is the naive network" in advice
+    assert "The class-mean error did not fall. What this fix saves is the naive model" in advice
     assert "cu train" not in advice
     priced_alike = replace(priced(UNCLEAR, RISE, RISE), keeps_naive=True)  # as it may be by folds
     assert fix_advice(priced_alike) == ""

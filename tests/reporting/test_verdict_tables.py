@@ -68,7 +68,11 @@ def test_both_protocols_count_once_they_differ() -> None:
 
 
 def test_baselines_within_a_point_of_a_published_error_are_counted() -> None:
-    """On CIFAR-10-LT (100) the nearest are 30.12 and 30.33; on CIFAR-100-LT (50) these errors are far from all."""
-    outcomes = made(TABLE_1, {"naive": (29.2,), "cb-rs": (30.0,)})
+    """On CIFAR-10-LT (100) the nearest are 28.05, not the paper's 30.18, and its 30.33; others are far from all."""
+    outcomes = made(TABLE_1, {"naive": (28.5,), "cb-rs": (30.0,), "balanced-softmax": (23.0,)})
     table = published_baselines([one for one in outcomes if one.cell.data in ("cifar10-lt:100", "cifar100-lt:50")])
-    assert table.rows == [["CIFAR-10-LT (100)", "2", "2"], ["CIFAR-100-LT (50)", "2", "0"], ["all", "4", "2"]]
+    assert table.rows == [
+        ["CIFAR-10-LT (100)", "3", "3", "2", "1"],
+        ["CIFAR-100-LT (50)", "3", "0", "2", "0"],
+        ["all", "6", "3", "4", "1"],
+    ]

@@ -18,7 +18,7 @@ from class_uncertainty.runs.comparison_checks import check_choosing
 from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_evaluate
 from class_uncertainty.runs.rate_choice import CHOOSING_SEED, RateChoice
-from class_uncertainty.workflows.choose_rates import choose_rates, judged_by_folds
+from class_uncertainty.workflows.choose_rates import check_judges, choose_rates, judged_by_folds
 
 RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
 RATES = [0.4, 0.1]  # in one epoch naive is better at the first by 18 points, and ldam at the second by 19
@@ -147,18 +147,55 @@ def test_validation_images_choose_by_one_training_a_rate(digits: cu.Dataset, tmp
     assert plain.results[0].scores == comparison.results[0].scores
 
 
-def test_data_that_cannot_choose_are_refused(digits: cu.Dataset, tmp_path: Path) -> None:
-    def other(train: cu.Data, test: cu.Data | None) -> cu.Dataset:
-        return cu.Dataset("other", train, test)
+def test_the_report_takes_all_choices_from_one_data_set(digits: cu.Dataset, tmp_path: Path) -> None:
+    """By folds, or else the last that have another test split: seed 1000 on others says nothing of these rows."""
+    validated = cu.load("digits-lt:20?validation=20")
+    other_options = {"recipe": RECIPE, "store": tmp_path / "runs.sqlite"}
 
+    def report_gain() -> float:
+        with Store(tmp_path / "runs.sqlite") as store:
+            (section,) = sections(store, digits.name)
+        return next(row.gain for row in section.methods if row.method == "ldam")
+
+    cu.compare(digits, ["naive"], 1, RATES, **other_options)
+    options = {"choose_lr": True, "choose_on": validated, **other_options}
+    chosen = cu.compare(digits, ["naive", "ldam"], 1, RATES, **options)
+    assert [row.lr for row in chosen.rows] == [0.4, 0.1]
+    assert report_gain() == chosen.rows[1].gain
+    same_test = cu.load("digits-lt:20?duplicate=0.5")  # at 0.1 naive is better there
+    cu.compare(same_test, ["naive", "ldam"], [CHOOSING_SEED], RATES, **other_options)
+    assert report_gain() == chosen.rows[1].gain
+
+
+def test_data_that_cannot_choose_are_refused(digits: cu.Dataset, tmp_path: Path) -> None:
     train, test = digits.train, digits.test
-    renamed = [cu.Data(part.inputs, part.labels, [f"digit {c}" for c in range(10)]) for part in (train, test)]
-    most = test.take(np.arange(20))
+    validated = cu.load("digits-lt:20?validation=20")
+
+    def part(data: cu.Data, first: int, last: int) -> cu.Data:
+        return data.take(np.arange(first, last))
+
+    def joined(*parts: cu.Data) -> cu.Data:
+        return cu.Data(*(np.concatenate([getattr(one, name) for one in parts]) for name in ("inputs", "labels")))
+
+    def other(train: cu.Data, test: cu.Data | None, name: str = "other") -> cu.Dataset:
+        return cu.Dataset(name, train, test)
+
+    def renamed(data: cu.Data) -> cu.Data:
+        return cu.Data(data.inputs, data.labels, [f"digit {c}" for c in range(10)])
+
+    def wider(data: cu.Data) -> cu.Data:
+        return cu.Data(np.pad(data.inputs, ((0, 0), (0, 0), (0, 0), (0, 1))), data.labels)
+
+    many = joined(validated.test, *[validated.train] * 10)
     for choose_on, told in (
-        (digits, ["597 of the 597 examples", "?validation=N"]),
-        (other(train, most), ["20 of the 20 examples"]),
+        (digits, ["597 of the 597 examples", "?judge=validation"]),
+        (other(train, part(test, 0, 20)), ["20 of the 597 examples"]),  # all that choose
+        (other(train, joined(many, part(test, 0, 6))), ["6 of the 597 examples"]),  # of few that judge
+        (other(joined(train, part(test, 0, 6)), validated.test), ["6 of the 597 examples"]),  # to train on
         (other(train, None), ["'other'", "no test split to choose on"]),
-        (other(*renamed), ["'other'", "classes"]),
+        (other(renamed(train), renamed(test)), ["'other'", "classes"]),
+        (other(wider(train), wider(test)), ["'other'", "shape"]),
+        (other(validated.train, validated.test, digits.name), [repr(digits.name), "name"]),
     ):
         with refused(*told):
             options = {"choose_lr": True, "choose_on": choose_on, "store": tmp_path / "runs.sqlite"}
@@ -166,6 +203,33 @@ def test_data_that_cannot_choose_are_refused(digits: cu.Dataset, tmp_path: Path)
     with refused("choose_on", "choose_lr"):
         cu.compare(digits, ["naive"], 1, RATES, choose_on=digits, store=tmp_path / "runs.sqlite")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_few_shared_examples_may_choose(digits: cu.Dataset) -> None:
+    """One in a hundred images, and half of the rows of a table, which may be alike by chance."""
+    validated, test = cu.load("digits-lt:20?validation=20"), digits.test
+    images = cu.Data(
+        np.concatenate([validated.train.inputs, test.inputs[:5]]),
+        np.concatenate([validated.train.labels, test.labels[:5]]),
+    )
+    check_judges(digits, cu.Dataset("other", images, validated.test))
+    rows = np.arange(80.0).reshape(40, 2)
+    labels, table = np.arange(40) % 2, cu.Data(rows + 1000, np.arange(40) % 2)
+    judged = cu.Dataset("rows", table, cu.Data(rows, labels))
+    check_judges(judged, cu.Dataset("other", table, cu.Data(np.concatenate([rows[:20], rows[:20] + 500]), labels)))
+    with refused("21 of the 40 examples"):
+        check_judges(judged, cu.Dataset("other", table, cu.Data(np.concatenate([rows[:21], rows[:19] + 500]), labels)))
+
+
+def test_groups_that_judge_cannot_choose() -> None:
+    def data(first: int, groups: list[int]) -> cu.Data:
+        return cu.Data(np.arange(first, first + 8.0).reshape(8, 1), np.arange(8) % 2, groups=np.array(groups))
+
+    train, test = data(0, [0, 0, 1, 1, 2, 2, 3, 3]), data(10, [4, 4, 5, 5, 6, 6, 7, 7])
+    judged = cu.Dataset("rows", train, test)
+    check_judges(judged, cu.Dataset("other", train, data(20, [8] * 8)))
+    with refused("'other'", "groups"):
+        check_judges(judged, cu.Dataset("other", train, data(20, [7, *[8] * 7])))
 
 
 def test_the_document_has_every_error(digits: cu.Dataset) -> None:

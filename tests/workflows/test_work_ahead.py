@@ -52,6 +52,14 @@ def test_a_comparison(digits: cu.Dataset, methods: list[str], options: dict, abo
     assert {news.row[0] for news in rows} == set(methods)
 
 
+def test_a_comparison_at_rates_that_validation_images_choose(digits: cu.Dataset) -> None:
+    heard, options = Heard(), {"choose_lr": True, "choose_on": cu.load("digits-lt:20?validation=20")}
+    cu.compare(digits, ["cb-rs"], 2, [0.1, 0.2], recipe=RECIPE, progress=heard, **options)
+    chosen = "1 method × 2 rates choose on digits-lt:20?validation=20"
+    assert [stage.about for stage in heard.stages] == [chosen, "1 method × 2 seeds"]
+    assert heard.announced == heard.watched.trained == 4
+
+
 @pytest.mark.parametrize("split", [True, False])
 def test_a_comparison_counts_shared_epochs_once(digits: cu.Dataset, split: bool, tmp_path: Path) -> None:
     data, settings = digits if split else without_test(digits), {"recipe": SHARING, "store": tmp_path / "runs.sqlite"}

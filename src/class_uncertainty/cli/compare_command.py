@@ -23,8 +23,7 @@ def compare(
         bool, typer.Option("--choose-lr", help="Train each row at its best of --lrs, by folds of the training split.")
     ] = False,
     choose_on: Annotated[
-        str | None,
-        options.optional("Choose on the test split of these data, as 'folder:PATH?judge=validation'.", "DATA"),
+        str | None, options.optional("Choose on what judges these data, as 'folder:PATH?judge=validation'.", "DATA")
     ] = None,
     against: Annotated[
         str, typer.Option(help="Test rows against their cardinality counterpart, or all against one: naive, cb-rs.")
@@ -62,8 +61,9 @@ def compare(
     rates = options.read_rates(lrs)
     options.check_estimate(estimator, members, score)
     options.check_comparison(names, numbers, rates, choose_lr, choose_on, against)
-    for given in filter(None, (data, choose_on)):
-        options.check_start(given, root, budget, recipe)
+    for given in (data, choose_on):
+        if given is not None:
+            options.check_start(given, root, budget, recipe)
     options.check_on(on, device, profile, shard)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting import terminal_tables
@@ -72,7 +72,9 @@ def compare(
     with running(store, as_json, root, budget=budget, profile=profile) as now:
         how: dict[str, Any] = {"backbone": backbone, "views": views, "network": network, "pretrained": pretrained}
         dataset, chosen = now.prepare(data, epochs, recipe, **how)
-        other = now.prepare(choose_on, epochs, recipe, **how)[0] if choose_on else None
+        other = None
+        if choose_on is not None:
+            other, _ = now.prepare(choose_on, epochs, recipe, **how, prefix=f"{choose_on}: ")
         measuring: dict[str, Any] = {"estimator": estimator, "members": members, "score": score}
         choosing = {"choose_lr": choose_lr, "choose_on": other}
         rows: dict[str, Any] = {"equal_cost": equal_cost, "against": against} | choosing

@@ -76,8 +76,9 @@ class Running:
         views: int | None = None,
         network: str | None = None,
         pretrained: bool = False,
+        prefix: str = "",
     ) -> tuple[Dataset, Recipe]:
-        """The data set, and the recipe of that name with its changes."""
+        """The data set, and the recipe of that name with its changes; `prefix` begins every note on the data."""
         name, changes = parse_recipe(recipe) if recipe is not None else (None, {})
         given = {"epochs": epochs, "network": network, "pretrained": pretrained or None}
         if twice := next((name for name, value in given.items() if value is not None and name in changes), None):
@@ -93,13 +94,13 @@ class Running:
         from_pixels = recipe is not None or network is not None or pretrained
         full_name, note = with_backbone(data, backbone, views, from_pixels, self.root)
         if note:
-            self.say(note)
+            self.say(prefix + note)
         with self.loader() as load_data:
             dataset = load_data(full_name)
         for part in dataset.left_out:
-            self.say(str(part))
+            self.say(f"{prefix}{part}")
         if note := describe_duplicates(dataset):
-            self.say(note)
+            self.say(prefix + note)
         if pretrained and name is None and dataset.train.is_images:
             name = FINE_TUNE
         return dataset, default_recipe(dataset.train, name, **given | changes)

@@ -135,7 +135,7 @@ PLACES = {
     "images": "the folder that the paths in the index start from (the data folder)",
     "judge": "test (the default, 36,500 images) or val (7,300)",
 }
-JUDGE = {"judge": "test (the default) or validation: the split to judge on, where there are both"}
+JUDGE = {"judge": "test or validation: the split to judge on; by default the test split, or the only one of both"}
 SPLIT = {"split": "a CSV file of lines PATH,SPLIT, where the split is train or test"}
 CIFAR_FILES = "{0}-python.tar.gz or -binary.tar.gz, its unpacked folder, or {1}-train*.parquet and {1}-test*.parquet"
 CIFAR10_FILES, CIFAR100_FILES = CIFAR_FILES.format("cifar-10", "cifar10"), CIFAR_FILES.format("cifar-100", "cifar100")

@@ -112,6 +112,12 @@ SIZES = (4, 1024)  # pixels a side that images are read at
 BY = " by "  # in a full name, between the data and the backbone that made features of them
 
 
+def without_options(name: str) -> str:
+    """A full name without the options of the data, with the backbone."""
+    data, by, backbone = name.partition(BY)
+    return data.partition("?")[0] + by + backbone
+
+
 @dataclass(frozen=True)
 class Source:
     """A row of SOURCES: `argument` says what follows the colon, `expects` which files must exist."""

@@ -40,11 +40,15 @@ class Published:
     present: float
 
     @property
+    def from_paper(self) -> float | None:
+        """Our error less the paper's, in points, if it has one."""
+        return self.error - self.ours.cell.printed.mean if self.ours.cell.printed else None
+
+    @property
     def nearest(self) -> float:
         """Our error less the nearest published one, the paper's among them, in points."""
-        printed = self.ours.cell.printed
-        published = [self.older, self.present, *([printed.mean] if printed else [])]
-        return min((self.error - value for value in published), key=abs)
+        differences = (self.error - self.older, self.error - self.present, self.from_paper)
+        return min((difference for difference in differences if difference is not None), key=abs)
 
 
 def published(outcomes: Iterable[Outcome]) -> list[Published]:

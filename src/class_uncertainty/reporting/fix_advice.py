@@ -29,7 +29,7 @@ def fix_advice(report: FixReport) -> str:
     if report.step == NAIVE:  # which the reason that is given says
         return ""
     if report.keeps_naive:  # on folds, what was chosen without them may differ from it
-        saved = "What this fix saves is the naive network: no adjustment changes its decisions"
+        saved = "What this fix saves is the naive model: the chosen adjustment changes none of its decisions"
         return "" if improved(report) else f"The {report.aim} did not fall. {saved}. 'cu compare' shows other methods."
     if not improved(report):
         saved = "What this fix saves is the kept model, not the naive one"

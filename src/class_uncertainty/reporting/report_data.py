@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from class_uncertainty.data import Data, Dataset, load
 from class_uncertainty.data.dataset import folds_fingerprint
 from class_uncertainty.data.sources import shape_of
+from class_uncertainty.data.specs import without_options
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.measures import SCORES, digest
@@ -252,30 +253,29 @@ def _compared(results: list[Result]) -> list[Result]:
 def _chosen_rates(store: Store, name: str, results: list[Result], measured_by: str) -> dict[str, float]:
     """The learning rate that `cu compare --choose-lr` chose for each method, from the networks that chose.
 
-    They are stored as results by folds of the same training split, or else (`--choose-on`) of data that differ in
-    options alone, trained alike and by the same uncertainties.
+    They are stored as results by folds of the same training split or else, by `--choose-on`, of data of the same name
+    with other options and another test split, the last ones: trained alike and by the same uncertainties.
     """
     if not results:
         return {}
-    with_options = [data.fingerprint for data in store.data() if _differs_in_options(data.name, name)]
-    chosen = dict[str, float]()
-    for fingerprint in (*with_options, folds_fingerprint(results[0].data)):  # what folds chose counts
+    judge = results[0].data.partition("-")[2]
+    others = [data for data in store.data() if without_options(data.name) == without_options(name)]
+    fingerprints = [data.fingerprint for data in others if data.fingerprint.partition("-")[2] != judge]
+    for fingerprint in (folds_fingerprint(results[0].data), *reversed(fingerprints)):
         errors = dict[str, dict[float, float | None]]()
         for result in store.results(fingerprint):
             alike = _kind(result) == _kind(results[0]) and result.uncertainty in ("", measured_by)
             if result.seed == CHOOSING_SEED and alike:
                 errors.setdefault(result.method, {})[result.lr] = result.error
+        chosen = dict[str, float]()
         for method in dict.fromkeys(result.method for result in results):
             network = parse_name(method).single
             network = REMEDIES[network].method if network in REMEDIES else network
             if len(errors.get(network, ())) > 1:
                 chosen[method] = best_rate(errors[network])
-    return chosen
-
-
-def _differs_in_options(name: str, other: str) -> bool:
-    """Whether two names of data differ, and only in their options."""
-    return name != other and name.partition("?")[0] == other.partition("?")[0]
+        if chosen:
+            return chosen
+    return {}
 
 
 def _galleries(train: Data, estimate: Estimate, rows: Sequence[ClassRow]) -> list[Gallery]:

@@ -64,7 +64,7 @@ def print_comparison(comparison: Comparison) -> None:
     say(*footnotes(comparison.rows, folds, dropped, comparison.dataset), *describe_network(comparison.network))
     if chosen := comparison.chosen:
         elsewhere, number = comparison.chosen_on, f"{comparison.choosing_trainings} trainings"
-        place = f"on the test split of {elsewhere.name}" if elsewhere else "by folds of the training split"
+        place = f"on what judges {elsewhere.name}" if elsewhere else "by folds of the training split"
         if not elsewhere:
             number = f"{len(chosen[0].errors)} rates × {FOLDS} folds = {number}"
         names = ", ".join(choice.method for choice in chosen)

@@ -1,9 +1,9 @@
 """What has become of the paper's cells and of the gains that it prints, counted."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from class_uncertainty.experiments.bag_of_tricks import published
+from class_uncertainty.experiments.bag_of_tricks import Published, published
 from class_uncertainty.experiments.needs import PROTOCOLS
 from class_uncertainty.experiments.outcomes import POINT, Gain, Outcome, gains, without_repeats
 from class_uncertainty.reporting.reproduction_tables import AGREEMENT, GAINED, TextTable, title_of
@@ -40,11 +40,19 @@ def printed_gains(outcomes: Sequence[Outcome]) -> TextTable:
 
 
 def published_baselines(outcomes: Sequence[Outcome]) -> TextTable:
-    """How many baselines of Table I lie within a point of a published error, the paper's or Bag-of-Tricks'."""
-    within: dict[str, list[bool]] = {}
+    """How many baselines of Table I lie within a point of a published error, and of the one that the paper prints."""
+    baselines: dict[str, list[Published]] = {}
     for one in published(outcomes):
-        within.setdefault(title_of(one.ours.cell.data), []).append(abs(one.nearest) <= POINT)
-    within["all"] = [near for column in within.values() for near in column]
-    rows = [[data, str(len(near)), str(sum(near))] for data, near in within.items()]
-    columns = ("data", "baselines", "within one point of a published error")
+        baselines.setdefault(title_of(one.ours.cell.data), []).append(one)
+    baselines["all"] = [one for column in baselines.values() for one in column]
+    rows = []
+    for data, column in baselines.items():
+        gaps = [one.from_paper for one in column if one.from_paper is not None]
+        counts = (len(column), _within(one.nearest for one in column), len(gaps), _within(gaps))
+        rows.append([data, *map(str, counts)])
+    columns = ("data", "baselines", "within one point of a published error", "printed in the paper", "within one of it")
     return TextTable("Baselines beside what has been published", columns, rows)
+
+
+def _within(gaps: Iterable[float]) -> int:
+    return sum(abs(gap) <= POINT for gap in gaps)

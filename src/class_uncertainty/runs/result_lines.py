@@ -13,6 +13,7 @@ import numpy as np
 
 from class_uncertainty.boundary import shortly
 from class_uncertainty.data.dataset import folds_fingerprint
+from class_uncertainty.data.specs import without_options
 from class_uncertainty.documents import from_document
 from class_uncertainty.errors import InputError, notice, unknown
 from class_uncertainty.files import SQLITE, near, parse_json, read_regular
@@ -108,7 +109,7 @@ def _lines_of(store: Store, data: StoredDataset, listed: set[str]) -> list[str]:
 
 
 def _is_called(name: str, given: str) -> bool:
-    return given in (name, name.partition("?")[0])
+    return given in (name, without_options(name))
 
 
 def _measurements(store: Store, data: str) -> dict[str, Measurement]:

@@ -100,7 +100,7 @@ def _check_trees(lane: Lane, recipe: Recipe) -> None:
     """Trees take weights of examples: refuse what acts on logits, on steps or on epochs."""
     method = lane.value
     if recipe.network == "forest" and lane.lr not in (None, recipe.lr):
-        raise InputError(f"lane {lane.name!r} has the learning rate {lane.lr:g}, and a forest has none: leave it out.")
+        raise _without_rate(lane, "a forest")
     reasons = {
         "teachers": lane.teaching,
         "several stages": method.then,
@@ -120,10 +120,15 @@ def _check_trees(lane: Lane, recipe: Recipe) -> None:
         raise InputError(f"{lane.name!r} has {what}, and {takes}: choose another recipe.")
 
 
+def _without_rate(lane: Lane, what: str) -> InputError:
+    given = f"lane {lane.name!r} has the learning rate {lane.lr:g}, and {what} has none"
+    return InputError(f"{given}: leave it out, or train networks by the recipe 'features'.")
+
+
 def _check_deterministic(lane: Lane, recipe: Recipe) -> None:
     """On full batches there is no learning rate, and nothing is gathered."""
     if lane.lr not in (None, recipe.lr):
-        raise InputError(f"lane {lane.name!r} has the learning rate {lane.lr:g}, and 'lbfgs' has none: leave it out.")
+        raise _without_rate(lane, "'lbfgs'")
     if lane.gather:
         raise InputError(
             f"lane {lane.name!r} gathers {lane.gather}, and 'lbfgs' takes no samples: give another recipe."

@@ -14,7 +14,9 @@ from class_uncertainty.runs.rate_choice import CHOOSING_SEED, RateChoice
 from class_uncertainty.training import Lane
 from class_uncertainty.workflows.work_ahead import CHOOSING
 
-SHARED = 0.01  # of the examples that choose, which may judge too: CIFAR-100 has ten images in both splits
+# shares of examples that may be there to choose and to judge: CIFAR-100 has ten images in both splits, and rows of a
+# table may be alike by chance
+SHARED_IMAGES, SHARED_ROWS = 0.01, 0.5
 
 
 def choose_rates(
@@ -44,19 +46,27 @@ def judged_on(context: Context, dataset: Dataset) -> Context:
 
 def check_judges(dataset: Dataset | Data, choose_on: Dataset | None) -> None:
     """Refuse learning rates that would be chosen by examples that judge the rows."""
-    test = None if isinstance(dataset, Data) else dataset.test
-    if test is None:
-        reason = "folds would choose learning rates by the examples that judge them"
+    if isinstance(dataset, Data) or dataset.test is None:
+        reason = "examples that choose learning rates must not judge them"
         raise InputError(f"there is no test split, and {reason}: add one, as '?test=0.2' does.")
     if choose_on is None:
         return
-    name, chooses = choose_on.name, choose_on.test
+    given, test, chooses = f"choose_on is {choose_on.name!r}", dataset.test, choose_on.test
     if chooses is None:
-        raise InputError(f"choose_on is {name!r}, which has no test split to choose on: add one, as '?test=FILE' does.")
-    if (chooses.classes, chooses.shape) != (test.classes, test.shape):
-        raise InputError(f"choose_on is {name!r}: its classes or the shape of its examples are not those of the rows.")
-    if (shared := int(np.isin(chooses.digests, test.digests).sum())) > SHARED * len(chooses):
+        raise InputError(f"{given}, which has no test split to choose on: add one, as '?test=FILE' does.")
+    for what in ("classes", "shape", "columns"):
+        if getattr(chooses, what) != getattr(test, what):
+            raise InputError(f"{given}, whose {what} differ from those of the data of the rows: they must agree.")
+    most = SHARED_IMAGES if test.is_images else SHARED_ROWS
+    seen = np.isin(test.digests, np.concatenate([choose_on.train.digests, chooses.digests]))
+    if seen.mean() > most or np.isin(chooses.digests, test.digests).mean() > most:
+        others = "name data with other examples, as '?judge=validation', '?test=FILE' or '?validation=N' give them"
         raise InputError(
-            f"choose_on is {name!r}: {shared:,} of the {len(chooses):,} examples that it judges on judge "
-            "the rows, too. Give others, as '?validation=N' or '?judge=validation' does."
+            f"{given}, which has {seen.sum():,} of the {len(test):,} examples that judge the rows: {others}."
+        )
+    if test.groups is not None and chooses.groups is not None and len(np.intersect1d(test.groups, chooses.groups)):
+        raise InputError(f"{given}: some of its groups judge the rows, too.")
+    if choose_on.name == dataset.name:
+        raise InputError(
+            f"{given}, and so are the data of the rows called: results are stored by name, so give another."
         )

@@ -75,12 +75,11 @@ def reproduce(
     """
     experiments, protocols = check_request(experiment, protocol, only, seeds, methods, network)
     with ExitStack() as stack:
-        shown = None if train else _opened(stack, store)
-        recipe = recipe_of(experiments, network, shown)
+        recipe = recipe_of(experiments, network, None if train else store)
         executor = stack.enter_context(open_executor(on if train else None, device))
         device = executor.device if executor else resolve_device(device)
         about = (Deadline.after(budget), progress, executor, shard)
-        trainer = ExperimentTrainer(shown or _opened(stack, store), read, recipe, device, *about)
+        trainer = ExperimentTrainer(_opened(stack, store), read, recipe, device, *about)
         reproduced, unfinished = [], ""
         for name, row in experiments.items():
             wanted = row.wanted(protocols, seeds, recipe.lr, only)
@@ -119,7 +118,9 @@ def plan_reproduction(
         return trainer.remaining(wanted)
 
 
-def recipe_of(experiments: dict[str, Experiment], network: str | None, shown: Store | None = None) -> Recipe:
+def recipe_of(
+    experiments: dict[str, Experiment], network: str | None, shown: Store | str | Path | None = None
+) -> Recipe:
     """What all of these experiments are trained by: those that name a network are asked for one by one.
 
     Results tell networks apart by their weights. Where those are not on this machine, the results of a store that is
@@ -132,7 +133,11 @@ def recipe_of(experiments: dict[str, Experiment], network: str | None, shown: St
     try:
         return sealed(recipe)
     except InputError:
-        results = (result for data in shown.data() for result in shown.results(data.fingerprint)) if shown else ()
+        if shown is None:
+            raise
+        with ExitStack() as stack:
+            opened = _opened(stack, shown, create=False)
+            results = [result for data in opened.data() for result in opened.results(data.fingerprint)]
         stored = {one.recipe for one in results if replace(one.recipe, fingerprint="") == recipe}
         if len(stored) != 1:
             raise
@@ -159,5 +164,5 @@ def check_request(
     return experiments, PROTOCOLS if protocol is None else (protocol,)
 
 
-def _opened(stack: ExitStack, store: Store | str | Path) -> Store:
-    return store if isinstance(store, Store) else stack.enter_context(Store(store))
+def _opened(stack: ExitStack, store: Store | str | Path, create: bool = True) -> Store:
+    return store if isinstance(store, Store) else stack.enter_context(Store(store, create))
