@@ -44,6 +44,25 @@ def test_centroids_are_compared_by_cosine(rng: np.random.Generator) -> None:
     assert wrong.tolist() == [(place != labels).sum() for place in nearest]
 
 
+def test_the_centroids_of_each_lane_judge_its_features(digits: cu.Dataset) -> None:
+    """As plain networks have them, one by one."""
+    errors = list[tuple[float, float]]()
+
+    def checked(training: StackTraining, test: cu.Data) -> list[float]:
+        by_lane = BENCHMARK["centroid_errors"](training, test)
+        lanes = zip(training.lanes, training.stack.states(), training.program.centroids, by_lane, strict=True)
+        for lane, state, centroids, error in lanes:
+            network = training.context.fitted.plain(lane, state)
+            with torch.no_grad():
+                features = network.body(network.preprocess(torch.from_numpy(test.inputs)))
+            errors.append((error, 100 * np.mean(cdist(features, centroids, "cosine").argmin(axis=1) != test.labels)))
+        return by_lane
+
+    errors_by_epoch(digits, LANES, RECIPE, checked)
+    assert len(errors) == 4 * 5  # epochs of a stack of five, which two lanes fill up
+    assert [error for error, _ in errors] == pytest.approx([expected for _, expected in errors], abs=0.2)  # near ties
+
+
 def test_methods_without_a_stage_for_features_have_no_such_choice(digits: cu.Dataset) -> None:
     on_last, on_chosen = errors_by_epoch(digits, [cu.Lane("cb-rs")], RECIPE)
     assert (len(on_last[0]), on_chosen) == (10, [[]])
