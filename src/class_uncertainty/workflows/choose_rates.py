@@ -54,9 +54,9 @@ def check_judges(dataset: Dataset | Data, choose_on: Dataset | None) -> None:
     given, test, chooses = f"choose_on is {choose_on.name!r}", dataset.test, choose_on.test
     if chooses is None:
         raise InputError(f"{given}, which has no test split to choose on: add one, as '?test=FILE' does.")
-    for what in ("classes", "shape", "columns"):
-        if getattr(chooses, what) != getattr(test, what):
-            raise InputError(f"{given}, whose {what} differ from those of the data of the rows: they must agree.")
+    for field, what in (("classes", "classes"), ("shape", "shapes"), ("columns", "columns")):
+        if getattr(chooses, field) != getattr(test, field):
+            raise InputError(f"{given}, which has other {what} than the data of the rows: they must agree.")
     most = SHARED_IMAGES if test.is_images else SHARED_ROWS
     seen = np.isin(test.digests, np.concatenate([choose_on.train.digests, chooses.digests]))
     if seen.mean() > most or np.isin(chooses.digests, test.digests).mean() > most:
@@ -68,5 +68,5 @@ def check_judges(dataset: Dataset | Data, choose_on: Dataset | None) -> None:
         raise InputError(f"{given}: some of its groups judge the rows, too.")
     if choose_on.name == dataset.name:
         raise InputError(
-            f"{given}, and so are the data of the rows called: results are stored by name, so give another."
+            f"{given}, which is the name of the data of the rows, too: results are stored by name, so give another."
         )
