@@ -140,31 +140,12 @@ def test_validation_images_choose_by_one_training_a_rate(digits: cu.Dataset, tmp
         assert [data.name for data in first.data()] == [judged.name, digits.name]
         shown = {(row.method, row.lr): row for row in sections(first, digits.name)[0].methods}
         assert [shown[row.method, row.lr].gain for row in comparison.rows] == [row.gain for row in comparison.rows]
+        assert f": chosen on what judges {judged.name}." in sections(first, digits.name)[0].note
         imported(second, written(tmp_path / "a.jsonl", exported(first)))
         again = cu.compare(digits, ["naive", "ldam", "ubrw"], 1, RATES, **options, store=second, progress=no_training)
         assert (again.results, again.chosen) == (comparison.results, comparison.chosen)
     plain = cu.compare(digits, ["naive"], 1, [comparison.rows[0].lr], recipe=RECIPE)
     assert plain.results[0].scores == comparison.results[0].scores
-
-
-def test_the_report_takes_all_choices_from_one_data_set(digits: cu.Dataset, tmp_path: Path) -> None:
-    """By folds, or else the last that have another test split: seed 1000 on others says nothing of these rows."""
-    validated = cu.load("digits-lt:20?validation=20")
-    other_options = {"recipe": RECIPE, "store": tmp_path / "runs.sqlite"}
-
-    def report_gain() -> float:
-        with Store(tmp_path / "runs.sqlite") as store:
-            (section,) = sections(store, digits.name)
-        return next(row.gain for row in section.methods if row.method == "ldam")
-
-    cu.compare(digits, ["naive"], 1, RATES, **other_options)
-    options = {"choose_lr": True, "choose_on": validated, **other_options}
-    chosen = cu.compare(digits, ["naive", "ldam"], 1, RATES, **options)
-    assert [row.lr for row in chosen.rows] == [0.4, 0.1]
-    assert report_gain() == chosen.rows[1].gain
-    same_test = cu.load("digits-lt:20?duplicate=0.5")  # at 0.1 naive is better there
-    cu.compare(same_test, ["naive", "ldam"], [CHOOSING_SEED], RATES, **other_options)
-    assert report_gain() == chosen.rows[1].gain
 
 
 def test_data_that_cannot_choose_are_refused(digits: cu.Dataset, tmp_path: Path) -> None:
@@ -260,6 +241,8 @@ def test_the_report_shows_no_choosing_network_and_the_same_gains(digits: cu.Data
             row.gain, row.naive_lr, row.runs, row.aso, row.aso_against
         )  # fmt: skip
     assert rows["ldam", 0.1].naive_lr == 0.4
+    methods = section.note.removeprefix("Learning rates of ").removesuffix(": chosen by folds of the training split.")
+    assert sorted(methods.split(", ")) == ["ldam", "naive", "ubm-ldam"]
 
 
 @pytest.mark.parametrize(

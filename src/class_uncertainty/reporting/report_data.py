@@ -10,16 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data import Data, Dataset, load
-from class_uncertainty.data.dataset import folds_fingerprint
 from class_uncertainty.data.sources import shape_of
-from class_uncertainty.data.specs import without_options
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.measures import SCORES, digest
 from class_uncertainty.measures.scores import mean_guess
-from class_uncertainty.methods import parse_name
 from class_uncertainty.posthoc.fix_report import FixReport
-from class_uncertainty.posthoc.remedies import REMEDIES
+from class_uncertainty.reporting.chosen_rates import chosen_rates
 from class_uncertainty.reporting.report_examples import report_examples
 from class_uncertainty.reporting.section import (
     Gallery,
@@ -31,7 +28,7 @@ from class_uncertainty.reporting.section import (
 )
 from class_uncertainty.runs import Store, StoredDataset
 from class_uncertainty.runs.measurement import Measurement, class_vector
-from class_uncertainty.runs.rate_choice import CHOOSING_SEED, best_rate
+from class_uncertainty.runs.rate_choice import chosen_where
 from class_uncertainty.runs.rows import ClassRow, class_rows, method_rows
 from class_uncertainty.training import Recipe, Result
 from class_uncertainty.training.candidate import Candidate
@@ -180,7 +177,10 @@ def _section(
         choice = f" Choose one by --estimator {' or '.join(others)}." if others else ""
         notes.append(f"Results not shown, since they used another estimate or score: {hidden}.{choice}")
     compared = _compared(shown)
-    rows = method_rows(compared, cost, chosen=_chosen_rates(store, data.name, shown, measured_by))
+    rates, chosen_on = chosen_rates(store, data, shown, measured_by)
+    rows = method_rows(compared, cost, chosen=rates)
+    if at_chosen := [row.method for row in rows if rates.get(row.method) == row.lr]:
+        notes.append(f"Learning rates of {', '.join(at_chosen)}: chosen {chosen_where(chosen_on)}.")
     shape = dataset.train.shape if dataset and unchanged else shape_of(data.name)
     network = NetworkSize.of_results(results, shape, len(data.classes))
     if results and fix_report and (step := fix_report.kept_step):
@@ -248,34 +248,6 @@ def _compared(results: list[Result]) -> list[Result]:
     """Without the naive lanes that only measured: beside other methods, naive keeps the seeds that they have."""
     seeds = {result.seed for result in results if result.method != "naive"}
     return [result for result in results if result.method != "naive" or not seeds or result.seed in seeds]
-
-
-def _chosen_rates(store: Store, name: str, results: list[Result], measured_by: str) -> dict[str, float]:
-    """The learning rate that `cu compare --choose-lr` chose for each method, from the networks that chose.
-
-    They are stored as results by folds of the same training split or else, by `--choose-on`, of data of the same name
-    with other options and another test split, the last ones: trained alike and by the same uncertainties.
-    """
-    if not results:
-        return {}
-    judge = results[0].data.partition("-")[2]
-    others = [data for data in store.data() if without_options(data.name) == without_options(name)]
-    fingerprints = [data.fingerprint for data in others if data.fingerprint.partition("-")[2] != judge]
-    for fingerprint in (folds_fingerprint(results[0].data), *reversed(fingerprints)):
-        errors = dict[str, dict[float, float | None]]()
-        for result in store.results(fingerprint):
-            alike = _kind(result) == _kind(results[0]) and result.uncertainty in ("", measured_by)
-            if result.seed == CHOOSING_SEED and alike:
-                errors.setdefault(result.method, {})[result.lr] = result.error
-        chosen = dict[str, float]()
-        for method in dict.fromkeys(result.method for result in results):
-            network = parse_name(method).single
-            network = REMEDIES[network].method if network in REMEDIES else network
-            if len(errors.get(network, ())) > 1:
-                chosen[method] = best_rate(errors[network])
-        if chosen:
-            return chosen
-    return {}
 
 
 def _galleries(train: Data, estimate: Estimate, rows: Sequence[ClassRow]) -> list[Gallery]:

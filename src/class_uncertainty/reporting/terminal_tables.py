@@ -24,6 +24,7 @@ from class_uncertainty.reporting.section import (
     describe_tests,
 )
 from class_uncertainty.reporting.terminal import print_fitting, say
+from class_uncertainty.runs.rate_choice import chosen_where
 from class_uncertainty.runs.rows import RANKS_APART, ClassRow, MethodRow, harder_and_easier, spearman
 from class_uncertainty.text import amount_of, decimal, in_list
 from class_uncertainty.training.folds import FOLDS
@@ -63,12 +64,11 @@ def print_comparison(comparison: Comparison) -> None:
     dropped = print_methods(comparison.rows, len(comparison.dataset.classes))
     say(*footnotes(comparison.rows, folds, dropped, comparison.dataset), *describe_network(comparison.network))
     if chosen := comparison.chosen:
-        elsewhere, number = comparison.chosen_on, f"{comparison.choosing_trainings} trainings"
-        place = f"on what judges {elsewhere.name}" if elsewhere else "by folds of the training split"
-        if not elsewhere:
+        data, number = comparison.chosen_on, f"{comparison.choosing_trainings} trainings"
+        if data is None:
             number = f"{len(chosen[0].errors)} rates × {FOLDS} folds = {number}"
-        names = ", ".join(choice.method for choice in chosen)
-        say(f"Learning rates: chosen {place}, {number} each of {names}, not counted above.")
+        names, where = ", ".join(choice.method for choice in chosen), chosen_where(data.name if data else None)
+        say(f"Learning rates: chosen {where}, {number} each of {names}, not counted above.")
         at_edge = [choice.method for choice in chosen if choice.lr in (min(choice.errors), max(choice.errors))]
         if at_edge:
             say(f"At the edge of the rates that were tried: {', '.join(at_edge)}. Rates beyond it may be better.")

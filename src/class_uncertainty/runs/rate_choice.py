@@ -19,6 +19,11 @@ class RateChoice:
         return cls(method, best_rate(errors), errors)
 
 
+def chosen_where(data: str | None) -> str:
+    """What learning rates were chosen by, in words: these data, or where there are none folds."""
+    return "by folds of the training split" if data is None else f"on what judges {data}"
+
+
 def best_rate(errors: Mapping[float, float | None]) -> float:
     """The rate with the lowest error, of several the lowest one; the lowest of all where every training diverged."""
     ranked = [(error, lr) for lr, error in errors.items() if error is not None]
