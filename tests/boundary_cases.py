@@ -97,7 +97,7 @@ RUNS = {"device": "cpu", "budget": None, "progress": None, "profile": None}  # w
 FITS = RUNS | {"checkpoints": None, "every": 1, "done": None, "stats": None, "teachers": None}
 WORKFLOW = RUNS | {"recipe": RECIPE, "store": None}
 ANYWHERE = WORKFLOW | {"on": None}  # what may train on a cluster
-CHOICES = {"against": "counterpart", "chosen": ()}
+CHOICES = {"against": "counterpart", "chosen": (), "chosen_on": None}
 MEASURES_BY = {"estimator": "single", "members": 1, "score": None}
 
 
@@ -196,7 +196,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "compare": lambda: (
         cu.compare,
         {"dataset": dataset(), "methods": ["naive"], "seeds": 1, "lrs": [0.1], "equal_cost": False}
-        | {"choose_lr": False, "against": "naive", "shard": None} | MEASURES_BY | ANYWHERE,
+        | {"choose_lr": False, "choose_on": None, "against": "naive", "shard": None} | MEASURES_BY | ANYWHERE,
     ),
     "compare_estimators": lambda: (
         cu.compare_estimators,
