@@ -12,6 +12,7 @@ from runs.exchanged import exported, imported, written
 from watching import Watched, no_training
 
 import class_uncertainty as cu
+from class_uncertainty.errors import ShardEnded
 from class_uncertainty.reporting.report_data import sections
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.comparison_checks import check_choosing
@@ -146,6 +147,20 @@ def test_validation_images_choose_by_one_training_a_rate(digits: cu.Dataset, tmp
         assert (again.results, again.chosen) == (comparison.results, comparison.chosen)
     plain = cu.compare(digits, ["naive"], 1, [comparison.rows[0].lr], recipe=RECIPE)
     assert plain.results[0].scores == comparison.results[0].scores
+
+
+def test_shards_choose_and_train_in_parts(digits: cu.Dataset, tmp_path: Path) -> None:
+    """The first trains some of the choosing networks, the second the others and some rows, and the first the rest."""
+    options = {"choose_lr": True, "choose_on": cu.load("digits-lt:20?validation=20"), "recipe": RECIPE}
+    whole = cu.compare(digits, ["naive", "ldam"], 2, RATES, **options, store=tmp_path / "whole.sqlite")
+    options["store"] = tmp_path / "parts.sqlite"
+    for shard in ("1/2", "2/2"):
+        with pytest.raises(ShardEnded, match=f"shard {shard}"):
+            cu.compare(digits, ["naive", "ldam"], 2, RATES, **options, shard=shard)
+    cu.compare(digits, ["naive", "ldam"], 2, RATES, **options, shard="1/2")
+    joined = cu.compare(digits, ["naive", "ldam"], 2, RATES, **options, progress=no_training)
+    assert joined.chosen == whole.chosen
+    assert [result.scores for result in joined.results] == [result.scores for result in whole.results]
 
 
 def test_data_that_cannot_choose_are_refused(digits: cu.Dataset, tmp_path: Path) -> None:
