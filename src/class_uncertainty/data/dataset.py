@@ -162,6 +162,13 @@ def folds_fingerprint(fingerprint: str) -> str:
     return f"{fingerprint.partition('-')[0]}-folds"
 
 
+def shared_groups(one: Data, other: Data) -> NDArray:
+    """The groups that are in both; none where either has no groups."""
+    if one.groups is None or other.groups is None:
+        return np.empty(0)
+    return np.intersect1d(one.groups, other.groups)
+
+
 def check_judge(train: Data, test: Data) -> None:
     """Refuse a test split whose inputs or classes differ from those of the training split."""
     if test.classes != train.classes:
@@ -169,7 +176,7 @@ def check_judge(train: Data, test: Data) -> None:
         raise InputError(f"train has {counts}: their names and order must agree.")
     if test.shape != train.shape:
         raise InputError(f"training examples have shape {train.shape} and test examples {test.shape}: they must agree.")
-    if train.groups is not None and test.groups is not None and len(both := np.intersect1d(train.groups, test.groups)):
+    if len(both := shared_groups(train, test)):
         given = f"{len(both):,} groups are in both splits, {listed(list(map(str, both.tolist())), 5)}"
         raise InputError(f"{given}: each must lie on one side.")
     for c in np.flatnonzero(test.counts == 0):

@@ -58,11 +58,13 @@ def load_or_estimate(
 def stored_measurement(context: Context, request: EstimateRequest, score: str | None) -> Measurement | None:
     """The class vectors by that score, by an import or 'cu reproduce', where no stored estimate has it."""
     key = context.estimate_key(request)
-    estimate = context.store.get_estimate(key)
+    measured = context.store.by_key("measurements", context.dataset.fingerprint).get(key)
+    if measured is None or (score or measured.score) not in measured.raw:
+        return None
+    estimate = context.store.get_estimate(key)  # its probabilities may be large, and are read again where it is used
     if estimate and (score is None or score in (*SCORES, *estimate.extra_scores)):
         return None
-    measured = context.store.by_key("measurements", context.dataset.fingerprint).get(key)
-    return measured.using(score or measured.score) if measured and (score or measured.score) in measured.raw else None
+    return measured.using(score or measured.score)
 
 
 def members_left(context: Context, requests: Sequence[EstimateRequest]) -> list[Rest]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from class_uncertainty.data import Data, Dataset
+from class_uncertainty.data.dataset import shared_groups
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Stats
 from class_uncertainty.runs.context import Context
@@ -64,7 +65,7 @@ def check_judges(dataset: Dataset | Data, choose_on: Dataset | None) -> None:
         raise InputError(
             f"{given}, which has {seen.sum():,} of the {len(test):,} examples that judge the rows: {others}."
         )
-    if test.groups is not None and chooses.groups is not None and len(np.intersect1d(test.groups, chooses.groups)):
+    if len(shared_groups(test, chooses)):
         raise InputError(f"{given}: some of its groups judge the rows, too.")
     if choose_on.name == dataset.name:
         raise InputError(
