@@ -213,7 +213,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         cu.estimate,
         {"data": table(), "recipe": RECIPE, "seed": 0, "checkpoint": "last", "views": 0} | MEASURES_BY | FITS,
     ),
-    "export": lambda: (cu.export, {"model": fitted().module(0), "path": "exported", "to": "pt2"}),
+    "export": lambda: (cu.export, {"model": fitted().module(0), "path": "exported", "to": "pt2", "trust_code": False}),
     "fit": lambda: (cu.fit, {"train": table(), "lanes": [cu.Lane()], "recipe": RECIPE, "test": None} | FITS),
     "fit_adjustment": lambda: (
         cu.fit_adjustment,
@@ -240,14 +240,14 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "predict": lambda: (
         cu.predict,
         {"model": saved(Path.cwd()), "examples": "rows.npy", "prior": "train", "keep": (), "label": None}
-        | {"progress": None},
+        | {"trust_code": False, "progress": None},
     ),
     "predictive": lambda: (cu.predictive, {"p": P}),
     "register_network": lambda: (
         cu.register_network,
         {"name": "mine", "factory": lambda: torch.nn.Linear(2, 3), "preprocess": {"size": 32}, "stack": "loop"},
     ),
-    "restore": lambda: (cu.restore, {"path": saved(Path.cwd())}),
+    "restore": lambda: (cu.restore, {"path": saved(Path.cwd()), "trust_code": False}),
     "save": lambda: (cu.save, {"model": fitted().module(0), "path": "saved", "embed_weights": False}),
     "svci20": lambda: (cu.svci20, {"cifar10": dataset(), "svhn": dataset("hard"), "per_class": 2, "seed": 0}),
     "train": lambda: (

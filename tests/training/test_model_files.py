@@ -3,6 +3,8 @@
 import base64
 import json
 import os
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,10 @@ from refusals import refused
 from safetensors.torch import save_file
 
 import class_uncertainty as cu
+from class_uncertainty.data.embedding import Embedding
 from class_uncertainty.training.model_files import check_savable, save
 from class_uncertainty.training.purpose import Purpose
+from class_uncertainty.training.saved_model import model_checksum
 
 HEADS = ("naive", "ldam", "duq", "crt", "dro-learned")
 
@@ -56,10 +60,21 @@ def test_damage(fitted: cu.Fit, damage: object, sentence: str, tmp_path: Path) -
         cu.restore(tmp_path / "m")
 
 
-def changed(**fields: object) -> object:
+def changed(**fields: object) -> Callable[[Path], None]:
+    """What a forger does, who can write a checksum that matches."""
+
     def damage(folder: Path) -> None:
-        document = json.loads((folder / "m.json").read_text())
-        (folder / "m.json").write_text(json.dumps(document | fields))
+        document = json.loads((folder / "m.json").read_text()) | fields
+        document["checksum"] = model_checksum(document, (folder / "m.safetensors").read_bytes())
+        (folder / "m.json").write_text(json.dumps(document))
+
+    return damage
+
+
+def edited(**fields: object) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        document = json.loads((folder / "m.json").read_text()) | fields
+        (folder / "m.json").write_text(json.dumps(document))
 
     return damage
 
@@ -72,8 +87,8 @@ def changed(**fields: object) -> object:
         (changed(scale=0), "scale is 0"),
         (changed(classes=list(range(10))), "classes are .*: they must be different names"),
         (changed(classes=["a"] * 10), "classes are .*: they must be different names"),
-        (changed(shape=[1, -8, 8]), r"shape is \(1, -8, 8\): it must be whole numbers above 0"),
-        (changed(shape=[1, 40000, 40000]), r"shape is \(1, 40000, 40000\): .* 67,108,864 pixels"),
+        (changed(shape=[1, -8, 8]), r"shape is \[1, -8, 8\]: it must be whole numbers above 0"),
+        (changed(shape=[1, 40000, 40000]), r"shape is \[1, 40000, 40000\]: .* 67,108,864 pixels"),
         (changed(encoding=[{"name": "age"}]), r"the encoding makes 1 features, and shape is \(1, 8, 8\)"),
         (changed(encoding=[{"name": "age", "median": "x"}]), "the median of 'age' is 'x': it must be a number"),
         (changed(encoding=[{"name": "city", "categories": [1]}]), "categories of 'city' are .1.: they must be texts"),
@@ -94,13 +109,13 @@ def changed(**fields: object) -> object:
         (changed(classes="abcdefghij"), "classes are 'abcdefghij': they must be different names"),
         (changed(classes=["one"]), "classes are .'one'.: .* two at least"),
         (changed(classes=None), "classes are None"),
-        (changed(shape=[]), r"shape is \(\): of the network 'small-conv' it .* 3 numbers"),
+        (changed(shape=[]), r"shape is \[\]: it must be whole numbers above 0"),
         (changed(shape=[64]), r"shape is \(64,\): of the network"),
-        (changed(shape=[True, 8, 8]), r"shape is \(True, 8, 8\)"),
+        (changed(shape=[True, 8, 8]), r"shape is \[True, 8, 8\]"),
         (changed(shape="188"), "shape is '188'"),
         (changed(shape=[10**18, 8, 8]), "not a network that --save wrote"),
         (changed(format="1"), "format is '1'"),
-        (changed(about={"data": "other"}), "has changed since it was saved"),
+        (edited(about={"data": "other"}), "has changed since it was saved"),
         (lambda p: (p / "m.json").write_text('{"format": 1, "about": ' + "[" * 100_000), "nested too deeply"),
     ],
 )
@@ -331,3 +346,44 @@ def test_the_purpose_of_a_network_comes_back(fitted: cu.Fit, tmp_path: Path) -> 
     save(module, tmp_path / "m", module.about)
     restored = cu.restore(tmp_path / "m")
     assert (restored.purpose, restored.about) == (module.purpose, module.about)
+
+
+def test_members_beyond_what_the_weights_hold_are_not_built(
+    fitted: cu.Fit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(DEPLOYED["ensemble"](fitted), tmp_path / "m", {})
+    changed(networks=100_000, members=[{"network": "small-conv", "head": "linear", "scale": 1}] * 100_000)(tmp_path)
+    built = []
+    linear = torch.nn.Linear.__init__
+    monkeypatch.setattr(torch.nn.Linear, "__init__", lambda *args, **options: built.append(linear(*args, **options)))
+    with refused("m.safetensors", "m.json", "layers"):
+        cu.restore(tmp_path / "m")
+    assert len(built) < 100
+
+
+def test_layers_of_a_backbone_beyond_what_the_weights_hold_are_not_built(tmp_path: Path) -> None:
+    """A configuration of Transformers may ask for any number of layers."""
+    head = cu.fit(cu.Data(np.eye(8), ["a", "b"] * 4), [cu.Lane()], recipe=cu.Recipe("linear", epochs=1, batch=4))
+    module = head.module(0)
+    module.embedding = Embedding("hf:swin", "0" * 16, 32)
+    save(module, tmp_path / "m", {})
+    changed(backbone={"model_type": "vit", "num_hidden_layers": 10**9, "hidden_size": 12})(tmp_path)
+    with refused("m.safetensors", "m.json", "layers"):
+        cu.restore(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    "fields", [{"classes": [str(i) for i in range(200_000)]}, {"shape": [10**12]}, {"shape": [4, 8000, 8000]}]
+)
+def test_more_classes_or_larger_inputs_than_the_weights_are_of(
+    fitted: cu.Fit, fields: dict[str, object], tmp_path: Path
+) -> None:
+    save(fitted.module(0), tmp_path / "m", {})
+    changed(**fields)(tmp_path)
+    tracemalloc.start()
+    try:
+        with refused("m.safetensors", "m.json"):
+            cu.restore(tmp_path / "m")
+        assert tracemalloc.get_traced_memory()[1] < 2**27
+    finally:
+        tracemalloc.stop()

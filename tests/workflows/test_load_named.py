@@ -8,6 +8,8 @@ from pictures import picture
 from refusals import refused
 
 import class_uncertainty as cu
+from class_uncertainty.training.networks import user_code
+from class_uncertainty.training.networks.user_code import trust
 from class_uncertainty.workflows import load_named as module
 from class_uncertainty.workflows.load_named import load_named, with_backbone
 
@@ -25,6 +27,8 @@ def here(tmp_path, monkeypatch):
     monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(module, "_speed", lambda backbone: 20.0)
     (tmp_path / "mine.py").write_text(FACTORY)
+    monkeypatch.setattr(user_code, "_trusted", set())
+    trust("mine.py:pooled")
     return tmp_path
 
 
@@ -135,6 +139,11 @@ def test_new_photographs_pass_through_the_same_backbone(here, run, embedded):
         assert photos.keys() == expected.keys()
         assert all(np.allclose(photos[name], expected[name], atol=1e-6) for name in photos)
     (here / "mine.py").write_text(FACTORY.replace("AdaptiveAvgPool2d", "AdaptiveMaxPool2d"))
+    with refused("mine.py", "SHA-256", "trust_code"):
+        cu.predict("model", "photos")
+    with refused("mine.py", "SHA-256", "model.json"):
+        cu.predict("model", "photos", trust_code=True)
+    trust("mine.py:pooled")
     with refused("mine.py:pooled", "other code" if embedded else "other weights or code"):
         cu.predict("model", "photos")
 

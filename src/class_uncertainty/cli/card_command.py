@@ -21,7 +21,7 @@ def card(
     """
     from class_uncertainty.files import write_whole
     from class_uncertainty.reporting import terminal
-    from class_uncertainty.training.model_files import files_of
+    from class_uncertainty.training.saved_model import files_of
     from class_uncertainty.workflows.model_card import check_card, model_card
 
     if out and to:

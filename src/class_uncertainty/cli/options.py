@@ -136,6 +136,9 @@ SHARD = Annotated[
 ]
 PROFILE = Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.")]
 SAVE = Annotated[Path | None, optional("Where to write PATH.safetensors and PATH.json.")]
+TRUST_CODE = Annotated[
+    bool, typer.Option("--trust-code", help="Run the PATH.py that the model names, if it is the one it was saved with.")
+]
 EMBED_WEIGHTS = Annotated[
     bool, typer.Option("--embed-weights", help="Save the weights of the backbone too, in the same file.")
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from class_uncertainty.cli.options import JSON, argument, optional, split
+from class_uncertainty.cli.options import JSON, TRUST_CODE, argument, optional, split
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import same_file
 from class_uncertainty.limits import check_address_space
@@ -32,6 +32,7 @@ def predict(
     prior: Annotated[str, typer.Option(help=PRIOR, metavar="train|equal|FILE")] = "train",
     keep: Annotated[str | None, optional(KEEP, "COLUMN,...")] = None,
     label: Annotated[str | None, optional(LABEL, "COLUMN")] = None,
+    trust_code: TRUST_CODE = False,
     as_json: JSON = False,
 ) -> None:
     """Predict new examples with a saved model: a label and the probabilities of all classes for each.
@@ -57,7 +58,7 @@ def predict(
         write_predictions,
     )
     from class_uncertainty.reporting import terminal
-    from class_uncertainty.training.model_files import files_of
+    from class_uncertainty.training.saved_model import files_of
     from class_uncertainty.workflows.predict import predict as predict_examples
 
     for place in (out, description_of(out)):
@@ -69,7 +70,9 @@ def predict(
     columns = split("column", keep, str) if keep else ()
     check_kept(columns)
     with terminal.progress_bars("examples") as progress:
-        predicted = predict_examples(model, examples, prior=wanted, keep=columns, label=label, progress=progress)
+        predicted = predict_examples(
+            model, examples, prior=wanted, keep=columns, label=label, trust_code=trust_code, progress=progress
+        )
     files = write_predictions(out, predicted.table(), predicted.document())
     if as_json:
         rows = {"examples": len(predicted.names), "predictions": _rows(predicted)}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from class_uncertainty.data import Dataset
+from class_uncertainty.data.specs import BY
 from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_faults
 from class_uncertainty.files import check_writable
 from class_uncertainty.limits import check_address_space
@@ -21,6 +22,7 @@ from class_uncertainty.runs.context import checkpoints_beside
 from class_uncertainty.text import amount_of, seconds, tell
 from class_uncertainty.training import Recipe, default_recipe
 from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.networks.user_code import trust
 from class_uncertainty.training.recipe_specs import parse_recipe
 from class_uncertainty.workflows.load_named import PIXELS, load_named, with_backbone
 
@@ -90,9 +92,11 @@ class Running:
         if named := changes.get("network", network):
             from class_uncertainty.training.networks.network_table import find_network
 
+            trust(named)
             find_network(named)  # refuses one that there is not, before data are read
         from_pixels = recipe is not None or network is not None or pretrained
         full_name, note = with_backbone(data, backbone, views, from_pixels, self.root)
+        trust(full_name.rpartition(BY)[2])
         if note:
             self.say(prefix + note)
         with self.loader() as load_data:

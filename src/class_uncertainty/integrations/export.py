@@ -16,8 +16,9 @@ from class_uncertainty.integrations.exportable import INPUT, Exportable, whole
 from class_uncertainty.integrations.onnx import check_installed, run_onnx, to_onnx
 from class_uncertainty.integrations.onnx_table import COLUMNS
 from class_uncertainty.text import reason
-from class_uncertainty.training.model_files import files_of, restore
+from class_uncertainty.training.model_files import restore
 from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.training.saved_model import files_of
 from class_uncertainty.workflows.save_model import AnyModel, module_of
 
 TOLERANCE = 1e-5  # between the probabilities of the file and those of the model
@@ -40,7 +41,9 @@ class Exported:
 
 
 @checked
-def export(model: str | Path | AnyModel, path: str | Path, *, to: ExportFormat | None = None) -> Exported:
+def export(
+    model: str | Path | AnyModel, path: str | Path, *, to: ExportFormat | None = None, trust_code: bool = False
+) -> Exported:
     """Write a model as one program: raw inputs in, probabilities and labels out.
 
     Preprocessing, softmax and decision are inside, and the names of the classes with them; where features come from a
@@ -56,6 +59,8 @@ def export(model: str | Path | AnyModel, path: str | Path, *, to: ExportFormat |
     to : "onnx" or "pt2", optional
         ONNX, run by onnxruntime, or what torch.export.load reads. By default what the name of the file ends in, or
         ONNX.
+    trust_code : bool
+        As in `cu.restore`, for a model that names code.
 
     Returns
     -------
@@ -81,7 +86,7 @@ def export(model: str | Path | AnyModel, path: str | Path, *, to: ExportFormat |
     if isinstance(model, str | Path):
         if any(same_file(file, part) for part in files_of(model)):
             raise InputError(f"{file} is part of the model: give another name.")
-        model = restore(model)
+        model = restore(model, trust_code)
     model = whole(module_of(model))
     program = Exportable(model, by_matrices=to == "onnx")
     content = _traced(program, to)

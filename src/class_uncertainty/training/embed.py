@@ -22,6 +22,7 @@ from class_uncertainty.training.fit import default_device
 from class_uncertainty.training.network_inputs import as_tensor
 from class_uncertainty.training.networks.backbones import Backbone, Embedder, find_backbone, fused
 from class_uncertainty.training.networks.fingerprints import function_code
+from class_uncertainty.training.networks.user_code import trust
 
 BATCH = 64  # images that are read at a time
 WHAT = "features"
@@ -75,6 +76,8 @@ def embed(
     >>> cu.embed(digits, network).shape
     (48,)
     """
+    if isinstance(backbone, str):
+        trust(backbone)
     return embed_by(find_backbone(backbone), data, transform=transform, batch=batch, cache=cache, progress=progress)
 
 

@@ -180,6 +180,8 @@ class Result:
         Number of networks where there is no test split; 0 otherwise.
     cost : float
         Cost of the training, in naive trainings. What measured the class uncertainties is not in it.
+    parameters : int or None
+        Of a network that is not the package's own: whoever shows the result does not build it again.
 
     Examples
     --------
@@ -205,6 +207,7 @@ class Result:
     device: str
     folds: int = 0
     cost: float = 1.0
+    parameters: int | None = None
 
     def __repr__(self) -> str:
         """The lane and its error."""

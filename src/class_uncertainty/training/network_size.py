@@ -28,16 +28,25 @@ class NetworkSize:
 
     @classmethod
     def of(cls, network: str, shape: tuple[int, ...] | None, classes: int) -> "NetworkSize":
-        """With the linear head, for inputs of that shape. What cannot be built here, or is several, is not counted."""
+        """With the linear head, for inputs of that shape. Only the package's networks are counted here.
+
+        Others would have to be built, and the name may come from a file.
+        """
+        if shape is None or ":" in network:
+            return cls(network)
         try:
-            return cls(network, parameters(network, shape, classes) if shape else None)
-        except InputError:
+            return cls(network, parameters(network, shape, classes))
+        except InputError:  # several, or of a later version
             return cls(network)
 
     @classmethod
     def of_results(cls, results: Sequence[Result], shape: tuple[int, ...] | None, classes: int) -> "NetworkSize":
         """Of results that were trained alike."""
-        return cls.of(results[0].recipe.network, shape, classes) if results else cls()
+        if not results:
+            return cls()
+        network = results[0].recipe.network
+        stored = [result.parameters for result in results if result.parameters is not None]
+        return cls(network, stored[0]) if stored else cls.of(network, shape, classes)
 
 
 NOTHING_TRAINED = NetworkSize()
@@ -53,6 +62,13 @@ def parameters(network: str, shape: tuple[int, ...], classes: int) -> int | None
     if network in TREES:
         return None
     return _counted(network, find_network(network), shape, classes)
+
+
+def own_parameters(network: str, shape: tuple[int, ...], classes: int) -> int | None:
+    """The parameters of a user's network or another package's; None of the package's own, which anyone can count."""
+    from class_uncertainty.training.networks.network_table import find_network
+
+    return parameters(network, shape, classes) if find_network(network).own else None
 
 
 @cache

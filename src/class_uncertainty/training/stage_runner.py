@@ -11,6 +11,7 @@ from class_uncertainty.training.checkpoints import LaneState
 from class_uncertainty.training.fit_result import LaneOutcome
 from class_uncertainty.training.folds import fold_indices
 from class_uncertainty.training.lane import Lane, Result, describe
+from class_uncertainty.training.network_size import own_parameters
 from class_uncertainty.training.networks.stack import Stack
 from class_uncertainty.training.stack_training import StackTraining
 from class_uncertainty.training.stage_context import StageContext
@@ -89,5 +90,6 @@ class StageRunner(StageContext):
             uncertainty="" if uncertainty is None else digest(uncertainty),
             device=self.fitted.device,
             cost=lane_cost(lane, recipe, self.train, len(self.options.teachers.lanes) if self.options.teachers else 0),
+            parameters=own_parameters(recipe.network, self.train.shape, len(self.train.classes)),
         )
         return LaneOutcome(place, self.keys[place], state, result, outcomes if self.options.test is None else None)

@@ -33,7 +33,7 @@ from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.folds import FOLDS, judged_folds
 from class_uncertainty.training.model_files import check_embeds
 from class_uncertainty.training.model_files import save as save_model
-from class_uncertainty.training.network_size import NetworkSize
+from class_uncertainty.training.network_size import NetworkSize, parameters
 from class_uncertainty.training.networks.ensemble_network import Deployed
 from class_uncertainty.training.purpose import Purpose
 from class_uncertainty.workflows.choose_rates import judged_by_folds
@@ -267,8 +267,9 @@ def fix(
         module.purpose = Purpose.of(train.counts, prior, goal=goal, method=choices[None].trained_by, label=train.label)
         module.about = _about(context, choices[None], report)
         files = save_model(module, save, module.about, embed_weights) if save else ()
-        names = dict.fromkeys(row.recipe(context.recipe).network for row in choices[None].candidates)
-        size = NetworkSize.of(" + ".join(names), train.shape, len(train.classes))
+        names = list(dict.fromkeys(row.recipe(context.recipe).network for row in choices[None].candidates))
+        count = parameters(names[0], train.shape, len(train.classes)) if len(names) == 1 else None
+        size = NetworkSize(" + ".join(names), count)
         return Fix(module, report, choices[None], size, tuple(files))
 
 

@@ -18,8 +18,7 @@ from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.posthoc.intervals import share_interval
 from class_uncertainty.text import in_list, listed, printable
 from class_uncertainty.training.folds import judged_groups, judged_labels
-from class_uncertainty.training.model_files import files_of, restore
-from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.training.saved_model import SavedModel, files_of, read_model
 from class_uncertainty.values import shortly
 
 OURS = re.compile(rb'---\nlibrary_name: "class-uncertainty"\n')  # how a card begins
@@ -61,20 +60,19 @@ def judged_about(
 
 def model_card(path: Path) -> str:
     """The card of the model that --save wrote there, as Markdown with the header that model hubs read."""
-    module, name = restore(path), files_of(path)[0].stem
-    judged = _judged(module)
+    saved, name = read_model(path), files_of(path)[0].stem
+    judged = _judged(saved)
     sections = {
-        "Results": _results(module, judged),
-        "Data": _data(module, judged),
-        "Method": _method(module, judged, _checksum(path)),
+        "Results": _results(saved, judged),
+        "Data": _data(saved, judged),
+        "Method": _method(saved, judged, _checksum(path)),
         "Use": _use(name),
-        "Limits": _limits(module, judged),
+        "Limits": _limits(saved, judged),
     }
     body = "\n\n".join(f"## {title}\n\n{chr(10).join(lines)}" for title, lines in sections.items())
-    members = module.rebuild.get("members", [module.rebuild])
-    networks = " + ".join(dict.fromkeys(member["network"] for member in members))
-    lead = f"A classifier of {len(module.classes)} classes (network {_inline(networks)}), made by class-uncertainty."
-    return f"{_header(module, name, judged)}# {_plain(name)}\n\n{lead}\n\n{body}\n"
+    networks = " + ".join(dict.fromkeys(member["network"] for member in saved.members))
+    lead = f"A classifier of {len(saved.classes)} classes (network {_inline(networks)}), made by class-uncertainty."
+    return f"{_header(saved, name, judged)}# {_plain(name)}\n\n{lead}\n\n{body}\n"
 
 
 def check_card(path: Path, model: Path) -> None:
@@ -94,9 +92,9 @@ def _checksum(model: Path) -> str:
     return str(parse_json(read_regular(files_of(model)[1])).get("checksum", ""))
 
 
-def _judged(module: Deployed) -> dict[str, Any]:
+def _judged(saved: SavedModel) -> dict[str, Any]:
     """What the model keeps of how it was judged; what is not as it was written counts as not recorded."""
-    judged, number = module.about.get("judged"), len(module.classes)
+    judged, number = saved.about.get("judged"), len(saved.classes)
     if not isinstance(judged, dict):
         return {}
     lists = {name: judged.get(name) for name in ("examples", "class_errors", "before", "low", "high")}
@@ -124,34 +122,34 @@ def _overall(errors: Sequence[float], examples: Sequence[int]) -> float:
     return float(np.average(np.nan_to_num(errors), weights=examples))
 
 
-def _header(module: Deployed, name: str, judged: Mapping[str, Any]) -> str:
+def _header(saved: SavedModel, name: str, judged: Mapping[str, Any]) -> str:
     """YAML, in which JSON's strings and lists are valid."""
-    is_image = len(module.rebuild["shape"]) == 3 or module.embedding is not None
+    is_image = len(saved.document["shape"]) == 3 or saved.embedding is not None
     task = "image-classification" if is_image else "tabular-classification"
     tags = ["class-uncertainty", "imbalanced-data", "calibration"]
     lines = ["---", 'library_name: "class-uncertainty"', f"pipeline_tag: {task}", f"tags: {json.dumps(tags)}"]
     error = _mean(judged.get("class_errors"))
     if error is not None:
-        data = json.dumps(printable(module.about.get("data", "")))
+        data = json.dumps(printable(saved.about.get("data", "")))
         metric = f'{{type: balanced_accuracy, value: {(100 - error) / 100:.4f}, name: "balanced accuracy"}}'
         result = f"{{task: {{type: {task}}}, dataset: {{name: {data}, type: {data}}}, metrics: [{metric}]}}"
         lines.append(f"model-index: [{{name: {json.dumps(name)}, results: [{result}]}}]")
     return "\n".join([*lines, "---", "", ""])
 
 
-def _results(module: Deployed, judged: Mapping[str, Any]) -> list[str]:
+def _results(saved: SavedModel, judged: Mapping[str, Any]) -> list[str]:
     """The class-mean error, and every class with its interval."""
     errors, examples, before = (judged.get(name) for name in ("class_errors", "examples", "before"))
-    counts = module.purpose.counts if module.purpose else None
+    counts = saved.purpose.counts if saved.purpose else None
     if errors is None or examples is None:
         return [f"Errors are {NOT_RECORDED}."]
     earlier = f" ({_mean(before):.1f} % before the fix)" if before else ""
     earlier_overall = f" ({_overall(before, examples):.1f} %)" if before else ""
     overall = f"overall error: {_overall(errors, examples):.1f} %{earlier_overall}"
     lines = [f"Class-mean error on the {judged.get('on', 'examples')}: {_mean(errors):.1f} %{earlier}, {overall}.", ""]
-    if module.purpose and (goal := module.purpose.goal) not in (None, "mean") and "values" in judged:
-        costs = None if module.costs is None else module.costs.double().numpy()
-        aim = Goal(goal, np.array(module.purpose.prior), costs)
+    if saved.purpose and (goal := saved.purpose.goal) not in (None, "mean") and "values" in judged:
+        costs = saved.weights.get("costs")
+        aim = Goal(goal, np.array(saved.purpose.prior), None if costs is None else costs.double().numpy())
         before_fix, after_fix = (f"{value:.4g} {aim.unit}".rstrip() for value in judged["values"])
         lines.insert(1, f"By the goal, {_plain(aim.describe())}: {after_fix} ({before_fix} before the fix).")
     heads = [
@@ -164,7 +162,7 @@ def _results(module: Deployed, judged: Mapping[str, Any]) -> list[str]:
     ]
     lines += [_line(heads), _line(["---", *["---:"] * (len(heads) - 1)])]
     low, high = _ends(judged)
-    for c, name in enumerate(module.classes):
+    for c, name in enumerate(saved.classes):
         error = "–" if not math.isfinite(errors[c]) else f"{errors[c]:.1f}"
         cells = [_plain(name), f"{counts[c]:,}" if counts else "–", f"{examples[c]:,}", error]
         cells += [f"{low[c]:.0f} to {high[c]:.0f}", *([f"{before[c]:.1f}"] if before else [])]
@@ -180,23 +178,23 @@ def _ends(judged: Mapping[str, Any]) -> tuple[Any, Any]:
     return share_interval(np.nan_to_num(judged["class_errors"]) * examples / 100, examples)
 
 
-def _data(module: Deployed, judged: Mapping[str, Any]) -> list[str]:
-    purpose, about = module.purpose, module.about
+def _data(saved: SavedModel, judged: Mapping[str, Any]) -> list[str]:
+    purpose, about = saved.purpose, saved.about
     data = _inline(printable(about["data"])) if about.get("data") else NOT_RECORDED
     lines = [f"- Data: {data}", f"- Fingerprint: {_inline(judged.get('fingerprint', '')) or NOT_RECORDED}"]
     if purpose:
         least, most = min(purpose.counts), max(purpose.counts)
         lines.append(f"- Training examples: {sum(purpose.counts):,}, from {least:,} to {most:,} a class")
         lines += [f"- Label: the column {_inline(purpose.label)}"] if purpose.label else []
-    if module.encoding:
-        lines.append(f"- Columns: {', '.join(_inline(column.name) for column in module.encoding)}")
-    if module.embedding:
-        lines.append(f"- Features: by the frozen network {_inline(module.embedding.backbone)}")
+    if saved.encoding:
+        lines.append(f"- Columns: {', '.join(_inline(column.name) for column in saved.encoding)}")
+    if saved.embedding:
+        lines.append(f"- Features: by the frozen network {_inline(saved.embedding.backbone)}")
     return lines
 
 
-def _method(module: Deployed, judged: Mapping[str, Any], checksum: str) -> list[str]:
-    purpose, about, networks = module.purpose, module.about, module.rebuild.get("networks", 1)
+def _method(saved: SavedModel, judged: Mapping[str, Any], checksum: str) -> list[str]:
+    purpose, about, networks = saved.purpose, saved.about, len(saved.members)
     lines = [f"- Trained by: {_inline(purpose.method) if purpose else NOT_RECORDED}"]
     if purpose and purpose.goal:
         lines.append(f"- Goal that it was chosen for: {_inline(purpose.goal)}")
@@ -205,7 +203,10 @@ def _method(module: Deployed, judged: Mapping[str, Any], checksum: str) -> list[
         taus = [shortly(one) for one in tau] if isinstance(tau, list) else [shortly(tau)]
         of_several = ", of these models in turn" if len(taus) > 1 else ""
         lines.append(f"- Strength of the adjustment for the counts (τ): {_plain(', '.join(taus))}{of_several}")
-    lines += [f"- Networks that run for a prediction: {networks}", f"- Decides by: {module.rebuild['decides_by']}"]
+    lines += [
+        f"- Networks that run for a prediction: {networks}, of {saved.parameters:,} parameters in all",
+        f"- Decides by: {saved.document['decides_by']}",
+    ]
     cost = f"{judged['cost']:.3g} × the training of one naive network" if "cost" in judged else NOT_RECORDED
     return [*lines, f"- Cost: {cost}", f"- Checksum of the model: {_inline(checksum) or NOT_RECORDED}"]
 
@@ -215,15 +216,15 @@ def _use(name: str) -> list[str]:
     return ["```python", "import class_uncertainty as cu", "", code, "```"]
 
 
-def _limits(module: Deployed, judged: Mapping[str, Any]) -> list[str]:
+def _limits(saved: SavedModel, judged: Mapping[str, Any]) -> list[str]:
     lines = ["- It predicts one of its classes, whatever it is given: it does not know what it has never seen."]
-    if module.purpose:
-        prior = sorted(zip(module.purpose.prior, module.classes, strict=True), reverse=True)
+    if saved.purpose:
+        prior = sorted(zip(saved.purpose.prior, saved.classes, strict=True), reverse=True)
         most = ", ".join(f"{_plain(in_list(name))} {100 * share:.1f} %" for share, name in prior[:NAMED])
         more = f" and {len(prior) - NAMED} more" if len(prior) > NAMED else ""
         lines.append(f"- Its softmax stands for classes as frequent as this: {most}{more}.")
     examples = judged.get("examples")
-    if examples and (few := [name for name, number in zip(module.classes, examples, strict=True) if number < FEW]):
+    if examples and (few := [name for name, number in zip(saved.classes, examples, strict=True) if number < FEW]):
         verb = "was" if len(few) == 1 else "were"
         lines.append(
             f"- {_plain(listed(few, NAMED))} {verb} judged by fewer than {FEW} examples: their errors are hardly known."

@@ -157,6 +157,7 @@ def predict(
     prior: Prior = "train",
     keep: Sequence[str] = (),
     label: str | None = None,
+    trust_code: bool = False,
     progress: Progress | None = None,
 ) -> Predicted:
     """Predict new examples with a model of `cu.fix` or `cu.train`.
@@ -181,6 +182,8 @@ def predict(
     label : str, optional
         The column to score predictions by. By default that of training, an array y, or folders with names of classes,
         where there are any.
+    trust_code : bool
+        As in `cu.restore`, for a model that names code.
     progress : callable, optional
         Called with (what, done, total) as predicting goes on.
 
@@ -199,7 +202,7 @@ def predict(
     """
     if keep:
         check_distinct("column", keep)
-    network = _at_hand(model)
+    network = _at_hand(model, trust_code)
     purpose, costs = network.purpose, None if network.costs is None else network.costs.cpu().double().numpy()
     wanted = _wanted(network, prior)
     place, source = (examples, FRAME) if is_frame(examples) else (Path(examples), str(examples))
@@ -246,10 +249,10 @@ def predict(
     )
 
 
-def _at_hand(model: str | Path | AnyModel) -> Deployed:
+def _at_hand(model: str | Path | AnyModel, trust_code: bool) -> Deployed:
     """The module: on the best device where it comes from files, else where it is, and never changed."""
     if isinstance(model, str | Path):
-        return restore(model).to(default_device())
+        return restore(model, trust_code).to(default_device())
     module = copy(module_of(model))
     module._modules = dict(module._modules)  # it may get a backbone
     return module.eval()

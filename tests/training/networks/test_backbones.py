@@ -19,6 +19,7 @@ from class_uncertainty.training.networks.backbones import (
     seen,
     weights_hash,
 )  # fmt: skip
+from class_uncertainty.training.networks.user_code import trust
 
 FACTORY = """
 from torch import nn
@@ -40,8 +41,15 @@ def number():
 @pytest.fixture
 def factory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(FACTORY)
+    written(tmp_path / "mine.py", FACTORY)
     return "mine.py"
+
+
+def written(file, code):
+    """A file of code whose functions a user has named."""
+    file.write_text(code)
+    for function in ("pooled", "convolution", "broken", "number", "missing"):
+        trust(f"{file}:{function}")
 
 
 def test_fusing_changes_no_feature():
@@ -74,7 +82,7 @@ def test_fusing_leaves_alone_what_does_more():
 
 def test_random_weights_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(FACTORY)
+    written(tmp_path / "mine.py", FACTORY)
     with refused("'mine.py:convolution' has other weights at every call", "?weights=FILE"):
         find_backbone("mine.py:convolution")
 
@@ -124,14 +132,14 @@ def test_another_weight_code_or_architecture_has_another_hash(factory, tmp_path)
     relus = (find_backbone(nn.Sequential(kind())) for kind in (nn.ReLU, nn.ReLU6))
     assert len({backbone.embedding.weights for backbone in relus}) == 2
     first = find_backbone(f"{factory}:pooled").embedding.weights
-    (tmp_path / factory).write_text(FACTORY.replace("2)", "4)"))
+    written(tmp_path / factory, FACTORY.replace("2)", "4)"))
     assert find_backbone(f"{factory}:pooled").embedding.weights != first
 
 
 def test_the_backbone_that_made_features_is_found_again(factory, tmp_path):
     embedding = find_backbone(f"{factory}:pooled").embedding
     assert same_backbone(embedding).embedding == embedding
-    (tmp_path / factory).write_text(FACTORY.replace("AdaptiveAvgPool2d(2)", "AdaptiveMaxPool2d(2)"))
+    written(tmp_path / factory, FACTORY.replace("AdaptiveAvgPool2d(2)", "AdaptiveMaxPool2d(2)"))
     with refused("mine.py:pooled", "other weights or code", embedding.weights):
         same_backbone(embedding)
 

@@ -21,6 +21,7 @@ from class_uncertainty.training.networks.preprocessing import checked_preprocess
 from class_uncertainty.training.networks.pretrained import LITE0, Built, call_factory, find_factory, load_weights
 from class_uncertainty.training.networks.resnet import resnet18, resnet32, resnet32x4
 from class_uncertainty.training.networks.small import identity, mlp, small_conv
+from class_uncertainty.training.networks.user_code import trust
 from class_uncertainty.training.recipe import Recipe
 
 Shape = tuple[int, ...]  # of one input
@@ -156,8 +157,8 @@ def _row_of(name: str, identity: bytes) -> Network:
             return module, defaults | given | given_size(name), code
 
         return _row(OwnNetwork(name, make, is_replayable=source == LITE0), "pretrained")
-    call, weights = find_factory(Path(file), factory), split_options(name, "network")[1].get("weights")
-    code = read_regular(Path(file))
+    call, code = find_factory(Path(file), factory)
+    weights = split_options(name, "network")[1].get("weights")
 
     def from_own_file(pretrained: bool) -> Built:
         module, given = call_factory(f"{factory}() of {file}", call)
@@ -185,7 +186,11 @@ def _row(own: OwnNetwork, about: str) -> Network:
 
 
 def sealed(recipe: Recipe) -> Recipe:
-    """The recipe with the fingerprint of its network, where that is not the package's own: keys then tell it apart."""
+    """The recipe with the fingerprint of its network, where that is not the package's own: keys then tell it apart.
+
+    The recipe is that of a training: the user named its network.
+    """
+    trust(recipe.network)
     own = find_network(recipe.network).own
     if recipe.pretrained and not own:
         advice = "leave out --pretrained (in Python pretrained=True), or give another network"

