@@ -80,14 +80,12 @@ class PredictionTable:
 
 def description_of(path: Path) -> Path:
     """The JSON file beside a CSV file."""
-    if path.suffix.lower() == ".json":
-        raise InputError(f"{path} names a JSON file, and predictions are CSV: give a name that ends in .csv.")
     return path.with_suffix(".json")
 
 
 def check_places(path: Path) -> None:
     """Refuse to overwrite files that were not written here."""
-    check_writable(path, WRITTEN_HERE, "file of predictions")
+    check_writable(path, WRITTEN_HERE, "file of predictions", (".csv", ""))
     check_writable(description_of(path), OURS, "description of predictions")
 
 
