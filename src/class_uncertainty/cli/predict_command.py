@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from class_uncertainty.cli.options import JSON, argument, optional, split
+from class_uncertainty.cli.options import EXCEL_SAFE, JSON, argument, optional, split
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import same_file
 from class_uncertainty.limits import check_address_space
@@ -32,6 +32,7 @@ def predict(
     prior: Annotated[str, typer.Option(help=PRIOR, metavar="train|equal|FILE")] = "train",
     keep: Annotated[str | None, optional(KEEP, "COLUMN,...")] = None,
     label: Annotated[str | None, optional(LABEL, "COLUMN")] = None,
+    excel_safe: EXCEL_SAFE = False,
     as_json: JSON = False,
 ) -> None:
     """Predict new examples with a saved model: a label and the probabilities of all classes for each.
@@ -70,7 +71,7 @@ def predict(
     check_kept(columns)
     with terminal.progress_bars("examples") as progress:
         predicted = predict_examples(model, examples, prior=wanted, keep=columns, label=label, progress=progress)
-    files = write_predictions(out, predicted.table(), predicted.document())
+    files = write_predictions(out, predicted.table(), predicted.document(), excel_safe)
     if as_json:
         rows = {"examples": len(predicted.names), "predictions": _rows(predicted)}
         terminal.print_json({"file": str(out)} | predicted.document() | rows)
