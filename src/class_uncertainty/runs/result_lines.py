@@ -5,7 +5,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,9 +54,9 @@ class ResultLine(NamedTuple):
             case StoredDataset():
                 return "data", dataset_row(self.value)
             case Result():
-                return "results", result_row(self.key, self.data, self.value)
+                return "results", result_row(self.key, self.data, replace(self.value, imported=True))
             case _:
-                return "measurements", document_row(self.key, self.data, self.value)
+                return "measurements", document_row(self.key, self.data, replace(self.value, imported=True))
 
 
 def export_lines(store: Store, names: Sequence[str] = ()) -> Iterator[str]:
@@ -124,7 +124,9 @@ def _order(key: str, result: Result) -> tuple[Any, ...]:
 
 
 def _document(key: str, data: str, value: Result | Measurement) -> dict[str, Any]:
-    return {"key": key, "engine": ENGINE, "data": data, "document": asdict(value)}
+    document = asdict(value)
+    del document["imported"]  # whoever imports this file marks what is in it
+    return {"key": key, "engine": ENGINE, "data": data, "document": document}
 
 
 def _line(kind: str, fields: dict[str, Any]) -> str:

@@ -180,6 +180,8 @@ class Result:
         Number of networks where there is no test split; 0 otherwise.
     cost : float
         Cost of the training, in naive trainings. What measured the class uncertainties is not in it.
+    imported : bool
+        Whether it came by `cu results import`, and was not trained for this store.
 
     Examples
     --------
@@ -205,6 +207,7 @@ class Result:
     device: str
     folds: int = 0
     cost: float = 1.0
+    imported: bool = field(default=False, compare=False)
 
     def __repr__(self) -> str:
         """The lane and its error."""
