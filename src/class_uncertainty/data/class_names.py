@@ -44,7 +44,8 @@ def notice_twins(names: Iterable[str]) -> None:
     twins = [" and ".join(map(_spelt_out, group)) for group in alike.values() if len(group) > 1]
     if twins:
         differ = "differ only in case, spaces, invisible characters or their Unicode form"
-        notice(f"classes {enumerated(twins, NAMED)} {differ}: rename those that mean the same, for each is a class.")
+        advice = "each is a class of its own, so rename those that mean the same"
+        notice(f"classes {enumerated(twins, NAMED)} {differ}: {advice}.")
 
 
 def _spelt_out(name: str) -> str:
