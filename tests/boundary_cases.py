@@ -183,7 +183,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "adjust_predictions": lambda: (
         cu.adjust_predictions,
         {"predictions": predictions(Path.cwd()), "counts": [3, 2, 1], "unseen": None, "tau": 1.0, "bias": False}
-        | {"prior": "equal", "out": None},
+        | {"prior": "equal", "out": None, "excel_safe": False},
     ),
     "aleatoric": lambda: (cu.aleatoric, {"p": P}),
     "aso": lambda: (cu.aso, {"a": [1.0, 2.0], "b": [2.0, 3.0], "confidence": 0.9, "seed": 0}),

@@ -130,3 +130,15 @@ def test_a_large_array_is_in_a_file_whose_room_is_taken_at_once(tmp_path, monkey
 def test_a_name_is_suggested_for_more_than_its_ending(given: str, suggested: str, tmp_path: Path) -> None:
     (tmp_path / "fruit.csv").touch()
     assert files.near(tmp_path / given) == (f" (did you mean {str(tmp_path / suggested)!r}?)" if suggested else "")
+
+
+@pytest.mark.parametrize("name", ["page.pdf", "page", "page.html.gz"])
+def test_a_name_must_end_as_the_content_does(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"\.html or \.htm"):
+        check_writable(tmp_path / name, what="report", endings=(".html", ".htm"))
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("name", ["page.HTML", "page.htm", "page"])
+def test_allowed_endings(name: str, tmp_path: Path) -> None:
+    check_writable(tmp_path / name, what="report", endings=(".html", ".htm", ""))

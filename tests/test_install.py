@@ -1,8 +1,11 @@
 """pyproject.toml, constraints.txt and the Makefile agree; `make test-install` and `make dist` try what they say."""
 
+import os
 import re
 import runpy
+import tarfile
 import tomllib
+import zipfile
 from importlib.metadata import requires
 from pathlib import Path
 
@@ -15,6 +18,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CORE = [Requirement(line) for line in PROJECT["dependencies"]]
 OPTIONAL = [Requirement(line) for lines in PROJECT["optional-dependencies"].values() for line in lines]
 LINES = (ROOT / "constraints.txt").read_text().splitlines()
+INSTALL = runpy.run_path(str(ROOT / "tools/install.py"))
 PINS = [Requirement(line) for line in LINES if not line.startswith("#")]
 
 
@@ -48,12 +52,58 @@ def test_dependencies(dependency):
 
 
 def test_lowest():
-    lowest = {pin.name: pin for pin in map(Requirement, runpy.run_path(str(ROOT / "tools/install.py"))["lowest"]())}
+    lowest = {pin.name: pin for pin in map(Requirement, INSTALL["lowest"]())}
     assert lowest.keys() == {dependency.name for dependency in CORE}
     assert str(lowest.pop("torch")) in LINES
     for dependency in CORE:
         if dependency.name in lowest:
             assert str(lowest[dependency.name].specifier) == str(dependency.specifier).replace(">=", "==")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The source archive and the wheel, as `make dist` builds them, without a virtual environment."""
+    from hatchling import build
+
+    folder = tmp_path_factory.mktemp("dist")
+    before = os.getcwd()
+    os.chdir(ROOT)  # where a build looks for pyproject.toml
+    try:
+        return folder / build.build_sdist(str(folder)), folder / build.build_wheel(str(folder))
+    finally:
+        os.chdir(before)
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="outside a Git checkout nothing says which files there are")
+def test_archives_hold_the_files_of_the_repository(built: tuple[Path, Path]) -> None:
+    assert INSTALL["wrong_files"](*built) == []
+
+
+def test_archives_hold_what_a_user_needs(built: tuple[Path, Path]) -> None:
+    archive, wheel = built
+    package = ["py.typed", "reporting/report.html", "training/kernels/whole_images.cu", "cli/entry.py"]
+    with zipfile.ZipFile(wheel) as packed:
+        installed = packed.namelist()
+    assert {f"class_uncertainty/{name}" for name in package} <= set(installed)
+    assert [name for name in installed if name.endswith(".dist-info/licenses/LICENSE")]
+    with tarfile.open(archive) as tar:
+        names = {name.partition("/")[2] for name in tar.getnames()}
+    assert {"LICENSE", "README.md", "CHANGELOG.md", "tests/test_install.py", "pyproject.toml"} <= names
+    assert not [name for name in (*installed, *names) if name.startswith(("results/", "tests/__pycache__"))]
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="outside a Git checkout nothing says which files there are")
+def test_files_that_are_missing_or_too_many_are_named(built: tuple[Path, Path], tmp_path: Path) -> None:
+    archive, wheel = built
+    changed = tmp_path / wheel.name
+    with zipfile.ZipFile(wheel) as packed, zipfile.ZipFile(changed, "w") as other:
+        for name in packed.namelist():
+            if name != "class_uncertainty/py.typed":
+                other.writestr(name, "")
+        other.writestr("class_uncertainty/runs.sqlite", "")
+    missing, foreign = INSTALL["wrong_files"](archive, changed)
+    assert "class_uncertainty/py.typed" in missing
+    assert "class_uncertainty/runs.sqlite" in foreign
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])

@@ -8,7 +8,7 @@ import re
 import tempfile
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISREG
@@ -172,10 +172,13 @@ def scratch_array(shape: tuple[int, ...], folder: Path | None = None) -> NDArray
         return np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
 
 
-def check_writable(path: Path, ours: re.Pattern[bytes] | None = None, what: str = "") -> None:
+def check_writable(
+    path: Path, ours: re.Pattern[bytes] | None = None, what: str = "", endings: Sequence[str] = ()
+) -> None:
     """Refuse a path that cannot be written, before the work whose result it is to hold.
 
-    With `ours`, an existing file must start with that pattern: be `what` an earlier call has written.
+    With `ours`, an existing file must start with that pattern: be `what` an earlier call has written. With `endings`,
+    the name must have one of them; "" stands for none.
     """
     if not path.name:
         raise InputError(f"{str(path)!r} names no file: give a file name.")
@@ -187,6 +190,9 @@ def check_writable(path: Path, ours: re.Pattern[bytes] | None = None, what: str 
         raise InputError(f"{path} is a store of results or another SQLite file: give another name.")
     if ours and path.is_file() and path.stat().st_size and not _starts_with(path, ours):
         raise InputError(f"{path} exists and is no {what} created by class-uncertainty: move it, or give another name.")
+    if endings and path.suffix.lower() not in endings:
+        allowed = " or ".join(filter(None, endings))
+        raise InputError(f"{path}: the name of the {what} must end in {allowed}, as {path.stem}{endings[0]}.")
     _check_folder(path)
 
 

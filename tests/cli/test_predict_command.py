@@ -124,7 +124,9 @@ def test_what_fix_saves_can_be_asked(run: Run, blank_charts: Call) -> None:
         (("modle", "new"), "modle.safetensors does not exist (did you mean 'model.safetensors'?):"),
         (("model", "newer"), "did you mean 'new'?"),
         (("model", "new", "--out", "new"), "--out is new, which is read: give another name."),
-        (("model", "new", "--out", "model.json"), "model.json names a JSON file, and predictions are CSV"),
+        (("model", "new", "--out", "model.json"), "model.json, which is read"),
+        (("model", "new", "--out", "x.json"), ".csv"),
+        (("model", "new", "--out", "x.xlsx"), ".csv"),
         (("model", "new", "--out", "model.csv"), "beside which model.json is written, which is read:"),
         (("model", "new/0, \u00e9.png", "--out", "new/0, \u00e9.png"), "which is read: give another name."),
         (("model", "new", "--out", "new/1, \u00e9.png"), "is no file of predictions"),
@@ -275,3 +277,23 @@ def test_labels_of_a_part_and_a_narrow_terminal(run: Run, monkeypatch: pytest.Mo
     Path("empty.csv").write_text("\n".join(["x,kind", *(f"{row.split(',')[0]}," for row in rows)]))
     assert "Not scored: column 'kind' is empty." in " ".join(run("predict", "model", "empty.csv")[1].split())
     assert "Of the" not in run("predict", "model", "t.csv")[1]
+
+
+def test_what_a_spreadsheet_would_compute_is_text_on_request(run: Run) -> None:
+    """Classes and kept columns of someone else's table, and the predictions adjusted, audited and kept as they are."""
+    rows = [f"{i},=1+{i},{'=yes' if i % 2 else 'no'}" for i in range(16)]
+    Path("new.csv").write_text("\n".join(["x,note,label", *rows]))
+    data = "csv:new.csv?drop=note"
+    assert run("train", data, "--network", "mlp", "--epochs", "1", "--save", "model")[0] == 0
+    for option, note, risky in ((["--excel-safe"], "'=1+0", False), ([], "=1+0", True)):
+        code, _, err = run("predict", "model", "new.csv", "--keep", "note", *option)
+        assert (code, err) == (0, "")
+        assert run("adjust", "predictions.csv", *option)[0] == 0
+        assert run("audit", "predictions.csv")[0] == 0
+        for name in ("predictions.csv", "predictions-adjusted.csv"):
+            with open(name, newline="") as file:
+                rows = list(csv.DictReader(file))
+            assert rows[0]["note"] == note
+            assert any(cell.startswith("=") for row in rows for cell in row.values()) is risky
+    code, _, err = run("adjust", "predictions.csv", "--out", "x.npz", "--excel-safe")
+    assert (code, ".csv" in err, Path("x.npz").exists()) == (2, True, False)

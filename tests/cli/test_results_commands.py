@@ -114,6 +114,7 @@ EXPORT, IMPORT = ("results", "export"), ("results", "import")
 WRONG = {
     "no store": ((*EXPORT, "new.jsonl", "--store", "none.sqlite"), "store none.sqlite does not exist"),
     "unknown data": ((*EXPORT, "new.jsonl", "--data", "digit-lt:20"), "did you mean 'digits-lt:20'?"),
+    "another format": ((*EXPORT, "new.xlsx"), ".jsonl"),
     "no export": ((*EXPORT, "notes.txt"), "notes.txt exists and is no export"),
     "a store": ((*EXPORT, "runs.sqlite"), "runs.sqlite is a store"),
     "a folder": ((*EXPORT, "folder"), "folder is a folder"),

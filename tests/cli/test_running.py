@@ -46,6 +46,7 @@ def test_what_a_stop_leaves_is_gone_when_all_is_done(run: Run, tmp_path: Path) -
     assert not (tmp_path / "runs.sqlite.running").exists()
     code, _, err = run(*command, "--profile", "trace.json")
     assert (code, err) == (0, "cu: nothing was trained, so trace.json was not written.\n")
+    assert run(*command, "--profile", "trace.txt")[0] == 2
     assert run(*command, "--profile", "runs.sqlite")[0] == 2
 
 

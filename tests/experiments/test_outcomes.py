@@ -50,6 +50,15 @@ def test_a_run_that_collapsed_is_the_verdict() -> None:
     assert Gain(one, baseline).verdict == Gain(baseline, one).verdict == "collapsed"
 
 
+def test_a_row_says_how_many_of_its_runs_were_imported() -> None:
+    rows = [replace(result("naive", 20.0, seed), imported=seed == 0) for seed in (0, 1)]
+    rows += [replace(result("cb-rs", 18.0, seed), imported=True) for seed in (0, 1)]
+    shown = {one.cell.method: one for one in outcomes(TABLE, ("paper",), Lookup(ledger(rows), RECIPE))}
+    assert shown["naive"].marks == ("1 of 2 runs imported",)
+    assert shown["cb-rs"].marks == ("imported",)
+    assert shown["ubrs"].marks == ()
+
+
 def test_a_protocol_is_told_apart_once_a_baseline_has_been_run_under_it() -> None:
     """Until then its rows are those of the other, which must not count twice."""
     rows = [result("naive", 20.0, seed) for seed in (0, 1)] + [result("ubrs", 15.0, seed, 0.2) for seed in (0, 1)]

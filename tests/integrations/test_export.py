@@ -196,15 +196,19 @@ def test_the_command_writes_beside_the_model(run, tmp_path):
         code, _, err = run("export", *arguments)
         assert (code, part in err) == (2, True)
     code, _, err = run("export", "net", "--to", "pt2", "--out", "net.json")
-    assert (code, "part of the model" in err) == (2, True)
+    assert (code, "net.pt2" in err) == (2, True)
 
 
 def test_the_name_of_the_file_says_the_format(tmp_path):
     data = cu.Data(np.eye(8), ["cat", "dog"] * 4)
     trained = cu.train(data, recipe=cu.Recipe("mlp", epochs=1, batch=4))
     assert cu.export(trained, tmp_path / "model.pt2").to == "pt2"
-    with pytest.raises(cu.InputError, match=r"ends in \.onnx, and the format is pt2"):
-        cu.export(trained, tmp_path / "model.onnx", to="pt2")
+    assert cu.export(trained, tmp_path / "MODEL.PT2").to == "pt2"
+    assert cu.export(trained, tmp_path / "model", to="pt2").to == "pt2"
+    for name, to, allowed in (("model.onnx", "pt2", r"\.pt2"), ("model.foo", None, r"\.onnx or \.pt2")):
+        with pytest.raises(cu.InputError, match=allowed):
+            cu.export(trained, tmp_path / name, to=to)
+        assert not (tmp_path / name).exists()
 
 
 def test_what_cannot_be_traced_is_refused_by_name(tmp_path):

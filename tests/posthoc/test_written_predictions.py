@@ -1,5 +1,6 @@
 """Predictions on disk come back as they were, and nothing is left of a file that was not written to its end."""
 
+import csv
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -37,6 +38,46 @@ def test_what_was_written_comes_back() -> None:
     np.testing.assert_allclose(predictions.probabilities, at_prior(P, [0.5, 0.5], [0.75, 0.25]))
     np.testing.assert_array_equal(predictions.labels, [1, 0, 1])
     np.testing.assert_array_equal(predictions.counts, [30, 10])
+
+
+FORMULAS = ["=1+1", "+x", "-2+3", "@SUM(A1)", "\t=1", "\r=1"]
+RISKY = PredictionTable(
+    FORMULAS,
+    ("=cat", "-dog"),
+    np.full((6, 2), 0.5),
+    ["=cat", "-dog"] * 3,
+    {"=note": FORMULAS, "number": [-1, "-2.5", "+3e4", 0.25, None, "a=b"]},
+    ["-dog"] * 6,
+)
+
+
+def test_a_spreadsheet_computes_no_cell_of_a_safe_file() -> None:
+    write_predictions(Path("p.csv"), RISKY, {}, excel_safe=True)
+    cells = [row for row in csv.reader(Path("p.csv").read_text().splitlines())]
+    numbers = [row.pop(2) for row in cells]
+    assert numbers == ["number", "-1", "-2.5", "+3e4", "0.25", "", "a=b"]
+    texts = [cell for row in cells for cell in row]
+    assert [text for text in texts if text.startswith(tuple("=+-@\t\r"))] == []
+    assert texts.count("'=cat") == 3
+    assert texts.count("'-dog") == 9
+    assert "'=note" in cells[0]
+
+
+@pytest.mark.parametrize("excel_safe", [True, False])
+def test_a_safe_file_is_read_as_any_other(excel_safe: bool) -> None:
+    write_predictions(Path("p.csv"), RISKY, {}, excel_safe)
+    table, predictions = read_written(Path("p.csv"))
+    assert (table.classes, table.labels, table.truth) == (RISKY.classes, RISKY.labels, RISKY.truth)
+    assert list(table.names) == list(table.kept["=note"]) == [*FORMULAS[:4], r"\t=1", r"\r=1"]
+    np.testing.assert_array_equal(predictions.labels, [1] * 6)
+
+
+def test_without_the_option_cells_are_as_they_are() -> None:
+    """Also classes that begin as a safe cell does."""
+    table = replace(RISKY, classes=("'=cat", "-dog"), labels=["'=cat", "-dog"] * 3)
+    write_predictions(Path("p.csv"), table, {})
+    assert "'=1+1" not in Path("p.csv").read_text()
+    assert read_written(Path("p.csv"))[0].labels == table.labels
 
 
 def test_what_is_no_number_is_null_in_the_description() -> None:

@@ -1,5 +1,6 @@
 """Cells of the page's tables, and what they sort by."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -40,3 +41,9 @@ def test_errors_come_with_deviations_and_aso_with_its_counterpart():
 def test_missing_values_sort_last_and_others_by_their_full_precision():
     assert [COLUMNS["gain"].sort_value(row) for row in (WORSE, LOST)] == ["-0.056", ""]
     assert COLUMNS["epistemic_share"].sort_value(FULL.classes[1]) == ""
+
+
+def test_a_mark_stands_beside_the_method():
+    method = COLUMNS["method"]
+    assert method.text(replace(BETTER, marks=("imported",))) == "ubrs (imported)"
+    assert (method.text(BETTER), method.sort_value(BETTER)) == ("ubrs", "ubrs")

@@ -65,11 +65,13 @@ def test_imported_results_are_shown_with_what_measured_them(
 ) -> None:
     train("naive", "ubrs", estimate=measure(estimator).using("true-class"))
     (section,), (before,) = imported(store, tmp_path), sections(store)
-    assert (section.methods, section.score) == (before.methods, "true-class")
+    marked = tuple(replace(row, marks=("imported",)) for row in before.methods)
+    assert (section.methods, section.score) == (marked, "true-class")
     assert section.members == before.members == 2
     for name in ("uncertainty", "epistemic_share", "error"):
         assert [getattr(row, name) for row in section.classes] == [getattr(row, name) for row in before.classes]
-    assert (section.galleries, section.note) == ((), "")
+    assert (section.galleries, before.note) == ((), "")
+    assert section.note.count("results import") == 2  # of the methods, and of the class uncertainties
 
 
 def test_an_imported_measurement_is_shown_where_no_method_used_it(

@@ -13,7 +13,13 @@ from class_uncertainty.experiments.outcomes import Test as AsoTest
 from class_uncertainty.experiments.printed_tables import TABLE_1
 from class_uncertainty.experiments.reproduction import MeasuredData, Reproduction, summarise
 from class_uncertainty.reporting import reproduction_tables
-from class_uncertainty.reporting.reproduction_tables import TextTable, print_remaining, text_tables, title_of
+from class_uncertainty.reporting.reproduction_tables import (
+    TextTable,
+    print_remaining,
+    print_reproduction,
+    text_tables,
+    title_of,
+)
 from class_uncertainty.reporting.verdict_tables import verdicts
 from class_uncertainty.training.network_size import NetworkSize
 from class_uncertainty.workflows.train_missing import Remaining
@@ -286,3 +292,26 @@ def test_nothing_is_left(capsys: pytest.CaptureFixture[str]) -> None:
 def test_times_read_well(minutes: float, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     print_remaining([Remaining("a", 3, 2e6, minutes)])
     assert text in capsys.readouterr().out
+
+
+def test_imported_rows_are_marked_and_told_once_where_all_are(
+    reproduction: Reproduction, capsys: pytest.CaptureFixture[str]
+) -> None:
+    imported = [replace(one, marks=("imported",)) for one in reproduction.outcomes]
+    some = replace(reproduction, outcomes=(*imported[:1], *reproduction.outcomes[1:]))
+    assert [row[0] for row in titled(some, "protocol paper").rows[:2]] == ["Naive (imported)", "CB"]
+    measured = [replace(one, measurement=replace(one.measurement, imported=True)) for one in reproduction.measured]
+    every = replace(reproduction, outcomes=tuple(imported), measured=tuple(measured))
+    assert text_tables(every) == text_tables(reproduction)
+    assert every.document()["cells"][0]["marks"] == ["imported"]
+    for shown, told in ((some, 1), (every, 1), (reproduction, 0)):
+        print_reproduction(shown)
+        assert capsys.readouterr().out.count("'cu results import'") == told
+
+
+def test_an_imported_measurement_is_marked() -> None:
+    data = (stored(), stored(name="digits-lt:50"))
+    measured = tuple(MeasuredData(one, replace(measurement(), imported=one is data[1])) for one in data)
+    shown = Reproduction("toy", EXPERIMENT, ("paper",), (), (), {}, (), measured, {}, {})
+    (table,) = [table for table in text_tables(shown) if "Measures" in table.title]
+    assert ["(imported)" in row[0] for row in table.rows] == [False, True]

@@ -280,3 +280,15 @@ def test_a_narrow_terminal_drops_columns_of_estimators(
     assert line_of(out, "out-of-fold") == cells
     assert f"No room for {dropped}:" in in_one_line(out)
     assert "…" not in out
+
+
+def test_imported_rows_are_marked_and_told_once_where_all_are(printed: Printed) -> None:
+    imported = replace(BETTER, marks=("imported",))
+    out = in_one_line(printed(terminal_tables.print_methods, [NAIVE, imported], width=200))
+    assert "ubrs (imported)" in out
+    assert "naive (imported)" not in out
+    assert "'cu results import'" in " ".join(terminal_tables.footnotes([NAIVE, imported], folds=0))
+    both = [replace(NAIVE, marks=("imported",)), imported]
+    assert "(imported)" not in printed(terminal_tables.print_methods, both, width=200)
+    assert " ".join(terminal_tables.footnotes(both, folds=0)).count("'cu results import'") == 1
+    assert "import" not in " ".join(terminal_tables.footnotes([NAIVE, BETTER], folds=0))

@@ -32,6 +32,20 @@ def test_a_file_of_one_store_makes_another_that_writes_the_same_file(full: Store
     assert sorted(empty.data(), key=lambda data: data.name) == [OTHER, DATA, VALIDATION]
 
 
+def test_what_came_by_an_import_is_marked_there_alone(full: Store, empty: Store, tmp_path: Path) -> None:
+    """Also what came by two imports; a result that is trained later takes its place without the mark."""
+    imported(empty, written(tmp_path / "a.jsonl", exported(full, OTHER.name)))
+    imported(full, written(tmp_path / "b.jsonl", exported(empty)))
+    for store, is_marked in ((empty, True), (full, False)):
+        results = store.by_key("results", OTHER.fingerprint)
+        values = [*results.values(), *store.by_key("measurements", OTHER.fingerprint).values()]
+        assert {value.imported for value in values} == {is_marked}
+    assert '"imported"' not in exported(empty)
+    key, result = next(iter(results.items()))
+    empty.add(key, OTHER.fingerprint, result)
+    assert empty.by_key("results", OTHER.fingerprint)[key].imported is False
+
+
 def test_a_store_lacks_nothing_of_its_own_export(full: Store, tmp_path: Path) -> None:
     before = full.path.read_bytes()
     assert imported(full, written(tmp_path / "a.jsonl", exported(full))) == 0

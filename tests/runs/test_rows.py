@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from example_results import make_estimate
+from example_results import make_estimate, make_result
 from reporting.examples import FULL
 from scipy.stats import binomtest, rankdata, spearmanr
 
 import class_uncertainty as cu
 from class_uncertainty.metrics import Scores, evaluate
 from class_uncertainty.runs.measurement import Measurement
-from class_uncertainty.runs.rows import class_rows, counterpart_of, method_rows, spearman
+from class_uncertainty.runs.rows import class_rows, counterpart_of, marked, method_rows, shared_marks, spearman
 
 RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
 
@@ -214,3 +214,14 @@ def test_a_counterpart_may_have_other_constants_if_it_is_the_only_one() -> None:
     another = runs("cb-focal:beta=0.9:gamma=1", 0.1, 20.0, 21.0)
     assert method_rows([*ours, *other, *another])[0].aso_against is None
     assert method_rows([*ours, *runs("cb-focal:gamma=1+mixup", 0.1, 20.0, 21.0)])[0].aso_against is None
+
+
+def test_rows_of_imported_runs_are_marked():
+    imported = [make_result(cu.Lane("naive", seed), imported=True) for seed in range(3)]
+    here = [make_result(cu.Lane(name, seed)) for name in ("cb-rs", "ubrs") for seed in range(3)]
+    naive, mixed, trained = method_rows([*imported, replace(here[0], imported=True), *here[1:]])
+    assert (naive.marks, trained.marks) == (("imported",), ())
+    assert mixed.marks == ("1 of 3 runs imported",)
+    assert marked("cb-rs", mixed.marks) == "cb-rs (1 of 3 runs imported)"
+    assert marked("naive", naive.marks, shared_marks([naive.marks, naive.marks])) == "naive"
+    assert shared_marks([naive.marks, trained.marks]) == set()

@@ -68,6 +68,42 @@ WRONG_LINE: dict[str, tuple[str, Change, tuple[str, ...]]] = {
     "error in words": ("result", lambda line: line["document"]["scores"].update(error="low"), ("error",)),
     "error that is none": ("result", lambda line: line["document"]["scores"].update(error=math.nan), ("error", "100")),
     "no number among errors": ("result", lambda line: line["document"]["scores"].update(class_errors=["a"] * 3), ()),
+    **{
+        f"{kind} with {field} {value}": (
+            kind,
+            lambda line, field=field, value=value: line["document"].update({field: value}),
+            (field if field != "lr" else "learning rate",),
+        )
+        for kind, field, value in (
+            *(("result", "lr", rate) for rate in (math.nan, math.inf, 0, -0.1)),
+            *(("result", field, -1) for field in ("seed", "seconds", "cost", "folds", "diverged")),
+            *(("result", field, math.nan) for field in ("seconds", "cost")),
+            *(("measurement", "lr", rate) for rate in (math.nan, -1)),
+            *(("measurement", field, -1) for field in ("seed", "cost", "members")),
+            *(("measurement", "class_errors", errors) for errors in ([1, 2, 101], [1, -2, 3], [math.nan] * 3)),
+        )
+    },
+    **{
+        f"scores with {field} {value}": (
+            "result",
+            lambda line, field=field, value=value: line["document"]["scores"].update({field: value}),
+            (field,),
+        )
+        for field, value in (
+            ("class_errors", [-1.0, 50.0, 50.0]),
+            ("class_errors", [math.nan] * 3),
+            ("class_errors", [1.0, 2.0, math.inf]),
+            ("top1_error", 101.0),
+            ("few", -1.0),
+            ("worst", math.nan),
+            ("ece", -0.5),
+            ("nll", math.inf),
+            ("spread", -1.0),
+        )
+    },
+    "no uncertainty": ("measurement", lambda line: line["document"]["raw"].update(own=[math.nan]), ("own",)),
+    "negative counts": ("data", lambda line: line.update(counts=[1, -2, 3]), ("-2",)),
+    "no examples": ("data", lambda line: line.update(counts=[1, 0, 3]), ("count",)),
     "recipe": ("result", lambda line: line["document"]["recipe"].update(epochs=-1), ("epochs",)),
     "document": ("result", lambda line: line.update(document=[1]), ()),
     "no document": ("measurement", lambda line: line.update(document=None), ()),
@@ -100,6 +136,12 @@ def test_a_wrong_line_is_refused_with_its_number(case: str, lines: dict, tmp_pat
     number = list(lines).index(kind) + 1
     with refused(f"a.jsonl, line {number},", *facts):
         read_lines(written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, lines.values()))))
+
+
+def test_a_class_without_test_examples_has_no_error(lines: dict, tmp_path: Path) -> None:
+    lines["result"]["document"]["scores"] |= {"class_errors": [math.nan, 20.0, 40.0], "error": 30.0}
+    lines["measurement"]["document"]["class_errors"] = [math.nan, 20.0, 40.0]
+    assert len(read_lines(written(tmp_path / "a.jsonl", "\n".join(map(json.dumps, lines.values()))))) == 3
 
 
 def test_a_cut_file_is_refused_with_the_number_of_its_last_line(lines: dict, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from class_uncertainty.cli.options import JSON, argument, optional
+from class_uncertainty.cli.options import EXCEL_SAFE, JSON, argument, optional
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import same_file
 
@@ -40,6 +40,7 @@ def adjust(
     ] = False,
     prior: Annotated[str, typer.Option(help=PRIOR, metavar="train|equal|FILE")] = "equal",
     out: Annotated[Path | None, optional(OUT, "FILE")] = None,
+    excel_safe: EXCEL_SAFE = False,
     as_json: JSON = False,
 ) -> None:
     """Correct saved predictions for unequal class counts: p_c / N_c ** tau, renormalised. No network, no training.
@@ -76,6 +77,7 @@ def adjust(
         bias=bias,
         prior=prior if prior in PRIORS else read_numbers(prior, "--prior", "train, equal, "),
         out=target,
+        excel_safe=excel_safe,
     )
     if as_json:
         terminal.print_json(adjusted.document())

@@ -71,7 +71,7 @@ def audit(
     if report:
         audit_page.check_place(report)
     if save:
-        check_writable(save, OURS, "audit")
+        check_writable(save, OURS, "audit", (".json", ""))
     audited = audit_file(
         predictions,
         counts=None if counts is None else read_numbers(counts, "--counts"),

@@ -135,6 +135,13 @@ SHARD = Annotated[
     str | None, optional("Train the i-th of n parts of the rows; 'cu results export' and 'import' join them.", "i/n")
 ]
 PROFILE = Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.")]
+EXCEL_SAFE = Annotated[
+    bool,
+    typer.Option(
+        "--excel-safe",
+        help="For spreadsheets: in the CSV file, text that starts with =, +, - or @ gets an apostrophe before it.",
+    ),
+]
 SAVE = Annotated[Path | None, optional("Where to write PATH.safetensors and PATH.json.")]
 TRUST_CODE = Annotated[
     bool, typer.Option("--trust-code", help="Run the PATH.py that the model names, if it is the one it was saved with.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from class_uncertainty.cli.options import JSON, TRUST_CODE, argument, optional, split
+from class_uncertainty.cli.options import EXCEL_SAFE, JSON, TRUST_CODE, argument, optional, split
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import same_file
 from class_uncertainty.limits import check_address_space
@@ -32,6 +32,7 @@ def predict(
     prior: Annotated[str, typer.Option(help=PRIOR, metavar="train|equal|FILE")] = "train",
     keep: Annotated[str | None, optional(KEEP, "COLUMN,...")] = None,
     label: Annotated[str | None, optional(LABEL, "COLUMN")] = None,
+    excel_safe: EXCEL_SAFE = False,
     trust_code: TRUST_CODE = False,
     as_json: JSON = False,
 ) -> None:
@@ -73,7 +74,7 @@ def predict(
         predicted = predict_examples(
             model, examples, prior=wanted, keep=columns, label=label, trust_code=trust_code, progress=progress
         )
-    files = write_predictions(out, predicted.table(), predicted.document())
+    files = write_predictions(out, predicted.table(), predicted.document(), excel_safe)
     if as_json:
         rows = {"examples": len(predicted.names), "predictions": _rows(predicted)}
         terminal.print_json({"file": str(out)} | predicted.document() | rows)

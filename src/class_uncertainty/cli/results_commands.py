@@ -24,7 +24,7 @@ def export(
     from class_uncertainty.runs.result_lines import EXPORTED, export_lines
 
     with running(store, as_json, create=False) as now:
-        check_writable(file, EXPORTED, "export")
+        check_writable(file, EXPORTED, "export", (".jsonl", ".ndjson", ""))
         lines = list(export_lines(now.store, data or ()))
         if not lines:
             of = f" of {' and '.join(data)}" if data else ""

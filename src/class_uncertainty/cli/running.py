@@ -179,5 +179,5 @@ def _written(profile: Path | None) -> int:
     """When a trace was last written; 0 where there is none. Refuses a file that is not ours."""
     if not profile:
         return 0
-    check_writable(profile, TRACE, "trace")
+    check_writable(profile, TRACE, "trace", (".json", ""))
     return profile.stat().st_mtime_ns if profile.exists() else 0

@@ -2,11 +2,17 @@
 
 import re
 from collections.abc import Iterable
+from unicodedata import category, normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
+from class_uncertainty.errors import notice
+from class_uncertainty.text import enumerated
+
+NAMED = 3  # groups of twins in a sentence
 _SPLIT = re.compile(r"(?:^|[^a-z])(train|training|test|testing|val|valid|validation)(?:[^a-z]|$)")
+_ESCAPE = re.compile(r"\\(?:[tnr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")  # of a character that cannot be printed
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -25,6 +31,26 @@ def factorise(values: NDArray) -> tuple[NDArray[np.int64], list[str]]:
     names = in_order(set(texts))
     position = {name: i for i, name in enumerate(names)}
     return np.array([position[text] for text in texts], dtype=np.int64)[inverse], names
+
+
+def notice_twins(names: Iterable[str]) -> None:
+    """Log which class names differ in nothing that a reader would call another name. They stay classes of their own."""
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        text = _ESCAPE.sub(lambda escape: escape[0].encode().decode("unicode_escape"), name)
+        folded = normalize("NFKC", normalize("NFKC", text).casefold())
+        seen = "".join(c for c in folded if not c.isspace() and category(c) != "Cf")
+        alike.setdefault(seen, []).append(name)
+    twins = [" and ".join(map(_spelt_out, group)) for group in alike.values() if len(group) > 1]
+    if twins:
+        differ = "differ only in case, spaces, invisible characters or their Unicode form"
+        advice = "each is a class of its own, so rename those that mean the same"
+        notice(f"classes {enumerated(twins, NAMED)} {differ}: {advice}.")
+
+
+def _spelt_out(name: str) -> str:
+    """A name between quotes; accents that stand apart from their letters, which look alike, as escapes."""
+    return f"'{name}'" if normalize("NFC", name) == name else ascii(name)
 
 
 def split_of(name: str) -> str | None:

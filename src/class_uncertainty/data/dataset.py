@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.boundary import checked
-from class_uncertainty.data.class_names import in_order
+from class_uncertainty.data.class_names import in_order, notice_twins
 from class_uncertainty.data.examples import Data
 from class_uncertainty.data.folding import FOLDS
 from class_uncertainty.data.left_out import LeftOut
@@ -113,6 +113,7 @@ class Dataset:
         """
         sources = import_module("class_uncertainty.data.hf_sources")  # late, since it makes Data
         (train, *test), left_out = sources.data_of(*sources.splits_of(ds), image, label, **options)
+        notice_twins(train.classes)
         return cls("hf", train, test[0] if test else None, tuple(left_out))
 
     def __repr__(self) -> str:

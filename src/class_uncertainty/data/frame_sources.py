@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from class_uncertainty.data.class_names import notice_twins
 from class_uncertainty.data.dataset import Dataset
 from class_uncertainty.data.examples import Data
 from class_uncertainty.data.frames import table_of
@@ -28,6 +29,7 @@ def dataset_of(frame: Any, seed: int, test: Any = None, **columns: Any) -> Datas
     splits = encode_splits(
         train, test_table, table_options(**columns, share=test if shares else None, seed=seed), left_out
     )
+    notice_twins(splits[0].classes)
     return Dataset(Spec("frame", "", query, Path(), seed).name, *splits, tuple(left_out))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from class_uncertainty.boundary import Frame, checked
 from class_uncertainty.data.benchmark_sources import original, places_lt, svci, tailed
 from class_uncertainty.data.cache import Progress
+from class_uncertainty.data.class_names import notice_twins
 from class_uncertainty.data.dataset import Dataset
 from class_uncertainty.data.frame_sources import dataset_of, refuse_keywords
 from class_uncertainty.data.readers.digits import digits
@@ -95,6 +96,7 @@ def load(
     parsed = parse(spec, SOURCES, root, seed, progress)
     strength = parsed.share("duplicate")
     splits = SOURCES[parsed.source].read(parsed)
+    notice_twins(splits[0].classes)
     folder = parsed.path if parsed.source == "folder" else None
     dataset = Dataset(parsed.name, *splits, tuple(parsed.left_out), folder)
     if not strength:

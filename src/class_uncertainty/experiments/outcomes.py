@@ -9,6 +9,7 @@ from typing import Any
 from class_uncertainty.experiments.needs import Lookup, need_of
 from class_uncertainty.experiments.paper_table import Cell, PaperTable, judge_of, on_data
 from class_uncertainty.experiments.printed_tables import SIGNIFICANCE, TABLE_1
+from class_uncertainty.runs.rows import import_marks
 from class_uncertainty.runs.significance import Epsilon, aso, corrected_confidence
 
 POINT = 1.0  # a cell agrees within one point; beyond it,
@@ -28,6 +29,7 @@ class Outcome:
     cost: float | None  # trainings for this row: its own, those that measured, and those that chose its rate
     devices: tuple[str, ...]
     collapsed: int = 0  # runs that predict one class only
+    marks: tuple[str, ...] = ()  # as of a MethodRow
     tried: tuple[tuple[float, float | None], ...] = ()  # rates, and the errors that chose among them; None: it diverged
 
     @property
@@ -75,7 +77,7 @@ class Outcome:
         judged = {"difference": self.difference, "gap": self.gap, "verdict": self.verdict}
         trained = {"lr": self.lr, "cost": self.cost, "devices": list(self.devices), "errors": list(self.errors)}
         told = {**about, "protocol": self.protocol, **print_of, **ours, **judged, **trained}
-        return told | {"tried": dict(self.tried)}
+        return told | {"tried": dict(self.tried), "marks": list(self.marks)}
 
 
 def outcome(cell: Cell, protocol: str, lookup: Lookup) -> Outcome:
@@ -92,7 +94,7 @@ def outcome(cell: Cell, protocol: str, lookup: Lookup) -> Outcome:
     diverged, devices = sum(result.diverged is not None for result in results), {result.device for result in results}
     about = (errors, diverged, cost, tuple(sorted(devices)), sum(result.collapsed for result in results))
     lr, errors_by_rate = (choice.lr, tuple(choice.errors.items())) if choice else (None, ())
-    return Outcome(cell, protocol, lr, *about, tried=errors_by_rate)
+    return Outcome(cell, protocol, lr, *about, tried=errors_by_rate, marks=import_marks(results))
 
 
 def outcomes(table: PaperTable, protocols: Iterable[str], lookup: Lookup, only: str | None = None) -> list[Outcome]:

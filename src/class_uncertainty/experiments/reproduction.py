@@ -15,6 +15,7 @@ from class_uncertainty.measures import MEASURES, Stats, normalise
 from class_uncertainty.methods import named, plan
 from class_uncertainty.metrics import rank_correlation
 from class_uncertainty.runs.measurement import Measurement
+from class_uncertainty.runs.rows import IMPORTED
 from class_uncertainty.runs.stored_rows import StoredDataset
 from class_uncertainty.training import Lane, Result
 from class_uncertainty.training.network_size import NetworkSize
@@ -43,6 +44,11 @@ class MeasuredData:
         errors = self.measurement.class_errors
         return rank_correlation(mu, errors) if errors else None
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """As of a MethodRow."""
+        return (IMPORTED,) if self.measurement.imported else ()
+
     def distance(self, other: "MeasuredData") -> tuple[float, float]:
         """How far mu^C and mu^U have moved: half the sum of the absolute changes, from 0 to 1."""
         pairs = ((self.cardinality, other.cardinality), (self.uncertainty, other.uncertainty))
@@ -67,6 +73,12 @@ class Reproduction:
     unfinished: str = ""  # why it stopped, "" where nothing is left to train
 
     @property
+    def marks(self) -> list[tuple[str, ...]]:
+        """Of every row that has run, and of every measurement."""
+        run = [one.marks for one in self.outcomes if one.devices]
+        return run + [one.marks for one in self.measured]
+
+    @property
     def gains(self) -> list[Gain]:
         return gains(self.outcomes)
 
@@ -76,6 +88,7 @@ class Reproduction:
             {
                 "data": one.data.name,
                 "estimator": one.measurement.estimator,
+                "marks": list(one.marks),
                 "classes": one.data.classes,
                 "counts": one.data.counts,
                 "cardinality": one.cardinality,

@@ -10,7 +10,7 @@ import torch
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError, blame_machine, means_too_little_memory
-from class_uncertainty.files import check_writable, same_file, write_together
+from class_uncertainty.files import check_writable, write_together
 from class_uncertainty.integrations.export_formats import FORMATS, ExportFormat
 from class_uncertainty.integrations.exportable import INPUT, Exportable, whole
 from class_uncertainty.integrations.onnx import check_installed, run_onnx, to_onnx
@@ -18,7 +18,6 @@ from class_uncertainty.integrations.onnx_table import COLUMNS
 from class_uncertainty.text import reason
 from class_uncertainty.training.model_files import restore
 from class_uncertainty.training.networks.ensemble_network import Deployed
-from class_uncertainty.training.saved_model import files_of
 from class_uncertainty.workflows.save_model import AnyModel, module_of
 
 TOLERANCE = 1e-5  # between the probabilities of the file and those of the model
@@ -76,16 +75,13 @@ def export(
     ('float32 (batch, 8)', ('cat', 'dog'))
     """
     file = Path(path)
-    ending = file.suffix.removeprefix(".")
-    if to is not None and ending in FORMATS and ending != to:
-        raise InputError(f"{file} ends in .{ending}, and the format is {to}: give one of them.")
-    to = to or (ending if ending in FORMATS else FORMATS[0])
+    formats = [to] if to else FORMATS
+    check_writable(file, what="exported model", endings=[*(f".{name}" for name in formats), ""])
+    if not to:
+        to = "pt2" if file.suffix.lower() == ".pt2" else "onnx"
     if to == "onnx":
         check_installed()
-    check_writable(file)
     if isinstance(model, str | Path):
-        if any(same_file(file, part) for part in files_of(model)):
-            raise InputError(f"{file} is part of the model: give another name.")
         model = restore(model, trust_code)
     model = whole(module_of(model))
     program = Exportable(model, by_matrices=to == "onnx")

@@ -33,6 +33,8 @@ EXAMPLE, LABEL, CLASS, PROBABILITY = "example", "label", "class", "probability"
 WRITTEN_HERE = re.compile(rb"example,([^\n]*,)?class,probability,")  # how the CSV file begins
 OURS = re.compile(rb'\{\s*"predictions": ')  # how the JSON file begins
 COLUMN = re.compile(r"p\((.*)\)")
+FORMULA = re.compile(r"[=+\-@]")  # how a cell begins that a spreadsheet would compute
+GUARDED = re.compile(r"\A'(?=[=+\-@])")  # how --excel-safe writes it
 BLOCK = 1000  # lines that are written at a time
 SEPARATORS = {";": "semicolons", "\t": "tabs"}  # that are no commas
 SEEN = "The model was trained on these examples: errors on them say little about new ones."
@@ -61,16 +63,17 @@ class PredictionTable:
         columns = [f"p({printable(name)})" for name in self.classes]
         return [EXAMPLE, *map(printable, self.kept), *truth, CLASS, PROBABILITY, *columns]
 
-    def lines(self) -> Iterator[bytes]:
+    def lines(self, excel_safe: bool = False) -> Iterator[bytes]:
         """The file in pieces. Cells are as a terminal would show them: a line of the file is an example."""
+        show = _guarded if excel_safe else printable
         place_of = {name: place for place, name in enumerate(self.classes)}
         beside = [*self.kept.values(), *([self.truth] if self.truth is not None else [])]
         writer = csv.writer(text := io.StringIO(), lineterminator="\n")
-        writer.writerow(self.header)
+        writer.writerow(map(show, self.header))
         for i, (name, label, row) in enumerate(zip(self.names, self.labels, self.probabilities.tolist(), strict=True)):
-            cells = ["" if column[i] is None else printable(column[i]) for column in beside]
+            cells = ["" if column[i] is None else show(column[i]) for column in beside]
             numbers = [f"{p:.6g}" for p in (row[place_of[label]], *row)]
-            writer.writerow([printable(name), *cells, printable(label), *numbers])
+            writer.writerow([show(name), *cells, show(label), *numbers])
             if i % BLOCK == BLOCK - 1:
                 yield text.getvalue().encode()
                 text.seek(0)
@@ -78,16 +81,20 @@ class PredictionTable:
         yield text.getvalue().encode()
 
 
+def _guarded(cell: Any) -> str:
+    """The cell as text that no spreadsheet takes for a formula; a number stays one."""
+    text = printable(cell)
+    return f"'{text}" if FORMULA.match(text) and not _is_number(text) else text
+
+
 def description_of(path: Path) -> Path:
     """The JSON file beside a CSV file."""
-    if path.suffix.lower() == ".json":
-        raise InputError(f"{path} names a JSON file, and predictions are CSV: give a name that ends in .csv.")
     return path.with_suffix(".json")
 
 
 def check_places(path: Path) -> None:
     """Refuse to overwrite files that were not written here."""
-    check_writable(path, WRITTEN_HERE, "file of predictions")
+    check_writable(path, WRITTEN_HERE, "file of predictions", (".csv", ""))
     check_writable(description_of(path), OURS, "description of predictions")
 
 
@@ -99,15 +106,17 @@ def check_kept(names: Iterable[str]) -> None:
             raise InputError(f"column {name!r} cannot be kept: {taken}, so rename it.")
 
 
-def write_predictions(path: Path, table: PredictionTable, about: dict[str, Any]) -> list[Path]:
-    """Write both files, completely or not at all."""
+def write_predictions(
+    path: Path, table: PredictionTable, about: dict[str, Any], excel_safe: bool = False
+) -> list[Path]:
+    """Write both files, completely or not at all; `excel_safe` keeps spreadsheets from computing cells of text."""
     check_kept(table.kept)
     repeated = [name for name in table.header if table.header.count(name) > 1]
     if repeated:
         raise InputError(f"column {repeated[0]!r} cannot be kept: the predictions have one of that name.")
     description = description_of(path)
     content = json.dumps({"predictions": path.name, **finite(about)}, indent=2).encode()
-    write_together({description: [content], path: table.lines()})
+    write_together({description: [content], path: table.lines(excel_safe)})
     return [path, description]
 
 
@@ -146,8 +155,12 @@ def _read_table(path: Path) -> PredictionTable:
         raise _no_predictions(path)
     p, notes = _unrounded(_numbers(path, classes, places), classes)
     headings = tuple(columns)
-    truth = columns.pop(LABEL, None)
-    kept = {name: column for name, column in columns.items() if not COLUMN.fullmatch(name)}
+    kept = {
+        GUARDED.sub("", name): [cell if cell in classes else GUARDED.sub("", cell) for cell in column]
+        for name, column in columns.items()
+        if not COLUMN.fullmatch(name)
+    }
+    truth = kept.pop(LABEL, None)
     names = kept.pop(EXAMPLE, [f"row {i}" for i in range(len(p))])
     kept.pop(PROBABILITY, None)
     labels = kept.pop(CLASS, [list(classes)[c] for c in p.argmax(axis=1)])

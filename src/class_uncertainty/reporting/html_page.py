@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from class_uncertainty.errors import InputError, MachineFault, missing, notice
+from class_uncertainty.errors import MachineFault, missing, notice
 from class_uncertainty.files import check_writable, write_whole
 from class_uncertainty.methods import METHODS
 from class_uncertainty.metrics import FEW, MANY
@@ -32,9 +32,7 @@ ADVICE = "raise the limit on memory or address space (ulimit -v), and 'cu report
 
 def check_place(path: Path) -> None:
     """Refuse a path that cannot be written, that holds anything but an earlier page, or that names another format."""
-    check_writable(path, PAGE_START, "report")
-    if path.suffix.lower() not in ENDINGS:
-        raise InputError(f"{path} does not end in .html, and the page is HTML: name it {path.with_suffix('.html')}.")
+    check_writable(path, PAGE_START, "report", ENDINGS)
 
 
 def write(sections: Sequence[Section], path: Path, folder: Path | None = None) -> list[Path]:

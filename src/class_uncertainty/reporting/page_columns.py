@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from class_uncertainty.reporting.ladder_view import MISSING, Cell, CellTable
-from class_uncertainty.runs.rows import ClassRow, MethodRow
+from class_uncertainty.runs.rows import ClassRow, MethodRow, marked
 from class_uncertainty.text import decimal
 
 
@@ -115,7 +115,7 @@ CLASS_COLUMNS = (
     _number("Test examples", "examples", 0),
 )
 METHOD_COLUMNS = (
-    _text("Method", "method"),
+    ReportColumn("Method", "method", lambda row: marked(row.method, row.marks), words=True),
     _shortest("Learning rate", "lr"),
     ReportColumn("Class-mean error, %", "error", mean_with_deviation),
     _number("Gain", "gain", sign=True),

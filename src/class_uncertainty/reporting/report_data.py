@@ -25,6 +25,7 @@ from class_uncertainty.reporting.section import (
     describe_duplicates,
     describe_folds,
     describe_groups,
+    describe_marks,
 )
 from class_uncertainty.runs import Store, StoredDataset
 from class_uncertainty.runs.measurement import Measurement, class_vector
@@ -179,6 +180,9 @@ def _section(
     compared = _compared(shown)
     rates, chosen_on = chosen_rates(store, data, shown, measured_by)
     rows = method_rows(compared, cost, chosen=rates)
+    notes += describe_marks([row.marks for row in rows])
+    if isinstance(shown_by, Measurement) and shown_by.imported:
+        notes.append("Class uncertainties came by 'cu results import'.")
     if at_chosen := [row.method for row in rows if rates.get(row.method) == row.lr]:
         notes.append(f"Learning rates of {', '.join(at_chosen)}: chosen {chosen_where(chosen_on)}.")
     shape = dataset.train.shape if dataset and unchanged else shape_of(data.name)

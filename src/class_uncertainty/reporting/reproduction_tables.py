@@ -10,8 +10,9 @@ from class_uncertainty.experiments.outcomes import COLLAPSED, Outcome, gains, wi
 from class_uncertainty.experiments.printed_tables import TABLES
 from class_uncertainty.experiments.reproduction import Reproduction
 from class_uncertainty.reporting.column_notes import Notes, notes_on
-from class_uncertainty.reporting.section import describe_collapsed, describe_network
+from class_uncertainty.reporting.section import describe_collapsed, describe_marks, describe_network
 from class_uncertainty.reporting.terminal import Rows, print_fitting, say
+from class_uncertainty.runs.rows import marked, shared_marks
 from class_uncertainty.training import Result
 from class_uncertainty.workflows.train_missing import Remaining
 
@@ -75,7 +76,8 @@ def title_of(data: str) -> str:
 def _cells(reproduction: Reproduction, data: str, protocol: str) -> TextTable:
     """The rows of a table on one data set under one protocol."""
     shown = [one for one in reproduction.outcomes if (one.cell.data, one.protocol) == (data, protocol)]
-    rows = [_cell(one) for one in shown if one.errors or one.diverged]
+    shared = shared_marks(reproduction.marks)
+    rows = [_cell(one, shared) for one in shown if one.errors or one.diverged]
     missing, devices = len(shown) - len(rows), sorted({device for one in shown for device in one.devices})
     if rows and (six := reproduction.six_naive.get(data)):
         name, cost = "Six naïve networks, averaged and adjusted", f"{six.cost:.3g}"
@@ -98,12 +100,13 @@ def _network(reproduction: Reproduction, data: Iterable[str]) -> list[str]:
     return describe_network(*(reproduction.networks[name] for name in data if name in reproduction.networks))
 
 
-def _cell(one: Outcome) -> list[str]:
+def _cell(one: Outcome, shared: Collection[str]) -> list[str]:
     printed = one.cell.printed
     error = "–" if printed is None else _with_deviation(printed.mean, printed.deviation)
     lr, cost = "–" if one.lr is None else f"{one.lr:g}", "–" if one.cost is None else f"{one.cost:.3g}"
     gap = "–" if one.gap is None else f"{one.gap:+.1f}"
-    return [_label(one), one.cell.method, error, _ours(one), str(len(one.errors)), lr, gap, one.verdict, cost]
+    label = marked(_label(one), one.marks, shared)
+    return [label, one.cell.method, error, _ours(one), str(len(one.errors)), lr, gap, one.verdict, cost]
 
 
 def _ours(one: Outcome) -> str:
@@ -201,11 +204,11 @@ def _correlations(reproduction: Reproduction) -> TextTable:
     """How the measures rank the classes; on SVCI-20 also the share of class uncertainty that CIFAR-10's half has."""
     shown = [(one, one.data.name.startswith("svci20")) for one in reproduction.measured]
     several, halves = _several_estimators(reproduction), any(is_halved for _, is_halved in shown)
-    rows = []
+    rows, shared = [], shared_marks(reproduction.marks)
     for one, is_halved in shown:
         rhos = [_number(rho, 3) for rho in map(one.correlation, (one.cardinality, one.uncertainty))]
         share = _number(sum(one.uncertainty[:SVHN_CLASSES]) if is_halved else None, 3)
-        about = [title_of(one.data.name), *[one.measurement.estimator] * several]
+        about = [marked(title_of(one.data.name), one.marks, shared), *[one.measurement.estimator] * several]
         rows.append([*about, *rhos, *[share] * halves, one.measurement.device])
     by, shares = ("measured by",) * several, ("CIFAR-10's μ^U",) * halves
     columns = ("data", *by, "ρ of μ^C", "ρ of μ^U", *shares, "device")
@@ -275,6 +278,7 @@ def print_reproduction(reproduction: Reproduction) -> None:
     elif reproduction.outcomes:
         explained = _explained(AGREEMENT, {one.verdict for one in reproduction.outcomes if "verdict" in shown})
         say(*notes_on(CELL_NOTES, [column for column in CELL_COLUMNS if column not in shown]), *explained)
+    say(*describe_marks(reproduction.marks))
 
 
 def print_remaining(remaining: Sequence[Remaining]) -> None:

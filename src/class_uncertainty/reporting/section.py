@@ -12,7 +12,7 @@ from class_uncertainty.estimation import Estimate
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import thumbnail
 from class_uncertainty.reporting.page_examples import PageExamples
-from class_uncertainty.runs.rows import ClassRow, MethodRow, knows_examples
+from class_uncertainty.runs.rows import IMPORTED, ClassRow, MethodRow, knows_examples, shared_marks
 from class_uncertainty.runs.significance import corrected_confidence
 from class_uncertainty.text import amount_of, enumerated, in_list
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
@@ -79,6 +79,15 @@ def describe_collapsed(collapsed: int, runs: int) -> str:
     """Of runs whose errors are in the mean."""
     predict, count = ("predicts", "counts") if collapsed == 1 else ("predict", "count")
     return f"{collapsed} of {runs} runs {predict} one class only, and {count} in the mean."
+
+
+def describe_marks(marks: Sequence[Sequence[str]]) -> list[str]:
+    """What the marks of all rows mean; no line where no row has one."""
+    if IMPORTED in shared_marks(marks):
+        return ["All of these results came by 'cu results import', and none was trained for this store."]
+    if any(IMPORTED in mark for of_row in marks for mark in of_row):
+        return [f"{IMPORTED.capitalize()}: by 'cu results import', not trained for this store."]
+    return []
 
 
 def describe_network(*sizes: NetworkSize) -> list[str]:

@@ -18,6 +18,7 @@ from class_uncertainty.reporting.section import (
     describe_collapsed,
     describe_folds,
     describe_groups,
+    describe_marks,
     describe_network,
     describe_rates,
     describe_repeats,
@@ -25,7 +26,15 @@ from class_uncertainty.reporting.section import (
 )
 from class_uncertainty.reporting.terminal import print_fitting, say
 from class_uncertainty.runs.rate_choice import chosen_where
-from class_uncertainty.runs.rows import RANKS_APART, ClassRow, MethodRow, harder_and_easier, spearman
+from class_uncertainty.runs.rows import (
+    RANKS_APART,
+    ClassRow,
+    MethodRow,
+    harder_and_easier,
+    marked,
+    shared_marks,
+    spearman,
+)
 from class_uncertainty.text import amount_of, decimal, in_list
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.workflows.compare import Comparison
@@ -73,7 +82,8 @@ def print_comparison(comparison: Comparison) -> None:
         if at_edge:
             say(f"At the edge of the rates that were tried: {', '.join(at_edge)}. Rates beyond it may be better.")
     if estimate:
-        say(f"Uncertainty was measured by {estimate.estimator}, score {estimate.score}.")
+        by_import = ", and imported" if comparison.uncertainty_imported else ""
+        say(f"Uncertainty was measured by {estimate.estimator}, score {estimate.score}{by_import}.")
     if strengths:
         by_fold = "; each fold's was chosen on the others" if folds and set(strengths.values()) != {1.0} else ""
         has_rate = any(row.has_rate for row in comparison.rows)
@@ -251,7 +261,7 @@ def print_methods(rows: Sequence[MethodRow], classes: int | None = None) -> list
     Two classes have no worst tenth.
     """
     groups, calibration = ("overall", "many", "medium", "few", "worst 10th"), ("NLL", "ECE")
-    lines = []
+    lines, shared = [], shared_marks([row.marks for row in rows])
     for row in rows:
         runs = f"{row.runs} ({row.diverged} diverged)" if row.diverged else str(row.runs)
         deviation = "" if row.error_sd is None else f" ± {row.error_sd:.2f}"
@@ -259,7 +269,7 @@ def print_methods(rows: Sequence[MethodRow], classes: int | None = None) -> list
         errors = (_number(value, 1) for value in (row.top1_error, row.many, row.medium, row.few, row.worst))
         aso = "" if row.aso is None else f"{row.aso:.2f} vs {row.aso_against}"
         lr = f"{row.lr:g}" if row.has_rate else ""
-        first = (row.method, lr, runs, _number(row.error, 2) + deviation, gain)
+        first = (marked(row.method, row.marks, shared), lr, runs, _number(row.error, 2) + deviation, gain)
         lines.append((*first, *errors, _number(row.nll, 3), _number(row.ece, 1), f"{row.cost:.3g}", aso))
     columns = ("method", "lr", "runs", "error %", "gain", *groups, *calibration, "trainings", "ASO")
     drop = (*calibration, "medium", "many", "overall", "worst 10th", "few", "trainings", "runs", "ASO", "gain", "lr")
@@ -280,6 +290,7 @@ def footnotes(
         notes.append(f"ASO: a test against the row that is named (ε_min); below 0.5, the method is better; {tests}.")
     if any(row.seedless for row in rows):
         notes.append(SAME_NETWORK)
+    notes += describe_marks([row.marks for row in rows])
     notes += [f"{row.method}: {describe_collapsed(row.collapsed, row.runs)}" for row in rows if row.collapsed]
     warnings = {row.aso_warning for row in tested if row.aso_warning}
     return notes + [f"ASO: {warning}." for warning in sorted(warnings)]

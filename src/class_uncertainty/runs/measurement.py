@@ -1,6 +1,6 @@
 """Measurement: the class vectors of an estimate. They are all that methods need of it, and small enough to exchange."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class Measurement:
     raw: dict[str, tuple[float, ...]]  # (C,) class means of each score (Eq. 9)
     class_errors: tuple[float, ...] | None  # (C,) mean errors of the members, in percent
     seed: int = 0  # of the first member
+    imported: bool = field(default=False, compare=False)  # by 'cu results import'
 
     def __post_init__(self) -> None:
         if self.score not in self.raw:

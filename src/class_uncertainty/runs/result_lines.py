@@ -5,13 +5,13 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from class_uncertainty.boundary import shortly
+from class_uncertainty.boundary import check_least, check_number, shortly
 from class_uncertainty.data.dataset import folds_fingerprint
 from class_uncertainty.data.specs import without_options
 from class_uncertainty.documents import from_document
@@ -32,6 +32,7 @@ from class_uncertainty.runs.stored_rows import (
 from class_uncertainty.text import amount_of, reason
 from class_uncertainty.training import Result
 from class_uncertainty.training.keys import ENGINE
+from class_uncertainty.training.recipe import check_lr, from_zero
 
 KINDS = ("data", "result", "measurement")
 ROUNDED = 1e-6  # percent by which an error may miss the mean of its class errors
@@ -53,9 +54,9 @@ class ResultLine(NamedTuple):
             case StoredDataset():
                 return "data", dataset_row(self.value)
             case Result():
-                return "results", result_row(self.key, self.data, self.value)
+                return "results", result_row(self.key, self.data, replace(self.value, imported=True))
             case _:
-                return "measurements", document_row(self.key, self.data, self.value)
+                return "measurements", document_row(self.key, self.data, replace(self.value, imported=True))
 
 
 def export_lines(store: Store, names: Sequence[str] = ()) -> Iterator[str]:
@@ -123,7 +124,9 @@ def _order(key: str, result: Result) -> tuple[Any, ...]:
 
 
 def _document(key: str, data: str, value: Result | Measurement) -> dict[str, Any]:
-    return {"key": key, "engine": ENGINE, "data": data, "document": asdict(value)}
+    document = asdict(value)
+    del document["imported"]  # whoever imports this file marks what is in it
+    return {"key": key, "engine": ENGINE, "data": data, "document": document}
 
 
 def _line(kind: str, fields: dict[str, Any]) -> str:
@@ -164,13 +167,46 @@ def _parse(text: bytes) -> ResultLine:
     if kind == "data":
         stored = from_document(StoredDataset, {name: value for name, value in line.items() if name != "kind"})
         _check_texts(fingerprint=stored.fingerprint, name=stored.name)
+        for count in stored.counts:
+            check_least("a count", count, 1)
         return ResultLine(stored, stored.fingerprint, stored.fingerprint)
     if (engine := line["engine"]) != ENGINE:
         raise ValueError(f"it is of training engine {shortly(engine)}, and this version has {ENGINE}")
     parse = parse_result if kind == "result" else parse_measurement
     value = parse(line["document"])
+    _check_numbers(value)
     _check_texts(key=line["key"], data=line["data"], method=value.method if isinstance(value, Result) else "")
     return ResultLine(value, line["key"], line["data"])
+
+
+def _check_numbers(value: Result | Measurement) -> None:
+    """Refuse what no training gives. Errors of classes without test examples are NaN."""
+    check_lr(value.lr)
+    check_least("seed", value.seed, 0)
+    amounts = {"cost": value.cost}
+    errors = [error for error in value.class_errors or [0.0] if not math.isnan(error)]
+    if not errors:
+        raise ValueError("class_errors has no number")
+    percentages = [("class_errors", error) for error in errors]
+    if isinstance(value, Measurement):
+        check_least("members", value.members, 1)
+        for score, vector in value.raw.items():
+            for mean in vector:
+                check_number(score, mean, "a finite number", math.isfinite)
+    else:
+        check_least("folds", value.folds, 0)
+        amounts["seconds"] = value.seconds
+        for name in ("diverged", "parameters"):
+            if getattr(value, name) is not None:
+                check_least(name, getattr(value, name), 0)
+        if scores := value.scores:
+            amounts |= {"nll": scores.nll, "spread": scores.spread}
+            shown = ("top1_error", "many", "medium", "few", "worst", "ece", "prior_error")
+            percentages += [(name, getattr(scores, name)) for name in shown if getattr(scores, name) is not None]
+    for name, amount in amounts.items():
+        check_number(name, amount, "a finite number from 0", from_zero)
+    for name, percentage in percentages:
+        check_number(name, percentage, "a number from 0 to 100", lambda number: 0 <= number <= 100 + ROUNDED)
 
 
 def _check_texts(**texts: Any) -> None:

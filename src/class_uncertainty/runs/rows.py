@@ -17,6 +17,7 @@ from class_uncertainty.runs.significance import aso, corrected_confidence
 from class_uncertainty.training import Result
 
 RANKS_APART = 2  # of rarity and uncertainty, at least, for a class to be harder or easier than its count suggests
+IMPORTED = "imported"
 COUNTERPART = "counterpart"  # to test each uncertainty row against its row with cardinality
 
 
@@ -154,6 +155,7 @@ class MethodRow:
     cost: float = 1.0  # of one network in naive trainings, with those that measured the uncertainty it uses
     seedless: bool = False  # all seeds gave the same scores to the last digit: nothing is drawn
     has_rate: bool = True  # whether `lr` changes anything
+    marks: tuple[str, ...] = ()  # what sets its runs apart, in a word or two
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,27 @@ def _method_row(
         cost=group[-1].cost + (measuring_cost if group[-1].uncertainty else 0.0),
         seedless=len(scores) > 1 and len({(score.error, score.nll) for score in scores}) == 1,
         has_rate=group[-1].recipe.has_rate,
+        marks=import_marks(group),
     )
+
+
+def import_marks(results: Sequence[Result]) -> tuple[str, ...]:
+    """The mark of a row with imported runs: it says how many they are where others were trained here."""
+    imported = sum(result.imported for result in results)
+    if not imported:
+        return ()
+    return (IMPORTED,) if imported == len(results) else (f"{imported} of {len(results)} runs {IMPORTED}",)
+
+
+def marked(name: str, marks: Sequence[str], shared: Collection[str] = ()) -> str:
+    """The name of a row with its marks, but for those that all rows share."""
+    own = [mark for mark in marks if mark not in shared]
+    return f"{name} ({', '.join(own)})" if own else name
+
+
+def shared_marks(marks: Sequence[Sequence[str]]) -> set[str]:
+    """The marks that every row has."""
+    return set.intersection(*map(set, marks)) if marks else set()
 
 
 def counterpart_of(method: str) -> str:

@@ -182,6 +182,8 @@ class Result:
         Cost of the training, in naive trainings. What measured the class uncertainties is not in it.
     parameters : int or None
         Of a network that is not the package's own: whoever shows the result does not build it again.
+    imported : bool
+        Whether it came by `cu results import`, and was not trained for this store.
 
     Examples
     --------
@@ -208,6 +210,7 @@ class Result:
     folds: int = 0
     cost: float = 1.0
     parameters: int | None = None
+    imported: bool = field(default=False, compare=False)
 
     def __repr__(self) -> str:
         """The lane and its error."""

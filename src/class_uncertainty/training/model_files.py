@@ -43,6 +43,7 @@ from class_uncertainty.training.saved_model import (
 )
 
 ROOM = 8  # layers, weights and statistics that may be built for each tensor of a file
+FOREIGN = (".bin", ".ckpt", ".h5", ".joblib", ".keras", ".onnx", ".pickle", ".pkl", ".pt", ".pt2", ".pth")  # of models
 OURS = re.compile(rb'\{\s*"format": \d+,\s*"network": ')  # how a description begins
 
 
@@ -50,6 +51,9 @@ def check_savable(path: str | Path) -> None:
     """Refuse before hours of training, not after, a path where nothing can be written."""
     if Path(path).is_dir():
         raise InputError(f"{path} is a folder: give the name of a network in it, as in {Path(path) / 'model'}.")
+    if (ending := Path(path).suffix).lower() in FOREIGN:
+        files = "a model is a .safetensors and a .json file"
+        raise InputError(f"{path} ends in {ending}, and {files}: name it {Path(path).with_suffix('')}.")
     weights, description = files_of(path)
     check_writable(description, OURS, "description of a network")
     check_writable(weights)

@@ -96,6 +96,7 @@ def adjust_predictions(
     bias: bool = False,
     prior: Prior = "equal",
     out: str | Path | None = None,
+    excel_safe: bool = False,
 ) -> AdjustedPredictions:
     """Correct saved predictions for unequal class counts: p_c / N_c ** tau, renormalised.
 
@@ -116,6 +117,8 @@ def adjust_predictions(
         How frequent the classes are where the model is used.
     out : path, optional
         A .npz file to write; for predictions in a .csv file also a .csv file, with the same columns.
+    excel_safe : bool
+        Whether cells of text in a .csv file that a spreadsheet would compute get an apostrophe before them.
 
     Returns
     -------
@@ -133,6 +136,8 @@ def adjust_predictions(
     source, other_source = Path(predictions), Path(unseen) if unseen else None
     target = Path(out) if out else None
     _check_places(source, other_source, target)
+    if excel_safe and (target is None or target.suffix != ".csv"):
+        raise InputError("excel_safe is for predictions that are written as .csv: leave it out.")
     if other_source is None and (bias or tau == "auto"):
         option = "a bias" if bias else "tau 'auto'"
         need = "give unseen, a .npz file with probabilities and labels"
@@ -153,7 +158,7 @@ def adjust_predictions(
     before, after = _before_after(judged, adjustment, class_counts)
     if target and table and target.suffix == ".csv":
         check_places(target)
-        write_predictions(target, *_rewritten(table, adjusted, class_counts, adjustment.prior))
+        write_predictions(target, *_rewritten(table, adjusted, class_counts, adjustment.prior), excel_safe)
     elif target:
         check_writable(target, WRITTEN_HERE, "file of adjusted predictions")
         write_whole(target, _packed(adjusted, given.labels, adjustment))

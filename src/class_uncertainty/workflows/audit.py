@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.boundary import Tensorlike, checked
+from class_uncertainty.data.class_names import notice_twins
 from class_uncertainty.data.readers.npz import channels_first
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Stats
@@ -251,6 +252,7 @@ def audit(
         raise InputError(f"probabilities have the shape {shape}, as labels have: {advice}.")
     number = shape[1] if len(shape) == 2 else 0
     class_names = _class_names(classes, number)
+    notice_twins(class_names)
     p, numbers = check_judged(probabilities, numbered(labels, class_names, classes is not None))
     example_counts = np.bincount(numbers, minlength=number)
     training_counts = np.maximum(example_counts, 1) if counts is None else _counts(counts, number)

@@ -26,7 +26,7 @@ from class_uncertainty.runs.load_or_train import (
 )
 from class_uncertainty.runs.measurement import Measurement, class_vector
 from class_uncertainty.runs.rate_choice import RateChoice
-from class_uncertainty.runs.rows import COUNTERPART, MethodRow, method_rows
+from class_uncertainty.runs.rows import COUNTERPART, MethodRow, marked, method_rows
 from class_uncertainty.runs.significance import corrected_confidence
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.watcher import Rest, Shown
@@ -106,6 +106,11 @@ class Comparison:
         return NetworkSize.of_results(self.results, train.shape, len(train.classes))
 
     @property
+    def uncertainty_imported(self) -> bool:
+        """Whether the class uncertainties came by `cu results import`."""
+        return isinstance(self.estimate, Measurement) and self.estimate.imported
+
+    @property
     def strengths(self) -> dict[float, float]:
         """tau by learning rate, where rows are adjusted for the counts."""
         remedies = (result for result in self.results if "networks" in result.plan and "tau" in result.plan)
@@ -122,6 +127,7 @@ class Comparison:
             **asdict(self.network),
             "estimator": self.estimate.estimator if self.estimate else None,
             "score": self.estimate.score if self.estimate else None,
+            "uncertainty_imported": self.uncertainty_imported,
             "chosen": {choice.method: {"lr": choice.lr, "errors": choice.errors} for choice in self.chosen},
             "chosen_on": self.chosen_on.name if self.chosen_on else None,
             "aso": {
@@ -153,7 +159,9 @@ class Comparison:
         for row in self.rows:
             errors = (number(row.error, 2), number(row.error_sd, 2), number(row.gain, 2, "+"))
             others = (number(row.top1_error), number(row.worst), number(row.ece), f"{row.cost:.3g}")
-            cells.append((row.method, f"{row.lr:g}" if row.has_rate else "–", row.runs, *errors, *others))
+            cells.append(
+                (marked(row.method, row.marks), f"{row.lr:g}" if row.has_rate else "–", row.runs, *errors, *others)
+            )
         return html_table(f"Methods on {self.dataset.name}", columns, cells)
 
 

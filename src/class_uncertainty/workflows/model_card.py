@@ -77,7 +77,7 @@ def model_card(path: Path) -> str:
 
 def check_card(path: Path, model: Path) -> None:
     """Refuse a file that is no card, and the card of another model: models of one folder share its README.md."""
-    check_writable(path, OURS, "model card")
+    check_writable(path, OURS, "model card", (".md", ".markdown", ""))
     card, weights = read_regular(path).decode(errors="replace") if path.is_file() else "", files_of(model)[0]
     title, checksum = ((match := pattern.search(card)) and match[1] for pattern in (TITLE, CHECKSUM))
     if checksum and checksum == _checksum(model):
