@@ -22,13 +22,11 @@ from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.networks.rbf_head import PENALTY, StackedRBFHead, gradient_penalty
 from class_uncertainty.training.networks.stack import FAILED, SGD, Stack, precision, without_kernels
 from class_uncertainty.training.objective import LossTensors
-from class_uncertainty.training.ranks import ALONE, Ranks
 from class_uncertainty.training.sampling import Examples
 from class_uncertainty.training.stages import ResolvedStage
 
 MOMENTUM = 0.1  # of batch statistics, in torch and in our own kernels, unless a norm has its own
 PAIRING = ("order", "partner", "mixed")  # draws that say which labels an example has
-EVERY_ROW = slice(None)
 PASSED = {"cuda": 8192}  # examples of all lanes that pass at once without gradients: a batch may leave a GPU idle
 COMPILED = 200_000  # images of one training from which compiling pays on a CPU
 
@@ -51,10 +49,8 @@ class StepProgram:
         draws: Drawn,
         gathered: Mapping[str, Tensor] | None = None,
         teachers: Teachers | None = None,
-        ranks: Ranks = ALONE,
     ) -> None:
         self.stack, self.optimiser, self.stage, self.examples = stack, optimiser, stage, examples
-        self.ranks = ranks
         self.recipe, self.teachers, self.gathered = stage.recipe, teachers, dict(gathered or {})
         device, classes = str(examples.labels.device), examples.counts.shape[1]
         self.length = draws["order"].shape[1]
@@ -74,8 +70,6 @@ class StepProgram:
         self.centroids = torch.zeros(stack.lanes, classes, stack.head.weight.shape[-1], device=device)
         self.set_training()
         large = find_network(self.recipe.network).large and self.length * self.recipe.epochs >= COMPILED
-        if ranks.world > 1:
-            return  # neither graphs nor compiled code wait for other processes
         if examples.labels.is_cuda and stack.is_replayable:  # a graph cannot hold whatever someone's own network may do
             with self._put_back():
                 self._capture()
@@ -100,42 +94,31 @@ class StepProgram:
             self._centre()
         for tensor in (self.at, self.loss, self.wrong):
             tensor.zero_()
-        before = {name: sums.clone() for name, sums in self.gathered.items()} if self.ranks.world > 1 else {}
         for _ in range(self.length // self.batch):
             before_step()
             self.graph.replay() if self.graph else self._step(self.batch)
         if rest := self.length % self.batch:
             before_step()
             self._step(rest)
-        self.ranks.sum([self.loss, self.wrong])
-        self.ranks.sum_since(before, self.gathered)
-        if not self.recipe.synchronised:
-            self.ranks.average(buffer for buffer in self.stack.buffers() if buffer.is_floating_point())
         return torch.stack([self.loss, 100 * self.wrong]) / self.length
 
     def _step(self, batch: int) -> None:
         """One step of the optimiser, by a batch that passes through in one part or in several."""
         self.stack.zero_grad()
-        in_parts = batch > self.part or self.ranks.world > 1
-        mean_weight = self._mean_weight(batch) if in_parts and self.objective.any_by_weights else None
+        mean_weight = self._mean_weight(batch) if batch > self.part and self.objective.any_by_weights else None
         passed = []
         for rows in row_blocks(batch, self.part):
             size = rows.stop - rows.start
-            rows_here, counted = self.ranks.share(size)
-            x, labels, drawn = self._next(size, rows_here)
-            with self.ranks.statistics(self.recipe.synchronised and counted == 1):  # or each rank has the whole part
-                features, z = self._forward(x, drawn)
+            x, labels, drawn = self._next(size)
+            features, z = self._forward(x, drawn)
             loss = self._loss(x, features, z, labels, drawn, mean_weight)  # (lanes,)
-            taken = labels.shape[1] * counted  # of the batch
-            (loss if taken == batch else loss * (taken / batch)).sum().backward()
+            (loss * (size / batch)).sum().backward()
             if self.gathered:
-                self._gather(z.detach(), drawn["order"], counted)
-            self.loss += loss.detach() * taken
-            wrong = (z.detach().argmax(dim=-1) != labels).sum(dim=1)
-            self.wrong += wrong if counted == 1 else wrong * counted
+                self._gather(z.detach(), drawn["order"])
+            self.loss += loss.detach() * size
+            self.wrong += (z.detach().argmax(dim=-1) != labels).sum(dim=1)
             self.at += size
             passed += [(x.detach(), labels)] if self.stack.rbf else []
-        self.ranks.sum(parameter.grad for parameter in self.stack.parameters())
         self.optimiser.step(self.rates)
         for x, labels in passed:
             self._move_centroids(x, labels)
@@ -163,9 +146,9 @@ class StepProgram:
         with precision(self.stack):
             return features, self.stack.head(features).float()
 
-    def _next(self, size: int, rows: slice = EVERY_ROW) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    def _next(self, size: int) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """A batch (B, lanes * channels, ...), its labels (lanes, B), and what was drawn for it, (lanes, B, ...)."""
-        drawn = self._drawn(self.at + self.offsets[:size][rows], self.draws)
+        drawn = self._drawn(self.at + self.offsets[:size], self.draws)
         x = self.examples.inputs[drawn["order"]]  # (lanes, B, ...)
         x = self.examples.standardise(self.augmentation.images(x, drawn).flatten(0, 1))
         x = self.augmentation.mixed(x.unflatten(0, (self.stack.lanes, -1)), drawn)
@@ -273,11 +256,11 @@ class StepProgram:
         """The sums of one lane so far, on the host."""
         return {name: sums[lane].cpu().clone() for name, sums in self.gathered.items()}
 
-    def _gather(self, z: Tensor, order: Tensor, counted: float) -> None:
+    def _gather(self, z: Tensor, order: Tensor) -> None:
         """Add up each example's probabilities, entropy and number of draws over the epochs, at no extra pass."""
         size = z.shape[1]
         for name, padded in to_sum(self.objective.scale * pad_batch(z)).items():
-            values = padded[:, :size] if counted == 1 else padded[:, :size] * counted
+            values = padded[:, :size]
             places = order if values.ndim == 2 else order.unsqueeze(2).expand_as(values)
             lanes = len(self.gathered[name])  # without those that fill the stack
             self.gathered[name].scatter_add_(1, places[:lanes], values[:lanes])
