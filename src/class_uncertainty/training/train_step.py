@@ -17,7 +17,7 @@ from class_uncertainty.training.augment.stack_augmentation import StackAugmentat
 from class_uncertainty.training.distillation import Teachers
 from class_uncertainty.training.gathering import to_sum
 from class_uncertainty.training.lane import Lane
-from class_uncertainty.training.networks.layers import affine, drop_features, pad_batch
+from class_uncertainty.training.networks.layers import affine, drop_features, full_stack, pad_batch
 from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.networks.rbf_head import PENALTY, StackedRBFHead, gradient_penalty
 from class_uncertainty.training.networks.stack import FAILED, SGD, Stack, precision, without_kernels
@@ -27,7 +27,7 @@ from class_uncertainty.training.stages import ResolvedStage
 
 MOMENTUM = 0.1  # of batch statistics, in torch and in our own kernels, unless a norm has its own
 PAIRING = ("order", "partner", "mixed")  # draws that say which labels an example has
-PASSED = {"cuda": 8192}  # examples of all lanes that pass at once without gradients: a batch may leave a GPU idle
+PASSED = {"cuda": 512}  # examples of a lane that pass at once for centroids: a batch of one lane may leave a GPU idle
 COMPILED = 200_000  # images of one training from which compiling pays on a CPU
 
 
@@ -58,8 +58,9 @@ class StepProgram:
         self.objective = LossTensors(lanes, classes, device)
         self.draws = {name: torch.from_numpy(numbers).to(device) for name, numbers in draws.items()}
         self.at = torch.zeros((), dtype=torch.int64, device=device)  # the first example of the next batch
-        at_once = PASSED.get(examples.labels.device.type, 0) // stack.lanes if self.part == self.batch else 0
-        self.passed = max(at_once, self.part)
+        self.passed = self.part
+        if self.part == self.batch:  # otherwise the recipe says that no more fit into memory
+            self.passed = max(self.part, PASSED.get(examples.labels.device.type, 0))
         self.offsets = torch.arange(max(self.batch, self.passed), device=device)
         self.loss, self.wrong = torch.zeros(stack.lanes, device=device), torch.zeros(stack.lanes, device=device)
         self.rates = optimiser.rates(torch.zeros(stack.lanes, device=device))
@@ -125,15 +126,15 @@ class StepProgram:
 
     def _mean_weight(self, batch: int) -> Tensor:
         """Of the examples of the next batch, (lanes,): labels are known before their parts pass through."""
-        total = torch.zeros_like(self.loss)
+        total = full_stack(torch.zeros_like(self.loss))
         for rows in row_blocks(batch, self.part):
             drawn = self._drawn(self.at + self.offsets[rows], [name for name in PAIRING if name in self.draws])
             labels = self.examples.labels[drawn["order"]]
             weights = self.objective.weight.gather(1, labels)
             if mixture := self.augmentation.mixture(labels, drawn, self.examples.counts):
                 weights = mixture.of(labels, lambda y: self.objective.weight.gather(1, y))
-            total += weights.sum(dim=1)
-        return total / batch
+            total += full_stack(weights).sum(dim=1)
+        return total[: self.stack.lanes] / batch
 
     def _forward(self, x: Tensor, drawn: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Features (B, lanes * D) and logits (lanes, B, C)."""
@@ -177,10 +178,12 @@ class StepProgram:
         if teachers := self.teachers:
             first = self._by_lane(x)[:, 0]  # all students see what the first sees
             targets = teachers.targets(first, drawn["order"][0])
-            return mix(lambda y: teachers.loss(z, targets, y)).mean(dim=1)
+            each = mix(lambda y: teachers.loss(z, targets, y))
+            return full_stack(each).mean(dim=1)[: self.stack.lanes]
         objective = self.objective
         if self.stack.rbf:
-            return (mix(lambda y: objective.kernels(z, y)) + PENALTY * gradient_penalty(x, z)).mean(dim=1)
+            each = mix(lambda y: objective.kernels(z, y)) + PENALTY * gradient_penalty(x, z)
+            return full_stack(each).mean(dim=1)[: self.stack.lanes]
         if mixture:
             loss = objective.mixed(z, labels, mixture.partners, mixture.share, mixture.plain, mean_weight)
         else:
@@ -190,7 +193,8 @@ class StepProgram:
         learned = self.stack.margins
         margin = objective.margin.squeeze(1) if learned is None else learned.view(self.stack.lanes, -1)
         by_lane = self._by_lane(features.float()).transpose(0, 1)
-        return loss + mix(lambda y: losses.robust(by_lane, y, self.centroids, margin)).sum(dim=1)
+        each = mix(lambda y: losses.robust(by_lane, y, self.centroids, margin))
+        return loss + full_stack(each).sum(dim=1)[: self.stack.lanes]
 
     def _by_lane(self, values: Tensor) -> Tensor:
         """(B, lanes * D, ...) -> (B, lanes, D, ...)."""
