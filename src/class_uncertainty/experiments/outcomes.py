@@ -28,6 +28,7 @@ class Outcome:
     cost: float | None  # trainings for this row: its own, those that measured, and those that chose its rate
     devices: tuple[str, ...]
     collapsed: int = 0  # runs that predict one class only
+    older: int = 0  # runs by an older revision of the method
     tried: tuple[tuple[float, float | None], ...] = ()  # rates, and the errors that chose among them; None: it diverged
 
     @property
@@ -71,7 +72,7 @@ class Outcome:
         about = {"row": row.label, "note": row.note, "method": self.cell.method, "data": self.cell.data}
         print_of = {"printed": printed.mean if printed else None, "printed_sd": printed.deviation if printed else None}
         ours = {"error": self.mean, "error_sd": self.deviation, "runs": len(self.errors), "diverged": self.diverged}
-        ours |= {"collapsed": self.collapsed}
+        ours |= {"collapsed": self.collapsed, "older": self.older}
         judged = {"difference": self.difference, "gap": self.gap, "verdict": self.verdict}
         trained = {"lr": self.lr, "cost": self.cost, "devices": list(self.devices), "errors": list(self.errors)}
         told = {**about, "protocol": self.protocol, **print_of, **ours, **judged, **trained}
@@ -92,7 +93,8 @@ def outcome(cell: Cell, protocol: str, lookup: Lookup) -> Outcome:
     diverged, devices = sum(result.diverged is not None for result in results), {result.device for result in results}
     about = (errors, diverged, cost, tuple(sorted(devices)), sum(result.collapsed for result in results))
     lr, errors_by_rate = (choice.lr, tuple(choice.errors.items())) if choice else (None, ())
-    return Outcome(cell, protocol, lr, *about, tried=errors_by_rate)
+    older = sum(result.is_older for result in results)
+    return Outcome(cell, protocol, lr, *about, older, tried=errors_by_rate)
 
 
 def outcomes(table: PaperTable, protocols: Iterable[str], lookup: Lookup, only: str | None = None) -> list[Outcome]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from class_uncertainty.reporting.page_columns import mean_with_deviation
-from class_uncertainty.reporting.section import SAME_NETWORK, Section, describe_collapsed
+from class_uncertainty.reporting.section import SAME_NETWORK, Section, describe_collapsed, describe_older
 from class_uncertainty.runs.rows import ClassRow, MethodRow, harder_and_easier
 from class_uncertainty.runs.significance import ENOUGH
 from class_uncertainty.text import amount, unbroken
@@ -83,6 +83,8 @@ def method_lead(rows: Sequence[MethodRow]) -> list[str]:
         text += f" {_runs(few)} {'is' if few == 1 else 'are'} few: the order may change with more."
     for row in scored:
         text += f" {row.method}: {describe_collapsed(row.collapsed, row.runs)}" if row.collapsed else ""
+    for sentence in describe_older(row.method for row in scored if row.is_older):
+        text += f" {sentence}"
     if diverged:
         text += f" {_runs(diverged)} diverged and {'is' if diverged == 1 else 'are'} left out of the means."
     return [unbroken(text)]

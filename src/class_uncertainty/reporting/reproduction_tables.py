@@ -10,7 +10,7 @@ from class_uncertainty.experiments.outcomes import COLLAPSED, Outcome, gains, wi
 from class_uncertainty.experiments.printed_tables import TABLES
 from class_uncertainty.experiments.reproduction import Reproduction
 from class_uncertainty.reporting.column_notes import Notes, notes_on
-from class_uncertainty.reporting.section import describe_collapsed, describe_network
+from class_uncertainty.reporting.section import describe_collapsed, describe_network, describe_older
 from class_uncertainty.reporting.terminal import Rows, print_fitting, say
 from class_uncertainty.training import Result
 from class_uncertainty.workflows.train_missing import Remaining
@@ -82,6 +82,7 @@ def _cells(reproduction: Reproduction, data: str, protocol: str) -> TextTable:
         rows.append([name, six.method, "–", _number(six.error), "1", f"{six.lr:g}", "–", "", cost])
     notes = [*_network(reproduction, [data]), f"Trained on: {', '.join(devices)}."]
     notes += [f"{_label(one)}: {describe_collapsed(one.collapsed, len(one.errors))}" for one in shown if one.collapsed]
+    notes += describe_older(_label(one) for one in shown if one.older)
     notes += [f"Rows that have not been run: {missing}."] * (missing > 0)
     drop = ("cost", "method", "n", "lr", "gap")
     under = "both protocols" if _is_under_both(shown) else f"protocol {protocol}"

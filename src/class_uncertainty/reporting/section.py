@@ -1,6 +1,6 @@
 """What the page and the charts show of one data set."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -79,6 +79,12 @@ def describe_collapsed(collapsed: int, runs: int) -> str:
     """Of runs whose errors are in the mean."""
     predict, count = ("predicts", "counts") if collapsed == 1 else ("predict", "count")
     return f"{collapsed} of {runs} runs {predict} one class only, and {count} in the mean."
+
+
+def describe_older(names: Iterable[str]) -> list[str]:
+    """Rows whose method has been revised since they were trained, as a note."""
+    listed = ", ".join(dict.fromkeys(names))
+    return [f"! Trained by an older revision of the method: {listed}."] if listed else []
 
 
 def describe_network(*sizes: NetworkSize) -> list[str]:

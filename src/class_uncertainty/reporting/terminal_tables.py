@@ -19,6 +19,7 @@ from class_uncertainty.reporting.section import (
     describe_folds,
     describe_groups,
     describe_network,
+    describe_older,
     describe_rates,
     describe_repeats,
     describe_tests,
@@ -51,6 +52,7 @@ def print_measured(measured: Measured) -> None:
         say(*disagreements(rows))
     else:  # which may favour classes
         say(f"Uncertainty is that of networks trained by {method}, not naively: it tells of the method too.")
+        say(*describe_older([method] if measured.is_older else []))
     say(*describe_network(measured.network))
     if measured.folds:
         say(describe_folds(measured.folds, measured.dataset))
@@ -281,6 +283,7 @@ def footnotes(
     if any(row.seedless for row in rows):
         notes.append(SAME_NETWORK)
     notes += [f"{row.method}: {describe_collapsed(row.collapsed, row.runs)}" for row in rows if row.collapsed]
+    notes += describe_older(row.method for row in rows if row.is_older)
     warnings = {row.aso_warning for row in tested if row.aso_warning}
     return notes + [f"ASO: {warning}." for warning in sorted(warnings)]
 

@@ -154,6 +154,7 @@ class MethodRow:
     cost: float = 1.0  # of one network in naive trainings, with those that measured the uncertainty it uses
     seedless: bool = False  # all seeds gave the same scores to the last digit: nothing is drawn
     has_rate: bool = True  # whether `lr` changes anything
+    is_older: bool = False  # whether its method has been revised since
 
 
 @dataclass(frozen=True)
@@ -264,6 +265,7 @@ def _method_row(
         cost=group[-1].cost + (measuring_cost if group[-1].uncertainty else 0.0),
         seedless=len(scores) > 1 and len({(score.error, score.nll) for score in scores}) == 1,
         has_rate=group[-1].recipe.has_rate,
+        is_older=group[-1].is_older,
     )
 
 

@@ -55,6 +55,11 @@ class Measured:
         train = self.dataset.train
         return NetworkSize.of_results(self.estimate.results, train.shape, len(train.classes))
 
+    @property
+    def is_older(self) -> bool:
+        """Whether the members' method has been revised since."""
+        return any(result.is_older for result in self.estimate.results)
+
     def __repr__(self) -> str:
         return f"Measured({self.dataset!r}, {self.estimate!r})"
 
@@ -67,6 +72,7 @@ class Measured:
             "score": self.estimate.score,
             "cost": self.estimate.cost,
             "members": len(self.estimate.probabilities),
+            "is_older": self.is_older,
             "classes": [asdict(row) | {"disagreement": row.disagreement} for row in self.rows],
             "spearman": {name: spearman(self.rows, name) for name in ("cardinality", "effective", "uncertainty")},
         }
