@@ -196,7 +196,8 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "compare": lambda: (
         cu.compare,
         {"dataset": dataset(), "methods": ["naive"], "seeds": 1, "lrs": [0.1], "equal_cost": False}
-        | {"choose_lr": False, "choose_on": None, "against": "naive", "shard": None} | MEASURES_BY | ANYWHERE,
+        | {"choose_lr": False, "choose_on": None, "against": "naive", "shard": None, "retrain_older": False}
+        | MEASURES_BY | ANYWHERE,
     ),
     "compare_estimators": lambda: (
         cu.compare_estimators,

@@ -1,4 +1,4 @@
-"""Two processes of torch.distributed over gloo, as torchrun would start them; each writes what it drew to a file."""
+"""Two processes of torch.distributed over gloo, as a launcher would start them; each writes what it drew to a file."""
 
 import json
 import os

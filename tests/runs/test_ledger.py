@@ -153,3 +153,17 @@ def test_results_of_another_engine_are_refused(store: Store) -> None:
     store.connection.execute("UPDATE results SET engine = 1")
     with refused(store.path, "engine 1"):
         Ledger.read(store, [])
+
+
+def test_of_several_revisions_the_newest_is_found_and_an_older_one_where_it_is_alone(store: Store) -> None:
+    lane, other = cu.Lane("dro", 1), cu.Lane("dro", 2)
+    newest = make_result(lane)
+    plan = {name: value for name, value in newest.plan.items() if name != "revision"}
+    older = [make_result(one, plan=plan) for one in (lane, other)]
+    for number, result in enumerate([*older, newest]):
+        store.add(str(number), DATA.fingerprint, result)
+    add_data(store)
+    found = Ledger.read(store, [DATA.name]).results(DATA.name, lane, RECIPE)
+    assert {seed: result.is_older for seed, result in found.items()} == {1: False, 2: True}
+    without = Ledger.read(store, [DATA.name], without_older=True)
+    assert list(without.results(DATA.name, lane, RECIPE)) == [1]

@@ -1,6 +1,6 @@
 """Training through the store: what it has is not trained again, and only plain lanes are stored as results."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -20,6 +20,7 @@ from class_uncertainty.runs.load_or_train import (
     load_or_evaluate,
     load_or_fit,
 )
+from class_uncertainty.runs.rows import OLDER
 from class_uncertainty.training.folds import fold_indices, folded
 from class_uncertainty.training.lane import Epoch
 
@@ -308,3 +309,53 @@ def test_a_disk_that_does_not_keep_what_is_written(
     monkeypatch.setattr(Store, "get", lambda store, key: None)
     with pytest.raises(cu.MachineFault, match=r"runs\.sqlite.*does not give back"):
         results(store, digits, naive(0))
+
+
+@pytest.fixture
+def of_older_revision(store: Store, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store with a row, networks, an estimate and a remedy of dro-learned, from before it was revised."""
+    with monkeypatch.context() as before:
+        before.setitem(cu.METHODS, "dro-learned", replace(cu.METHODS["dro-learned"], revision=0))
+        everything_of_dro(store, digits)
+    return store
+
+
+def everything_of_dro(store: Store, digits: cu.Dataset, retrain_older: bool = False) -> dict[str, bool]:
+    """Whether what is shown is of an older revision."""
+    rows = cu.compare(
+        digits, ["naive", "dro-learned", "dro-learned*2"], 1, recipe=RECIPE, store=store, retrain_older=retrain_older
+    ).rows
+    with open_context(digits, RECIPE, store, retrain_older=retrain_older) as context:
+        (network,) = load_or_fit(context, [cu.Lane("dro-learned")]).results
+        (estimate,) = load_or_estimate(context, [EstimateRequest("ensemble:dro-learned", 2)])
+    shown = {row.method: OLDER in row.marks for row in rows}
+    return shown | {"network": network.is_older, "estimate": any(result.is_older for result in estimate.results)}
+
+
+def test_what_an_older_revision_trained_counts_and_is_marked(
+    of_older_revision: Store, digits: cu.Dataset, forbid_training: Callable[[], None]
+) -> None:
+    forbid_training()
+    shown = everything_of_dro(of_older_revision, digits)
+    assert shown.pop("naive") is False
+    assert set(shown.values()) == {True}
+    measured = cu.measure(digits, "ensemble:dro-learned", members=2, recipe=RECIPE, store=of_older_revision)
+    assert measured.document()["marks"] == [OLDER]
+
+
+def test_it_is_trained_again_on_request_and_kept(of_older_revision: Store, digits: cu.Dataset) -> None:
+    before = of_older_revision.results(digits.fingerprint)
+    shown = everything_of_dro(of_older_revision, digits, retrain_older=True)
+    assert set(shown.values()) == {False}
+    results = of_older_revision.results(digits.fingerprint)
+    assert all(result in results for result in before)
+    assert set(everything_of_dro(of_older_revision, digits).values()) == {False}  # the newest is taken
+
+
+def test_a_remedy_of_older_networks_is_marked(of_older_revision: Store, digits: cu.Dataset) -> None:
+    """Only networks are stored: what is averaged now is no newer than they are."""
+    of_older_revision.connection.execute("DELETE FROM results")
+    rows = cu.compare(digits, ["dro-learned*2"], 1, recipe=RECIPE, store=of_older_revision).rows
+    assert [row.marks for row in rows] == [(OLDER,)]
+    again = cu.compare(digits, ["dro-learned*2"], 1, recipe=RECIPE, store=of_older_revision, retrain_older=True)
+    assert [row.marks for row in again.rows] == [()]

@@ -180,3 +180,10 @@ def test_wrong_network_for_the_data(wine: cu.Data) -> None:
 def test_a_network_without_features_is_refused_where_they_are_trained(method: str, wine: cu.Data) -> None:
     with refused(f"method '{method}'", "trains features", "'linear'", "another recipe"):
         cu.fit(wine, [cu.Lane(), cu.Lane(method)], recipe=FEATURES["linear"], stats=stats_of(wine), device="cpu")
+
+
+def test_batch_statistics_that_processes_do_not_share_are_refused(wine: cu.Data) -> None:
+    """Stored recipes have the field, so a Recipe takes it; nothing trains by it."""
+    recipe = dataclasses.replace(FEATURES["mlp"], synchronised=False)
+    with refused("synchronised", "True"):
+        cu.fit(wine, [cu.Lane()], recipe=recipe, device="cpu")

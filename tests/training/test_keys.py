@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from class_uncertainty import Lane, Recipe, Stats, Teaching
-from class_uncertainty.training.keys import SAMPLED, WALKED, _hashed_epochs, kind_of, lane_key
+from class_uncertainty import METHODS, Lane, Recipe, Stats, Teaching
+from class_uncertainty.training.keys import SAMPLED, WALKED, _hashed_epochs, checkpoint_keys, kind_of, lane_key
 from class_uncertainty.training.recipe import MAX_EPOCHS, RECIPES
 
 STATS = Stats(np.array([120.0, 60, 30, 6]), np.array([0.1, 0.2, 0.3, 0.4]))
@@ -94,6 +94,26 @@ STUDENTS = {
 }
 
 
+BOT = RECIPES["bag-of-tricks"]
+# as commit da2d08a had them, before methods had a revision
+TRAINED = [
+    (Lane("focal", 1), RECIPES["images"], "cpu", "17ad89edb7d1f31200d07a22a5eb93c1"),
+    (Lane("cb-rs", 2, 0.2, (1, 5)), BOT, "cuda", "17ef13d0a9990494e8ead6a7bc2b3764"),
+    (Lane("naive", 3, bootstrap=True), RECIPES["features"], "cpu", "907c891ae247b294c717d25bad724133"),
+    (Lane("ubm-ldam+mixup"), BOT, "cuda", "9c1c0a2921801a19291420c42513377a"),
+    (Lane("2s-cam-rs"), BOT, "cuda", "c8cbeeade469e35fb4b57d191f62c479"),
+    (Lane("duq", lr=0.01), replace(BOT, accumulate=2), "cuda", "30e85daee4fd03cb68021ede6d553a22"),
+    (Lane(METHODS["cb-rs"].augmented("cutout")), RECIPES["images"], "cpu", "76a0782b6918a0bf791ff796af3a9699"),
+]
+REVISED = [
+    (Lane("dro", 1), "69ea9fbd10cbe9075ad6ce3cb48cb444"),
+    (Lane("dro-learned", 1), "ae4000c8197821a650b4ec177dbbeb49"),
+    (Lane("ubm-dro:epsilon=0.5", 1), "1b3192df5cc52fe9e33c2e7a7ec516b1"),
+    (Lane("dro@product+autoaugment", 1), "7ee29a4e206955860d37e59956d3cb49"),
+    (Lane(METHODS["dro"]), "ea86cb7d5bdb1030e1d4d686698172a1"),
+]
+
+
 def key(method: str, epochs: int) -> str:
     return lane_key("data", Lane(method), replace(RECIPES["images"], epochs=epochs), STATS, "cpu")
 
@@ -111,6 +131,35 @@ def test_what_was_trained_alike_is_found_again():
 def test_stored_students_are_found_again(teaching):
     lane = Lane(teaching=teaching)
     assert lane_key("data", lane, RECIPES["images"], STATS, "cpu", ["a", "b"]) == STUDENTS[teaching]
+
+
+@pytest.mark.parametrize(("lane", "recipe", "device", "stored"), TRAINED)
+def test_a_method_that_was_never_revised_keeps_its_keys(lane: Lane, recipe: Recipe, device: str, stored: str) -> None:
+    assert lane_key("data", lane, recipe, STATS, device) == stored
+    assert checkpoint_keys("data", lane, recipe, STATS, device)[0] == stored
+
+
+def test_checkpoints_of_later_stages_keep_their_keys() -> None:
+    stored = ["1d991c77edfc38cdfa33e44fbbae4fda", "713c0d1d00c23f87fc5c3578ece92bf3"]
+    assert checkpoint_keys("data", Lane("crt"), BOT, STATS, "cuda") == stored
+
+
+@pytest.mark.parametrize(("lane", "stored"), REVISED)
+def test_a_revised_method_has_another_key_beside_the_one_it_had(lane: Lane, stored: str) -> None:
+    assert lane.value.revision == 1
+    assert lane_key("data", lane, BOT, STATS, "cuda", revision=0) == stored
+    newest = lane_key("data", lane, BOT, STATS, "cuda")
+    assert newest == lane_key("data", lane, BOT, STATS, "cuda", revision=1)
+    assert newest != stored
+
+
+def test_every_row_that_uses_centroids_is_revised_and_no_other() -> None:
+    with_centroids = {name for name, row in METHODS.items() if any(stage.level == "features" for stage in row.stages)}
+    assert {name for name, row in METHODS.items() if row.revision} == with_centroids
+
+
+def test_a_revision_does_not_rename_a_method_without_a_name() -> None:
+    assert Lane(METHODS["dro"]).name == "custom-eab435"
 
 
 @pytest.mark.parametrize(

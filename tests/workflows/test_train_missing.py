@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -23,6 +24,7 @@ from class_uncertainty.runs import Store
 from class_uncertainty.runs.ledger import Ledger
 from class_uncertainty.runs.load_or_train import load_or_evaluate
 from class_uncertainty.runs.result_lines import export_lines, import_lines, read_lines
+from class_uncertainty.runs.rows import OLDER
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit_result import width_of
 from class_uncertainty.training.stages import lane_cost
@@ -94,6 +96,21 @@ def test_a_table_is_complete_and_trains_nothing_again(trained: tuple[Path, Watch
     assert [len(one.errors) for one in made.outcomes] == [6, 2, 2, 2]
     assert made.six_naive.keys() == {DATA}
     assert len(made.measured) == 1
+
+
+def test_rows_of_an_older_revision_count_marked_and_train_again_on_request(
+    trained: tuple[Path, Watched], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(shutil.copy(trained[0], tmp_path))
+    monkeypatch.setitem(cu.METHODS, "ubrs", replace(cu.METHODS["ubrs"], revision=1))
+    with Store(path) as store:
+        train(store, no_training)
+        older = {one.cell.method: OLDER in one.marks for one in reproduced(store).outcomes}
+        assert older.pop("ubrs")
+        assert not any(older.values())
+        train(store, watched := Watched(), retrain_older=True)
+        assert watched.trained == len([lane for lanes in LANES.values() for lane in lanes if lane[0] == "ubrs"]) + 2
+        assert {one.marks for one in reproduced(store).outcomes} == {()}
 
 
 def test_rows_are_trained_at_the_rate_that_validation_images_prefer(trained: tuple[Path, Watched]) -> None:

@@ -87,7 +87,7 @@ def test_methods_at_rates_that_are_not_chosen_yet_may_share_nothing(digits: cu.D
 
 
 def test_elsewhere_nothing_is_known_to_be_shared(digits: cu.Dataset, tmp_path: Path) -> None:
-    """On a cluster lanes share within a task, under torchrun not at all."""
+    """On a cluster lanes share within a task."""
     lanes = [cu.Lane("naive"), cu.Lane("2s-csce")]
     with open_context(digits, SHARING, tmp_path / "runs.sqlite", "cpu") as context:
         assert context.rest(lanes, [1.0, 1.0]).turns == ((1, pytest.approx(0.8)), (2, pytest.approx(0.2)))

@@ -25,7 +25,6 @@ from class_uncertainty.cli.reproduce_command import reproduce
 from class_uncertainty.cli.train_command import train
 from class_uncertainty.cli.usage import Command, Group
 from class_uncertainty.errors import InputError, MachineFault, memory_faults
-from class_uncertainty.runs.place import is_torchrun
 from class_uncertainty.text import encode_plainly, outlive_readers, reason, tell
 
 app = typer.Typer(
@@ -81,7 +80,7 @@ def main() -> None:
     notices.handlers, notices.propagate = [_Notices()], False
     try:
         with interrupt_once(), memory_faults():
-            _run()
+            app()
     except KeyboardInterrupt:  # while the command line is put together, or just as the command has ended
         sys.exit(INTERRUPTED)
     except InputError as error:
@@ -93,18 +92,6 @@ def main() -> None:
         _end(f"{place}: {error.strerror or reason(error)}.", 1)
     except UnicodeEncodeError as error:
         _end(f"{error.object!r} is not text that can be written as {error.encoding}: give it another name.", 2)
-
-
-def _run() -> None:
-    """Run the command; of several processes of torchrun, in the first."""
-    if not is_torchrun():
-        app()
-        return
-    from class_uncertainty.runs.torchrun import joined_ranks
-
-    with joined_ranks() as runs_command:
-        if runs_command:
-            app()
 
 
 def _end(sentence: object, code: int) -> None:

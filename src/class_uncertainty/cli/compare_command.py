@@ -37,6 +37,7 @@ def compare(
     on: options.ON = None,
     device: options.DEVICE = None,
     shard: options.SHARD = None,
+    retrain_older: options.RETRAIN_OLDER = False,
     profile: options.PROFILE = None,
     root: options.ROOT = None,
     store: options.STORE = options.RUNS,
@@ -78,7 +79,7 @@ def compare(
         measuring: dict[str, Any] = {"estimator": estimator, "members": members, "score": score}
         choosing = {"choose_lr": choose_lr, "choose_on": other}
         rows: dict[str, Any] = {"equal_cost": equal_cost, "against": against} | choosing
-        where: dict[str, Any] = {"device": device, "on": on, "shard": shard}
+        where: dict[str, Any] = {"device": device, "on": on, "shard": shard, "retrain_older": retrain_older}
         about = rows | measuring | where
         comparison = compare_methods(dataset, names, numbers, rates, **about, **now.settings(chosen))
         now.answer(now.show(comparison, terminal_tables.print_comparison))

@@ -134,6 +134,9 @@ DEVICE = Annotated[str | None, optional("By default the fastest that is there.",
 SHARD = Annotated[
     str | None, optional("Train the i-th of n parts of the rows; 'cu results export' and 'import' join them.", "i/n")
 ]
+RETRAIN_OLDER = Annotated[
+    bool, typer.Option("--retrain-older", help="Train again what an older revision of its method trained.")
+]
 PROFILE = Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.")]
 EXCEL_SAFE = Annotated[
     bool,

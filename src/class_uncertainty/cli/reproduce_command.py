@@ -39,6 +39,7 @@ def reproduce(
     on: options.ON = None,
     device: options.DEVICE = None,
     shard: options.SHARD = None,
+    retrain_older: options.RETRAIN_OLDER = False,
     root: options.ROOT = None,
     store: options.STORE = options.RUNS,
     as_json: options.JSON = False,
@@ -91,6 +92,7 @@ def reproduce(
             now.answer({"remaining": [asdict(row) for row in remaining]})
             return
         where: dict[str, Any] = {"store": now.store, "device": device, "on": on, "shard": shard}
+        where["retrain_older"] = retrain_older
         reproduced = run(*about, train=not stored, read=read, budget=now.deadline, progress=now.watch, **where)
         if not as_json:
             for one in reproduced:

@@ -9,7 +9,7 @@ from typing import Any
 from class_uncertainty.experiments.needs import Lookup, need_of
 from class_uncertainty.experiments.paper_table import Cell, PaperTable, judge_of, on_data
 from class_uncertainty.experiments.printed_tables import SIGNIFICANCE, TABLE_1
-from class_uncertainty.runs.rows import import_marks
+from class_uncertainty.runs.rows import result_marks
 from class_uncertainty.runs.significance import Epsilon, aso, corrected_confidence
 
 POINT = 1.0  # a cell agrees within one point; beyond it,
@@ -94,7 +94,7 @@ def outcome(cell: Cell, protocol: str, lookup: Lookup) -> Outcome:
     diverged, devices = sum(result.diverged is not None for result in results), {result.device for result in results}
     about = (errors, diverged, cost, tuple(sorted(devices)), sum(result.collapsed for result in results))
     lr, errors_by_rate = (choice.lr, tuple(choice.errors.items())) if choice else (None, ())
-    return Outcome(cell, protocol, lr, *about, tried=errors_by_rate, marks=import_marks(results))
+    return Outcome(cell, protocol, lr, *about, tried=errors_by_rate, marks=result_marks(results))
 
 
 def outcomes(table: PaperTable, protocols: Iterable[str], lookup: Lookup, only: str | None = None) -> list[Outcome]:

@@ -60,7 +60,8 @@ def dro(
     plain = (("nesterov", False), ("weight_decay", 1e-4), ("warmup", 0), ("drops", ()))
     first = Stage(body, epochs=0.4, rate=0.05, recipe=plain, trains="body", balanced=True)
     second = Stage(Method(alpha=balanced), epochs=0.1, rate=0.1, recipe=plain, trains="head", balanced=True)
-    return Method(about, counterpart, then=(first, second))
+    # revision 1 sums the centroids in blocks whose size does not depend on the lanes of a stack
+    return Method(about, counterpart, then=(first, second), revision=1)
 
 
 def retrained(about: str, measure: Measure, counterpart: str = "") -> Method:

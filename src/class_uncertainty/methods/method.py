@@ -93,6 +93,8 @@ class Method:
         Of the epochs of the recipe, where stages follow.
     then : tuple of Stage
         The stages that follow.
+    revision : int
+        Raised when the package changes the results of a method: those of an older revision still count, marked.
     origin : Origin
         Where it comes from; no part of what the method does.
 
@@ -121,6 +123,7 @@ class Method:
     augment: tuple[str, ...] = ()
     share: float = 1.0
     then: "tuple[Stage, ...]" = ()
+    revision: int = 0
     origin: Origin = field(default=Origin(), repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from class_uncertainty.estimation import Estimate
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import thumbnail
 from class_uncertainty.reporting.page_examples import PageExamples
-from class_uncertainty.runs.rows import IMPORTED, ClassRow, MethodRow, knows_examples, shared_marks
+from class_uncertainty.runs.rows import IMPORTED, OLDER, ClassRow, MethodRow, knows_examples, shared_marks
 from class_uncertainty.runs.significance import corrected_confidence
 from class_uncertainty.text import amount_of, enumerated, in_list
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
@@ -20,6 +20,10 @@ from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
 FEW = 3  # duplicates that a sentence names
 LEAVES_OUT = "?repeats=drop leaves copies out"
 SAME_NETWORK = "± 0.00: every seed gives the same network, so there is no chance to test for."
+MARKS = {
+    IMPORTED: "added by 'cu results import', not trained for this store",
+    OLDER: "trained before its method was revised; --retrain-older trains it again",
+}
 
 
 @dataclass(frozen=True)
@@ -82,12 +86,14 @@ def describe_collapsed(collapsed: int, runs: int) -> str:
 
 
 def describe_marks(marks: Sequence[Sequence[str]]) -> list[str]:
-    """What the marks of all rows mean; no line where no row has one."""
-    if IMPORTED in shared_marks(marks):
-        return ["All of these results came by 'cu results import', and none was trained for this store."]
-    if any(IMPORTED in mark for of_row in marks for mark in of_row):
-        return [f"{IMPORTED.capitalize()}: by 'cu results import', not trained for this store."]
-    return []
+    """What the marks of all rows mean; no line for one that no row has."""
+    lines = []
+    for mark, meaning in MARKS.items():
+        if mark in shared_marks(marks):
+            lines.append(f"All of these results were {meaning}.")
+        elif any(mark in own for of_row in marks for own in of_row):
+            lines.append(f"{mark.capitalize()}: {meaning}.")
+    return lines
 
 
 def describe_network(*sizes: NetworkSize) -> list[str]:

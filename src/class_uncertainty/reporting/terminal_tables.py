@@ -60,7 +60,7 @@ def print_measured(measured: Measured) -> None:
         say(*disagreements(rows))
     else:  # which may favour classes
         say(f"Uncertainty is that of networks trained by {method}, not naively: it tells of the method too.")
-    say(*describe_network(measured.network))
+    say(*describe_network(measured.network), *describe_marks([measured.marks]))
     if measured.folds:
         say(describe_folds(measured.folds, measured.dataset))
     if groups := describe_groups(measured.dataset, measured.estimate):

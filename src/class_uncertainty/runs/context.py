@@ -1,7 +1,7 @@
 """Context: what a workflow works with. It is made once and handed down; its keys hash values and do nothing else."""
 
 import tempfile
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +46,7 @@ class Context:
     profile: Path | None = None
     executor: Executor | None = None  # where lanes train; None stands for this process
     shard: Shard | None = None  # of the rows, if others train the rest
+    retrain_older: bool = False  # whether results of older revisions count as missing
 
     @property
     def train(self) -> Data:
@@ -92,17 +93,42 @@ class Context:
                 with together(self.store):
                     yield from outcomes
 
-    def result_key(self, lane: Lane, stats: Stats | None = None) -> str:
+    def result_key(self, lane: Lane, stats: Stats | None = None, revision: int | None = None) -> str:
         """Of a lane's result, which depends on what it is judged on."""
-        return lane_key(self.dataset.fingerprint, lane, self.recipe, self._stats(stats), self.device)
+        about = (self.recipe, self._stats(stats), self.device)
+        return lane_key(self.dataset.fingerprint, lane, *about, revision=revision)
 
-    def network_key(self, lane: Lane, stats: Stats | None = None, teachers: Sequence[str] = ()) -> str:
+    def network_key(
+        self, lane: Lane, stats: Stats | None = None, teachers: Sequence[str] = (), revision: int | None = None
+    ) -> str:
         """Of a lane's network, which depends on what it was trained on alone."""
-        return lane_key(self.train.fingerprint, lane, self.recipe, self._stats(stats), self.device, teachers)
+        about = (self.recipe, self._stats(stats), self.device, teachers, revision)
+        return lane_key(self.train.fingerprint, lane, *about)
 
-    def estimate_key(self, request: EstimateRequest) -> str:
-        keys = [self.result_key(lane) for lane in request.lanes]
+    def estimate_key(self, request: EstimateRequest, revision: int | None = None) -> str:
+        keys = [self.result_key(lane, revision=revision) for lane in request.lanes]
         return key_of(request.estimator, keys or [self.dataset.fingerprint])
+
+    def find(self, tables: Sequence[str], lanes: Sequence[Lane], key: Callable[[int | None], str]) -> str:
+        """The key of these lanes by a revision: the newest, or an older one where the tables have that alone."""
+        newest = key(None)
+        if self.retrain_older or any(self.store.has(table, newest) for table in tables):
+            return newest
+        for revision in reversed(range(max((lane.value.revision for lane in lanes), default=0))):
+            older = key(revision)
+            if any(self.store.has(table, older) for table in tables):
+                return older
+        return newest
+
+    def stored_result_key(self, lane: Lane, stats: Stats | None = None) -> str:
+        return self.find(["results"], [lane], lambda revision: self.result_key(lane, stats, revision))
+
+    def stored_network_key(self, lane: Lane, stats: Stats | None = None, teachers: Sequence[str] = ()) -> str:
+        return self.find(["networks"], [lane], lambda revision: self.network_key(lane, stats, teachers, revision))
+
+    def stored_estimate_key(self, request: EstimateRequest) -> str:
+        tables = ["estimates", "measurements"]
+        return self.find(tables, request.lanes, lambda revision: self.estimate_key(request, revision))
 
     def drop_checkpoints(self, lanes: Sequence[Lane], stats: Stats | None = None, teachers: Sequence[str] = ()) -> None:
         """Remove the checkpoints of lanes whose results are stored."""
@@ -145,6 +171,7 @@ def open_context(
     profile: str | Path | None = None,
     on: On = None,
     shard: str | None = None,
+    retrain_older: bool = False,
 ) -> Iterator[Context]:
     """A Context for one workflow. Without a store, results go to a temporary one; `on` says where lanes train."""
     part = Shard.parse(shard) if shard is not None else None
@@ -164,4 +191,5 @@ def open_context(
         place, watch = Path(profile) if profile else None, watch_by(progress)
         if isinstance(watch, Watcher):
             stack.callback(watch.close)
-        yield Context(store, dataset, recipe, device, deadline, watch, checkpoints, place, executor, part)
+        about = (watch, checkpoints, place, executor, part, retrain_older)
+        yield Context(store, dataset, recipe, device, deadline, *about)

@@ -25,19 +25,20 @@ class Ledger:
     _measurements: dict[Identity, Measurement] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, store: Store, names: Collection[str]) -> "Ledger":
+    def read(cls, store: Store, names: Collection[str], without_older: bool = False) -> "Ledger":
         """What a store has of the data sets of these names; two data sets of one name are refused."""
         store.check_engine()
         ledger = cls()
         for stored in (data for data in store.data() if data.name in names):
             check_same_data(ledger.data.get(stored.name), stored, str(store.path))
             ledger.data[stored.name] = stored
-            ledger.add(stored.fingerprint, store.results(stored.fingerprint), store.measurements(stored.fingerprint))
+            results = [one for one in store.results(stored.fingerprint) if not (without_older and one.is_older)]
+            ledger.add(stored.fingerprint, results, store.measurements(stored.fingerprint))
         return ledger
 
     def add(self, data: str, results: Iterable[Result], measurements: Iterable[Measurement] = ()) -> None:
-        """Of two results that differ in their device alone, the first one stays."""
-        for result in results:
+        """Of two results of one revision that differ in their device alone, the first one stays."""
+        for result in sorted(results, key=lambda result: -result.revision):
             self._results.setdefault(_result_identity(data, result), {}).setdefault(result.seed, result)
         for measured in measurements:
             identity = (data, measured.estimator, measured.members, measured.seed, measured.lr, measured.recipe)
@@ -77,12 +78,15 @@ def check_same_data(stored: StoredDataset | None, given: StoredDataset, place: s
 
 
 def _result_identity(data: str, result: Result) -> Identity:
-    plan = json.dumps(result.plan, sort_keys=True)
-    return data, result.method, result.lr, result.fold, result.recipe, result.uncertainty, plan
+    return data, result.method, result.lr, result.fold, result.recipe, result.uncertainty, _text(result.plan)
 
 
 def _lane_identity(data: str, lane: Lane, recipe: Recipe, stats: Stats | None) -> Identity:
     uncertainty = stats.uncertainty if stats and lane.value.uses_uncertainty else None
     measured_by = "" if uncertainty is None else digest(uncertainty)
-    plan = json.dumps(describe(lane.value), sort_keys=True)
-    return data, lane.name, lane.rate(recipe), lane.fold, recipe, measured_by, plan
+    return data, lane.name, lane.rate(recipe), lane.fold, recipe, measured_by, _text(describe(lane.value))
+
+
+def _text(plan: dict[str, Any]) -> str:
+    """A plan of whatever revision: results of all of them count."""
+    return json.dumps(plan | {"revision": 0}, sort_keys=True)

@@ -30,7 +30,7 @@ def load_or_estimate(
     Members that are plain naive lanes are stored as results too. Without a test split the errors of an estimate are
     those of one naive lane by folds.
     """
-    keys = {request: context.estimate_key(request) for request in requests}
+    keys = {request: context.stored_estimate_key(request) for request in requests}
     estimates: dict[EstimateRequest, Estimate | Diverged | None] = {}
     for request in dict.fromkeys(requests):  # a file is always read anew
         stored = context.store.get_estimate(keys[request]) if request.lanes else None
@@ -57,7 +57,7 @@ def load_or_estimate(
 
 def stored_measurement(context: Context, request: EstimateRequest, score: str | None) -> Measurement | None:
     """The class vectors by that score, by an import or 'cu reproduce', where no stored estimate has it."""
-    key = context.estimate_key(request)
+    key = context.stored_estimate_key(request)
     measured = context.store.by_key("measurements", context.dataset.fingerprint).get(key)
     if measured is None or (score or measured.score) not in measured.raw:
         return None
@@ -71,7 +71,7 @@ def members_left(context: Context, requests: Sequence[EstimateRequest]) -> list[
     """What `load_or_estimate` has to train: members, then judges; an estimate is stored as a whole."""
     by_folds, left, judges = context.dataset.test is None, list[float](), set[Lane]()
     for request in requests:
-        is_stored = context.store.has("estimates", context.estimate_key(request))
+        is_stored = context.store.has("estimates", context.stored_estimate_key(request))
         left += [0.0 if is_stored else context.left(lane) for lane in request.lanes]
         judges |= {_fold_judge(request)} if by_folds and request.lanes and not is_stored else set()
     members = context.rest([lane for request in requests for lane in request.lanes], left)
@@ -84,7 +84,7 @@ def results_left(
     """What `load_or_evaluate` has to train; of each lane a network for each fold without a test split."""
     parts, left, bare = list[Lane](), list[float](), _without_network(context, weights_of)
     for lane in lanes:
-        is_stored = lane not in bare and context.store.has("results", context.result_key(lane, stats))
+        is_stored = lane not in bare and context.store.has("results", context.stored_result_key(lane, stats))
         of_lane = [lane] if context.dataset.test else folded(lane)
         left += [0.0 if is_stored else context.left(part, stats) for part in of_lane]
         parts += of_lane
@@ -93,7 +93,7 @@ def results_left(
 
 def networks_left(context: Context, lanes: Sequence[Lane], stats: Stats | None = None) -> Rest:
     """What `load_or_fit` has to train."""
-    keys = [context.network_key(lane, stats) for lane in lanes]
+    keys = [context.stored_network_key(lane, stats) for lane in lanes]
     stored = [context.store.has("networks", key) for key in keys]
     left = [0.0 if there else context.left(lane, stats) for there, lane in zip(stored, lanes, strict=True)]
     return context.rest(lanes, left)
@@ -137,7 +137,7 @@ def load_or_evaluate(
     folds nobody has a network of all examples.
     """
     by_folds = context.dataset.test is None
-    keys = [context.result_key(lane, stats) for lane in lanes]
+    keys = [context.stored_result_key(lane, stats) for lane in lanes]
     stored_before = [context.store.get(key) for key in keys]
     bare = _without_network(context, weights_of)
     missing = {
@@ -181,7 +181,7 @@ def _without_network(context: Context, lanes: Sequence[Lane]) -> set[Lane]:
 
 
 def _without_result(context: Context, lanes: Sequence[Lane]) -> list[Lane]:
-    return [lane for lane in lanes if context.store.get(context.result_key(lane)) is None]
+    return [lane for lane in lanes if context.store.get(context.stored_result_key(lane)) is None]
 
 
 def fit_and_store(context: Context, lane: Lane, stats: Stats | None = None) -> Fit:
@@ -204,7 +204,7 @@ def load_or_fit(
 ) -> Fit:
     """The lanes with their weights, from the store or trained now. Each network is read once."""
     teacher_keys = teachers.keys if teachers else ()
-    keys = [context.network_key(lane, stats, teacher_keys) for lane in lanes]
+    keys = [context.stored_network_key(lane, stats, teacher_keys) for lane in lanes]
     networks = {key: context.store.get_network(key) for key in dict.fromkeys(keys)}
     if todo := {key: lane for key, lane in zip(keys, lanes, strict=True) if networks[key] is None}:
         fitted, todo_keys = context.untrained(list(todo.values())), list(todo)
@@ -227,7 +227,7 @@ def load_or_fit(
 def add_fold_results(context: Context, lanes: Sequence[Lane], networks: Fit) -> None:
     """Store the results by folds of lanes whose networks of every fold are at hand."""
     for lane in lanes:
-        if context.store.get(context.result_key(lane)):
+        if context.store.get(context.stored_result_key(lane)):
             continue
         parts = networks.pick(folded(lane))
         unseen = []
@@ -258,7 +258,7 @@ def telling_rows(context: Context, runs: int) -> Ended:
 
 
 def _add_result(context: Context, lane: Lane, stats: Stats | None, result: Result, ended: Ended | None = None) -> None:
-    context.store.add(context.result_key(lane, stats), context.dataset.fingerprint, result)
+    context.store.add(context.result_key(lane, stats, result.revision), context.dataset.fingerprint, result)
     if ended:
         ended(result)
 

@@ -1,11 +1,11 @@
-"""Where lanes train: in this process, on a Ray cluster, or in all processes of torchrun."""
+"""Where lanes train: in this process, or on a Ray cluster."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from class_uncertainty.errors import InputError
-from class_uncertainty.runs.place import check_place, is_torchrun
+from class_uncertainty.runs.place import check_place
 
 if TYPE_CHECKING:
     from class_uncertainty.training.executor import Executor
@@ -17,12 +17,6 @@ def open_executor(on: On, device: str | None, profiles: bool = False) -> "Abstra
     """What trains lanes there; None stands for this process."""
     if on is not None and not isinstance(on, str):
         return nullcontext(on)
-    if is_torchrun():
-        from class_uncertainty.runs.torchrun import current_executor
-
-        if on is not None:
-            raise InputError(f"--on is {on!r} under torchrun: lanes train on a cluster or in all processes, not both.")
-        return nullcontext(current_executor(device))
     if on is None:
         return nullcontext()
     check_place(on, profiles, device)

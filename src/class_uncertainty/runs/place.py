@@ -1,6 +1,5 @@
 """Names of places where lanes train, checked before torch is imported."""
 
-import os
 import re
 
 from class_uncertainty.errors import InputError, unknown
@@ -21,8 +20,3 @@ def check_place(on: str, profiles: bool = False, device: str | None = None) -> N
         raise InputError("a trace is of one process: leave out --profile, or --on.")
     if device not in (None, "cpu", "cuda"):
         raise InputError(f"device is {device!r}: on a Ray cluster it is 'cpu' or 'cuda'.")
-
-
-def is_torchrun() -> bool:
-    """Whether torchrun has started this process with others."""
-    return "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ.get("WORLD_SIZE", "1")) > 1

@@ -17,7 +17,8 @@ from class_uncertainty.runs.significance import aso, corrected_confidence
 from class_uncertainty.training import Result
 
 RANKS_APART = 2  # of rarity and uncertainty, at least, for a class to be harder or easier than its count suggests
-IMPORTED = "imported"
+IMPORTED = "imported"  # as a mark of results, and so is OLDER
+OLDER = "older revision"
 COUNTERPART = "counterpart"  # to test each uncertainty row against its row with cardinality
 
 
@@ -266,16 +267,20 @@ def _method_row(
         cost=group[-1].cost + (measuring_cost if group[-1].uncertainty else 0.0),
         seedless=len(scores) > 1 and len({(score.error, score.nll) for score in scores}) == 1,
         has_rate=group[-1].recipe.has_rate,
-        marks=import_marks(group),
+        marks=result_marks(group),
     )
 
 
-def import_marks(results: Sequence[Result]) -> tuple[str, ...]:
-    """The mark of a row with imported runs: it says how many they are where others were trained here."""
-    imported = sum(result.imported for result in results)
-    if not imported:
-        return ()
-    return (IMPORTED,) if imported == len(results) else (f"{imported} of {len(results)} runs {IMPORTED}",)
+def result_marks(results: Sequence[Result]) -> tuple[str, ...]:
+    """What sets the runs of a row apart, and how many they are where it is not all of them."""
+    counts = {IMPORTED: sum(result.imported for result in results), OLDER: sum(result.is_older for result in results)}
+    marks = []
+    for mark, count in counts.items():
+        if count == len(results) > 0:
+            marks.append(mark)
+        elif count:
+            marks.append(f"{count} of {len(results)} runs {mark}")
+    return tuple(marks)
 
 
 def marked(name: str, marks: Sequence[str], shared: Collection[str] = ()) -> str:

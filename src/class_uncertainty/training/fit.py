@@ -210,8 +210,8 @@ def train_here(
 
 def _stretches(runner: StageRunner, places: list[int]) -> Iterator[StageRunner]:
     """The runners of a stage, one after the other. Epochs in which some lanes do not differ yet train once."""
-    recipe, is_alone = runner.stage.recipe, runner.options.ranks.world == 1
-    shares = is_alone and not runner.stage.number and can_share(recipe)
+    recipe = runner.stage.recipe
+    shares = not runner.stage.number and can_share(recipe)
     together = stretches({place: runner.lane(place) for place in places}, recipe, shares)
     fills = runner.fitted.device != "cpu"  # a CPU's stacks have one width
     for turn in in_turn(together, lambda place: runner.progress(place)[0], fills):
@@ -225,9 +225,6 @@ def _run_stretch(runner: StageRunner) -> Generator[list[Ended], None, None]:
     """Train in stacks of lanes that are equally far."""
     fitted, unfinished = runner.fitted, None
     groups = stacks_of(runner)
-    if runner.options.ranks.world > 1:  # all processes train the same stack; a thread could begin the next in one alone
-        yield from (_run_group(runner, group) for group in groups)
-        return
     small = is_small(fitted.recipe, fitted.shape, fitted.device)
     with _workers(min(len(groups), torch.get_num_threads()) if small else 1, single=small) as pool:
         try:
@@ -264,7 +261,7 @@ def _run_group(runner: StageRunner, places: list[int]) -> list[Ended]:
                 ended += runner.run(stack, started)
                 continue
             except torch.OutOfMemoryError:
-                if len(stack) == 1 or runner.options.ranks.world > 1:
+                if len(stack) == 1:
                     need = f"network {runner.fitted.recipe.network!r} with batch {runner.fitted.recipe.batch}"
                     raise MachineFault(f"the GPU has too little memory for one lane of {need}.") from None
             gc.collect()  # outside of the handler, where the error still holds on to what did not fit

@@ -26,14 +26,25 @@ YOUNGER = {
 }
 
 
-def lane_key(data: str, lane: Lane, recipe: Recipe, stats: Stats, device: str, teachers: Sequence[str] = ()) -> str:
+def lane_key(
+    data: str,
+    lane: Lane,
+    recipe: Recipe,
+    stats: Stats,
+    device: str,
+    teachers: Sequence[str] = (),
+    revision: int | None = None,
+) -> str:
     """A hash of all that determines the result of a lane.
 
     That is data, method, its plan over the epochs, recipe, seed, rate, fold, bootstrap and device; for a student also
-    what it learns, and the keys of its teachers.
+    what it learns, and the keys of its teachers. `revision` is an older one of the method.
     """
+    method = lane.value
+    if revision is not None:
+        method = dataclasses.replace(method, revision=revision)
     uncertainty = None if stats.uncertainty is None else tuple(stats.uncertainty)
-    plans = _plans(lane.value, recipe, tuple(stats.counts), uncertainty)
+    plans = _plans(method, recipe, tuple(stats.counts), uncertainty)
     taught: list = [dataclasses.asdict(lane.teaching), list(teachers)] if lane.teaching else []
     of_lane = (lane.seed, lane.rate(recipe), lane.fold, bool(lane.bootstrap), device)
     return key_of(data, lane.name, plans, hashed_fields(recipe), *of_lane, *taught)

@@ -9,7 +9,7 @@ from typing import Any
 
 from class_uncertainty.boundary import check_field, checked
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.methods import Method, Stage, named
+from class_uncertainty.methods import METHODS, Method, Stage, named, parse_name
 from class_uncertainty.metrics import Scores
 from class_uncertainty.training.recipe import Recipe, check_lr, from_zero
 
@@ -132,7 +132,8 @@ class Lane:
             return DISTIL
         if isinstance(self.method, str):
             return self.method
-        return "custom-" + hashlib.sha256(repr(describe(self.method)).encode()).hexdigest()[:6]
+        first = dataclasses.replace(self.method, revision=0)  # a name outlives a revision
+        return "custom-" + hashlib.sha256(repr(describe(first)).encode()).hexdigest()[:6]
 
     def rate(self, recipe: Recipe) -> float:
         """The learning rate of the lane, or of the recipe."""
@@ -230,6 +231,17 @@ class Result:
         return sorted(self.class_errors or ())[:2] == [0.0, 100.0]
 
     @property
+    def revision(self) -> int:
+        """That of the method it was trained by."""
+        return self.plan.get("revision", 0)
+
+    @property
+    def is_older(self) -> bool:
+        """Whether its method has been revised since."""
+        row = METHODS.get(parse_name(self.method).row)
+        return row is not None and self.revision < row.revision
+
+    @property
     def error(self) -> float | None:
         """Mean of the class errors, in percent: every class counts the same."""
         return self.scores.error if self.scores else None
@@ -272,7 +284,7 @@ def describe(method: Method) -> dict[str, Any]:
         form = "sigmoid" if focal.sigmoid else "softmax"
         words["focal"] = f"gamma {focal.gamma:g} {form} {focal.ramp.__name__}"
     words |= {"beta": method.beta, "head": method.head, "scale": method.scale, "reduction": method.reduction}
-    fields = {name: getattr(method, name) for name in ("level", "learned", "dropout", "cycles", "share")}
+    fields = {name: getattr(method, name) for name in ("level", "learned", "dropout", "cycles", "share", "revision")}
     changed = {name: value for name, value in fields.items() if value != getattr(Method, name)}
     lists = {"augment": list(method.augment), "then": [_describe_stage(stage) for stage in method.then]}
     return words | changed | {name: value for name, value in lists.items() if value}

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from class_uncertainty.methods import Plan, losses
 from class_uncertainty.training.lane import Lane
-from class_uncertainty.training.networks.layers import pad_batch
+from class_uncertainty.training.networks.layers import full_stack, pad_batch
 from class_uncertainty.training.networks.rbf_head import kernel_loss
 
 
@@ -36,7 +36,7 @@ class LossTensors:
 
     def loss(self, z: Tensor, labels: Tensor, mean_weight: Tensor | None = None) -> Tensor:
         """Logits (lanes, B, C), labels (lanes, B) -> (lanes,); `mean_weight` (lanes,) as `losses.reduce` has it."""
-        return losses.reduce(self.per_example(z, labels), self.weight.gather(1, labels), self.by_weights, mean_weight)
+        return self._reduce(self.per_example(z, labels), self.weight.gather(1, labels), mean_weight)
 
     def mixed(
         self,
@@ -55,10 +55,17 @@ class LossTensors:
         by_first, weights = self.per_example(z, labels), first + second
         both = first * by_first + second * self.per_example(z, others)
         if plain is None:
-            return losses.reduce(both / weights, weights, self.by_weights, mean_weight)
+            return self._reduce(both / weights, weights, mean_weight)
         # the quotient of a plain lane is not used, and must not be 0 / 0: its gradient would be used
         loss = torch.where(plain, by_first, both / weights.where(~plain, 1))
-        return losses.reduce(loss, weights, self.by_weights, mean_weight)
+        return self._reduce(loss, weights, mean_weight)
+
+    def _reduce(self, each: Tensor, weights: Tensor, mean_weight: Tensor | None) -> Tensor:
+        """`losses.reduce`, whose sums by weights are in the gradient."""
+        if mean_weight is not None:
+            mean_weight = full_stack(mean_weight)
+        reduced = losses.reduce(full_stack(each), full_stack(weights), full_stack(self.by_weights), mean_weight)
+        return reduced[: len(each)]
 
     def kernels(self, z: Tensor, labels: Tensor) -> Tensor:
         """DUQ's loss of every example, of log K (lanes, B, C): (lanes, B)."""

@@ -83,8 +83,7 @@ class Recipe:
     leaf, leaves : int
         The fewest examples of a leaf, and the most leaves of a tree; 0 for any number.
     synchronised : bool
-        Whether batch statistics are those of the whole batch where processes of torchrun share it; otherwise each
-        process has its own.
+        Without effect, and always True: processes no longer share a batch.
     fingerprint : str
         Of the code and the weights of a network that is not the package's own. Training fills it in.
 
@@ -131,7 +130,7 @@ class Recipe:
     trees: int = 0
     leaf: int = 1
     leaves: int = 0
-    synchronised: bool = True
+    synchronised: bool = True  # kept, since stored results have it and keys hash it
     fingerprint: str = ""
 
     def __post_init__(self) -> None:

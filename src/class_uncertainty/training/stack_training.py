@@ -23,7 +23,7 @@ from class_uncertainty.training.lbfgs import LBFGS
 from class_uncertainty.training.networks.adamw import make_optimiser
 from class_uncertainty.training.networks.custom_network import epoch_seed, seeded
 from class_uncertainty.training.networks.network_table import find_network
-from class_uncertainty.training.networks.stack import Stack, State, initial, to_device, without_kernels
+from class_uncertainty.training.networks.stack import Stack, State, initial, to_device
 from class_uncertainty.training.sampling import AVERAGING, STAGE_STREAMS, Examples, LaneSampler, draw_epoch
 from class_uncertainty.training.stage_context import StageContext
 from class_uncertainty.training.stages import resolve_stages
@@ -51,8 +51,6 @@ class StackTraining:
         states = [start.state for start in starts] or None
         stack = Stack(stage.recipe, fitted.shape, fitted.classes, self.lanes, states)
         self.stack = to_device(stack, fitted.device)
-        if context.options.ranks.world > 1 and self.stack.kernels:  # ours know nothing of other processes' statistics
-            without_kernels(self.stack)
 
     def run(self) -> list[LaneState]:
         """Train to the epoch that is asked for: the lanes as they are then."""
@@ -132,7 +130,7 @@ class StackTraining:
         stage, optimiser = self.context.stage, self.optimiser
         if not isinstance(optimiser, LBFGS):
             about = (stage, examples, self.lanes, self.draws, self._sums(self.lanes[: self.count]), teachers)
-            return StepProgram(self.stack, optimiser, *about, self.context.options.ranks)
+            return StepProgram(self.stack, optimiser, *about)
         program = FullBatch(self.stack, optimiser, stage.recipe, examples, self.samplers[0], teachers)
         if self.first:
             program.take(draw_epoch(self.samplers, stage, self.first - 1, self.length)[0][0])
@@ -194,7 +192,7 @@ class StackTraining:
         if not self.stack.own:
             return nullcontext()
         seed = epoch_seed(self.lanes[0].seed, self.context.stage.number * STAGE_STREAMS + epoch)
-        return seeded((seed + self.context.options.ranks.rank) % 2**63, self.context.fitted.device)
+        return seeded(seed, self.context.fitted.device)
 
     def _report(self, progress: Progress, epoch: int, numbers: Sequence[list[float]], seconds: float) -> None:
         """Tell of an epoch, of lanes with more stages to come apart: theirs are more in all."""

@@ -11,7 +11,6 @@ from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.lane import Lane, Progress
-from class_uncertainty.training.ranks import ALONE, Ranks
 from class_uncertainty.training.sampling import Examples
 from class_uncertainty.training.stages import ResolvedStage, staged
 
@@ -32,7 +31,6 @@ class FitOptions:
     deadline: Deadline
     profile: Path | None
     teachers: Fit | None
-    ranks: Ranks = ALONE  # that train every stack together
 
 
 @dataclass(frozen=True, eq=False)

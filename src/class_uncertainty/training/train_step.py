@@ -17,19 +17,17 @@ from class_uncertainty.training.augment.stack_augmentation import StackAugmentat
 from class_uncertainty.training.distillation import Teachers
 from class_uncertainty.training.gathering import to_sum
 from class_uncertainty.training.lane import Lane
-from class_uncertainty.training.networks.layers import affine, drop_features, pad_batch
+from class_uncertainty.training.networks.layers import affine, drop_features, full_stack, pad_batch
 from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.networks.rbf_head import PENALTY, StackedRBFHead, gradient_penalty
 from class_uncertainty.training.networks.stack import FAILED, SGD, Stack, precision, without_kernels
 from class_uncertainty.training.objective import LossTensors
-from class_uncertainty.training.ranks import ALONE, Ranks
 from class_uncertainty.training.sampling import Examples
 from class_uncertainty.training.stages import ResolvedStage
 
 MOMENTUM = 0.1  # of batch statistics, in torch and in our own kernels, unless a norm has its own
 PAIRING = ("order", "partner", "mixed")  # draws that say which labels an example has
-EVERY_ROW = slice(None)
-PASSED = {"cuda": 8192}  # examples of all lanes that pass at once without gradients: a batch may leave a GPU idle
+PASSED = {"cuda": 512}  # examples of a lane that pass at once for centroids: a batch of one lane may leave a GPU idle
 COMPILED = 200_000  # images of one training from which compiling pays on a CPU
 
 
@@ -51,10 +49,8 @@ class StepProgram:
         draws: Drawn,
         gathered: Mapping[str, Tensor] | None = None,
         teachers: Teachers | None = None,
-        ranks: Ranks = ALONE,
     ) -> None:
         self.stack, self.optimiser, self.stage, self.examples = stack, optimiser, stage, examples
-        self.ranks = ranks
         self.recipe, self.teachers, self.gathered = stage.recipe, teachers, dict(gathered or {})
         device, classes = str(examples.labels.device), examples.counts.shape[1]
         self.length = draws["order"].shape[1]
@@ -62,8 +58,9 @@ class StepProgram:
         self.objective = LossTensors(lanes, classes, device)
         self.draws = {name: torch.from_numpy(numbers).to(device) for name, numbers in draws.items()}
         self.at = torch.zeros((), dtype=torch.int64, device=device)  # the first example of the next batch
-        at_once = PASSED.get(examples.labels.device.type, 0) // stack.lanes if self.part == self.batch else 0
-        self.passed = max(at_once, self.part)
+        self.passed = self.part
+        if self.part == self.batch:  # otherwise the recipe says that no more fit into memory
+            self.passed = max(self.part, PASSED.get(examples.labels.device.type, 0))
         self.offsets = torch.arange(max(self.batch, self.passed), device=device)
         self.loss, self.wrong = torch.zeros(stack.lanes, device=device), torch.zeros(stack.lanes, device=device)
         self.rates = optimiser.rates(torch.zeros(stack.lanes, device=device))
@@ -74,8 +71,6 @@ class StepProgram:
         self.centroids = torch.zeros(stack.lanes, classes, stack.head.weight.shape[-1], device=device)
         self.set_training()
         large = find_network(self.recipe.network).large and self.length * self.recipe.epochs >= COMPILED
-        if ranks.world > 1:
-            return  # neither graphs nor compiled code wait for other processes
         if examples.labels.is_cuda and stack.is_replayable:  # a graph cannot hold whatever someone's own network may do
             with self._put_back():
                 self._capture()
@@ -100,57 +95,46 @@ class StepProgram:
             self._centre()
         for tensor in (self.at, self.loss, self.wrong):
             tensor.zero_()
-        before = {name: sums.clone() for name, sums in self.gathered.items()} if self.ranks.world > 1 else {}
         for _ in range(self.length // self.batch):
             before_step()
             self.graph.replay() if self.graph else self._step(self.batch)
         if rest := self.length % self.batch:
             before_step()
             self._step(rest)
-        self.ranks.sum([self.loss, self.wrong])
-        self.ranks.sum_since(before, self.gathered)
-        if not self.recipe.synchronised:
-            self.ranks.average(buffer for buffer in self.stack.buffers() if buffer.is_floating_point())
         return torch.stack([self.loss, 100 * self.wrong]) / self.length
 
     def _step(self, batch: int) -> None:
         """One step of the optimiser, by a batch that passes through in one part or in several."""
         self.stack.zero_grad()
-        in_parts = batch > self.part or self.ranks.world > 1
-        mean_weight = self._mean_weight(batch) if in_parts and self.objective.any_by_weights else None
+        mean_weight = self._mean_weight(batch) if batch > self.part and self.objective.any_by_weights else None
         passed = []
         for rows in row_blocks(batch, self.part):
             size = rows.stop - rows.start
-            rows_here, counted = self.ranks.share(size)
-            x, labels, drawn = self._next(size, rows_here)
-            with self.ranks.statistics(self.recipe.synchronised and counted == 1):  # or each rank has the whole part
-                features, z = self._forward(x, drawn)
+            x, labels, drawn = self._next(size)
+            features, z = self._forward(x, drawn)
             loss = self._loss(x, features, z, labels, drawn, mean_weight)  # (lanes,)
-            taken = labels.shape[1] * counted  # of the batch
-            (loss if taken == batch else loss * (taken / batch)).sum().backward()
+            (loss * (size / batch)).sum().backward()
             if self.gathered:
-                self._gather(z.detach(), drawn["order"], counted)
-            self.loss += loss.detach() * taken
-            wrong = (z.detach().argmax(dim=-1) != labels).sum(dim=1)
-            self.wrong += wrong if counted == 1 else wrong * counted
+                self._gather(z.detach(), drawn["order"])
+            self.loss += loss.detach() * size
+            self.wrong += (z.detach().argmax(dim=-1) != labels).sum(dim=1)
             self.at += size
             passed += [(x.detach(), labels)] if self.stack.rbf else []
-        self.ranks.sum(parameter.grad for parameter in self.stack.parameters())
         self.optimiser.step(self.rates)
         for x, labels in passed:
             self._move_centroids(x, labels)
 
     def _mean_weight(self, batch: int) -> Tensor:
         """Of the examples of the next batch, (lanes,): labels are known before their parts pass through."""
-        total = torch.zeros_like(self.loss)
+        total = full_stack(torch.zeros_like(self.loss))
         for rows in row_blocks(batch, self.part):
             drawn = self._drawn(self.at + self.offsets[rows], [name for name in PAIRING if name in self.draws])
             labels = self.examples.labels[drawn["order"]]
             weights = self.objective.weight.gather(1, labels)
             if mixture := self.augmentation.mixture(labels, drawn, self.examples.counts):
                 weights = mixture.of(labels, lambda y: self.objective.weight.gather(1, y))
-            total += weights.sum(dim=1)
-        return total / batch
+            total += full_stack(weights).sum(dim=1)
+        return total[: self.stack.lanes] / batch
 
     def _forward(self, x: Tensor, drawn: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Features (B, lanes * D) and logits (lanes, B, C)."""
@@ -163,9 +147,9 @@ class StepProgram:
         with precision(self.stack):
             return features, self.stack.head(features).float()
 
-    def _next(self, size: int, rows: slice = EVERY_ROW) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    def _next(self, size: int) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """A batch (B, lanes * channels, ...), its labels (lanes, B), and what was drawn for it, (lanes, B, ...)."""
-        drawn = self._drawn(self.at + self.offsets[:size][rows], self.draws)
+        drawn = self._drawn(self.at + self.offsets[:size], self.draws)
         x = self.examples.inputs[drawn["order"]]  # (lanes, B, ...)
         x = self.examples.standardise(self.augmentation.images(x, drawn).flatten(0, 1))
         x = self.augmentation.mixed(x.unflatten(0, (self.stack.lanes, -1)), drawn)
@@ -194,10 +178,12 @@ class StepProgram:
         if teachers := self.teachers:
             first = self._by_lane(x)[:, 0]  # all students see what the first sees
             targets = teachers.targets(first, drawn["order"][0])
-            return mix(lambda y: teachers.loss(z, targets, y)).mean(dim=1)
+            each = mix(lambda y: teachers.loss(z, targets, y))
+            return full_stack(each).mean(dim=1)[: self.stack.lanes]
         objective = self.objective
         if self.stack.rbf:
-            return (mix(lambda y: objective.kernels(z, y)) + PENALTY * gradient_penalty(x, z)).mean(dim=1)
+            each = mix(lambda y: objective.kernels(z, y)) + PENALTY * gradient_penalty(x, z)
+            return full_stack(each).mean(dim=1)[: self.stack.lanes]
         if mixture:
             loss = objective.mixed(z, labels, mixture.partners, mixture.share, mixture.plain, mean_weight)
         else:
@@ -207,7 +193,8 @@ class StepProgram:
         learned = self.stack.margins
         margin = objective.margin.squeeze(1) if learned is None else learned.view(self.stack.lanes, -1)
         by_lane = self._by_lane(features.float()).transpose(0, 1)
-        return loss + mix(lambda y: losses.robust(by_lane, y, self.centroids, margin)).sum(dim=1)
+        each = mix(lambda y: losses.robust(by_lane, y, self.centroids, margin))
+        return loss + full_stack(each).sum(dim=1)[: self.stack.lanes]
 
     def _by_lane(self, values: Tensor) -> Tensor:
         """(B, lanes * D, ...) -> (B, lanes, D, ...)."""
@@ -273,11 +260,11 @@ class StepProgram:
         """The sums of one lane so far, on the host."""
         return {name: sums[lane].cpu().clone() for name, sums in self.gathered.items()}
 
-    def _gather(self, z: Tensor, order: Tensor, counted: float) -> None:
+    def _gather(self, z: Tensor, order: Tensor) -> None:
         """Add up each example's probabilities, entropy and number of draws over the epochs, at no extra pass."""
         size = z.shape[1]
         for name, padded in to_sum(self.objective.scale * pad_batch(z)).items():
-            values = padded[:, :size] if counted == 1 else padded[:, :size] * counted
+            values = padded[:, :size]
             places = order if values.ndim == 2 else order.unsqueeze(2).expand_as(values)
             lanes = len(self.gathered[name])  # without those that fill the stack
             self.gathered[name].scatter_add_(1, places[:lanes], values[:lanes])

@@ -187,6 +187,7 @@ def compare(
     profile: str | Path | None = None,
     on: str | None = None,
     shard: str | None = None,
+    retrain_older: bool = False,
 ) -> Comparison:
     """Train methods side by side, with the same seeds, at the same learning rates or each at the one that suits it.
 
@@ -219,6 +220,8 @@ def compare(
     shard : str, optional
         "i/n": train only the i-th of n parts of the rows, then raise ShardEnded. Whatever rows depend on, as class
         uncertainties, every part trains, unless its store has it.
+    retrain_older : bool
+        Whether to train again what an older revision of its method trained; otherwise such results count, marked.
 
     Returns
     -------
@@ -244,7 +247,8 @@ def compare(
     lanes = [Lane(name, seed, lr) for name in methods if name not in remedies for lr in rates for seed in numbers]
     EstimateRequest.usual(estimator, members).check_score(score)
     trained = dict.fromkeys(remedies[name].method if name in remedies else name for name in methods)
-    with open_context(dataset, recipe, store, device, budget, progress, profile, on, shard) as context:
+    about_runs = (device, budget, progress, profile, on, shard, retrain_older)
+    with open_context(dataset, recipe, store, *about_runs) as context:
         request = EstimateRequest.usual(estimator, members, recipe=context.recipe)
         distils = [Lane(teaching=Teaching())] if any(remedy.distils for remedy in remedies.values()) else []
         _check_lanes(context, [*(Lane(name, lr=lr) for name in trained for lr in rates), *distils])

@@ -68,12 +68,17 @@ class RemedySetting:
     def students(self, remedy: Remedy, seed: int, fold: Fold) -> list[Lane]:
         return student_lanes([seed], self.choices[fold], fold) if remedy.distils else []
 
-    def key(self, name: str, remedy: Remedy, seed: int) -> str:
+    def stored_key(self, name: str, remedy: Remedy, seed: int) -> str:
+        networks = self.networks(remedy, seed, None)
+        return self.context.find(["results"], networks, lambda revision: self.key(name, remedy, seed, revision))
+
+    def key(self, name: str, remedy: Remedy, seed: int, revision: int | None = None) -> str:
         """A hash of the networks, their teachers, and how they are adjusted."""
         parts: list[Any] = []
         for fold in judged_folds(self.context.dataset):
             choice = self.choices[fold]
-            keys = [self.context.network_key(lane, self.stats) for lane in self.networks(remedy, seed, fold)]
+            networks = self.networks(remedy, seed, fold)
+            keys = [self.context.network_key(lane, self.stats, revision=revision) for lane in networks]
             if students := self.students(remedy, seed, fold):
                 keys = [self.context.network_key(lane, self.stats, keys) for lane in students]
             temperature = choice.cooling if remedy.distils else choice.adjustment.temperature
@@ -113,6 +118,9 @@ class RemedySetting:
         uncertainty = self.stats.uncertainty if self.stats and named(remedy.method).uses_uncertainty else None
         unit_cost = 1.0 if remedy.distils else float(np.mean([result.cost for result in answering]))
         choosing = (self.measuring_cost if remedy.adjusts else 0.0) + (self.trial_cost if remedy.distils else 0.0)
+        plan = self._plan(remedy)
+        if revision := min(result.revision for result in trained):
+            plan["revision"] = revision
         return Result(
             method=name,
             seed=seed,
@@ -122,7 +130,7 @@ class RemedySetting:
             diverged=None if p is not None else min(r.diverged for r in trained if r.diverged is not None),
             loss=float(np.mean([result.loss for result in answering])),
             seconds=sum(result.seconds for result in trained),
-            plan=self._plan(remedy),
+            plan=plan,
             recipe=self.context.recipe,
             data=dataset.train.fingerprint,
             uncertainty="" if uncertainty is None else digest(uncertainty),
@@ -196,7 +204,7 @@ def evaluate_remedies(
         choices = choose.choose_teaching(context, choices, trials)
     costs = (unseen.cost, choose.trial_cost(context, members)) if unseen else (0.0, 0.0)
     setting = RemedySetting(context, members, lr, choices, stats, *costs)
-    keys = {(name, seed): setting.key(name, remedies[name], seed) for name in remedies for seed in seeds}
+    keys = {(name, seed): setting.stored_key(name, remedies[name], seed) for name in remedies for seed in seeds}
     todo = [row for row, key in keys.items() if context.store.get(key) is None]
     rows = [(remedies[name], seed) for name, seed in todo]
     lanes = setting.lanes(rows)
@@ -211,5 +219,7 @@ def evaluate_remedies(
                 fits[fold].append(load_or_fit(context, students, teachers=teachers, what="students"))
         for (name, seed), answers in zip(todo, setting.answers(rows, fits), strict=True):
             result = setting.result(name, remedies[name], seed, answers)
-            context.store.add(keys[name, seed], context.dataset.fingerprint, result)
+            key = setting.key(name, remedies[name], seed, result.revision)  # stored networks may be of an older one
+            context.store.add(key, context.dataset.fingerprint, result)
+            keys[name, seed] = key
     return read_back(context.store, [context.store.get(key) for key in keys.values()])

@@ -10,7 +10,7 @@ from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.notebook import html_table, interval, number, to_frame
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, telling_rows
-from class_uncertainty.runs.rows import ClassRow, class_rows, spearman
+from class_uncertainty.runs.rows import ClassRow, class_rows, result_marks, spearman
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.training import Recipe
@@ -55,6 +55,11 @@ class Measured:
         train = self.dataset.train
         return NetworkSize.of_results(self.estimate.results, train.shape, len(train.classes))
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What sets the results of the members apart, as of a MethodRow."""
+        return result_marks(self.estimate.results)
+
     def __repr__(self) -> str:
         return f"Measured({self.dataset!r}, {self.estimate!r})"
 
@@ -67,6 +72,7 @@ class Measured:
             "score": self.estimate.score,
             "cost": self.estimate.cost,
             "members": len(self.estimate.probabilities),
+            "marks": list(self.marks),
             "classes": [asdict(row) | {"disagreement": row.disagreement} for row in self.rows],
             "spearman": {name: spearman(self.rows, name) for name in ("cardinality", "effective", "uncertainty")},
         }

@@ -42,6 +42,7 @@ def reproduce(
     progress: Shown = None,
     on: str | None = None,
     shard: str | None = None,
+    retrain_older: bool = False,
 ) -> tuple[Reproduction, ...]:
     """Run an experiment of the paper, and put every printed value beside ours.
 
@@ -67,6 +68,8 @@ def reproduce(
         As for `cu.measure`. Results of other devices in the store count, too.
     shard : str, optional
         "i/n": train only the i-th of n parts of the rows that are missing.
+    retrain_older : bool
+        Whether to train again what an older revision of its method trained; otherwise such results count, marked.
 
     Returns
     -------
@@ -78,7 +81,7 @@ def reproduce(
         recipe = recipe_of(experiments, network, None if train else store)
         executor = stack.enter_context(open_executor(on if train else None, device))
         device = executor.device if executor else resolve_device(device)
-        about = (Deadline.after(budget), progress, executor, shard)
+        about = (Deadline.after(budget), progress, executor, shard, retrain_older)
         trainer = ExperimentTrainer(_opened(stack, store), read, recipe, device, *about)
         reproduced, unfinished = [], ""
         for name, row in experiments.items():

@@ -56,6 +56,7 @@ class ExperimentTrainer:
     progress: Shown = None
     executor: Executor | None = None
     shard: str | None = None
+    retrain_older: bool = False  # whether results of older revisions count as missing
     speed: float | None = None  # images a second, once it was measured; then by what lanes have taken
     begun: bool = False  # whether anything was trained
 
@@ -63,7 +64,7 @@ class ExperimentTrainer:
         """Train until nothing is missing, data set after data set, or raise Unfinished."""
         names, dataset, before = _names(wanted), None, list[Missing]()
         elsewhere = dict[str, str]()  # data sets whose other rows are for other shards, and what was said of them
-        while missing := Lookup(ledger := Ledger.read(self.store, names), self.recipe).missing(wanted):
+        while missing := Lookup(ledger := self._ledger(names), self.recipe).missing(wanted):
             missing = [one for one in missing if one.data not in elsewhere]
             if not missing:
                 raise ShardEnded("; ".join(elsewhere.values()))
@@ -77,7 +78,9 @@ class ExperimentTrainer:
                 now, shard = apart, None  # every shard measures, whose rows may depend on it
             about = (self.store, self.device, self.deadline, self.progress)
             with (
-                open_context(dataset, self.recipe, *about, on=self.executor, shard=shard) as context,
+                open_context(
+                    dataset, self.recipe, *about, on=self.executor, shard=shard, retrain_older=self.retrain_older
+                ) as context,
                 _noted(elsewhere, name),
             ):
                 self._make(context, now)
@@ -126,7 +129,10 @@ class ExperimentTrainer:
 
     def lookup(self, wanted: Sequence[Wanted]) -> Lookup:
         """What the store has of the data sets that are needed."""
-        return Lookup(Ledger.read(self.store, _names(wanted)), self.recipe)
+        return Lookup(self._ledger(_names(wanted)), self.recipe)
+
+    def _ledger(self, names: set[str]) -> Ledger:
+        return Ledger.read(self.store, names, without_older=self.retrain_older)
 
     def remaining(self, wanted: Sequence[Wanted]) -> list[Remaining]:
         """What is left to train at most, by data set, on a device whose speed is measured by a few steps.

@@ -90,15 +90,6 @@ def test_the_same_call_gives_the_same_results(data: cu.Data) -> None:
     same_results(fit(data, LANES), fit(data, LANES))
 
 
-def test_a_lane_alone_is_the_lane_among_others(data: cu.Data) -> None:
-    """To the last bit, whoever trains beside it."""
-    together = fit(data, LANES)
-    for i in (0, 2, 3, 5):
-        alone = fit(data, [LANES[i]])
-        apart = {name: float((value - together.states[i][name]).abs().max()) for name, value in alone.states[0].items()}
-        assert {name: most for name, most in apart.items() if most > 0} == {}
-
-
 NAMES = (
     "naive+mixup",
     "cb+remix",
@@ -116,23 +107,6 @@ FORMS = [
     cu.Lane("naive", 7, gather="online"),
     cu.Lane("cyclic", 8, gather="snapshots"),
 ]
-
-
-def test_every_form_of_step_alone_and_among_others(data: cu.Data) -> None:
-    """To the last bit where our kernels compute, and without a word of fallbacks: augmentations, stages, dropout, what
-    is gathered."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        others = [dataclasses.replace(lane, seed=11) for lane in FORMS]
-        together = fit(data, [*FORMS, *others], recipe=dataclasses.replace(RECIPE, epochs=5))
-    assert [result.diverged for result in together.results] == [None] * len(together.results)
-    for i, lane in enumerate(FORMS):
-        alone = fit(data, [lane], recipe=dataclasses.replace(RECIPE, epochs=5))
-        if lane.name == "duq":  # torch's convolutions, which choose their algorithm by the number of lanes
-            continue
-        for mine, theirs in ((alone.states[0], together.states[i]), (alone.gathered[0], together.gathered[i])):
-            apart = {name: float((value - theirs[name]).abs().max()) for name, value in mine.items()}
-            assert {name: most for name, most in apart.items() if most > 0} == {}, lane.name
 
 
 AUGMENTED = [

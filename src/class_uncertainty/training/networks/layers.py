@@ -15,17 +15,27 @@ def pad_batch(values: Tensor) -> Tensor:
     return F.pad(values, (0, 0, 0, -values.shape[-2] % 32))
 
 
+def full_stack(values: Tensor) -> Tensor:
+    """(lanes, ...), on a GPU padded to WIDEST lanes: the order in which it sums depends on their number.
+
+    A stack that needs no padding gets the strides of one that does: a matrix product depends on them.
+    """
+    if not values.is_cuda:
+        return values
+    padding = [0, 0] * (values.ndim - 1) + [0, -len(values) % WIDEST]
+    return F.pad(values, padding).contiguous()
+
+
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """x weight' + bias in every lane: (lanes, B, D), (lanes, out, D), (lanes, 1, out) -> (lanes, B, out).
 
     Padded so that the matrices of every lane start on a 64-byte boundary: the bits of a matrix product depend on it,
-    and so would those of a lane on its place in the stack. On a GPU they depend on the number of lanes too, so that it
-    is always WIDEST.
+    and so would those of a lane on its place in the stack. The gradient of the bias is a sum too.
     """
     lanes, outputs, inputs = weight.shape
-    more = -lanes % WIDEST if weight.is_cuda else 0
-    x, weight = F.pad(x, (0, -inputs % 16, 0, 0, 0, more)), F.pad(weight, (0, -inputs % 16, 0, -outputs % 16, 0, more))
-    return torch.bmm(x, weight.mT)[:lanes, :, :outputs] + bias
+    x = F.pad(full_stack(x), (0, -inputs % 16))
+    weight = F.pad(full_stack(weight), (0, -inputs % 16, 0, -outputs % 16))
+    return (torch.bmm(x, weight.mT)[:, :, :outputs] + full_stack(bias))[:lanes]
 
 
 class Linear(nn.Module):

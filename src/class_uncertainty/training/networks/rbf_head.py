@@ -85,7 +85,7 @@ def _product(x: Tensor, weight: Tensor) -> Tensor:
     """
     rows = x.shape[1]
     with torch.autocast(x.device.type, enabled=False):
-        return affine(F.pad(x.to(weight.dtype), (0, 0, 0, -rows % 16)), weight, weight.new_zeros(()))[:, :rows]
+        return affine(F.pad(x.to(weight.dtype), (0, 0, 0, -rows % 16)), weight, weight.new_zeros(1, 1, 1))[:, :rows]
 
 
 def initial(rng: np.random.Generator, features: int, classes: int) -> dict[str, NDArray[np.float32]]:
