@@ -1,6 +1,10 @@
-"""Dataclasses as JSON documents: what dataclasses.asdict writes is read back by the annotations of the fields."""
+"""Dataclasses as JSON documents: what dataclasses.asdict writes is read back by the annotations of the fields.
+
+A null in a list is NaN, which JSON does not have.
+"""
 
 import dataclasses
+import math
 from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -20,6 +24,8 @@ def from_document(kind: Any, document: Any) -> Any:
             parts = [from_document(item, part) for part in parts]
         elif depth > 1:
             parts = [tuple(_parts(part)) for part in parts]
+        elif depth == 1:
+            parts = [math.nan if part is None else part for part in parts]
         values[name] = tuple(parts) if depth else parts[0]
     return kind(**(document | values))
 

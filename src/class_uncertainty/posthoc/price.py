@@ -54,7 +54,7 @@ class Price:
     examples: tuple[int, ...]  # (C,) test examples
     overall: ErrorChange  # over all test examples
     mean: ErrorChange  # of the class-mean error
-    classes: tuple[ErrorChange, ...]  # (C,)
+    classes: tuple[ErrorChange, ...]  # (C,), NaN for a class without examples
     before: tuple[tuple[float, float], ...] = ()  # (C,) intervals of the errors before; () in earlier versions
     after: tuple[tuple[float, float], ...] = ()  # and of those after
     goal: ErrorChange | None = None  # of what the goal measures, if that is neither the class-mean error nor the worst
@@ -120,6 +120,8 @@ def price(
     mean = change_of_mean(changes, weights)
     mean = _allowing_for(groups, mean, 100 * (after - before) * weights[labels] / examples[labels])
     mean = replace(mean, low=max(mean.low, -100.0), high=min(mean.high, 100.0))
+    unknown = ErrorChange(np.nan, np.nan, np.nan)
+    changes = tuple(change if number else unknown for change, number in zip(changes, examples, strict=True))
     overall = _change(float(better.sum()), float(worse.sum()), len(labels), effect)
     errors = (100 * sum_by_class(side, labels, classes) / np.maximum(examples, 1) for side in (before, after))
     sides = zip(errors, (before, after), strict=True)
