@@ -115,13 +115,12 @@ def price(
     effects = design_effects(after - before, labels, classes, groups)
     effect = design_effects(after - before, np.zeros_like(labels), 1, groups).item()
     by_class = zip(better.tolist(), worse.tolist(), examples.tolist(), effects.tolist(), strict=True)
-    changes = tuple(_change(*numbers) for numbers in by_class)
+    unknown = ErrorChange(np.nan, np.nan, np.nan)
+    changes = tuple(_change(*numbers) if numbers[2] else unknown for numbers in by_class)
     weights = (examples > 0) / np.count_nonzero(examples)
     mean = change_of_mean(changes, weights)
     mean = _allowing_for(groups, mean, 100 * (after - before) * weights[labels] / examples[labels])
     mean = replace(mean, low=max(mean.low, -100.0), high=min(mean.high, 100.0))
-    unknown = ErrorChange(np.nan, np.nan, np.nan)
-    changes = tuple(change if number else unknown for change, number in zip(changes, examples, strict=True))
     overall = _change(float(better.sum()), float(worse.sum()), len(labels), effect)
     errors = (100 * sum_by_class(side, labels, classes) / np.maximum(examples, 1) for side in (before, after))
     sides = zip(errors, (before, after), strict=True)
@@ -156,8 +155,8 @@ def _allowing_for(groups: NDArray[np.int64] | None, change: ErrorChange, parts: 
 
 
 def change_of_mean(changes: Sequence[ErrorChange], weights: NDArray[np.float64]) -> ErrorChange:
-    """Of the mean of class errors with weights (C,) of sum 1, from the changes of the classes."""
-    values, low, high = zip(*map(astuple, changes), strict=True)
+    """Of the mean of class errors with weights (C,) of sum 1, 0 where unknown, from the changes of the classes."""
+    values, low, high = np.nan_to_num(list(map(astuple, changes))).T
     return ErrorChange(*interval_of_mean(values, low, high, weights))
 
 
