@@ -191,9 +191,10 @@ def describe_unjudged(dataset: Dataset) -> str:
     absent = [dataset.classes[c] for c in np.flatnonzero(judge.counts == 0)]
     if not absent:
         return ""
-    have = "class has" if len(absent) == 1 else "classes have"
-    means = "errors of these are blank, and means are over the others; without a test split, folds judge all classes"
-    return f"{len(absent):,} {have} no test examples ({listed(absent, 5)}): {means}."
+    have = "has" if len(absent) == 1 else "have"
+    lacking = f"{len(absent):,} of {len(dataset.classes):,} classes {have} no test examples, and so no error"
+    means = "means are over the others; without a test split, folds judge all classes"
+    return f"{lacking} ({listed(absent, 5)}): {means}."
 
 
 def check_fits(shape: tuple[int, ...], data: Data) -> None:

@@ -18,6 +18,7 @@ from class_uncertainty.data import Data
 from class_uncertainty.data.embedding import Embedding
 from class_uncertainty.data.images import PIXELS
 from class_uncertainty.data.table import LARGEST, Column, is_number
+from class_uncertainty.documents import finite
 from class_uncertainty.errors import InputError, MachineFault, blame_machine, unknown
 from class_uncertainty.files import check_writable, checksum, near, parse_json, read_regular, write_together
 from class_uncertainty.text import reason
@@ -89,7 +90,7 @@ def save(module: Deployed, path: str | Path, about: dict[str, Any], embed_weight
     embedding = module.embedding and asdict(module.embedding)
     document = {"format": FORMAT, **module.rebuild, "preprocessing": statistics, "encoding": encoding}
     purpose = module.purpose and asdict(module.purpose)
-    document |= {"embedding": embedding, "backbone": None, "purpose": purpose, "about": about}
+    document |= {"embedding": embedding, "backbone": None, "purpose": purpose, "about": finite(about)}
     if isinstance(module.backbone, Embedder):
         document["backbone"] = config_of(module.backbone.body)
     tensors = {name: value.clone(memory_format=torch.contiguous_format) for name, value in module.state_dict().items()}

@@ -10,7 +10,6 @@ import numpy as np
 
 from class_uncertainty.data import Dataset
 from class_uncertainty.data.examples import inputs_digest
-from class_uncertainty.documents import finite
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import check_writable, parse_json, read_regular
 from class_uncertainty.notebook import number
@@ -51,8 +50,8 @@ def judged_about(
         "inputs": inputs_digest(dataset.train.digests),
         "on": "test split" if dataset.test else "folds of the training data",
         "examples": np.bincount(judged_labels(dataset), minlength=len(dataset.classes)).tolist(),
-        "class_errors": None if class_errors is None else finite(list(map(float, class_errors))),
-        "before": None if before is None else finite(list(map(float, before))),
+        "class_errors": None if class_errors is None else list(map(float, class_errors)),
+        "before": None if before is None else list(map(float, before)),
         "low": [low for low, _ in intervals],  # ends of the errors' intervals
         "high": [high for _, high in intervals],
         "groups": None if groups is None else len(np.unique(groups)),
