@@ -33,7 +33,7 @@ def html_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[objec
 
 def number(value: float | None, digits: int = 1, sign: str = "") -> str:
     """A number of a table; a dash where there is none."""
-    return "–" if value is None or value != value else decimal(value, digits, sign)
+    return "–" if value is None else decimal(value, digits, sign)
 
 
 def interval(low: float | None, high: float | None) -> str:

@@ -2,6 +2,7 @@
 
 import codecs
 import io
+import math
 import os
 import re
 import stat
@@ -56,7 +57,12 @@ def amount_of(number: int, one: str, several: str) -> str:
 
 
 def decimal(number: float, digits: int, sign: str = "") -> str:
-    """A number with so many decimals. With the sign '+' a gain shows it; zero, and what rounds to it, has none."""
+    """A number with so many decimals, and a dash for NaN.
+
+    With the sign '+' a gain shows it; zero, and what rounds to it, has none.
+    """
+    if math.isnan(number):
+        return "–"
     rounded = round(number, digits) + 0.0  # turns -0.0 into 0.0
     return f"{rounded:{sign if rounded else ''},.{digits}f}"
 

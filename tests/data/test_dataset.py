@@ -9,7 +9,7 @@ from refusals import refused
 
 from class_uncertainty import Data, Dataset, InputError
 from class_uncertainty.data import check_trainable, mix_hardness
-from class_uncertainty.data.dataset import align
+from class_uncertainty.data.dataset import align, describe_unjudged
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 
@@ -205,10 +205,10 @@ DATASETS_REFUSED = {
         table([0, 1], width=3),
         r"^training examples have shape \(2,\) and test examples \(3,\): they must agree\.$",
     ),
-    "a class that is not tested": (
+    "one class alone is tested": (
         TRAIN,
         table([1, 1], ["0", "1"]),
-        r"^class '0' has no test examples: its error is not defined\.$",
+        r"test examples are of class '1': two classes .*folds",
     ),
 }
 
@@ -218,6 +218,19 @@ def test_data_set_refused(case):
     train, test, message = DATASETS_REFUSED[case]
     with pytest.raises(InputError, match=message):
         Dataset("x", train, test)
+
+
+def test_classes_without_test_examples_are_named_and_counted():
+    names = ["ant", "bee", "cow", "dog, wild", "eel", "fox", "gnu", "hen"]
+    train = table(np.repeat(np.arange(8), 2), names)
+    assert describe_unjudged(Dataset("x", train, train)) == ""
+    assert describe_unjudged(Dataset("x", train)) == ""
+    note = describe_unjudged(Dataset("x", train, table([0, 1, 2, 4, 5, 6, 7], names)))
+    assert note.startswith("1 of 8 classes has no test examples, and so no error ('dog, wild'): ")
+    note = describe_unjudged(Dataset("x", train, table([0, 1], names)))
+    assert note.startswith("6 of 8 classes have no test examples")
+    assert "(cow, 'dog, wild', eel, fox, gnu and 1 more): " in note
+    assert "folds" in note
 
 
 def test_two_examples_a_class_are_trainable():

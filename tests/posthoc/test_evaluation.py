@@ -58,6 +58,26 @@ def test_calibration_weighs_classes_by_the_prior(p, labels, prior):
     assert sum(bin.share * bin.confidence for bin in evaluation.bins) == pytest.approx(total @ sure)
 
 
+@pytest.mark.parametrize("prior", [None, (0.2, 0.3, 0.4, 0.1)])
+def test_a_class_without_examples_is_left_out_of_every_mean(p, labels, prior):
+    """The others are weighed as if the prior were of them alone."""
+    kept = labels < 3
+    guesses = p[:, kept].argmax(axis=2)
+    evaluation = evaluate_seeds(p[:, kept], labels[kept], COUNTS, prior)
+    errors = np.array([[100 * (guess != c)[labels[kept] == c].mean() for c in range(3)] for guess in guesses])
+    np.testing.assert_allclose(evaluation.class_errors, np.column_stack([errors, np.full(3, np.nan)]))
+    np.testing.assert_allclose(evaluation.errors, np.nanmean(evaluation.class_errors, axis=1))
+    np.testing.assert_allclose(evaluation.worst, errors.max(axis=1))
+    np.testing.assert_allclose(evaluation.means, [*errors.mean(axis=0), np.nan])
+    assert evaluation.confusion[3] == (0, 0, 0, 0)
+    wanted = np.full(3, 1 / 3) if prior is None else np.array(prior[:3]) / sum(prior[:3])
+    weights = (wanted / np.bincount(labels[kept]))[labels[kept]]
+    assert evaluation.nll == pytest.approx(
+        -(weights @ np.log(p[:, kept][:, np.arange(kept.sum()), labels[kept]]).T).mean()
+    )
+    assert sum(bin.share for bin in evaluation.bins) == pytest.approx(1)
+
+
 def test_an_evaluation_does_not_depend_on_how_often_a_class_is_judged(p, labels):
     again = np.concatenate([np.arange(200), np.flatnonzero(labels == 0)])
     once, twice = evaluate_seeds(p, labels, COUNTS), evaluate_seeds(p[:, again], labels[again], COUNTS)
@@ -88,8 +108,6 @@ def test_an_evaluation_of_sure_networks_is_finite():
 
 
 def test_an_evaluation_is_refused_by_name(p, labels):
-    with refused("class 3", "not defined"):
-        evaluate_seeds(p[:, labels < 3], labels[labels < 3], COUNTS)
     with refused("(3,)", "4 classes"):
         evaluate_seeds(p, labels, COUNTS[:3])
     for prior in ((0.5, 0.5), (0.5, 0.5, 0.5, -0.5), (np.nan, 0.5, 0.25, 0.25), (1, 1, 1, 1)):

@@ -67,7 +67,7 @@ class Dataset:
     train : Data
         The training examples: at least two classes, and two examples of each.
     test : Data, optional
-        Test examples of the same shape and classes, at least one of each.
+        Test examples of the same shape and classes. The error of a class without any is NaN, and left out of means.
     left_out : sequence of LeftOut
         What reading left out, because an option allowed it.
     folder : Path, optional
@@ -180,8 +180,22 @@ def check_judge(train: Data, test: Data) -> None:
     if len(both := shared_groups(train, test)):
         given = f"{len(both):,} groups are in both splits, {listed(list(map(str, both.tolist())), 5)}"
         raise InputError(f"{given}: each must lie on one side.")
-    for c in np.flatnonzero(test.counts == 0):
-        raise InputError(f"class {test.classes[c]!r} has no test examples: its error is not defined.")
+    judged = np.flatnonzero(test.counts)
+    if len(judged) < 2:
+        needed = "two classes at least need some, and without a test split folds judge all classes"
+        raise InputError(f"all test examples are of class {test.classes[judged[0]]!r}: {needed}.")
+
+
+def describe_unjudged(dataset: Dataset) -> str:
+    """Name the classes without test examples, and say what that means; "" where every class has some."""
+    judge = dataset.test or dataset.train
+    absent = [dataset.classes[c] for c in np.flatnonzero(judge.counts == 0)]
+    if not absent:
+        return ""
+    have = "has" if len(absent) == 1 else "have"
+    lacking = f"{len(absent):,} of {len(dataset.classes):,} classes {have} no test examples, and so no error"
+    means = "means are over the others; without a test split, folds judge all classes"
+    return f"{lacking} ({listed(absent, 5)}): {means}."
 
 
 def check_fits(shape: tuple[int, ...], data: Data) -> None:

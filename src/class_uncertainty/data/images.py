@@ -128,7 +128,8 @@ def _image_faults(name: str) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        blame_machine(name, error)
+        if not isinstance(error, PermissionError):
+            blame_machine(name, error)
         why = reason(error)
         if "DecompressionBomb" in type(error).__name__:
             why = f"it has more than the {PIXELS:,} pixels that are allowed"

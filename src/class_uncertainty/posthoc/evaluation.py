@@ -27,9 +27,9 @@ class Evaluation:
     """Errors in percent by seed, the mean confusion matrix, and calibration over all seeds."""
 
     errors: tuple[float, ...]  # (S,) class means
-    class_errors: tuple[tuple[float, ...], ...]  # (S, C)
+    class_errors: tuple[tuple[float, ...], ...]  # (S, C), NaN for a class without examples
     worst: tuple[float, ...]  # (S,) mean error of the worst tenth of the classes
-    # (C, C) percent of the row's class that is predicted as the column's, mean over the seeds
+    # (C, C) percent of the row's class that is predicted as the column's, mean over the seeds; 0 without examples
     confusion: tuple[tuple[float, ...], ...]
     bins: tuple[Bin, ...]  # those that hold examples
     ece: float  # percent
@@ -64,14 +64,15 @@ def evaluate_seeds(
     seeds, examples, classes = p.shape
     labels = check_labels(labels, examples, classes)
     test_counts = np.bincount(labels, minlength=classes)
-    if not test_counts.all():
-        absent = np.flatnonzero(test_counts == 0)[0]
-        raise InputError(f"class {absent} has no examples to be judged by: its error is not defined.")
     if np.shape(counts) != (classes,):
         raise InputError(f"counts have the shape {np.shape(counts)}: there must be one for each of {classes} classes.")
     outcomes = [Outcomes.of(p_seed, labels, costs) for p_seed in p]
     scores = [score(of_seed, counts) for of_seed in outcomes]
-    weights = np.tile((check_prior(prior, classes) / test_counts)[labels], seeds) / seeds
+    class_weights = check_prior(prior, classes)
+    if not test_counts.all():
+        class_weights = class_weights / class_weights[test_counts > 0].sum()
+    test_counts = np.maximum(test_counts, 1)
+    weights = np.tile((class_weights / test_counts)[labels], seeds) / seeds
     both = Outcomes.joined(outcomes)  # (S * N,)
     confusion = np.bincount(both.labels * classes + both.guesses, minlength=classes**2).reshape(classes, classes)
     bins = reliability(both.p_guess, both.guesses == both.labels, weights)  # (at most BINS, 3)

@@ -54,7 +54,7 @@ class Price:
     examples: tuple[int, ...]  # (C,) test examples
     overall: ErrorChange  # over all test examples
     mean: ErrorChange  # of the class-mean error
-    classes: tuple[ErrorChange, ...]  # (C,)
+    classes: tuple[ErrorChange, ...]  # (C,), NaN for a class without examples
     before: tuple[tuple[float, float], ...] = ()  # (C,) intervals of the errors before; () in earlier versions
     after: tuple[tuple[float, float], ...] = ()  # and of those after
     goal: ErrorChange | None = None  # of what the goal measures, if that is neither the class-mean error nor the worst
@@ -115,7 +115,8 @@ def price(
     effects = design_effects(after - before, labels, classes, groups)
     effect = design_effects(after - before, np.zeros_like(labels), 1, groups).item()
     by_class = zip(better.tolist(), worse.tolist(), examples.tolist(), effects.tolist(), strict=True)
-    changes = tuple(_change(*numbers) for numbers in by_class)
+    unknown = ErrorChange(np.nan, np.nan, np.nan)
+    changes = tuple(_change(*numbers) if numbers[2] else unknown for numbers in by_class)
     weights = (examples > 0) / np.count_nonzero(examples)
     mean = change_of_mean(changes, weights)
     mean = _allowing_for(groups, mean, 100 * (after - before) * weights[labels] / examples[labels])
@@ -154,8 +155,8 @@ def _allowing_for(groups: NDArray[np.int64] | None, change: ErrorChange, parts: 
 
 
 def change_of_mean(changes: Sequence[ErrorChange], weights: NDArray[np.float64]) -> ErrorChange:
-    """Of the mean of class errors with weights (C,) of sum 1, from the changes of the classes."""
-    values, low, high = zip(*map(astuple, changes), strict=True)
+    """Of the mean of class errors with weights (C,) of sum 1, 0 where unknown, from the changes of the classes."""
+    values, low, high = np.nan_to_num(list(map(astuple, changes))).T
     return ErrorChange(*interval_of_mean(values, low, high, weights))
 
 

@@ -29,7 +29,7 @@ FINDING_KINDS = KINDS | {"few": "few examples"}  # which reports of earlier vers
 class Change:
     """A class's error before and after, or its confusion with another class; in percent, mean over the seeds.
 
-    Intervals are at 95 %; reports of earlier versions have none.
+    Errors are NaN for a class without test examples. Intervals are at 95 %; reports of earlier versions have none.
     """
 
     name: str
@@ -49,23 +49,25 @@ class Change:
 
 
 def changes(report: FixReport) -> list[Change]:
-    """One for each class, the worst before first."""
+    """One for each class, the worst before first, and those without test examples last."""
     verdicts, cost = {verdict.label: verdict for verdict in report.findings}, report.price
     rows = []
     for c, name in enumerate(report.classes):
         verdict = verdicts.get(name)
+        before = float(report.before.means[c])
+        is_judged = not np.isnan(before)
         row = Change(
             name,
             report.counts[c],
-            float(report.before.means[c]),
+            before,
             float(report.after.means[c]),
             examples=cost.examples[c] if cost else None,
-            interval="{:.0f} to {:.0f}".format(*cost.before[c]) if cost and cost.before else "",
-            change_interval=interval_text(cost.classes[c]) if cost else "",
+            interval="{:.0f} to {:.0f}".format(*cost.before[c]) if cost and cost.before and is_judged else "",
+            change_interval=interval_text(cost.classes[c]) if cost and is_judged else "",
             verdict=FINDING_KINDS.get(verdict.kind, "") if verdict else "",
         )
         rows.append(row)
-    return sorted(rows, key=lambda row: -row.before)
+    return sorted(rows, key=lambda row: (np.isnan(row.before), -row.before))
 
 
 def interval_text(change: ErrorChange, digits: int = 1) -> str:

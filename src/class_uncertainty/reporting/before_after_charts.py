@@ -27,8 +27,9 @@ STEP_HEIGHT, ROOM = 30, 0.5  # of a step's line in pixels; for its trainings, as
 
 def before_after_charts(alt: Any, report: FixReport) -> dict[str, Any]:
     ladder = {"ladder": _ladder(alt, report)} if any(step.values for step in report.ladder) else {}
+    judged = [row for row in changes(report) if not np.isnan(row.before)]
     threshold = {"threshold": _threshold(alt, report.after.two)} if report.after.two else {}
-    return ladder | {"slopes": _slopes(alt, changes(report))} | threshold | {"reliability": _reliability(alt, report)}
+    return ladder | {"slopes": _slopes(alt, judged)} | threshold | {"reliability": _reliability(alt, report)}
 
 
 def _ladder(alt: Any, report: FixReport) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data import Data, Dataset, load
+from class_uncertainty.data.dataset import describe_unjudged
 from class_uncertainty.data.sources import shape_of
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate
@@ -210,6 +211,7 @@ def _section(
             notes += filter(None, about)
         section = replace(section, galleries=galleries)
     if dataset and unchanged:
+        notes += filter(None, [describe_unjudged(dataset)])
         section = replace(section, examples=report_examples(dataset, estimates, fix_report))
     return replace(section, note=" ".join(notes))
 
@@ -256,7 +258,8 @@ def _compared(results: list[Result]) -> list[Result]:
 
 def _galleries(train: Data, estimate: Estimate, rows: Sequence[ClassRow]) -> list[Gallery]:
     """Images of the worst classes by error, or by uncertainty where no error is known."""
-    badness = [row.uncertainty if row.error is None else row.error for row in rows]
+    has_errors = any(row.error is not None for row in rows)
+    badness = [row.error or 0.0 if has_errors else row.uncertainty for row in rows]
     guesses, uncertainty = mean_guess(estimate.probabilities), estimate.uncertainty
 
     def images(indices: NDArray[np.int64]) -> tuple[GalleryImage, ...]:

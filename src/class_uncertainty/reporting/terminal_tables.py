@@ -1,6 +1,7 @@
 """What the workflows return, as tables and sentences for a terminal."""
 
 from collections.abc import Sequence
+from math import isnan
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -167,7 +168,7 @@ def print_ladder(report: FixReport) -> list[str]:
 
 def print_changes(report: FixReport, all_classes: bool = False) -> None:
     """All classes or, of many, those that changed most and those with findings; the means; and what it costs."""
-    rows = sorted(changes(report), key=lambda row: row.change)
+    rows = sorted(changes(report), key=lambda row: (isnan(row.change), row.change))
     listed = rows
     if len(rows) > NAME_ALL and not all_classes:
         named = {finding.label for finding in spoken(report.findings)[:LISTED]}
@@ -175,7 +176,7 @@ def print_changes(report: FixReport, all_classes: bool = False) -> None:
     lines = []
     for row in listed:
         examples, change = "–" if row.examples is None else f"{row.examples:,}", decimal(row.change, 1, "+")
-        sides = (f"{row.before:.1f}", row.interval, f"{row.after:.1f}", change, row.change_interval)
+        sides = (decimal(row.before, 1), row.interval, decimal(row.after, 1), change, row.change_interval)
         lines.append((row.name, f"{row.count:,}", examples, *sides, row.verdict))
     lines += [(what, "", "", before, "", after, "", "", "") for what, before, after in key_figures(report)]
     wrong = f"what was wrong{report.without_costs}".replace(", ", ",\n")

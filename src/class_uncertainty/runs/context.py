@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from class_uncertainty.data import Data, Dataset
-from class_uncertainty.errors import InputError
+from class_uncertainty.data.dataset import describe_unjudged
+from class_uncertainty.errors import InputError, notice
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.measures import Stats
 from class_uncertainty.runs.open_executor import On, open_executor
@@ -188,6 +189,8 @@ def open_context(
             store = stack.enter_context(Store(store))
         checkpoints = checkpoints_beside(store)
         store.add_data(dataset)
+        if note := describe_unjudged(dataset):
+            notice(note)
         place, watch = Path(profile) if profile else None, watch_by(progress)
         if isinstance(watch, Watcher):
             stack.callback(watch.close)

@@ -14,7 +14,7 @@ import numpy as np
 from class_uncertainty.boundary import check_least, check_number, shortly
 from class_uncertainty.data.dataset import folds_fingerprint
 from class_uncertainty.data.specs import without_options
-from class_uncertainty.documents import from_document
+from class_uncertainty.documents import finite, from_document
 from class_uncertainty.errors import InputError, notice, unknown
 from class_uncertainty.files import SQLITE, near, parse_json, read_regular
 from class_uncertainty.runs.ledger import Ledger, check_same_data
@@ -131,7 +131,7 @@ def _document(key: str, data: str, value: Result | Measurement) -> dict[str, Any
 
 def _line(kind: str, fields: dict[str, Any]) -> str:
     """In ASCII: a name may have characters that no encoding has."""
-    return json.dumps({"kind": kind, **fields}) + "\n"
+    return json.dumps(finite({"kind": kind, **fields})) + "\n"
 
 
 def read_lines(path: Path) -> list[ResultLine]:
@@ -296,7 +296,11 @@ def _estimated(store: Store, lines: Sequence[ResultLine]) -> set[str]:
     """
     measured = {line.key: line for line in lines if isinstance(line.value, Measurement)}
     estimates = {key: store.get_estimate(key) for key in measured.keys() & store.keys("estimates")}
-    return {key for key, estimate in estimates.items() if estimate and Measurement.of(estimate) == measured[key].value}
+    return {
+        key
+        for key, estimate in estimates.items()
+        if estimate and finite(asdict(Measurement.of(estimate))) == finite(asdict(measured[key].value))
+    }
 
 
 def _check_classes(line: ResultLine, data: StoredDataset, place: str) -> None:

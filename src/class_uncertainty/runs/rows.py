@@ -36,7 +36,7 @@ class ClassRow:
     rank_cardinality: float
     rank_effective: float
     rank_uncertainty: float
-    error: float | None  # mean error of the networks that measured, in percent
+    error: float | None  # mean error of the networks that measured, in percent; None without test examples
     examples: int | None = None  # test examples that the error is of; None where they are not known
     low: float | None = None  # of the error's 95 % interval, by Clopper and Pearson, with groups by Korn and Graubard
     high: float | None = None
@@ -54,11 +54,12 @@ def harder_and_easier(rows: Sequence[ClassRow]) -> dict[str, list[ClassRow]]:
     is not known, lies above the mean and the median class error, or below the mean. Of two classes, or equal counts,
     ranks say nothing.
     """
-    errors = [row.error for row in rows if row.error is not None]
-    if len(rows) < 3 or len({row.count for row in rows}) < 2 or len(errors) < len(rows):
+    judged = [row for row in rows if row.error is not None]
+    if len(rows) < 3 or len({row.count for row in rows}) < 2 or not judged:
         return {"harder": [], "easier": []}
+    errors = [row.error for row in judged if row.error is not None]
     mean, median = np.mean(errors), np.median(errors)
-    ordered = sorted(rows, key=lambda row: -abs(row.disagreement))
+    ordered = sorted(judged, key=lambda row: -abs(row.disagreement))
 
     def bound(value: float | None, row: ClassRow) -> float:
         return (row.error or 0.0) if value is None else value
@@ -80,10 +81,15 @@ def class_rows(
     mu["uncertainty"] = estimate.mu
     ranks = {name: _ranks(values) for name, values in mu.items()}
     errors, shares = estimate.class_errors, estimate.epistemic_share
-    examples = low = high = None
+    class_errors: Sequence[float | None] = [None] * len(classes)
+    intervals: Sequence[tuple[float | None, float | None]] = [(None, None)] * len(classes)
+    examples = None
+    if errors is not None:
+        class_errors = [None if np.isnan(error) else float(error) for error in errors]
     if errors is not None and dataset is not None:
         examples = (dataset.test or dataset.train).counts
-        low, high = zip(*_intervals(dataset, estimate, errors), strict=True)
+        ends = _intervals(dataset, estimate, errors)
+        intervals = [ends[c] if examples[c] else (None, None) for c in range(len(classes))]
     return [
         ClassRow(
             name=name,
@@ -92,10 +98,10 @@ def class_rows(
             raw=float(raw[c]),
             epistemic_share=None if shares is None else float(shares[c]),
             **{f"rank_{measure}": float(values[c]) for measure, values in ranks.items()},
-            error=None if errors is None else float(errors[c]),
+            error=class_errors[c],
             examples=None if examples is None else int(examples[c]),
-            low=None if low is None else float(low[c]),
-            high=None if high is None else float(high[c]),
+            low=intervals[c][0],
+            high=intervals[c][1],
         )
         for c, name in enumerate(classes)
     ]
@@ -124,8 +130,9 @@ def _ranks(values: NDArray) -> NDArray[np.float64]:
 
 def spearman(rows: Sequence[ClassRow], measure: str) -> float | None:
     """Spearman's rho of a measure and the class errors; None where errors are missing or one side is constant."""
-    values, errors = [getattr(row, measure) for row in rows], [row.error for row in rows if row.error is not None]
-    return rank_correlation(values, errors) if len(errors) == len(values) else None
+    errors = [row.error for row in rows if row.error is not None]
+    values = [getattr(row, measure) for row in rows if row.error is not None]
+    return rank_correlation(values, errors) if errors else None
 
 
 @dataclass(frozen=True)

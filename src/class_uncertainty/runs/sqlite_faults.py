@@ -1,11 +1,47 @@
 """SQLite's errors as one sentence: what failed, and whether the store is intact."""
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Literal
 
-from class_uncertainty.errors import InputError, MachineFault
+from class_uncertainty.errors import InputError, MachineFault, notice
+
+PATIENCE, LIMIT = 2, 30  # seconds until a wait for another process is reported, and until it ends
+
+
+class WaitingConnection(sqlite3.Connection):
+    """A connection that waits for locks of other processes: silently at first, then with a notice, up to a limit.
+
+    Its timeout is PATIENCE, so that Ctrl-C need not wait for the limit.
+    """
+
+    store = Path()
+
+    def execute(self, *statement: Any) -> sqlite3.Cursor:
+        began = time.monotonic()
+        is_reported = False
+        while True:
+            try:
+                return super().execute(*statement)
+            except sqlite3.OperationalError as error:
+                if not is_locked(error) or time.monotonic() - began >= LIMIT:
+                    raise
+            if not is_reported:
+                notice(f"store {self.store} is locked by another process; waiting up to {LIMIT:g} s for it.")
+                is_reported = True
+
+    def __exit__(self, *raised: Any) -> Literal[False]:
+        """Commit, or roll back after an exception. SQLite waits for readers, too, before it commits."""
+        if raised[0] is None and self.in_transaction:
+            self.execute("COMMIT")
+        return super().__exit__(*raised)
+
+
+def is_locked(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 @contextmanager
@@ -14,6 +50,10 @@ def sqlite_faults(store: Path, connection: sqlite3.Connection) -> Iterator[None]
     try:
         yield
     except (sqlite3.OperationalError, sqlite3.DataError) as error:
+        if is_locked(error):
+            connection.rollback()
+            waited = f"another process has locked it for {LIMIT:g} s"
+            raise MachineFault(f"store {store}: {waited}. Nothing stored is lost: run the command again.") from error
         intact = "; what it held before is intact" if _is_intact(connection) else ""
         raise MachineFault(f"store {store}: {error}{intact}.") from error
     except sqlite3.DatabaseError as error:

@@ -23,7 +23,7 @@ from class_uncertainty.estimation import Estimate
 from class_uncertainty.files import abandoned, checksum, file_crcs, make_folder, parse_json, write_together
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.runs.measurement import Measurement
-from class_uncertainty.runs.sqlite_faults import sqlite_faults
+from class_uncertainty.runs.sqlite_faults import PATIENCE, WaitingConnection, sqlite_faults
 from class_uncertainty.runs.store_layout import FIRST, FIXES, SEALED, UNREADABLE, VERSION, upgrades
 from class_uncertainty.runs.stored_rows import (
     StoredDataset,
@@ -65,10 +65,12 @@ class Store:
             raise InputError(f"store {self.path} is {kind}: give the name of an SQLite file.")
         make_folder(self.path.parent, self.path)
         try:
-            self.connection = sqlite3.connect(self.path.absolute(), timeout=30)  # ':memory:' is a name like any other
+            # ':memory:' is a name like any other
+            self.connection = sqlite3.connect(self.path.absolute(), PATIENCE, factory=WaitingConnection)
         except (OSError, sqlite3.OperationalError) as error:
             why = getattr(error, "strerror", error)
             raise MachineFault(f"store {self.path} could not be opened: {why}.") from error
+        self.connection.store = self.path
         # text that is damaged is found by a checksum, not by SQLite
         self.connection.text_factory = lambda raw: raw.decode(errors="surrogateescape")
         try:
@@ -84,8 +86,10 @@ class Store:
         try:
             self._prepare()
         except sqlite3.OperationalError as error:
+            if "readonly" not in str(error):
+                raise
             self.layout = self._version()
-            if "readonly" not in str(error) or self.layout < FIRST["checksums"] - 1:
+            if self.layout < FIRST["checksums"] - 1:
                 raise
 
     def _prepare(self) -> None:
@@ -103,7 +107,7 @@ class Store:
             for statement in upgrades(version):
                 self.connection.execute(statement)
             self.connection.execute(f"PRAGMA user_version = {VERSION}")
-        self.connection.commit()
+        self.connection.execute("COMMIT")
 
     def _version(self) -> int:
         return int(self.connection.execute("PRAGMA user_version").fetchone()[0])

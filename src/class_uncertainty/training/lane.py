@@ -228,7 +228,7 @@ class Result:
     @property
     def collapsed(self) -> bool:
         """Whether it is right on one class only, and always there: it predicts nothing else."""
-        return sorted(self.class_errors or ())[:2] == [0.0, 100.0]
+        return sorted(error for error in self.class_errors or () if not math.isnan(error))[:2] == [0.0, 100.0]
 
     @property
     def revision(self) -> int:
@@ -253,7 +253,7 @@ class Result:
 
     @property
     def class_errors(self) -> tuple[float, ...] | None:
-        """(C,) error of each class, in percent."""
+        """(C,) error of each class, in percent; NaN for a class without test examples."""
         return self.scores.class_errors if self.scores else None
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data
+from class_uncertainty.documents import finite
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.files import check_writable, parse_json, write_together
 from class_uncertainty.text import reason
@@ -87,7 +88,7 @@ def save(module: Deployed, path: str | Path, about: dict[str, Any], embed_weight
     embedding = module.embedding and asdict(module.embedding)
     document = {"format": FORMAT, **module.rebuild, "preprocessing": statistics, "encoding": encoding}
     purpose = module.purpose and asdict(module.purpose)
-    document |= {"embedding": embedding, "backbone": None, "purpose": purpose, "about": about}
+    document |= {"embedding": embedding, "backbone": None, "purpose": purpose, "about": finite(about)}
     document["code"] = {str(file): code_hash(file) for file, _ in code_named_by(document) if file.is_file()}
     if isinstance(module.backbone, Embedder):
         document["backbone"] = config_of(module.backbone.body)

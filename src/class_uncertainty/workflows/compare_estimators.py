@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError
@@ -161,12 +163,16 @@ def compare_estimators(
 def estimator_rows(estimates: Sequence[Estimate], reference: Estimate, counts: Vector) -> list[EstimatorRow]:
     """A row for each estimate and one for cardinality. The errors are those of the reference ensemble."""
     errors, reference_raw = reference.class_errors, reference.raw
+    is_judged = np.full(len(counts), True) if errors is None else ~np.isnan(errors)
     first = reference.results[0] if reference.results else None
     lr = first.lr if first and first.recipe.has_rate else None
 
     def row(name: str, score: str, cost: float, mu: Vector) -> EstimatorRow:
         with_ensemble = [rank_correlation(mu, reference_raw, given) for given in (None, counts)]
-        with_error = [None if errors is None else rank_correlation(mu, errors, given) for given in (None, counts)]
+        with_error = [
+            None if errors is None else rank_correlation(mu[is_judged], errors[is_judged], given)
+            for given in (None, counts[is_judged])
+        ]
         return EstimatorRow(name, score, lr, cost, *with_ensemble, *with_error)
 
     rows = [row(estimate.estimator, estimate.score, estimate.cost, estimate.raw) for estimate in estimates]

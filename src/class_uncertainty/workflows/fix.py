@@ -5,6 +5,7 @@ The order is: candidates, out-of-fold evidence, an ensemble and a student on tri
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import isnan
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,6 +15,7 @@ from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import unknown
 from class_uncertainty.estimation import EstimateRequest, read_by
 from class_uncertainty.methods import named
+from class_uncertainty.metrics import prior_weights
 from class_uncertainty.notebook import html_table, number, to_frame
 from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.evaluation import Evaluation
@@ -30,7 +32,7 @@ from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.candidate import Candidate, default_candidates, find_candidates
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit_checks import check_fit
-from class_uncertainty.training.folds import FOLDS, judged_folds
+from class_uncertainty.training.folds import FOLDS, judged_folds, judged_labels
 from class_uncertainty.training.model_files import check_embeds
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.network_size import NetworkSize, parameters
@@ -123,7 +125,7 @@ class Fix:
         wrong = f"what was wrong{self.report.without_costs}"
         columns = ("class", "train", "before %", "after %", "change", "95 %", wrong)
         cells = []
-        for row in sorted(self._classes(), key=lambda row: row["change"]):
+        for row in sorted(self._classes(), key=lambda row: (isnan(row["change"]), row["change"])):
             errors = (number(row["before"]), number(row["after"]), number(row["change"], 1, "+"))
             bounds = "–" if row["change_low"] is None else f"{row['change_low']:+.1f} to {row['change_high']:+.1f}"
             cells.append((row["name"], f"{row['count']:,}", *errors, bounds, KINDS.get(row["kind"], "")))
@@ -136,7 +138,7 @@ class Fix:
         for c, name in enumerate(report.classes):
             before, after = float(report.before.means[c]), float(report.after.means[c])
             numbers = {"before": before, "after": after, "change": after - before}
-            bounds = report.price.classes[c] if report.price else None
+            bounds = report.price.classes[c] if report.price and not isnan(before) else None
             ends = {"change_low": bounds.low if bounds else None, "change_high": bounds.high if bounds else None}
             rows.append({"name": name, "count": report.counts[c], **numbers, **ends, "kind": kinds.get(name, "")})
         return rows
@@ -219,6 +221,7 @@ def fix(
         seeds = (1 if is_table else SEEDS) if seeds is None else seeds
         aim = parse_goal(goal, train.classes, train.counts)
         check_judgeable(train.counts, train.classes, aim)
+        prior_weights(judged_labels(context.dataset), aim.prior)  # refuses a prior of 0 for all that judge
         check_fit(train, [Lane("naive")], context.recipe, None, None)
         if candidates is None:
             rows = default_candidates(train, context.recipe)

@@ -1,7 +1,6 @@
 """A saved model as a README.md: what it is, what it reaches on each class, how it was made, and its limits."""
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from class_uncertainty.data import Dataset
 from class_uncertainty.data.examples import inputs_digest
 from class_uncertainty.errors import InputError
 from class_uncertainty.files import check_writable, parse_json, read_regular
+from class_uncertainty.notebook import number
 from class_uncertainty.posthoc.clusters import error_intervals
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.posthoc.intervals import share_interval
@@ -101,7 +101,7 @@ def _judged(saved: SavedModel) -> dict[str, Any]:
     usable = {
         name: values
         for name, values in lists.items()
-        if isinstance(values, list) and len(values) == number and all(isinstance(v, int | float) for v in values)
+        if isinstance(values, list) and len(values) == number and all(isinstance(v, int | float | None) for v in values)
     }
     texts = {name: printable(judged[name]) for name in ("fingerprint", "on") if isinstance(judged.get(name), str)}
     values = judged.get("values")
@@ -111,15 +111,15 @@ def _judged(saved: SavedModel) -> dict[str, Any]:
     return usable | texts | numbers
 
 
-def _mean(errors: Sequence[float] | None) -> float | None:
+def _mean(errors: Sequence[float | None] | None) -> float | None:
     """Of the classes that have an error."""
-    finite = [error for error in errors or () if error is not None and math.isfinite(error)]
-    return sum(finite) / len(finite) if finite else None
+    known = [error for error in errors or () if error is not None]
+    return sum(known) / len(known) if known else None
 
 
-def _overall(errors: Sequence[float], examples: Sequence[int]) -> float:
+def _overall(errors: Sequence[float | None], examples: Sequence[int]) -> float:
     """Of all examples."""
-    return float(np.average(np.nan_to_num(errors), weights=examples))
+    return float(np.average(np.nan_to_num(np.array(errors, dtype=float)), weights=examples))
 
 
 def _header(saved: SavedModel, name: str, judged: Mapping[str, Any]) -> str:
@@ -163,9 +163,9 @@ def _results(saved: SavedModel, judged: Mapping[str, Any]) -> list[str]:
     lines += [_line(heads), _line(["---", *["---:"] * (len(heads) - 1)])]
     low, high = _ends(judged)
     for c, name in enumerate(saved.classes):
-        error = "–" if not math.isfinite(errors[c]) else f"{errors[c]:.1f}"
-        cells = [_plain(name), f"{counts[c]:,}" if counts else "–", f"{examples[c]:,}", error]
-        cells += [f"{low[c]:.0f} to {high[c]:.0f}", *([f"{before[c]:.1f}"] if before else [])]
+        ends = f"{low[c]:.0f} to {high[c]:.0f}" if examples[c] else "–"
+        cells = [_plain(name), f"{counts[c]:,}" if counts else "–", f"{examples[c]:,}", number(errors[c]), ends]
+        cells += [number(before[c])] if before else []
         lines.append(_line(cells))
     return lines
 
@@ -175,7 +175,7 @@ def _ends(judged: Mapping[str, Any]) -> tuple[Any, Any]:
     if "low" in judged and "high" in judged:
         return judged["low"], judged["high"]
     examples = np.array(judged["examples"])
-    return share_interval(np.nan_to_num(judged["class_errors"]) * examples / 100, examples)
+    return share_interval(np.nan_to_num(np.array(judged["class_errors"], dtype=float)) * examples / 100, examples)
 
 
 def _data(saved: SavedModel, judged: Mapping[str, Any]) -> list[str]:

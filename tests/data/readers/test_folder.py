@@ -101,11 +101,22 @@ REFUSED = {  # how many images each folder holds, and what is said
     "two beside splits": (SPLITS | {"more": 1, "unsorted/a": 1}, ["pets", "'more'", *BESIDE]),
     "train twice": ({"train/a": 2, "train/b": 2, "training/a": 1, "training/b": 1}, ["pets", "train"]),
     "class of test alone": (SPLITS | {"test/ant": 1}, ["class 'ant' has no training examples"]),
-    "class of train alone": (SPLITS | {"train/ant": 2}, ["class 'ant' has no test examples"]),
+    "one class of both in test": (
+        {"train/a": 2, "train/b": 2, "test/a": 1},
+        ["test examples are of class 'a'", "folds"],
+    ),
     "empty class": ({"cat": 2, "dog": 2, "owl": 0}, ["pets/owl holds no images"]),
     "empty class of train": (SPLITS | {"train/owl": 0}, ["pets/train/owl holds no images"]),
     "empty class of test": (SPLITS | {"test/owl": 0}, ["pets/test/owl holds no images"]),
 }
+
+
+def test_a_class_of_train_alone_has_no_test_examples(here):
+    tree(here / "pets", SPLITS | {"train/ant": 2})
+    data = load("folder:pets")
+    assert data.classes == ("a", "ant", "b")
+    assert data.train.counts.tolist() == [2, 2, 2]
+    assert data.test.counts.tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize(("images", "parts"), REFUSED.values(), ids=REFUSED)

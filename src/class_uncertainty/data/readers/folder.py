@@ -5,6 +5,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -77,12 +78,11 @@ def _notice_folders_within(place: Path, names: list[str], labelled: LabelledFile
 
 
 def without_broken(labelled: LabelledFiles, skip: bool, advice: str) -> tuple[LabelledFiles, list[Path]]:
-    """The files that are there, and the others: broken links, and what is no file. These are refused unless skipped."""
+    """The regular files, and the other entries, which are refused unless they are skipped."""
     broken = [file for file, _ in labelled if not file.is_file()]
     if broken and not skip:
         others = f", and neither are {len(broken) - 1:,} others" if broken[1:] else ""
-        why = "it is a broken link, a link to itself, or a device"
-        raise InputError(f"{broken[0]} is not a readable file{others}: {why}; {advice} leaves out what cannot be read.")
+        raise InputError(f"{_no_file(broken[0])}{others}; {advice} leaves out what cannot be read.")
     gone = set(broken)
     return [(file, label) for file, label in labelled if file not in gone], broken
 
@@ -115,33 +115,49 @@ def groups(place: Path, labelled: LabelledFiles, pattern: str) -> list[str]:
     return names
 
 
-def files(folder: Path) -> Iterator[Path]:
-    """Every file in a folder and in those below it, in order."""
-    for entry in entries(folder):
-        _check_file(entry)
-        yield entry
-
-
 def entries(folder: Path) -> Iterator[Path]:
-    """All but folders in a folder and below it, in order; folders may be nested deeper than Python recurses."""
-    waiting: list[tuple[Path, frozenset[tuple[int, int]]]] = [(folder, frozenset())]  # with the folders above each
+    """All but folders in a folder and below it, in order, and links back to a folder that holds them.
+
+    Folders may be nested deeper than Python recurses.
+    """
+    parents = {*folder.absolute().parents, *folder.resolve().parents}
+    waiting = [(folder, frozenset(map(_identity, parents)))]  # with the folders above each
     while waiting:
         entry, above = waiting.pop()
         with disk_faults(f"{entry} could not be read"):
-            is_folder = entry.is_dir()
-            stat, names = (entry.stat(), sorted(os.listdir(entry), reverse=True)) if is_folder else (None, [])
-        if stat is None:
-            yield entry
-            continue
-        if (identity := (stat.st_dev, stat.st_ino)) in above:
-            raise InputError(f"{entry} is a link back to a folder that holds it: remove the loop.")
-        holding = above | {identity}
+            if not entry.is_dir() or _identity(entry) in above:
+                yield entry
+                continue
+            names = sorted(os.listdir(entry), reverse=True)
+            holding = above | {_identity(entry)}
         waiting += [(entry / name, holding) for name in names if not _ignored(name)]
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    stat = folder.stat()
+    return stat.st_dev, stat.st_ino
+
+
+def read_entry(entry: Path) -> bytes:
+    """Read an entry that is a regular file. Others are refused before they are opened, since a pipe would block."""
+    _check_file(entry)
+    return entry.read_bytes()
 
 
 def _check_file(entry: Path) -> None:
     if not entry.is_file():
-        raise InputError(f"{entry} is not a readable file: it is a broken link, a link to itself, or a device.")
+        raise InputError(f"{_no_file(entry)}.")
+
+
+def _no_file(entry: Path) -> str:
+    """Say what an entry is that is not a regular file."""
+    if entry.is_dir():
+        kind = "a link to a folder that holds it"
+    elif entry.exists():
+        kind = "a pipe, a socket or a device"
+    else:
+        kind = "a broken link, or a link to itself"
+    return f"{entry} is not a readable file: it is {kind}"
 
 
 def _ignored(name: str) -> bool:
@@ -184,7 +200,7 @@ def decoding(
     classes = classes or in_order({label for _, label in labelled})
     index = {name: i for i, name in enumerate(classes)}
     labels = np.array([index[label] for _, label in labelled], dtype=np.int64)
-    sources: list[ImageSource] = [(file.read_bytes, str(file)) for file, _ in labelled]
+    sources: list[ImageSource] = [(partial(read_entry, file), str(file)) for file, _ in labelled]
     size = size or common_size(sources)
     batches = decode(sources, size, channels, skipped, advice)
     return Decoding(labels, classes, (channels, *size), batches, skipped={} if skipped is None else skipped)

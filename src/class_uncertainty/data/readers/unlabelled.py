@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +62,7 @@ def read_unlabelled(place: Path | Frame, shape: tuple[int, ...], columns: Sequen
         check_regular(place)
     if place.suffix.lower() in (".npz", ".npy"):
         return _arrays(place, shape)
-    files = list(folder.files(place)) if place.is_dir() else [place]
+    files = list(folder.entries(place)) if place.is_dir() else [place]
     parquet_files = [file for file in files if file.suffix.lower() == ".parquet"]
     if len(shape) == 3 and parquet_files == files != []:
         return _parquet_images(place, files, shape)
@@ -94,11 +95,13 @@ def _csv(place: Path, columns: Sequence[Column]) -> Table:
 
 
 def _images(place: Path, files: list[Path], shape: tuple[int, ...]) -> Unlabelled:
-    """All files of a folder whose names end like those of images, or the one file."""
-    image_files = [file for file in files if file == place or file.suffix.lower() in folder.IMAGE_SUFFIXES]
+    """All files of a folder whose names end like those of images, or the one file; what is no file is skipped."""
+    image_files = [
+        file for file in files if file == place or file.suffix.lower() in folder.IMAGE_SUFFIXES or not file.is_file()
+    ]
     if place.suffix.lower() in (".csv", ".gz") or not image_files:
         raise InputError(f"{place} {'is a table' if image_files else 'holds no images'}, and the network takes images.")
-    sources: list[ImageSource] = [(file.read_bytes, str(file)) for file in image_files]
+    sources: list[ImageSource] = [(partial(folder.read_entry, file), str(file)) for file in image_files]
     names = [str(file.relative_to(place)) if file != place else place.name for file in image_files]
     skipped: dict[int, str] | None = {} if place.is_dir() else None  # the one file that was given is refused
     batches = decode(sources, (shape[1], shape[2]), shape[0], skipped)
