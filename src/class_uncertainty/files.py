@@ -49,6 +49,7 @@ def write_together(contents: Mapping[Path, Iterable[Bytes]]) -> dict[Path, list[
     try:
         for path, pieces in contents.items():
             check_writable(path)
+            make_folder(path.parent)
             target = path.resolve()  # a link stays a link
             # other processes and threads may be writing the same file
             partial = target.with_name(f"{target.name}.{os.getpid()}-{get_ident()}.partial")
@@ -182,12 +183,11 @@ def check_writable(path: Path, ours: re.Pattern[bytes] | None = None, what: str 
     if os.path.lexists(path) and not path.is_file():
         kind = "a folder" if path.is_dir() else "a broken link" if path.is_symlink() else "a device or a pipe"
         raise InputError(f"{path} is {kind}: give the name of a file.")
-    make_folder(path.parent)
     if path.is_file() and _starts_with(path, SQLITE):
         raise InputError(f"{path} is a store of results or another SQLite file: give another name.")
     if ours and path.is_file() and path.stat().st_size and not _starts_with(path, ours):
         raise InputError(f"{path} exists and is no {what} created by class-uncertainty: move it, or give another name.")
-    _check_folder(path)
+    check_folder(path)
 
 
 def near(path: Path) -> str:
@@ -210,17 +210,18 @@ def _starts_with(path: Path, start: re.Pattern[bytes]) -> bool:
     return False
 
 
-def _check_folder(path: Path) -> None:
-    if not os.access(path.parent, os.W_OK):
+def check_folder(path: Path) -> None:
+    """Refuse a path whose folder neither takes a new file nor can be created."""
+    existing = next(place for place in path.parents if os.path.lexists(place))
+    if not existing.is_dir():
+        raise InputError(f"{existing} is not a folder: nothing can be put into it.")
+    if not os.access(existing, os.W_OK):
         raise MachineFault(f"{path} could not be written: its folder is read-only.")
 
 
-def make_folder(folder: Path, new: Path | None = None) -> None:
-    """Create a folder and those above it, where they do not exist; refuse one that cannot take a `new` file."""
-    existing = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), None)
-    if existing is not None and not existing.is_dir():
-        raise InputError(f"{existing} is not a folder: nothing can be put into it.")
+def make_folder(folder: Path) -> None:
+    """Create a folder and those above it, where they do not exist."""
+    if not folder.is_dir():
+        check_folder(folder / "file")
     with disk_faults(f"{folder} could not be created"):
         folder.mkdir(parents=True, exist_ok=True)
-    if new and not new.exists():
-        _check_folder(new)

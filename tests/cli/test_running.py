@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from example_results import DATA, export_text, fill
 from class_uncertainty import Unfinished
 from class_uncertainty.cli import running
 from class_uncertainty.runs import Store
+from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 
 
 @pytest.fixture
@@ -184,3 +186,45 @@ def test_a_store_of_another_engine_is_refused_before_data_are_read(run: Run, com
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"store runs.sqlite has results of training engine 2 on {DATA.name!r}" in err
     assert {path: path.read_bytes() for path in Path().iterdir() if path.is_file()} == before
+
+
+NOT_FOR_TABLES = ("--methods", "2s-cam-rs-bot", "--seeds", "1")
+REFUSED = {
+    "a mistyped path": ("measure", "csv:churm.csv"),
+    "an unknown column": ("train", "csv:churn.csv?label=chrun"),
+    "a store in a new folder": ("measure", "csv:churm.csv", "--store", "new/runs.sqlite"),
+    "a page of another format": ("fix", "csv:churn.csv", "--report", "new/page.pdf"),
+    "a model that is a folder": ("fix", "csv:churn.csv", "--save", "."),
+    "costs that are missing": ("fix", "csv:churn.csv", "--goal", "cost:none.csv"),
+    "candidates of other data": ("fix", "csv:churn.csv", "--candidates", "naive?network=resnet32"),
+    "a method for images": ("compare", "csv:churn.csv", *NOT_FOR_TABLES),
+    "a trace that is a table": ("train", "csv:churn.csv", "--profile", "churn.csv"),
+    "an import that is a table": ("results", "import", "churn.csv"),
+    "no store": ("report", "--out", "new/page.html"),
+    "an experiment without data": ("reproduce", "if2", "--only", "cifar10-lt:99"),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED.values(), ids=REFUSED.keys())
+def test_a_command_that_is_refused_leaves_nothing_behind(run: Run, words: tuple[str, ...]) -> None:
+    rows = "".join(f"{i},{i % 7},{'yes' if i % 4 else 'no'}\n" for i in range(40))
+    Path("churn.csv").write_text(f"age,calls,churn\n{rows}")
+    code, _, err = run(*words)
+    assert (code, err.count("\n")) == (2, 1)
+    assert [path.name for path in Path().iterdir()] == ["churn.csv"]
+    assert Path("churn.csv").read_text().endswith(rows)
+
+
+def test_the_store_is_there_while_networks_train(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """'cu clean' takes checkpoints whose store is not open for left behind."""
+    seen = []
+    save = Checkpoints.save
+
+    def look(checkpoints: Checkpoints, lanes: Mapping[str, LaneState]) -> None:
+        seen.append(Path("runs.sqlite").is_file())
+        save(checkpoints, lanes)
+
+    monkeypatch.setattr(Checkpoints, "save", look)
+    assert run("train", "digits-lt:20", "--epochs", "1")[0] == 0
+    assert seen
+    assert all(seen)

@@ -3,7 +3,6 @@
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -79,8 +78,6 @@ def reproduce(
 
     check_request(experiment, protocol, only, seeds, names, network)
     with ExitStack() as stack:
-        if plan and not store.exists():  # a plan leaves no new store behind
-            store = Path(stack.enter_context(TemporaryDirectory())) / store.name
         now = stack.enter_context(running(store, as_json, root, create=not stored, budget=budget))
         read = stack.enter_context(now.loader(load))
         about = (experiment, protocol, only, seeds, names, network)

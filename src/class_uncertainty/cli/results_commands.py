@@ -44,11 +44,9 @@ def import_(
     All lines of all files are read before anything is written.
     """
     from class_uncertainty.cli.running import running
-    from class_uncertainty.runs.result_lines import checked_rows, count_values, import_lines, read_lines
+    from class_uncertainty.runs.result_lines import count_values, import_lines, read_lines
 
     lines, place = [line for file in files for line in read_lines(file)], " and ".join(map(str, files))
-    if not store.exists():
-        checked_rows(lines, place)  # a refusal leaves no empty store behind
     with running(store, as_json) as now:
         added, differing = import_lines(now.store, lines, place)
         values = count_values(lines)

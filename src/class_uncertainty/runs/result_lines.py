@@ -181,11 +181,10 @@ def _check_texts(**texts: Any) -> None:
         text.encode()
 
 
-def checked_rows(
-    lines: Sequence[ResultLine], place: str, store: Store | None = None
-) -> list[tuple[str, dict[str, Any]]]:
+def checked_rows(lines: Sequence[ResultLine], place: str, store: Store) -> list[tuple[str, dict[str, Any]]]:
     """The row of each line, with its table. Refuses lines that do not go together, or not with the store."""
-    stored, both = (store.data(), f"{place} with {store.path}") if store else ([], place)
+    stored = store.data()
+    both = f"{place} with {store.path}" if stored else place
     by_name, by_fingerprint = ({getattr(data, field): data for data in stored} for field in ("name", "fingerprint"))
     for line in lines:
         if isinstance(line.value, StoredDataset) and line.data not in by_fingerprint:

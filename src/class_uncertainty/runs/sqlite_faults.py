@@ -8,6 +8,18 @@ from pathlib import Path
 from class_uncertainty.errors import InputError, MachineFault
 
 
+def connect(store: Path, place: str) -> sqlite3.Connection:
+    """Open the file of a store, or ':memory:' in its place."""
+    try:
+        connection = sqlite3.connect(place, timeout=30)
+    except (OSError, sqlite3.OperationalError) as error:
+        why = getattr(error, "strerror", error)
+        raise MachineFault(f"store {store} could not be opened: {why}.") from error
+    # text that is damaged is found by a checksum, not by SQLite
+    connection.text_factory = lambda raw: raw.decode(errors="surrogateescape")
+    return connection
+
+
 @contextmanager
 def sqlite_faults(store: Path, connection: sqlite3.Connection) -> Iterator[None]:
     """Turn an error of SQLite into a MachineFault, or an InputError where the file is no store."""
