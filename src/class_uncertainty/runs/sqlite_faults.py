@@ -6,10 +6,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from class_uncertainty.errors import InputError, MachineFault
+from class_uncertainty.files import make_folder
 
 
 def connect(store: Path, place: str) -> sqlite3.Connection:
     """Open the file of a store, or ':memory:' in its place."""
+    if place != ":memory:":
+        make_folder(store.parent)
     try:
         connection = sqlite3.connect(place, timeout=30)
     except (OSError, sqlite3.OperationalError) as error:

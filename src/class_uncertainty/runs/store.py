@@ -20,15 +20,7 @@ from class_uncertainty.data import Dataset
 from class_uncertainty.data.readers.npz import arrays_in
 from class_uncertainty.errors import InputError, MachineFault, notice
 from class_uncertainty.estimation import Estimate
-from class_uncertainty.files import (
-    abandoned,
-    check_folder,
-    checksum,
-    file_crcs,
-    make_folder,
-    parse_json,
-    write_together,
-)
+from class_uncertainty.files import abandoned, check_folder, checksum, file_crcs, parse_json, write_together
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.sqlite_faults import connect, sqlite_faults
@@ -93,7 +85,6 @@ class Store:
         if self.is_in_memory:
             data = self.data()
             self.connection.close()
-            make_folder(self.path.parent)
             self.is_in_memory = False
             self._connect(create=True)
             self.add_rows(("data", dataset_row(stored)) for stored in data)
@@ -302,7 +293,6 @@ class Store:
 
     def add_estimate(self, key: str, data: str, estimate: Estimate) -> None:
         """Probabilities first: a row without its file would be no estimate."""
-        make_folder(self.estimates_folder)
         for left in abandoned(self.estimates_folder, "*.partial"):
             left.unlink(missing_ok=True)
         file = self._file(key)
