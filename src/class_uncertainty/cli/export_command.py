@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from class_uncertainty.cli.options import JSON, argument, optional
+from class_uncertainty.cli.options import FORCE, JSON, argument, optional
 from class_uncertainty.errors import unknown
 from class_uncertainty.integrations.export_formats import FORMATS
 from class_uncertainty.limits import check_address_space
@@ -13,6 +13,7 @@ def export(
     model: Annotated[Path, argument("What --save wrote: model, model.safetensors or model.json.", "MODEL")],
     to: Annotated[str | None, optional("The format; by default what FILE ends in, or onnx.", "|".join(FORMATS))] = None,
     out: Annotated[Path | None, optional("The file to write; by default MODEL.onnx or MODEL.pt2.", "FILE")] = None,
+    force: FORCE = False,
     as_json: JSON = False,
 ) -> None:
     """Write a saved model as one file that other programs run: raw inputs in, probabilities and labels out.
@@ -24,12 +25,15 @@ def export(
     if to not in (None, *FORMATS):
         raise unknown("format", str(to), FORMATS)
     check_address_space()
+    from class_uncertainty.files import free_name
     from class_uncertainty.integrations.export import export as export_model
+    from class_uncertainty.integrations.export import exported_from
     from class_uncertainty.reporting import terminal
     from class_uncertainty.training.model_files import files_of
 
     weights, _ = files_of(model)
-    exported = export_model(model, out or weights.with_suffix(f".{to or FORMATS[0]}"), to=to)
+    default = weights.with_suffix(f".{to or FORMATS[0]}")
+    exported = export_model(model, out or free_name(default, exported_from(model)), to=to, force=force)
     if as_json:
         terminal.print_json(exported.document())
         return

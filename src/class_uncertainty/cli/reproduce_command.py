@@ -38,6 +38,7 @@ def reproduce(
     on: options.ON = None,
     device: options.DEVICE = None,
     shard: options.SHARD = None,
+    force: options.FORCE = False,
     root: options.ROOT = None,
     store: options.STORE = options.RUNS,
     as_json: options.JSON = False,
@@ -95,7 +96,7 @@ def reproduce(
         files = []
         if figures:
             wanted = {name: figure for one in reproduced for name, figure in reproduction_figures.figures(one).items()}
-            files = reproduction_figures.write_figures(wanted, figures)
+            files = reproduction_figures.draw_figures(wanted, figures, force)
             now.say(*([f"wrote {file}" for file in files] or [reproduction_figures.NO_FIGURE]))
         documents = [one.document() for one in reproduced]
         now.answer({"experiments": documents, "files": [str(file) for file in files]})

@@ -12,6 +12,7 @@ def export(
     data: Annotated[
         list[str] | None, options.optional("Only this data set, with all its options; may be given again.")
     ] = None,
+    force: options.FORCE = False,
     store: options.STORE = options.RUNS,
     as_json: options.JSON = False,
 ) -> None:
@@ -21,14 +22,16 @@ def export(
     """
     from class_uncertainty.cli.running import running
     from class_uncertainty.files import check_writable, write_whole
-    from class_uncertainty.runs.result_lines import EXPORTED, export_lines
+    from class_uncertainty.runs.result_lines import check_export, export_lines
 
     with running(store, as_json, create=False) as now:
-        check_writable(file, EXPORTED, "export")
+        check_writable(file)
         lines = list(export_lines(now.store, data or ()))
         if not lines:
             of = f" of {' and '.join(data)}" if data else ""
             raise InputError(f"{store} has no results{of}: there is nothing to export.")
+        if not force:
+            check_export(file, lines)
         write_whole(file, "".join(lines).encode())
         now.say(f"wrote {len(lines):,} lines to {file}")
         now.answer({"file": str(file), "lines": len(lines)})

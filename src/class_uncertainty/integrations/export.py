@@ -10,7 +10,7 @@ import torch
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError, blame_machine, means_too_little_memory
-from class_uncertainty.files import check_writable, same_file, write_together
+from class_uncertainty.files import check_replaceable, origin, same_file, write_together
 from class_uncertainty.integrations.export_formats import FORMATS, ExportFormat
 from class_uncertainty.integrations.exportable import INPUT, Exportable, whole
 from class_uncertainty.integrations.onnx import check_installed, run_onnx, to_onnx
@@ -18,7 +18,7 @@ from class_uncertainty.integrations.onnx_table import COLUMNS
 from class_uncertainty.text import reason
 from class_uncertainty.training.model_files import files_of, restore
 from class_uncertainty.training.networks.ensemble_network import Deployed
-from class_uncertainty.workflows.save_model import AnyModel, module_of
+from class_uncertainty.workflows.save_model import AnyModel, module_of, origin_of
 
 TOLERANCE = 1e-5  # between the probabilities of the file and those of the model
 ROUNDING = 1e-6  # of the largest logit: what float32 leaves of the precision, where logits are above 10
@@ -40,7 +40,9 @@ class Exported:
 
 
 @checked
-def export(model: str | Path | AnyModel, path: str | Path, *, to: ExportFormat | None = None) -> Exported:
+def export(
+    model: str | Path | AnyModel, path: str | Path, *, to: ExportFormat | None = None, force: bool = False
+) -> Exported:
     """Write a model as one program: raw inputs in, probabilities and labels out.
 
     Preprocessing, softmax and decision are inside, and the names of the classes with them; where features come from a
@@ -56,6 +58,8 @@ def export(model: str | Path | AnyModel, path: str | Path, *, to: ExportFormat |
     to : "onnx" or "pt2", optional
         ONNX, run by onnxruntime, or what torch.export.load reads. By default what the name of the file ends in, or
         ONNX.
+    force : bool
+        Whether the export of another model there may be replaced.
 
     Returns
     -------
@@ -77,13 +81,14 @@ def export(model: str | Path | AnyModel, path: str | Path, *, to: ExportFormat |
     to = to or (ending if ending in FORMATS else FORMATS[0])
     if to == "onnx":
         check_installed()
-    check_writable(file)
+    made_from = exported_from(model)
+    check_replaceable(file, made_from, force)
     if isinstance(model, str | Path):
         if any(same_file(file, part) for part in files_of(model)):
             raise InputError(f"{file} is part of the model: give another name.")
         model = restore(model)
     model = whole(module_of(model))
-    program = Exportable(model, by_matrices=to == "onnx")
+    program = Exportable(model, by_matrices=to == "onnx", made_from=made_from)
     content = _traced(program, to)
     compared = [_compared(model, program, content, to, size) for size in BATCHES]
     difference = max(difference for difference, _ in compared)
@@ -92,6 +97,13 @@ def export(model: str | Path | AnyModel, path: str | Path, *, to: ExportFormat |
     write_together({file: [content]})
     takes = COLUMNS if to == "onnx" and model.encoding is not None else program.input
     return Exported(file, to, model.classes, takes, difference)
+
+
+def exported_from(model: str | Path | AnyModel) -> str:
+    """The origin of an export: the place of the model or, of one at hand, its own origin."""
+    if isinstance(model, str | Path):
+        return origin(model, files_of(model)[0].resolve())
+    return origin_of(module_of(model))
 
 
 def _traced(program: Exportable, to: str) -> bytes:

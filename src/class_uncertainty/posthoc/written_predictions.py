@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.documents import finite
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import check_regular, check_writable, parse_json, read_regular, write_together
+from class_uncertainty.files import check_regular, check_replaceable, parse_json, read_regular, write_together
 from class_uncertainty.measures import Stats
 from class_uncertainty.measures.scores import check_rows
 from class_uncertainty.metrics import check_prior
@@ -30,8 +30,6 @@ from class_uncertainty.posthoc.priors import at_prior, find_prior
 from class_uncertainty.text import amount_of, listed, printable, read_faults
 
 EXAMPLE, LABEL, CLASS, PROBABILITY = "example", "label", "class", "probability"
-WRITTEN_HERE = re.compile(rb"example,([^\n]*,)?class,probability,")  # how the CSV file begins
-OURS = re.compile(rb'\{\s*"predictions": ')  # how the JSON file begins
 COLUMN = re.compile(r"p\((.*)\)")
 BLOCK = 1000  # lines that are written at a time
 SEPARATORS = {";": "semicolons", "\t": "tabs"}  # that are no commas
@@ -85,10 +83,11 @@ def description_of(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def check_places(path: Path) -> None:
-    """Refuse to overwrite files that were not written here."""
-    check_writable(path, WRITTEN_HERE, "file of predictions")
-    check_writable(description_of(path), OURS, "description of predictions")
+def check_places(path: Path, made_from: str, force: bool = False) -> None:
+    """Refuse to replace files of another origin, which the JSON file says of both."""
+    description = description_of(path)
+    check_replaceable(path, made_from, force, beside=description)
+    check_replaceable(description, made_from, force)
 
 
 def check_kept(names: Iterable[str]) -> None:

@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +15,7 @@ from class_uncertainty.data.dataset import folds_fingerprint
 from class_uncertainty.data.specs import without_options
 from class_uncertainty.documents import from_document
 from class_uncertainty.errors import InputError, notice, unknown
-from class_uncertainty.files import SQLITE, near, parse_json, read_regular
+from class_uncertainty.files import REPLACE, SQLITE, near, parse_json, read_regular
 from class_uncertainty.runs.ledger import Ledger, check_same_data
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.store import Store
@@ -36,7 +35,6 @@ from class_uncertainty.training.keys import ENGINE
 KINDS = ("data", "result", "measurement")
 ROUNDED = 1e-6  # percent by which an error may miss the mean of its class errors
 ONE_OBJECT = "each line must be one JSON object, as 'cu results export' writes it"
-EXPORTED = re.compile(rb'\{"kind": ')  # how an export begins
 
 
 class ResultLine(NamedTuple):
@@ -150,6 +148,19 @@ def read_lines(path: Path) -> list[ResultLine]:
     if not lines:
         raise InputError(f"{path} is empty: give a file that 'cu results export' wrote.")
     return lines
+
+
+def check_export(path: Path, lines: Sequence[str]) -> None:
+    """Refuse to replace a file that is no export, or has results which the new lines lack."""
+    if not path.exists() or not path.stat().st_size:
+        return
+    try:
+        lost = {line.key for line in read_lines(path)} - {_parse(line.encode()).key for line in lines}
+    except InputError as error:
+        raise InputError(f"{str(error).removesuffix('.')}; {REPLACE}.") from None
+    if lost:
+        results = amount_of(len(lost), "line", "lines")
+        raise InputError(f"{path} has {results} that this store does not export: {REPLACE}.")
 
 
 def _parse(text: bytes) -> ResultLine:

@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import re
 from copy import copy
 from dataclasses import asdict
 from pathlib import Path
@@ -19,7 +18,7 @@ from class_uncertainty.data.embedding import Embedding
 from class_uncertainty.data.images import PIXELS
 from class_uncertainty.data.table import LARGEST, Column, is_number
 from class_uncertainty.errors import InputError, MachineFault, blame_machine, unknown
-from class_uncertainty.files import check_writable, checksum, near, parse_json, read_regular, write_together
+from class_uncertainty.files import check_replaceable, checksum, near, parse_json, read_regular, write_together
 from class_uncertainty.text import reason
 from class_uncertainty.training.networks.backbones import (
     WHOLE,
@@ -40,7 +39,6 @@ from class_uncertainty.training.purpose import Purpose
 
 FORMAT = 4  # 1 had no shift, 2 no embedding, 3 no purpose
 LARGEST_SIDE = 2**13  # pixels of an image that a backbone takes
-OURS = re.compile(rb'\{\s*"format": \d+,\s*"network": ')  # how a description begins
 
 
 def files_of(path: str | Path) -> tuple[Path, Path]:
@@ -52,15 +50,12 @@ def files_of(path: str | Path) -> tuple[Path, Path]:
     return stem.with_name(stem.name + ".safetensors"), stem.with_name(stem.name + ".json")
 
 
-def check_savable(path: str | Path) -> None:
-    """Refuse before hours of training, not after, a path where nothing can be written."""
+def check_savable(path: str | Path, made_from: str, force: bool = False) -> None:
+    """Refuse before hours of training, not after, a path where nothing can be written, or another model is."""
     if Path(path).is_dir():
         raise InputError(f"{path} is a folder: give the name of a network in it, as in {Path(path) / 'model'}.")
-    weights, description = files_of(path)
-    check_writable(description, OURS, "description of a network")
-    check_writable(weights)
-    if weights.exists() and not description.exists():
-        raise InputError(f"{weights} exists without {description.name}, so it is not ours: give another name.")
+    for file in files_of(path):
+        check_replaceable(file, made_from, force)
 
 
 def check_embeds(features: Data | Deployed, embed_weights: bool) -> None:
@@ -93,10 +88,11 @@ def save(module: Deployed, path: str | Path, about: dict[str, Any], embed_weight
     if isinstance(module.backbone, Embedder):
         document["backbone"] = config_of(module.backbone.body)
     tensors = {name: value.clone(memory_format=torch.contiguous_format) for name, value in module.state_dict().items()}
-    content = to_bytes(tensors)  # copies: some may be shared
+    made_from = {"made_from": about["made_from"]} if "made_from" in about else None
+    content = to_bytes(tensors, made_from)  # copies: some may be shared
     document["checksum"] = _checksum(parse_json(json.dumps(document)), content)  # of what a reader will parse
     described = json.dumps(document, indent=2).encode()
-    write_together({description: [described], weights: [content]})  # in this order: weights without it are nobody's
+    write_together({description: [described], weights: [content]})
     return weights, description
 
 
