@@ -65,16 +65,16 @@ def adjust(
     from class_uncertainty.reporting import terminal
     from class_uncertainty.workflows.adjust_predictions import adjust_predictions, adjusted_from, check_target
 
+    if out and any(place and same_file(out, place) for place in (counts, prior)):
+        raise InputError(f"--out is {out}, which is read: give another name.")
     class_counts = None if counts is None else read_numbers(counts, "--counts")
     strength = _read_tau(tau)
     wanted = prior if prior in PRIORS else read_numbers(prior, "--prior", "train, equal, ")
     if out is None:
         suffix = ".csv" if predictions.suffix.lower() == ".csv" else ".npz"
-        default = predictions.with_name(f"{predictions.stem}-adjusted{suffix}")
+        default = predictions.parent / f"{predictions.stem}-adjusted{suffix}"
         made_from = adjusted_from(predictions, class_counts, unseen, strength, bias, wanted)
         out = free_name(default, made_from, check_target)
-    if any(place and same_file(out, place) for place in (counts, prior)):
-        raise InputError(f"--out is {out}, which is read: give another name.")
     adjusted = adjust_predictions(
         predictions, class_counts, unseen=unseen, tau=strength, bias=bias, prior=wanted, out=out, force=force
     )

@@ -39,7 +39,7 @@ def demo(
         now.say("", "The same network trained by ten methods, three seeds each:")
         comparison = compare(dataset, METHODS, **now.settings(recipe))
         document["compare"] = now.show(comparison, terminal_tables.print_comparison)
-        html_page.write(sections(now.store), page, made_from)
+        html_page.write(sections(now.store), page, made_from=made_from)
         document["report"] = str(page)
         now.say("", f"The report, to open in a browser: {document['report']}")
         now.say("Next, on your own data: cu fix --help, cu measure --help, cu compare --help.")

@@ -112,7 +112,7 @@ def fix(
         document, files = now.show(fixed, partial(print_fix, all_classes=all_classes)), [*fixed.files]
         try:
             with now.loader() as load:
-                files += write(sections(now.store, dataset.name, load), page, made_from)
+                files += write(sections(now.store, dataset.name, load), page, made_from=made_from)
         except InputError as error:  # a package that pages need is missing: what was found is told all the same
             notice(f"{page} was not written: {error}")
         now.say(*(f"wrote {file}" for file in files))

@@ -51,6 +51,7 @@ def predict(
     of the name that the label had in training, by **--label**, by folders that have names of classes, or by an array y.
     """
     check_address_space()
+    from class_uncertainty.data.readers.folder import IMAGE_SUFFIXES
     from class_uncertainty.posthoc.prediction_files import read_numbers
     from class_uncertainty.posthoc.priors import PRIORS
     from class_uncertainty.posthoc.written_predictions import (
@@ -71,6 +72,8 @@ def predict(
         if any(same_file(place, other) for other in (examples, prior, *files_of(model))):
             beside = "" if place == out else f", beside which {place} is written"
             raise InputError(f"--out is {out}{beside}, which is read: give another name.")
+    if out.suffix.lower() in IMAGE_SUFFIXES:
+        raise InputError(f"--out is {out}, the name of an image: give one that ends in .csv.")
     check_places(out, made_from, force)
     wanted = prior if prior in PRIORS else read_numbers(prior, "--prior", "train, equal, ")
     columns = split("column", keep, str) if keep else ()

@@ -36,6 +36,6 @@ def report(
             check_folder(figures / "chart")
         with now.loader() as load:
             shown = sections(now.store, data, load, estimator)
-        files = html_page.write(shown, out, made_from, figures, force)
+        files = html_page.write(shown, out, figures, made_from, force)
         now.say(*(f"wrote {file}" for file in files))
         now.answer({"files": [str(file) for file in files]})

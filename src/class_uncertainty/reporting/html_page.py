@@ -46,7 +46,7 @@ def page_place(data: str, page: Path | None, default: Path | None = None, force:
 
 
 def write(
-    sections: Sequence[Section], path: Path, made_from: str = "", folder: Path | None = None, force: bool = False
+    sections: Sequence[Section], path: Path, folder: Path | None = None, made_from: str = "", force: bool = False
 ) -> list[Path]:
     """Write the page and, if a folder is given, every chart as SVG and as PNG. Returns the files."""
     html, chart_files, failure = render(sections, folder, path.parent, made_from)

@@ -12,9 +12,9 @@ from typing import Any
 from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.specs import place_of
-from class_uncertainty.errors import unknown
+from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.estimation import EstimateRequest, read_by
-from class_uncertainty.files import origin
+from class_uncertainty.files import origin, same_file
 from class_uncertainty.methods import named
 from class_uncertainty.notebook import html_table, number, to_frame
 from class_uncertainty.posthoc.diagnosis import KINDS
@@ -33,7 +33,7 @@ from class_uncertainty.training.candidate import Candidate, default_candidates, 
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.folds import FOLDS, judged_folds
-from class_uncertainty.training.model_files import check_embeds, check_savable
+from class_uncertainty.training.model_files import check_embeds, check_savable, files_of
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.network_size import NetworkSize
 from class_uncertainty.training.networks.ensemble_network import Deployed
@@ -235,6 +235,8 @@ def fix(
         place = place_of(context.dataset.name, otherwise=context.dataset.fingerprint)
         made_from = origin(context.dataset.name, place, *asked)
         if save:
+            if any(same_file(file, goal.partition(":")[2]) for file in files_of(save)):
+                raise InputError(f"save is {save}, and goal {goal!r} is read from there: give another name.")
             check_savable(save, made_from, force)
         costs = [unit_cost(context, row) for row in rows]
         measuring = float(len(MEASURING.lanes)) if any(map(uses_uncertainty, rows)) else 0.0
