@@ -192,7 +192,7 @@ def test_a_store_of_another_engine_is_refused_before_data_are_read(run: Run, com
 NOT_FOR_TABLES = ("--methods", "2s-cam-rs-bot", "--seeds", "1")
 REFUSED = {
     "a mistyped path": ("measure", "csv:churm.csv"),
-    "an unknown column": ("train", "csv:churn.csv?label=chrun"),
+    "an unknown column": ("train", "csv:churn.csv?label=lable"),
     "a store in a new folder": ("measure", "csv:churm.csv", "--store", "new/runs.sqlite"),
     "a page of another format": ("fix", "csv:churn.csv", "--report", "new/page.pdf"),
     "a model that is a folder": ("fix", "csv:churn.csv", "--save", "."),
@@ -208,8 +208,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("words", REFUSED.values(), ids=REFUSED.keys())
 def test_a_command_that_is_refused_leaves_nothing_behind(run: Run, words: tuple[str, ...]) -> None:
-    rows = "".join(f"{i},{i % 7},{'yes' if i % 4 else 'no'}\n" for i in range(40))
-    Path("churn.csv").write_text(f"age,calls,churn\n{rows}")
+    rows = "".join(f"{i % 9},{i % 7},{'yes' if i % 4 else 'no'}\n" for i in range(40))
+    Path("churn.csv").write_text(f"age,calls,label\n{rows}")
     code, _, err = run(*words)
     assert (code, err.count("\n")) == (2, 1)
     assert [path.name for path in Path().iterdir()] == ["churn.csv"]
@@ -240,7 +240,7 @@ def write_tables(*folders: str) -> None:
     for number, folder in enumerate(folders, start=1):
         Path(folder).mkdir()
         rows = "".join(f"{i % (6 + number)},{i * number % 11},{'yes' if i % 4 else 'no'}\n" for i in range(60))
-        Path(folder, "churn.csv").write_text(f"age,calls,churn\n{rows}")
+        Path(folder, "churn.csv").write_text(f"age,calls,label\n{rows}")
 
 
 def test_another_model_is_replaced_by_force_alone(run: Run) -> None:
