@@ -31,7 +31,7 @@ def report(
 
     with running(store, as_json, root, create=False) as now:
         default = None if data else Path("report.html")
-        out, made_from = html_page.page_place(data or f"store:{store}", out, default, force)
+        out, made_from = html_page.page_place(data or f"all of {store}", out, default, force)
         if figures:
             check_folder(figures / "chart")
         with now.loader() as load:

@@ -50,7 +50,10 @@ def save(model: AnyModel, path: str | Path, *, embed_weights: bool = False, forc
 
 def origin_of(module: Deployed) -> str:
     """What it was made from; of a network that a workflow did not make, its classes."""
-    return module.about.get("made_from") or origin("a network", module.classes, module.about)
+    made_from = module.about.get("made_from")
+    if isinstance(made_from, str):  # a file may hold anything
+        return made_from
+    return origin("a network", module.classes, module.about)
 
 
 def module_of(model: AnyModel) -> Deployed:
