@@ -183,7 +183,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "adjust_predictions": lambda: (
         cu.adjust_predictions,
         {"predictions": predictions(Path.cwd()), "counts": [3, 2, 1], "unseen": None, "tau": 1.0, "bias": False}
-        | {"prior": "equal", "out": None, "excel_safe": False},
+        | {"prior": "equal", "out": None, "excel_safe": False, "force": False},
     ),
     "aleatoric": lambda: (cu.aleatoric, {"p": P}),
     "aso": lambda: (cu.aso, {"a": [1.0, 2.0], "b": [2.0, 3.0], "confidence": 0.9, "seed": 0}),
@@ -214,7 +214,10 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         cu.estimate,
         {"data": table(), "recipe": RECIPE, "seed": 0, "checkpoint": "last", "views": 0} | MEASURES_BY | FITS,
     ),
-    "export": lambda: (cu.export, {"model": fitted().module(0), "path": "exported", "to": "pt2", "trust_code": False}),
+    "export": lambda: (
+        cu.export,
+        {"model": fitted().module(0), "path": "exported", "to": "pt2", "trust_code": False, "force": True},
+    ),
     "fit": lambda: (cu.fit, {"train": table(), "lanes": [cu.Lane()], "recipe": RECIPE, "test": None} | FITS),
     "fit_adjustment": lambda: (
         cu.fit_adjustment,
@@ -224,7 +227,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "fix": lambda: (
         cu.fix,
         {"dataset": dataset(), "candidates": ["naive"], "goal": "mean", "deploy": "one", "trainings": 3.0, "seeds": 1}
-        | {"save": None, "embed_weights": False, "label_issues": None} | ANYWHERE,
+        | {"save": None, "embed_weights": False, "force": False, "label_issues": None} | ANYWHERE,
     ),
     "kwon": lambda: (cu.kwon, {"p": P}),
     "label_noise": lambda: (cu.label_noise, {"probabilities": P, "labels": LABELS, "others": [P[0]]}),
@@ -249,15 +252,15 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         {"name": "mine", "factory": lambda: torch.nn.Linear(2, 3), "preprocess": {"size": 32}, "stack": "loop"},
     ),
     "restore": lambda: (cu.restore, {"path": saved(Path.cwd()), "trust_code": False}),
-    "save": lambda: (cu.save, {"model": fitted().module(0), "path": "saved", "embed_weights": False}),
+    "save": lambda: (cu.save, {"model": fitted().module(0), "path": "saved", "embed_weights": False, "force": True}),
     "svci20": lambda: (cu.svci20, {"cifar10": dataset(), "svhn": dataset("hard"), "per_class": 2, "seed": 0}),
     "train": lambda: (
         cu.train,
         {"dataset": dataset(), "method": "naive", "seed": 0, "lr": None, "save": None, "embed_weights": False}
-        | MEASURES_BY | WORKFLOW,
+        | {"force": False} | MEASURES_BY | WORKFLOW,
     ),
     "validation_split": lambda: (cu.validation_split, {"full_train": table(), "per_class": 2, "seed": 0}),
-    "write_page": lambda: (cu.write_page, {"audit": audited(), "path": "audit.html", "earlier": None}),
+    "write_page": lambda: (cu.write_page, {"audit": audited(), "path": "audit.html", "earlier": None, "force": True}),
 }  # fmt: skip
 CONSTANTS = {"CANDIDATES", "ESTIMATORS", "MEASURES", "METHODS", "REMEDIES", "InputError", "MachineFault", "Unfinished"}
 INNER = {

@@ -1,7 +1,7 @@
 """Whole files or none, and never in the place of something else."""
 
+import json
 import os
-import re
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +9,17 @@ import pytest
 
 from class_uncertainty import files
 from class_uncertainty.errors import InputError, MachineFault
-from class_uncertainty.files import check_writable, checksum, file_crcs, scratch_array, write_together, write_whole
+from class_uncertainty.files import (
+    check_replaceable,
+    check_writable,
+    checksum,
+    file_crcs,
+    free_name,
+    origin,
+    scratch_array,
+    write_together,
+    write_whole,
+)
 
 
 @pytest.mark.parametrize("check", [lambda path: write_whole(path, b"new"), check_writable])
@@ -59,15 +69,58 @@ def test_a_path_without_a_name():
         check_writable(Path("."))
 
 
-def test_only_what_was_written_here_or_is_empty_is_replaced(tmp_path):
+@pytest.mark.parametrize("name", ["digits-lt:20", 'csv:a (b) -->\\"<é\n.csv', "x" * 999])
+def test_only_a_file_of_the_same_origin_is_replaced(name, tmp_path):
+    """Whatever the name: HTML and JSON hold it as it is, and it can be read again."""
     path = tmp_path / "page.html"
-    for content, fine in ((b"", True), (b"<ours> and more", True), (b"theirs", False), (b" <ours>", False)):
-        path.write_bytes(content)
-        if fine:
-            check_writable(path, re.compile(rb"<ours>"), "page")
-        else:
-            with pytest.raises(InputError, match=r"page\.html exists .* no page"):
-                check_writable(path, re.compile(rb"<ours>"), "page")
+    ours, others = origin(name, "options"), origin(name, "other options")
+    assert ours == json.loads(json.dumps(f'"{ours}"'))[1:-1]
+    check_replaceable(path, ours)
+    for content in ("", ours, f"<!-- {ours} -->"):
+        path.write_text(content)
+        check_replaceable(path, ours)
+    for content, part in (("theirs", "exists"), (others, "other data or options"), (ours.upper(), "exists")):
+        path.write_text(content)
+        with pytest.raises(InputError, match=rf"page\.html .*{part}.*--force"):
+            check_replaceable(path, ours)
+        check_replaceable(path, ours, force=True)
+
+
+def test_not_even_force_replaces_stores_and_folders(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "runs.sqlite").write_bytes(b"SQLite format 3\0")
+    (tmp_path / "link").symlink_to("runs.sqlite")
+    for name in ("folder", "runs.sqlite", "link"):
+        with pytest.raises(InputError, match=name):
+            check_replaceable(tmp_path / name, origin("digits"), force=True)
+
+
+def test_the_origin_of_a_table_is_in_the_file_beside_it(tmp_path):
+    table, beside, ours = tmp_path / "p.csv", tmp_path / "p.json", origin("digits")
+    table.write_text(ours)
+    with pytest.raises(InputError, match=r"p\.csv"):
+        check_replaceable(table, ours, beside=beside)
+    beside.write_text(ours)
+    check_replaceable(table, ours, beside=beside)
+
+
+def test_a_default_name_gives_way(tmp_path):
+    """To a file of the user's, and to other data of the same name; rerun, both find their own."""
+    default, a, b = tmp_path / "churn.html", origin("csv:a/churn.csv"), origin("csv:b/churn.csv")
+    assert free_name(default, a) == default
+    default.write_text(a)
+    (other,) = {free_name(default, b)}
+    assert other.name != default.name
+    assert other.match("churn-*.html")
+    other.write_text(b)
+    assert (free_name(default, a), free_name(default, b)) == (default, other)
+
+
+def test_a_check_creates_no_folder(tmp_path):
+    check_replaceable(tmp_path / "new" / "page.html", origin("digits"))
+    assert os.listdir(tmp_path) == []
+    write_whole(tmp_path / "new" / "page.html", b"page")
+    assert os.listdir(tmp_path / "new") == ["page.html"]
 
 
 def test_every_block_counts(tmp_path, rng):

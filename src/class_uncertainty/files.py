@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, never over a foreign file, and checked by their checksums."""
+"""Files that are written whole or not at all, never over a file of another origin, and checked by their checksums."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ import re
 import tempfile
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISREG
@@ -21,6 +21,9 @@ from numpy.typing import NDArray
 from class_uncertainty.errors import InputError, MachineFault, nearest
 
 SQLITE = re.compile(rb"SQLite format 3\0")  # how a store begins
+ORIGIN = re.compile(rb"(made from [^()]{1,200}) \([0-9a-f]{12}\)")  # what `origin` returns, anywhere in a file
+NAME_LENGTH, ORIGIN_DIGITS = 200, 12
+REPLACE = "give another name, or --force (in Python force=True) replaces it"
 BLOCK = 2**20  # bytes that one CRC covers
 ABANDONED = 24 * 3600  # seconds until a partial file counts as left behind
 SCRATCH = 2**27  # bytes up to which an array stays in memory
@@ -49,6 +52,7 @@ def write_together(contents: Mapping[Path, Iterable[Bytes]]) -> dict[Path, list[
     try:
         for path, pieces in contents.items():
             check_writable(path)
+            make_folder(path.parent)
             target = path.resolve()  # a link stays a link
             # other processes and threads may be writing the same file
             partial = target.with_name(f"{target.name}.{os.getpid()}-{get_ident()}.partial")
@@ -172,28 +176,58 @@ def scratch_array(shape: tuple[int, ...], folder: Path | None = None) -> NDArray
         return np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
 
 
-def check_writable(
-    path: Path, ours: re.Pattern[bytes] | None = None, what: str = "", endings: Sequence[str] = ()
-) -> None:
-    """Refuse a path that cannot be written, before the work whose result it is to hold.
-
-    With `ours`, an existing file must start with that pattern: be `what` an earlier call has written. With `endings`,
-    the name must have one of them; "" stands for none.
-    """
+def check_writable(path: Path) -> None:
+    """Refuse a path that cannot be written, before the work whose result it is to hold."""
     if not path.name:
         raise InputError(f"{str(path)!r} names no file: give a file name.")
     if os.path.lexists(path) and not path.is_file():
         kind = "a folder" if path.is_dir() else "a broken link" if path.is_symlink() else "a device or a pipe"
         raise InputError(f"{path} is {kind}: give the name of a file.")
-    make_folder(path.parent)
-    if path.is_file() and _starts_with(path, SQLITE):
+    if starts_with(path, SQLITE):
         raise InputError(f"{path} is a store of results or another SQLite file: give another name.")
-    if ours and path.is_file() and path.stat().st_size and not _starts_with(path, ours):
-        raise InputError(f"{path} exists and is no {what} created by class-uncertainty: move it, or give another name.")
-    if endings and path.suffix.lower() not in endings:
+    check_folder(path)
+
+
+def origin(name: object, *options: object) -> str:
+    """What a file says of itself: the data that it was made from and, in digits, these and the options together."""
+    shown = re.sub("[^a-zA-Z0-9 .:/?=&+_-]|--", "_", str(name))[:NAME_LENGTH]
+    digits = checksum(str(name), *map(repr, options))[:ORIGIN_DIGITS]
+    return f"made from {shown} ({digits})"
+
+
+def check_replaceable(path: Path, made_from: str, force: bool = False, beside: Path | None = None) -> None:
+    """Refuse to replace a file of another origin; `force` replaces what is neither a store nor a folder.
+
+    The file `beside` it may hold its origin.
+    """
+    check_writable(path)
+    if force or not path.is_file() or not path.stat().st_size:
+        return
+    holder = beside or path
+    found = ORIGIN.search(read_regular(holder)) if holder.is_file() else None
+    if found is None:
+        holds = "exists, and this command did not write it"
+    elif found[0].decode() == made_from:
+        return
+    else:
+        holds = f"was {found[1].decode()}, by other data or options"
+    raise InputError(f"{path} {holds}: {REPLACE}.")
+
+
+def free_name(default: Path, made_from: str, check: Callable[[Path, str], None] = check_replaceable) -> Path:
+    """A default name or, where that is taken, the same with digits of the origin: nobody chose it."""
+    try:
+        check(default, made_from)
+    except InputError:
+        return default.with_stem(f"{default.stem}-{made_from[-7:-1]}")
+    return default
+
+
+def check_ending(path: Path, what: str, endings: Sequence[str]) -> None:
+    """Refuse a name that ends as another format; "" among the endings stands for none."""
+    if path.suffix.lower() not in endings:
         allowed = " or ".join(filter(None, endings))
         raise InputError(f"{path}: the name of the {what} must end in {allowed}, as {path.stem}{endings[0]}.")
-    _check_folder(path)
 
 
 def near(path: Path) -> str:
@@ -210,23 +244,25 @@ def same_file(a: Path | str, b: Path | str) -> bool:
     return os.path.exists(a) and os.path.exists(b) and os.path.samefile(a, b)
 
 
-def _starts_with(path: Path, start: re.Pattern[bytes]) -> bool:
+def starts_with(path: Path, start: re.Pattern[bytes]) -> bool:
+    """Whether a file is there and begins like this."""
     with suppress(OSError), open(path, "rb") as file:
         return start.match(file.read(1000)) is not None
     return False
 
 
-def _check_folder(path: Path) -> None:
-    if not os.access(path.parent, os.W_OK):
+def check_folder(path: Path) -> None:
+    """Refuse a path whose folder neither takes a new file nor can be created."""
+    existing = next(place for place in path.parents if os.path.lexists(place))
+    if not existing.is_dir():
+        raise InputError(f"{existing} is not a folder: nothing can be put into it.")
+    if not os.access(existing, os.W_OK):
         raise MachineFault(f"{path} could not be written: its folder is read-only.")
 
 
-def make_folder(folder: Path, new: Path | None = None) -> None:
-    """Create a folder and those above it, where they do not exist; refuse one that cannot take a `new` file."""
-    existing = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), None)
-    if existing is not None and not existing.is_dir():
-        raise InputError(f"{existing} is not a folder: nothing can be put into it.")
+def make_folder(folder: Path) -> None:
+    """Create a folder and those above it, where they do not exist."""
+    if not folder.is_dir():
+        check_folder(folder / "file")
     with disk_faults(f"{folder} could not be created"):
         folder.mkdir(parents=True, exist_ok=True)
-    if new and not new.exists():
-        _check_folder(new)

@@ -30,12 +30,12 @@ def test_fix(run: Run, tmp_path: Path, blank_charts: Call) -> None:
         "of 20, in units of one naive training",
         "Candidates judged: 2",
         "wrote model.safetensors",
-        "wrote report.html",
+        "wrote model.html",
     ):
         assert words in " ".join(out.split())
     blank_charts()
     document = json.loads(run(*command, "--json")[1])
-    assert document["files"] == ["model.safetensors", "model.json", "report.html"]
+    assert document["files"] == ["model.safetensors", "model.json", "model.html"]
     assert len(document["before"]["errors"]) == len(document["after"]["errors"]) == 2
     assert [row["candidate"] for row in document["rungs"][0]["rows"]] == ["naive", "cb-rs?rate=2"]
     assert document["ladder"][0]["name"] == "naive"
@@ -45,7 +45,7 @@ def test_fix(run: Run, tmp_path: Path, blank_charts: Call) -> None:
         guesses = cu.restore("model")(torch.from_numpy(test.inputs)).argmax(dim=1).numpy()
     errors = [100 * float((guesses != test.labels)[test.labels == c].mean()) for c in range(10)]
     assert np.mean(errors) == pytest.approx(document["after"]["errors"][0])
-    page = (tmp_path / "report.html").read_text()
+    page = (tmp_path / "model.html").read_text()
     for heading in ("Before and after", "What each step bought", "How candidates were chosen"):
         assert heading in page
 
@@ -62,7 +62,7 @@ def test_a_second_fix_trains_nothing_and_tells_without_altair(
     code, out, err = run(*command)
     assert code == 0
     assert json.loads(out) == first | {"files": []}
-    assert "report.html was not written: charts need altair" in " ".join(err.split())
+    assert "digits-lt-20.html was not written: charts need altair" in " ".join(err.split())
 
 
 def test_a_budget_stops_a_fix_and_the_same_command_goes_on(run: Run, tmp_path: Path, blank_charts: Call) -> None:
@@ -121,7 +121,7 @@ def test_signs_change_the_list_of_candidates(run: Run, blank_charts: Call) -> No
         (("fix", "digits-lt:20", "--trainings", "0"), "trainings is 0: it must be"),
         (("fix", "digits-lt:20", "--device", "gpu"), "a GPU of NVIDIA or AMD is 'cuda'"),
         (("fix", "digits-lt:20", "--trainings", "1"), "trainings is 1: judging one candidate"),
-        (("fix", "digits-lt:20", "--save", "."), "is a folder"),
+        (("fix", "digits-lt:20", "--save", "."), "names no file"),
         (("fix", "digits-lt:20", "--report", "."), "names no file"),
         (("fix", "digits-lt:20", "--save", "m", "--report", "m.json"), "name it m.html"),
     ],

@@ -100,7 +100,7 @@ def test_predictions_have_a_line_for_each_example(run: Run, monkeypatch: pytest.
     predicted = Predicted(names, classes, np.array([[0.75, 0.25]] * 4), [classes[0]] * 4)
     monkeypatch.setattr("class_uncertainty.workflows.predict.predict", lambda *_, **__: predicted)
     assert run("predict", "model", "examples")[0] == 0
-    lines = Path("predictions.csv").read_text()
+    lines = Path("examples-predictions.csv").read_text()
     assert seen(lines) == []
     header, *rows = csv.reader(io.StringIO(lines, newline=""))
     escaped = "x\\x1b[2J\\x1b]0;title\\x07\\r\\n\\x9b31m\\u202ey"

@@ -36,7 +36,7 @@ def pictures(run: Run) -> cu.Predicted:
 def test_a_line_for_every_picture(run: Run, pictures: cu.Predicted) -> None:
     code, out, err = run("predict", "model", "new")
     assert (code, err) == (0, "")
-    with open("predictions.csv", newline="", encoding="utf-8") as file:
+    with open("new-predictions.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["example"] for row in rows] == list(pictures.names)
     assert [row["class"] for row in rows] == list(pictures.labels)
@@ -52,7 +52,7 @@ def test_a_line_for_every_picture(run: Run, pictures: cu.Predicted) -> None:
     decided = at_prior(pictures.probabilities, pictures.prior, pictures.purpose.prior)  # type: ignore[union-attr,arg-type]
     least = decided.max(axis=1).argmin()
     assert f" decide: {pictures.names[least]!r} (" in " ".join(out.split())  # with a comma
-    assert "wrote predictions.csv" in out
+    assert "wrote new-predictions.csv" in out
 
 
 def test_least_sure_are_those_that_were_hardest_to_decide() -> None:
@@ -90,7 +90,7 @@ def test_odd_names_and_other_files(run: Run, pictures: cu.Predicted) -> None:
     code, out, err = run("predict", "model", "new")
     assert (code, err) == (0, "")
     assert "2 of 22 files" in " ".join(out.split())
-    with open("predictions.csv", newline="", encoding="utf-8") as file:
+    with open("new-predictions.csv", newline="", encoding="utf-8") as file:
         names = [row["example"] for row in csv.DictReader(file)]
     assert len(names) == 20
     assert "\\udce4.png" in names
@@ -109,7 +109,7 @@ def test_what_fix_saves_can_be_asked(run: Run, blank_charts: Call) -> None:
     assert run("fix", "csv:t.csv?missing=fill", *SHORT_FIX, "--save", "model")[0] == 0
     np.savetxt("prior.txt", cu.restore("model").purpose.prior)  # what the softmax stands for
     assert run("predict", "model", "t.csv", "--prior", "prior.txt")[0] == 0
-    with open("predictions.csv", newline="") as file:
+    with open("t-predictions.csv", newline="") as file:
         p = np.array([[float(row["p(no)"]), float(row["p(yes)"])] for row in csv.DictReader(file)])
     with torch.inference_mode():
         expected = (
@@ -129,7 +129,7 @@ def test_what_fix_saves_can_be_asked(run: Run, blank_charts: Call) -> None:
         (("model", "new", "--out", "x.xlsx"), ".csv"),
         (("model", "new", "--out", "model.csv"), "beside which model.json is written, which is read:"),
         (("model", "new/0, \u00e9.png", "--out", "new/0, \u00e9.png"), "which is read: give another name."),
-        (("model", "new", "--out", "new/1, \u00e9.png"), "is no file of predictions"),
+        (("model", "new", "--out", "new/1, \u00e9.png"), "name of an image"),
         (
             ("model", "new", "--out", "runs.sqlite"),
             "runs.sqlite is a store of results or another SQLite file: give another name.",
@@ -158,7 +158,7 @@ def test_precisions_are_scikit_learn_s(run: Run, pictures: cu.Predicted) -> None
     shown = [None if np.isnan(precision) else pytest.approx(precision) for precision in expected]
     assert json.loads(run("predict", "model", "test.npz", "--json")[1])["class_precisions"] == shown
     out = run("predict", "model", "test.npz")[1]
-    assert json.loads(Path("predictions.json").read_text())["class_precisions"] == shown
+    assert json.loads(Path("test-predictions.json").read_text())["class_precisions"] == shown
     rows = [line.split() for line in out.splitlines() if line.split()[:1] and line.split()[0] in names]
     assert [row[-1] for row in rows] == ["–" if np.isnan(precision) else f"{precision:.1f}" for precision in expected]
     assert pictures.class_precisions is None
@@ -175,7 +175,7 @@ def test_classes_by_cost(run: Run, pictures: cu.Predicted) -> None:
     code, out, err = run("predict", "by-cost", "new")
     assert (code, err) == (0, "")
     assert "least expected cost" in " ".join(out.split())
-    with open("predictions.csv", newline="", encoding="utf-8") as file:
+    with open("new-predictions.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     softmax = cu.predict(module, "new", prior=module.purpose.prior).probabilities
     decided = (softmax @ costs).argmin(axis=1)
@@ -201,7 +201,7 @@ def test_the_mean_cost_of_a_labelled_file(run: Run, pictures: cu.Predicted) -> N
     expected = costs[data.labels[:60], decided].mean()
     assert f"Mean cost of an example: {expected:.4g}." in " ".join(out.split())
     assert ", ECE of the predicted classes " in " ".join(out.split())  # they are not the most probable ones
-    code, out, err = run("audit", "predictions.csv", "--json")
+    code, out, err = run("audit", "new-predictions.csv", "--json")
     assert (code, err) == (0, "")
     assert json.loads(out)["figures"]["mean_cost"] == pytest.approx(expected)
 
@@ -219,7 +219,9 @@ def test_a_table_with_an_id_and_labels(run: Run) -> None:
     assert run("train", "csv:t.csv?label=churn&drop=id", "--epochs", "2", "--save", "model")[0] == 0
     adjusted = []
     for prior in ("train", "equal", "0.1,0.9"):
-        code, out, err = run("predict", "model", "t.csv", "--keep", "id", "--prior", prior)
+        code, out, err = run(
+            "predict", "model", "t.csv", "--keep", "id", "--prior", prior, "--out", "predictions.csv", "--force"
+        )
         assert (code, err) == (0, "")
         text = " ".join(out.split())
         assert "Scored by column 'churn', 200 examples: overall error" in text

@@ -29,7 +29,8 @@ def test_an_experiment_is_planned_run_shown_and_drawn(run: Run, forbid_training:
     code, out, _ = run("reproduce", "table1", "--protocol", "paper", "--plan")
     assert (code, DATA in out, f"{DATA}?validation=10" in out) == (0, True, True)
     assert not Path("runs.sqlite").exists()
-    Store("runs.sqlite").connection.close()
+    with Store("runs.sqlite") as empty:
+        empty.begin()
     code, out, _ = run("reproduce", "table1", "--protocol", "paper", "--stored", "--json")
     assert {cell["verdict"] for cell in json.loads(out)["experiments"][0]["cells"]} == {"not run"}
     code, out, _ = run("reproduce", "if1a", "--stored", "--figures", "drawn")

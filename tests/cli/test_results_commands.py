@@ -72,7 +72,10 @@ def test_data_are_exported_by_name(full: Run) -> None:
             fill(store, add_data(store, name=name, fingerprint=fingerprint))
 
     def names(*data: str) -> list[str]:
-        assert full("results", "export", "b.jsonl", *(word for name in data for word in ("--data", name)))[0] == 0
+        assert (
+            full("results", "export", "b.jsonl", "--force", *(word for name in data for word in ("--data", name)))[0]
+            == 0
+        )
         lines = map(json.loads, Path("b.jsonl").read_text().splitlines())
         return [line["name"] for line in lines if line["kind"] == "data"]
 
@@ -83,7 +86,8 @@ def test_data_are_exported_by_name(full: Run) -> None:
 
 def test_a_store_without_results_exports_no_file(run: Run) -> None:
     """An empty file could not be imported."""
-    Store("runs.sqlite").connection.close()
+    with Store("runs.sqlite") as empty:
+        empty.begin()
     code, out, err = run("results", "export", "a.jsonl")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "runs.sqlite has no results" in err
@@ -115,7 +119,7 @@ WRONG = {
     "no store": ((*EXPORT, "new.jsonl", "--store", "none.sqlite"), "store none.sqlite does not exist"),
     "unknown data": ((*EXPORT, "new.jsonl", "--data", "digit-lt:20"), "did you mean 'digits-lt:20'?"),
     "another format": ((*EXPORT, "new.xlsx"), ".jsonl"),
-    "no export": ((*EXPORT, "notes.txt"), "notes.txt exists and is no export"),
+    "no export": ((*EXPORT, "notes.txt"), "notes.txt, line 1"),
     "a store": ((*EXPORT, "runs.sqlite"), "runs.sqlite is a store"),
     "a folder": ((*EXPORT, "folder"), "folder is a folder"),
     "below a file": ((*EXPORT, "notes.txt/a.jsonl"), "notes.txt is not a folder"),

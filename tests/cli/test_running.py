@@ -6,16 +6,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from commands import Run
+from commands import Call, Run
 from example_results import DATA, export_text, fill
 
+import class_uncertainty as cu
 from class_uncertainty import Unfinished
 from class_uncertainty.cli import running
 from class_uncertainty.runs import Store
+from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 
 
 @pytest.fixture
@@ -185,3 +188,143 @@ def test_a_store_of_another_engine_is_refused_before_data_are_read(run: Run, com
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"store runs.sqlite has results of training engine 2 on {DATA.name!r}" in err
     assert {path: path.read_bytes() for path in Path().iterdir() if path.is_file()} == before
+
+
+NOT_FOR_TABLES = ("--methods", "2s-cam-rs-bot", "--seeds", "1")
+REFUSED = {
+    "a mistyped path": ("measure", "csv:churm.csv"),
+    "an unknown column": ("train", "csv:churn.csv?label=lable"),
+    "a store in a new folder": ("measure", "csv:churm.csv", "--store", "new/runs.sqlite"),
+    "a page of another format": ("fix", "csv:churn.csv", "--report", "new/page.pdf"),
+    "a model that is a folder": ("fix", "csv:churn.csv", "--save", "."),
+    "costs that are missing": ("fix", "csv:churn.csv", "--goal", "cost:none.csv"),
+    "candidates of other data": ("fix", "csv:churn.csv", "--candidates", "naive?network=resnet32"),
+    "a method for images": ("compare", "csv:churn.csv", *NOT_FOR_TABLES),
+    "a trace that is a table": ("train", "csv:churn.csv", "--profile", "churn.csv"),
+    "an import that is a table": ("results", "import", "churn.csv"),
+    "no store": ("report", "--out", "new/page.html"),
+    "an experiment without data": ("reproduce", "if2", "--only", "cifar10-lt:99"),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED.values(), ids=REFUSED.keys())
+def test_a_command_that_is_refused_leaves_nothing_behind(run: Run, words: tuple[str, ...]) -> None:
+    rows = "".join(f"{i % 9},{i % 7},{'yes' if i % 4 else 'no'}\n" for i in range(40))
+    Path("churn.csv").write_text(f"age,calls,label\n{rows}")
+    code, _, err = run(*words)
+    assert (code, err.count("\n")) == (2, 1)
+    assert [path.name for path in Path().iterdir()] == ["churn.csv"]
+    assert Path("churn.csv").read_text().endswith(rows)
+
+
+def test_the_store_is_there_while_networks_train(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """'cu clean' takes checkpoints whose store is not open for left behind."""
+    seen = []
+    save = Checkpoints.save
+
+    def look(checkpoints: Checkpoints, lanes: Mapping[str, LaneState]) -> None:
+        seen.append(Path("runs.sqlite").is_file())
+        save(checkpoints, lanes)
+
+    monkeypatch.setattr(Checkpoints, "save", look)
+    assert run("train", "digits-lt:20", "--epochs", "1")[0] == 0
+    assert seen
+    assert all(seen)
+
+
+def contents() -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+
+
+def write_tables(*folders: str) -> None:
+    """Two data sets of one name, which differ."""
+    for number, folder in enumerate(folders, start=1):
+        Path(folder).mkdir()
+        rows = "".join(f"{i % (6 + number)},{i * number % 11},{'yes' if i % 4 else 'no'}\n" for i in range(60))
+        Path(folder, "churn.csv").write_text(f"age,calls,label\n{rows}")
+
+
+def test_another_model_is_replaced_by_force_alone(run: Run) -> None:
+    """Refused before anything is trained or stored; the same command is never refused, also when its data change."""
+    write_tables("a", "b")
+    command = ("train", "csv:a/churn.csv", "--recipe", "logistic", "--save", "m")
+    assert run(*command)[0] == 0
+    before = contents()
+    others = (
+        ("train", "csv:b/churn.csv", "--recipe", "logistic", "--save", "m"),
+        (*command, "--seed", "1"),
+        ("fix", "csv:a/churn.csv", "--save", "m"),
+    )
+    for other in others:
+        code, _, err = run(*other, "--store", "new/runs.sqlite")
+        assert (code, err.count("\n")) == (2, 1)
+        assert "m.safetensors was made from csv:a/churn.csv" in err
+        assert "--force" in err
+        assert contents() == before
+    with open("a/churn.csv", "a") as table:
+        table.write("1,2,yes\n")
+    assert run(*command)[0] == 0
+    assert run(*others[0], "--force")[0] == 0
+    assert cu.restore("m").about["data"] == "csv:b/churn.csv"
+    assert run(*command)[0] == 2
+
+
+def test_data_of_one_name_have_pages_of_their_own(run: Run, blank_charts: Call) -> None:
+    """Nobody is refused for a default, and a page that is named is kept."""
+    blank_charts()
+    write_tables("a", "b")
+    Path("report.html").write_text("mine")
+    for data in ("csv:a/churn.csv", "csv:b/churn.csv"):
+        assert run("measure", data, "--recipe", "logistic", "--members", "2")[0] == 0
+        for _ in range(2):
+            assert run("report", data)[0] == run("report")[0] == 0
+    first, other = sorted(Path().glob("churn*.html"), key=lambda page: len(page.name))
+    assert first.name == "churn.html"
+    assert "csv:a/churn.csv" in first.read_text()
+    assert "csv:b/churn.csv" in other.read_text()
+    assert Path("report.html").read_text() == "mine"
+    assert len(list(Path().glob("report-*.html"))) == 1
+    code, _, err = run("report", "csv:b/churn.csv", "--out", "churn.html")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "churn.html was made from csv:a/churn.csv" in err
+    assert run("report", "csv:b/churn.csv", "--out", "churn.html", "--force")[0] == 0
+    assert "csv:b/churn.csv" in Path("churn.html").read_text()
+
+
+def test_predictions_of_other_examples_or_options_stay(run: Run) -> None:
+    write_tables("a", "b")
+    assert run("train", "csv:a/churn.csv", "--recipe", "logistic", "--save", "m")[0] == 0
+    predict = ("predict", "m", "a/churn.csv")
+    assert run(*predict)[0] == run(*predict)[0] == 0
+    first = Path("churn-predictions.csv").read_bytes()
+    assert run(*predict, "--prior", "equal")[0] == run("predict", "m", "b/churn.csv")[0] == 0
+    assert len(list(Path().glob("churn-predictions*.csv"))) == len(list(Path().glob("churn-predictions*.json"))) == 3
+    assert Path("churn-predictions.csv").read_bytes() == first
+    code, _, err = run("predict", "m", "b/churn.csv", "--out", "churn-predictions.csv")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "a/churn.csv by m" in err
+    adjust = ("adjust", "churn-predictions.csv", "--prior")
+    for prior in ("equal", "equal", "0.5,0.5"):
+        assert run(*adjust, prior)[0] == 0
+    assert len(list(Path().glob("churn-predictions-adjusted*.csv"))) == 2
+    audit = ("audit", "churn-predictions.csv", "--save", "audit.json", "--report", "audit.html")
+    assert run(*audit)[0] == run(*audit)[0] == 0
+    for words in (("--save", "audit.json"), ("--report", "audit.html")):
+        code, _, err = run("audit", "churn-predictions-adjusted.csv", *words)
+        assert (code, "made from churn-predictions.csv" in err) == (2, True)
+        assert run("audit", "churn-predictions-adjusted.csv", *words, "--force")[0] == 0
+
+
+def test_an_export_of_another_model_stays(run: Run) -> None:
+    write_tables("a")
+    for name, seed in (("m", "0"), ("n", "1")):
+        words = ("train", "csv:a/churn.csv", "--epochs", "1", "--recipe", "features", "--seed", seed, "--save", name)
+        assert run(*words)[0] == 0
+    export = ("export", "m", "--to", "pt2")
+    assert run(*export)[0] == run(*export)[0] == 0
+    before = Path("m.pt2").read_bytes()
+    code, _, err = run("export", "n", "--out", "m.pt2")
+    assert (code, "m.pt2" in err, "--force" in err) == (2, True, True)
+    assert Path("m.pt2").read_bytes() == before
+    assert run("export", "n", "--out", "m.pt2", "--force")[0] == 0
+    assert run("card", "m", "--out", "m.json", "--force")[0] == 2  # it is read

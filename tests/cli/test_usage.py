@@ -24,7 +24,7 @@ USAGE = {
     ),
     "hidden options are not offered": (
         ("card", "model", "--too", "a.md"),
-        "unknown option of 'cu card' '--too': there are --out, --json, --help.",
+        "unknown option of 'cu card' '--too': there are --out, --force, --json, --help.",
     ),
     "option of no command": (
         ("--vresion",),
@@ -64,7 +64,7 @@ USAGE = {
     ),
     "one dash": (
         ("card", "model", "-out", "a.md"),
-        "unknown option of 'cu card' '-out': did you mean '--out'? There are --out, --json, --help.",
+        "unknown option of 'cu card' '-out': did you mean '--out'? There are --out, --force, --json, --help.",
     ),
 }
 

@@ -29,7 +29,9 @@ def full(store: Store) -> Store:
 
 @pytest.fixture
 def empty(tmp_path: Path) -> Store:
-    return Store(tmp_path / "empty.sqlite")
+    empty = Store(tmp_path / "empty.sqlite")
+    empty.begin()
+    return empty
 
 
 @pytest.fixture

@@ -42,6 +42,7 @@ def test_without_a_store_a_temporary_one_is_used_and_removed(
     monkeypatch.chdir(tmp_path)
     with open_context(digits) as context:
         folder = context.store.path.parent
+        context.store.begin()
         assert context.store.path.is_file()
         assert context.recipe == cu.training.default_recipe(digits.train)
     assert not folder.exists()
@@ -80,7 +81,7 @@ def test_keys_neither_train_nor_read_nor_write(
     request = EstimateRequest("out-of-fold", 2)
     before = context.result_key(cu.Lane()), context.network_key(cu.Lane()), context.estimate_key(request)
     context.store.connection.close()
-    context.store.path.unlink()
+    context.store.path.unlink(missing_ok=True)
     monkeypatch.setattr("class_uncertainty.runs.context.train_lanes", lambda *_, **__: pytest.fail("trained"))
     assert (context.result_key(cu.Lane()), context.network_key(cu.Lane()), context.estimate_key(request)) == before
 

@@ -95,8 +95,8 @@ def test_unwritable_and_missing(tmp_path: Path) -> None:
 def test_a_read_only_folder_takes_no_new_store_and_keeps_its_stores_readable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Store(tmp_path / "old.sqlite"):
-        pass
+    with Store(tmp_path / "old.sqlite") as old:
+        old.begin()
     monkeypatch.setattr("os.access", lambda *_: False)
     with refused("runs.sqlite could not be written: its folder is read-only", kind=cu.MachineFault):
         Store(tmp_path / "runs.sqlite")
@@ -106,7 +106,8 @@ def test_a_read_only_folder_takes_no_new_store_and_keeps_its_stores_readable(
 
 def test_memory_is_a_file_name_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Store(":memory:").connection.close()
+    with Store(":memory:") as store:
+        store.begin()
     assert (tmp_path / ":memory:").is_file()
 
 
@@ -160,6 +161,7 @@ def test_rows_are_added_together_or_not_at_all(store: Store) -> None:
 
 
 def test_a_full_disk_leaves_no_part_of_many_rows(store: Store) -> None:
+    store.begin()
     pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
     store.connection.execute(f"PRAGMA max_page_count = {pages + 2}")
     rows = [("results", result_row(str(i), "x", make_result(cu.Lane()))) for i in range(100)]

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from example_results import DATA, add_data
 from refusals import refused
-from runs.exchanged import OTHER, exported, imported, written
+from runs.exchanged import OTHER, imported, written
 
 import class_uncertainty as cu
-from class_uncertainty.files import check_writable
 from class_uncertainty.runs import Store
-from class_uncertainty.runs.result_lines import EXPORTED, import_lines, read_lines
+from class_uncertainty.runs.result_lines import check_export, export_lines, import_lines, read_lines
 from class_uncertainty.runs.stored_rows import StoredDataset
 from class_uncertainty.training.keys import ENGINE, lane_key
 
@@ -226,12 +225,16 @@ def test_data_that_the_store_has_need_no_line(lines: dict, empty: Store, tmp_pat
     assert imported(empty, written(tmp_path / "a.jsonl", json.dumps(data))) == 0
 
 
-def test_an_export_is_told_by_its_beginning(full: Store, tmp_path: Path) -> None:
-    check_writable(written(tmp_path / "a.jsonl", exported(full)), EXPORTED, "export")
-    check_writable(written(tmp_path / "a.jsonl", ""), EXPORTED, "export")
+def test_an_export_is_replaced_by_one_that_has_all_its_results(full: Store, tmp_path: Path) -> None:
+    lines = list(export_lines(full))
+    for content in ("", "".join(lines), lines[0]):
+        check_export(written(tmp_path / "a.jsonl", content), lines)
+    check_export(tmp_path / "new.jsonl", lines)
+    with refused("a.jsonl", "1 line ", "--force"):
+        check_export(written(tmp_path / "a.jsonl", "".join(lines)), lines[:-1])
     for content in ("\n", "{}", '{"name": 1}'):
-        with refused("a.jsonl", "export"):
-            check_writable(written(tmp_path / "a.jsonl", content), EXPORTED, "export")
+        with refused("a.jsonl", "--force"):
+            check_export(written(tmp_path / "a.jsonl", content), lines)
 
 
 LEDGER = Path(__file__).parents[2] / "results" / "cifar100-lt-50.jsonl"

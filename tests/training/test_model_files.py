@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 
 import class_uncertainty as cu
 from class_uncertainty.data.embedding import Embedding
+from class_uncertainty.files import origin
 from class_uncertainty.training.model_files import check_savable, save
 from class_uncertainty.training.purpose import Purpose
 from class_uncertainty.training.saved_model import model_checksum
@@ -208,13 +209,21 @@ def test_weights_of_another_type_or_shape(fitted: cu.Fit, tmp_path: Path) -> Non
 
 def test_what_was_not_saved_here_is_not_replaced(fitted: cu.Fit, tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text('{"my": "settings"}')
-    with refused(tmp_path / "m.json", "description of a network"):
-        check_savable(tmp_path / "m")
     (tmp_path / "n.safetensors").write_bytes(b"another framework's")
-    with refused(tmp_path / "n.safetensors", "without n.json"):
-        check_savable(tmp_path / "n")
-    save(fitted.module(0), tmp_path / "o", {})
-    check_savable(tmp_path / "o")
+    here, elsewhere = origin("digits", "here"), origin("digits", "elsewhere")
+    save(fitted.module(0), tmp_path / "o", {"made_from": here})
+    check_savable(tmp_path / "o", here)
+    (tmp_path / "p.json").write_bytes((tmp_path / "o.json").read_bytes())
+    (tmp_path / "p.safetensors").write_bytes(b"another framework's")  # beside a description of ours
+    for name, kept, made_from in (
+        ("m", "m.json", here),
+        ("n", "n.safetensors", here),
+        ("p", "p.safetensors", here),
+        ("o", "made from digits", elsewhere),
+    ):
+        with refused(kept, "--force"):
+            check_savable(tmp_path / name, made_from)
+        check_savable(tmp_path / name, made_from, force=True)
 
 
 @pytest.mark.parametrize("ending", [".pt", ".PTH", ".onnx", ".pkl"])
@@ -231,9 +240,9 @@ def test_a_dot_in_the_name_of_a_model_is_no_ending(name: str, tmp_path: Path) ->
 def test_nothing_can_be_written_below_a_file_or_as_a_folder(fitted: cu.Fit, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(cu.InputError, match=r"is a folder: give the name of a network in it, as in .*model"):
-        check_savable(tmp_path)
+        check_savable(tmp_path, "")
     with pytest.raises(cu.InputError, match="file is not a folder"):
-        check_savable(tmp_path / "file" / "model")
+        check_savable(tmp_path / "file" / "model", "")
     with pytest.raises(cu.InputError, match="file is not a folder"):
         save(fitted.module(0), tmp_path / "file" / "model", {})
 

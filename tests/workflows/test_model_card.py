@@ -104,7 +104,8 @@ def test_the_card_of_another_model_is_kept(run: Run) -> None:
     card = Path("README.md").read_text()
     code, _, err = run("card", "other")
     assert (code, len(err.splitlines())) == (2, 1)
-    assert "README.md is the card of another model (my\\_model): move it, or give another name by --out." in err
+    assert "README.md is the card of another model (my\\_model)" in err
+    assert "--force" in err
     assert Path("README.md").read_text() == card
     assert run("card", "other", "--out", "other.md")[0] == 0
 
@@ -123,7 +124,7 @@ def test_a_card_belongs_to_the_weights_not_to_their_name(run: Run) -> None:
     assert run("card", "a/model", "--out", "card.md")[0] == 0
     assert Path("card.md").read_text() == card
     assert run("card", "a/model")[0] == 0
-    cu.train(cu.Dataset("toy", data(1), data(2)), recipe=RECIPE, save="a/model", device="cpu")
+    cu.train(cu.Dataset("toy", data(1), data(2)), recipe=RECIPE, save="a/model", force=True, device="cpu")
     assert run("card", "a/model")[0] == 0  # saved again
     older, checksum = re.subn("\n- Checksum of the model: .*", "", card)
     assert checksum == 1

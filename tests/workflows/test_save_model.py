@@ -50,6 +50,6 @@ def test_refusals(trained: cu.Trained) -> None:
     with refused("model", "Fix", "Trained"):
         cu.save("model", "model")  # type: ignore[arg-type]
     Path("foreign.json").write_text("{}")
-    with refused("foreign.json", "move it"):
+    with refused("foreign.json", "force=True"):
         cu.save(trained, "foreign")
     assert not Path("model.json").exists()

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from class_uncertainty.cli.options import EXCEL_SAFE, JSON, argument, optional
+from class_uncertainty.cli.options import EXCEL_SAFE, FORCE, JSON, argument, optional
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import same_file
+from class_uncertainty.files import free_name, same_file
 
 if TYPE_CHECKING:
     from class_uncertainty.workflows.adjust_predictions import AdjustedPredictions
@@ -41,6 +41,7 @@ def adjust(
     prior: Annotated[str, typer.Option(help=PRIOR, metavar="train|equal|FILE")] = "equal",
     out: Annotated[Path | None, optional(OUT, "FILE")] = None,
     excel_safe: EXCEL_SAFE = False,
+    force: FORCE = False,
     as_json: JSON = False,
 ) -> None:
     """Correct saved predictions for unequal class counts: p_c / N_c ** tau, renormalised. No network, no training.
@@ -63,21 +64,28 @@ def adjust(
     from class_uncertainty.posthoc.prediction_files import read_numbers
     from class_uncertainty.posthoc.priors import PRIORS
     from class_uncertainty.reporting import terminal
-    from class_uncertainty.workflows.adjust_predictions import adjust_predictions
+    from class_uncertainty.workflows.adjust_predictions import adjust_predictions, adjusted_from, check_target
 
-    suffix = ".csv" if predictions.suffix.lower() == ".csv" else ".npz"
-    target = out or predictions.parent / f"{predictions.stem}-adjusted{suffix}"
-    if any(place and same_file(target, place) for place in (counts, prior)):
-        raise InputError(f"--out is {target}, which is read: give another name.")
+    if out and any(place and same_file(out, place) for place in (counts, prior)):
+        raise InputError(f"--out is {out}, which is read: give another name.")
+    class_counts = None if counts is None else read_numbers(counts, "--counts")
+    strength = _read_tau(tau)
+    wanted = prior if prior in PRIORS else read_numbers(prior, "--prior", "train, equal, ")
+    if out is None:
+        suffix = ".csv" if predictions.suffix.lower() == ".csv" else ".npz"
+        default = predictions.parent / f"{predictions.stem}-adjusted{suffix}"
+        made_from = adjusted_from(predictions, class_counts, unseen, strength, bias, wanted)
+        out = free_name(default, made_from, check_target)
     adjusted = adjust_predictions(
         predictions,
-        None if counts is None else read_numbers(counts, "--counts"),
+        class_counts,
         unseen=unseen,
-        tau=_read_tau(tau),
+        tau=strength,
         bias=bias,
-        prior=prior if prior in PRIORS else read_numbers(prior, "--prior", "train, equal, "),
-        out=target,
+        prior=wanted,
+        out=out,
         excel_safe=excel_safe,
+        force=force,
     )
     if as_json:
         terminal.print_json(adjusted.document())

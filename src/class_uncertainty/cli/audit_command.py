@@ -1,19 +1,17 @@
 """`cu audit`: what is wrong with which class, from saved predictions of any framework."""
 
 import json
-import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from class_uncertainty.cli.options import JSON, argument, optional
+from class_uncertainty.cli.options import FORCE, JSON, argument, optional
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import check_writable, same_file, write_whole
+from class_uncertainty.files import check_ending, check_replaceable, origin, same_file, write_whole
 from class_uncertainty.text import tell
 
 BROKEN = 4  # the exit code where a condition breaks the gate
-OURS = re.compile(rb'\s*\{\s*"audit": ')  # how a saved audit begins
 PREDICTIONS = (
     "A .npz file with probabilities (or logits) and labels, or a .csv or .parquet file with p(CLASS) and label."
 )
@@ -37,6 +35,7 @@ def audit(
     counts: Annotated[str | None, optional(COUNTS, "NUMBERS|FILE")] = None,
     prior: Annotated[str | None, optional(PRIOR, "NUMBERS|FILE")] = None,
     costs: Annotated[Path | None, optional(COSTS, "FILE.csv")] = None,
+    force: FORCE = False,
     all_classes: Annotated[bool, typer.Option("--all-classes", help="List every class.")] = False,
     as_json: JSON = False,
 ) -> None:
@@ -64,14 +63,16 @@ def audit(
     conditions = parse_conditions(fail_if or [], has_baseline=baseline is not None)
     earlier = read_record(baseline) if baseline else None
     for place in filter(None, (report, save)):
-        if any(read and same_file(place, read) for read in (predictions, baseline, costs)):
+        if any(read and same_file(place, read) for read in (predictions, baseline, costs, counts, prior)):
             raise InputError(f"{place} is read and would be overwritten: give another name.")
     if report and save and report.resolve() == save.resolve():
         raise InputError(f"--report and --save both name {save}: give two names.")
+    made_from = origin(predictions, predictions.resolve())
     if report:
-        audit_page.check_place(report)
+        audit_page.check_place(report, made_from, force)
     if save:
-        check_writable(save, OURS, "audit", (".json", ""))
+        check_ending(save, "audit", (".json", ""))
+        check_replaceable(save, made_from, force)
     audited = audit_file(
         predictions,
         counts=None if counts is None else read_numbers(counts, "--counts"),
@@ -80,12 +81,13 @@ def audit(
     )
     changes = run_changes(audited.record, earlier) if earlier else None
     lines = broken(conditions, audited.record, changes)
-    document = audited.document() | {"conditions": [one.text for one in conditions], "broken": lines}
+    document = audited.document() | {"made_from": made_from}
+    document |= {"conditions": [one.text for one in conditions], "broken": lines}
     document |= {"changes": changes.document()} if changes else {}
     files = []
     if report:
         gate = audit_page.Gate(tuple(one.text for one in conditions), tuple(lines))
-        files.append(audit_page.write(audited, report, changes, gate))
+        files.append(audit_page.write(audited, report, changes, gate, made_from))
     if save:
         write_whole(save, json.dumps(terminal.finite(document), indent=1).encode())
         files.append(save)

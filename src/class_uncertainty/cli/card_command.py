@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Annotated
 
-from class_uncertainty.cli.options import JSON, argument, earlier_name, optional
+from class_uncertainty.cli.options import FORCE, JSON, argument, earlier_name, optional
 from class_uncertainty.errors import InputError
 
 
 def card(
     model: Annotated[Path, argument("What --save wrote: model, model.safetensors or model.json.", "MODEL")],
     out: Annotated[Path | None, optional("The file to write; by default README.md beside the model.", "FILE")] = None,
+    force: FORCE = False,
     as_json: JSON = False,
     to: Annotated[Path | None, earlier_name("--to")] = None,
 ) -> None:
@@ -27,7 +28,7 @@ def card(
     if out and to:
         raise InputError(f"--out is {out} and --to is {to}, which are two names of one option: leave out --to.")
     content, target = model_card(model), out or to or files_of(model)[0].with_name("README.md")
-    check_card(target, model)
+    check_card(target, model, force)
     write_whole(target, content.encode())
     if as_json:
         terminal.print_json({"file": str(target)})

@@ -28,6 +28,7 @@ def demo(
 
     with running(folder / "runs.sqlite", as_json) as now:
         dataset, recipe = now.prepare("digits-lt:20")
+        page, made_from = html_page.page_place(dataset.name, None, folder / "report.html")
         now.say("Real handwritten digits, made long-tailed: 120 examples of the digit 0, 6 of the digit 9.")
         now.say("naive -> adjusted -> best single -> ensemble -> student: what each step buys")
         fixed = fix(dataset, **now.settings(recipe))
@@ -38,9 +39,7 @@ def demo(
         now.say("", "The same network trained by ten methods, three seeds each:")
         comparison = compare(dataset, METHODS, **now.settings(recipe))
         document["compare"] = now.show(comparison, terminal_tables.print_comparison)
-        page = folder / "report.html"
-        html_page.check_place(page)
-        html_page.write(sections(now.store), page)
+        html_page.write(sections(now.store), page, made_from=made_from)
         document["report"] = str(page)
         now.say("", f"The report, to open in a browser: {document['report']}")
         now.say("Next, on your own data: cu fix --help, cu measure --help, cu compare --help.")

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from class_uncertainty.cli.options import JSON, TRUST_CODE, argument, optional
+from class_uncertainty.cli.options import FORCE, JSON, TRUST_CODE, argument, optional
 from class_uncertainty.errors import unknown
 from class_uncertainty.integrations.export_formats import FORMATS
 from class_uncertainty.limits import check_address_space
@@ -14,6 +14,7 @@ def export(
     to: Annotated[str | None, optional("The format; by default what FILE ends in, or onnx.", "|".join(FORMATS))] = None,
     out: Annotated[Path | None, optional("The file to write; by default MODEL.onnx or MODEL.pt2.", "FILE")] = None,
     trust_code: TRUST_CODE = False,
+    force: FORCE = False,
     as_json: JSON = False,
 ) -> None:
     """Write a saved model as one file that other programs run: raw inputs in, probabilities and labels out.
@@ -25,12 +26,16 @@ def export(
     if to not in (None, *FORMATS):
         raise unknown("format", str(to), FORMATS)
     check_address_space()
+    from class_uncertainty.files import free_name
     from class_uncertainty.integrations.export import export as export_model
+    from class_uncertainty.integrations.export import exported_from
     from class_uncertainty.reporting import terminal
     from class_uncertainty.training.saved_model import files_of
 
     weights, _ = files_of(model)
-    exported = export_model(model, out or weights.with_suffix(f".{to or FORMATS[0]}"), to=to, trust_code=trust_code)
+    default = weights.with_suffix(f".{to or FORMATS[0]}")
+    target = out or free_name(default, exported_from(model))
+    exported = export_model(model, target, to=to, trust_code=trust_code, force=force)
     if as_json:
         terminal.print_json(exported.document())
         return

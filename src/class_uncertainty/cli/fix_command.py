@@ -18,6 +18,7 @@ GOAL = "What is best: mean, worst, accuracy, cost:FILE.csv or prior:FILE."
 DEPLOY = (
     "What may be kept: one network, or an ensemble where that is better; by default one, and of tables an ensemble."
 )
+PAGE = "The HTML file that shows what changed; by default named after the saved model, or the data."
 SPENT = "What may be spent, in trainings of one naive network: "
 SPENT += f"{TRAININGS:g}, or {HEAD_TRAININGS:g} for tables and with the recipe embeddings."
 LABEL_ISSUES = "Whether to look for wrong labels: by default for images, as labels of tables are often facts."
@@ -36,7 +37,8 @@ def fix(
     embed_weights: options.EMBED_WEIGHTS = False,
     label_issues: Annotated[bool | None, options.optional(LABEL_ISSUES)] = None,
     all_classes: Annotated[bool, typer.Option("--all-classes", help=ALL_CLASSES)] = False,
-    page: Annotated[Path, typer.Option("--report", help="The HTML file that shows what changed.")] = options.PAGE,
+    page: Annotated[Path | None, options.optional(PAGE, "PAGE.html", "--report")] = None,
+    force: options.FORCE = False,
     epochs: options.EPOCHS = None,
     recipe: options.RECIPE = None,
     backbone: options.BACKBONE = None,
@@ -80,19 +82,18 @@ def fix(
     options.check_start(data, root, budget, recipe)
     options.check_on(on, device, profile)
     from class_uncertainty.cli.running import running
-    from class_uncertainty.reporting.html_page import check_place, write
+    from class_uncertainty.reporting.html_page import page_place, write
     from class_uncertainty.reporting.report_data import sections
     from class_uncertainty.reporting.terminal_tables import print_fix
-    from class_uncertainty.training.model_files import check_savable
+    from class_uncertainty.training.model_files import files_of
     from class_uncertainty.workflows.fix import fix as fix_classes
 
     with running(store, as_json, root, budget=budget, profile=profile) as now:
         dataset, chosen = now.prepare(
             data, epochs, recipe, backbone=backbone, views=views, network=network, pretrained=pretrained
         )
-        check_place(page)
-        if save:
-            check_savable(save)
+        default = Path(files_of(save)[0].with_suffix(".html").name) if save else None
+        page, made_from = page_place(dataset.name, page, default, force)
         fixed = fix_classes(
             dataset,
             candidates=names,
@@ -102,6 +103,7 @@ def fix(
             seeds=seeds,
             save=save,
             embed_weights=embed_weights,
+            force=force,
             label_issues=label_issues,
             **now.settings(chosen),
             device=device,
@@ -110,7 +112,7 @@ def fix(
         document, files = now.show(fixed, partial(print_fix, all_classes=all_classes)), [*fixed.files]
         try:
             with now.loader() as load:
-                files += write(sections(now.store, dataset.name, load), page)
+                files += write(sections(now.store, dataset.name, load), page, made_from=made_from)
         except InputError as error:  # a package that pages need is missing: what was found is told all the same
             notice(f"{page} was not written: {error}")
         now.say(*(f"wrote {file}" for file in files))

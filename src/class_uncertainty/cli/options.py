@@ -17,9 +17,9 @@ from class_uncertainty.training.recipe import MAX_EPOCHS, POSITIVE, check_lr, is
 N = TypeVar("N", int, float)
 
 
-def optional(about: str, metavar: str | None = None) -> Any:
-    """An option without a default worth showing."""
-    return typer.Option(help=about, metavar=metavar, show_default=False)
+def optional(about: str, metavar: str | None = None, *names: str) -> Any:
+    """An option without a default worth showing, by the parameter's name or others."""
+    return typer.Option(*names, help=about, metavar=metavar, show_default=False)
 
 
 def whole(option: str, about: str, least: int, most: int, shown: bool = False) -> Any:
@@ -77,7 +77,7 @@ def argument(about: str, metavar: str) -> Any:
     return typer.Argument(help=about, metavar=metavar, show_default=False)
 
 
-RUNS, PAGE = Path("runs.sqlite"), Path("report.html")
+RUNS = Path("runs.sqlite")
 DATA = Annotated[
     str, argument("What to train on, as 'cu datasets' lists it, e.g. digits-lt:20 or folder:PATH.", "DATA")
 ]
@@ -152,6 +152,7 @@ TRUST_CODE = Annotated[
 EMBED_WEIGHTS = Annotated[
     bool, typer.Option("--embed-weights", help="Save the weights of the backbone too, in the same file.")
 ]
+FORCE = Annotated[bool, typer.Option("--force", help="Replace files that other data or options, or others, made.")]
 ROOT = Annotated[Path | None, optional("The data folder; by default CLASS_UNCERTAINTY_DATA.", "FOLDER")]
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 

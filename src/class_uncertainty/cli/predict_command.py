@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from class_uncertainty.cli.options import EXCEL_SAFE, JSON, TRUST_CODE, argument, optional, split
+from class_uncertainty.cli.options import EXCEL_SAFE, FORCE, JSON, TRUST_CODE, argument, optional, split
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import same_file
+from class_uncertainty.files import free_name, origin, same_file
 from class_uncertainty.limits import check_address_space
 from class_uncertainty.text import in_list, printable
 
@@ -20,6 +20,7 @@ UNSURE = 5  # examples that are named
 SCORED = ["true %", "examples", "error %", "precision %"]  # columns of examples with labels
 PRIOR = "What probabilities are for: classes as frequent as in training, equally frequent, or as FILE says."
 KEEP = "Columns of the table to write beside the predictions, such as an id."
+OUT = "The CSV file to write; by default EXAMPLES-predictions.csv."
 LABEL = "The column to score by; by default that of training, or folders with names of classes."
 
 
@@ -28,7 +29,8 @@ def predict(
     examples: Annotated[
         Path, argument("An image, a folder of images, or a .csv, .parquet, .npz or .npy file.", "EXAMPLES")
     ],
-    out: Annotated[Path, typer.Option(help="The CSV file to write.")] = Path("predictions.csv"),
+    out: Annotated[Path | None, optional(OUT, "FILE.csv")] = None,
+    force: FORCE = False,
     prior: Annotated[str, typer.Option(help=PRIOR, metavar="train|equal|FILE")] = "train",
     keep: Annotated[str | None, optional(KEEP, "COLUMN,...")] = None,
     label: Annotated[str | None, optional(LABEL, "COLUMN")] = None,
@@ -38,18 +40,20 @@ def predict(
 ) -> None:
     """Predict new examples with a saved model: a label and the probabilities of all classes for each.
 
-    **cu predict model new-photos** writes predictions.csv, a line for each example: its file, line or row, the class,
-    its probability, and those of all classes. Images are resized, and the columns of a table become features, as they
-    were in training. Columns that the model does not know are ignored. Files and rows that cannot be read are skipped.
+    **cu predict model new-photos** writes new-photos-predictions.csv, a line for each example: its file, line or row,
+    the class, its probability, and those of all classes. Images are resized, and the columns of a table become
+    features, as they were in training. Columns that the model does not know are ignored. Files and rows that cannot be
+    read are skipped.
 
     The class is the one that the model was made to decide on: by the --goal of 'cu fix'. Probabilities are for classes
     as frequent as **--prior** says, by default as in training, so that their mean over many examples is the share of a
-    class. Then another class than the predicted one may be the most probable. predictions.json says both.
+    class. Then another class than the predicted one may be the most probable. The JSON file beside it says both.
 
     **--keep id,name** writes these columns of a table too. Where labels are there, predictions are scored: by a column
     of the name that the label had in training, by **--label**, by folders that have names of classes, or by an array y.
     """
     check_address_space()
+    from class_uncertainty.data.readers.folder import IMAGE_SUFFIXES
     from class_uncertainty.posthoc.prediction_files import read_numbers
     from class_uncertainty.posthoc.priors import PRIORS
     from class_uncertainty.posthoc.written_predictions import (
@@ -62,11 +66,17 @@ def predict(
     from class_uncertainty.training.saved_model import files_of
     from class_uncertainty.workflows.predict import predict as predict_examples
 
+    options = (examples.resolve(), files_of(model)[0].resolve(), prior, keep, label)
+    made_from = origin(f"{examples} by {model}", *options)
+    if out is None:
+        out = free_name(Path(f"{examples.resolve().stem}-predictions.csv"), made_from, check_places)
     for place in (out, description_of(out)):
         if any(same_file(place, other) for other in (examples, prior, *files_of(model))):
             beside = "" if place == out else f", beside which {place} is written"
             raise InputError(f"--out is {out}{beside}, which is read: give another name.")
-    check_places(out)
+    if out.suffix.lower() in IMAGE_SUFFIXES:
+        raise InputError(f"--out is {out}, the name of an image: give one that ends in .csv.")
+    check_places(out, made_from, force)
     wanted = prior if prior in PRIORS else read_numbers(prior, "--prior", "train, equal, ")
     columns = split("column", keep, str) if keep else ()
     check_kept(columns)
@@ -74,7 +84,8 @@ def predict(
         predicted = predict_examples(
             model, examples, prior=wanted, keep=columns, label=label, trust_code=trust_code, progress=progress
         )
-    files = write_predictions(out, predicted.table(), predicted.document(), excel_safe)
+    about = predicted.document() | {"made_from": made_from}
+    files = write_predictions(out, predicted.table(), about, excel_safe)
     if as_json:
         rows = {"examples": len(predicted.names), "predictions": _rows(predicted)}
         terminal.print_json({"file": str(out)} | predicted.document() | rows)

@@ -3,14 +3,15 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from class_uncertainty.cli import options
+
+PAGE = "The HTML file to write; by default named after DATA, or report.html."
 
 
 def report(
     data: Annotated[str | None, options.argument("Only this data set; by default all that are stored.", "DATA")] = None,
-    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = options.PAGE,
+    out: Annotated[Path | None, options.optional(PAGE, "PAGE.html")] = None,
+    force: options.FORCE = False,
     estimator: options.ESTIMATOR = None,
     figures: Annotated[Path | None, options.optional("A folder for the charts as SVG and PNG.", "FOLDER")] = None,
     root: options.ROOT = None,
@@ -24,16 +25,17 @@ def report(
     """
     options.check_estimate(estimator, 5, None)
     from class_uncertainty.cli.running import running
-    from class_uncertainty.files import make_folder
+    from class_uncertainty.files import check_folder
     from class_uncertainty.reporting import html_page
     from class_uncertainty.reporting.report_data import sections
 
     with running(store, as_json, root, create=False) as now:
-        html_page.check_place(out)
+        default = None if data else Path("report.html")
+        out, made_from = html_page.page_place(data or f"all of {store}", out, default, force)
         if figures:
-            make_folder(figures)
+            check_folder(figures / "chart")
         with now.loader() as load:
             shown = sections(now.store, data, load, estimator)
-        files = html_page.write(shown, out, figures)
+        files = html_page.write(shown, out, figures, made_from, force)
         now.say(*(f"wrote {file}" for file in files))
         now.answer({"files": [str(file) for file in files]})

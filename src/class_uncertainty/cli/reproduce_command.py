@@ -3,7 +3,6 @@
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -40,6 +39,7 @@ def reproduce(
     device: options.DEVICE = None,
     shard: options.SHARD = None,
     retrain_older: options.RETRAIN_OLDER = False,
+    force: options.FORCE = False,
     root: options.ROOT = None,
     store: options.STORE = options.RUNS,
     as_json: options.JSON = False,
@@ -80,8 +80,6 @@ def reproduce(
 
     check_request(experiment, protocol, only, seeds, names, network)
     with ExitStack() as stack:
-        if plan and not store.exists():  # a plan leaves no new store behind
-            store = Path(stack.enter_context(TemporaryDirectory())) / store.name
         now = stack.enter_context(running(store, as_json, root, create=not stored, budget=budget))
         read = stack.enter_context(now.loader(load))
         about = (experiment, protocol, only, seeds, names, network)
@@ -100,7 +98,7 @@ def reproduce(
         files = []
         if figures:
             wanted = {name: figure for one in reproduced for name, figure in reproduction_figures.figures(one).items()}
-            files = reproduction_figures.write_figures(wanted, figures)
+            files = reproduction_figures.draw_figures(wanted, figures, force)
             now.say(*([f"wrote {file}" for file in files] or [reproduction_figures.NO_FIGURE]))
         documents = [one.document() for one in reproduced]
         now.answer({"experiments": documents, "files": [str(file) for file in files]})

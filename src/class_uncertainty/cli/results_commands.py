@@ -12,6 +12,7 @@ def export(
     data: Annotated[
         list[str] | None, options.optional("Only this data set, with all its options; may be given again.")
     ] = None,
+    force: options.FORCE = False,
     store: options.STORE = options.RUNS,
     as_json: options.JSON = False,
 ) -> None:
@@ -20,15 +21,18 @@ def export(
     Results of the folds that chose learning rates go with their data set. Weights and probabilities stay behind.
     """
     from class_uncertainty.cli.running import running
-    from class_uncertainty.files import check_writable, write_whole
-    from class_uncertainty.runs.result_lines import EXPORTED, export_lines
+    from class_uncertainty.files import check_ending, check_writable, write_whole
+    from class_uncertainty.runs.result_lines import check_export, export_lines
 
     with running(store, as_json, create=False) as now:
-        check_writable(file, EXPORTED, "export", (".jsonl", ".ndjson", ""))
+        check_ending(file, "export", (".jsonl", ".ndjson", ""))
+        check_writable(file)
         lines = list(export_lines(now.store, data or ()))
         if not lines:
             of = f" of {' and '.join(data)}" if data else ""
             raise InputError(f"{store} has no results{of}: there is nothing to export.")
+        if not force:
+            check_export(file, lines)
         write_whole(file, "".join(lines).encode())
         now.say(f"wrote {len(lines):,} lines to {file}")
         now.answer({"file": str(file), "lines": len(lines)})
@@ -44,11 +48,9 @@ def import_(
     All lines of all files are read before anything is written.
     """
     from class_uncertainty.cli.running import running
-    from class_uncertainty.runs.result_lines import checked_rows, count_values, import_lines, read_lines
+    from class_uncertainty.runs.result_lines import count_values, import_lines, read_lines
 
     lines, place = [line for file in files for line in read_lines(file)], " and ".join(map(str, files))
-    if not store.exists():
-        checked_rows(lines, place)  # a refusal leaves no empty store behind
     with running(store, as_json) as now:
         added, differing = import_lines(now.store, lines, place)
         values = count_values(lines)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from class_uncertainty.data import Dataset
 from class_uncertainty.data.specs import BY
 from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_faults
-from class_uncertainty.files import check_writable
+from class_uncertainty.files import check_ending, check_writable, starts_with
 from class_uncertainty.limits import check_address_space
 from class_uncertainty.reporting import terminal
 from class_uncertainty.reporting.news_view import print_news
@@ -179,5 +179,8 @@ def _written(profile: Path | None) -> int:
     """When a trace was last written; 0 where there is none. Refuses a file that is not ours."""
     if not profile:
         return 0
-    check_writable(profile, TRACE, "trace", (".json", ""))
+    check_ending(profile, "trace", (".json", ""))
+    check_writable(profile)
+    if profile.exists() and profile.stat().st_size and not starts_with(profile, TRACE):
+        raise InputError(f"{profile} exists and is no trace that --profile wrote: give another name.")
     return profile.stat().st_mtime_ns if profile.exists() else 0

@@ -15,6 +15,7 @@ def train(
     method: Annotated[str, typer.Option(help="A name from 'cu methods'.")] = "naive",
     save: options.SAVE = None,
     embed_weights: options.EMBED_WEIGHTS = False,
+    force: options.FORCE = False,
     seed: Annotated[
         int, options.whole("--seed", "Of initialisation, order and augmentation.", 0, LARGEST - 1, shown=True)
     ] = 0,
@@ -50,7 +51,6 @@ def train(
     options.check_start(data, root, budget, recipe)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting.terminal_tables import print_comparison
-    from class_uncertainty.training.model_files import check_savable
     from class_uncertainty.workflows.compare import Comparison
     from class_uncertainty.workflows.train import train as train_network
 
@@ -58,12 +58,9 @@ def train(
         dataset, chosen = now.prepare(
             data, epochs, recipe, backbone=backbone, views=views, network=network, pretrained=pretrained
         )
-        if save:
-            check_savable(save)
         measuring: dict[str, Any] = {"estimator": estimator, "members": members, "score": score}
-        trained = train_network(
-            dataset, method, seed, lr, save=save, embed_weights=embed_weights, **measuring, **now.settings(chosen)
-        )
+        saving: dict[str, Any] = {"save": save, "embed_weights": embed_weights, "force": force}
+        trained = train_network(dataset, method, seed, lr, **saving, **measuring, **now.settings(chosen))
         now.show(Comparison(dataset, (trained.result,), trained.estimate), print_comparison)
         written = [f"wrote {file}" for file in trained.files]
         now.say(*written or ("The network is not kept: --save PATH would write it.",))

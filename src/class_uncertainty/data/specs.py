@@ -1,6 +1,7 @@
 """Data by name: 'digits-lt:20' is the source 'digits-lt' with the argument '20'; then options, '?name=value&...'."""
 
 import os
+import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -109,6 +110,7 @@ class Spec:
 
 UNREADABLE = "unreadable"  # what ?skip leaves out
 SIZES = (4, 1024)  # pixels a side that images are read at
+STEM_LENGTH = 40  # characters of four bytes leave room for endings
 BY = " by "  # in a full name, between the data and the backbone that made features of them
 
 
@@ -116,6 +118,21 @@ def without_options(name: str) -> str:
     """A full name without the options of the data, with the backbone."""
     data, by, backbone = name.partition(BY)
     return data.partition("?")[0] + by + backbone
+
+
+def place_of(name: str, otherwise: str = "") -> str:
+    """The full path of data that are files here: what tells them from others of their name."""
+    argument = name.partition(BY)[0].partition("?")[0].partition(":")[2]
+    return os.path.realpath(argument) if argument and os.path.exists(argument) else otherwise
+
+
+def file_stem(name: str) -> str:
+    """A name for files about data: 'churn' of csv:tables/churn.csv, 'digits-lt-20' of digits-lt:20."""
+    head = name.partition(BY)[0].partition("?")[0]
+    stem = Path(head.partition(":")[2]).name.lstrip(".").partition(".")[0]
+    if not stem.strip("0123456789"):
+        stem = head
+    return re.sub(r"\W+", "-", stem)[:STEM_LENGTH].strip("-") or "data"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError, blame_machine, means_too_little_memory
-from class_uncertainty.files import check_writable, write_together
+from class_uncertainty.files import check_ending, check_replaceable, origin, write_together
 from class_uncertainty.integrations.export_formats import FORMATS, ExportFormat
 from class_uncertainty.integrations.exportable import INPUT, Exportable, whole
 from class_uncertainty.integrations.onnx import check_installed, run_onnx, to_onnx
@@ -18,7 +18,8 @@ from class_uncertainty.integrations.onnx_table import COLUMNS
 from class_uncertainty.text import reason
 from class_uncertainty.training.model_files import restore
 from class_uncertainty.training.networks.ensemble_network import Deployed
-from class_uncertainty.workflows.save_model import AnyModel, module_of
+from class_uncertainty.training.saved_model import files_of
+from class_uncertainty.workflows.save_model import AnyModel, module_of, origin_of
 
 TOLERANCE = 1e-5  # between the probabilities of the file and those of the model
 ROUNDING = 1e-6  # of the largest logit: what float32 leaves of the precision, where logits are above 10
@@ -41,7 +42,12 @@ class Exported:
 
 @checked
 def export(
-    model: str | Path | AnyModel, path: str | Path, *, to: ExportFormat | None = None, trust_code: bool = False
+    model: str | Path | AnyModel,
+    path: str | Path,
+    *,
+    to: ExportFormat | None = None,
+    trust_code: bool = False,
+    force: bool = False,
 ) -> Exported:
     """Write a model as one program: raw inputs in, probabilities and labels out.
 
@@ -60,6 +66,8 @@ def export(
         ONNX.
     trust_code : bool
         As in `cu.restore`, for a model that names code.
+    force : bool
+        Whether the export of another model there may be replaced.
 
     Returns
     -------
@@ -76,15 +84,17 @@ def export(
     """
     file = Path(path)
     formats = [to] if to else FORMATS
-    check_writable(file, what="exported model", endings=[*(f".{name}" for name in formats), ""])
+    check_ending(file, "exported model", [*(f".{name}" for name in formats), ""])
     if not to:
         to = "pt2" if file.suffix.lower() == ".pt2" else "onnx"
     if to == "onnx":
         check_installed()
+    made_from = exported_from(model)
+    check_replaceable(file, made_from, force)
     if isinstance(model, str | Path):
         model = restore(model, trust_code)
     model = whole(module_of(model))
-    program = Exportable(model, by_matrices=to == "onnx")
+    program = Exportable(model, by_matrices=to == "onnx", made_from=made_from)
     content = _traced(program, to)
     compared = [_compared(model, program, content, to, size) for size in BATCHES]
     difference = max(difference for difference, _ in compared)
@@ -93,6 +103,13 @@ def export(
     write_together({file: [content]})
     takes = COLUMNS if to == "onnx" and model.encoding is not None else program.input
     return Exported(file, to, model.classes, takes, difference)
+
+
+def exported_from(model: str | Path | AnyModel) -> str:
+    """The origin of an export: the place of the model or, of one at hand, its own origin."""
+    if isinstance(model, str | Path):
+        return origin(model, files_of(model)[0].resolve())
+    return origin_of(module_of(model))
 
 
 def _traced(program: Exportable, to: str) -> bytes:

@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 
 from class_uncertainty.documents import finite
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import check_regular, check_writable, parse_json, read_regular, write_together
+from class_uncertainty.files import (
+    check_ending,
+    check_regular,
+    check_replaceable,
+    parse_json,
+    read_regular,
+    write_together,
+)
 from class_uncertainty.measures import Stats
 from class_uncertainty.measures.scores import check_rows
 from class_uncertainty.metrics import check_prior
@@ -30,8 +37,6 @@ from class_uncertainty.posthoc.priors import at_prior, find_prior
 from class_uncertainty.text import amount_of, listed, printable, read_faults
 
 EXAMPLE, LABEL, CLASS, PROBABILITY = "example", "label", "class", "probability"
-WRITTEN_HERE = re.compile(rb"example,([^\n]*,)?class,probability,")  # how the CSV file begins
-OURS = re.compile(rb'\{\s*"predictions": ')  # how the JSON file begins
 COLUMN = re.compile(r"p\((.*)\)")
 FORMULA = re.compile(r"[=+\-@]")  # how a cell begins that a spreadsheet would compute
 GUARDED = re.compile(r"\A'(?=[=+\-@])")  # how --excel-safe writes it
@@ -92,10 +97,12 @@ def description_of(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def check_places(path: Path) -> None:
-    """Refuse to overwrite files that were not written here."""
-    check_writable(path, WRITTEN_HERE, "file of predictions", (".csv", ""))
-    check_writable(description_of(path), OURS, "description of predictions")
+def check_places(path: Path, made_from: str, force: bool = False) -> None:
+    """Refuse to replace files of another origin, which the JSON file says of both."""
+    check_ending(path, "predictions", (".csv", ""))
+    description = description_of(path)
+    check_replaceable(path, made_from, force, beside=description)
+    check_replaceable(description, made_from, force)
 
 
 def check_kept(names: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from class_uncertainty.boundary import checked
-from class_uncertainty.files import write_whole
+from class_uncertainty.files import origin, write_whole
 from class_uncertainty.posthoc.class_audit import CONFUSIONS
 from class_uncertainty.posthoc.diagnosis import BY_COST, KINDS
 from class_uncertainty.posthoc.price import ErrorChange
@@ -39,7 +39,9 @@ class Gate:
 
 
 @checked
-def write_page(audit: Audit, path: str | Path, earlier: Audit | str | Path | None = None) -> Path:
+def write_page(
+    audit: Audit, path: str | Path, earlier: Audit | str | Path | None = None, *, force: bool = False
+) -> Path:
     """Write an audit as one HTML page, to open in any browser; no network is needed.
 
     Parameters
@@ -50,6 +52,8 @@ def write_page(audit: Audit, path: str | Path, earlier: Audit | str | Path | Non
         The file to write. Pictures that have no room in it are linked from its folder.
     earlier : Audit or path, optional
         Another audit, or the JSON file of one, to show what got better and what worse since.
+    force : bool
+        Whether a page of other labels, or of something else, may be replaced.
 
     Returns
     -------
@@ -61,22 +65,35 @@ def write_page(audit: Audit, path: str | Path, earlier: Audit | str | Path | Non
     >>> cu.write_page(cu.audit([0, 0, 1, 1], p), "audit.html").name
     'audit.html'
     """
-    check_place(Path(path))
-    return write(audit, Path(path), audit.against(earlier) if earlier else None)
+    made_from = origin("labels", audit.names, audit.labels.tolist())
+    check_place(Path(path), made_from, force)
+    return write(audit, Path(path), audit.against(earlier) if earlier else None, made_from=made_from)
 
 
-def write(audit: Audit, path: Path, changes: RunChanges | None = None, gate: Gate = Gate()) -> Path:  # noqa: B008
-    """The same with what a command knows: changes from a baseline, and a gate."""
-    write_whole(path, render(audit, path.parent, changes, gate).encode(errors="replace"))
+def write(
+    audit: Audit,
+    path: Path,
+    changes: RunChanges | None = None,
+    gate: Gate = Gate(),  # noqa: B008
+    made_from: str = "",
+) -> Path:
+    """The same with what a command knows: changes from a baseline, a gate, and the file."""
+    write_whole(path, render(audit, path.parent, changes, gate, made_from).encode(errors="replace"))
     return path
 
 
-def render(audit: Audit, folder: Path, changes: RunChanges | None = None, gate: Gate = Gate()) -> str:  # noqa: B008
+def render(
+    audit: Audit,
+    folder: Path,
+    changes: RunChanges | None = None,
+    gate: Gate = Gate(),  # noqa: B008
+    made_from: str = "",
+) -> str:
     """The page, with links from the folder that it will be in."""
     data = page_data(audit_examples(audit), folder)
     view = _view(audit) | {"gate": gate, "changes": _run_view(audit, changes), "data": data}
     view["linked"] = links_files(data)
-    values = {"style": chart_style, "columns": page_columns, "at_once": AT_ONCE, "methods": {}}
+    values = {"style": chart_style, "columns": page_columns, "at_once": AT_ONCE, "methods": {}, "made_from": made_from}
     return load_template("audit.html").render(view=view, **values)
 
 

@@ -9,13 +9,14 @@ import signal
 import subprocess
 import sys
 from base64 import b64decode
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from class_uncertainty.errors import missing
+from class_uncertainty.files import check_replaceable, origin, write_whole
 from class_uncertainty.reporting.chart_style import vegalite_version
 
 TIMEOUT = 600  # seconds for all charts of a report, which take two or three
@@ -44,6 +45,20 @@ def draw(requests: Sequence[ChartRequest]) -> list[bytes]:
     if code:
         raise DrawingFailed(f"the process that draws them was ended by {_cause(code, errors)}")
     return [b64decode(image) for image in json.loads(answer)]
+
+
+def check_figures(figures: Iterable[Path], force: bool) -> None:
+    """Refuse to replace anything but these figures; a PNG file is known by the SVG file beside it."""
+    for file in figures:
+        check_replaceable(file, origin(file.stem), force, beside=file.with_suffix(".svg"))
+
+
+def write_figures(contents: Mapping[Path, bytes]) -> list[Path]:
+    """Write charts as they were drawn; SVG files say what they show."""
+    for file, content in contents.items():
+        comment = f"<!-- {origin(file.stem)} -->".encode() if file.suffix == ".svg" else b""
+        write_whole(file, content + comment)
+    return list(contents)
 
 
 def _run(command: list[str], document: bytes) -> tuple[int, bytes, bytes]:

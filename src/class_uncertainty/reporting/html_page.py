@@ -1,17 +1,17 @@
 """The report: one HTML file that holds everything it shows, for a browser without a network."""
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from class_uncertainty.data.specs import file_stem, place_of
 from class_uncertainty.errors import MachineFault, missing, notice
-from class_uncertainty.files import check_writable, write_whole
+from class_uncertainty.files import check_ending, check_replaceable, free_name, origin, write_whole
 from class_uncertainty.methods import METHODS
 from class_uncertainty.metrics import FEW, MANY
 from class_uncertainty.reporting import before_after, chart_style, charts, page_columns
-from class_uncertainty.reporting.chart_images import ChartRequest, DrawingFailed, draw
+from class_uncertainty.reporting.chart_images import ChartRequest, DrawingFailed, check_figures, draw, write_figures
 from class_uncertainty.reporting.glossary import GLOSSARY
 from class_uncertainty.reporting.page_examples import Room, links_files, opening, page_data
 from class_uncertainty.reporting.page_text import class_lead, key_facts, method_lead, stored_facts
@@ -19,7 +19,6 @@ from class_uncertainty.reporting.section import Section, describe_rates, describ
 from class_uncertainty.runs.rows import harder_and_easier
 from class_uncertainty.text import unbroken
 
-PAGE_START = re.compile(rb"\s*<!doctype html><!-- class-uncertainty")
 AT_ONCE = 50  # rows of a table that are laid out at first: the others are hidden until they are asked for
 STILL_BYTES = 150_000  # a larger chart, of hundreds of classes, is drawn by the page's script alone
 CLASS_BYTES = 1_200  # of a class's rows, about
@@ -30,26 +29,37 @@ ENDINGS = (".html", ".htm")
 ADVICE = "raise the limit on memory or address space (ulimit -v), and 'cu report' draws them"
 
 
-def check_place(path: Path) -> None:
-    """Refuse a path that cannot be written, that holds anything but an earlier page, or that names another format."""
-    check_writable(path, PAGE_START, "report", ENDINGS)
+def check_place(path: Path, made_from: str, force: bool = False) -> None:
+    """Refuse a path that cannot be written, that holds anything but this page, or that names another format."""
+    check_ending(path, "report", ENDINGS)
+    check_replaceable(path, made_from, force)
 
 
-def write(sections: Sequence[Section], path: Path, folder: Path | None = None) -> list[Path]:
+def page_place(data: str, page: Path | None, default: Path | None = None, force: bool = False) -> tuple[Path, str]:
+    """Where the page of these data goes, and its origin; by default it is named after the data."""
+    made_from = origin(data, place_of(data))
+    if page is None:
+        page = free_name(default or Path(f"{file_stem(data)}.html"), made_from)
+    check_place(page, made_from, force)
+    return page, made_from
+
+
+def write(
+    sections: Sequence[Section], path: Path, folder: Path | None = None, made_from: str = "", force: bool = False
+) -> list[Path]:
     """Write the page and, if a folder is given, every chart as SVG and as PNG. Returns the files."""
-    html, chart_files, failure = render(sections, folder, path.parent)
+    html, chart_files, failure = render(sections, folder, path.parent, made_from)
+    check_figures(chart_files, force)
     write_whole(path, html.encode(errors="replace"))
     if failure and folder:
         raise MachineFault(f"no chart was written to {folder}, and {path} has none: {failure}; {ADVICE}.")
     if failure:
         notice(f"{path} has no charts, its tables hold the numbers: {failure}; {ADVICE}.")
-    for file, content in chart_files.items():
-        write_whole(file, content)
-    return [path, *chart_files]
+    return [path, *write_figures(chart_files)]
 
 
 def render(
-    sections: Sequence[Section], folder: Path | None = None, place: Path = Path()
+    sections: Sequence[Section], folder: Path | None = None, place: Path = Path(), made_from: str = ""
 ) -> tuple[str, dict[Path, bytes], str]:
     """The page, the content of each chart file, and why no chart could be drawn ("" if they were).
 
@@ -75,7 +85,8 @@ def render(
     data = _data(views, len(script), place)
     views = [view | {"data": of_section} for view, of_section in zip(views, data, strict=True)]
     linked = any(map(links_files, filter(None, data)))
-    html = template.render(views=views, theme=theme, script=script, failure=failure, linked=linked, **TEMPLATE_VALUES)
+    about: dict[str, Any] = {"made_from": made_from, "linked": linked, "failure": failure}
+    html = template.render(views=views, theme=theme, script=script, **about, **TEMPLATE_VALUES)
     return html, dict(zip(files, images, strict=True)), failure
 
 

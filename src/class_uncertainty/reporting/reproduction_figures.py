@@ -11,9 +11,8 @@ from typing import Any
 from class_uncertainty.experiments.catalogue import DRAWN, GROUPS
 from class_uncertainty.experiments.outcomes import Gain
 from class_uncertainty.experiments.reproduction import MeasuredData, Reproduction
-from class_uncertainty.files import make_folder, write_whole
 from class_uncertainty.reporting import paper_figures
-from class_uncertainty.reporting.chart_images import draw
+from class_uncertainty.reporting.chart_images import check_figures, draw, write_figures
 from class_uncertainty.reporting.reproduction_tables import half_errors, title_of
 
 FORMS = {  # of uncertainty, and the scores of its parts
@@ -47,16 +46,13 @@ def figures(reproduction: Reproduction) -> dict[str, Figure]:
     return FIGURES[reproduction.name](reproduction) if reproduction.name in FIGURES else {}
 
 
-def write_figures(wanted: dict[str, Figure], folder: Path) -> list[Path]:
+def draw_figures(wanted: dict[str, Figure], folder: Path, force: bool = False) -> list[Path]:
     """Every figure as SVG and as PNG."""
-    if wanted:
-        make_folder(folder)
     requests = {
         folder / f"{name}.{suffix}": (suffix, one.spec()) for name, one in wanted.items() for suffix in ("svg", "png")
     }
-    for file, content in zip(requests, draw(list(requests.values())), strict=True):
-        write_whole(file, content)
-    return list(requests)
+    check_figures(requests, force)
+    return write_figures(dict(zip(requests, draw(list(requests.values())), strict=True)))
 
 
 def _if1a(reproduction: Reproduction) -> dict[str, Figure]:

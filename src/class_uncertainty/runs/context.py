@@ -22,6 +22,7 @@ from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.executor import Executor
 from class_uncertainty.training.fit import LaneOutcome, Progress, available, resolve_device, train_lanes
+from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.keys import checkpoint_keys, key_of, lane_key
 from class_uncertainty.training.networks.network_table import sealed
@@ -87,6 +88,8 @@ class Context:
 
         What the caller writes to the store for lanes that ended together is one transaction.
         """
+        check_fit(self.train, fitted.lanes, self.recipe, stats, self.dataset.test)
+        self.store.begin()  # 'cu clean' leaves the checkpoints of a store alone that is open
         how = (self.checkpoints, EVERY, self.deadline, self.profile, teachers)
         options = FitOptions(stats, self.dataset.test, progress, *how)
         with closing(train_lanes(fitted, self.train, options, self.executor)) as batches:

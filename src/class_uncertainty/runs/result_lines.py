@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from class_uncertainty.data.dataset import folds_fingerprint
 from class_uncertainty.data.specs import without_options
 from class_uncertainty.documents import finite, from_document
 from class_uncertainty.errors import InputError, notice, unknown
-from class_uncertainty.files import SQLITE, near, parse_json, read_regular
+from class_uncertainty.files import REPLACE, SQLITE, near, parse_json, read_regular
 from class_uncertainty.runs.ledger import Ledger, check_same_data
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.store import Store
@@ -37,7 +36,6 @@ from class_uncertainty.training.recipe import check_lr, from_zero
 KINDS = ("data", "result", "measurement")
 ROUNDED = 1e-6  # percent by which an error may miss the mean of its class errors
 ONE_OBJECT = "each line must be one JSON object, as 'cu results export' writes it"
-EXPORTED = re.compile(rb'\{"kind": ')  # how an export begins
 
 
 class ResultLine(NamedTuple):
@@ -155,6 +153,19 @@ def read_lines(path: Path) -> list[ResultLine]:
     return lines
 
 
+def check_export(path: Path, lines: Sequence[str]) -> None:
+    """Refuse to replace a file that is no export, or has results which the new lines lack."""
+    if not path.exists() or not path.stat().st_size:
+        return
+    try:
+        lost = {line.key for line in read_lines(path)} - {_parse(line.encode()).key for line in lines}
+    except InputError as error:
+        raise InputError(f"{str(error).removesuffix('.')}; {REPLACE}.") from None
+    if lost:
+        results = amount_of(len(lost), "line", "lines")
+        raise InputError(f"{path} has {results} that this store does not export: {REPLACE}.")
+
+
 def _parse(text: bytes) -> ResultLine:
     try:
         line = parse_json(text)
@@ -217,11 +228,10 @@ def _check_texts(**texts: Any) -> None:
         text.encode()
 
 
-def checked_rows(
-    lines: Sequence[ResultLine], place: str, store: Store | None = None
-) -> list[tuple[str, dict[str, Any]]]:
+def checked_rows(lines: Sequence[ResultLine], place: str, store: Store) -> list[tuple[str, dict[str, Any]]]:
     """The row of each line, with its table. Refuses lines that do not go together, or not with the store."""
-    stored, both = (store.data(), f"{place} with {store.path}") if store else ([], place)
+    stored = store.data()
+    both = f"{place} with {store.path}" if stored else place
     by_name, by_fingerprint = ({getattr(data, field): data for data in stored} for field in ("name", "fingerprint"))
     for line in lines:
         if isinstance(line.value, StoredDataset) and line.data not in by_fingerprint:

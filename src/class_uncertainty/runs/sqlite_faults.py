@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from class_uncertainty.errors import InputError, MachineFault, notice
+from class_uncertainty.files import make_folder
 
 PATIENCE, LIMIT = 2, 30  # seconds until a wait for another process is reported, and until it ends
 
@@ -42,6 +43,21 @@ class WaitingConnection(sqlite3.Connection):
 
 def is_locked(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
+def connect(store: Path, place: str) -> sqlite3.Connection:
+    """Open the file of a store, or ':memory:' in its place."""
+    if place != ":memory:":
+        make_folder(store.parent)
+    try:
+        connection = sqlite3.connect(place, PATIENCE, factory=WaitingConnection)
+    except (OSError, sqlite3.OperationalError) as error:
+        why = getattr(error, "strerror", error)
+        raise MachineFault(f"store {store} could not be opened: {why}.") from error
+    connection.store = store
+    # text that is damaged is found by a checksum, not by SQLite
+    connection.text_factory = lambda raw: raw.decode(errors="surrogateescape")
+    return connection
 
 
 @contextmanager

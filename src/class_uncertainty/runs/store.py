@@ -20,10 +20,10 @@ from class_uncertainty.data import Dataset
 from class_uncertainty.data.readers.npz import arrays_in
 from class_uncertainty.errors import InputError, MachineFault, notice
 from class_uncertainty.estimation import Estimate
-from class_uncertainty.files import abandoned, checksum, file_crcs, make_folder, parse_json, write_together
+from class_uncertainty.files import abandoned, check_folder, checksum, file_crcs, parse_json, write_together
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.runs.measurement import Measurement
-from class_uncertainty.runs.sqlite_faults import PATIENCE, WaitingConnection, sqlite_faults
+from class_uncertainty.runs.sqlite_faults import connect, sqlite_faults
 from class_uncertainty.runs.store_layout import FIRST, FIXES, SEALED, UNREADABLE, VERSION, upgrades
 from class_uncertainty.runs.stored_rows import (
     StoredDataset,
@@ -63,16 +63,14 @@ class Store:
         if self.path.exists() and not self.path.is_file():
             kind = "a folder" if self.path.is_dir() else "no file"
             raise InputError(f"store {self.path} is {kind}: give the name of an SQLite file.")
-        make_folder(self.path.parent, self.path)
-        try:
-            # ':memory:' is a name like any other
-            self.connection = sqlite3.connect(self.path.absolute(), PATIENCE, factory=WaitingConnection)
-        except (OSError, sqlite3.OperationalError) as error:
-            why = getattr(error, "strerror", error)
-            raise MachineFault(f"store {self.path} could not be opened: {why}.") from error
-        self.connection.store = self.path
-        # text that is damaged is found by a checksum, not by SQLite
-        self.connection.text_factory = lambda raw: raw.decode(errors="surrogateescape")
+        self.is_in_memory = not self.path.exists()  # until there is a result to write: a refusal leaves no file
+        if self.is_in_memory:
+            check_folder(self.path)
+        self._connect(create)
+
+    def _connect(self, create: bool) -> None:
+        place = ":memory:" if self.is_in_memory else str(self.path.absolute())  # ':memory:' may be a file's name
+        self.connection = connect(self.path, place)
         try:
             with self._faults():
                 self._open()
@@ -81,6 +79,15 @@ class Store:
         except BaseException:
             self.connection.close()
             raise
+
+    def begin(self) -> None:
+        """Create the file where there is none, with the names of the data: results follow."""
+        if self.is_in_memory:
+            data = self.data()
+            self.connection.close()
+            self.is_in_memory = False
+            self._connect(create=True)
+            self.add_rows(("data", dataset_row(stored)) for stored in data)
 
     def _open(self) -> None:
         try:
@@ -127,6 +134,8 @@ class Store:
 
     def _write(self, table: str, row: dict[str, Any], last: bool = False) -> None:
         """One row with its checksum, in the place of any of its key, which may be damaged; or as the last of all."""
+        if table != "data":
+            self.begin()
         with self._faults(), nullcontext() if self.is_batch else self.connection:
             self._insert(table, row, last)
 
@@ -237,6 +246,7 @@ class Store:
 
     def add_rows(self, rows: Iterable[tuple[str, dict[str, Any]]]) -> None:
         """Rows with their tables, all of them or none."""
+        self.begin()
         with self._faults(), self.connection:
             for table, row in rows:
                 self._insert(table, row, last=False)
@@ -285,7 +295,6 @@ class Store:
 
     def add_estimate(self, key: str, data: str, estimate: Estimate) -> None:
         """Probabilities first: a row without its file would be no estimate."""
-        make_folder(self.estimates_folder)
         for left in abandoned(self.estimates_folder, "*.partial"):
             left.unlink(missing_ok=True)
         file = self._file(key)

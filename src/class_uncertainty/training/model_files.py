@@ -1,7 +1,6 @@
 """A trained network on disk: weights as safetensors, and a JSON file beside them that rebuilds it."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
@@ -17,7 +16,7 @@ from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data
 from class_uncertainty.documents import finite
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.files import check_writable, parse_json, write_together
+from class_uncertainty.files import check_replaceable, parse_json, write_together
 from class_uncertainty.text import reason
 from class_uncertainty.training.networks.backbones import (
     Backbone,
@@ -45,21 +44,17 @@ from class_uncertainty.training.saved_model import (
 
 ROOM = 8  # layers, weights and statistics that may be built for each tensor of a file
 FOREIGN = (".bin", ".ckpt", ".h5", ".joblib", ".keras", ".onnx", ".pickle", ".pkl", ".pt", ".pt2", ".pth")  # of models
-OURS = re.compile(rb'\{\s*"format": \d+,\s*"network": ')  # how a description begins
 
 
-def check_savable(path: str | Path) -> None:
-    """Refuse before hours of training, not after, a path where nothing can be written."""
+def check_savable(path: str | Path, made_from: str, force: bool = False) -> None:
+    """Refuse before hours of training, not after, a path where nothing can be written, or another model is."""
     if Path(path).is_dir():
         raise InputError(f"{path} is a folder: give the name of a network in it, as in {Path(path) / 'model'}.")
     if (ending := Path(path).suffix).lower() in FOREIGN:
         files = "a model is a .safetensors and a .json file"
         raise InputError(f"{path} ends in {ending}, and {files}: name it {Path(path).with_suffix('')}.")
-    weights, description = files_of(path)
-    check_writable(description, OURS, "description of a network")
-    check_writable(weights)
-    if weights.exists() and not description.exists():
-        raise InputError(f"{weights} exists without {description.name}, so it is not ours: give another name.")
+    for file in files_of(path):
+        check_replaceable(file, made_from, force)
 
 
 def check_embeds(features: Data | Deployed, embed_weights: bool) -> None:
@@ -93,10 +88,11 @@ def save(module: Deployed, path: str | Path, about: dict[str, Any], embed_weight
     if isinstance(module.backbone, Embedder):
         document["backbone"] = config_of(module.backbone.body)
     tensors = {name: value.clone(memory_format=torch.contiguous_format) for name, value in module.state_dict().items()}
-    content = to_bytes(tensors)  # copies: some may be shared
+    made_from = {"made_from": about["made_from"]} if "made_from" in about else None
+    content = to_bytes(tensors, made_from)  # copies: some may be shared
     document["checksum"] = model_checksum(parse_json(json.dumps(document)), content)  # of what a reader will parse
     described = json.dumps(document, indent=2).encode()
-    write_together({description: [described], weights: [content]})  # in this order: weights without it are nobody's
+    write_together({description: [described], weights: [content]})
     return weights, description
 
 

@@ -1,6 +1,5 @@
 """cu.adjust_predictions(): saved predictions of a model of any framework, corrected for unequal class counts."""
 
-import re
 from dataclasses import asdict, dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -11,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError, notice
-from class_uncertainty.files import check_writable, same_file, write_whole
+from class_uncertainty.files import check_replaceable, origin, same_file, write_whole
 from class_uncertainty.metrics import Scores
 from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.calibration import fit_adjustment
@@ -20,8 +19,6 @@ from class_uncertainty.posthoc.priors import Prior, find_prior
 from class_uncertainty.posthoc.written_predictions import PredictionTable, check_places, read_written, write_predictions
 from class_uncertainty.text import amount_of
 from class_uncertainty.workflows.given_labels import GivenLabels
-
-WRITTEN_HERE = re.compile(rb"PK.{28}tau\.npy.{,300}temperature\.npy", re.DOTALL)  # how the file that is written begins
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +94,7 @@ def adjust_predictions(
     prior: Prior = "equal",
     out: str | Path | None = None,
     excel_safe: bool = False,
+    force: bool = False,
 ) -> AdjustedPredictions:
     """Correct saved predictions for unequal class counts: p_c / N_c ** tau, renormalised.
 
@@ -119,6 +117,8 @@ def adjust_predictions(
         A .npz file to write; for predictions in a .csv file also a .csv file, with the same columns.
     excel_safe : bool
         Whether cells of text in a .csv file that a spreadsheet would compute get an apostrophe before them.
+    force : bool
+        Whether predictions of other files or options there may be replaced.
 
     Returns
     -------
@@ -138,6 +138,9 @@ def adjust_predictions(
     _check_places(source, other_source, target)
     if excel_safe and (target is None or target.suffix != ".csv"):
         raise InputError("excel_safe is for predictions that are written as .csv: leave it out.")
+    made_from = adjusted_from(source, counts, other_source, tau, bias, prior)
+    if target:
+        check_target(target, made_from, force)
     if other_source is None and (bias or tau == "auto"):
         option = "a bias" if bias else "tau 'auto'"
         need = "give unseen, a .npz file with probabilities and labels"
@@ -157,11 +160,10 @@ def adjust_predictions(
     judged, judged_on = (given, source) if given.labels is not None else (other, other_source)
     before, after = _before_after(judged, adjustment, class_counts)
     if target and table and target.suffix == ".csv":
-        check_places(target)
-        write_predictions(target, *_rewritten(table, adjusted, class_counts, adjustment.prior), excel_safe)
+        rewritten, about = _rewritten(table, adjusted, class_counts, adjustment.prior)
+        write_predictions(target, rewritten, about | {"made_from": made_from}, excel_safe)
     elif target:
-        check_writable(target, WRITTEN_HERE, "file of adjusted predictions")
-        write_whole(target, _packed(adjusted, given.labels, adjustment))
+        write_whole(target, _packed(adjusted, given.labels, adjustment, made_from))
     labels_seen = [] if other is None or other.labels is None else [c for c in other.labels.tolist() if c >= 0]
     return AdjustedPredictions(
         probabilities=adjusted,
@@ -175,6 +177,18 @@ def adjust_predictions(
         has_class_bias=bool((adjustment.bias != Adjustment.of(class_counts, adjustment.tau).bias).any()),
         file=target,
     )
+
+
+def adjusted_from(source: Path, counts: ArrayLike | None, unseen: Path | None, *options: object) -> str:
+    """The origin of adjusted predictions: their file, and how they are adjusted."""
+    given = None if counts is None else np.asarray(counts).tolist()
+    return origin(source, source.resolve(), given, unseen and unseen.resolve(), *options)
+
+
+def check_target(target: Path, made_from: str, force: bool = False) -> None:
+    """Refuse to replace other predictions than these."""
+    check = check_places if target.suffix == ".csv" else check_replaceable
+    check(target, made_from, force)
 
 
 def _read(path: Path) -> tuple[PredictionTable | None, Predictions]:
@@ -231,9 +245,10 @@ def _before_after(
     return before, truth.scores(q, q.argmax(axis=1), counts, adjustment.prior)
 
 
-def _packed(adjusted: NDArray, labels: NDArray | None, adjustment: Adjustment) -> bytes:
+def _packed(adjusted: NDArray, labels: NDArray | None, adjustment: Adjustment, made_from: str) -> bytes:
     """A .npz file that reads like the predictions, with what was chosen in it."""
     arrays: dict[str, Any] = {"tau": adjustment.tau, "temperature": adjustment.temperature}
+    arrays |= {"made_from": made_from.encode()}  # as bytes, in which the origin is found
     arrays |= {"bias": adjustment.bias, "prior": adjustment.prior, "probabilities": adjusted}
     arrays |= {} if labels is None or (labels < 0).any() else {"labels": labels}
     np.savez(packed := BytesIO(), **arrays)

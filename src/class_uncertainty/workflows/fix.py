@@ -12,8 +12,10 @@ from typing import Any
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data, Dataset
-from class_uncertainty.errors import unknown
+from class_uncertainty.data.specs import place_of
+from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.estimation import EstimateRequest, read_by
+from class_uncertainty.files import origin, same_file
 from class_uncertainty.methods import named
 from class_uncertainty.metrics import prior_weights
 from class_uncertainty.notebook import html_table, number, to_frame
@@ -33,11 +35,12 @@ from class_uncertainty.training.candidate import Candidate, default_candidates, 
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.folds import FOLDS, judged_folds, judged_labels
-from class_uncertainty.training.model_files import check_embeds
+from class_uncertainty.training.model_files import check_embeds, check_savable
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.network_size import NetworkSize, parameters
 from class_uncertainty.training.networks.ensemble_network import Deployed
 from class_uncertainty.training.purpose import Purpose
+from class_uncertainty.training.saved_model import files_of
 from class_uncertainty.workflows.choose_rates import judged_by_folds
 from class_uncertainty.workflows.choose_step import Choice, choose_step
 from class_uncertainty.workflows.fall_back import fall_back
@@ -156,6 +159,7 @@ def fix(
     seeds: int | None = None,
     save: str | Path | None = None,
     embed_weights: bool = False,
+    force: bool = False,
     label_issues: bool | None = None,
     store: Store | str | Path | None = None,
     device: str | None = None,
@@ -195,6 +199,8 @@ def fix(
         Write the network to PATH.safetensors and PATH.json, which `cu.restore` reads.
     embed_weights : bool
         Whether the saved files hold the weights of the backbone too, where features come from one.
+    force : bool
+        Whether `save` may replace a model of other data or options.
     label_issues : bool, optional
         Whether to look for wrong labels; by default for images alone, since labels of tables are often facts.
     store, device, budget, progress, profile, on
@@ -229,6 +235,13 @@ def fix(
             rows = find_candidates(candidates, train, context.recipe)
         if trainings is None:
             trainings = HEAD_TRAININGS if context.recipe.is_fitted else TRAININGS
+        asked = (context.recipe, [row.name for row in rows], goal, deploy, trainings, seeds)
+        place = place_of(context.dataset.name, otherwise=context.dataset.fingerprint)
+        made_from = origin(context.dataset.name, place, *asked)
+        if save:
+            if any(same_file(file, goal.partition(":")[2]) for file in files_of(save)):
+                raise InputError(f"save is {save}, and goal {goal!r} is read from there: give another name.")
+            check_savable(save, made_from, force)
         costs = [unit_cost(context, row) for row in rows]
         measuring = float(len(MEASURING.lanes)) if any(map(uses_uncertainty, rows)) else 0.0
         why_not = _untried(context, deploy)
@@ -268,7 +281,7 @@ def fix(
             p, labels = networks.probabilities(choices[None], train), train.labels
         prior = measured_prior(p, labels, aim.prior)
         module.purpose = Purpose.of(train.counts, prior, goal=goal, method=choices[None].trained_by, label=train.label)
-        module.about = _about(context, choices[None], report)
+        module.about = _about(context, choices[None], report) | {"made_from": made_from}
         files = save_model(module, save, module.about, embed_weights) if save else ()
         names = list(dict.fromkeys(row.recipe(context.recipe).network for row in choices[None].candidates))
         count = parameters(names[0], train.shape, len(train.classes)) if len(names) == 1 else None

@@ -11,7 +11,15 @@ import numpy as np
 from class_uncertainty.data import Dataset
 from class_uncertainty.data.examples import inputs_digest
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import check_writable, parse_json, read_regular
+from class_uncertainty.files import (
+    REPLACE,
+    check_ending,
+    check_writable,
+    parse_json,
+    read_regular,
+    same_file,
+    starts_with,
+)
 from class_uncertainty.notebook import number
 from class_uncertainty.posthoc.clusters import error_intervals
 from class_uncertainty.posthoc.goal import Goal
@@ -75,16 +83,23 @@ def model_card(path: Path) -> str:
     return f"{_header(saved, name, judged)}# {_plain(name)}\n\n{lead}\n\n{body}\n"
 
 
-def check_card(path: Path, model: Path) -> None:
+def check_card(path: Path, model: Path, force: bool = False) -> None:
     """Refuse a file that is no card, and the card of another model: models of one folder share its README.md."""
-    check_writable(path, OURS, "model card", (".md", ".markdown", ""))
-    card, weights = read_regular(path).decode(errors="replace") if path.is_file() else "", files_of(model)[0]
+    check_ending(path, "model card", (".md", ".markdown", ""))
+    check_writable(path)
+    if any(same_file(path, part) for part in files_of(model)):
+        raise InputError(f"{path} is part of the model: give another name.")
+    if force or not path.is_file() or not path.stat().st_size:
+        return
+    if not starts_with(path, OURS):
+        raise InputError(f"{path} exists and is no model card: {REPLACE}.")
+    card, weights = read_regular(path).decode(errors="replace"), files_of(model)[0]
     title, checksum = ((match := pattern.search(card)) and match[1] for pattern in (TITLE, CHECKSUM))
     if checksum and checksum == _checksum(model):
         return
     is_beside = path.resolve().parent == weights.resolve().parent  # its model may have been saved again
     if (checksum and not is_beside) or title not in (None, _plain(weights.stem)):
-        raise InputError(f"{path} is the card of another model ({title}): move it, or give another name by --out.")
+        raise InputError(f"{path} is the card of another model ({title}): {REPLACE}.")
 
 
 def _checksum(model: Path) -> str:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from class_uncertainty.boundary import checked
+from class_uncertainty.files import origin
 from class_uncertainty.training.model_files import check_embeds, check_savable
 from class_uncertainty.training.model_files import save as save_module
 from class_uncertainty.training.networks.ensemble_network import Deployed
@@ -14,7 +15,7 @@ AnyModel = Fix | Trained | Model | Deployed
 
 
 @checked
-def save(model: AnyModel, path: str | Path, *, embed_weights: bool = False) -> tuple[Path, ...]:
+def save(model: AnyModel, path: str | Path, *, embed_weights: bool = False, force: bool = False) -> tuple[Path, ...]:
     """Write a model to PATH.safetensors and PATH.json, as `--save` does.
 
     Parameters
@@ -25,6 +26,8 @@ def save(model: AnyModel, path: str | Path, *, embed_weights: bool = False) -> t
         Where to; `cu.restore` and `cu.predict` take the same path.
     embed_weights : bool
         Whether the files hold the weights of the backbone too, where features come from one.
+    force : bool
+        Whether a model of other data or options may be replaced.
 
     Returns
     -------
@@ -39,9 +42,18 @@ def save(model: AnyModel, path: str | Path, *, embed_weights: bool = False) -> t
     ['model.safetensors', 'model.json']
     """
     module = module_of(model)
-    check_savable(path)
+    made_from = origin_of(module)
+    check_savable(path, made_from, force)
     check_embeds(module, embed_weights)
-    return save_module(module, path, module.about, embed_weights)
+    return save_module(module, path, module.about | {"made_from": made_from}, embed_weights)
+
+
+def origin_of(module: Deployed) -> str:
+    """What it was made from; of a network that a workflow did not make, its classes."""
+    made_from = module.about.get("made_from")
+    if isinstance(made_from, str):  # a file may hold anything
+        return made_from
+    return origin("a network", module.classes, module.about)
 
 
 def module_of(model: AnyModel) -> Deployed:

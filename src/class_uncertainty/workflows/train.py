@@ -5,8 +5,10 @@ from pathlib import Path
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data, Dataset
+from class_uncertainty.data.specs import place_of
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
+from class_uncertainty.files import origin
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import Method
 from class_uncertainty.methods.trained_prior import trained_prior
@@ -18,7 +20,7 @@ from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.deadline import Deadline
-from class_uncertainty.training.model_files import check_embeds
+from class_uncertainty.training.model_files import check_embeds, check_savable
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.networks.classifier import Classifier
 from class_uncertainty.training.purpose import Purpose
@@ -73,6 +75,7 @@ def train(
     score: str | None = None,
     save: str | Path | None = None,
     embed_weights: bool = False,
+    force: bool = False,
     recipe: Recipe | None = None,
     store: Store | str | Path | None = None,
     device: str | None = None,
@@ -98,6 +101,8 @@ def train(
         Write the network to PATH.safetensors and PATH.json, which `cu.restore` reads.
     embed_weights : bool
         Whether the saved files hold the weights of the backbone too, where features come from one.
+    force : bool
+        Whether `save` may replace a model of other data or options.
     recipe, store, device, budget, progress, profile
         As for `cu.measure`.
 
@@ -116,6 +121,11 @@ def train(
     EstimateRequest.usual(estimator, members).check_score(score)
     with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
         check_embeds(context.train, embed_weights)
+        asked = (lane.name, seed, lr, context.recipe, estimator, members, score)
+        place = place_of(context.dataset.name, otherwise=context.dataset.fingerprint)
+        made_from = origin(context.dataset.name, place, *asked)
+        if save:
+            check_savable(save, made_from, force)
         request = EstimateRequest.usual(estimator, members, recipe=context.recipe)
         estimate: Estimate | Measurement | None = None
         if lane.value.uses_uncertainty:
@@ -133,6 +143,7 @@ def train(
             prior = measured_prior(fitted.probabilities(context.train)[0], context.train.labels, aimed)
         module.purpose = Purpose.of(counts, prior, method=lane.name, label=context.train.label)
         module.about = {"data": context.dataset.name, "columns": context.train.columns, "result": asdict(result)}
+        module.about["made_from"] = made_from
         module.about["judged"] = judged_about(context.dataset, result.class_errors, result.cost)
         files = save_model(module, save, module.about, embed_weights) if save else ()
         context.drop_checkpoints([lane], stats)  # not before the network is kept
