@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 
+from figures import Figure, figures
+
 import class_uncertainty
 from class_uncertainty.data import SOURCES
 from class_uncertainty.errors import InputError
@@ -21,7 +23,6 @@ from class_uncertainty.posthoc.gate import FIGURES as FIGURES_OF_RUNS
 from class_uncertainty.reporting.candidate_words import describe_candidate
 from class_uncertainty.reporting.chart_images import draw
 from class_uncertainty.reporting.glossary import GLOSSARY
-from class_uncertainty.reporting.reproduction_figures import Figure, figures
 from class_uncertainty.reporting.reproduction_tables import TextTable, text_tables
 from class_uncertainty.reporting.verdict_tables import printed_gains, published_baselines, verdicts
 from class_uncertainty.runs.ledger import Ledger

@@ -258,7 +258,7 @@ WRITTEN = {  # by option, the commands that write there
     "--out": ("predict", "adjust", "report", "card", "export"),
     "--save": ("train", "fix", "audit"),
     "--report": ("fix", "audit"),
-    "--figures": ("report", "reproduce"),
+    "--figures": ("report",),
     "--profile": ("measure", "compare", "train", "fix"),
     "--folder": ("demo",),
 }

@@ -23,7 +23,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> None:
     use_toys(monkeypatch)
 
 
-def test_an_experiment_is_planned_run_shown_and_drawn(run: Run, forbid_training: Call) -> None:
+def test_an_experiment_is_planned_run_and_shown(run: Run, forbid_training: Call) -> None:
     code, _, err = run("reproduce", "table1", "--stored", "--store", "mistyped.sqlite")
     assert (code, "mistyped.sqlite does not exist" in err, Path("mistyped.sqlite").exists()) == (2, True, False)
     code, out, _ = run("reproduce", "table1", "--protocol", "paper", "--plan")
@@ -33,8 +33,6 @@ def test_an_experiment_is_planned_run_shown_and_drawn(run: Run, forbid_training:
         empty.begin()
     code, out, _ = run("reproduce", "table1", "--protocol", "paper", "--stored", "--json")
     assert {cell["verdict"] for cell in json.loads(out)["experiments"][0]["cells"]} == {"not run"}
-    code, out, _ = run("reproduce", "if1a", "--stored", "--figures", "drawn")
-    assert (code, "No figure" in out, Path("drawn").exists()) == (0, True, False)
     code, out, _ = run("reproduce", "table1", "--protocol", "paper")
     assert code == 0
     assert all(text in out for text in ("a small table", "15.00 ± 0.50", "Six naïve networks", "gains"))
@@ -45,8 +43,6 @@ def test_an_experiment_is_planned_run_shown_and_drawn(run: Run, forbid_training:
     assert document["unfinished"] is None
     code, out, _ = run("reproduce", "table1", "--protocol", "paper", "--plan", "--json")
     assert json.loads(out) == {"remaining": []}
-    code, out, _ = run("reproduce", "if1a", "--figures", "drawn", "--json")
-    assert [name.rpartition("/")[2] for name in json.loads(out)["files"]] == ["if1a.svg", "if1a.png"]
 
 
 def test_a_plan_that_is_stopped_speaks_of_no_store(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +89,6 @@ def test_stored_results_need_no_package_of_weights(run: Run, monkeypatch: pytest
         (("table1", "--seeds", "0"), ("seeds",)),
         (("if1a", "--methods", "naive"), ("table",)),
         (("if1a", "--plan", "--stored"), ("--plan and --stored are both given", "give one")),
-        (("if1a", "--plan", "--figures", "drawn"), ("--plan and --figures are both given", "a plan draws none")),
     ],
 )
 def test_bad_input_is_one_sentence(run: Run, tmp_path, words: tuple[str, ...], parts: tuple[str, ...]) -> None:

@@ -1,8 +1,7 @@
-"""`cu reproduce`: the paper's tables and figures beside what is measured here."""
+"""`cu reproduce`: the paper's tables beside what is measured here."""
 
 from contextlib import ExitStack
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -33,13 +32,11 @@ def reproduce(
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Train nothing: list lanes, images and time left.")] = False,
     stored: Annotated[bool, typer.Option("--stored", help="Train nothing: show what is stored.")] = False,
-    figures: Annotated[Path | None, options.optional("A folder for the figures as SVG and PNG.", "FOLDER")] = None,
     budget: options.BUDGET = None,
     on: options.ON = None,
     device: options.DEVICE = None,
     shard: options.SHARD = None,
     retrain_older: options.RETRAIN_OLDER = False,
-    force: options.FORCE = False,
     root: options.ROOT = None,
     store: options.STORE = options.RUNS,
     as_json: options.JSON = False,
@@ -62,19 +59,14 @@ def reproduce(
     **--network hf:FOLDER** is a Swin-T in the format of Transformers, **--network timm:resnet152** or
     **PATH.py:FACTORY?weights=FILE** a ResNet-152. Any other network runs too, as **--network efficientnet-lite0**.
     """
-    refused = {
-        "--stored": (stored, "give one, for what is left or for what is stored"),
-        "--figures": (figures is not None, "a plan draws none, so leave one of them out"),
-    }
-    for option, (given, advice) in refused.items():
-        if plan and given:
-            raise InputError(f"--plan and {option} are both given: {advice}.")
+    if plan and stored:
+        raise InputError("--plan and --stored are both given: give one, for what is left or for what is stored.")
     names = None if methods is None else options.split("method", methods, str)
     options.check_on(on, device, shard=shard)
     from class_uncertainty.cli.running import running
     from class_uncertainty.data import load
     from class_uncertainty.errors import Unfinished
-    from class_uncertainty.reporting import reproduction_figures, reproduction_tables
+    from class_uncertainty.reporting import reproduction_tables
     from class_uncertainty.workflows.reproduce import check_request, plan_reproduction
     from class_uncertainty.workflows.reproduce import reproduce as run
 
@@ -95,12 +87,6 @@ def reproduce(
         if not as_json:
             for one in reproduced:
                 reproduction_tables.print_reproduction(one)
-        files = []
-        if figures:
-            wanted = {name: figure for one in reproduced for name, figure in reproduction_figures.figures(one).items()}
-            files = reproduction_figures.draw_figures(wanted, figures, force)
-            now.say(*([f"wrote {file}" for file in files] or [reproduction_figures.NO_FIGURE]))
-        documents = [one.document() for one in reproduced]
-        now.answer({"experiments": documents, "files": [str(file) for file in files]})
+        now.answer({"experiments": [one.document() for one in reproduced]})
         if unfinished := next((one.unfinished for one in reproduced if one.unfinished), ""):
             raise Unfinished(unfinished)
