@@ -9,7 +9,7 @@ from class_uncertainty.files import parse_json
 
 
 def contents(store: Path) -> dict[tuple[str, str], Any]:
-    """Every row and file of a store by its table and key, without the time that it took."""
+    """Every row and file of a store by its table and key, without the time that it took and the way that it came."""
     found: dict[tuple[str, str], Any] = {}
     with closing(sqlite3.connect(store)) as connection:
         for key, document in connection.execute("SELECT key, document FROM results"):
@@ -24,4 +24,4 @@ def contents(store: Path) -> dict[tuple[str, str], Any]:
 
 
 def _timeless(result: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if name != "seconds"}
+    return {name: value for name, value in result.items() if name not in ("seconds", "imported")}

@@ -10,6 +10,7 @@ import pytest
 from class_uncertainty import files
 from class_uncertainty.errors import InputError, MachineFault
 from class_uncertainty.files import (
+    check_ending,
     check_replaceable,
     check_writable,
     checksum,
@@ -188,10 +189,10 @@ def test_a_name_is_suggested_for_more_than_its_ending(given: str, suggested: str
 @pytest.mark.parametrize("name", ["page.pdf", "page", "page.html.gz"])
 def test_a_name_must_end_as_the_content_does(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"\.html or \.htm"):
-        check_writable(tmp_path / name, what="report", endings=(".html", ".htm"))
+        check_ending(tmp_path / name, "report", (".html", ".htm"))
     assert not (tmp_path / name).exists()
 
 
 @pytest.mark.parametrize("name", ["page.HTML", "page.htm", "page"])
 def test_allowed_endings(name: str, tmp_path: Path) -> None:
-    check_writable(tmp_path / name, what="report", endings=(".html", ".htm", ""))
+    check_ending(tmp_path / name, "report", (".html", ".htm", ""))

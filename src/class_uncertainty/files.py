@@ -225,7 +225,7 @@ def free_name(default: Path, made_from: str, check: Callable[[Path, str], None] 
 
 def check_ending(path: Path, what: str, endings: Sequence[str]) -> None:
     """Refuse a name that ends as another format; "" among the endings stands for none."""
-    if path.suffix.lower() not in endings:
+    if path.name and path.suffix.lower() not in endings:
         allowed = " or ".join(filter(None, endings))
         raise InputError(f"{path}: the name of the {what} must end in {allowed}, as {path.stem}{endings[0]}.")
 
@@ -262,7 +262,7 @@ def check_folder(path: Path) -> None:
 
 def make_folder(folder: Path) -> None:
     """Create a folder and those above it, where they do not exist."""
-    if not folder.is_dir():
-        check_folder(folder / "file")
     with disk_faults(f"{folder} could not be created"):
+        if not folder.is_dir():
+            check_folder(folder / "file")
         folder.mkdir(parents=True, exist_ok=True)

@@ -130,10 +130,7 @@ def test_what_fix_saves_can_be_asked(run: Run, blank_charts: Call) -> None:
         (("model", "new", "--out", "model.csv"), "beside which model.json is written, which is read:"),
         (("model", "new/0, \u00e9.png", "--out", "new/0, \u00e9.png"), "which is read: give another name."),
         (("model", "new", "--out", "new/1, \u00e9.png"), "name of an image"),
-        (
-            ("model", "new", "--out", "runs.sqlite"),
-            "runs.sqlite is a store of results or another SQLite file: give another name.",
-        ),
+        (("model", "new", "--out", "runs.sqlite"), "must end in .csv"),
     ],
 )
 def test_refusals(run: Run, pictures: cu.Predicted, args: tuple[str, ...], sentence: str) -> None:
@@ -290,12 +287,12 @@ def test_what_a_spreadsheet_would_compute_is_text_on_request(run: Run) -> None:
     for option, note, risky in ((["--excel-safe"], "'=1+0", False), ([], "=1+0", True)):
         code, _, err = run("predict", "model", "new.csv", "--keep", "note", *option)
         assert (code, err) == (0, "")
-        assert run("adjust", "predictions.csv", *option)[0] == 0
-        assert run("audit", "predictions.csv")[0] == 0
-        for name in ("predictions.csv", "predictions-adjusted.csv"):
+        assert run("adjust", "new-predictions.csv", *option)[0] == 0
+        assert run("audit", "new-predictions.csv")[0] == 0
+        for name in ("new-predictions.csv", "new-predictions-adjusted.csv"):
             with open(name, newline="") as file:
                 rows = list(csv.DictReader(file))
             assert rows[0]["note"] == note
             assert any(cell.startswith("=") for row in rows for cell in row.values()) is risky
-    code, _, err = run("adjust", "predictions.csv", "--out", "x.npz", "--excel-safe")
+    code, _, err = run("adjust", "new-predictions.csv", "--out", "x.npz", "--excel-safe")
     assert (code, ".csv" in err, Path("x.npz").exists()) == (2, True, False)

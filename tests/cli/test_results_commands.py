@@ -119,8 +119,8 @@ WRONG = {
     "no store": ((*EXPORT, "new.jsonl", "--store", "none.sqlite"), "store none.sqlite does not exist"),
     "unknown data": ((*EXPORT, "new.jsonl", "--data", "digit-lt:20"), "did you mean 'digits-lt:20'?"),
     "another format": ((*EXPORT, "new.xlsx"), ".jsonl"),
-    "no export": ((*EXPORT, "notes.txt"), "notes.txt, line 1"),
-    "a store": ((*EXPORT, "runs.sqlite"), "runs.sqlite is a store"),
+    "no export": ((*EXPORT, "notes.jsonl"), "notes.jsonl, line 1"),
+    "a store": ((*EXPORT, "runs.sqlite"), ".jsonl"),
     "a folder": ((*EXPORT, "folder"), "folder is a folder"),
     "below a file": ((*EXPORT, "notes.txt/a.jsonl"), "notes.txt is not a folder"),
     "no file": ((*IMPORT, "b.jsonl"), "b.jsonl does not exist"),
@@ -156,7 +156,8 @@ WRONG = {
 def test_what_is_refused_is_one_sentence_and_nothing_is_written(case: str, full: Run, tmp_path: Path) -> None:
     text = Path("a.jsonl").read_text()
     Path("folder").mkdir()
-    Path("notes.txt").write_text("Results, by hand.\n")
+    for name in ("notes.txt", "notes.jsonl"):
+        Path(name).write_text("Results, by hand.\n")
     Path("empty.jsonl").write_text("\n")
     Path("pretty.jsonl").write_text(json.dumps(json.loads(text.splitlines()[0]), indent=2))
     Path("list.jsonl").write_text(json.dumps([json.loads(line) for line in text.splitlines()]))

@@ -139,7 +139,7 @@ def test_fix_judges_on_the_other_classes(data: Path, run: Run, source: str) -> N
     )
     judged = strict(Path("model.json").read_text())["about"]["judged"]
     assert judged["class_errors"] == [None if c == 1 else document["after"]["class_errors"][0][c] for c in range(4)]
-    check_page(data / "report.html")
+    check_page(data / "model.html")
     assert run("card", "model")[0] == 0
     card = (data / "README.md").read_text()
     (bee,) = [line for line in card.splitlines() if line.startswith("| bee ")]

@@ -39,9 +39,9 @@ def test_it_is_what_the_package_s_own_loop_gathers(digits, monkeypatch):
     train = cu.Data(digits.train.inputs.reshape(len(digits.train), -1).astype(np.float32), digits.train.labels)
     online, gather = cu.OnlineUncertainty(len(train), 10), StepProgram._gather
 
-    def both(program, z, order, counted):
+    def both(program, z, order):
         online.update(order[0], z[0].detach(), train.labels[order[0].numpy()])
-        gather(program, z, order, counted)
+        gather(program, z, order)
 
     monkeypatch.setattr(StepProgram, "_gather", both)
     monkeypatch.setattr(StepProgram, "_compile", lambda _: None)

@@ -26,7 +26,7 @@ NO_GROUPS = cu.Dataset("x", cu.Data(np.eye(4), [0, 1, 0, 1]))
 
 def measured(rows: Any, folds: int = 0, network: NetworkSize = RESNET, estimator: str = "ensemble") -> Any:
     estimate = SimpleNamespace(judged="naive ", estimator=estimator)
-    about = {"estimate": estimate, "dataset": NO_GROUPS, "folds": folds, "network": network}
+    about = {"estimate": estimate, "dataset": NO_GROUPS, "folds": folds, "network": network, "marks": ()}
     return SimpleNamespace(rows=rows, **about)
 
 

@@ -13,14 +13,14 @@ from example_results import DATA, make_result
 
 import class_uncertainty as cu
 from class_uncertainty.runs import Store, sqlite_faults
-from class_uncertainty.runs import store as store_module
 
+LIMITS = sqlite_faults.PATIENCE, sqlite_faults.LIMIT
 PATIENCE, LIMIT = 0.05, 0.4
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(sqlite_faults, "PATIENCE", PATIENCE)
     monkeypatch.setattr(sqlite_faults, "LIMIT", LIMIT)
 
 
@@ -42,9 +42,7 @@ def filled(tmp_path: Path) -> Path:
 
 
 def test_the_limits_are_two_and_thirty_seconds() -> None:
-    assert sqlite_faults.PATIENCE == 2
-    with closing(sqlite3.connect(":memory:", factory=sqlite_faults.WaitingConnection)) as connection:
-        assert connection.execute("SELECT 1").fetchone() == (1,)
+    assert LIMITS == (2, 30)
 
 
 @pytest.mark.parametrize("how", ["EXCLUSIVE", "IMMEDIATE", "reader"])
@@ -68,7 +66,7 @@ def test_a_wait_that_ends_well_is_reported_once_and_stores_the_result(
 def test_a_short_lock_is_waited_for_without_a_word(
     filled: Path, notices: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "PATIENCE", 5)
+    monkeypatch.setattr(sqlite_faults, "PATIENCE", 5)
     with Store(filled) as store, locked(filled) as other:
         threading.Timer(0.1, other.execute, ["ROLLBACK"]).start()
         assert store.has("results", "first")

@@ -229,12 +229,12 @@ def test_what_was_not_saved_here_is_not_replaced(fitted: cu.Fit, tmp_path: Path)
 @pytest.mark.parametrize("ending", [".pt", ".PTH", ".onnx", ".pkl"])
 def test_the_ending_of_another_format_is_refused(ending: str, tmp_path: Path) -> None:
     with refused(f"m{ending}", ".safetensors"):
-        check_savable(tmp_path / f"m{ending}")
+        check_savable(tmp_path / f"m{ending}", "")
 
 
 @pytest.mark.parametrize("name", ["m", "m.safetensors", "m.json", "resnet.v2", "lr0.1"])
 def test_a_dot_in_the_name_of_a_model_is_no_ending(name: str, tmp_path: Path) -> None:
-    check_savable(tmp_path / name)
+    check_savable(tmp_path / name, "")
 
 
 def test_nothing_can_be_written_below_a_file_or_as_a_folder(fitted: cu.Fit, tmp_path: Path) -> None:
