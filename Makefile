@@ -48,7 +48,7 @@ fuzz-readers: .venv/installed-dev
 	@cd tests && ../$(BIN)/python -m fuzz
 
 lint: .venv/installed-dev
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python tools/mass.py
 
 # The parts of docs/*.md that come from the package's registries
 tables: .venv/installed-docs

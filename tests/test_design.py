@@ -1,4 +1,4 @@
-"""The shape of the package: stages in order, small files, a light import, public names that exist."""
+"""The shape of the package: stages in order, no cycles, a light import, public names that exist."""
 
 import ast
 import subprocess
@@ -27,7 +27,6 @@ FOLDERS = (
     "methods", "posthoc", "reporting", "runs", "training", "training/augment", "training/kernels", "training/networks",
     "workflows",
 )  # fmt: skip
-LINES = 350
 BANNED = {"deepsig": "GPL, and only an oracle of the tests", "torchvision": "a heavy dependency for a few file formats"}
 LATE = {"torch", "altair", "scipy", "sklearn", "jinja2"}
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
@@ -106,11 +105,6 @@ def test_the_folders_are_those_of_the_design():
     assert sorted({file.rpartition("/")[0] for file in FILES}) == sorted(FOLDERS)
 
 
-def test_no_two_files_share_a_name():
-    names = [file.rpartition("/")[2] for file in FILES if not file.endswith("__init__.py")]
-    assert [name for name in set(names) if names.count(name) > 1] == []
-
-
 def module_imports() -> dict[str, set[str]]:
     """Every module of the package, and the modules that it imports anywhere, packages aside."""
     modules = {module_of(file) for file in FILES if not file.endswith("__init__.py")}
@@ -141,11 +135,6 @@ def test_no_modules_import_each_other():
 def test_a_cycle_is_seen():
     assert cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == ["a", "b", "c", "d"]
     assert cycle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_file_is_read_in_one_sitting(file):
-    assert len((PACKAGE / file).read_text().splitlines()) <= LINES
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -6,16 +6,16 @@ import pytest
 from reporting.examples import BETTER, FULL, HUNDRED, LOST, NAIVE, WORSE
 
 from class_uncertainty.reporting.chart_style import LABEL_LENGTH, MOST_LABELS
-from class_uncertainty.reporting.charts import MEASURES, charts, files
+from class_uncertainty.reporting.charts import MEASURE_TITLES, charts, files
 from class_uncertainty.reporting.section import Section
 from class_uncertainty.runs.rows import spearman
 
 
 def test_errors_are_titled_with_rho():
     titles = [panel["title"] for panel in charts(FULL)["errors"].to_dict()["concat"]]
-    assert [title["text"] for title in titles] == list(MEASURES.values())
+    assert [title["text"] for title in titles] == list(MEASURE_TITLES.values())
     rhos = [float(title["subtitle"].removeprefix("Spearman’s rho ").replace("−", "-")) for title in titles]
-    assert rhos == pytest.approx([spearman(FULL.classes, measure) for measure in MEASURES], abs=0.005)
+    assert rhos == pytest.approx([spearman(FULL.classes, measure) for measure in MEASURE_TITLES], abs=0.005)
     assert any(rho < 0 for rho in rhos)
     alike = charts(replace(FULL, classes=tuple(replace(row, error=1.0) for row in FULL.classes)))["errors"].to_dict()
     assert {panel["title"]["subtitle"] for panel in alike["concat"]} == {"rho not defined"}

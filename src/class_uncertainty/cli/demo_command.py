@@ -7,7 +7,7 @@ import typer
 
 from class_uncertainty.cli.options import JSON
 
-METHODS = ["naive", "cb-rs", "ubrs", "pb-rs", "pb-ubrs", "cb", "ubrw-bot", "ldam-rw", "ubm-ldam-rw", "balanced-softmax"]
+ROWS = ["naive", "cb-rs", "ubrs", "pb-rs", "pb-ubrs", "cb", "ubrw-bot", "ldam-rw", "ubm-ldam-rw", "balanced-softmax"]
 
 
 def demo(
@@ -37,7 +37,7 @@ def demo(
         measured = measure(dataset, **now.settings(recipe))
         document["measure"] = now.show(measured, terminal_tables.print_measured)
         now.say("", "The same network trained by ten methods, three seeds each:")
-        comparison = compare(dataset, METHODS, **now.settings(recipe))
+        comparison = compare(dataset, ROWS, **now.settings(recipe))
         document["compare"] = now.show(comparison, terminal_tables.print_comparison)
         html_page.write(sections(now.store), page, made_from=made_from)
         document["report"] = str(page)

@@ -12,7 +12,7 @@ from class_uncertainty.errors import InputError, notice
 from class_uncertainty.runs.comparison_checks import MAX_SEEDS
 from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, TRAININGS
 
-CANDIDATES = "What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change the list of 'cu candidates'."
+CANDIDATES_HELP = "What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change the list of 'cu candidates'."
 PRIORS = {"equal": "--goal mean", "train": "--goal accuracy"}  # what other commands call the priors of these goals
 GOAL = "What is best: mean, worst, accuracy, cost:FILE.csv or prior:FILE."
 DEPLOY = (
@@ -29,7 +29,7 @@ ALL_CLASSES = "List every class before and after, however many there are."
 def fix(
     data: options.DATA,
     goal: Annotated[str, typer.Option(help=GOAL)] = "mean",
-    candidates: Annotated[str | None, options.optional(CANDIDATES)] = None,
+    candidates: Annotated[str | None, options.optional(CANDIDATES_HELP)] = None,
     deploy: Annotated[str | None, options.optional(DEPLOY)] = None,
     trainings: Annotated[float | None, options.positive("--trainings", SPENT)] = None,
     seeds: Annotated[int | None, options.whole("--seeds", SEEDS, 1, MAX_SEEDS)] = None,

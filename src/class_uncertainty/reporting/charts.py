@@ -15,9 +15,9 @@ from class_uncertainty.reporting.class_scatter import ALONE, ShareAxis, class_la
 from class_uncertainty.reporting.section import Section
 from class_uncertainty.runs.rows import ClassRow, MethodRow
 
-MEASURES = {"cardinality": "Rarity", "effective": "Effective rarity", "uncertainty": "Uncertainty"}
+MEASURE_TITLES = {"cardinality": "Rarity", "effective": "Effective rarity", "uncertainty": "Uncertainty"}
 CLASS_TOOLTIP = {"name": "class", "count": "training examples"}
-CLASS_TOOLTIP |= {measure: f"by {title.lower()}" for measure, title in MEASURES.items()}
+CLASS_TOOLTIP |= {measure: f"by {title.lower()}" for measure, title in MEASURE_TITLES.items()}
 CLASS_TOOLTIP |= {"rank_cardinality": "rank by rarity", "rank_uncertainty": "rank by uncertainty"}
 CLASS_TOOLTIP |= {"raw": "mean uncertainty", "epistemic_text": "disputed, %", "error_text": "test error, %"}
 METHOD_TOOLTIP = {"method": "method", "lr": "learning rate", "error": "mean class-mean error, %"}
@@ -77,7 +77,7 @@ def _measures(alt: Any, rows: Sequence[ClassRow]) -> Any:
 def _errors(alt: Any, rows: Sequence[ClassRow]) -> list[Any]:
     """Panels: test error up, one measure across, with Spearman's rho above it."""
     judged = [row for row in rows if row.error is not None]
-    shares = {title: [getattr(row, measure) for row in judged] for measure, title in MEASURES.items()}
+    shares = {title: [getattr(row, measure) for row in judged] for measure, title in MEASURE_TITLES.items()}
     return error_panels(alt, list(map(_class_values, judged)), shares, CLASS_TOOLTIP)
 
 
@@ -123,7 +123,7 @@ def _by_rate(alt: Any, rates: list[str]) -> tuple[dict[str, Any], dict[str, Any]
 
 
 def _class_values(row: ClassRow) -> dict[str, Any]:
-    fields = ("count", *MEASURES, "raw", "error", "rank_cardinality", "rank_uncertainty")
+    fields = ("count", *MEASURE_TITLES, "raw", "error", "rank_cardinality", "rank_uncertainty")
     share = None if row.epistemic_share is None else 100 * row.epistemic_share
     texts = {"error_text": style.number_text(row.error), "epistemic_text": style.number_text(share, 0)}
     return {field: getattr(row, field) for field in fields} | {"name": style.valid_unicode(row.name)} | texts

@@ -16,7 +16,7 @@ from class_uncertainty.runs.rows import marked, shared_marks
 from class_uncertainty.training import Result
 from class_uncertainty.workflows.train_missing import Remaining
 
-SOURCES = {"cifar10-lt": "CIFAR-10-LT", "cifar100-lt": "CIFAR-100-LT", "svci20": "SVCI-20"}
+DATA_TITLES = {"cifar10-lt": "CIFAR-10-LT", "cifar100-lt": "CIFAR-100-LT", "svci20": "SVCI-20"}
 BEYOND, ERRORS = "beyond a point and two standard deviations", "beyond two standard errors"
 ONE_CLASS = "where a run predicts one class only"
 # verdicts -> when they are given, as docs/reproduction.md says it
@@ -70,7 +70,7 @@ def title_of(data: str) -> str:
     """'cifar100-lt:50?duplicate=0.5' -> 'CIFAR-100-LT (50), duplicate=0.5'."""
     name, _, options = data.partition("?")
     source, _, argument = name.partition(":")
-    return f"{SOURCES.get(source, source)} ({argument}){', ' if options else ''}{options}"
+    return f"{DATA_TITLES.get(source, source)} ({argument}){', ' if options else ''}{options}"
 
 
 def _cells(reproduction: Reproduction, data: str, protocol: str) -> TextTable:
