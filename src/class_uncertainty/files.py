@@ -23,7 +23,7 @@ from class_uncertainty.errors import InputError, MachineFault, nearest
 SQLITE = re.compile(rb"SQLite format 3\0")  # how a store begins
 ORIGIN = re.compile(rb"(made from [^()]{1,200}) \([0-9a-f]{12}\)")  # what `origin` returns, anywhere in a file
 NAME_LENGTH, ORIGIN_DIGITS = 200, 12
-REPLACE = "give another name, or --force (in Python force=True) replaces it"
+REPLACE = "give another name, or --force (in Python force=True) to replace it"
 BLOCK = 2**20  # bytes that one CRC covers
 ABANDONED = 24 * 3600  # seconds until a partial file counts as left behind
 SCRATCH = 2**27  # bytes up to which an array stays in memory
@@ -210,7 +210,7 @@ def check_replaceable(path: Path, made_from: str, force: bool = False, beside: P
     elif found[0].decode() == made_from:
         return
     else:
-        holds = f"was {found[1].decode()}, by other data or options"
+        holds = f"was {found[1].decode()}, with other data or options"
     raise InputError(f"{path} {holds}: {REPLACE}.")
 
 
@@ -227,7 +227,7 @@ def check_ending(path: Path, what: str, endings: Sequence[str]) -> None:
     """Refuse a name that ends as another format; "" among the endings stands for none."""
     if path.name and path.suffix.lower() not in endings:
         allowed = " or ".join(filter(None, endings))
-        raise InputError(f"{path}: the name of the {what} must end in {allowed}, as {path.stem}{endings[0]}.")
+        raise InputError(f"{path}: the name of the {what} must end in {allowed}, as in {path.stem}{endings[0]}.")
 
 
 def near(path: Path) -> str:

@@ -88,7 +88,7 @@ def test_stored_results_need_no_package_of_weights(run: Run, monkeypatch: pytest
         (("table1", "--methods", "ubr"), ("ubr", "ubrs")),
         (("table1", "--seeds", "0"), ("seeds",)),
         (("if1a", "--methods", "naive"), ("table",)),
-        (("if1a", "--plan", "--stored"), ("--plan and --stored are both given", "give one")),
+        (("if1a", "--plan", "--stored"), ("--plan and --stored are both given", "give --plan for")),
     ],
 )
 def test_bad_input_is_one_sentence(run: Run, tmp_path, words: tuple[str, ...], parts: tuple[str, ...]) -> None:

@@ -208,7 +208,7 @@ DATASETS_REFUSED = {
     "one class alone is tested": (
         TRAIN,
         table([1, 1], ["0", "1"]),
-        r"test examples are of class '1': two classes .*folds",
+        r"test examples are of class '1': give some of another .*folds",
     ),
 }
 

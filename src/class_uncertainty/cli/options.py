@@ -135,24 +135,25 @@ SHARD = Annotated[
     str | None, optional("Train the i-th of n parts of the rows; 'cu results export' and 'import' join them.", "i/n")
 ]
 RETRAIN_OLDER = Annotated[
-    bool, typer.Option("--retrain-older", help="Train again what an older revision of its method trained.")
+    bool, typer.Option("--retrain-older", help="Train results of older revisions of a method again.")
 ]
 PROFILE = Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.")]
 EXCEL_SAFE = Annotated[
     bool,
     typer.Option(
         "--excel-safe",
-        help="For spreadsheets: in the CSV file, text that starts with =, +, - or @ gets an apostrophe before it.",
+        help="For spreadsheets: put an apostrophe before text in the CSV file that starts with =, +, - or @.",
     ),
 ]
 SAVE = Annotated[Path | None, optional("Where to write PATH.safetensors and PATH.json.")]
 TRUST_CODE = Annotated[
-    bool, typer.Option("--trust-code", help="Run the PATH.py that the model names, if it is the one it was saved with.")
+    bool,
+    typer.Option("--trust-code", help="Run the PATH.py that the model names, if unchanged since the model was saved."),
 ]
 EMBED_WEIGHTS = Annotated[
     bool, typer.Option("--embed-weights", help="Save the weights of the backbone too, in the same file.")
 ]
-FORCE = Annotated[bool, typer.Option("--force", help="Replace files that other data or options, or others, made.")]
+FORCE = Annotated[bool, typer.Option("--force", help="Replace files of other data, other options or another origin.")]
 ROOT = Annotated[Path | None, optional("The data folder; by default CLASS_UNCERTAINTY_DATA.", "FOLDER")]
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 

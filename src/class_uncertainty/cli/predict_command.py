@@ -40,14 +40,14 @@ def predict(
 ) -> None:
     """Predict new examples with a saved model: a label and the probabilities of all classes for each.
 
-    **cu predict model new-photos** writes new-photos-predictions.csv, a line for each example: its file, line or row,
-    the class, its probability, and those of all classes. Images are resized, and the columns of a table become
+    **cu predict model new-photos** writes new-photos-predictions.csv, with a line for each example: its file, line or
+    row, the class, its probability, and those of all classes. Images are resized, and the columns of a table become
     features, as they were in training. Columns that the model does not know are ignored. Files and rows that cannot be
     read are skipped.
 
     The class is the one that the model was made to decide on: by the --goal of 'cu fix'. Probabilities are for classes
     as frequent as **--prior** says, by default as in training, so that their mean over many examples is the share of a
-    class. Then another class than the predicted one may be the most probable. The JSON file beside it says both.
+    class. Then another class than the predicted one may be the most probable. The JSON file beside it names both.
 
     **--keep id,name** writes these columns of a table too. Where labels are there, predictions are scored: by a column
     of the name that the label had in training, by **--label**, by folders that have names of classes, or by an array y.
@@ -75,7 +75,7 @@ def predict(
             beside = "" if place == out else f", beside which {place} is written"
             raise InputError(f"--out is {out}{beside}, which is read: give another name.")
     if out.suffix.lower() in IMAGE_SUFFIXES:
-        raise InputError(f"--out is {out}, the name of an image: give one that ends in .csv.")
+        raise InputError(f"--out is {out}, the name of an image: give a name that ends in .csv.")
     check_places(out, made_from, force)
     wanted = prior if prior in PRIORS else read_numbers(prior, "--prior", "train, equal, ")
     columns = split("column", keep, str) if keep else ()

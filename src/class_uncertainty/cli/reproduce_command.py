@@ -60,7 +60,9 @@ def reproduce(
     **PATH.py:FACTORY?weights=FILE** a ResNet-152. Any other network runs too, as **--network efficientnet-lite0**.
     """
     if plan and stored:
-        raise InputError("--plan and --stored are both given: give one, for what is left or for what is stored.")
+        raise InputError(
+            "--plan and --stored are both given: give --plan for what is left, or --stored for what is stored."
+        )
     names = None if methods is None else options.split("method", methods, str)
     options.check_on(on, device, shard=shard)
     from class_uncertainty.cli.running import running

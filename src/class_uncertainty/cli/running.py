@@ -182,5 +182,5 @@ def _written(profile: Path | None) -> int:
     check_ending(profile, "trace", (".json", ""))
     check_writable(profile)
     if profile.exists() and profile.stat().st_size and not starts_with(profile, TRACE):
-        raise InputError(f"{profile} exists and is no trace that --profile wrote: give another name.")
+        raise InputError(f"{profile} exists and is not a trace that --profile wrote: give another name.")
     return profile.stat().st_mtime_ns if profile.exists() else 0

@@ -43,8 +43,8 @@ def notice_twins(names: Iterable[str]) -> None:
         alike.setdefault(seen, []).append(name)
     twins = [" and ".join(map(_spelt_out, group)) for group in alike.values() if len(group) > 1]
     if twins:
-        differ = "differ only in case, spaces, invisible characters or their Unicode form"
-        advice = "each is a class of its own, so rename those that mean the same"
+        differ = "differ only in case, spaces, invisible characters or Unicode form"
+        advice = "they stay separate classes, so rename those that mean the same"
         notice(f"classes {enumerated(twins, NAMED)} {differ}: {advice}.")
 
 

@@ -67,7 +67,7 @@ class Dataset:
     train : Data
         The training examples: at least two classes, and two examples of each.
     test : Data, optional
-        Test examples of the same shape and classes. The error of a class without any is NaN, and left out of means.
+        Test examples of the same shape and classes. A class without any has the error NaN, and means leave it out.
     left_out : sequence of LeftOut
         What reading left out, because an option allowed it.
     folder : Path, optional
@@ -182,7 +182,7 @@ def check_judge(train: Data, test: Data) -> None:
         raise InputError(f"{given}: each must lie on one side.")
     judged = np.flatnonzero(test.counts)
     if len(judged) < 2:
-        needed = "two classes at least need some, and without a test split folds judge all classes"
+        needed = "give some of another class, or no test split, so that folds judge all classes"
         raise InputError(f"all test examples are of class {test.classes[judged[0]]!r}: {needed}.")
 
 

@@ -67,7 +67,7 @@ def export(
     trust_code : bool
         As in `cu.restore`, for a model that names code.
     force : bool
-        Whether the export of another model there may be replaced.
+        Whether to replace the export of another model at this path.
 
     Returns
     -------

@@ -94,7 +94,7 @@ class Method:
     then : tuple of Stage
         The stages that follow.
     revision : int
-        Raised when the package changes the results of a method: those of an older revision still count, marked.
+        Raised when the package changes the results of a method: those of older revisions still count, and are marked.
     origin : Origin
         Where it comes from; no part of what the method does.
 

@@ -53,7 +53,7 @@ def write_page(
     earlier : Audit or path, optional
         Another audit, or the JSON file of one, to show what got better and what worse since.
     force : bool
-        Whether a page of other labels, or of something else, may be replaced.
+        Whether to replace a page of other labels, or any other file.
 
     Returns
     -------

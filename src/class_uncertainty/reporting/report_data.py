@@ -183,7 +183,7 @@ def _section(
     rows = method_rows(compared, cost, chosen=rates)
     notes += describe_marks([row.marks for row in rows])
     if isinstance(shown_by, Measurement) and shown_by.imported:
-        notes.append("Class uncertainties came by 'cu results import'.")
+        notes.append("Class uncertainties were added by 'cu results import'.")
     if at_chosen := [row.method for row in rows if rates.get(row.method) == row.lr]:
         notes.append(f"Learning rates of {', '.join(at_chosen)}: chosen {chosen_where(chosen_on)}.")
     shape = dataset.train.shape if dataset and unchanged else shape_of(data.name)

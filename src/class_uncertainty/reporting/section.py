@@ -22,7 +22,7 @@ LEAVES_OUT = "?repeats=drop leaves copies out"
 SAME_NETWORK = "± 0.00: every seed gives the same network, so there is no chance to test for."
 MARKS = {
     IMPORTED: "added by 'cu results import', not trained for this store",
-    OLDER: "trained before its method was revised; --retrain-older trains it again",
+    OLDER: "trained before the method was revised; --retrain-older repeats the training",
 }
 
 

@@ -65,7 +65,7 @@ def _check_recipe(train: Data, recipe: Recipe) -> None:
     if recipe.full_batch and recipe.average:
         raise InputError(f"optimizer {recipe.optimizer!r} converges, with nothing to average: average must be 0.")
     if not recipe.synchronised:
-        raise InputError("synchronised is False, and processes no longer share a batch: it must be True.")
+        raise InputError("synchronised is False, but processes no longer share a batch: it must be True.")
     if min(recipe.part, len(train)) < 2:
         parts = f" in {recipe.accumulate} parts" if recipe.accumulate > 1 else ""
         raise InputError(f"batch is {recipe.batch}{parts}: batch statistics need two examples at least.")

@@ -182,9 +182,9 @@ class Result:
     cost : float
         Cost of the training, in naive trainings. What measured the class uncertainties is not in it.
     parameters : int or None
-        Of a network that is not the package's own: whoever shows the result does not build it again.
+        Number of a network that is not the package's own, so that showing the result need not build it.
     imported : bool
-        Whether it came by `cu results import`, and was not trained for this store.
+        Whether `cu results import` added it: it was not trained for this store.
 
     Examples
     --------

@@ -52,7 +52,7 @@ def check_savable(path: str | Path, made_from: str, force: bool = False) -> None
         raise InputError(f"{path} is a folder: give the name of a network in it, as in {Path(path) / 'model'}.")
     if (ending := Path(path).suffix).lower() in FOREIGN:
         files = "a model is a .safetensors and a .json file"
-        raise InputError(f"{path} ends in {ending}, and {files}: name it {Path(path).with_suffix('')}.")
+        raise InputError(f"{path} ends in {ending}, but {files}: name it {Path(path).with_suffix('')}.")
     for file in files_of(path):
         check_replaceable(file, made_from, force)
 
@@ -105,7 +105,7 @@ def restore(path: str | Path, trust_code: bool = False) -> Deployed:
     path : str or Path
         PATH, with or without .safetensors or .json.
     trust_code : bool
-        Whether code that the model names as PATH.py:FACTORY may run, if it is the code that the model was saved with.
+        Whether to run code that the model names as PATH.py:FACTORY, if it is unchanged since the model was saved.
 
     Returns
     -------

@@ -116,9 +116,9 @@ def adjust_predictions(
     out : path, optional
         A .npz file to write; for predictions in a .csv file also a .csv file, with the same columns.
     excel_safe : bool
-        Whether cells of text in a .csv file that a spreadsheet would compute get an apostrophe before them.
+        Whether to put an apostrophe before text in a .csv file that a spreadsheet takes for a formula.
     force : bool
-        Whether predictions of other files or options there may be replaced.
+        Whether to replace predictions of other files or options at this path.
 
     Returns
     -------

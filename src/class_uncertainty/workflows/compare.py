@@ -221,7 +221,7 @@ def compare(
         "i/n": train only the i-th of n parts of the rows, then raise ShardEnded. Whatever rows depend on, as class
         uncertainties, every part trains, unless its store has it.
     retrain_older : bool
-        Whether to train again what an older revision of its method trained; otherwise such results count, marked.
+        Whether to train results of older revisions of a method again; otherwise they count, and are marked.
 
     Returns
     -------

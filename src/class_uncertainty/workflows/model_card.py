@@ -92,7 +92,7 @@ def check_card(path: Path, model: Path, force: bool = False) -> None:
     if force or not path.is_file() or not path.stat().st_size:
         return
     if not starts_with(path, OURS):
-        raise InputError(f"{path} exists and is no model card: {REPLACE}.")
+        raise InputError(f"{path} exists and is not a model card: {REPLACE}.")
     card, weights = read_regular(path).decode(errors="replace"), files_of(model)[0]
     title, checksum = ((match := pattern.search(card)) and match[1] for pattern in (TITLE, CHECKSUM))
     if checksum and checksum == _checksum(model):

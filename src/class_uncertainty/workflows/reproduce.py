@@ -69,7 +69,7 @@ def reproduce(
     shard : str, optional
         "i/n": train only the i-th of n parts of the rows that are missing.
     retrain_older : bool
-        Whether to train again what an older revision of its method trained; otherwise such results count, marked.
+        Whether to train results of older revisions of a method again; otherwise they count, and are marked.
 
     Returns
     -------

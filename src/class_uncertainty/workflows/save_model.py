@@ -27,7 +27,7 @@ def save(model: AnyModel, path: str | Path, *, embed_weights: bool = False, forc
     embed_weights : bool
         Whether the files hold the weights of the backbone too, where features come from one.
     force : bool
-        Whether a model of other data or options may be replaced.
+        Whether to replace a model of other data or options.
 
     Returns
     -------

@@ -152,7 +152,7 @@ def _check_file(entry: Path) -> None:
 def _no_file(entry: Path) -> str:
     """Say what an entry is that is not a regular file."""
     if entry.is_dir():
-        kind = "a link to a folder that holds it"
+        kind = "a link to a folder that contains it"
     elif entry.exists():
         kind = "a pipe, a socket or a device"
     else:

@@ -236,7 +236,7 @@ def _pretrained(name: str, make: Callable[[], nn.Module]) -> Any:
     except Exception as error:  # each tool raises errors of its own
         blame_machine(name, error)
         if "trust_remote_code" in str(error):
-            advice = "import it in a file of yours, and give PATH.py:FACTORY"
+            advice = "import it in your own file, and give PATH.py:FACTORY"
             raise InputError(f"backbone {name!r} needs code of its own, which never runs: {advice}.") from error
         advice = "give a folder or ?weights=FILE, or ?download=yes to look on the network"
         raise InputError(f"backbone {name!r} has no weights on this machine: {advice} ({reason(error)}).") from error

@@ -50,7 +50,7 @@ def trusted_bytes(file: Path, factory: str) -> bytes:
     digest = hashlib.sha256(code).hexdigest()
     if (digest, factory) not in _trusted:
         raise UntrustedCode(
-            f"{str(file)!r} is code (SHA-256 {shown(digest)}) that only a file names: read it, then give "
+            f"{str(file)!r} is code (SHA-256 {shown(digest)}) that you have not named yourself: read it, then give "
             f"--trust-code (in Python trust_code=True) to run {factory}()."
         )
     return code
