@@ -21,6 +21,7 @@ from class_uncertainty.training.networks.pretrained import (
     load_weights,
     read_weights,
 )  # fmt: skip
+from class_uncertainty.training.networks.user_code import trust
 
 
 @pytest.fixture
@@ -227,6 +228,7 @@ def test_swin_without_its_weights_trains_from_scratch_alone(tmp_path):
 
 def test_weights_of_a_file_are_loaded(tmp_path):
     file = python_file(tmp_path)
+    trust(f"{file}:small")
     network = find_network(f"{file}:small").own.built[0]
     torch.save({name: torch.full_like(value, 2) for name, value in network.state_dict().items()}, tmp_path / "w.pt")
     recipe = cu.Recipe(f"{file}:small?weights={tmp_path / 'w.pt'}", 1, 16, pretrained=True)
