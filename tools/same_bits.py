@@ -1,9 +1,10 @@
-"""Compare every number that two versions of the package give: python tools/same_bits.py OLD_SRC NEW_SRC [WORD...]
+"""Compare every number that two versions of the package compute: python tools/same_bits.py OLD NEW [WORD...]
 
-Each argument is a `src` folder; WORDs choose the commands whose names hold one of them. The commands run in order, in a
-temporary folder for each version, and each data set has a store that is empty at first. What is compared is each number
-of the JSON documents, and the keys of everything that each command stored: a network that is trained needlessly is one
-more key. Words may differ, and names of fields may change (RENAMED). What differs is printed, and the exit code is 1.
+OLD is a `src` folder or a file of frozen numbers. NEW is a `src` folder, or a `.json` file in which to freeze the
+numbers of OLD. WORDs choose the commands whose names contain one of them. The commands run in order, in a temporary
+folder for each version, and each data set has a store that is empty at first. The tool compares each number of the JSON
+documents, and the keys of everything that each command stored: a needless training is one key more. Words may differ,
+and fields may be renamed (RENAMED). Differences are printed, and the exit code is 1.
 """
 
 import json
@@ -58,32 +59,43 @@ RENAMED: dict[str, str] = {}  # fields, from the old name to the new one
 IGNORED = {"seconds", "checksum", "parameters", "difference"}  # timed, hashed, or younger than the old version
 
 
+Outcome = dict[str, float | None]
+
+
 def main(old: str, new: str, *words: str) -> int:
+    chosen = {name: command for name, command in COMMANDS.items() if not words or any(word in name for word in words)}
+    if new.endswith(".json"):
+        Path(new).write_text(json.dumps(dict(outcomes(old, chosen))))
+        return 0
     differing = 0
-    with tempfile.TemporaryDirectory() as folder:
-        trees = {name: (Path(src).resolve(), Path(folder) / name) for name, src in (("old", old), ("new", new))}
-        for _, place in trees.values():
-            place.mkdir()
-            write_data(place)
-        for name, command in COMMANDS.items():
-            if words and not any(word in name for word in words):
-                continue
-            outcomes = [outcome(src, command.split(), place) for src, place in trees.values()]
-            before, after = outcomes
-            wrong = sorted(path for path in before.keys() | after.keys() if differs(before, after, path))
-            differing += len(wrong) or not before
-            keys = sum(path.startswith("key ") for path in before)
-            print(f"{name}: {len(before) - keys:,} numbers, {keys:,} keys, {len(wrong)} differ", flush=True)
-            for path in wrong[:10]:
-                print(f"  {path}: {before.get(path, 'missing')} became {after.get(path, 'missing')}")
+    for (name, before), (_, after) in zip(outcomes(old, chosen), outcomes(new, chosen), strict=True):
+        wrong = sorted(path for path in before.keys() | after.keys() if differs(before, after, path))
+        differing += len(wrong) or not before
+        keys = sum(path.startswith("key ") for path in before)
+        print(f"{name}: {len(before) - keys:,} numbers, {keys:,} keys, {len(wrong)} differ", flush=True)
+        for path in wrong[:10]:
+            print(f"  {path}: {before.get(path, 'missing')} became {after.get(path, 'missing')}")
     return 1 if differing else 0
 
 
-def differs(before: dict[str, float | None], after: dict[str, float | None], path: str) -> bool:
+def outcomes(version: str, commands: dict[str, str]) -> Iterator[tuple[str, Outcome]]:
+    """Every command's outcome by a `src` folder, or as it was frozen."""
+    if version.endswith(".json"):
+        frozen = json.loads(Path(version).read_text())
+        yield from ((name, frozen[name]) for name in commands)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        write_data(place)
+        for name, command in commands.items():
+            yield name, outcome(Path(version).resolve(), command.split(), place)
+
+
+def differs(before: Outcome, after: Outcome, path: str) -> bool:
     return before.get(path, "missing") != after.get(path, "missing")
 
 
-def outcome(src: Path, words: list[str], place: Path) -> dict[str, float | None]:
+def outcome(src: Path, words: list[str], place: Path) -> Outcome:
     """The numbers that a command prints, and the keys in the stores beside it once it has ended."""
     printed = dict(numbers(run(src, words, place)))
     return printed | {f"key {store.name} {key}": None for store in place.rglob("*.sqlite") for key in keys(store)}
