@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import class_uncertainty
+from class_uncertainty.cli.list_commands import KINDS
 from class_uncertainty.data import SOURCES
 from class_uncertainty.experiments.catalogue import EXPERIMENTS
 from class_uncertainty.experiments.printed_tables import TABLES
@@ -70,10 +71,11 @@ def test_code_runs_as_it_stands(name: str, tmp_path: Path) -> None:
 def test_every_command_exists(page: Path) -> None:
     from class_uncertainty.cli.app import app
 
-    commands = {command.callback.__name__ for command in app.registered_commands if command.callback}
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
     commands |= {str(group.name) for group in app.registered_groups}
     used = set(re.findall(r"(?:^|`)cu ([a-z]+)", page.read_text(), flags=re.MULTILINE))
     assert used <= commands
+    assert set(re.findall(r"`cu list ([a-z]+)", page.read_text())) <= set(KINDS)
     assert used or page.name not in {"README.md", "index.md", "own-data.md"}
 
 

@@ -60,7 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("small", type=Path)
-    parser.add_argument("data", nargs="+", help="data sets, as 'cu datasets' lists them")
+    parser.add_argument("data", nargs="+", help="data sets, as 'cu list data' lists them")
     given = parser.parse_args()
     given.small.mkdir(parents=True, exist_ok=True)
     for base, sources in BASES.items():

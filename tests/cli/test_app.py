@@ -111,7 +111,8 @@ WRONG = {
         "members is 1000000: it must be a whole number from 1 to 1,000",
     ),
     "store is a folder": (("measure", "digits", "--store", "."), "store . is a folder"),
-    "source": (("datasets", "cifar"), "unknown source 'cifar': did you mean 'cifar10'?"),
+    "kind": (("list", "method"), "unknown kind 'method': did you mean 'methods'? There are data, methods, "),
+    "name of a kind": (("list", "data", "cifar"), "unknown name in 'cu list data' 'cifar': did you mean 'cifar10'?"),
     "data to fetch": (("data", "fetch", "cifar"), "unknown data to fetch 'cifar': did you mean 'cifar10'?"),
     "no such folder": (("measure", "folder:nowhere"), "'nowhere' is neither here nor in the data folder"),
     "no such data": (

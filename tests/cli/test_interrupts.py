@@ -46,7 +46,7 @@ def test_a_repeated_interrupt(waits: list[float], code: int, sentence: str) -> N
     assert (process.returncode, err) == (code, sentence)
 
 
-# `cu methods` in a process that sends itself Ctrl-C as soon as a module of the given name is looked for
+# `cu list methods` in a process that sends itself Ctrl-C as soon as a module of the given name is looked for
 IMPORTING = """
 import os, signal, sys
 
@@ -55,7 +55,7 @@ class Presses:
         if name == {module!r}:
             os.kill(os.getpid(), signal.SIGINT)
 
-sys.argv = ["cu", "methods"]
+sys.argv = ["cu", "list", "methods"]
 sys.meta_path.insert(0, Presses())
 from class_uncertainty.cli.entry import main
 main()
@@ -69,14 +69,14 @@ def test_an_interrupt_while_modules_are_imported(module: str) -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 
 
-# `cu methods` in a process that sends itself Ctrl-C where the given lines say
+# `cu list methods` in a process that sends itself Ctrl-C where the given lines say
 OUTSIDE = """
 import atexit, signal, sys
 import typer.main
 
 press = lambda *_: signal.raise_signal(signal.SIGINT)
 {where}
-sys.argv = ["cu", "methods"]
+sys.argv = ["cu", "list", "methods"]
 from class_uncertainty.cli.entry import main
 main()
 """
@@ -92,15 +92,17 @@ def test_an_interrupt_before_or_after_the_command(where: str, is_shown: bool) ->
 
 @pytest.fixture(scope="module")
 def methods() -> str:
-    """What `cu methods` prints."""
-    command = [sys.executable, "-m", "class_uncertainty", "methods"]
+    """What `cu list methods` prints."""
+    command = [sys.executable, "-m", "class_uncertainty", "list", "methods"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize("seconds", [0.1, 0.2, 0.3, 0.4, 0.5])
 def test_an_interrupt_at_some_moment(seconds: float, methods: str) -> None:
     command = [sys.executable, "-c", "print('begins', flush=True)\nfrom class_uncertainty.__main__ import main\nmain()"]
-    with subprocess.Popen([*command, "methods"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [*command, "list", "methods"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout
         process.stdout.readline()
         time.sleep(seconds)

@@ -144,7 +144,7 @@ def test_an_error_of_the_machine_is_one_sentence(
         raise error
 
     monkeypatch.setattr(app, "app", fail)
-    ended, out, err = run("methods")
+    ended, out, err = run("list")
     assert (ended, out, seen(err), err.count("\n")) == (code, "", [], 1)
     assert sentence in err
     assert err.endswith(".\n")

@@ -12,7 +12,7 @@ from commands import SHORT
 def test_a_full_disk_behind_stdout() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "class_uncertainty.cli.app", "methods"],
+            [sys.executable, "-m", "class_uncertainty.cli.app", "list", "methods"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -68,10 +68,11 @@ def test_a_closed_pipe_loses_no_file(streams: str, unbuffered: str, tmp_path: Pa
     [
         ["--help"],
         ["--version"],
-        ["methods"],
-        ["measures"],
-        ["estimators"],
-        ["datasets"],
+        ["list"],
+        ["list", "methods"],
+        ["list", "measures"],
+        ["list", "estimators"],
+        ["list", "data"],
         ["compare", "--help"],
         ["results", "export", "--help"],
     ],
@@ -89,7 +90,7 @@ def test_light_commands_import_nothing_heavy(command: list[str]) -> None:
     assert done.stdout.endswith("heavy set()\n")
 
 
-@pytest.mark.parametrize("command", ["datasets", "methods", "--version"])
+@pytest.mark.parametrize("command", ["list", "list methods", "--version"])
 def test_a_closed_output_is_no_traceback(command: str) -> None:
     done = subprocess.run(
         ["sh", "-c", f"{sys.executable} -m class_uncertainty.cli.app {command} >&-"], capture_output=True, text=True

@@ -36,7 +36,7 @@ USAGE = {
     ),
     "no argument": (
         ("fix",),
-        "'cu fix' needs DATA: what to train on, as 'cu datasets' lists it, e.g. digits-lt:20 or folder:PATH.",
+        "'cu fix' needs DATA: what to train on, as 'cu list data' lists it, e.g. digits-lt:20 or folder:PATH.",
     ),
     "no second argument": (
         ("predict", "model"),
@@ -50,7 +50,7 @@ USAGE = {
         "the same command goes on.",
     ),
     "a value of a flag": (
-        ("methods", "--json=yes"),
+        ("list", "--json=yes"),
         "option '--json' does not take a value: print one JSON document and nothing else.",
     ),
     "a list with a space": (
@@ -58,8 +58,8 @@ USAGE = {
         "'cu compare' takes DATA, and got 'ubrs' beyond that: names in a list have commas and no spaces between them.",
     ),
     "an argument where none is": (
-        ("estimators", "online"),
-        "'cu estimators' takes no argument, and got 'online' beyond that: names in a list have commas and no spaces "
+        ("demo", "online"),
+        "'cu demo' takes no argument, and got 'online' beyond that: names in a list have commas and no spaces "
         "between them.",
     ),
     "one dash": (

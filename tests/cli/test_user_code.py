@@ -15,6 +15,7 @@ from pictures import picture
 from refusals import refused
 
 import class_uncertainty as cu
+from class_uncertainty.cli.list_commands import KINDS
 from class_uncertainty.training.networks import network_table, user_code
 from class_uncertainty.training.networks.ensemble_network import Ensemble
 from class_uncertainty.training.networks.user_code import trusted_bytes
@@ -153,10 +154,10 @@ def test_restore(model: str, planted: Path) -> None:
     assert not (planted / "mark").exists()
 
 
-@pytest.mark.parametrize("command", ["networks", "datasets", "methods", "estimators", "candidates", "remedies"])
-def test_lists_look_at_no_file(command: str, planted: Path, run: Run) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_lists_look_at_no_file(kind: str, planted: Path, run: Run) -> None:
     (planted / "store.sqlite").rename(planted / "runs.sqlite")
-    assert run(command)[0] == 0
+    assert run("list", kind)[0] == 0
     assert not (planted / "mark").exists()
 
 

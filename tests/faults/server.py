@@ -48,7 +48,7 @@ def main() -> None:
     for name in HEAVY:
         importlib.import_module(name)
     with suppress(SystemExit), redirect_stdout(StringIO()):
-        app.app(["methods", "--json"])  # typer imports what it parses with when it parses
+        app.app(["list", "--json"])  # typer imports what it parses with when it parses
     gc.freeze()
     shared = mmap.mmap(-1, 8 * (len(KINDS) + 2))
     counts = (ctypes.c_long * (len(KINDS) + 2)).from_buffer(shared)

@@ -137,7 +137,7 @@ def test_an_origin_is_no_part_of_a_method():
 
 
 REFUSED = {
-    "ubrz": ("unknown method 'ubrz'", "did you mean 'ubr", "among them ubrw, ubrs, ", "'cu methods' lists all"),
+    "ubrz": ("unknown method 'ubrz'", "did you mean 'ubr", "among them ubrw, ubrs, ", "'cu list methods' lists all"),
     "UBRW": ("unknown method 'UBRW'", "did you mean 'ubrw'?", "among them ubrw, "),
     "": ("unknown method ''", "among them naive, cb-rs"),
     "@uncertainty": ("unknown method ''", "among them naive, cb-rs"),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from class_uncertainty.cli import list_commands, results_commands
+from class_uncertainty.cli import results_commands
 from class_uncertainty.cli.adjust_command import adjust
 from class_uncertainty.cli.audit_command import audit
 from class_uncertainty.cli.card_command import card
@@ -18,6 +18,7 @@ from class_uncertainty.cli.export_command import export
 from class_uncertainty.cli.fetch_command import fetch
 from class_uncertainty.cli.fix_command import fix
 from class_uncertainty.cli.interrupts import INTERRUPTED, interrupt_once
+from class_uncertainty.cli.list_commands import list_
 from class_uncertainty.cli.measure_command import measure
 from class_uncertainty.cli.predict_command import predict
 from class_uncertainty.cli.report_command import report
@@ -38,8 +39,9 @@ app = typer.Typer(
 )
 data_app = typer.Typer(cls=Group, no_args_is_help=True, help="Get data sets.")
 SAVED = (predict, adjust, audit, card, export)  # commands on what was saved
-for command in (demo, measure, compare, train, report, fix, *SAVED, reproduce, clean, *list_commands.COMMANDS):
+for command in (demo, measure, compare, train, report, fix, *SAVED, reproduce, clean):
     app.command(cls=Command)(command)
+app.command("list", cls=Command)(list_)
 data_app.command(cls=Command)(fetch)
 app.add_typer(data_app, name="data")
 results_app = typer.Typer(cls=Group, no_args_is_help=True, help="Exchange results between stores.")

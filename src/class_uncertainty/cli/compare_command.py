@@ -10,7 +10,7 @@ from class_uncertainty.cli import options
 def compare(
     data: options.DATA,
     methods: Annotated[
-        str, typer.Option(help="Names from 'cu methods'; more: cb:beta=0.9, cb@product, cb+mixup.")
+        str, typer.Option(help="Names from 'cu list methods'; more: cb:beta=0.9, cb@product, cb+mixup.")
     ] = "naive,cb-rs,ubrs",
     seeds: Annotated[str, typer.Option(help="How many, or which: 3 means 0,1,2.")] = "3",
     lrs: options.LRS = None,
@@ -46,8 +46,9 @@ def compare(
     """Train methods side by side, with the same seeds.
 
     Prints the class-mean error as mean ± standard deviation over the seeds, the gain over naive, what one network
-    costs, and an ASO test: of each uncertainty row of 'cu methods' against its cardinality counterpart where both were
-    trained, or of every row against the one that --against names. The confidence is corrected for the number of tests.
+    costs, and an ASO test: of each uncertainty row of 'cu list methods' against its cardinality counterpart where both
+    were trained, or of every row against the one that --against names. The confidence is corrected for the number of
+    tests.
 
     A learning rate that suits naive may not suit others. **--lrs 0.1,0.2,0.4 --choose-lr** trains each row at its best
     rate, chosen by five folds of the training split; the test split, which it needs, only judges. To choose on

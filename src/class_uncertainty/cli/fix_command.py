@@ -12,7 +12,7 @@ from class_uncertainty.errors import InputError, notice
 from class_uncertainty.runs.comparison_checks import MAX_SEEDS
 from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, TRAININGS
 
-CANDIDATES_HELP = "What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change the list of 'cu candidates'."
+CANDIDATES_HELP = "What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change 'cu list candidates'."
 PRIORS = {"equal": "--goal mean", "train": "--goal accuracy"}  # what other commands call the priors of these goals
 GOAL = "What is best: mean, worst, accuracy, cost:FILE.csv or prior:FILE."
 DEPLOY = (
@@ -69,8 +69,8 @@ def fix(
     column for each prediction. *prior:FILE*: classes as frequent as the file says.
 
     **--candidates** names them: *"balanced-softmax,cb-rs?rate=2&schedule=cosine"* are two. A sign changes the list that
-    **cu candidates** shows: *"+cb-rs,-ldam-rw"* adds one and removes one. **--trainings 8** is a small search: fewer
-    finalists, then no student, then fewer candidates.
+    **cu list candidates** shows: *"+cb-rs,-ldam-rw"* adds one and removes one. **--trainings 8** is a small search:
+    fewer finalists, then no student, then fewer candidates.
 
     **--save model** writes model.safetensors and model.json: an ordinary network with its preprocessing, whose softmax
     is calibrated for the goal. **cu predict model new-photos** asks it about new examples; in Python

@@ -1,180 +1,173 @@
-"""Commands that list what can be named: methods, candidates, remedies, measures, estimators, networks, data sets."""
+"""`cu list`: everything that can be named, by kind."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from class_uncertainty.cli.options import JSON, ROOT, argument
+from class_uncertainty.cli.options import JSON, argument
+from class_uncertainty.errors import unknown
 
 
-def methods(as_json: JSON = False) -> None:
-    """List the methods: which classes each draws more often (alpha), weighs more (weight) or gives a margin.
+@dataclass(frozen=True)
+class Kind:
+    """What a list holds and how its names are written, and which fields of its rows make the table."""
 
-    A name is row:constant=value@measure:constant=value^power+augmentation\\*N, of which all but the row may be left
-    out. So **cb-focal:beta=0.99:gamma=1** sets two constants, **cb@mix:gamma=0.3** is driven by another measure, and
-    **cb+mixup** has more augmentation (autoaugment, cutout, mixup, remix).
-    """
-    from class_uncertainty.measures import constants_of
-    from class_uncertainty.methods import MAKERS, METHODS
-    from class_uncertainty.training import describe
-
-    rows, documents = [], []
-    for name, row in METHODS.items():
-        knobs = dict.fromkeys(knob for stage in row.stages for knob in (*stage.knobs, *("focal",) * bool(stage.focal)))
-        constants = constants_of(name, MAKERS)
-        rows.append((name, _in_words(constants), ", ".join(knobs) or "–", row.about, row.counterpart or "–"))
-        fields = {"name": name, "about": row.about, "counterpart": row.counterpart, "constants": constants}
-        documents.append({**fields, **describe(row)})
-    _list(("method", "constants", "acts on", "what it does", "its cardinality counterpart"), rows, documents, as_json)
+    about: str
+    fields: tuple[str, ...]
 
 
-def candidates(
-    data: Annotated[str | None, argument("Only those that suit these data, e.g. digits-lt:20.", "DATA")] = None,
-    root: ROOT = None,
+KINDS = {
+    "data": Kind(
+        "what to train on, as SOURCE:ARGUMENT?option=value; 'cu list data SOURCE' explains the options",
+        ("name", "example", "about", "expects"),
+    ),
+    "methods": Kind(
+        "ways to train, as METHOD:constant=value@measure^power+augmentation; all but METHOD may be left out",
+        ("name", "constants", "about", "counterpart"),
+    ),
+    "candidates": Kind(
+        "what 'cu fix' chooses between, as METHOD?rate=FACTOR&field=value, with fields of the recipe",
+        ("name", "data", "about"),
+    ),
+    "remedies": Kind(
+        "what 'cu compare' makes of trained networks, with the cost in naive trainings for five members",
+        ("name", "cost", "about"),
+    ),
+    "measures": Kind(
+        "how under-represented a class is, as MEASURE:constant=value^power after the @ of a method",
+        ("name", "constants", "about", "uses_uncertainty"),
+    ),
+    "estimators": Kind(
+        "ways to measure uncertainty; 'cu list estimators NAME' shows the scores that it takes",
+        ("name", "score", "about"),
+    ),
+    "networks": Kind(
+        "what a recipe trains, with parameters for 10 classes; also timm:NAME, hf:FOLDER and PATH.py:FACTORY",
+        ("name", "inputs", "parameters", "about"),
+    ),
+}
+
+
+def list_(
+    kind: Annotated[str | None, argument("Such as methods; by default the kinds themselves.", "KIND")] = None,
+    name: Annotated[str | None, argument("A name of that kind, to see all its fields.", "NAME")] = None,
     as_json: JSON = False,
 ) -> None:
-    """List the candidates: ways to train one network that 'cu fix' chooses between, the simplest first.
+    """List what can be named: data sets, methods, candidates, remedies, measures, estimators or networks.
 
-    A name is METHOD?field=value&field=value (in quotes, for the shell): a method as 'cu methods' names it, then fields
-    of the recipe that it changes, where *rate* is a factor of the learning rate and *recipe* names another recipe.
-    **cu fix DATA --candidates
-    "+cb-rs?rate=2,-ldam-rw"** adds one and removes one.
+    Without KIND the kinds are listed, and how names of each are written. **cu list data folder** explains the options
+    of a data source.
     """
-    from class_uncertainty.data import load
-    from class_uncertainty.reporting import terminal
-    from class_uncertainty.reporting.candidate_words import describe_candidate
-    from class_uncertainty.training.candidate import CANDIDATES, default_candidates
-
-    chosen = list(CANDIDATES.values()) if data is None else default_candidates(load(data, root=root).train)
-    rows, documents = [], []
-    for row in chosen:
-        about = describe_candidate(row)
-        rows.append((row.name, row.data, about))
-        fields = {"name": row.name, "about": about, "data": row.data, "method": row.method, "rate": row.rate}
-        documents.append({**fields, "recipe": row.kind or None, "changes": row.changes})
-    width, longest = terminal.console().width, max(len(row.name) for row in chosen)
-    widths = [width // 2] if longest > 3 * width // 5 else ()  # so that there is room for what it does
-    _list(("candidate", "data", "what it does"), rows, documents, as_json, widths)
-    if not as_json:
-        images = "on images that are only cropped and mirrored"
-        terminal.say(f"A student trains as its teachers did, at their learning rate or half of it, {images}.")
-
-
-def remedies(as_json: JSON = False) -> None:
-    """List the remedies: what can be made of trained networks, as rows of 'cu compare' beside the methods.
-
-    **cb\\*5** is one too: five networks of a method together. 'cu fix' chooses between one
-    network, an ensemble and a student.
-    """
-    from class_uncertainty.posthoc.remedies import REMEDIES
-    from class_uncertainty.reporting import terminal
-
-    rows, documents = [], []
-    for name, row in REMEDIES.items():
-        cost = row.trainings(5)
-        rows.append((name, f"{cost:.3g}", row.about))
-        documents.append({"name": name, "about": row.about, "cost": cost, "adjusts": row.adjusts})
-    _list(("remedy", "trainings", "what it is"), rows, documents, as_json)
-    if not as_json:
-        terminal.say("Trainings: in naive ones, with five members, without the out-of-fold networks that choose tau.")
-
-
-def measures(as_json: JSON = False) -> None:
-    """List the imbalance measures: larger means more under-represented.
-
-    A measure stands behind @ in the name of a method, with its constants and a power where it has any:
-    **ubrw@mix:gamma=0.3**, **ubrw@uncertainty^0.5**.
-    """
-    from class_uncertainty.measures import MEASURE_MAKERS, MEASURES, constants_of
-
-    rows, documents = [], []
-    for name, row in MEASURES.items():
-        constants = constants_of(name, MEASURE_MAKERS)
-        available = "after an estimate" if row.uses_uncertainty else "from the counts"
-        rows.append((name, _in_words(constants), row.about, available))
-        fields = {"name": name, "about": row.about, "uses_uncertainty": row.uses_uncertainty}
-        documents.append({**fields, "constants": constants})
-    _list(("measure", "constants", "formula", "known"), rows, documents, as_json)
-
-
-def estimators(as_json: JSON = False) -> None:
-    """List the ways to measure uncertainty, and the scores that say what counts as uncertain."""
-    from class_uncertainty.estimation import ESTIMATORS
-    from class_uncertainty.measures import SCORES
-    from class_uncertainty.reporting import terminal
-
-    rows = [(name, row.natural, row.about) for name, row in ESTIMATORS.items()]
-    documents = [{"name": name, "score": row.natural, "about": row.about} for name, row in ESTIMATORS.items()]
-    _list(("estimator", "its score", "what it is"), rows, documents, as_json)
-    if not as_json:
-        special = [(score, name) for name, row in ESTIMATORS.items() for score in row.scores if score not in SCORES]
-        terminal.say(f"Scores: {', '.join([*SCORES, *(f'{score} ({name} only)' for score, name in special)])}.")
-
-
-def networks(as_json: JSON = False) -> None:
-    """List the networks that a recipe can train, with their parameters for 10 classes.
-
-    Images are taken to have 3 channels, features to be 64 numbers. **--network** takes other networks, too:
-    efficientnet-lite0, timm:NAME, hf:FOLDER and PATH.py:FACTORY, a function that returns a torch.nn.Module.
-    """
-    from class_uncertainty.text import amount
-    from class_uncertainty.training.network_size import listed_parameters
-    from class_uncertainty.training.networks.network_table import NETWORKS
-
-    rows, documents, counts = [], [], listed_parameters()
-    for name, row in NETWORKS.items():
-        inputs, count = {True: "images", False: "features", None: "its own"}[row.images], counts.get(name)
-        rows.append((name, inputs, "–" if count is None else amount(count), row.about))
-        documents.append({"name": name, "about": row.about, "inputs": inputs, "parameters": count})
-    _list(("network", "inputs", "parameters", "what it is"), rows, documents, as_json)
-
-
-def datasets(
-    source: Annotated[str | None, argument("One of them, with its options.", "SOURCE")] = None, as_json: JSON = False
-) -> None:
-    """List the data that can be named, with an example of each and what it expects on disk; or one source's options.
-
-    Options follow a question mark: folder:PATH?size=32&test=0.2 (in quotes, for the shell). Without a test split,
-    errors come from five stratified folds. **?group=** keeps a patient or a video on one side of every split;
-    **?skip=unreadable** and **?min=2** leave out files and classes that cannot be used, and count them.
-    """
-    from class_uncertainty.data import SOURCES
-    from class_uncertainty.errors import unknown
-    from class_uncertainty.reporting import terminal
-
-    if source is not None and source not in SOURCES:
-        raise unknown("source", source, SOURCES)
-    chosen = {name: row for name, row in SOURCES.items() if source in (None, name)}
-    fields = ("example", "about", "expects", "options")
-    documents = [{"name": name} | {field: getattr(row, field) for field in fields} for name, row in chosen.items()]
-    if source is None or as_json:
-        rows = [(name, row.example, row.about, row.expects) for name, row in chosen.items()]
-        _list(("source", "example", "what it is", "what it expects on disk"), rows, documents, as_json)
+    if kind is None:
+        documents: list[dict[str, Any]] = [{"kind": kind, "about": row.about} for kind, row in KINDS.items()]
+        fields: tuple[str, ...] = ("kind", "about")
+    elif kind in KINDS:
+        documents = _rows(kind)
+        fields = KINDS[kind].fields
     else:
-        row = chosen[source]
-        terminal.say(f"{source}: {row.about}", f"example: {row.example}", f"expects: {row.expects}")
-        _list(("option", "what it does"), list(row.options.items()), [], False)
+        raise unknown("kind", kind, KINDS)
 
+    if name is not None:
+        names = [document["name"] for document in documents]
+        if name not in names:
+            raise unknown(f"name in 'cu list {kind}'", name, names)
+        documents = [documents[names.index(name)]]
 
-def _in_words(constants: dict[str, float]) -> str:
-    """Constants with their defaults, as a name gives them."""
-    from class_uncertainty.text import short
-
-    return " ".join(f"{name}={short(value)}" for name, value in constants.items()) or "–"
-
-
-def _list(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    documents: Sequence[Any],
-    as_json: bool,
-    widths: Sequence[int] = (),
-) -> None:
     from class_uncertainty.reporting import terminal
 
     if as_json:
         terminal.print_json(documents)
+    elif name is not None:
+        terminal.print_fitting(("field", "value"), list(_flat(documents[0])), drop=(), words=("value",))
     else:
-        terminal.console().print(terminal.plain_table(columns, rows, left=len(columns), widths=widths))
+        columns = [field.replace("_", " ") for field in fields]
+        cells = [[_text(document[field]) for field in fields] for document in documents]
+        console = terminal.console()
+        first = min(max(len(row[0]) for row in cells), 3 * console.width // 5)  # some candidates have long names
+        console.print(terminal.plain_table(columns, cells, left=len(columns), widths=[first]))
+        if kind is not None:
+            terminal.say(f"{kind}: {KINDS[kind].about}")
 
 
-COMMANDS = (methods, candidates, remedies, measures, estimators, networks, datasets)
+def _rows(kind: str) -> list[dict[str, Any]]:
+    """A document for every name of a kind, in the order of its registry."""
+    match kind:
+        case "data":
+            from class_uncertainty.data import SOURCES
+
+            keys = ("example", "about", "expects", "options")
+            return [{"name": name} | {key: getattr(row, key) for key in keys} for name, row in SOURCES.items()]
+        case "methods":
+            from class_uncertainty.measures import constants_of
+            from class_uncertainty.methods import MAKERS, METHODS
+            from class_uncertainty.training import describe
+
+            return [
+                {"name": name, "about": row.about, "counterpart": row.counterpart}
+                | {"constants": constants_of(name, MAKERS), **describe(row)}
+                for name, row in METHODS.items()
+            ]
+        case "candidates":
+            from class_uncertainty.reporting.candidate_words import describe_candidate
+            from class_uncertainty.training.candidate import CANDIDATES
+
+            return [
+                {"name": row.name, "about": describe_candidate(row), "data": row.data, "method": row.method}
+                | {"rate": row.rate, "recipe": row.kind or None, "changes": row.changes}
+                for row in CANDIDATES.values()
+            ]
+        case "remedies":
+            from class_uncertainty.posthoc.remedies import REMEDIES
+
+            return [
+                {"name": name, "about": row.about, "cost": row.trainings(5), "adjusts": row.adjusts}
+                for name, row in REMEDIES.items()
+            ]
+        case "measures":
+            from class_uncertainty.measures import MEASURE_MAKERS, MEASURES, constants_of
+
+            return [
+                {"name": name, "about": row.about, "uses_uncertainty": row.uses_uncertainty}
+                | {"constants": constants_of(name, MEASURE_MAKERS)}
+                for name, row in MEASURES.items()
+            ]
+        case "estimators":
+            from class_uncertainty.estimation import ESTIMATORS
+            from class_uncertainty.measures import SCORES
+
+            return [
+                {"name": name, "score": row.natural, "about": row.about, "scores": [*SCORES, *row.scores]}
+                for name, row in ESTIMATORS.items()
+            ]
+        case _:  # networks
+            from class_uncertainty.training.network_size import listed_parameters
+            from class_uncertainty.training.networks.network_table import NETWORKS
+
+            inputs = {True: "images", False: "features", None: "its own"}
+            counts = listed_parameters()
+            return [
+                {"name": name, "about": row.about, "inputs": inputs[row.images], "parameters": counts.get(name)}
+                for name, row in NETWORKS.items()
+            ]
+
+
+def _flat(document: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The fields of a document and of those within it, each with its value."""
+    for field, value in document.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{prefix}{field}: ")
+        else:
+            yield prefix + field, _text(value)
+
+
+def _text(value: Any) -> str:
+    """A value as a cell of a table."""
+    if isinstance(value, dict):
+        return " ".join(f"{key}={_text(part)}" for key, part in value.items()) or "–"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value)) or "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.7g}"
+    return f"{value:,}" if isinstance(value, int) else value or "–"

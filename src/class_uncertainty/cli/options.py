@@ -79,7 +79,7 @@ def argument(about: str, metavar: str) -> Any:
 
 RUNS = Path("runs.sqlite")
 DATA = Annotated[
-    str, argument("What to train on, as 'cu datasets' lists it, e.g. digits-lt:20 or folder:PATH.", "DATA")
+    str, argument("What to train on, as 'cu list data' lists it, e.g. digits-lt:20 or folder:PATH.", "DATA")
 ]
 STORE = Annotated[Path, typer.Option(help="SQLite file of results; what is in it is not trained again.")]
 EPOCHS = Annotated[int | None, whole("--epochs", "Passes over the data; by default the recipe's.", 1, MAX_EPOCHS)]
@@ -89,12 +89,12 @@ MEMBERS = Annotated[
 ESTIMATOR = Annotated[
     str | None,
     optional(
-        "How uncertainty is measured, from 'cu estimators': ensemble, or out-of-fold for heads of embeddings. "
+        "How uncertainty is measured, from 'cu list estimators': ensemble, or out-of-fold for heads of embeddings. "
         "ensemble:METHOD measures by networks that a method trains."
     ),
 ]
 SCORE = Annotated[
-    str | None, optional("What counts as uncertain, from 'cu estimators'; by default the estimator's own.")
+    str | None, optional("What counts as uncertain, from 'cu list estimators'; by default the estimator's own.")
 ]
 LRS = Annotated[str | None, optional("Learning rates, the same for every method or estimator.")]
 RECIPE = Annotated[
@@ -120,7 +120,7 @@ VIEWS = Annotated[
 ]
 NETWORK = Annotated[
     str | None,
-    optional("A name from 'cu networks', efficientnet-lite0, timm:NAME, hf:FOLDER or PATH.py:FACTORY.", "NAME"),
+    optional("A name from 'cu list networks', efficientnet-lite0, timm:NAME, hf:FOLDER or PATH.py:FACTORY.", "NAME"),
 ]
 PRETRAINED = Annotated[
     bool, typer.Option("--pretrained", help="Start from pretrained weights; for images, by the recipe fine-tune.")
@@ -220,7 +220,7 @@ def check_method(name: str) -> str:
 
     row = parse_name(name).row
     if row not in METHODS and row not in REMEDIES:
-        raise unknown("method", row, [*REMEDIES, *METHODS], listing="'cu methods' and 'cu remedies' list all")
+        raise unknown("method", row, [*REMEDIES, *METHODS], listing="'cu list methods' and 'cu list remedies' list all")
     if not find_remedy(name):
         named(name)
     return name

@@ -12,7 +12,7 @@ from class_uncertainty.errors import InputError
 
 def train(
     data: options.DATA,
-    method: Annotated[str, typer.Option(help="A name from 'cu methods'.")] = "naive",
+    method: Annotated[str, typer.Option(help="A name from 'cu list methods'.")] = "naive",
     save: options.SAVE = None,
     embed_weights: options.EMBED_WEIGHTS = False,
     force: options.FORCE = False,

@@ -40,7 +40,7 @@ def load(
     ----------
     spec : str or DataFrame
         SOURCE[:ARGUMENT][?OPTION=VALUE&...], as "digits-lt:20", "folder:photos?size=32" or "csv:table.csv?label=kind".
-        The command `cu datasets` lists every source and option. Or a DataFrame of pandas, polars or Arrow, whose
+        The command `cu list data` lists every source and option. Or a DataFrame of pandas, polars or Arrow, whose
         columns become features as those of a CSV file do.
     root : str or Path, optional
         The data folder, where relative paths and downloaded files are looked up; by default the environment variable

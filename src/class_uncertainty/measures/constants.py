@@ -33,7 +33,7 @@ def row_with(
 ) -> Row:
     """The row of a table, made with these constants, each 'name=value', where there are any."""
     if row not in rows:
-        raise unknown(kind, row, rows, listing=f"'cu {kind}s' lists all")
+        raise unknown(kind, row, rows, listing=f"'cu list {kind}s' lists all")
     if not constants:
         return rows[row]
     text = ":".join([row, *constants])

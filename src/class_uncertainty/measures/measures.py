@@ -203,7 +203,7 @@ MEASURE_ROWS: dict[str, Measure | Callable[..., Measure]] = {
 }
 MEASURE_MAKERS = {name: row for name, row in MEASURE_ROWS.items() if not isinstance(row, Measure)}
 
-# Every measure by its name, as `cu measures` lists them and `row@measure` names them.
+# Every measure by its name, as `cu list measures` lists them and `row@measure` names them.
 # MEASURES["cardinality"](cu.Stats([100, 10])) is a vector (C,), larger where a class is more under-represented.
 MEASURES: dict[str, Measure] = {name: row if isinstance(row, Measure) else row() for name, row in MEASURE_ROWS.items()}
 

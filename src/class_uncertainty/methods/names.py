@@ -48,7 +48,7 @@ def named(name: str) -> Method:
     """The method of one network by its name: a row of METHODS with its constants, its measure and augmentations."""
     parts = parse_name(name)
     if parts.networks is not None:
-        raise unknown("method", name, METHODS, listing="'cu methods' lists all")
+        raise unknown("method", name, METHODS, listing="'cu list methods' lists all")
     method = row_with("method", parts.row, parts.constants, METHODS, MAKERS)
     if parts.measure is not None:
         if not method.can_be_driven:

@@ -19,7 +19,7 @@ GAIN, TRAININGS, TIME, PARAMETERS, PASSES = "unseen gain vs\nbest single", "trai
 DROPPED_FIRST = (HOW, PARAMETERS, PASSES, TIME, ECE, WORST, GAIN, TRAININGS)  # on a narrow terminal
 RULE = (
     "The lowest value wins, unless a cheaper candidate is within a standard error of it. "
-    "Of equals the simpler wins: the earlier in the list of 'cu candidates'."
+    "Of equals the simpler wins: the earlier in 'cu list candidates'."
 )
 TAU = "(τ; 0 leaves them, 1 is full)"
 NOTES: dict[tuple[str, ...], str] = {  # on columns

@@ -93,9 +93,9 @@ def plain_table(columns: Sequence[str], rows: Rows, left: int = 1, widths: Seque
     """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, column in enumerate(columns):
-        options: dict[str, Any] = {"justify": "left" if i < left else "right"}
+        options: dict[str, Any] = {"justify": "left" if i < left else "right", "overflow": "fold"}
         if i < len(widths):
-            options |= {"width": widths[i], "overflow": "fold"}
+            options["width"] = widths[i]
         elif i == 0:
             options["no_wrap"] = True
         table.add_column(shown(column), **options)

@@ -27,8 +27,8 @@ class Candidate:
     Parameters
     ----------
     name : str
-        METHOD?field=value&field=value: a method as `cu methods` names it, then fields of the recipe. `rate` is a factor
-        of the recipe's learning rate, and `recipe` names the recipe where it is not the one of all candidates.
+        METHOD?field=value&field=value: a method as `cu list methods` names it, then fields of the recipe. `rate` is a
+        factor of the recipe's learning rate, and `recipe` names the recipe where it is not the one of all candidates.
     data : str
         What it is for: a key of SUITS, such as "any", "colour images", or "tables", whose recipe is "forest".
 

@@ -71,7 +71,7 @@ class Lane:
     Parameters
     ----------
     method : str or Method
-        A Method, or its name as `cu methods` lists it.
+        A Method, or its name as `cu list methods` lists it.
     seed : int
         Determines initialisation, order and augmentation.
     lr : float, optional

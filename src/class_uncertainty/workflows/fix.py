@@ -183,7 +183,7 @@ def fix(
     recipe : Recipe, optional
         How to train; by default the one for images or for features.
     candidates : list of str or Candidate, optional
-        What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change the list of `cu candidates`.
+        What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change `cu list candidates`.
     goal : str
         What is best: "mean" (class-mean error), "worst" (error of the worst tenth of the classes), "accuracy" (error
         where classes are as frequent as in training), "cost:FILE.csv" (a matrix of costs) or "prior:FILE".
