@@ -1,88 +1,107 @@
-"""cu clean: shows what is kept, and removes what is asked for once it is allowed to."""
+"""cu clean: removes what is asked for once it is allowed to, and nothing else."""
 
+import io
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
 import pytest
 from commands import Run
 
+ENTRY = "0123456789abcdef" * 2
+STORE, RUNNING, GONE, CACHED = "runs.sqlite", "runs.sqlite.running", "gone.sqlite.running", f"cache/{ENTRY}"
+DAY = 86400
+
 
 @pytest.fixture
-def kept(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store with a training under way, and an empty cache."""
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with a training under way, another that was stopped 31 days ago and whose store is gone, and a cache."""
     monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(tmp_path / "cache"))
-    assert run("measure", "digits-lt:20", "--epochs", "100", "--members", "2", "--budget", "1s")[0] == 3
+    (tmp_path / STORE).write_bytes(b"a store")
+    for folder, name in ((RUNNING, f"{ENTRY}.safetensors"), (GONE, f"{ENTRY}.safetensors"), (CACHED, "inputs.npy")):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / name).write_bytes(bytes(1000))
+    age(tmp_path / GONE, 31)
     return tmp_path
 
 
+def age(folder: Path, days: float) -> None:
+    earlier = time.time() - days * DAY
+    for file in folder.iterdir():
+        os.utime(file, (earlier, earlier))
+
+
 def present(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
+    return {name for name in (STORE, RUNNING, GONE, CACHED) if (folder / name).exists()}
 
 
-def test_without_a_kind_nothing_is_removed(run: Run, kept: Path) -> None:
-    code, out, err = run("clean", "--yes")
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        ((), {STORE, RUNNING, CACHED}),
+        (("--cache",), {STORE, RUNNING}),
+        (("--older-than", "10"), {STORE, RUNNING, CACHED}),
+        (("--older-than", "0.5"), {STORE}),
+        (("--older-than", "0.5", "--cache"), {STORE}),
+    ],
+)
+def test_what_is_asked_for_is_removed(run: Run, kept: Path, words: tuple[str, ...], left: set[str]) -> None:
+    age(kept / RUNNING, 1)
+    age(kept / CACHED, 1)
+    code, out, err = run("clean", *words, "--yes", "--json")
     assert (code, err) == (0, "")
-    assert "runs.sqlite.running   checkpoints   2 trainings under way" in out
-    assert "0 results, 0 networks" in out
-    assert out.endswith("removes them; --older-than 30d keeps newer ones.\n")
-    assert present(kept) == {"runs.sqlite", "runs.sqlite.running"}
+    assert present(kept) == left
+    document = json.loads(out)
+    removed = {str(Path(one["path"]).absolute().relative_to(kept)) for one in document["removed"]}
+    assert removed == {STORE, RUNNING, GONE, CACHED} - left
+    assert {one["bytes"] for one in document["removed"]} == {1000}
+    assert document["left_alone"] == []
 
 
-def test_where_nobody_can_be_asked_yes_is_needed(run: Run, kept: Path) -> None:
-    code, _, err = run("clean", "--checkpoints")
+def test_what_is_in_use_is_left_alone(run: Run, kept: Path) -> None:
+    (kept / "gone.sqlite-journal").touch()
+    code, out, _ = run("clean", str(kept), "--yes")
+    assert code == 0
+    assert "Left alone: " in out
+    assert GONE in present(kept)
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_where_nobody_can_be_asked_yes_is_needed(run: Run, kept: Path, words: tuple[str, ...]) -> None:
+    code, _, err = run("clean", "--cache", *words)
     assert code == 2
     assert "--yes" in err
-    assert run("clean", "--checkpoints", "--json")[:2] == (2, "")
-    assert present(kept) == {"runs.sqlite", "runs.sqlite.running"}
-    code, out, _ = run("clean", "--checkpoints", "--yes")
-    assert code == 0
-    assert "Removed 1, " in out
-    assert present(kept) == {"runs.sqlite"}
-    code, out, _ = run("clean", "--checkpoints")  # nothing is left to ask about
-    assert (code, out[-20:]) == (0, "Removed 0, 0 bytes.\n")
+    assert present(kept) == {STORE, RUNNING, GONE, CACHED}
 
 
-def test_a_store_goes_with_its_checkpoints(run: Run, kept: Path) -> None:
-    code, out, _ = run("clean", str(kept), "--stores", "--yes", "--json")
-    assert code == 0
-    document = json.loads(out)
-    assert [(one["kind"], one["removed"]) for one in document["kept"]] == [("checkpoints", True), ("stores", True)]
-    assert document["left_alone"] == []
-    assert present(kept) == set()
-
-
-def test_only_what_is_old(run: Run, kept: Path) -> None:
-    assert "Removed 0" in run("clean", "--stores", "--older-than", "1h", "--yes")[1]
-    earlier = time.time() - 31 * 86400
-    os.utime(kept / "runs.sqlite", (earlier, earlier))
-    assert "31 days ago" in run("clean", "--older-than", "30d")[1]
-    assert "Removed 1" in run("clean", "--stores", "--older-than", "30d", "--yes")[1]
-    assert present(kept) == {"runs.sqlite.running"}
+def test_where_there_is_nothing_to_remove_nobody_is_asked(run: Run, kept: Path) -> None:
+    assert run("clean", "--yes")[0] == 0
+    assert run("clean")[:2] == (0, "Removed 0, 0 bytes.\n")
+    assert present(kept) == {STORE, RUNNING, CACHED}
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1)])
 def test_on_a_terminal_the_user_is_asked(
     run: Run, kept: Path, monkeypatch: pytest.MonkeyPatch, answer: str, code: int
 ) -> None:
-    import io
-    import sys
-
     monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    ended, _, err = run("clean", "--checkpoints")
+    ended, out, _ = run("clean")
     assert ended == code
-    assert "Remove 1 of them" in err
-    assert ("runs.sqlite.running" in present(kept)) is bool(code)
+    assert f"{GONE}: 1.0 kB\n" in out
+    assert (GONE in present(kept)) is bool(code)
+    assert {STORE, RUNNING, CACHED} <= present(kept)
 
 
-@pytest.mark.parametrize("age", ["soon", "30", "-3d", "1.5d", ""])
-def test_an_age_that_is_none(run: Run, age: str) -> None:
-    code, _, err = run("clean", "--older-than", age)
-    assert code == 2
-    assert f"--older-than is {age!r}" in err
+@pytest.mark.parametrize("days", ["soon", "30d", "-3", "0", "nan", ""])
+def test_an_age_that_is_none(run: Run, kept: Path, days: str) -> None:
+    code, _, err = run("clean", "--older-than", days, "--yes")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--older-than" in err
+    assert present(kept) == {STORE, RUNNING, GONE, CACHED}
 
 
 def test_a_folder_that_is_not_there(run: Run) -> None:

@@ -13,14 +13,13 @@ from class_uncertainty.cli.app import app
 
 USAGE = {
     "no such option": (
-        ("clean", "--checkpoint"),
-        "unknown option of 'cu clean' '--checkpoint': did you mean '--checkpoints'? "
-        "There are --cache, --checkpoints, --stores, --older-than, --yes, --json, --help.",
+        ("clean", "--chache"),
+        "unknown option of 'cu clean' '--chache': did you mean '--cache'? "
+        "There are --cache, --older-than, --yes, --json, --help.",
     ),
     "an option that is like none": (
         ("clean", "--dry=3"),
-        "unknown option of 'cu clean' '--dry': "
-        "there are --cache, --checkpoints, --stores, --older-than, --yes, --json, --help.",
+        "unknown option of 'cu clean' '--dry': there are --cache, --older-than, --yes, --json, --help.",
     ),
     "hidden options are not offered": (
         ("card", "model", "--too", "a.md"),

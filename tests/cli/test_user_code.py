@@ -84,7 +84,6 @@ READERS = {
     "report of one data set": ("report", "digits-lt:20"),
     "report of features": ("report", "folder:photos by code.py:pooled"),
     "results export": ("results", "export", "out.jsonl"),
-    "clean": ("clean", "--checkpoints"),
     "measure": ("measure", "digits-lt:20", "--members", "2", *QUICK),
     "compare": ("compare", "digits-lt:20", "--methods", "naive", "--seeds", "1", *QUICK),
     "train": ("train", "digits-lt:20", *QUICK),

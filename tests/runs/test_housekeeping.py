@@ -1,4 +1,4 @@
-"""What is kept on disk is found and removed, and nothing that class-uncertainty did not make."""
+"""What may be removed is found and removed, and nothing else: no store, nothing in use, no file of the user."""
 
 import os
 import subprocess
@@ -12,9 +12,10 @@ import pytest
 import class_uncertainty as cu
 from class_uncertainty.data.cache import Decoding, cached
 from class_uncertainty.runs import housekeeping
-from class_uncertainty.runs.housekeeping import CACHE, CHECKPOINTS, STORES, find_kept, remove
+from class_uncertainty.runs.housekeeping import Item, find_beside_stores, find_cached, remove
 
 RECIPE = cu.Recipe("small-conv", epochs=3, batch=32)
+HOUR = 3600
 
 
 @pytest.fixture
@@ -37,6 +38,17 @@ def measure(place: Path, digits: cu.Dataset, budget: float | None = None) -> Pat
     return store
 
 
+def age(folder: Path, seconds: float) -> None:
+    """Make all files of a folder as old as that."""
+    earlier = time.time() - seconds
+    for file in folder.iterdir():
+        os.utime(file, (earlier, earlier))
+
+
+def found(place: Path) -> list[Item]:
+    return [*find_beside_stores(place), *find_cached()]
+
+
 def written(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
 
@@ -44,51 +56,48 @@ def written(folder: Path) -> list[str]:
 def test_the_cache(place: Path) -> None:
     decode()
     decode(number=40, other=1)
-    large, small = find_kept(place, [CACHE])
+    small, large = sorted(find_cached(), key=lambda item: item.size)
     assert large.size > small.size > 4 * 64
-    assert {large.about, small.about} == {"decoded images of photos"}
     assert 0 <= large.age < 60
+    assert not large.is_left_behind
     assert remove(large) == ""
-    assert find_kept(place) == [small]
+    assert [item.path for item in find_cached()] == [small.path]
     decode(number=40, other=1)  # it is decoded again
-    assert len(find_kept(place)) == 2
+    assert len(list(find_cached())) == 2
 
 
-def test_a_store_and_its_checkpoints(place: Path, digits: cu.Dataset) -> None:
+def test_checkpoints_are_found_but_no_store_and_none_of_its_results(place: Path, digits: cu.Dataset) -> None:
     store = measure(place, digits, budget=1e-6)
-    running, stored = find_kept(place, [CHECKPOINTS, STORES])
-    assert (running.path, stored.path) == (place / "runs.sqlite.running", store)
-    assert running.about == "2 trainings under way"
-    assert stored.about == "0 results, 0 networks"
+    (running,) = found(place)
+    assert (running.path, running.store, running.is_left_behind) == (place / "runs.sqlite.running", store, False)
+    assert running.size == sum(path.stat().st_size for path in running.path.iterdir())
     assert remove(running) == ""
     assert written(place) == ["runs.sqlite"]
     measure(place, digits)
-    (stored,) = find_kept(place, [CHECKPOINTS, STORES])
-    assert stored.about == "2 results, 2 networks"
-    assert len(stored.files) == 2  # the probabilities too
-    assert stored.size == sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
-    assert remove(stored) == ""
+    assert (place / "runs.sqlite.estimates").is_dir()
+    assert found(place) == []
+
+
+def test_what_a_store_that_is_gone_has_left(place: Path, digits: cu.Dataset) -> None:
+    measure(place, digits)
+    (place / "runs.sqlite.running").mkdir()
+    (place / "runs.sqlite.running" / f"{'a' * 32}.safetensors").write_bytes(b"x")
+    (place / "runs.sqlite").unlink()
+    left = found(place)
+    assert [item.path.name for item in left] == ["runs.sqlite.estimates", "runs.sqlite.running"]
+    assert all(item.is_left_behind for item in left)
+    assert all("less than 10 minutes ago" in remove(item) for item in left)  # by a process that may go on
+    for item in left:
+        age(item.path, 601)
+    assert [remove(item) for item in left] == ["", ""]
     assert written(place) == []
 
 
-def test_probabilities_whose_store_is_gone(place: Path, digits: cu.Dataset) -> None:
-    measure(place, digits).unlink()
-    (left,) = find_kept(place)
-    assert (left.kind, left.about) == (STORES, "probabilities whose store is gone")
-    assert remove(left) == ""
-    assert written(place) == []
-
-
-def test_what_others_made_is_neither_listed_nor_removed(place: Path, digits: cu.Dataset) -> None:
-    import sqlite3
-
+def test_what_others_made_is_neither_found_nor_removed(place: Path, digits: cu.Dataset) -> None:
     store = measure(place, digits, budget=1e-6)
-    other = sqlite3.connect(place / "other.sqlite")
-    other.execute("CREATE TABLE results (a)")
-    other.commit()
-    other.close()
     (place / "notes.running").mkdir()
     (place / "notes.running" / "mine.safetensors").write_bytes(b"x")
+    (place / "linked.running").symlink_to(place / "runs.sqlite.running")
     (place / "runs.sqlite.running" / "mine.txt").write_text("x")
     decode()
     entry = next((place / "cache").iterdir())
@@ -96,18 +105,19 @@ def test_what_others_made_is_neither_listed_nor_removed(place: Path, digits: cu.
     (place / "cache" / ("a" * 32)).mkdir()
     (place / "cache" / ("a" * 32) / "mine.npy").write_bytes(b"x")
     (place / "cache" / ("b" * 32)).symlink_to(place / "cache" / "photos")
-    (place / "linked.sqlite").symlink_to(store)
-    kept = find_kept(place)
-    assert [one.path for one in kept] == [entry, place / "runs.sqlite.running", store]
-    assert [remove(one) for one in kept] == ["", "", ""]
-    left = {"other.sqlite", "notes.running/mine.safetensors", "runs.sqlite.running/mine.txt", "linked.sqlite"}
+    items = found(place)
+    assert [item.path for item in items] == [place / "runs.sqlite.running", entry]
+    assert [remove(item) for item in items] == ["", ""]
+    left = {"notes.running/mine.safetensors", "linked.running", "runs.sqlite.running/mine.txt"}
     left |= {"cache/photos", f"cache/{'a' * 32}/mine.npy", f"cache/{'b' * 32}"}
     assert left <= set(written(place))
-    assert not store.exists()
+    assert store.exists()
+    assert not entry.exists()
 
 
-def test_a_store_that_another_process_has_open_is_left_alone(place: Path, digits: cu.Dataset) -> None:
+def test_checkpoints_of_a_store_that_another_process_has_open_are_left_alone(place: Path, digits: cu.Dataset) -> None:
     store = measure(place, digits, budget=1e-6)
+    before = written(place)
     code = "import sys; from class_uncertainty.runs import Store\nwith Store(sys.argv[1]): print(flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code, str(store)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -115,45 +125,42 @@ def test_a_store_that_another_process_has_open_is_left_alone(place: Path, digits
         assert process.stdin
         assert process.stdout
         process.stdout.readline()
-        kept = find_kept(place, [CHECKPOINTS, STORES])
-        if housekeeping.PROCESSES.is_dir():
-            assert [remove(one) for one in kept] == [f"{store} is open in another process"] * 2
+        (running,) = found(place)
+        assert str(store) in remove(running)  # open there, or written just now
         process.stdin.close()
-    assert len(written(place)) == 4
-    assert [one.in_use for one in find_kept(place, [CHECKPOINTS, STORES])] == ["", ""]
-    assert "open in another process" in remove(kept[0])  # as it was listed
+    assert written(place) == before
+    assert not housekeeping.PROCESSES.is_dir() or remove(running) == ""
 
 
 def test_where_the_system_does_not_tell_what_is_new_counts_as_in_use(
     place: Path, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = measure(place, digits, budget=1e-6)
+    measure(place, digits, budget=1e-6)
     monkeypatch.setattr(housekeeping, "PROCESSES", place / "nowhere")
-    (stored,) = find_kept(place, [STORES])
-    assert remove(stored) == f"{store} was written less than 10 minutes ago, and may be in use"
-    earlier = time.time() - 601
-    os.utime(store, (earlier, earlier))
-    (stored,) = find_kept(place, [STORES])
-    Path(f"{store}-journal").touch()
-    assert remove(stored) == f"{store} is in the middle of a transaction"
-    Path(f"{store}-journal").unlink()
-    assert remove(stored) == ""
+    (running,) = found(place)
+    assert "less than 10 minutes ago" in remove(running)
+    age(running.path, 601)
+    journal = place / "runs.sqlite-journal"
+    journal.touch()
+    assert "in the middle of a transaction" in remove(running)
+    journal.unlink()
+    assert remove(running) == ""
 
 
-def test_what_a_killed_process_left_goes_after_a_day(place: Path) -> None:
+def test_what_a_killed_process_left_in_the_cache_goes_after_a_day(place: Path) -> None:
     partial = place / "cache" / "partial-abc123"
     partial.mkdir(parents=True)
     (partial / "inputs.npy").write_bytes(bytes(100))
-    (kept,) = find_kept(place)
-    assert remove(kept) == f"{partial} is being written"
-    earlier = time.time() - 25 * 3600
-    os.utime(partial / "inputs.npy", (earlier, earlier))
-    (kept,) = find_kept(place)
-    assert (kept.about, remove(kept)) == ("left by a process that was killed", "")
+    age(partial, 23 * HOUR)
+    assert found(place) == []
+    age(partial, 25 * HOUR)
+    (item,) = found(place)
+    assert item.is_left_behind
+    assert remove(item) == ""
     assert written(place / "cache") == []
 
 
 def test_a_folder_that_is_none(place: Path) -> None:
     with pytest.raises(cu.InputError, match="is not a folder"):
-        find_kept(place / "nosuch")
-    assert find_kept(place) == []  # no cache yet
+        found(place / "nosuch")
+    assert found(place) == []  # no cache yet

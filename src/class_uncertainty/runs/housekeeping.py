@@ -1,150 +1,89 @@
-"""What class-uncertainty keeps on disk: the cache of inputs, checkpoints and stores. Nothing else is ever removed."""
+"""What `cu clean` may remove: cached inputs, checkpoints, and probabilities of a store that is gone. Nothing else."""
 
 import os
 import re
-import sqlite3
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from class_uncertainty.data import cache
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import ABANDONED, SQLITE, parse_json
+from class_uncertainty.files import ABANDONED
 from class_uncertainty.runs.store_layout import RUNNING
 
-CACHE, CHECKPOINTS, STORES = "cache", "checkpoints", "stores"
-KINDS = (CACHE, CHECKPOINTS, STORES)
 ESTIMATES, JOURNAL = ".estimates", "-journal"  # beside a store
 ENTRY = re.compile(r"[0-9a-f]{32}")  # a folder of the cache
 PARTIAL = re.compile(r"partial-\w+")  # one that is being written, or was when its process was killed
-FILES = {
-    RUNNING: re.compile(r"[0-9a-f]{32}\.safetensors(\..+\.partial)?"),
-    ESTIMATES: re.compile(r"[0-9a-f]{32}\.npy(\..+\.partial)?"),
-}
-TABLES = {"data", "results", "estimates"}  # of every store, whatever its layout
+CHECKPOINT = re.compile(r"[0-9a-f]{32}\.safetensors(\..+\.partial)?")
+PROBABILITIES = re.compile(r"[0-9a-f]{32}\.npy(\..+\.partial)?")
 PROCESSES = Path("/proc")  # where Linux lists the files that processes have open
 RECENT = 600  # seconds: where the system does not list them, what was written since then counts as in use
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A file or a folder that class-uncertainty made, with the files that belong to it."""
+class Item:
+    """A folder of files that class-uncertainty made."""
 
-    kind: str  # of KINDS
-    path: Path  # what it is known by
-    about: str
+    path: Path
     files: tuple[Path, ...]
     size: int  # bytes
-    written: float  # when any of it was last written, by time.time()
-    in_use: str = ""  # why it is left alone
-
-    @property
-    def age(self) -> float:
-        """Seconds since it was last written."""
-        return max(0.0, time.time() - self.written)
+    age: float  # seconds since any of the files was last written
+    store: Path | None  # None: in the cache
+    is_left_behind: bool  # by a store that is gone, or by a process that was killed
 
 
-def find_kept(folder: Path, kinds: Iterable[str] = KINDS) -> list[Kept]:
-    """The cache, and the stores of a folder with their checkpoints; the largest of each kind comes first."""
+def find_cached() -> Iterator[Item]:
+    """Decoded images and features, unless they are being written."""
+    for folder in _children(cache.folder()):
+        is_partial = PARTIAL.fullmatch(folder.name) is not None
+        if not folder.is_dir() or not (is_partial or ENTRY.fullmatch(folder.name)):
+            continue
+        files = _children(folder)
+        if not {file.name for file in files} <= {*cache.ARRAYS, cache.ABOUT}:
+            continue  # not ours, or not ours alone
+        size, age = _size_and_age(files or [folder])
+        if not is_partial or age >= ABANDONED:
+            yield Item(folder, tuple(files), size, age, None, is_partial)
+
+
+def find_beside_stores(folder: Path) -> Iterator[Item]:
+    """The checkpoints of every store in the folder, and the probabilities of stores that are gone."""
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder: give one that holds stores.")
-    kept_by_kind = {CACHE: _cached(cache.folder()), CHECKPOINTS: _checkpoints(folder), STORES: _stores(folder)}
-    return [kept for kind in kinds for kept in sorted(kept_by_kind[kind], key=lambda kept: -kept.size)]
+    for place in _children(folder):
+        for ending, pattern in ((RUNNING, CHECKPOINT), (ESTIMATES, PROBABILITIES)):
+            store = place.with_name(place.name.removesuffix(ending))
+            is_gone = not os.path.lexists(store)
+            files = [file for file in _children(place) if file.is_file() and pattern.fullmatch(file.name)]
+            if place.name.endswith(ending) and files and (is_gone or ending == RUNNING):
+                yield Item(place, tuple(files), *_size_and_age(files), store, is_gone)
 
 
-def remove(kept: Kept) -> str:
-    """Remove it -> "", or why not all of it could be."""
-    if use := kept.in_use or _use_of(kept.kind, kept.path):  # a process may have come since it was listed
+def remove(item: Item) -> str:
+    """Remove the files of an item -> "", or why not all of them could be."""
+    if item.store and (use := _use_of(item.store, item.files)):
         return use
     try:
-        for file in kept.files:
+        for file in item.files:
             file.unlink(missing_ok=True)
     except OSError as error:
-        return f"{error.filename or kept.path} could not be removed: {error.strerror}"
-    for folder in {kept.path, *(file.parent for file in kept.files)} - {kept.path.parent}:
-        with suppress(OSError):  # a file, or something else is in it
-            folder.rmdir()
+        return f"{error.filename or item.path} could not be removed: {error.strerror}"
+    with suppress(OSError):  # something else is in it
+        item.path.rmdir()
     return ""
 
 
-def _cached(folder: Path) -> Iterator[Kept]:
-    """Decoded images and features. They may go while a process maps them: it keeps what it has."""
-    for place in _children(folder):
-        is_partial = PARTIAL.fullmatch(place.name) is not None
-        if not place.is_dir() or not (is_partial or ENTRY.fullmatch(place.name)):
-            continue
-        files = _children(place)
-        if not {file.name for file in files} <= {*cache.ARRAYS, cache.ABOUT}:
-            continue  # not ours, or not ours alone
-        kept = _kept(CACHE, place, "left by a process that was killed" if is_partial else _contents(place), files)
-        is_written = is_partial and kept.age < ABANDONED
-        yield replace(kept, about="being written", in_use=f"{place} is being written") if is_written else kept
-
-
-def _contents(place: Path) -> str:
-    try:
-        what = parse_json((place / cache.ABOUT).read_bytes())["what"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return "damaged"
-    return "features of a backbone" if what == "features" else f"decoded images of {what}"
-
-
-def _checkpoints(folder: Path) -> Iterator[Kept]:
-    for place in _children(folder):
-        if place.name.endswith(RUNNING) and (files := _files_of(place, RUNNING)):
-            number = "one training" if len(files) == 1 else f"{len(files):,} trainings"
-            yield _kept(CHECKPOINTS, place, f"{number} under way", files)
-
-
-def _stores(folder: Path) -> Iterator[Kept]:
-    """Each with its probabilities; probabilities whose store is gone, too."""
-    for place in _children(folder):
-        if place.is_file() and (about := _describe_store(place)):
-            yield _kept(STORES, place, about, [place, *_files_of(place.with_name(place.name + ESTIMATES), ESTIMATES)])
-            continue
-        files = _files_of(place, ESTIMATES) if place.name.endswith(ESTIMATES) else []
-        if files and not os.path.lexists(_store_of(place)):
-            yield _kept(STORES, place, "probabilities whose store is gone", files)
-
-
-def _describe_store(path: Path) -> str:
-    """'12 results, 3 networks'; "" where the file is no store."""
-    try:
-        with open(path, "rb") as file:
-            if not SQLITE.match(file.read(16)):
-                return ""
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1)) as connection:
-            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            if not tables >= TABLES:
-                return ""
-            number = {
-                name: connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
-                for name in ("results", "networks")
-                if name in tables
-            }
-    except (OSError, sqlite3.Error):
-        return ""
-    return ", ".join(f"{count:,} {name if count != 1 else name[:-1]}" for name, count in number.items())
-
-
-def _store_of(path: Path) -> Path:
-    """What a folder beside a store belongs to; a store itself."""
-    return path.with_name(path.name.removesuffix(RUNNING).removesuffix(ESTIMATES))
-
-
-def _use_of(kind: str, path: Path) -> str:
-    """Why a store, or what belongs to it, is left alone; "" where no other process works with it."""
-    if kind == CACHE:
-        return ""
-    store = _store_of(path)
+def _use_of(store: Path, files: Sequence[Path]) -> str:
+    """Why files beside a store are left alone; "" where no other process works with the store."""
     if os.path.lexists(store.with_name(store.name + JOURNAL)):
         return f"{store} is in the middle of a transaction"
-    if PROCESSES.is_dir():
-        return f"{store} is open in another process" if store.exists() and _is_open_elsewhere(store) else ""
-    recent = time.time() - path.stat().st_mtime < RECENT
-    return f"{path} was written less than {RECENT // 60} minutes ago, and may be in use" if recent else ""
+    if PROCESSES.is_dir() and store.exists():
+        return f"{store} is open in another process" if _is_open_elsewhere(store) else ""
+    if _size_and_age(files)[1] < RECENT:  # nothing tells which processes work with it
+        return f"files of {store} were written less than {RECENT // 60} minutes ago, and may be in use"
+    return ""
 
 
 def _is_open_elsewhere(path: Path) -> bool:
@@ -161,12 +100,6 @@ def _is_open_elsewhere(path: Path) -> bool:
     return False
 
 
-def _files_of(folder: Path, ending: str) -> list[Path]:
-    """The files of a folder beside a store that are ours; a linked folder is someone else's."""
-    files = [] if folder.is_symlink() else _children(folder)
-    return [file for file in files if file.is_file() and FILES[ending].fullmatch(file.name)]
-
-
 def _children(folder: Path) -> list[Path]:
     """What is in a folder, links aside."""
     try:
@@ -175,12 +108,13 @@ def _children(folder: Path) -> list[Path]:
         return []
 
 
-def _kept(kind: str, path: Path, about: str, files: Iterable[Path]) -> Kept:
-    present, size, written = list[Path](), 0, 0.0
+def _size_and_age(files: Sequence[Path]) -> tuple[int, float]:
+    """The bytes of the files that are still there, and the seconds since one was last written."""
+    size = 0
+    written = 0.0
     for file in files:
         with suppress(OSError):  # another process may have removed it
             stat = file.stat()
-            present.append(file)
-            size, written = size + stat.st_size, max(written, stat.st_mtime)
-    written = written or path.stat().st_mtime
-    return Kept(kind, path, about, tuple(present), size, written, _use_of(kind, path))
+            size += stat.st_size
+            written = max(written, stat.st_mtime)
+    return size, time.time() - written
