@@ -81,7 +81,13 @@ def test_archives_hold_the_files_of_the_repository(built: tuple[Path, Path]) -> 
 
 def test_archives_hold_what_a_user_needs(built: tuple[Path, Path]) -> None:
     archive, wheel = built
-    package = ["py.typed", "reporting/report.html", "training/kernels/whole_images.cu", "cli/entry.py"]
+    package = [
+        "py.typed",
+        "reporting/report.html",
+        "workflows/card.md.jinja",
+        "training/kernels/whole_images.cu",
+        "cli/entry.py",
+    ]
     with zipfile.ZipFile(wheel) as packed:
         installed = packed.namelist()
     assert {f"class_uncertainty/{name}" for name in package} <= set(installed)

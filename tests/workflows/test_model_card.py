@@ -179,6 +179,19 @@ def test_the_name_of_a_prior_is_shown_as_it_is(trained: cu.Trained, tmp_path: Pa
     assert told in model_card(tmp_path / "m")
 
 
+def test_no_value_of_a_file_adds_to_the_structure_of_the_card(trained: cu.Trained, tmp_path: Path) -> None:
+    odd = "x\n# x\n---\n```\n|[a](b)|"
+    about = trained.module.about
+    save(trained.module, tmp_path / "model", about)
+    plain = model_card(tmp_path / "model")
+    judged = about["judged"] | {"fingerprint": odd, "on": odd}
+    save(trained.module, tmp_path / "model", {"data": odd, "judged": judged, "step": odd, "tau": [odd, 1.0]})
+    card = model_card(tmp_path / "model")
+    structure = re.compile(r"^(?:#|---|```|\|).*$", re.MULTILINE)
+    assert structure.findall(card) == structure.findall(plain)
+    assert not re.search(r"(?<!\\)\[a(?<!\\)\]", re.sub("`[^`\n]*`|^model-index.*$", "", card, flags=re.MULTILINE))
+
+
 def test_every_kind_of_network_of_a_mixture_is_named(tmp_path: Path) -> None:
     networks = [Classifier(name, (3,), ("a", "b")) for name in ("linear", "mlp", "linear")]
     save(Ensemble(networks).eval(), tmp_path / "m", {})

@@ -20,14 +20,12 @@ from class_uncertainty.files import (
     same_file,
     starts_with,
 )
-from class_uncertainty.notebook import number
+from class_uncertainty.notebook import interval, number
 from class_uncertainty.posthoc.clusters import error_intervals
 from class_uncertainty.posthoc.goal import Goal
-from class_uncertainty.posthoc.intervals import share_interval
 from class_uncertainty.text import in_list, listed, printable
 from class_uncertainty.training.folds import judged_groups, judged_labels
 from class_uncertainty.training.saved_model import SavedModel, files_of, read_model
-from class_uncertainty.values import shortly
 
 OURS = re.compile(rb'---\nlibrary_name: "class-uncertainty"\n')  # how a card begins
 TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
@@ -35,7 +33,6 @@ CHECKSUM = re.compile(r"^- Checksum of the model: `(\w+)`$", re.MULTILINE)
 FEW = 20  # examples: with fewer, a class's error is hardly known
 NAMED = 5  # classes in a sentence
 Intervals = Sequence[tuple[float, float]]  # (C,)
-NOT_RECORDED = "not recorded: the model was saved by an earlier version"
 
 
 def judged_about(
@@ -68,19 +65,21 @@ def judged_about(
 
 def model_card(path: Path) -> str:
     """The card of the model that --save wrote there, as Markdown with the header that model hubs read."""
-    saved, name = read_model(path), files_of(path)[0].stem
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("class_uncertainty", "workflows"),
+        undefined=StrictUndefined,
+        finalize=_escaped,  # what the template prints, unless a filter made it Markdown
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"code": _code, "json": _json, "line": _line, "number": number}
+    saved = read_model(path)
     judged = _judged(saved)
-    sections = {
-        "Results": _results(saved, judged),
-        "Data": _data(saved, judged),
-        "Method": _method(saved, judged, _checksum(path)),
-        "Use": _use(name),
-        "Limits": _limits(saved, judged),
-    }
-    body = "\n\n".join(f"## {title}\n\n{chr(10).join(lines)}" for title, lines in sections.items())
-    networks = " + ".join(dict.fromkeys(member["network"] for member in saved.members))
-    lead = f"A classifier of {len(saved.classes)} classes (network {_inline(networks)}), made by class-uncertainty."
-    return f"{_header(saved, name, judged)}# {_plain(name)}\n\n{lead}\n\n{body}\n"
+    values = _values(saved, judged) | {"name": files_of(path)[0].stem, "checksum": _checksum(path)}
+    return environment.get_template("card.md.jinja").render(values, saved=saved, purpose=saved.purpose, judged=judged)
 
 
 def check_card(path: Path, model: Path, force: bool = False) -> None:
@@ -98,7 +97,7 @@ def check_card(path: Path, model: Path, force: bool = False) -> None:
     if checksum and checksum == _checksum(model):
         return
     is_beside = path.resolve().parent == weights.resolve().parent  # its model may have been saved again
-    if (checksum and not is_beside) or title not in (None, _plain(weights.stem)):
+    if (checksum and not is_beside) or title not in (None, _escaped(weights.stem)):
         raise InputError(f"{path} is the card of another model ({title}): {REPLACE}.")
 
 
@@ -108,22 +107,47 @@ def _checksum(model: Path) -> str:
 
 
 def _judged(saved: SavedModel) -> dict[str, Any]:
-    """What the model keeps of how it was judged; what is not as it was written counts as not recorded."""
-    judged, number = saved.about.get("judged"), len(saved.classes)
+    """What the model keeps of how it was judged; None for what it does not, or not as it was written."""
+    judged = saved.about.get("judged")
     if not isinstance(judged, dict):
-        return {}
-    lists = {name: judged.get(name) for name in ("examples", "class_errors", "before", "low", "high")}
-    usable = {
-        name: values
-        for name, values in lists.items()
-        if isinstance(values, list) and len(values) == number and all(isinstance(v, int | float | None) for v in values)
+        judged = {}
+
+    def is_usable(name: str, value: Any) -> bool:
+        if name in ("examples", "class_errors", "before", "low", "high"):
+            is_whole = isinstance(value, list) and len(value) == len(saved.classes)
+            return is_whole and all(isinstance(part, int | float | None) for part in value)
+        if name == "values":
+            return isinstance(value, list) and [type(part) for part in value] == [float, float]
+        return isinstance(value, str if name in ("fingerprint", "on") else int | float)
+
+    names = ("examples", "class_errors", "before", "low", "high", "values", "fingerprint", "on", "cost", "groups")
+    return {name: judged[name] if is_usable(name, judged.get(name)) else None for name in names}
+
+
+def _values(saved: SavedModel, judged: Mapping[str, Any]) -> dict[str, Any]:
+    """What the template shows beside the fields of the model."""
+    errors, before, examples = judged["class_errors"], judged["before"], judged["examples"]
+    is_image = len(saved.document["shape"]) == 3 or saved.embedding is not None
+    tau = saved.about.get("tau")
+    few = [name for name, count in zip(saved.classes, examples or (), strict=False) if count < FEW]
+    return {
+        "task": "image-classification" if is_image else "tabular-classification",
+        "data": saved.about.get("data", ""),
+        "networks": " + ".join(dict.fromkeys(member["network"] for member in saved.members)),
+        "mean": _mean(errors),
+        "mean_before": _mean(before),
+        "overall": _overall(errors, examples),
+        "overall_before": _overall(before, examples),
+        "intervals": [_interval(judged, c) for c in range(len(saved.classes))],
+        "goal": _goal(saved, judged),
+        "step": saved.about.get("step"),
+        "taus": tau if isinstance(tau, list) else [] if tau is None else [tau],
+        "prior": _prior(saved),
+        "few": few,
+        "few_listed": listed(few, NAMED),
+        "least": FEW,
+        "not_recorded": "not recorded: the model was saved by an earlier version",
     }
-    texts = {name: printable(judged[name]) for name in ("fingerprint", "on") if isinstance(judged.get(name), str)}
-    values = judged.get("values")
-    if isinstance(values, list) and [type(value) for value in values] == [float, float]:
-        usable["values"] = values
-    numbers = {name: judged[name] for name in ("cost", "groups") if isinstance(judged.get(name), int | float)}
-    return usable | texts | numbers
 
 
 def _mean(errors: Sequence[float | None] | None) -> float | None:
@@ -132,135 +156,58 @@ def _mean(errors: Sequence[float | None] | None) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _overall(errors: Sequence[float | None], examples: Sequence[int]) -> float:
+def _overall(errors: Sequence[float | None] | None, examples: Sequence[int] | None) -> float | None:
     """Of all examples."""
+    if errors is None or examples is None:
+        return None
     return float(np.average(np.nan_to_num(np.array(errors, dtype=float)), weights=examples))
 
 
-def _header(saved: SavedModel, name: str, judged: Mapping[str, Any]) -> str:
-    """YAML, in which JSON's strings and lists are valid."""
-    is_image = len(saved.document["shape"]) == 3 or saved.embedding is not None
-    task = "image-classification" if is_image else "tabular-classification"
-    tags = ["class-uncertainty", "imbalanced-data", "calibration"]
-    lines = ["---", 'library_name: "class-uncertainty"', f"pipeline_tag: {task}", f"tags: {json.dumps(tags)}"]
-    error = _mean(judged.get("class_errors"))
-    if error is not None:
-        data = json.dumps(printable(saved.about.get("data", "")))
-        metric = f'{{type: balanced_accuracy, value: {(100 - error) / 100:.4f}, name: "balanced accuracy"}}'
-        result = f"{{task: {{type: {task}}}, dataset: {{name: {data}, type: {data}}}, metrics: [{metric}]}}"
-        lines.append(f"model-index: [{{name: {json.dumps(name)}, results: [{result}]}}]")
-    return "\n".join([*lines, "---", "", ""])
+def _interval(judged: Mapping[str, Any], c: int) -> str:
+    """Of the error of a class; a dash where nothing judges it."""
+    if None in (judged["low"], judged["high"]) or not judged["examples"] or not judged["examples"][c]:
+        return "–"
+    return interval(judged["low"][c], judged["high"][c])
 
 
-def _results(saved: SavedModel, judged: Mapping[str, Any]) -> list[str]:
-    """The class-mean error, and every class with its interval."""
-    errors, examples, before = (judged.get(name) for name in ("class_errors", "examples", "before"))
-    counts = saved.purpose.counts if saved.purpose else None
-    if errors is None or examples is None:
-        return [f"Errors are {NOT_RECORDED}."]
-    earlier = f" ({_mean(before):.1f} % before the fix)" if before else ""
-    earlier_overall = f" ({_overall(before, examples):.1f} %)" if before else ""
-    overall = f"overall error: {_overall(errors, examples):.1f} %{earlier_overall}"
-    lines = [f"Class-mean error on the {judged.get('on', 'examples')}: {_mean(errors):.1f} %{earlier}, {overall}.", ""]
-    if saved.purpose and (goal := saved.purpose.goal) not in (None, "mean") and "values" in judged:
-        costs = saved.weights.get("costs")
-        aim = Goal(goal, np.array(saved.purpose.prior), None if costs is None else costs.double().numpy())
-        before_fix, after_fix = (f"{value:.4g} {aim.unit}".rstrip() for value in judged["values"])
-        lines.insert(1, f"By the goal, {_plain(aim.describe())}: {after_fix} ({before_fix} before the fix).")
-    heads = [
-        "class",
-        "training examples",
-        "judged examples",
-        "error, %",
-        "95 % interval",
-        *(["before, %"] if before else []),
-    ]
-    lines += [_line(heads), _line(["---", *["---:"] * (len(heads) - 1)])]
-    low, high = _ends(judged)
-    for c, name in enumerate(saved.classes):
-        ends = f"{low[c]:.0f} to {high[c]:.0f}" if examples[c] else "–"
-        cells = [_plain(name), f"{counts[c]:,}" if counts else "–", f"{examples[c]:,}", number(errors[c]), ends]
-        cells += [number(before[c])] if before else []
-        lines.append(_line(cells))
-    return lines
+def _goal(saved: SavedModel, judged: Mapping[str, Any]) -> dict[str, str] | None:
+    """What the goal of a fix came to; None where that is the class-mean error."""
+    if not saved.purpose or saved.purpose.goal in (None, "mean") or judged["values"] is None:
+        return None
+    costs = saved.weights.get("costs")
+    goal = Goal(saved.purpose.goal, np.array(saved.purpose.prior), None if costs is None else costs.double().numpy())
+    before, after = (f"{value:.4g} {goal.unit}".rstrip() for value in judged["values"])
+    return {"aim": goal.describe(), "before": before, "after": after}
 
 
-def _ends(judged: Mapping[str, Any]) -> tuple[Any, Any]:
-    """(C,) low and high ends of the errors' intervals; models of earlier versions do not know groups."""
-    if "low" in judged and "high" in judged:
-        return judged["low"], judged["high"]
-    examples = np.array(judged["examples"])
-    return share_interval(np.nan_to_num(np.array(judged["class_errors"], dtype=float)) * examples / 100, examples)
+def _prior(saved: SavedModel) -> str:
+    """The most frequent classes of the prior that the softmax stands for, with their shares."""
+    if not saved.purpose:
+        return ""
+    shares = sorted(zip(saved.purpose.prior, saved.classes, strict=True), reverse=True)
+    most = ", ".join(f"{in_list(name)} {100 * share:.1f} %" for share, name in shares[:NAMED])
+    return f"{most} and {len(shares) - NAMED} more" if len(shares) > NAMED else most
 
 
-def _data(saved: SavedModel, judged: Mapping[str, Any]) -> list[str]:
-    purpose, about = saved.purpose, saved.about
-    data = _inline(printable(about["data"])) if about.get("data") else NOT_RECORDED
-    lines = [f"- Data: {data}", f"- Fingerprint: {_inline(judged.get('fingerprint', '')) or NOT_RECORDED}"]
-    if purpose:
-        least, most = min(purpose.counts), max(purpose.counts)
-        lines.append(f"- Training examples: {sum(purpose.counts):,}, from {least:,} to {most:,} a class")
-        lines += [f"- Label: the column {_inline(purpose.label)}"] if purpose.label else []
-    if saved.encoding:
-        lines.append(f"- Columns: {', '.join(_inline(column.name) for column in saved.encoding)}")
-    if saved.embedding:
-        lines.append(f"- Features: by the frozen network {_inline(saved.embedding.backbone)}")
-    return lines
+class Markdown(str):
+    """Text of a card that is not to be escaped."""
 
 
-def _method(saved: SavedModel, judged: Mapping[str, Any], checksum: str) -> list[str]:
-    purpose, about, networks = saved.purpose, saved.about, len(saved.members)
-    lines = [f"- Trained by: {_inline(purpose.method) if purpose else NOT_RECORDED}"]
-    if purpose and purpose.goal:
-        lines.append(f"- Goal that it was chosen for: {_inline(purpose.goal)}")
-    lines += [f"- Step that was kept: {_plain(shortly(about['step'])).strip(chr(39))}"] if about.get("step") else []
-    if (tau := about.get("tau")) is not None:
-        taus = [shortly(one) for one in tau] if isinstance(tau, list) else [shortly(tau)]
-        of_several = ", of these models in turn" if len(taus) > 1 else ""
-        lines.append(f"- Strength of the adjustment for the counts (τ): {_plain(', '.join(taus))}{of_several}")
-    lines += [
-        f"- Networks that run for a prediction: {networks}, of {saved.parameters:,} parameters in all",
-        f"- Decides by: {saved.document['decides_by']}",
-    ]
-    cost = f"{judged['cost']:.3g} × the training of one naive network" if "cost" in judged else NOT_RECORDED
-    return [*lines, f"- Cost: {cost}", f"- Checksum of the model: {_inline(checksum) or NOT_RECORDED}"]
-
-
-def _use(name: str) -> list[str]:
-    code = f'predicted = cu.predict({json.dumps(name)}, "new-examples")  # or: cu predict {name} new-examples'
-    return ["```python", "import class_uncertainty as cu", "", code, "```"]
-
-
-def _limits(saved: SavedModel, judged: Mapping[str, Any]) -> list[str]:
-    lines = ["- It predicts one of its classes, whatever it is given: it does not know what it has never seen."]
-    if saved.purpose:
-        prior = sorted(zip(saved.purpose.prior, saved.classes, strict=True), reverse=True)
-        most = ", ".join(f"{_plain(in_list(name))} {100 * share:.1f} %" for share, name in prior[:NAMED])
-        more = f" and {len(prior) - NAMED} more" if len(prior) > NAMED else ""
-        lines.append(f"- Its softmax stands for classes as frequent as this: {most}{more}.")
-    examples = judged.get("examples")
-    if examples and (few := [name for name, number in zip(saved.classes, examples, strict=True) if number < FEW]):
-        verb = "was" if len(few) == 1 else "were"
-        lines.append(
-            f"- {_plain(listed(few, NAMED))} {verb} judged by fewer than {FEW} examples: their errors are hardly known."
-        )
-    lines.append(
-        "- Errors are of examples like those it was judged on. Intervals cover their choice, not another source."
-    )
-    if judged.get("groups"):
-        lines.append(f"- Intervals allow for groups whose examples err alike, of which there are {judged['groups']:,}.")
-    return lines
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _plain(text: object) -> str:
+def _escaped(value: object) -> str:
     """Text that Markdown shows as it is."""
-    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", printable(text))
+    return value if isinstance(value, Markdown) else re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", printable(value))
 
 
-def _inline(text: str) -> str:
+def _code(text: str | None) -> Markdown:
     """Text as code; "" stays empty."""
-    return f"`{printable(text).replace('`', chr(39)).replace('|', chr(0x2223))}`" if text else ""
+    return Markdown(f"`{printable(text).replace('`', chr(39)).replace('|', chr(0x2223))}`" if text else "")
+
+
+def _json(text: str) -> Markdown:
+    """A string of YAML, or of Python."""
+    return Markdown(json.dumps(printable(text)))
+
+
+def _line(text: str) -> Markdown:
+    """Text within a block of code."""
+    return Markdown(printable(text))
