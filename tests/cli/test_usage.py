@@ -21,10 +21,6 @@ USAGE = {
         ("clean", "--dry=3"),
         "unknown option of 'cu clean' '--dry': there are --cache, --older-than, --yes, --json, --help.",
     ),
-    "hidden options are not offered": (
-        ("card", "model", "--too", "a.md"),
-        "unknown option of 'cu card' '--too': there are --out, --force, --json, --help.",
-    ),
     "option of no command": (
         ("--vresion",),
         "unknown option of 'cu' '--vresion': did you mean '--version'? There are --version, --help.",
@@ -72,6 +68,13 @@ USAGE = {
 def test_the_whole_answer_is_one_sentence(case: str, run: Run) -> None:
     words, sentence = USAGE[case]
     assert run(*words) == (2, "", f"cu: {sentence}\n")
+
+
+def test_hidden_options_are_not_offered(run: Run) -> None:
+    code, _, err = run("fix", "digits", "--prio", "equal")
+    assert code == 2
+    assert "--goal" in err
+    assert "--prior" not in err
 
 
 def needy(group: Any, *words: str) -> list[tuple[str, ...]]:

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from class_uncertainty.cli.options import FORCE, JSON, argument, earlier_name, optional
-from class_uncertainty.errors import InputError
+from class_uncertainty.cli.options import FORCE, JSON, argument, optional
 
 
 def card(
@@ -12,7 +11,6 @@ def card(
     out: Annotated[Path | None, optional("The file to write; by default README.md beside the model.", "FILE")] = None,
     force: FORCE = False,
     as_json: JSON = False,
-    to: Annotated[Path | None, earlier_name("--to")] = None,
 ) -> None:
     """Write the model card of a saved model: errors of each class, data, method, cost and limits.
 
@@ -25,9 +23,8 @@ def card(
     from class_uncertainty.training.saved_model import files_of
     from class_uncertainty.workflows.model_card import check_card, model_card
 
-    if out and to:
-        raise InputError(f"--out is {out} and --to is {to}, which are two names of one option: leave out --to.")
-    content, target = model_card(model), out or to or files_of(model)[0].with_name("README.md")
+    content = model_card(model)
+    target = out or files_of(model)[0].with_name("README.md")
     check_card(target, model, force)
     write_whole(target, content.encode())
     if as_json:

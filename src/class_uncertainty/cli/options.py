@@ -1,4 +1,8 @@
-"""The options that commands share, and how what is typed into them is read."""
+"""The options that commands share, and how what is typed into them is read.
+
+The file that a command is for is --out. Others are named after what they hold: --save for a model or an audit,
+--report for a page, --profile, --store.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -62,15 +66,6 @@ def elsewhere(*names: str, instead: str, **words: str) -> Any:
         raise typer.Exit(2)
 
     return typer.Option(*names, hidden=True, parser=refuse)
-
-
-def earlier_name(name: str) -> Any:
-    """An option that has another name now; commands of scripts keep working.
-
-    The file that a command is for is --out. Others are named after what they hold: --save for a model or an audit,
-    --report for a page, --figures, --profile, --store.
-    """
-    return typer.Option(name, hidden=True)
 
 
 def argument(about: str, metavar: str) -> Any:
