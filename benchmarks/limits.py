@@ -24,7 +24,7 @@ COMMANDS = {
     "report": ("report",),
 }
 MEGABYTES = (*range(100, 1000, 50), *range(1000, 3000, 100), *range(3000, 8000, 500), 16_000, 64_000)
-PROGRESS = re.compile(r"^\d+ of \d+ networks, |^To train: ")  # which a slow machine prints
+PROGRESS = re.compile(r"^after [\d:]+: ")  # which a slow machine prints
 RIGHT, SENTENCE = "right", "one sentence"
 
 

@@ -76,6 +76,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(app, "interrupt_once", nullcontext)  # Ctrl-C is for pytest
+    # a slow machine writes no lines of progress between those that tests compare
+    monkeypatch.setattr("class_uncertainty.reporting.progress.FIRST_LINE", 3600.0)
 
     def call(*args: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["cu", *args])

@@ -133,7 +133,7 @@ def test_rows_that_are_stored_are_printed_when_others_are_not_trained(run: Run) 
 
 
 def test_ctrl_c_prints_what_is_known(tmp_path: Path) -> None:
-    """On a terminal, in the middle of a fix: the plan, the bar, and the first rung."""
+    """On a terminal, in the middle of a fix: the bar, and the first rung."""
     words = ("fix", "digits-lt:20", "--epochs", "10", "--candidates", "naive,cb-rs")
     files = ("--report", str(tmp_path / "r.html"), "--store", str(tmp_path / "s"))
     command = [sys.executable, "-m", "class_uncertainty", *words, *files]
@@ -151,9 +151,7 @@ def test_ctrl_c_prints_what_is_known(tmp_path: Path) -> None:
         out, _ = process.communicate()
     text = seen.decode()
     assert process.returncode == 130
-    assert "To train: up to" in text
-    assert "on this" in text
-    assert " left: training candidates" in text
+    assert "training candidates" in text
     assert "All 2 candidates, 5 folds" in out
     assert text.rstrip().endswith("goes on from there.")
 

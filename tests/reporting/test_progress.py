@@ -1,233 +1,208 @@
-"""What a command shows while it trains: a plan, one bar, and news; lines for a file."""
+"""What a command shows while it trains: a bar and news at a terminal, lines elsewhere."""
 
-import dataclasses
 import io
-import re
+import sys
+import time
 from contextlib import suppress
 
 import pytest
-from rich.console import Console
 from watching import LANES
 from watching import epoch_news as news
 
 import class_uncertainty as cu
 from class_uncertainty.posthoc.diagnosis import Verdict
 from class_uncertainty.reporting import progress
-from class_uncertainty.reporting.progress import LiveProgress, describe_plan, roughly
-from class_uncertainty.reporting.work_progress import WorkProgress
-from class_uncertainty.runs.watcher import Decided, Diagnosed, Rest, Stage
-from class_uncertainty.training.recipe import RECIPES
-from class_uncertainty.training.speed import Speed
+from class_uncertainty.reporting.progress import LiveProgress
+from class_uncertainty.runs.watcher import Decided, Diagnosed
 
-LONG = [cu.Lane("balanced-softmax", 12, fold=(2, 5)), cu.Lane("ubrs", 1, fold=(1, 5))]
-STAGES = [Stage("rung 1", "6 candidates on 1 fold", (6,)), Stage("ladder", "3 networks before and after", (3, 3))]
 FINDING = Diagnosed((Verdict("9", "few", "9: 33 % wrong"),), 81, 5)
 
 
-def of_epochs(number: int) -> cu.Recipe:
-    return cu.Recipe("small-conv", epochs=number, batch=32)
-
-
 @pytest.fixture
-def clock(monkeypatch):
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     return now
 
 
-def rendered(state: LiveProgress, width: int = 120, height: int = 24) -> str:
-    file = io.StringIO()
-    state.console = Console(file=file, width=width, height=height)
-    state.console.print(state.table())
-    return file.getvalue()
+@pytest.fixture
+def short_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "FIRST_LINE", 0.01)
+    monkeypatch.setattr(progress, "LINE_INTERVAL", 0.01)
 
 
-def test_a_bar_for_the_whole_and_a_row_for_each_network(clock):
+def new_terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """A terminal in the place of stderr."""
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    return stream
+
+
+def timed_by(clock: list[float]) -> LiveProgress:
+    """Progress whose estimates go by this clock, too."""
     state = LiveProgress()
-    state.ahead(STAGES, of_epochs(10), "cpu", lambda networks, kind: None)
+    state.bars.get_time = lambda: clock[0]
+    return state
+
+
+def wait_for_lines(capsys: pytest.CaptureFixture[str], number: int) -> list[str]:
+    """The next so many lines of stderr, or those of ten seconds."""
+    err = ""
+    until = time.monotonic() + 10
+    while err.count("\n") < number and time.monotonic() < until:
+        time.sleep(0.01)
+        err += capsys.readouterr().err
+    return err.splitlines()
+
+
+def test_a_line_says_how_many_networks_ended_and_how_long_the_others_take(clock: list[float]) -> None:
+    state = timed_by(clock)
     with state("training candidates", 6, 10) as update:
+        clock[0] = 1.0
         update(news(0))
-        clock[0] = 4.0
-        update(news(4))  # half of two networks of twelve
-        text = rendered(state)
-    assert text.splitlines()[0] == "0 of 12 networks, about 0:44 left: training candidates"
-    assert "━" in text.splitlines()[1]
-    cells = ("naive 0", "ubrs 1 fold 2/5", "5/10", "0.5000", "12.3", "0.1", "1,000")
-    assert all(cell in text for cell in cells)
-
-
-@pytest.mark.parametrize("lanes", [LANES, LONG])
-@pytest.mark.parametrize("width", [80, 48, 40])
-def test_a_narrow_terminal_shows_whole_numbers(clock, width, lanes):
-    state = LiveProgress()
-    with state("training candidates of a fix", 60, 5000) as update:
-        update(news(0, lanes, epochs=5000))
-        clock[0] = 1e4
-        update(dataclasses.replace(news(4998, lanes, epochs=5000), seconds=7498.0))
-        first, bar, *rest = rendered(state, width).splitlines()
-    assert first.startswith("0 of 60 networks, about")
-    assert " left:" in first
-    assert len(first) <= width
-    assert len(bar.strip()) <= width
-    assert any(all(cell in line for cell in ("ubrs 1 fold 2/5", "4999/5000")) for line in rest)
-
-
-def test_trained_networks_leave_the_table_and_the_rest_is_counted(clock):
-    state, lanes = LiveProgress(), [cu.Lane("naive", seed) for seed in range(30)]
-    with state("training", 31, 10) as update:
+        clock[0] = 91.0
         update(news(9, LANES[1:]))
-        update(news(3, lanes))
-        text = rendered(state, height=12)
-    assert "ubrs" not in text
-    assert text.startswith("1 of 31 networks")
-    assert "and 25 more networks" in text
+        line = state.line()  # the other lane has 0.9 of its training to go, and four have not begun
+    assert line == "after 1:31: training candidates, 1 of 6 trained, about 8:10 left"
+    clock[0] = 3700.0
+    assert state.line() == "after 1:01:40: training candidates, 6 of 6 trained"
 
 
-def test_a_stop_leaves_the_bar_where_it_is(clock):
-    """The last picture before it goes away, as a terminal gets it."""
-    state, file = LiveProgress(), io.StringIO()
-    state.console = Console(file=file, width=120, height=24, force_terminal=True)
-    state.ahead(STAGES, of_epochs(10), "cpu", lambda networks, kind: None)
+def test_before_the_first_epoch_nobody_knows_how_long_it_takes(clock: list[float]) -> None:
+    state = LiveProgress()
+    clock[0] = 5.0
+    assert state.line() == "after 0:05: nothing has been trained yet"
+    with state("training", 2, 10):
+        assert state.line() == "after 0:05: training, 0 of 2 trained"
+
+
+def test_the_pace_of_epochs_that_take_minutes_is_known(clock: list[float]) -> None:
+    state = timed_by(clock)
+    with state("training", 2, 10) as update:
+        for epoch in range(3):
+            clock[0] += 600.0
+            update(news(epoch))
+        assert state.line().endswith("about 1:10:00 left")
+
+
+def test_every_step_counts_its_own_networks(clock: list[float]) -> None:
+    state = LiveProgress()
+    for networks in (2, 3):
+        with state("training", networks, 10) as update:
+            update(news(9, LANES[:1]))
+            assert f"1 of {networks} trained" in state.line()
+    with state("reading", 0, 10) as update:  # nothing to train is no step
+        update(news(9))
+    assert "3 of 3 trained" in state.line()
+
+
+@pytest.mark.usefixtures("short_intervals")
+def test_lines_are_written_while_a_step_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    state = LiveProgress()
+    state.open()
+    with state("training a forest", 1, 1):
+        lines = wait_for_lines(capsys, 3)
+    assert len(lines) >= 3
+    assert "training a forest, 0 of 1 trained" in lines[-1]
+    state.close()
+    capsys.readouterr()
+    time.sleep(0.05)
+    assert capsys.readouterr().err == ""
+    state.open()  # the next workflow of the same command
+    assert wait_for_lines(capsys, 1) != []
+    state.close()
+
+
+@pytest.mark.usefixtures("short_intervals")
+def test_a_closed_stderr_ends_no_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    stream.close()
+    state = LiveProgress()
+    monkeypatch.setattr(sys, "stderr", stream)
+    state.open()
+    time.sleep(0.05)
+    assert state.timer is not None
+    assert state.timer.is_alive()
+    state.close()
+
+
+def test_the_first_line_comes_soon_and_the_next_ones_regularly() -> None:
+    assert progress.FIRST_LINE < 5
+    assert progress.LINE_INTERVAL <= 30
+
+
+def test_a_terminal_sees_a_bar_and_no_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = new_terminal(monkeypatch)
+    monkeypatch.setattr(progress, "FIRST_LINE", 0.0)
+    state = LiveProgress()
+    state.open()
+    with state("training [b]candidates[/b]", 6, 10) as update:
+        update(news(4))
+        update(news(9, LANES[1:]))
+        state.bars.refresh()
+        state.tell(FINDING)
+    state.close()
+    assert state.timer is None
+    text = terminal.getvalue()
+    assert "training [b]candidates[/b]" in text
+    assert "1/6" in text
+    assert "━" in text
+    assert "9: 33 % wrong\n" in text
+    assert "after 0:" not in text
+
+
+def test_a_stop_leaves_the_step_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = new_terminal(monkeypatch)
+    state = LiveProgress()
+    state.open()
     with suppress(KeyboardInterrupt), state("training candidates", 6, 10) as update:
         update(news(9))
         raise KeyboardInterrupt
     state.close()
-    assert re.findall(r"\d+ of \d+ networks", file.getvalue())[-1] == "2 of 12 networks"
+    assert "2/6" in terminal.getvalue()
+    assert "6/6" not in terminal.getvalue()
 
 
-def test_without_news_the_time_left_is_unknown(clock):
+def test_news_are_said_once_a_command_takes_long(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
     state = LiveProgress()
-    with state("training", 2, 10):
-        assert state.summary() == "0 of 2 networks, about ? left: training"
-
-
-def test_lines_go_to_a_file_ever_less_often(clock, capsys):
-    state = LiveProgress()
-    with state("training", 2, 10) as update:
-        for second in (0, 10, 29, 30, 31, 59, 61, 1000, 1050, 1099, 1115, 1150, 1250):
-            clock[0] = float(second)
-            update(news(second % 9))
-    assert capsys.readouterr().err.count("of 2 networks") == 5  # after 30, 61, 1000, 1115 and 1250 seconds
-
-
-def test_many_short_stages_are_not_silent_and_go_on_counting(clock, capsys):
-    state = LiveProgress()
-    stages = [Stage(f"{number}", "", (2,)) for number in range(7)]
-    state.ahead(stages, of_epochs(10), "cpu", lambda networks, kind: None)
-    for stage in range(7):  # of ten seconds each
-        state.begin(f"{stage}")
-        with state(f"stage {stage}", 2, 10) as update:
-            clock[0] += 10.0
-            update(news(9))
-    lines = capsys.readouterr().err.splitlines()
-    assert [line.partition(",")[0] for line in lines] == ["6 of 14 networks", "12 of 14 networks"]
-    assert [line.rpartition(": ")[2] for line in lines] == ["stage 2", "stage 5"]
-
-
-def test_the_plan_is_said_once_something_is_trained(clock, capsys):
-    measured = []
-
-    def measure(networks: int, kind: cu.Recipe | None) -> Speed:
-        measured.append(networks)
-        return Speed(20.0, width=3)
-
-    state = LiveProgress()
-    state.ahead(STAGES, of_epochs(40), "cpu", measure)
-    state.tell(FINDING)  # of networks that are stored
-    state.begin("ladder")
-    assert capsys.readouterr().err == ""
-    with state("training naive networks", 3, 40):
-        pass
-    with state("training the best candidate", 3, 40):
-        pass
-    assert measured == [6]  # what the store lacks
-    plan = "To train: up to 6 networks of 40 epochs in about 40 s on this CPU: 3 networks before and after.\n"
-    assert capsys.readouterr().err == plan
-
-
-def test_a_plan_leaves_out_what_was_trained_before(clock, capsys):
-    state = LiveProgress()
-    state.ahead(STAGES, of_epochs(40), "cpu", lambda networks, kind: Speed(10.0))
-    state.begin("rung 1", [Rest.apart([0.0, 0.0, 0.0, 0.5, 0.5, 1.0])])
-    with state("training candidates", 3, 40):
-        pass
-    about = "6 candidates on 1 fold (3 of 6 trained before, 2 begun); 3 networks before and after"
-    plan = f"To train: up to 9 networks of 40 epochs in about 1 min on this CPU: {about}.\n"  # 9 less 1, 10 s each
-    assert capsys.readouterr().err == plan
-
-
-def test_a_plan_says_what_shared_epochs_spare():
-    work = WorkProgress()
-    work.announce([Stage("methods", "4 methods × 1 seed", (4,), turns=(((1, 0.8), (4, 0.2)),))])
-    plan = "To train: up to 4 networks of 10 epochs: 4 methods × 1 seed."
-    spared = " Epochs that networks share train once, which spares 2.4 networks."
-    assert describe_plan(work, of_epochs(10), "cpu") == plan + spared
-
-
-def test_trees_are_called_models_in_the_summary_too(clock):
-    state = LiveProgress()
-    state.ahead(STAGES, RECIPES["forest"], "cpu", lambda networks, kind: None)
-    with state("training candidates", 6, 1):
-        assert state.summary().startswith("0 of 12 models, about")
-
-
-def test_trees_are_models_without_epochs():
-    work = WorkProgress()
-    work.announce([Stage("rung 1", "6 candidates of network.csv", (6,)), Stage("ladder", "3 models", (3, 3))])
-    plan = "To train: up to 12 models: 6 candidates of network.csv; 3 models."
-    assert describe_plan(work, RECIPES["forest"], "cpu") == plan
-
-
-def test_news_are_said_while_there_is_more_to_train(clock, capsys):
-    state = LiveProgress()
-    state.ahead(STAGES, of_epochs(10), "cuda", lambda networks, kind: Speed(1.0))
-    with state("training candidates", 6, 10) as update:
-        update(news(9))
-    capsys.readouterr()
-    state.tell(FINDING)
-    err = capsys.readouterr().err
-    assert err.splitlines() == [
-        "Trained naively, once a fold, on 81 unseen examples:",
-        "  9: 33 % wrong",
-        "  5 classes have too few of these examples to say anything.",
-    ]
-    state.tell(Decided("One network is kept."))  # the result begins with it
-    assert capsys.readouterr().err == ""
-    assert [type(one) for one in state.news] == [Diagnosed, Decided]
-
-
-def test_work_of_a_few_seconds_is_done_in_silence(clock, capsys):
-    state = LiveProgress()
-    state.ahead(STAGES, of_epochs(1), "cpu", lambda networks, kind: None)
-    with state("training candidates", 6, 1) as update:
-        update(news(0, epochs=1))
+    with state("training candidates", 6, 10):
         state.tell(FINDING)
+        assert capsys.readouterr().err == ""
+        clock[0] = 10.0
+        state.tell(FINDING)
+        assert capsys.readouterr().err.splitlines() == [
+            "Trained naively, once a fold, on 81 unseen examples:",
+            "  9: 33 % wrong",
+            "  5 classes have too few of these examples to say anything.",
+        ]
+        state.tell(Decided("One network is kept."))  # the result begins with it
     assert capsys.readouterr().err == ""
-    assert state.news == [FINDING]
+    assert [type(one) for one in state.news] == [Diagnosed, Diagnosed, Decided]
 
 
-def test_another_workflow_begins_anew(clock):
+def test_news_of_stored_networks_are_kept_and_not_said(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    """The result comes at once."""
+    state = LiveProgress()
+    clock[0] = 10.0
+    state.tell(FINDING)
+    assert (capsys.readouterr().err, state.news) == ("", [FINDING])
+
+
+def test_another_workflow_begins_without_news() -> None:
     state = LiveProgress()
     for _ in range(2):
-        state.ahead(STAGES, of_epochs(10), "cpu", lambda networks, kind: None)
-        with state("training candidates", 6, 10) as update:
-            update(news(9))
+        state.open()
         state.tell(FINDING)
-        assert state.work.amounts()[:2] == (2, 12)
         assert state.news == [FINDING]
         state.close()
 
 
-def test_a_plan_of_one_network():
+def test_lanes_that_ended_early_have_ended_with_their_step(clock: list[float]) -> None:
+    """A lane that diverges tells of no last epoch."""
     state = LiveProgress()
-    state.work.announce([Stage("measuring", "1 network measures uncertainty", (1,))])
-    plan = "To train: one network of one epoch: 1 network measures uncertainty."
-    assert describe_plan(state.work, of_epochs(1), "cpu") == plan
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(1, "5 s"), (22, "20 s"), (54, "55 s"), (56, "1 min"), (340, "6 min"), (1900, "30 min"), (9000, "2.5 h")],
-)
-def test_a_guess_is_rounded(seconds, words):
-    assert roughly(seconds) == words
+    with state("training", 2, 10) as update:
+        update(news(3, [cu.Lane("naive", 0), cu.Lane("naive", 1)]))
+    assert "2 of 2 trained" in state.line()

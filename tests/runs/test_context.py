@@ -122,7 +122,9 @@ def test_checkpoints_of_lanes_with_results_are_dropped_and_others_stay(store: St
     with open_context(digits, RECIPE, store) as context:
         list(context.train_lanes(context.untrained(lanes), watched.hear))
         assert len(list(context.checkpoints.folder.iterdir())) == 3
+        assert [context.has_checkpoint(lane) for lane in (*lanes, cu.Lane("naive", 1))] == [True, True, False]
         context.drop_checkpoints(lanes[1:])
+        assert [context.has_checkpoint(lane) for lane in lanes] == [True, False]
         assert len(list(context.checkpoints.folder.iterdir())) == 1
         context.drop_checkpoints(lanes)
         assert not context.checkpoints.folder.exists()

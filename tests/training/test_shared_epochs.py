@@ -16,7 +16,7 @@ from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.lane import Epoch
 from class_uncertainty.training.recipe import RECIPES
-from class_uncertainty.training.shared_epochs import Stretch, Turn, in_turn, spared_epochs, stretches, training_turns
+from class_uncertainty.training.shared_epochs import Stretch, in_turn, spared_epochs, stretches
 from class_uncertainty.training.stack_training import StackTraining
 from class_uncertainty.training.stages import resolve_stages, staged
 
@@ -130,50 +130,14 @@ def test_what_trains_in_turn() -> None:
     ]
 
 
-@pytest.mark.parametrize("fills", [True, False])
-def test_turns_count_shared_epochs_once(fills: bool) -> None:
+def test_epochs_are_spared_only_where_lanes_share_them() -> None:
+    """Of lanes with a second stage only the first; heads on full batches and trees share nothing."""
     lanes = [cu.Lane("naive"), cu.Lane("2s-cb-rs"), cu.Lane("2s-csce"), cu.Lane("cb-rs")]
-    whole = [(2, 0.8), (4, 0.2)] if fills else [(1, 0.8), (3, 0.2), (1, 1.0)]
-    assert training_turns(lanes, [1.0] * 4, RECIPE, fills) == [(n, pytest.approx(share)) for n, share in whole]
-    work = sum(number * share for number, share in whole)
-    assert len(lanes) - work == pytest.approx(spared_epochs(lanes, RECIPE) / RECIPE.epochs)
-    # the third is stored, the first two have trained four epochs together, and the last has three to go
-    turns = training_turns(lanes, [0.2, 0.2, 0.0, 0.6], RECIPE, fills)
-    assert sum(number * share for number, share in turns) == pytest.approx(1.0)
-    assert training_turns(lanes[:2], [1.0, 0.4], RECIPE, fills) == [(1, pytest.approx(0.2)), (2, pytest.approx(0.2))]
-    assert training_turns(lanes, [0.0] * 4, RECIPE, fills) == []
-
-
-def test_turns_of_what_shares_nothing() -> None:
-    """Heads on full batches, trees, and stages to come."""
-    lanes = [cu.Lane("naive"), cu.Lane("2s-cb-rs")]
+    assert spared_epochs(lanes, RECIPE) == 2 * 4
+    assert spared_epochs([cu.Lane("naive"), cu.Lane("crt")], RECIPE) == 5
+    assert spared_epochs([cu.Lane("crt"), cu.Lane("cb-rs")], RECIPE) == 0
     for recipe in (RECIPES["embeddings"], RECIPES["forest"]):
-        assert training_turns(lanes, [1.0, 1.0], recipe, fills=False) == [(2, 1.0)]
-    crt = [cu.Lane("crt"), cu.Lane("cb-rs")]
-    assert sum(number * share for number, share in training_turns(crt, [1.0, 1.0], RECIPE, True)) == pytest.approx(2.0)
-    assert training_turns(crt, [1 / 6, 0.0], RECIPE, True) == [(1, pytest.approx(1 / 6))]  # the second stage is left
-
-
-def close(turns: list[Turn]) -> list[Turn]:
-    return [(number, pytest.approx(share)) for number, share in turns]
-
-
-@pytest.mark.parametrize("fills", [True, False])
-def test_turns_of_second_stages_under_way(fills: bool) -> None:
-    """Of crt, which has 20 epochs and then three more; a second stage is one turn, however far its lanes are."""
-    recipe, lanes = dataclasses.replace(RECIPE, epochs=20), [cu.Lane("crt", seed) for seed in range(3)]
-    left = [2 / 23, 3 / 23, 13 / 23]  # in the second stage, before it, and in the middle of the first
-    assert training_turns(lanes, left, recipe, fills) == close([(1, 10 / 23), (3, (2 + 3 + 3) / 3 / 23)])
-    assert training_turns(lanes[:1], left[:1], recipe, fills) == close([(1, 2 / 23)])
-
-
-@pytest.mark.parametrize("fills", [True, False])
-def test_turns_of_a_lane_with_a_second_stage_beside_one_without(fills: bool) -> None:
-    """All of the first stage is shared: an epoch of it is a fifth of the one and a sixth of the other."""
-    lanes, shared = [cu.Lane("naive"), cu.Lane("crt")], (1 / 5 + 1 / 6) / 2
-    assert training_turns(lanes, [1.0, 1.0], RECIPE, fills) == close([(1, 5 * shared), (1, 1 / 6)])
-    assert training_turns(lanes, [0.4, 1.0], RECIPE, fills) == close([(1, 2 * shared), (1, 1 / 6)])
-    assert training_turns(lanes, [0.0, 1.0], RECIPE, fills) == close([(1, 5 / 6), (1, 1 / 6)])  # the other is stored
+        assert spared_epochs(lanes, recipe) == 0
 
 
 def test_lanes_that_share_are_what_they_are_alone(
@@ -188,12 +152,6 @@ def test_lanes_that_share_are_what_they_are_alone(
     assert APART - sum(trained) == 4 * 3 + 5 == spared_epochs(LANES, RECIPE)
     seen = [(lane, news.epoch) for news in told for lane in news.lanes]
     assert len(seen) == len(set(seen)) == APART
-    shares = [1 / number for news in told for number in news.shared_by]
-    assert len(shares) == APART
-    assert sum(shares) == pytest.approx(sum(trained))
-    turns = training_turns(LANES, [1.0] * len(LANES), RECIPE, fills=False)  # crt has an epoch more than others
-    of_networks = sum(1 / number / news.epochs for news in told for number in news.shared_by)
-    assert sum(number * share for number, share in turns) == pytest.approx(of_networks)
     totals = {(lane, news.epochs) for news in told for lane in news.lanes}
     assert {(lane, resolve_stages(lane.value, RECIPE)[-1].total) for lane in LANES} == totals
     assert all(result.seconds > 0 for result in fitted.results)

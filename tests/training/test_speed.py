@@ -5,8 +5,6 @@ import pytest
 import class_uncertainty as cu
 from class_uncertainty.training import speed
 from class_uncertainty.training.fit import fit
-from class_uncertainty.training.recipe import RECIPES
-from class_uncertainty.training.shared_epochs import Turn
 
 
 def test_a_few_steps_of_a_full_stack_are_timed(digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,37 +20,15 @@ def test_a_few_steps_of_a_full_stack_are_timed(digits: cu.Dataset, monkeypatch: 
     assert calls == [(4 * 32, 5, 2)]  # on a CPU stacks of this network have five lanes
 
 
-def test_the_speed_of_stacks_that_train_at_once(digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Timed where that is little beside the training."""
-    recipe = cu.Recipe("small-conv", epochs=40, batch=32, crop=1)
-    monkeypatch.setattr(speed.torch, "get_num_threads", lambda: 2)
-    measured = speed.measured_speed(digits.train, recipe, "cpu", 20)
-    assert measured is not None
-    assert (measured.width, measured.at_once, measured.padded) == (5, 2, True)
-    assert measured.seconds > 0
-    assert speed.measured_speed(digits.train, recipe, "cpu", 1) is None
-
-
-def test_heads_that_converge_are_timed_as_a_whole(digits: cu.Dataset) -> None:
-    flat = cu.Data(digits.train.inputs.reshape(len(digits.train), -1).astype("float32"), digits.train.labels)
-    recipe = RECIPES["embeddings"]
-    assert speed.measured_speed(flat, recipe, "cpu", 10) is None
-    measured = speed.measured_speed(flat, recipe, "cpu", 60)
-    assert measured is not None
-    assert 0 < measured.seconds < 60
-    assert measured.width == 1
-
-
 @pytest.mark.parametrize(
-    ("given", "turns", "seconds"),
+    ("lanes", "width", "is_padded", "stacks"),
     [
-        (speed.Speed(10.0, width=5), [(5, 1.0)], 10.0),
-        (speed.Speed(10.0, width=5), [(1, 1.0), (6, 1.0)], 30.0),  # a stack of one takes as long as one of five
-        (speed.Speed(10.0, width=5), [(1, 0.8), (5, 0.2)], 10.0),  # so that shared epochs may spare no time
-        (speed.Speed(10.0, width=5), [(1, 0.8), (10, 0.2)], 12.0),
-        (speed.Speed(10.0, width=5, at_once=2), [(11, 1.0), (0, 1.0)], 20.0),  # three stacks, two at a time
-        (speed.Speed(10.0, width=12, padded=False), [(12, 1.0), (4, 1.0)], 15.0),  # 4 lanes seem to be 8 of 16
+        (5, 5, True, 1.0),
+        (1, 5, True, 1.0),  # a stack of one takes as long as one of five
+        (6, 5, True, 2.0),
+        (12, 12, False, 1.0),
+        (16, 12, False, 1.5),  # 4 lanes seem to be 8 of 16
     ],
 )
-def test_seconds_of_networks_that_train_together(given: speed.Speed, turns: list[Turn], seconds: float) -> None:
-    assert given.estimate(turns) == pytest.approx(seconds)
+def test_stacks_that_are_not_full(lanes: int, width: int, is_padded: bool, stacks: float) -> None:
+    assert speed.full_stacks(lanes, width, is_padded) == pytest.approx(stacks)

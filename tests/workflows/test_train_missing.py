@@ -210,6 +210,16 @@ def test_what_is_stored_says_nothing_about_the_speed(store: Store) -> None:
     assert timed.speed == 0.01
 
 
+def test_lanes_that_a_checkpoint_has_begun_say_nothing_about_the_speed(store: Store) -> None:
+    needs, recipe = [Need(DATA, "cb-rs", (0.1,), 2)], replace(RECIPE, epochs=3)
+    stopped = ExperimentTrainer(store, cu.load, recipe, "cpu", deadline=Deadline.after(1e-6))
+    with pytest.raises(cu.Unfinished):
+        stopped.train(needs)
+    timed = ExperimentTrainer(store, cu.load, recipe, "cpu", deadline=Deadline.after(1e9), speed=0.01)
+    timed.train(needs)
+    assert timed.speed == 0.01
+
+
 def test_what_is_left_is_counted_without_training(trained: tuple[Path, Watched], store: Store) -> None:
     wanted, timed = EXPERIMENT.wanted(("paper",), None, RECIPE.lr), trainer(store, speed=60.0)
     remaining = {row.data: row for row in timed.remaining(wanted)}

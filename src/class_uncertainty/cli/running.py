@@ -81,6 +81,7 @@ class Running:
         prefix: str = "",
     ) -> tuple[Dataset, Recipe]:
         """The data set, and the recipe of that name with its changes; `prefix` begins every note on the data."""
+        self.watch.open()  # reading large data takes time too
         name, changes = parse_recipe(recipe) if recipe is not None else (None, {})
         given = {"epochs": epochs, "network": network, "pretrained": pretrained or None}
         if twice := next((name for name, value in given.items() if value is not None and name in changes), None):
@@ -150,7 +151,10 @@ def running(
         now = Running(store, as_json, root, deadline, profile)
         try:
             with memory_faults(lambda: _kept(store)):
-                yield now
+                try:
+                    yield now
+                finally:
+                    now.watch.close()
             if profile and _written(profile) == written:
                 tell(f"nothing was trained, so {profile} was not written.")
         except KeyboardInterrupt:

@@ -291,8 +291,6 @@ def print_remaining(remaining: Sequence[Remaining]) -> None:
     rows.append(("in all", f"{totals[0]:,}", f"{totals[1] / 1e6:,.1f}", _duration(totals[2])))
     print_fitting(("data", "lanes", "million images", "time"), rows, ())
     say("Time: at the speed of a few steps of a full stack, just timed on this device.")
-    if spared := sum(row.spared for row in remaining):
-        say(f"Epochs that lanes share are counted once: that spares {spared / 1e6:,.1f} million images.")
 
 
 def _duration(minutes: float) -> str:

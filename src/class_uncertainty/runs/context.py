@@ -16,7 +16,7 @@ from class_uncertainty.runs.shard import Shard
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.store_layout import RUNNING
 from class_uncertainty.runs.transaction import together
-from class_uncertainty.runs.watcher import Left, News, Rest, Shown, Stage, Watch, Watcher, watch_by
+from class_uncertainty.runs.watcher import News, Shown, Watch, Watcher, watch_by
 from class_uncertainty.training import Lane, Recipe, default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
@@ -26,10 +26,7 @@ from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.keys import checkpoint_keys, key_of, lane_key
 from class_uncertainty.training.networks.network_table import sealed
-from class_uncertainty.training.shared_epochs import training_turns
-from class_uncertainty.training.speed import Speed, measured_speed
 from class_uncertainty.training.stage_context import FitOptions
-from class_uncertainty.training.stages import resolve_stages
 
 EVERY = 10  # epochs between checkpoints
 
@@ -53,23 +50,6 @@ class Context:
     @property
     def train(self) -> Data:
         return self.dataset.train
-
-    def ahead(self, stages: Sequence[Stage]) -> None:
-        """Tell a Watcher all that is to be trained, stage after stage."""
-        if isinstance(self.watch, Watcher):
-
-            def measure(networks: int, recipe: Recipe | None) -> Speed | None:
-                """Not known of a cluster."""
-                if self.executor is not None:
-                    return None
-                return measured_speed(self.train, recipe or self.recipe, self.device, networks)
-
-            self.watch.ahead([stage for stage in stages if stage.networks], self.recipe, self.device, measure)
-
-    def begin(self, stage: str, left: Left = ()) -> None:
-        """Tell a Watcher which of the stages begins, and what of it is to be trained, if that is known."""
-        if isinstance(self.watch, Watcher):
-            self.watch.begin(stage, left)
 
     def tell(self, news: News) -> None:
         """Tell a Watcher what is known by now."""
@@ -141,19 +121,12 @@ class Context:
             keys = (key for lane in lanes for key in checkpoint_keys(self.train.fingerprint, lane, *about))
             self.checkpoints.remove(keys)
 
-    def left(self, lane: Lane, stats: Stats | None = None) -> float:
-        """How much of a lane is to be trained, from 1 to 0: the rest is in a checkpoint."""
-        stages = resolve_stages(lane.value, self.recipe)
+    def has_checkpoint(self, lane: Lane, stats: Stats | None = None) -> bool:
+        """Whether a command that was stopped has begun to train the lane."""
+        if self.checkpoints is None:
+            return False
         keys = checkpoint_keys(self.train.fingerprint, lane, self.recipe, self._stats(stats), self.device)
-        epochs = [self.checkpoints.epoch(key) if self.checkpoints else 0 for key in keys]
-        reached = max(stage.before + epoch if epoch else 0 for stage, epoch in zip(stages, epochs, strict=True))
-        return 1 - min(1.0, reached / sum(stage.recipe.epochs for stage in stages))
-
-    def rest(self, lanes: Sequence[Lane], left: Sequence[float]) -> Rest:
-        """What is to be trained of lanes that train together; only in this process is it known which of them share."""
-        if self.executor is not None:
-            return Rest.apart(left)
-        return Rest(tuple(left), tuple(training_turns(lanes, left, self.recipe, fills=self.device != "cpu")))
+        return any(self.checkpoints.epoch(key) for key in keys)
 
     def _stats(self, stats: Stats | None) -> Stats:
         return Stats.of(self.train.counts, stats)
@@ -197,5 +170,6 @@ def open_context(
         place, watch = Path(profile) if profile else None, watch_by(progress)
         if isinstance(watch, Watcher):
             stack.callback(watch.close)
+            watch.open()
         about = (watch, checkpoints, place, executor, part, retrain_older)
         yield Context(store, dataset, recipe, device, deadline, *about)

@@ -12,7 +12,7 @@ from class_uncertainty.metrics import Outcomes
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.store import Store
-from class_uncertainty.runs.watcher import Rest, RowTrained
+from class_uncertainty.runs.watcher import RowTrained
 from class_uncertainty.training import Lane, Result
 from class_uncertainty.training.fit import LaneOutcome, Progress
 from class_uncertainty.training.fit_result import Fit
@@ -67,36 +67,16 @@ def stored_measurement(context: Context, request: EstimateRequest, score: str | 
     return measured.using(score or measured.score)
 
 
-def members_left(context: Context, requests: Sequence[EstimateRequest]) -> list[Rest]:
-    """What `load_or_estimate` has to train: members, then judges; an estimate is stored as a whole."""
-    by_folds, left, judges = context.dataset.test is None, list[float](), set[Lane]()
-    for request in requests:
-        is_stored = context.store.has("estimates", context.stored_estimate_key(request))
-        left += [0.0 if is_stored else context.left(lane) for lane in request.lanes]
-        judges |= {_fold_judge(request)} if by_folds and request.lanes and not is_stored else set()
-    members = context.rest([lane for request in requests for lane in request.lanes], left)
-    return [members, *([results_left(context, list(judges))] if judges else [])]
-
-
-def results_left(
-    context: Context, lanes: Sequence[Lane], stats: Stats | None = None, weights_of: Sequence[Lane] = ()
-) -> Rest:
-    """What `load_or_evaluate` has to train; of each lane a network for each fold without a test split."""
-    parts, left, bare = list[Lane](), list[float](), _without_network(context, weights_of)
+def start_anew(context: Context, lanes: Sequence[Lane], stats: Stats | None, weights_of: Sequence[Lane]) -> bool:
+    """Whether `load_or_evaluate` trains all of these lanes from their first epochs: none has a result or checkpoint."""
+    without_network = _without_network(context, weights_of)
     for lane in lanes:
-        is_stored = lane not in bare and context.store.has("results", context.stored_result_key(lane, stats))
-        of_lane = [lane] if context.dataset.test else folded(lane)
-        left += [0.0 if is_stored else context.left(part, stats) for part in of_lane]
-        parts += of_lane
-    return context.rest(parts, left)
-
-
-def networks_left(context: Context, lanes: Sequence[Lane], stats: Stats | None = None) -> Rest:
-    """What `load_or_fit` has to train."""
-    keys = [context.stored_network_key(lane, stats) for lane in lanes]
-    stored = [context.store.has("networks", key) for key in keys]
-    left = [0.0 if there else context.left(lane, stats) for there, lane in zip(stored, lanes, strict=True)]
-    return context.rest(lanes, left)
+        networks = [lane] if context.dataset.test else folded(lane)
+        if any(context.has_checkpoint(network, stats) for network in networks):
+            return False
+        if lane not in without_network and context.store.has("results", context.stored_result_key(lane, stats)):
+            return False
+    return True
 
 
 def _train_members(context: Context, lanes: Sequence[Lane], progress: Progress | None, ended: Ended | None) -> Fit:

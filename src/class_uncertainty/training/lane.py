@@ -269,7 +269,6 @@ class Epoch:
     lr: tuple[float, ...]
     seconds: float
     speed: float  # examples of all these lanes a second; those of shared epochs count in each lane
-    shared_by: tuple[int, ...] = ()  # how many lanes share the epoch, a number for each lane; () where none does
 
 
 Progress = Callable[[Epoch], object]

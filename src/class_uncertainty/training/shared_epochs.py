@@ -3,9 +3,8 @@
 Such lanes train as one until they part.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Any, TypeVar
 
 from class_uncertainty.methods import MIXING, Focal, Knob
@@ -16,8 +15,6 @@ from class_uncertainty.training.recipe import Recipe
 from class_uncertainty.training.stages import resolve_stages, staged
 
 T = TypeVar("T")
-Turn = tuple[int, float]  # so many networks train side by side, and how much of a training each of them does
-Span = tuple[list[int], int, int]  # places of lanes that train as one, from which epoch, and up to which
 
 
 @dataclass(frozen=True)
@@ -68,41 +65,19 @@ def in_turn(together: Sequence[Stretch], epoch_of: Callable[[int], int], fills: 
 
 def spared_epochs(lanes: Sequence[Lane], recipe: Recipe) -> int:
     """Epochs that need not be trained, since another of these lanes trains them."""
-    turns = _turns(dict(enumerate(lanes)), [0] * len(lanes), recipe, fills=True)
-    return sum((end - start) * (len(alike) - 1) for turn in turns for alike, start, end in turn)
-
-
-def training_turns(lanes: Sequence[Lane], left: Sequence[float], recipe: Recipe, fills: bool) -> list[Turn]:
-    """What trains in this process, one after the other; epochs that lanes share count once.
-
-    `left` is how much of each lane is to be trained, from 1 to 0.
-    """
-    totals = [resolve_stages(lane.value, recipe)[-1].total for lane in lanes]
-    reached = [round((1 - share) * total) for share, total in zip(left, totals, strict=True)]
-    untrained = {place: lane for place, lane in enumerate(lanes) if left[place]}
-    turns = list[Turn]()
-    for turn in _turns(untrained, reached, recipe, fills):
-        shares = [(end - start) * fmean(1 / totals[i] for i in alike) for alike, start, end in turn if start < end]
-        turns += [(len(shares), fmean(shares))] if shares else []
-    return turns
-
-
-def _turns(lanes: Mapping[int, Lane], reached: Sequence[int], recipe: Recipe, fills: bool) -> Iterator[list[Span]]:
-    """What trains side by side: lanes of a first stage that go on from the same epoch, and after these later stages."""
+    spared = 0
     for first, together in _by_first_stage(lanes, recipe).items():
-        epochs = dict(enumerate(reached))
-        for turn in in_turn(stretches(together, first, can_share(first)), reached.__getitem__, fills):
-            spans = [(alike, max(epochs[place] for place in alike), turn.until) for alike in turn.alike]
-            yield from _grouped(spans, lambda span: span[1])
-            epochs |= {place: turn.until for alike in turn.alike for place in alike}
-        ends = {place: resolve_stages(lanes[place].value, recipe)[-1].total for place in together}
-        yield [([place], max(reached[place], first.epochs), end) for place, end in ends.items()]
+        start = 0
+        for stretch in stretches(together, first, can_share(first)):
+            spared += (stretch.until - start) * sum(len(alike) - 1 for alike in stretch.alike)
+            start = stretch.until
+    return spared
 
 
-def _by_first_stage(lanes: Mapping[int, Lane], recipe: Recipe) -> dict[Recipe, dict[int, Lane]]:
+def _by_first_stage(lanes: Sequence[Lane], recipe: Recipe) -> dict[Recipe, dict[int, Lane]]:
     """Lanes in their first stage, by place, for each recipe of such a stage: those train together."""
     by_recipe: dict[Recipe, dict[int, Lane]] = {}
-    for place, lane in lanes.items():
+    for place, lane in enumerate(lanes):
         first = resolve_stages(lane.value, recipe)[0].recipe
         by_recipe.setdefault(first, {})[place] = staged(lane, recipe, 0)
     return by_recipe

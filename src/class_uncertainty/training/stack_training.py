@@ -199,9 +199,8 @@ class StackTraining:
         for total, rows in self.rows_by_total.items():
             lanes = tuple(self.context.fitted.lanes[place] for _, place in rows)
             means, wrong, lrs = (tuple(values[i] for i, _ in rows) for values in numbers)
-            speed, trained_for = len(rows) * self.length / seconds, self.context.trained_for
-            shared_by = tuple(len(trained_for[self.places[i]]) for i, _ in rows)
-            progress(Epoch(lanes, epoch, total, means, wrong, lrs, seconds, speed, shared_by))
+            speed = len(rows) * self.length / seconds
+            progress(Epoch(lanes, epoch, total, means, wrong, lrs, seconds, speed))
 
     def _take_snapshots(self, epoch: int) -> None:
         """Keep the probabilities of the training examples, for lanes that want them and are at the end of a cycle."""

@@ -37,7 +37,7 @@ def report_twins(progress: Progress | None, twins: Twins, lanes: Sequence[Lane])
         times = [len(by_lane[lane]) for lane in epoch.lanes]
         all_lanes = tuple(twin for lane in epoch.lanes for twin in by_lane[lane])
         loss, error, lr = (_repeated(values, times) for values in (epoch.loss, epoch.error, epoch.lr))
-        progress(replace(epoch, lanes=all_lanes, loss=loss, error=error, lr=lr, shared_by=()))
+        progress(replace(epoch, lanes=all_lanes, loss=loss, error=error, lr=lr))
 
     return report
 

@@ -10,10 +10,9 @@ from class_uncertainty.data.dataset import shared_groups
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Stats
 from class_uncertainty.runs.context import Context
-from class_uncertainty.runs.load_or_train import load_or_evaluate, results_left
+from class_uncertainty.runs.load_or_train import load_or_evaluate
 from class_uncertainty.runs.rate_choice import CHOOSING_SEED, RateChoice
 from class_uncertainty.training import Lane
-from class_uncertainty.workflows.work_ahead import CHOOSING
 
 # shares of examples that may be there to choose and to judge: CIFAR-100 has ten images in both splits, and rows of a
 # table may be alike by chance
@@ -25,7 +24,6 @@ def choose_rates(
 ) -> dict[str, RateChoice]:
     """The best learning rate of each method, by its class-mean error on what judges in this context."""
     lanes = [Lane(method, seed, lr) for method in methods for lr in rates]
-    context.begin(CHOOSING, [results_left(context, lanes, stats)])
     results = iter(load_or_evaluate(context, lanes, stats))
     return {method: RateChoice.of(method, {lr: next(results).error for lr in rates}) for method in methods}
 

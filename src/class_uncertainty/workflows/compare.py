@@ -17,19 +17,13 @@ from class_uncertainty.notebook import html_table, number, to_frame
 from class_uncertainty.posthoc.remedies import Remedy, find_remedy
 from class_uncertainty.runs.comparison_checks import check_against, check_choose_on, check_choosing, check_seeds
 from class_uncertainty.runs.context import Context, open_context
-from class_uncertainty.runs.load_or_train import (
-    load_or_estimate,
-    load_or_evaluate,
-    results_left,
-    stored_measurement,
-    telling_rows,
-)
+from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, stored_measurement, telling_rows
 from class_uncertainty.runs.measurement import Measurement, class_vector
 from class_uncertainty.runs.rate_choice import RateChoice
 from class_uncertainty.runs.rows import COUNTERPART, MethodRow, marked, method_rows
 from class_uncertainty.runs.significance import corrected_confidence
 from class_uncertainty.runs.store import Store
-from class_uncertainty.runs.watcher import Rest, Shown
+from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.text import amount_of
 from class_uncertainty.training import Lane, Recipe, Result, Teaching
 from class_uncertainty.training.deadline import Deadline
@@ -37,9 +31,8 @@ from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.training.network_size import NetworkSize
 from class_uncertainty.workflows.choose_rates import check_judges, choose_rates, judged_by_folds, judged_on
-from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies, remedies_left
+from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies
 from class_uncertainty.workflows.measure import describe_dataset
-from class_uncertainty.workflows.work_ahead import METHODS, REMEDIES, comparison_stages, measuring_stage
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,25 +251,16 @@ def compare(
         estimate: Estimate | Measurement | None = None
         if uses_uncertainty and not chooses_tau:
             estimate = stored_measurement(context, request, score)
-        measures = [measuring_stage(context, [request])] if uses_uncertainty and not estimate else []
-        compared = [name for name in methods if name not in remedies]
         choosing = judged_on(context, choose_on) if choose_on else judged_by_folds(context)
-        about = (list(remedies.values()), numbers, rates, members, choosing, list(trained) if choose_lr else [])
-        context.ahead([*measures, *comparison_stages(context, compared, *about)])
         ended = telling_rows(context, len(numbers))
-        if measures:
+        if uses_uncertainty and not estimate:
             estimate = read_by(load_or_estimate(context, [request])[0], score)
         stats = Stats(context.train.counts, class_vector(estimate)) if estimate else None
         chosen = choose_rates(choosing, list(trained), lrs or (), stats) if choose_lr else {}
         lanes = [lane for lane in lanes if _trains_at(lane.name, lane.lr, chosen)]
-        context.begin(METHODS, [results_left(context, lanes, stats)])
         results = load_or_evaluate(context, lanes, stats, ended=ended) if lanes else []
         unseen: dict[float | None, Estimate] = {}
-        by_rate, left = _by_rate(remedies, rates, chosen), list[Rest]()
-        for lr, at_rate in by_rate.items():
-            left += remedies_left(context, at_rate, numbers, members, lr, stats)
-        context.begin(REMEDIES, left)
-        for lr, at_rate in by_rate.items():
+        for lr, at_rate in _by_rate(remedies, rates, chosen).items():
             if chooses_tau and any(remedy.adjusts for remedy in at_rate.values()):
                 unseen[lr] = read_by(load_or_estimate(context, [replace(request, lr=lr)])[0], None)
             results += (made := evaluate_remedies(context, at_rate, numbers, members, lr, unseen.get(lr), stats))

@@ -22,7 +22,6 @@ from class_uncertainty.text import amount_of
 from class_uncertainty.training import Recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
-from class_uncertainty.workflows.work_ahead import measuring_stage
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,6 @@ def compare_estimators(
     rates: list[float | None] = [None] if lrs is None else list(lrs)
     requests, scored = compared_estimators(estimators, members, rates)
     with open_context(dataset, recipe, store, device, budget, progress, profile, on) as context:
-        context.ahead([measuring_stage(context, list(requests.values()))])
         estimates = dict(zip(requests, load_or_estimate(context, list(requests.values())), strict=True))
         dataset, default_lr = context.dataset, context.recipe.lr
     rows: list[EstimatorRow] = []

@@ -14,8 +14,7 @@ from class_uncertainty.metrics import evaluate
 from class_uncertainty.posthoc.averaging import combined
 from class_uncertainty.posthoc.remedies import Remedy
 from class_uncertainty.runs.context import Context
-from class_uncertainty.runs.load_or_train import load_or_fit, networks_left, read_back
-from class_uncertainty.runs.watcher import Rest
+from class_uncertainty.runs.load_or_train import load_or_fit, read_back
 from class_uncertainty.training import Lane, Result
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import FOLDS, Fold, judged_examples, judged_folds, judged_labels
@@ -162,25 +161,6 @@ def joined(answers: Sequence[FoldAnswer]) -> NDArray[np.float64] | None:
     """(n, C), fold after fold; None where a network of a fold diverged."""
     parts = [answer.p for answer in answers if answer.p is not None]
     return np.concatenate(parts) if len(parts) == len(answers) else None
-
-
-def remedies_left(
-    context: Context,
-    remedies: dict[str, Remedy],
-    seeds: Sequence[int],
-    members: int,
-    lr: float | None,
-    stats: Stats | None,
-) -> list[Rest]:
-    """What `evaluate_remedies` has to train: networks, and students as if all of each."""
-    rows = [(remedy, seed) for remedy in remedies.values() for seed in seeds]
-    lanes = RemedySetting(context, members, lr, {}, stats).lanes(rows)
-    return [networks_left(context, lanes, stats), students_left(context, rows)]
-
-
-def students_left(context: Context, rows: Sequence[tuple[Remedy, int]]) -> Rest:
-    """All of each student: which are stored is known once their teachers are trained."""
-    return Rest.apart([1.0] * (sum(remedy.distils for remedy, _ in rows) * len(judged_folds(context.dataset))))
 
 
 def evaluate_remedies(

@@ -52,7 +52,6 @@ from class_uncertainty.workflows.report_fix import Spent, report_fix
 from class_uncertainty.workflows.search import search, unit_cost
 from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, STUDENT_RATES, TRAININGS, plan_search
 from class_uncertainty.workflows.trial import TELLING, Trial, try_steps
-from class_uncertainty.workflows.work_ahead import fix_stages, measuring_stage
 
 SEEDS = 3  # of networks before and after; of a table, other examples would change more than other seeds
 MEASURING = EstimateRequest("out-of-fold", FOLDS)  # of class uncertainties, where a candidate uses them
@@ -248,9 +247,7 @@ def fix(
         kinds = len({row.recipe(context.recipe).network for row in rows})
         kept = kinds if is_table and deploy == ENSEMBLE else 1
         plan = plan_search(trainings, costs, not why_not, deploy == ENSEMBLE, measuring, kept)
-        rows, costs = rows[len(rows) - plan.candidates :], costs[len(rows) - plan.candidates :]
-        measures = [measuring_stage(context, [MEASURING])] if measuring else []
-        context.ahead([*measures, *fix_stages(context, plan, rows, costs, seeds)])
+        rows = rows[len(rows) - plan.candidates :]
         stats = read_by(load_or_estimate(context, [MEASURING])[0], None).stats if measuring else None
         choosing = judged_by_folds(context)  # what chooses is no result
         searched = search(choosing, rows, plan, aim, stats)

@@ -15,7 +15,6 @@ from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.posthoc.ladder import ADJUSTED, ENSEMBLE, NAIVE, STUDENT
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import add_fold_results
-from class_uncertainty.runs.watcher import Rest
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.corrections import averaged
 from class_uncertainty.training.fit_result import Fit
@@ -23,10 +22,9 @@ from class_uncertainty.training.folds import Fold, fold_indices, judged_examples
 from class_uncertainty.training.networks.ensemble_network import Deployed
 from class_uncertainty.workflows.choose_rates import judged_by_folds
 from class_uncertainty.workflows.choose_step import Choice, Choices
-from class_uncertainty.workflows.search import Search, at, candidates_left, fit_candidates
+from class_uncertainty.workflows.search import Search, at, fit_candidates
 from class_uncertainty.workflows.search_plan import TOGETHER, SearchPlan
 from class_uncertainty.workflows.trial import teach
-from class_uncertainty.workflows.work_ahead import LADDER
 
 Fits = dict[Fold, Fit]
 Trained = tuple[Candidate, range, list[Fold]]  # by which seeds, without which folds
@@ -84,11 +82,6 @@ def train_ladder(
                 by_candidate.setdefault(row, []).append(fold)
         after += [(row, range(wanted), left_out) for row, left_out in by_candidate.items()]
     taught = {fold: range(seeds if fold in folds else 1) for fold in choices} if step == STUDENT else {}
-    teaching: list[Trained] = [(choices[fold].candidate, range(plan.members), [fold]) for fold in taught if fold]
-    left = candidates_left(context, [baseline], range(seeds), folds, stats)
-    for row, numbers, left_out in (*after, *teaching):
-        left += candidates_left(quiet, [row], numbers, left_out, stats)
-    context.begin(LADDER, [*left, *(Rest.apart([1.0] * len(numbers)) for numbers in taught.values())])
     naive = fit_candidates(context, [baseline], range(seeds), folds, stats, what="naive networks")[baseline.name]
     if context.dataset.test is None:
         add_fold_results(at(context, baseline), [baseline.lane(context.recipe, seed) for seed in range(seeds)], naive)

@@ -16,7 +16,6 @@ from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.training import Recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.network_size import NetworkSize
-from class_uncertainty.workflows.work_ahead import measuring_stage
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +154,6 @@ def measure(
     EstimateRequest.usual(estimator, members, lr).check_score(score)
     with open_context(dataset, recipe, store, device, budget, progress, profile, on) as context:
         request = EstimateRequest.usual(estimator, members, lr, context.recipe)
-        context.ahead([measuring_stage(context, [request])])
         estimate = read_by(load_or_estimate(context, [request], ended=telling_rows(context, members))[0], score)
         rows = class_rows(context.dataset.classes, context.train.counts.tolist(), estimate, context.dataset)
         return Measured(context.dataset, estimate, tuple(rows))

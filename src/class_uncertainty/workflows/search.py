@@ -13,8 +13,8 @@ from class_uncertainty.posthoc.calibration import cross_adjusted, fit_adjustment
 from class_uncertainty.posthoc.goal import Goal, is_clear
 from class_uncertainty.posthoc.ladder import Rung, RungRow
 from class_uncertainty.runs.context import Context
-from class_uncertainty.runs.load_or_train import load_or_fit, networks_left
-from class_uncertainty.runs.watcher import Rest, RungsJudged
+from class_uncertainty.runs.load_or_train import load_or_fit
+from class_uncertainty.runs.watcher import RungsJudged
 from class_uncertainty.training import Lane
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_checks import check_fit
@@ -24,7 +24,6 @@ from class_uncertainty.training.recipe import Recipe
 from class_uncertainty.training.stages import lane_cost, naive_passes
 from class_uncertainty.workflows.early_diagnosis import diagnose_early
 from class_uncertainty.workflows.search_plan import SearchPlan
-from class_uncertainty.workflows.work_ahead import rung
 
 Lanes = dict[str, list[Lane]]  # by the candidate's name
 
@@ -141,14 +140,6 @@ def fit_candidates(
     return networks
 
 
-def candidates_left(
-    context: Context, candidates: Sequence[Candidate], seeds: Iterable[int], folds: Sequence[Fold], stats: Stats | None
-) -> list[Rest]:
-    """What `fit_candidates` has to train, for each recipe."""
-    by_recipe = _lanes_by_recipe(context, candidates, seeds, folds)
-    return [networks_left(alike, _once(lanes), stats) for alike, lanes in by_recipe]
-
-
 def _lanes_by_recipe(
     context: Context, candidates: Sequence[Candidate], seeds: Iterable[int], folds: Sequence[Fold]
 ) -> list[tuple[Context, Lanes]]:
@@ -179,9 +170,7 @@ def search(
     for (_, folds), keep in zip(plan.rungs, keeps, strict=True):
         reasons = {row.name: reason for row in left if (reason := _obstacle(context, row, stats))}
         able = [row for row in left if row.name not in reasons]
-        fitting = (context, able, [0], [(k, FOLDS) for k in range(folds)], stats)
-        context.begin(rung(len(rungs) + 1), candidates_left(*fitting))
-        networks = fit_candidates(*fitting)
+        networks = fit_candidates(context, able, [0], [(k, FOLDS) for k in range(folds)], stats)
         reasons |= {name: lost for name, fitted in networks.items() if (lost := _diverged(fitted))}
         judged = [judge(context, row, networks[row.name], goal) for row in able if row.name not in reasons]
         evidence = {name: one for name, one in evidence.items() if name not in reasons}

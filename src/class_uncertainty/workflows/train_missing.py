@@ -15,7 +15,7 @@ from class_uncertainty.measures import Stats
 from class_uncertainty.posthoc.remedies import Remedy
 from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.ledger import Ledger, check_same_data
-from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, load_or_fit, results_left
+from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, load_or_fit, start_anew
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.stored_rows import StoredDataset
@@ -25,7 +25,7 @@ from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.executor import Executor
 from class_uncertainty.training.fit_result import width_of
 from class_uncertainty.training.shared_epochs import spared_epochs
-from class_uncertainty.training.speed import Speed, images_per_second
+from class_uncertainty.training.speed import full_stacks, images_per_second
 from class_uncertainty.training.stages import lane_cost, naive_passes
 from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies, naive_lanes
 
@@ -41,7 +41,6 @@ class Remaining:
     lanes: int
     images: float  # image passes
     minutes: float  # on this device
-    spared: float = 0.0  # image passes, by epochs that lanes share
 
 
 @dataclass(eq=False)
@@ -93,11 +92,11 @@ class ExperimentTrainer:
         for lanes, stats in self._groups(missing, train):
             affordable = self._affordable(lanes, train)
             if affordable:
-                begin_anew = min(results_left(context, affordable, stats, members).shares) == 1
+                starts_anew = start_anew(context, affordable, stats, members)
                 self.begun, started = True, time.monotonic()
                 with context.watch(f"training on {name}", len(affordable), self.recipe.epochs) as progress:
                     load_or_evaluate(context, affordable, stats, progress, weights_of=members)
-                if begin_anew and self.speed:  # other programs may share the device
+                if starts_anew and self.speed:  # other programs may share the device
                     self.speed *= self._time(affordable, train) / (time.monotonic() - started)
             trained, left = trained + affordable, left + len(lanes) - len(affordable)
         apart = [one for one in missing if trains_apart(one)]
@@ -149,8 +148,7 @@ class ExperimentTrainer:
             train = self._read(name, lookup.ledger).train
             count = sum(map(len, by_vector.values()))
             images = sum(self._images(list(together), train) for together in by_vector.values())
-            alone = sum(self._images([lane], train) for together in by_vector.values() for lane in together)
-            rows.append(Remaining(name, count, images, self._seconds(count, images, train) / 60, alone - images))
+            rows.append(Remaining(name, count, images, self._seconds(count, images, train) / 60))
         return rows
 
     def _read(self, name: str, ledger: Ledger) -> Dataset:
@@ -205,9 +203,9 @@ class ExperimentTrainer:
 
     def _seconds(self, lanes: int, images: float, train: Data) -> float:
         """Of so many lanes with these image passes in all: a stack that is not full is slower than one that is."""
-        passes, width = naive_passes(self.recipe, train), width_of(self.recipe, self.device)
-        stack = Speed(passes * width / self._speed(train), width, padded=self.device == "cpu")
-        return stack.estimate([(lanes, 1.0)]) * images / (passes * lanes)
+        width = width_of(self.recipe, self.device)
+        stacks = full_stacks(lanes, width, is_padded=self.device == "cpu")
+        return stacks * width / self._speed(train) * images / lanes
 
     def _speed(self, train: Data) -> float:
         if self.speed is None:

@@ -15,14 +15,12 @@ from class_uncertainty.posthoc.goal import Goal, is_clear, paired_sum
 from class_uncertainty.posthoc.ladder import ENSEMBLE, STUDENT
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import load_or_fit
-from class_uncertainty.runs.watcher import Rest
 from class_uncertainty.training import Teaching
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import FOLDS, Fold, fold_indices
-from class_uncertainty.workflows.search import Evidence, at, candidates_left, fit_candidates, never_sharper
+from class_uncertainty.workflows.search import Evidence, at, fit_candidates, never_sharper
 from class_uncertainty.workflows.search_plan import student_cost
-from class_uncertainty.workflows.work_ahead import TRIAL
 
 TRIED = (0, FOLDS)
 TELLING = 250  # examples of a fold: with fewer, no gain of a few points would be clear
@@ -72,10 +70,9 @@ def try_steps(
     """
     train = context.train
     places = fold_indices(train, TRIED)
-    fitting = (context, [best.candidate], range(members), [TRIED], stats)
     rows = [best.candidate.student(factor) for factor in rates if named(best.candidate.method).head != "rbf"]
-    context.begin(TRIAL, [*candidates_left(*fitting), Rest.apart([1.0] * len(rows))])
-    fitted = fit_candidates(*fitting, what="networks on trial")[best.candidate.name]
+    networks = fit_candidates(context, [best.candidate], range(members), [TRIED], stats, what="networks on trial")
+    fitted = networks[best.candidate.name]
     if any(result.diverged is not None for result in fitted.results):
         return f"a network of {best.candidate.name} diverged"
     judged = train.take(places)
