@@ -13,7 +13,7 @@ from class_uncertainty.metrics import Scores
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.result_lines import export_lines
-from class_uncertainty.runs.stored_rows import StoredDataset, dataset_row
+from class_uncertainty.runs.store import StoredDataset, dataset_row
 from class_uncertainty.training import describe
 
 RECIPE = cu.Recipe("small-conv", epochs=2, batch=32)

@@ -11,7 +11,7 @@ from class_uncertainty.measures import digest
 from class_uncertainty.metrics import Scores
 from class_uncertainty.runs.ledger import Ledger
 from class_uncertainty.runs.measurement import Measurement
-from class_uncertainty.runs.stored_rows import StoredDataset
+from class_uncertainty.runs.store import StoredDataset
 from class_uncertainty.training import describe
 from class_uncertainty.workflows import reproduce as workflow
 

@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from class_uncertainty.files import parse_json
+from class_uncertainty.io import parse_json
 
 
 def contents(store: Path) -> dict[tuple[str, str], Any]:

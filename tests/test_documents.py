@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import class_uncertainty as cu
-from class_uncertainty.documents import from_document
+from class_uncertainty.io import from_document
 from class_uncertainty.metrics import Scores
 from class_uncertainty.posthoc.diagnosis import ClassEvidence, Verdict
 from class_uncertainty.posthoc.evaluation import Bin, Evaluation

@@ -29,7 +29,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import write_whole
+from class_uncertainty.io import write_whole
 from class_uncertainty.runs.result_lines import export_lines, import_lines, read_lines
 from class_uncertainty.runs.store import Store
 

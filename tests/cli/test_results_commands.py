@@ -9,7 +9,7 @@ from example_results import DATA, add_data, fill, make_measurement, make_result
 
 from class_uncertainty import Lane
 from class_uncertainty.runs import Store
-from class_uncertainty.runs.stored_rows import result_row
+from class_uncertainty.runs.store import result_row
 from class_uncertainty.training.keys import ENGINE
 
 

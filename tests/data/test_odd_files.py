@@ -26,9 +26,7 @@ from class_uncertainty.posthoc.prediction_files import read_numbers, read_predic
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    for name, content in (
-        model(checksum=True) | {"good.csv": TABLE, "good.parquet": parquet_of(x=X[:, 0], label=Y)}
-    ).items():
+    for name, content in (model() | {"good.csv": TABLE, "good.parquet": parquet_of(x=X[:, 0], label=Y)}).items():
         Path(name).write_bytes(content)
     for i, folder in enumerate("abab"):
         picture(Path("photos") / folder / f"{i}.png", i)

@@ -10,7 +10,7 @@ import pytest
 from refusals import refused
 from scipy.special import softmax
 
-from class_uncertainty.documents import from_document
+from class_uncertainty.io import from_document
 from class_uncertainty.posthoc.adjustment import adjust
 from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG, Verdict, costly, diagnose, nothing_wrong, spoken
 from class_uncertainty.posthoc.intervals import change_interval, share_interval

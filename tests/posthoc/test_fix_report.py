@@ -8,7 +8,7 @@ import pytest
 from scipy.special import softmax
 
 from class_uncertainty import Data
-from class_uncertainty.documents import from_document
+from class_uncertainty.io import from_document
 from class_uncertainty.metrics import Outcomes
 from class_uncertainty.posthoc.diagnosis import diagnose
 from class_uncertainty.posthoc.evaluation import evaluate_seeds

@@ -25,7 +25,7 @@ def test_what_was_trained_otherwise_is_not_averaged(
     """Results of another engine, of a redefined row, of methods without a name and of another device stand apart."""
     lanes = [cu.Lane("cb", seed) for seed in (0, 1)] + [cu.Lane(cu.Method(scale=scale)) for scale in (2.0, 3.0)]
     with monkeypatch.context() as older:
-        older.setattr(class_uncertainty.runs.stored_rows, "ENGINE", 0)
+        older.setattr(class_uncertainty.runs.store, "ENGINE", 0)
         older.setattr(class_uncertainty.training.keys, "ENGINE", 0)
         train(lanes[0])
     train(*lanes)

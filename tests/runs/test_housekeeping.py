@@ -102,14 +102,14 @@ def test_what_others_made_is_neither_found_nor_removed(place: Path, digits: cu.D
     decode()
     entry = next((place / "cache").iterdir())
     (place / "cache" / "photos").mkdir()
-    (place / "cache" / ("a" * 32)).mkdir()
-    (place / "cache" / ("a" * 32) / "mine.npy").write_bytes(b"x")
-    (place / "cache" / ("b" * 32)).symlink_to(place / "cache" / "photos")
+    (place / "cache" / f"{'a' * 32}.cache").mkdir()
+    (place / "cache" / "mine.cache").write_bytes(b"x")
+    (place / "cache" / f"{'b' * 32}.cache").symlink_to(place / "cache" / "mine.cache")
     items = found(place)
     assert [item.path for item in items] == [place / "runs.sqlite.running", entry]
     assert [remove(item) for item in items] == ["", ""]
     left = {"notes.running/mine.safetensors", "linked.running", "runs.sqlite.running/mine.txt"}
-    left |= {"cache/photos", f"cache/{'a' * 32}/mine.npy", f"cache/{'b' * 32}"}
+    left |= {"cache/photos", "cache/mine.cache", f"cache/{'a' * 32}.cache", f"cache/{'b' * 32}.cache"}
     assert left <= set(written(place))
     assert store.exists()
     assert not entry.exists()
@@ -148,9 +148,9 @@ def test_where_the_system_does_not_tell_what_is_new_counts_as_in_use(
 
 
 def test_what_a_killed_process_left_in_the_cache_goes_after_a_day(place: Path) -> None:
-    partial = place / "cache" / "partial-abc123"
-    partial.mkdir(parents=True)
-    (partial / "inputs.npy").write_bytes(bytes(100))
+    partial = place / "cache" / f"{'a' * 32}.cache.1-2.partial"
+    partial.parent.mkdir()
+    partial.write_bytes(bytes(100))
     age(partial, 23 * HOUR)
     assert found(place) == []
     age(partial, 25 * HOUR)

@@ -11,7 +11,7 @@ import class_uncertainty as cu
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.ledger import Ledger
-from class_uncertainty.runs.stored_rows import StoredDataset
+from class_uncertainty.runs.store import StoredDataset
 
 LANE = cu.Lane("ubrw", 1, 0.2)
 OTHER = replace(DATA, fingerprint="0" * 32, name="other")

@@ -12,7 +12,7 @@ import class_uncertainty as cu
 from class_uncertainty.measures import SCORES
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.rows import class_rows
-from class_uncertainty.runs.stored_rows import parse_measurement
+from class_uncertainty.runs.store import parse_measurement
 
 
 def entropy(p: np.ndarray) -> np.ndarray:

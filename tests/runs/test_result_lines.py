@@ -16,7 +16,7 @@ from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.result_lines import import_lines, read_ledger, read_lines
-from class_uncertainty.runs.stored_rows import StoredDataset, result_row
+from class_uncertainty.runs.store import StoredDataset, result_row
 from class_uncertainty.training.keys import ENGINE
 
 

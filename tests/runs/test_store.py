@@ -1,6 +1,7 @@
 """The store: what went in comes out, damage is told in one sentence, and a kill loses little."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,7 @@ from refusals import refused
 
 import class_uncertainty as cu
 from class_uncertainty.runs import Store
-from class_uncertainty.runs.store import VERSION
-from class_uncertainty.runs.stored_rows import dataset_row, document_row, result_row
+from class_uncertainty.runs.store import SEALED, VERSION, dataset_row, document_row, result_row
 from class_uncertainty.training.keys import ENGINE
 
 
@@ -69,16 +69,33 @@ def test_not_a_store(content: bytes, tmp_path: Path) -> None:
     assert path.read_bytes() == content
 
 
-def test_a_newer_store_and_another_programs(tmp_path: Path) -> None:
-    newer, other = tmp_path / "newer.sqlite", tmp_path / "other.sqlite"
-    for path, statement in ((newer, f"PRAGMA user_version = {VERSION + 1}"), (other, "CREATE TABLE bookmarks (url)")):
-        with sqlite3.connect(path) as connection:
-            connection.execute(statement)
-        connection.close()
-    with refused("newer.sqlite", f"layout {VERSION + 1}", VERSION):
-        Store(newer)
+@pytest.mark.parametrize("layout", [1, VERSION - 1, VERSION + 1])
+def test_a_store_of_another_layout_is_refused_and_stays_as_it_is(layout: int, tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite"
+    with Store(path) as store:
+        store.begin()
+        store.connection.execute(f"PRAGMA user_version = {layout}")
+    content = path.read_bytes()
+    for create in (True, False):
+        with refused("runs.sqlite", f"layout {layout}", VERSION):
+            Store(path, create)
+    assert path.read_bytes() == content
+
+
+def test_another_programs_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.sqlite"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE bookmarks (url)")
     with refused("other.sqlite", "another program's"):
-        Store(other)
+        Store(path)
+
+
+def test_every_table_has_what_its_checksum_covers_and_the_checksum(store: Store) -> None:
+    tables = [name for (name,) in store.connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    assert sorted(tables) == sorted(SEALED)
+    for table, sealed in SEALED.items():
+        columns = {column[1] for column in store.connection.execute(f"PRAGMA table_info({table})")}
+        assert {*sealed, "checksum"} <= columns
 
 
 def test_unwritable_and_missing(tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
-"""Rows of a store as values: those of this version, and those of older ones."""
+"""Rows of a store as values."""
 
 import dataclasses
 import io
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,14 +10,11 @@ import pytest
 import class_uncertainty as cu
 from class_uncertainty.data.readers.npz import arrays_in
 from class_uncertainty.metrics import Scores
-from class_uncertainty.posthoc.diagnosis import BY_COST, Verdict
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import LabelIssue
 from class_uncertainty.posthoc.ladder import Rung, RungRow, Step
-from class_uncertainty.runs.store import FIXES, Store
-from class_uncertainty.runs.stored_rows import (
-    COST_NOTE,
+from class_uncertainty.runs.store import (
     StoredDataset,
     npy,
     parse_dataset,
@@ -26,7 +22,6 @@ from class_uncertainty.runs.stored_rows import (
     parse_network,
     parse_result,
 )
-from class_uncertainty.training.keys import ENGINE
 
 GROUPS = {"many": 10.0, "medium": None, "few": 40.0}
 OTHERS = {"worst": 40.0, "spread": 15.0, "nll": 0.5, "ece": 3.0}
@@ -74,65 +69,8 @@ def test_a_result_is_read_back_from_its_document(result: cu.Result) -> None:
     assert parse_result(json.loads(json.dumps(document | {"scores": None}))) == dataclasses.replace(result, scores=None)
 
 
-def test_an_older_result_is_converted(result: cu.Result) -> None:
-    """There `error` was the top-1 error, `class_mean_error` the mean of the class errors, and no prior had an error."""
-    document = dataclasses.asdict(result)
-    scores = document["scores"]
-    del scores["top1_error"], scores["prior_error"]
-    scores |= {"error": 12.5, "class_mean_error": 25.0}
-    assert parse_result(json.loads(json.dumps(document))) == result
-    assert parse_result(document | {"scores": None}).scores is None
-
-
-@pytest.fixture
-def older(report: FixReport) -> dict[str, object]:
-    """The document of a report before there was a ladder."""
-    document = dataclasses.asdict(report)
-    for name in ("goal", "aim", "unit", "step", "why", "allowed", "ladder", "rungs"):
-        del document[name]
-    return document | {"method": "distil", "teachers": "two networks", "cooling": 0.9}
-
-
-def test_a_fix_report_is_read_back_and_an_older_one_skipped(report: FixReport, older: dict[str, object]) -> None:
+def test_a_fix_report_is_read_back(report: FixReport) -> None:
     assert parse_fix_report(json.loads(json.dumps(dataclasses.asdict(report)))) == report
-    assert parse_fix_report(json.loads(json.dumps(older))) is None
-    suspects = older | {"suspects": older["label_issues"]}  # as the oldest ones call them
-    del suspects["label_issues"], suspects["cooling"]
-    assert parse_fix_report(json.loads(json.dumps(suspects))) is None
-
-
-def test_a_fix_report_of_an_earlier_version_is_shown_as_one_of_this(report: FixReport) -> None:
-    """Averaged candidates were dropped there, and the note said what a report by costs now says by itself."""
-    both = dataclasses.replace(report.ladder[0], candidate="naive + cb")
-    by_cost = {"unit": "", "findings": (Verdict("a", "hard", "a is hard"),)}
-    for ladder, kept in (((both,), [True, True]), (report.ladder, [True, False])):
-        stored = dataclasses.replace(report, ladder=ladder, note=f"First. {COST_NOTE} Last.")
-        assert [row.kept for row in stored.rungs[0].rows] == [True, False]
-        read = parse_fix_report(json.loads(json.dumps(dataclasses.asdict(stored))))
-        assert read
-        assert [row.kept for row in read.rungs[0].rows] == kept
-        assert (read.basis, read.note) == ("", stored.note)
-        read = parse_fix_report(json.loads(json.dumps(dataclasses.asdict(dataclasses.replace(stored, **by_cost)))))
-        assert read
-        assert (read.basis, read.note) == (BY_COST, "First. Last.")
-
-
-def test_a_store_with_older_fix_reports_says_so_until_there_is_a_new_one(
-    report: FixReport, older: dict[str, object], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "runs.sqlite"
-    with Store(path) as store:
-        for key in ("first", "second"):
-            row = {"key": key, "engine": ENGINE, "data": "x", "document": json.dumps(older)}
-            store.add_rows([(FIXES, row)])
-        assert store.fix_reports("x") == []
-        assert store.fix_reports("other data") == []
-        (notice,) = caplog.messages
-        assert "run 'cu fix' again" in notice
-        store.add_fix_report("third", "x", report)
-        assert store.fix_reports("x") == [report]
-        assert store.keys(FIXES) == {"first", "second", "third"}  # nothing is lost
-        assert len(caplog.messages) == 1
 
 
 def test_a_data_set_is_read_back() -> None:
@@ -161,7 +99,7 @@ def test_probabilities_are_written_as_numpy_would(
     p = rng.random(shape[::-1], dtype=np.float32).T
     np.save(buffer := io.BytesIO(), np.ascontiguousarray(p))
     for size in (1, 24, 2**22):
-        monkeypatch.setattr("class_uncertainty.runs.stored_rows.WRITTEN", size)
+        monkeypatch.setattr("class_uncertainty.runs.store.WRITTEN", size)
         content = b"".join(map(bytes, npy(p)))
         assert np.array_equal(np.load(io.BytesIO(content)), p)
         assert content[-p.nbytes :] == buffer.getvalue()[-p.nbytes :]

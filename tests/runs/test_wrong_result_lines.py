@@ -14,7 +14,7 @@ from runs.exchanged import OTHER, imported, written
 import class_uncertainty as cu
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.result_lines import check_export, export_lines, import_lines, read_lines
-from class_uncertainty.runs.stored_rows import StoredDataset
+from class_uncertainty.runs.store import StoredDataset
 from class_uncertainty.training.keys import ENGINE, lane_key
 
 Change = Callable[[dict[str, Any]], Any]
@@ -240,8 +240,7 @@ def test_an_export_is_replaced_by_one_that_has_all_its_results(full: Store, tmp_
 LEDGER = Path(__file__).parents[2] / "results" / "cifar100-lt-50.jsonl"
 
 
-def test_results_from_before_recipes_had_a_schedule_are_found_again(empty: Store) -> None:
-    """They are read with the defaults of the fields that they lack, and have the keys that their lanes have today."""
+def test_exported_results_have_the_keys_that_their_lanes_have_today(empty: Store) -> None:
     lines = read_lines(LEDGER)
     counts = {line.data: line.value.counts for line in lines if isinstance(line.value, StoredDataset)}
     assert import_lines(empty, lines, "here").added > 0

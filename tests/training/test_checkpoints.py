@@ -32,18 +32,6 @@ def test_checkpoints_are_read_as_they_were_written(tmp_path):
     assert not (tmp_path / "a" / "b").exists()
 
 
-def test_a_checkpoint_of_an_earlier_version_is_read(tmp_path, monkeypatch):
-    """It was written before weights were averaged, and has no sums of them."""
-    kept = Checkpoints(tmp_path)
-    with monkeypatch.context() as earlier:
-        earlier.setattr(checkpoints, "PARTS", ("state", "momentum", "gathered"))
-        earlier.setattr(checkpoints, "zip", lambda *parts, strict: zip(*parts, strict=False), raising=False)
-        kept.save({"x": LANE})
-    found = kept.load("x")
-    assert torch.equal(found.state["w"], LANE.state["w"])
-    assert (found.gathered, found.summed) == ({}, {})
-
-
 @pytest.fixture
 def kept(tmp_path: Path) -> Checkpoints:
     kept = Checkpoints(tmp_path / "running")
@@ -72,7 +60,7 @@ def test_every_bit_of_a_checkpoint_is_sealed(kept: Checkpoints, notices: list[st
         lambda content: content[:-1],
         lambda content: content[: len(content) // 2],
         lambda content: content + b"\0",
-        lambda content: content[:-42],  # as versions without a seal wrote it
+        lambda content: content[:-42],  # without its checksum
         lambda content: b"\0" * len(content),
     ],
 )

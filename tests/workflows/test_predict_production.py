@@ -1,6 +1,5 @@
 """Predictions for production: labels by the goal, probabilities for a prior, kept columns, scores, older files."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -246,21 +245,18 @@ def test_folders_with_the_names_of_classes(tmp_path: Path) -> None:
     assert (cu.predict(trained, "photos").scores, cu.predict(trained, "photos").notes) == (None, [])
 
 
-def test_a_file_of_an_older_format_is_read_as_it_is(table: str) -> None:
-    """It names no prior: probabilities are the softmax, a sentence says so, and another prior is refused."""
+def test_a_model_that_names_no_prior(table: str) -> None:
+    """As those of `cu.fit`: probabilities are the softmax, a sentence says so, and another prior is refused."""
     module = cu.restore("model")
     module.purpose = None
-    save(module, "old", {})
-    document = json.loads(Path("old.json").read_text())
-    del document["purpose"], document["checksum"]
-    Path("old.json").write_text(json.dumps(document | {"format": 3}))
-    found = cu.predict("old", table)
+    save(module, "fitted", {})
+    found = cu.predict("fitted", table)
     expected = cu.predict("model", table, prior=cu.restore("model").purpose.prior).probabilities  # type: ignore
     np.testing.assert_array_equal(found.probabilities, expected)
     assert found.meaning == [LIKELIEST, f"{NO_PRIOR}probabilities are that softmax."]
     assert found.prior is None
-    with refused("older versions", "train and save it again"):
-        cu.predict("old", table, prior="equal")
+    with refused("prior"):
+        cu.predict("fitted", table, prior="equal")
 
 
 def test_a_module_at_hand_is_not_changed(table: str) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from class_uncertainty.cli.options import EXCEL_SAFE, FORCE, JSON, argument, optional
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import free_name, same_file
+from class_uncertainty.io import free_name, same_file
 
 if TYPE_CHECKING:
     from class_uncertainty.workflows.adjust_predictions import AdjustedPredictions

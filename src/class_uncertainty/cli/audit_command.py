@@ -8,7 +8,7 @@ import typer
 
 from class_uncertainty.cli.options import FORCE, JSON, argument, optional
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import check_ending, check_replaceable, origin, same_file, write_whole
+from class_uncertainty.io import check_ending, check_replaceable, origin, same_file, write_whole
 from class_uncertainty.text import tell
 
 BROKEN = 4  # the exit code where a condition breaks the gate

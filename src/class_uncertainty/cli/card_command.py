@@ -18,7 +18,7 @@ def card(
     trained or predicted: the card holds what was measured when the model was saved. The card of another model is not
     replaced: **--out FILE** names another file.
     """
-    from class_uncertainty.files import write_whole
+    from class_uncertainty.io import write_whole
     from class_uncertainty.reporting import terminal
     from class_uncertainty.training.saved_model import files_of
     from class_uncertainty.workflows.model_card import check_card, model_card

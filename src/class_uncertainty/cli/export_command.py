@@ -26,9 +26,9 @@ def export(
     if to not in (None, *FORMATS):
         raise unknown("format", str(to), FORMATS)
     check_address_space()
-    from class_uncertainty.files import free_name
     from class_uncertainty.integrations.export import export as export_model
     from class_uncertainty.integrations.export import exported_from
+    from class_uncertainty.io import free_name
     from class_uncertainty.reporting import terminal
     from class_uncertainty.training.saved_model import files_of
 

@@ -9,7 +9,7 @@ import typer
 
 from class_uncertainty.cli.options import EXCEL_SAFE, FORCE, JSON, TRUST_CODE, argument, optional, split
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import free_name, origin, same_file
+from class_uncertainty.io import free_name, origin, same_file
 from class_uncertainty.limits import check_address_space
 from class_uncertainty.text import in_list, printable
 

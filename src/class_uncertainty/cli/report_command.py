@@ -25,7 +25,7 @@ def report(
     """
     options.check_estimate(estimator, 5, None)
     from class_uncertainty.cli.running import running
-    from class_uncertainty.files import check_folder
+    from class_uncertainty.io import check_folder
     from class_uncertainty.reporting import html_page
     from class_uncertainty.reporting.report_data import sections
 

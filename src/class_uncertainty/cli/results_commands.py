@@ -21,7 +21,7 @@ def export(
     Results of the folds that chose learning rates go with their data set. Weights and probabilities stay behind.
     """
     from class_uncertainty.cli.running import running
-    from class_uncertainty.files import check_ending, check_writable, write_whole
+    from class_uncertainty.io import check_ending, check_writable, write_whole
     from class_uncertainty.runs.result_lines import check_export, export_lines
 
     with running(store, as_json, create=False) as now:

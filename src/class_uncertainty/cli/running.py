@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from class_uncertainty.data import Dataset
 from class_uncertainty.data.specs import BY
 from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_faults
-from class_uncertainty.files import check_ending, check_writable, starts_with
+from class_uncertainty.io import check_ending, check_writable, starts_with
 from class_uncertainty.limits import check_address_space
 from class_uncertainty.reporting import terminal
 from class_uncertainty.reporting.news_view import print_news

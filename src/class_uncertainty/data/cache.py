@@ -1,14 +1,12 @@
 """Images are decoded, and embedded, once: what comes out goes into a memory-mapped file in a cache folder."""
 
 import hashlib
-import io
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
+from errno import EACCES
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +15,20 @@ from numpy.typing import NDArray
 
 from class_uncertainty.data.examples import Data
 from class_uncertainty.errors import InputError, MachineFault, notice
-from class_uncertainty.files import BlockCrcs, abandoned, checksum, disk_faults, file_crcs, parse_json, sync
+from class_uncertainty.io import (
+    SEAL_LENGTH,
+    Bytes,
+    abandoned,
+    disk_faults,
+    parse_json,
+    read_sealed,
+    sealed,
+    write_together,
+)
 
 VERSION = 1  # raised when a reader changes what it makes of a file
-ARRAYS, ABOUT = ("inputs.npy", "labels.npy"), "about.json"
+ENDING = ".cache"
+LENGTH = 8  # bytes of a number
 
 Progress = Callable[[str, int, int], None]  # (what, done, total)
 
@@ -58,119 +66,98 @@ def cached_readable(
     what: str, files: Sequence[Path], build: Callable[[], Decoding], progress: Progress | None = None, **options: Any
 ) -> tuple[Data, dict[int, str]]:
     """Likewise, and what was skipped: its place among all, and why."""
-    place = folder() / _key(what, files, options)
-    for _ in range(3):  # another process may remove what it found damaged
-        if (entry := _open(place)) is not None:
-            return entry
-        if place.exists():
-            notice(f"cache {place} is damaged, or an older version wrote it: {what} is decoded again.")
-        _write(place, what, build(), progress)
-    if (entry := _open(place)) is None:
-        raise MachineFault(f"cache {place} changes while it is read: is something else writing there?")
+    path = _path(what, files, options)
+    entry = None
+    with suppress(OSError):  # what cannot be read is decoded again
+        entry = _open(path)
+    if entry is None:
+        if path.exists():
+            notice(f"cache {path} is damaged: {what} is decoded again.")
+        _write(path, what, build(), progress)
+        with disk_faults(f"cache {path} could not be read"):
+            entry = _open(path)
+        if entry is None:
+            raise MachineFault(f"cache {path} is not what was written: something else may be writing there.")
     return entry
 
 
 def forget(what: str, files: Sequence[Path], **options: Any) -> None:
     """Remove what is kept of these files with these options."""
-    shutil.rmtree(folder() / _key(what, files, options), ignore_errors=True)
+    _path(what, files, options).unlink(missing_ok=True)
 
 
-def _key(what: str, files: Sequence[Path], options: dict[str, Any]) -> str:
-    """A hash of each file's path, size and times, one of which changes with its content; no content is read."""
+def source_of(path: Path) -> str:
+    """What a cached file was made from, unverified; "" where that cannot be read."""
+    try:
+        return str(_about(np.memmap(path, np.uint8, "r")[:-SEAL_LENGTH])["what"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _path(what: str, files: Sequence[Path], options: dict[str, Any]) -> Path:
+    """A file named by a hash of each source's path, size and times, one of which changes with its content."""
     digest = hashlib.sha256(repr((VERSION, what, sorted(options.items()))).encode())
     for file in files:
         stat = file.stat()
         identity = (os.path.abspath(file), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
         digest.update(repr(identity).encode())
-    return digest.hexdigest()[:32]
+    return folder() / f"{digest.hexdigest()[:32]}{ENDING}"
 
 
-def _open(place: Path) -> tuple[Data, dict[int, str]] | None:
-    """The cached Data and what it skipped, or None if there is none or a block of it is damaged."""
+def _open(path: Path) -> tuple[Data, dict[int, str]] | None:
+    """The cached Data and what it skipped; None where the file is damaged."""
     try:
-        about = parse_json((place / ABOUT).read_bytes())
-        sealed = about.pop("checksum") == _seal(place, about)
-        if not sealed or any(checksum(file_crcs(place / name)) != about[name] for name in ARRAYS):
+        content = read_sealed(path, path.stem)
+        if content is None:
             return None
-        # "c": torch wants an array that it could write into; the file stays as it is
-        inputs = np.load(place / "inputs.npy", mmap_mode="c")
-        skipped = {int(i): str(why) for i, why in about.get("skipped", {}).items()}
-        return Data(inputs, np.load(place / "labels.npy"), about["classes"]), skipped
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        about = _about(content)
+        inputs = content[: about["bytes"]].view(about["dtype"]).reshape(about["shape"])
+        skipped = {int(i): why for i, why in about["skipped"].items()}
+        return Data(inputs, np.array(about["labels"], np.int64), about["classes"]), skipped
+    except ValueError:
         return None
 
 
-def _seal(place: Path, about: dict[str, Any]) -> str:
-    return checksum(place.name, json.dumps(about, sort_keys=True))
+def _about(content: NDArray[np.uint8]) -> dict[str, Any]:
+    """The description that stands behind the inputs, before its own length."""
+    end = len(content) - LENGTH
+    length = int.from_bytes(content[end:].tobytes(), "little")
+    return parse_json(content[max(0, end - length) : end].tobytes())
 
 
-def _write(place: Path, what: str, decoding: Decoding, progress: Progress | None) -> None:
-    """Write into a folder of another name, renamed when complete: of two processes that build it, the first wins."""
-    with _cache_faults(place.parent):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        for leftover in abandoned(place.parent, "partial-*"):
-            shutil.rmtree(leftover, ignore_errors=True)
-        partial = Path(tempfile.mkdtemp(prefix="partial-", dir=place.parent))
-
-    blocks = {name: BlockCrcs() for name in ARRAYS}
-
-    def append(name: str, content: bytes | memoryview) -> None:
-        # closed within the block: the last bytes may be those that do not fit on the disk
-        with _cache_faults(place.parent), open(partial / name, "ab") as file:
-            file.write(content)
-        if name in blocks:
-            blocks[name].add(content)
-
-    try:
-        total, done, labels = len(decoding.labels), 0, io.BytesIO()
-        append("inputs.npy", _header(decoding, total))
-        for batch in decoding.batches:
-            append("inputs.npy", np.ascontiguousarray(batch).data)
-            done += len(batch)
-            if progress:
-                progress(what, done, total)
-        if skipped := decoding.skipped:
-            if not done:
-                raise InputError(f"{what} has no image that can be read; the first: {next(iter(skipped.values()))}")
-            with _cache_faults(place.parent), open(partial / "inputs.npy", "r+b") as file:
-                file.write(_header(decoding, done))  # as long as the first one: NumPy leaves room for the number
-            blocks["inputs.npy"].crcs = file_crcs(partial / "inputs.npy")
-        np.save(labels, np.delete(decoding.labels, list(skipped)))
-        append("labels.npy", labels.getvalue())
-        about: dict[str, Any] = {name: checksum(blocks[name].crcs) for name in ARRAYS}
-        about |= {"classes": list(decoding.classes), "what": what}
-        if skipped:
-            about["skipped"] = {str(i): why for i, why in skipped.items()}
-        append(ABOUT, json.dumps(about | {"checksum": _seal(place, about)}).encode())
-        with _cache_faults(place.parent):
-            for name in (*ARRAYS, ABOUT):
-                sync(partial / name)
-            sync(partial)
-        _put(partial, place)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+def _write(path: Path, what: str, decoding: Decoding, progress: Progress | None) -> None:
+    """Write a file; of two processes that decode the same, the last one wins."""
+    failure = f"cache folder {path.parent} could not be written (CLASS_UNCERTAINTY_CACHE names another)"
+    with disk_faults(failure):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(path.parent, os.W_OK):
+            raise PermissionError(EACCES, "it is read-only")
+        for leftover in abandoned(path.parent, f"*{ENDING}.*.partial"):
+            leftover.unlink(missing_ok=True)
+    write_together({path: sealed(path.stem, _content(what, decoding, progress))}, failure)
 
 
-def _header(decoding: Decoding, number: int) -> bytes:
-    """Of an array of so many inputs."""
-    array = {"descr": decoding.dtype, "fortran_order": False, "shape": (number, *decoding.shape)}
-    np.lib.format.write_array_header_1_0(header := io.BytesIO(), array)
-    return header.getvalue()
-
-
-def _put(partial: Path, place: Path) -> None:
-    """Rename into place, over a damaged folder too; an intact one is kept, since another process was quicker."""
-    for _ in range(2):
-        with suppress(OSError):
-            os.rename(partial, place)
-            sync(place.parent)
-            return
-        if _open(place) is not None:
-            return
-        with suppress(OSError), tempfile.TemporaryDirectory(prefix="partial-", dir=place.parent) as aside:
-            os.rename(place, Path(aside) / "damaged")
-
-
-def _cache_faults(where: Path) -> AbstractContextManager[None]:
-    """Blame the cache folder for a full disk; used around writing alone, since an unreadable image is not its fault."""
-    return disk_faults(f"cache folder {where} could not be written (CLASS_UNCERTAINTY_CACHE names another)")
+def _content(what: str, decoding: Decoding, progress: Progress | None) -> Iterator[Bytes]:
+    """The inputs, batch after batch, then a description of them, and its length."""
+    done, size = 0, 0
+    for batch in decoding.batches:
+        yield np.ascontiguousarray(batch).data
+        done += len(batch)
+        size += batch.nbytes
+        if progress:
+            progress(what, done, len(decoding.labels))
+    if decoding.skipped and not done:
+        first = next(iter(decoding.skipped.values()))
+        raise InputError(f"{what} has no image that can be read; the first: {first}")
+    about = {
+        "what": what,
+        "classes": list(decoding.classes),
+        "labels": np.delete(decoding.labels, list(decoding.skipped)).tolist(),
+        "skipped": {str(i): why for i, why in decoding.skipped.items()},
+        "bytes": size,
+        "dtype": decoding.dtype,
+        "shape": [done, *decoding.shape],
+    }
+    description = json.dumps(about).encode()
+    yield description
+    yield len(description).to_bytes(LENGTH, "little")

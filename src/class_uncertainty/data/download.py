@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 
 from class_uncertainty.data.cache import Progress
 from class_uncertainty.errors import InputError, MachineFault, unknown
-from class_uncertainty.files import make_folder
+from class_uncertainty.io import make_folder
 
 ATTEMPTS = 5  # in a row that bring no new bytes
 BLOCK = 2**18  # bytes

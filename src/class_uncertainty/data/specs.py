@@ -13,7 +13,7 @@ from class_uncertainty.data.examples import Data
 from class_uncertainty.data.left_out import LeftOut
 from class_uncertainty.data.repeats import REPEATS_POLICIES
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.files import near
+from class_uncertainty.io import near
 
 Splits = tuple[Data, Data | None]  # train, test
 

@@ -9,7 +9,7 @@ from class_uncertainty.data import Data
 from class_uncertainty.data.readers.npz import read_arrays
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation.estimate import Estimator, EstimatorOutput
-from class_uncertainty.files import scratch_array
+from class_uncertainty.io import scratch_array
 from class_uncertainty.measures.scores import checked_blocks
 
 NAME = "probabilities"

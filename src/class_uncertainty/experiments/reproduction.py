@@ -16,7 +16,7 @@ from class_uncertainty.methods import named, plan
 from class_uncertainty.metrics import rank_correlation
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.rows import IMPORTED
-from class_uncertainty.runs.stored_rows import StoredDataset
+from class_uncertainty.runs.store import StoredDataset
 from class_uncertainty.training import Lane, Result
 from class_uncertainty.training.network_size import NetworkSize
 

@@ -10,11 +10,11 @@ import torch
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError, blame_machine, means_too_little_memory
-from class_uncertainty.files import check_ending, check_replaceable, origin, write_together
 from class_uncertainty.integrations.export_formats import FORMATS, ExportFormat
 from class_uncertainty.integrations.exportable import INPUT, Exportable, whole
 from class_uncertainty.integrations.onnx import check_installed, run_onnx, to_onnx
 from class_uncertainty.integrations.onnx_table import COLUMNS
+from class_uncertainty.io import check_ending, check_replaceable, origin, write_together
 from class_uncertainty.text import reason
 from class_uncertainty.training.model_files import restore
 from class_uncertainty.training.networks.ensemble_network import Deployed

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.data.readers.csv_file import read_rows
 from class_uncertainty.data.table import LARGEST
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.files import near
+from class_uncertainty.io import near
 
 Rows = Sequence[Sequence[str]]  # cells as text
 

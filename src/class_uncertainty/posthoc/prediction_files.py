@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.data.readers.npz import read_arrays
 from class_uncertainty.errors import InputError, MachineFault, nearest
-from class_uncertainty.files import check_regular, parse_json
+from class_uncertainty.io import check_regular, parse_json
 from class_uncertainty.measures.measures import Vector
 from class_uncertainty.measures.scores import check_labels, check_rows
 from class_uncertainty.posthoc.averaging import combined

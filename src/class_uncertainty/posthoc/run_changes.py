@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.documents import from_document
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import near, parse_json, read_regular
+from class_uncertainty.io import from_document, near, parse_json, read_regular
 from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.class_audit import AuditedClass, AuditRecord
 from class_uncertainty.posthoc.intervals import LEVEL

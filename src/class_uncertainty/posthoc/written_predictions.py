@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.documents import finite
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import (
+from class_uncertainty.io import (
     check_ending,
     check_regular,
     check_replaceable,
+    finite,
     parse_json,
     read_regular,
     write_together,

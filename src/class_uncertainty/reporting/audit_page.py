@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from class_uncertainty.boundary import checked
-from class_uncertainty.files import origin, write_whole
+from class_uncertainty.io import origin, write_whole
 from class_uncertainty.posthoc.class_audit import CONFUSIONS
 from class_uncertainty.posthoc.diagnosis import BY_COST, KINDS
 from class_uncertainty.posthoc.price import ErrorChange

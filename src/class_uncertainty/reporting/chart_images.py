@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from class_uncertainty.errors import missing
-from class_uncertainty.files import check_replaceable, origin, write_whole
+from class_uncertainty.io import check_replaceable, origin, write_whole
 from class_uncertainty.reporting.chart_style import vegalite_version
 
 TIMEOUT = 600  # seconds for all charts of a report, which take two or three

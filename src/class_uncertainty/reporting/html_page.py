@@ -7,7 +7,7 @@ from typing import Any
 
 from class_uncertainty.data.specs import file_stem, place_of
 from class_uncertainty.errors import MachineFault, missing, notice
-from class_uncertainty.files import check_ending, check_replaceable, free_name, origin, write_whole
+from class_uncertainty.io import check_ending, check_replaceable, free_name, origin, write_whole
 from class_uncertainty.methods import METHODS
 from class_uncertainty.metrics import FEW, MANY
 from class_uncertainty.reporting import before_after, chart_style, charts, page_columns

@@ -26,7 +26,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from class_uncertainty.documents import finite
+from class_uncertainty.io import finite
 from class_uncertainty.text import printable, shown, unbroken
 
 NARROWEST = 13  # characters of a word, such as duplicate=0.3, that stay on one line

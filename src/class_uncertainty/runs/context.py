@@ -13,9 +13,7 @@ from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.measures import Stats
 from class_uncertainty.runs.open_executor import On, open_executor
 from class_uncertainty.runs.shard import Shard
-from class_uncertainty.runs.store import Store
-from class_uncertainty.runs.store_layout import RUNNING
-from class_uncertainty.runs.transaction import together
+from class_uncertainty.runs.store import RUNNING, Store
 from class_uncertainty.runs.watcher import News, Shown, Watch, Watcher, watch_by
 from class_uncertainty.training import Lane, Recipe, default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints
@@ -74,7 +72,7 @@ class Context:
         options = FitOptions(stats, self.dataset.test, progress, *how)
         with closing(train_lanes(fitted, self.train, options, self.executor)) as batches:
             for outcomes in batches:
-                with together(self.store):
+                with self.store.batch():
                     yield from outcomes
 
     def result_key(self, lane: Lane, stats: Stats | None = None, revision: int | None = None) -> str:

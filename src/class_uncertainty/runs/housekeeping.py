@@ -10,12 +10,12 @@ from pathlib import Path
 
 from class_uncertainty.data import cache
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import ABANDONED
-from class_uncertainty.runs.store_layout import RUNNING
+from class_uncertainty.io import ABANDONED
+from class_uncertainty.runs.store import RUNNING
 
 ESTIMATES, JOURNAL = ".estimates", "-journal"  # beside a store
-ENTRY = re.compile(r"[0-9a-f]{32}")  # a folder of the cache
-PARTIAL = re.compile(r"partial-\w+")  # one that is being written, or was when its process was killed
+ENTRY = re.compile(r"[0-9a-f]{32}\.cache")
+PARTIAL = re.compile(ENTRY.pattern + r"\..+\.partial")  # is being written, or was when its process was killed
 CHECKPOINT = re.compile(r"[0-9a-f]{32}\.safetensors(\..+\.partial)?")
 PROBABILITIES = re.compile(r"[0-9a-f]{32}\.npy(\..+\.partial)?")
 PROCESSES = Path("/proc")  # where Linux lists the files that processes have open
@@ -36,16 +36,13 @@ class Item:
 
 def find_cached() -> Iterator[Item]:
     """Decoded images and features, unless they are being written."""
-    for folder in _children(cache.folder()):
-        is_partial = PARTIAL.fullmatch(folder.name) is not None
-        if not folder.is_dir() or not (is_partial or ENTRY.fullmatch(folder.name)):
+    for entry in _children(cache.folder()):
+        is_partial = PARTIAL.fullmatch(entry.name) is not None
+        if not entry.is_file() or not (is_partial or ENTRY.fullmatch(entry.name)):
             continue
-        files = _children(folder)
-        if not {file.name for file in files} <= {*cache.ARRAYS, cache.ABOUT}:
-            continue  # not ours, or not ours alone
-        size, age = _size_and_age(files or [folder])
+        size, age = _size_and_age([entry])
         if not is_partial or age >= ABANDONED:
-            yield Item(folder, tuple(files), size, age, None, is_partial)
+            yield Item(entry, (entry,), size, age, None, is_partial)
 
 
 def find_beside_stores(folder: Path) -> Iterator[Item]:

@@ -9,8 +9,7 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.measures import Stats, digest
 from class_uncertainty.runs.measurement import Measurement
-from class_uncertainty.runs.store import Store
-from class_uncertainty.runs.stored_rows import StoredDataset
+from class_uncertainty.runs.store import Store, StoredDataset
 from class_uncertainty.training import Lane, Recipe, Result, describe
 
 Identity = tuple[Any, ...]

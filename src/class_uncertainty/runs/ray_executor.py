@@ -16,7 +16,7 @@ from ray import exceptions
 
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, MachineFault, Unfinished, means_too_little_memory, notice
-from class_uncertainty.files import make_folder, write_together
+from class_uncertainty.io import make_folder, write_together
 from class_uncertainty.runs.mailbox import Begun, EpochEnded, Mailbox, Saved
 from class_uncertainty.runs.node_choice import NodeChoice
 from class_uncertainty.runs.ray_cluster import HEAD, STARTING, Cluster, Node, is_lost, on_node, versions

@@ -13,14 +13,13 @@ import numpy as np
 from class_uncertainty.boundary import check_least, check_number, shortly
 from class_uncertainty.data.dataset import folds_fingerprint
 from class_uncertainty.data.specs import without_options
-from class_uncertainty.documents import finite, from_document
 from class_uncertainty.errors import InputError, notice, unknown
-from class_uncertainty.files import REPLACE, SQLITE, near, parse_json, read_regular
+from class_uncertainty.io import REPLACE, SQLITE, finite, from_document, near, parse_json, read_regular
 from class_uncertainty.runs.ledger import Ledger, check_same_data
 from class_uncertainty.runs.measurement import Measurement
-from class_uncertainty.runs.store import Store
-from class_uncertainty.runs.store_layout import UNREADABLE
-from class_uncertainty.runs.stored_rows import (
+from class_uncertainty.runs.store import (
+    UNREADABLE,
+    Store,
     StoredDataset,
     dataset_row,
     document_row,

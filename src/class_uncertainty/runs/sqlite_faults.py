@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from class_uncertainty.errors import InputError, MachineFault, notice
-from class_uncertainty.files import make_folder
+from class_uncertainty.io import make_folder
 
 PATIENCE, LIMIT = 2, 30  # seconds until a wait for another process is reported, and until it ends
 

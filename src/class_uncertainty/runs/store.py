@@ -4,48 +4,89 @@ Every row has a checksum over its key and content. A row that does not match it 
 missing. Probabilities, which may be larger than SQLite's largest value, are files in a folder beside the store.
 """
 
-import dataclasses
 import io
 import json
 import sqlite3
-from collections.abc import Collection, Iterable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from class_uncertainty.boundary import checked
 from class_uncertainty.data import Dataset
 from class_uncertainty.data.readers.npz import arrays_in
 from class_uncertainty.errors import InputError, MachineFault, notice
 from class_uncertainty.estimation import Estimate
-from class_uncertainty.files import abandoned, check_folder, checksum, file_crcs, parse_json, write_together
+from class_uncertainty.io import (
+    BlockCrcs,
+    Bytes,
+    abandoned,
+    check_folder,
+    checksum,
+    file_crcs,
+    from_document,
+    parse_json,
+    write_together,
+)
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.sqlite_faults import connect, sqlite_faults
-from class_uncertainty.runs.store_layout import FIRST, FIXES, SEALED, UNREADABLE, VERSION, upgrades
-from class_uncertainty.runs.stored_rows import (
-    StoredDataset,
-    dataset_row,
-    document_row,
-    npy,
-    parse_dataset,
-    parse_fix_report,
-    parse_measurement,
-    parse_network,
-    parse_result,
-    result_row,
-    seal,
-)
 from class_uncertainty.text import reason
 from class_uncertainty.training import Result
 from class_uncertainty.training.keys import ENGINE
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from class_uncertainty.training.networks.stack import State
 
+VERSION = 5  # of the file's layout
+RUNNING = ".running"  # how the folder of checkpoints beside a store ends
+FIXES = "mended"  # what the table of fix reports was called first; its rows' checksums cover the name
+LAYOUT = f"""
+CREATE TABLE data (fingerprint TEXT PRIMARY KEY, name TEXT, classes TEXT, counts TEXT, checksum TEXT);
+CREATE TABLE results (
+    key TEXT PRIMARY KEY, engine INTEGER, data TEXT, method TEXT, lr REAL, seed INTEGER, error REAL, document TEXT,
+    checksum TEXT
+);
+CREATE TABLE estimates (
+    key TEXT PRIMARY KEY, engine INTEGER, data TEXT, estimator TEXT, members INTEGER,
+    labels_and_probabilities BLOB, results TEXT, checksum TEXT
+);
+CREATE TABLE networks (key TEXT PRIMARY KEY, result TEXT, state BLOB, checksum TEXT);
+CREATE TABLE {FIXES} (key TEXT PRIMARY KEY, engine INTEGER, data TEXT, document TEXT, checksum TEXT);
+CREATE TABLE measurements (key TEXT PRIMARY KEY, engine INTEGER, data TEXT, document TEXT, checksum TEXT);
+"""  # probabilities are files: the blob holds labels and the estimator's extra scores
+SEALED = {  # what the checksum of a row covers
+    "data": ("fingerprint", "name", "classes", "counts"),
+    "results": ("key", "engine", "data", "document"),
+    "estimates": ("key", "engine", "data", "estimator", "labels_and_probabilities", "results"),
+    "networks": ("key", "result", "state"),
+    FIXES: ("key", "engine", "data", "document"),
+    "measurements": ("key", "engine", "data", "document"),
+}
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)  # what a document that is none of ours may raise
 OF_DATA = f"engine = {ENGINE} AND data = ?"  # rows of this engine on the data set of a fingerprint
+WRITTEN = 2**22  # bytes of probabilities that are written at once
+
+
+@checked
+@dataclass(frozen=True)
+class StoredDataset:
+    """A data set with stored results."""
+
+    fingerprint: str
+    name: str
+    classes: tuple[str, ...]
+    counts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> "StoredDataset":
+        return cls(dataset.fingerprint, dataset.name, dataset.classes, tuple(dataset.train.counts.tolist()))
 
 
 class Store:
@@ -53,8 +94,6 @@ class Store:
 
     def __init__(self, path: str | Path = "runs.sqlite", create: bool = True) -> None:
         self.path = Path(path)
-        self.unverified = set[tuple[str, str]]()  # rows that were read without a checksum: an older version wrote them
-        self.layout = VERSION  # an older one where the file cannot be written to
         self.sound = set[str]()  # files of probabilities that match their checksum
         self.is_batch = False  # whether rows wait to be committed together
         if not self.path.exists() and not create:
@@ -73,7 +112,7 @@ class Store:
         self.connection = connect(self.path, place)
         try:
             with self._faults():
-                self._open()
+                self._prepare()
             if create:
                 self.check_engine()
         except BaseException:
@@ -89,29 +128,19 @@ class Store:
             self._connect(create=True)
             self.add_rows(("data", dataset_row(stored)) for stored in data)
 
-    def _open(self) -> None:
-        try:
-            self._prepare()
-        except sqlite3.OperationalError as error:
-            if "readonly" not in str(error):
-                raise
-            self.layout = self._version()
-            if self.layout < FIRST["checksums"] - 1:
-                raise
-
     def _prepare(self) -> None:
-        """Lay out a new file; refuse one that is not ours."""
-        # two processes may lay out one file at once
-        self.connection.execute("BEGIN IMMEDIATE" if self._version() < VERSION else "BEGIN")
+        """Lay out a new file; refuse one that is not ours, or has another layout."""
         version = self._version()
+        if version not in (0, VERSION):
+            advice = "choose another store, or use the version of class-uncertainty that wrote it"
+            raise InputError(f"store {self.path} has layout {version}, and this version reads {VERSION}: {advice}.")
+        # two processes may lay out one file at once
+        self.connection.execute("BEGIN IMMEDIATE" if version == 0 else "BEGIN")
         (tables,) = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if version > VERSION:
-            layouts = f"layout {version}; this one reads {VERSION}"
-            raise InputError(f"store {self.path} was written by a newer version ({layouts}).")
-        if version == 0 and tables:
-            raise InputError(f"{self.path} is another program's SQLite file: choose another store.")
-        if version < VERSION:
-            for statement in upgrades(version):
+        if self._version() == 0:
+            if tables:
+                raise InputError(f"{self.path} is another program's SQLite file: choose another store.")
+            for statement in LAYOUT.strip().removesuffix(";").split(";"):
                 self.connection.execute(statement)
             self.connection.execute(f"PRAGMA user_version = {VERSION}")
         self.connection.execute("COMMIT")
@@ -124,10 +153,6 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.connection.close()
-        if self.unverified:
-            number = len(self.unverified)
-            rows = "a row that was read has" if number == 1 else f"{number:,} rows that were read have"
-            notice(f"{self.path}: {rows} no checksum, since an older version wrote them.")
 
     def _faults(self) -> AbstractContextManager[None]:
         return sqlite_faults(self.path, self.connection)
@@ -155,26 +180,22 @@ class Store:
 
     def _rows(self, table: str, where: str = "TRUE", *values: Any) -> list[dict[str, Any]]:
         """The rows that match their checksums, each key once; others are dropped."""
-        if self.layout < FIRST.get(table, 0):
-            return []
-        names = ("rowid", *SEALED[table], "checksum" if self.layout >= FIRST["checksums"] else "NULL")
-        query = f"SELECT {', '.join(names)} FROM {table} WHERE {where} ORDER BY rowid"
+        columns = ("rowid", *SEALED[table], "checksum")
+        query = f"SELECT {', '.join(columns)} FROM {table} WHERE {where} ORDER BY rowid"
         with self._faults():
-            cursor = self.connection.execute(query, values)
-            rows = {row[1]: dict(zip(("rowid", *SEALED[table], "checksum"), row, strict=True)) for row in cursor}
+            stored = [dict(zip(columns, row, strict=True)) for row in self.connection.execute(query, values)]
+        rows = {row[SEALED[table][0]]: row for row in stored}
         sound = []
-        for key, row in rows.items():
-            if row["checksum"] is None:
-                self.unverified.add((table, str(key)))
-            elif row["checksum"] != seal(table, row):
-                self._drop(table, row, "does not match its checksum")
-                continue
-            sound.append(row)
+        for row in rows.values():
+            if row["checksum"] == seal(table, row):
+                sound.append(row)
+            else:
+                self._drop(table, row)
         return sound
 
-    def _drop(self, table: str, row: dict[str, Any], why: str) -> None:
+    def _drop(self, table: str, row: dict[str, Any]) -> None:
         """Remove a damaged row with a notice, unless another process has replaced it meanwhile."""
-        notice(f"{self.path}: row {row['rowid']} of {table!r} {why}, and counts as missing.")
+        notice(f"{self.path}: row {row['rowid']} of {table!r} does not match its checksum, and counts as missing.")
         delete = f"DELETE FROM {table} WHERE rowid = ? AND checksum IS ?"
         with suppress(sqlite3.Error), self.connection:  # the store may be read-only
             self.connection.execute(delete, (row["rowid"], row["checksum"]))
@@ -185,11 +206,8 @@ class Store:
         for row in self._rows(table, where, *values):
             try:
                 parsed[row[SEALED[table][0]]] = parse(parse_json(row["document"]) if "document" in row else row)
-            except UNREADABLE as error:
-                if row["checksum"] is not None:  # it is as it was written: another version may read it
-                    notice(f"{self.path}: row {row['rowid']} of {table!r} counts as missing: {reason(error)}.")
-                    continue
-                self._drop(table, row, f"cannot be read ({reason(error)})")
+            except UNREADABLE as error:  # it is as it was written: another version may read it
+                notice(f"{self.path}: row {row['rowid']} of {table!r} counts as missing: {reason(error)}.")
         return parsed
 
     def add_data(self, dataset: Dataset) -> None:
@@ -216,7 +234,7 @@ class Store:
 
     def results(self, data: str) -> list[Result]:
         """Every result of the data set of that fingerprint, in the order they were first stored."""
-        return list(self._read("results", parse_result, OF_DATA, data).values())
+        return list(self.by_key("results", data).values())
 
     @property
     def finished(self) -> int:
@@ -227,7 +245,7 @@ class Store:
         """A trained lane with its weights: what teaches, or is averaged, later."""
         from safetensors.torch import save
 
-        self._write("networks", {"key": key, "result": json.dumps(dataclasses.asdict(result)), "state": save(state)})
+        self._write("networks", {"key": key, "result": json.dumps(asdict(result)), "state": save(state)})
 
     def add_measurement(self, key: str, data: str, measurement: Measurement) -> None:
         """The class vectors of an estimate, whose probabilities need not be stored."""
@@ -235,7 +253,7 @@ class Store:
 
     def measurements(self, data: str) -> list[Measurement]:
         """Every measurement of the data set of that fingerprint, in the order they were first stored."""
-        return list(self._read("measurements", parse_measurement, OF_DATA, data).values())
+        return list(self.by_key("measurements", data).values())
 
     def has(self, table: str, key: str) -> bool:
         return self._cell(f"SELECT 1 FROM {table} WHERE key = ?", key) is not None
@@ -243,6 +261,19 @@ class Store:
     def keys(self, table: str) -> set[str]:
         """The keys of all rows that match their checksums."""
         return {str(row[SEALED[table][0]]) for row in self._rows(table)}
+
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Commit the rows that are added inside together at the end, also after an error: every row is whole.
+
+        A commit waits for the disk, however little it holds.
+        """
+        self.is_batch = True
+        try:
+            yield
+        finally:
+            self.is_batch = False
+            self.add_rows([])
 
     def add_rows(self, rows: Iterable[tuple[str, dict[str, Any]]]) -> None:
         """Rows with their tables, all of them or none."""
@@ -286,28 +317,22 @@ class Store:
         self._write(FIXES, document_row(key, data, fix_report), last=True)
 
     def fix_reports(self, data: str) -> list[FixReport]:
-        """Reports of `cu fix` on the data set of that fingerprint, the last one at the end; without older versions'."""
-        stored = self._read(FIXES, parse_fix_report, OF_DATA, data).values()
-        reports = [report for report in stored if report is not None]
-        if stored and not reports:
-            notice(f"{self.path}: what an older version of 'cu fix' found is not shown; run 'cu fix' again to see it.")
-        return reports
+        """Reports of `cu fix` on the data set of that fingerprint, the last one at the end."""
+        return list(self._read(FIXES, parse_fix_report, OF_DATA, data).values())
 
     def add_estimate(self, key: str, data: str, estimate: Estimate) -> None:
         """Probabilities first: a row without its file would be no estimate."""
         for left in abandoned(self.estimates_folder, "*.partial"):
             left.unlink(missing_ok=True)
         file = self._file(key)
-        crcs = write_together({file: npy(estimate.probabilities)})[file]
+        crcs = BlockCrcs()
+        write_together({file: crcs.of(npy(estimate.probabilities))})
         self.sound.add(key)
         buffer = io.BytesIO()
         scores = {f"own.{name}": values for name, values in estimate.extra_scores.items()}
         np.savez_compressed(buffer, labels=estimate.labels, **scores)  # type: ignore[arg-type]
-        document: dict[str, Any] = {
-            "results": [dataclasses.asdict(result) for result in estimate.results],
-            "score": estimate.score,
-        }
-        document |= {"cost": estimate.cost, "probabilities": checksum(key, crcs)}
+        document: dict[str, Any] = {"results": [asdict(result) for result in estimate.results], "score": estimate.score}
+        document |= {"cost": estimate.cost, "probabilities": checksum(key, crcs.crcs)}
         row = {"key": key, "engine": ENGINE, "data": data, "estimator": estimate.estimator}
         row |= {"members": len(estimate.probabilities), "labels_and_probabilities": buffer.getvalue()}
         self._write("estimates", row | {"results": json.dumps(document)}, last=True)
@@ -317,15 +342,13 @@ class Store:
 
     def estimates(self, data: str) -> list[Estimate]:
         """Every estimate of the data set of that fingerprint, the one stored last at the end."""
-        return list(self._read("estimates", self._estimate, OF_DATA, data).values())
+        return list(self.by_key("estimates", data).values())
 
     def _estimate(self, row: dict[str, Any]) -> Estimate:
         document = parse_json(row["results"])
         results = tuple(map(parse_result, document["results"]))
         parts = arrays_in(row["labels_and_probabilities"])
-        p = parts.get("probabilities")  # of layouts before 3
-        if p is None:
-            p = self._probabilities(row["key"], document["probabilities"])
+        p = self._probabilities(row["key"], document["probabilities"])
         extra = {name.removeprefix("own."): values for name, values in parts.items() if name.startswith("own.")}
         return Estimate(row["estimator"], p, parts["labels"], results, document["score"], extra, document["cost"])
 
@@ -348,3 +371,61 @@ class Store:
             return np.load(file, mmap_mode="r")
         except OSError as error:
             raise MachineFault(f"{file} could not be read: {error.strerror}.") from error
+
+
+def dataset_row(stored: StoredDataset) -> dict[str, Any]:
+    return {name: json.dumps(value) if isinstance(value, tuple) else value for name, value in asdict(stored).items()}
+
+
+def document_row(key: str, data: str, value: "DataclassInstance") -> dict[str, Any]:
+    """A row whose document holds a value; `data` is the fingerprint of its data set."""
+    return {"key": key, "engine": ENGINE, "data": data, "document": json.dumps(asdict(value))}
+
+
+def result_row(key: str, data: str, result: Result) -> dict[str, Any]:
+    columns = {"method": result.method, "lr": result.lr, "seed": result.seed, "error": result.error}
+    return document_row(key, data, result) | columns
+
+
+def npy(p: NDArray[np.float32]) -> Iterator[Bytes]:
+    """(T, N, C) as a .npy file, in pieces."""
+    header, size = io.BytesIO(), max(1, WRITTEN // (4 * p.shape[2]))
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": p.shape})
+    yield header.getvalue()
+    for member in p:
+        for start in range(0, len(member), size):
+            yield np.ascontiguousarray(member[start : start + size], dtype="<f4").data
+
+
+def parse_dataset(row: dict[str, Any]) -> StoredDataset:
+    lists = {name: parse_json(row[name]) for name in ("classes", "counts")}
+    return from_document(StoredDataset, {"fingerprint": row["fingerprint"], "name": row["name"], **lists})
+
+
+def parse_network(row: dict[str, Any]) -> "tuple[Result, State]":
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        return from_document(Result, parse_json(row["result"])), load(row["state"])
+    except SafetensorError as error:
+        raise ValueError(error) from error
+
+
+def parse_fix_report(document: dict[str, Any]) -> FixReport:
+    return from_document(FixReport, document)
+
+
+def parse_measurement(document: dict[str, Any]) -> Measurement:
+    vectors = {score: tuple(values) for score, values in document["raw"].items()}
+    return from_document(Measurement, document | {"raw": vectors})
+
+
+def parse_result(document: dict[str, Any]) -> Result:
+    return from_document(Result, document)
+
+
+def seal(table: str, row: dict[str, Any]) -> str:
+    """The checksum of a row."""
+    values = (row[name] for name in SEALED[table])
+    return checksum(table, *(value if isinstance(value, bytes) else str(value) for value in values))

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from class_uncertainty.errors import MachineFault, notice
-from class_uncertainty.files import Bytes, checksum, make_folder, parse_json, write_together
+from class_uncertainty.io import make_folder, parse_json, read_sealed, sealed, write_together
 from class_uncertainty.training.networks.stack import State
 
-SEAL = b"\nchecksum "  # stands behind the tensors, before the checksum of the lane's key and of them
 TRIES = 5  # to write checkpoints whose partial files others take away
-PARTS = ("state", "momentum", "gathered", "summed")  # older files lack the last
+PARTS = ("state", "momentum", "gathered", "summed")
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Checkpoints:
         for tries_left in reversed(range(TRIES)):
             make_folder(self.folder)
             try:
-                write_together({self.file(key): _sealed(key, lane) for key, lane in lanes.items()})
+                write_together({self.file(key): sealed(key, _content(lane)) for key, lane in lanes.items()})
                 return
             except MachineFault as error:
                 # another process may have ended a lane, and removed its files or the empty folder
@@ -73,14 +72,13 @@ class Checkpoints:
         """The lane; None where there is no file, or a damaged one."""
         file = self.file(key)
         try:
-            content = memoryview(file.read_bytes())
+            content = read_sealed(file, key)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise MachineFault(f"{file} could not be read: {error.strerror}.") from error
-        tensors, seal = content[: -len(SEAL) - 32], bytes(content[-len(SEAL) - 32 :])
-        if seal == SEAL + checksum(key, tensors).encode():
-            return _started(tensors)
+        if content is not None:
+            return _started(content.tobytes())
         notice(f"{file} does not match its checksum: its lane is trained again from the beginning.")
         self.remove([key])
         return None
@@ -95,30 +93,30 @@ class Checkpoints:
             os.rmdir(self.folder)
 
 
-def _sealed(key: str, lane: LaneState) -> Iterator[bytes]:
-    """A safetensors file and its seal, made when they are written."""
+def _content(lane: LaneState) -> Iterator[bytes]:
+    """A safetensors file, made when it is written."""
     from safetensors.torch import save
 
     parts = zip(PARTS, (lane.state, lane.momenta, lane.gathered, lane.summed), strict=True)
     tensors = {f"{part}.{name}": value for part, values in parts for name, value in values.items()}
     about = {"epoch": lane.epoch, "diverged": lane.diverged, "loss": lane.loss, "seconds": lane.seconds}
-    content = save(tensors, {"about": json.dumps(about)})
-    yield content
-    yield SEAL + checksum(key, content).encode()
+    yield save(tensors, {"about": json.dumps(about)})
 
 
-def _started(content: memoryview) -> LaneState:
+def _started(content: bytes) -> LaneState:
     from safetensors.torch import load
 
-    about, tensors = _about(bytes(content[:8]), content[8:]), load(bytes(content))
+    about, tensors = _about(content[:8], content[8:]), load(content)
     parts: dict[str, State] = {part: {} for part in PARTS}
     for name, value in tensors.items():
         part, _, rest = name.partition(".")
         parts[part][rest] = value
-    state, momenta, *more = parts.values()
-    return LaneState(about["epoch"], state, momenta, about["diverged"], about["loss"], about["seconds"], *more)
+    state, momenta, gathered, summed = parts.values()
+    return LaneState(
+        about["epoch"], state, momenta, about["diverged"], about["loss"], about["seconds"], gathered, summed
+    )
 
 
-def _about(length: bytes, rest: Bytes) -> dict[str, Any]:
+def _about(length: bytes, rest: bytes) -> dict[str, Any]:
     """What stands beside the tensors: a safetensors file starts with the length of its header, then the header."""
-    return parse_json(parse_json(bytes(rest[: int.from_bytes(length, "little")]))["__metadata__"]["about"])
+    return parse_json(parse_json(rest[: int.from_bytes(length, "little")])["__metadata__"]["about"])

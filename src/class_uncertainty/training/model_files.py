@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data
-from class_uncertainty.documents import finite
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.files import check_replaceable, parse_json, write_together
+from class_uncertainty.io import check_replaceable, finite, parse_json, write_together
 from class_uncertainty.text import reason
 from class_uncertainty.training.networks.backbones import (
     Backbone,
@@ -142,7 +141,7 @@ def restore(path: str | Path, trust_code: bool = False) -> Deployed:
 
 def _trust_code(document: Mapping[str, Any], description: Path) -> None:
     """Let the code run that a description names, if it is the code that the model was saved with."""
-    hashes = document.get("code") or {}
+    hashes = document["code"]
     for file, factory in code_named_by(document):
         if not file.is_file():
             continue  # refused where it is needed
@@ -199,7 +198,7 @@ def _built(saved: SavedModel) -> Deployed:
     if "members" in document:
         module = Ensemble(networks, document["scale"], costs=_no_costs(document))
     module.purpose, module.about = saved.purpose, saved.about
-    if (config := document.get("backbone")) is not None:
+    if (config := document["backbone"]) is not None:
         if saved.embedding is None:
             raise ValueError("there is a backbone, and no embedding")
         module.backbone = Embedder(Backbone(architecture(saved.embedding.backbone, config), saved.embedding))

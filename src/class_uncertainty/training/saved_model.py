@@ -10,14 +10,13 @@ from pathlib import Path
 from reprlib import repr as brief
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from class_uncertainty.data.embedding import Embedding
 from class_uncertainty.data.images import PIXELS
 from class_uncertainty.data.table import LARGEST, Column, is_number
 from class_uncertainty.errors import InputError, MachineFault, blame_machine, unknown
-from class_uncertainty.files import checksum, near, parse_json, read_regular
+from class_uncertainty.io import checksum, near, parse_json, read_regular
 from class_uncertainty.text import reason
 from class_uncertainty.training.networks.backbones import WHOLE
 from class_uncertainty.training.networks.classifier import DECISIONS, HEADS, Names
@@ -26,7 +25,7 @@ from class_uncertainty.training.networks.preprocessing import checked_preprocess
 from class_uncertainty.training.networks.user_code import code_of
 from class_uncertainty.training.purpose import Purpose
 
-FORMAT = 4  # 1 had no shift, 2 no embedding, 3 no purpose
+FORMAT = 4  # of the description, raised when it changes
 LARGEST_SIDE = 2**13  # pixels of an image that a backbone takes
 
 
@@ -60,7 +59,7 @@ class SavedModel:
 
     @property
     def about(self) -> dict[str, Any]:
-        return dict(self.document.get("about") or {})
+        return dict(self.document["about"])
 
     @property
     def parameters(self) -> int:
@@ -100,26 +99,19 @@ def read_files(weights: Path, description: Path) -> SavedModel:
     document = parse_json(read_regular(description))
     content = read_regular(weights)
     version = document["format"]
-    if type(version) is not int:
-        raise ValueError(f"format is {brief(version)}: it must be a whole number")
-    if version > FORMAT:
-        raise InputError(f"{description} is of a newer version: format {brief(version)}, ours is {FORMAT}.")
-    if "checksum" in document and document["checksum"] != model_checksum(
-        document, content
-    ):  # older versions wrote none
+    if type(version) is not int or version != FORMAT:
+        formats = f"format {brief(version)}, and this version of class-uncertainty reads {FORMAT}"
+        raise InputError(f"{description} has {formats}: train and save the model again.")
+    if document["checksum"] != model_checksum(document, content):
         why = "has changed since it was saved, or is damaged"
         raise InputError(f"{weights} or {description.name} {why}: train and save it again.")
-    document.setdefault("decides_by", DECISIONS[0])
     _check_description(document)
-    tensors = load(content)
-    if version == 1:
-        tensors.setdefault("shift", torch.zeros(len(document["classes"])))
-    purpose = document.get("purpose")
+    purpose = document["purpose"]
     return SavedModel(
         document,
-        tensors,
+        load(content),
         purpose and Purpose.restored(purpose, len(document["classes"])),
-        tuple(Column(**column) for column in document.get("encoding") or ()) or None,
+        tuple(Column(**column) for column in document["encoding"] or ()) or None,
         _embedding(document),
     )
 
@@ -164,7 +156,7 @@ def _check_scale(scale: Any) -> None:
 
 
 def _embedding(document: dict[str, Any]) -> Embedding | None:
-    if (fields := document.get("embedding")) is None:
+    if (fields := document["embedding"]) is None:
         return None
     values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
     embedding = Embedding(**values)

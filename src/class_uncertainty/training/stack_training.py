@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from class_uncertainty.errors import Unfinished
-from class_uncertainty.files import write_whole
+from class_uncertainty.io import write_whole
 from class_uncertainty.training.augment.cam_resampling import filled_up, generated
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 from class_uncertainty.training.distillation import Teachers

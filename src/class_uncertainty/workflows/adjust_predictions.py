@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError, notice
-from class_uncertainty.files import check_replaceable, origin, same_file, write_whole
+from class_uncertainty.io import check_replaceable, origin, same_file, write_whole
 from class_uncertainty.metrics import Scores
 from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.calibration import fit_adjustment

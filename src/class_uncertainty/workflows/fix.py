@@ -15,7 +15,7 @@ from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.specs import place_of
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.estimation import EstimateRequest, read_by
-from class_uncertainty.files import origin, same_file
+from class_uncertainty.io import origin, same_file
 from class_uncertainty.methods import named
 from class_uncertainty.metrics import prior_weights
 from class_uncertainty.notebook import html_table, number, to_frame

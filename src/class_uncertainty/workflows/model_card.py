@@ -11,15 +11,7 @@ import numpy as np
 from class_uncertainty.data import Dataset
 from class_uncertainty.data.examples import inputs_digest
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import (
-    REPLACE,
-    check_ending,
-    check_writable,
-    parse_json,
-    read_regular,
-    same_file,
-    starts_with,
-)
+from class_uncertainty.io import REPLACE, check_ending, check_writable, parse_json, read_regular, same_file, starts_with
 from class_uncertainty.notebook import interval, number
 from class_uncertainty.posthoc.clusters import error_intervals
 from class_uncertainty.posthoc.goal import Goal

@@ -35,7 +35,7 @@ from class_uncertainty.workflows.seen_examples import watch_seen
 LEAST_COST = "Predictions are the classes of the least expected cost, by the costs that the model was saved with."
 LIKELIEST = "Predictions are the most probable classes."
 IN_PYTHON = "In Python, cu.predict gives these probabilities; predict_proba gives those that decide, for another prior."
-NO_PRIOR = "The model does not say which prior its softmax stands for, as those that older versions saved: "
+NO_PRIOR = "The model does not say which prior its softmax stands for: "
 NAMED = 5  # classes in a repr, and examples that cannot be read
 
 
@@ -263,7 +263,7 @@ def _wanted(network: Deployed, prior: Prior) -> NDArray[np.float64] | None:
     if network.purpose is not None:
         return find_prior(prior, network.purpose.counts)
     if not isinstance(prior, str) or prior != "train":
-        raise InputError(f"{NO_PRIOR}train and save it again, or leave the prior out.")
+        raise InputError(f"{NO_PRIOR}leave the prior out, or train it by cu.train.")
     return None
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from class_uncertainty.boundary import checked
-from class_uncertainty.files import origin
+from class_uncertainty.io import origin
 from class_uncertainty.training.model_files import check_embeds, check_savable
 from class_uncertainty.training.model_files import save as save_module
 from class_uncertainty.training.networks.ensemble_network import Deployed

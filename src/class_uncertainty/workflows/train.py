@@ -8,7 +8,7 @@ from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.specs import place_of
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
-from class_uncertainty.files import origin
+from class_uncertainty.io import origin
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import Method
 from class_uncertainty.methods.trained_prior import trained_prior

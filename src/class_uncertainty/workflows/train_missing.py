@@ -17,8 +17,7 @@ from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.ledger import Ledger, check_same_data
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, load_or_fit, start_anew
 from class_uncertainty.runs.measurement import Measurement
-from class_uncertainty.runs.store import Store
-from class_uncertainty.runs.stored_rows import StoredDataset
+from class_uncertainty.runs.store import Store, StoredDataset
 from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.deadline import Deadline

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.data.cache import Decoding
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import read_regular
+from class_uncertainty.io import read_regular
 from class_uncertainty.text import read_faults, reason
 
 LARGEST = 2**28  # bytes of one file in an archive; the largest original has 154 million

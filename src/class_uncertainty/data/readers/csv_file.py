@@ -11,7 +11,7 @@ import numpy as np
 
 from class_uncertainty.data.table import Table, check_names, is_missing
 from class_uncertainty.errors import InputError, notice
-from class_uncertainty.files import read_regular
+from class_uncertainty.io import read_regular
 from class_uncertainty.text import listed, read_faults
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)

@@ -14,7 +14,7 @@ from class_uncertainty.data.cache import Decoding
 from class_uncertainty.data.class_names import in_order, split_of
 from class_uncertainty.data.images import ImageSource, common_size, decode
 from class_uncertainty.errors import InputError, notice
-from class_uncertainty.files import disk_faults, read_regular
+from class_uncertainty.io import disk_faults, read_regular
 from class_uncertainty.text import listed, read_faults
 
 IGNORED = ("thumbs.db", "desktop.ini")  # as is whatever starts with a dot: file browsers write these

@@ -21,7 +21,7 @@ from class_uncertainty.data.class_names import factorise
 from class_uncertainty.data.dataset import align
 from class_uncertainty.data.examples import Data
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import SCRATCH, check_regular
+from class_uncertainty.io import SCRATCH, check_regular
 from class_uncertainty.text import read_faults, reason
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from class_uncertainty.data.images import ImageSource, common_size, decode
 from class_uncertainty.data.readers.folder import entries
 from class_uncertainty.data.table import Table, from_arrow
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.files import check_regular, parse_json
+from class_uncertainty.io import check_regular, parse_json
 from class_uncertainty.text import read_faults
 
 if TYPE_CHECKING:

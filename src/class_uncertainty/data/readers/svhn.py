@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.data.cache import Decoding
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import read_regular
+from class_uncertainty.io import read_regular
 from class_uncertainty.text import reason
 
 DIGITS = tuple("0123456789")

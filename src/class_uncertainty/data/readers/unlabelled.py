@@ -17,7 +17,7 @@ from class_uncertainty.data.readers.csv_file import header_of, read_csv
 from class_uncertainty.data.readers.npz import by_lower_case, channels_first, read_arrays
 from class_uncertainty.data.table import Column, Table
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import check_regular, near
+from class_uncertainty.io import check_regular, near
 from class_uncertainty.values import is_frame
 
 BATCH = 1024  # examples of a table or an array

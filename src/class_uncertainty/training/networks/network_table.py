@@ -13,7 +13,7 @@ from class_uncertainty.boundary import checked
 from class_uncertainty.data.embedding import Embedding
 from class_uncertainty.data.specs import split_options
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.files import read_regular
+from class_uncertainty.io import read_regular
 from class_uncertainty.training.networks.backbones import FORMS, IMAGENET_SIDE, build, given_size
 from class_uncertainty.training.networks.custom_network import OwnNetwork, factory_code
 from class_uncertainty.training.networks.layers import WIDEST

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from class_uncertainty.errors import InputError, blame_machine, nearest, unknown
-from class_uncertainty.files import near, parse_json, read_regular
+from class_uncertainty.io import near, parse_json, read_regular
 from class_uncertainty.text import read_faults, reason
 from class_uncertainty.training.networks.efficientnet_lite import EfficientNetLite0, efficientnet_lite0
 from class_uncertainty.training.networks.preprocessing import checked_preprocessing

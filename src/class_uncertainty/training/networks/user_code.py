@@ -5,7 +5,7 @@ from pathlib import Path
 
 from class_uncertainty.data.specs import split_options
 from class_uncertainty.errors import InputError
-from class_uncertainty.files import read_regular
+from class_uncertainty.io import read_regular
 
 SHOWN = 16  # digits of a hash in a sentence
 _trusted = set[tuple[str, str]]()  # (SHA-256 of a file, function in it) that may run in this process

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from class_uncertainty import files
+from class_uncertainty import io
 from class_uncertainty.errors import InputError, MachineFault
-from class_uncertainty.files import (
+from class_uncertainty.io import (
+    BlockCrcs,
     check_ending,
     check_replaceable,
     check_writable,
@@ -17,7 +18,9 @@ from class_uncertainty.files import (
     file_crcs,
     free_name,
     origin,
+    read_sealed,
     scratch_array,
+    sealed,
     write_together,
     write_whole,
 )
@@ -126,17 +129,46 @@ def test_a_check_creates_no_folder(tmp_path):
 
 def test_every_block_counts(tmp_path, rng):
     """Pieces of any size give the CRCs of the file; a flipped bit in any block changes the checksum."""
-    content, path = bytearray(rng.bytes(int(2.5 * files.BLOCK))), tmp_path / "file"
-    pieces = [content[:7], content[7 : files.BLOCK + 3], b"", content[files.BLOCK + 3 :]]
-    crcs = write_together({path: pieces})[path]
+    content, path = bytearray(rng.bytes(int(2.5 * io.BLOCK))), tmp_path / "file"
+    pieces = [content[:7], content[7 : io.BLOCK + 3], b"", content[io.BLOCK + 3 :]]
+    counted = BlockCrcs()
+    write_together({path: counted.of(pieces)})
+    crcs = counted.crcs
     assert path.read_bytes() == content
     assert crcs == file_crcs(path)
     assert len(crcs) == 3
     assert checksum(crcs) == checksum(bytes(content))
-    for place in (0, files.BLOCK - 1, files.BLOCK, len(content) - 1):
+    for place in (0, io.BLOCK - 1, io.BLOCK, len(content) - 1):
         content[place] ^= 1
         assert checksum(bytes(content)) != checksum(crcs)
         content[place] ^= 1
+
+
+def test_a_sealed_file_is_read_as_it_was_written_under_its_key_alone(tmp_path, rng):
+    path, content = tmp_path / "file", rng.bytes(io.BLOCK + 5)
+    write_together({path: sealed("key", [content[:7], content[7:]])})
+    mapped = read_sealed(path, "key")
+    assert mapped.tobytes() == content
+    mapped[:] = 0  # in memory alone
+    assert read_sealed(path, "key").tobytes() == content
+    assert read_sealed(path, "other") is None
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:-1], whole + b"\0", content, whole[1:]):
+        path.write_bytes(damaged)
+        assert read_sealed(path, "key") is None
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        read_sealed(path, "key")
+
+
+def test_what_fails_while_pieces_are_made_is_not_blamed_on_the_disk(tmp_path):
+    def pieces():
+        yield b"first"
+        raise OSError(5, "Input/output error")
+
+    with pytest.raises(OSError, match="Input/output error"):
+        write_together({tmp_path / "file": pieces()})
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize("other", [("ab", "c"), ("a", "bc", ""), (b"ab", "c"), ("c", "ab")])
@@ -166,13 +198,13 @@ def test_the_file_at_fault_is_named(tmp_path, monkeypatch):
 
 def test_a_large_array_is_in_a_file_whose_room_is_taken_at_once(tmp_path, monkeypatch):
     assert not isinstance(scratch_array((2, 3), tmp_path), np.memmap)
-    monkeypatch.setattr(files, "SCRATCH", 4 * 5)
+    monkeypatch.setattr(io, "SCRATCH", 4 * 5)
     large = scratch_array((2, 3), tmp_path)
     assert isinstance(large, np.memmap)
     assert os.listdir(tmp_path) == []  # it has no name
     large[:] = 7
     assert large.sum() == 42
-    monkeypatch.setattr(files.tempfile, "TemporaryFile", lambda dir: open("/dev/full", "w+b"))  # noqa: SIM115
+    monkeypatch.setattr(io.tempfile, "TemporaryFile", lambda dir: open("/dev/full", "w+b"))  # noqa: SIM115
     with pytest.raises(MachineFault, match="No space left"):
         scratch_array((2, 3), tmp_path)
 
@@ -183,7 +215,7 @@ def test_a_large_array_is_in_a_file_whose_room_is_taken_at_once(tmp_path, monkey
 )
 def test_a_name_is_suggested_for_more_than_its_ending(given: str, suggested: str, tmp_path: Path) -> None:
     (tmp_path / "fruit.csv").touch()
-    assert files.near(tmp_path / given) == (f" (did you mean {str(tmp_path / suggested)!r}?)" if suggested else "")
+    assert io.near(tmp_path / given) == (f" (did you mean {str(tmp_path / suggested)!r}?)" if suggested else "")
 
 
 @pytest.mark.parametrize("name", ["page.pdf", "page", "page.html.gz"])

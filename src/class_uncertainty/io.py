@@ -1,5 +1,11 @@
-"""Files that are written whole or not at all, never over a file of another origin, and checked by their checksums."""
+"""Files that are written whole or not at all, never over a file of another origin, and checked when they are read.
 
+A file that the package reads back itself is sealed: a checksum over its key and content stands behind the content.
+Dataclasses are kept as JSON: `from_document` reads what dataclasses.asdict wrote by the annotations of their fields.
+Where a number must stand, null is NaN, which JSON does not have.
+"""
+
+import dataclasses
 import hashlib
 import json
 import math
@@ -9,11 +15,13 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from stat import S_ISREG
 from threading import get_ident
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +33,8 @@ ORIGIN = re.compile(rb"(made from [^()]{1,200}) \([0-9a-f]{12}\)")  # what `orig
 NAME_LENGTH, ORIGIN_DIGITS = 200, 12
 REPLACE = "give another name, or --force (in Python force=True) to replace it"
 BLOCK = 2**20  # bytes that one CRC covers
+SEAL = b"\nchecksum "  # before the checksum of a sealed file
+SEAL_LENGTH = len(SEAL) + 32
 ABANDONED = 24 * 3600  # seconds until a partial file counts as left behind
 SCRATCH = 2**27  # bytes up to which an array stays in memory
 
@@ -45,39 +55,68 @@ def write_whole(path: Path, content: bytes) -> None:
     write_together({path: [content]})
 
 
-def write_together(contents: Mapping[Path, Iterable[Bytes]]) -> dict[Path, list[int]]:
-    """Write files given in pieces -> their block CRCs. All are written and synced before any is put into its place."""
-    partials, crcs = dict[Path, Path](), dict[Path, list[int]]()
-    path = Path()
+def write_together(contents: Mapping[Path, Iterable[Bytes]], failure: str = "") -> None:
+    """Write files given in pieces. All are written and synced before any is put into its place.
+
+    Where the disk fails, a MachineFault says `failure`, or else which file could not be written.
+    """
+
+    def faults(path: Path) -> AbstractContextManager[None]:
+        return disk_faults(failure or f"{path} could not be written")
+
+    targets = dict[Path, Path]()  # by the partial file
     try:
         for path, pieces in contents.items():
-            check_writable(path)
-            make_folder(path.parent)
-            target = path.resolve()  # a link stays a link
-            # other processes and threads may be writing the same file
-            partial = target.with_name(f"{target.name}.{os.getpid()}-{get_ident()}.partial")
-            partials[partial] = target
-            blocks = BlockCrcs()
-            with open(partial, "wb") as file:
-                for piece in pieces:
+            with faults(path):
+                check_writable(path)
+                make_folder(path.parent)
+                target = path.resolve()  # a link stays a link
+                # other processes and threads may be writing the same file
+                partial = target.with_name(f"{target.name}.{os.getpid()}-{get_ident()}.partial")
+                targets[partial] = target
+                partial.write_bytes(b"")
+            for piece in pieces:
+                # closed after each piece: the last bytes may be those that do not fit on the disk
+                with faults(path), open(partial, "ab") as file:
                     file.write(piece)
-                    blocks.add(piece)
-            crcs[path] = blocks.crcs
         # synced once all are written: the first sync takes most of the others with it
-        for partial, target in partials.items():
-            path = target
-            sync(partial)
-        for partial, path in partials.items():
-            os.replace(partial, path)
-        for folder in {target.parent for target in partials.values()}:
-            sync(folder)
-    except OSError as error:
-        raise MachineFault(f"{path} could not be written: {error.strerror}.") from error
+        for partial, target in targets.items():
+            with faults(target):
+                sync(partial)
+        for partial, target in targets.items():
+            with faults(target):
+                os.replace(partial, target)
+        for folder in {target.parent for target in targets.values()}:
+            with faults(folder):
+                sync(folder)
     finally:
-        for partial in partials:
+        for partial in targets:
             with suppress(OSError):
                 partial.unlink()
-    return crcs
+
+
+def sealed(key: str, pieces: Iterable[Bytes]) -> Iterator[Bytes]:
+    """The envelope of a file that the package reads back itself: its content, then a checksum over key and content."""
+    crcs = BlockCrcs()
+    yield from crcs.of(pieces)
+    yield _seal(key, crcs.crcs)
+
+
+def read_sealed(path: Path, key: str) -> NDArray[np.uint8] | None:
+    """Map the content of a sealed file into memory; None if the file is not as it was written under this key.
+
+    All of it is read before: a disk that fails raises an OSError then, and kills a process that reads mapped memory.
+    """
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size - SEAL_LENGTH
+        crcs = [zlib.crc32(file.read(min(BLOCK, size - start))) for start in range(0, size, BLOCK)]
+        if not crcs or file.read() != _seal(key, crcs):
+            return None
+        return np.memmap(file, np.uint8, "c", shape=(size,))  # "c": who writes into it leaves the file as it is
+
+
+def _seal(key: str, crcs: Iterable[int]) -> bytes:
+    return SEAL + checksum(key, crcs).encode()
 
 
 def abandoned(folder: Path, pattern: str) -> Iterator[Path]:
@@ -144,6 +183,12 @@ class BlockCrcs:
     def __init__(self) -> None:
         self.crcs = list[int]()
         self.room = 0  # in the last block
+
+    def of(self, pieces: Iterable[Bytes]) -> Iterator[Bytes]:
+        """The same pieces, each added before it is passed on."""
+        for piece in pieces:
+            self.add(piece)
+            yield piece
 
     def add(self, piece: Bytes) -> None:
         view = memoryview(piece).cast("B")
@@ -266,3 +311,57 @@ def make_folder(folder: Path) -> None:
         if not folder.is_dir():
             check_folder(folder / "file")
         folder.mkdir(parents=True, exist_ok=True)
+
+
+def from_document(kind: Any, document: Any) -> Any:
+    """The value of a dataclass; None, for an optional one, stays None."""
+    if document is None:
+        return None
+    structured, values = _structured_fields(kind), dict[str, Any]()
+    for name, value in document.items():
+        if name in structured:
+            values[name] = _parse(*structured[name], value)
+    return kind(**(document | values))
+
+
+def _parse(item: Any, depth: int, value: Any) -> Any:
+    """The value of a field: `depth` tuples around items of a kind, or None for an optional one."""
+    if depth == 0 and item is float:
+        return math.nan if value is None else value
+    if value is None:
+        return None
+    if depth == 0:
+        return from_document(item, value)
+    if not isinstance(value, list | tuple):
+        raise TypeError(f"{type(value).__name__} stands in place of a list")
+    if depth == 1 and item is None:
+        return tuple(value)
+    if depth == 1 and item is float:  # a loop of its own, since confusions are long
+        return tuple(math.nan if part is None else part for part in value)
+    return tuple(_parse(item, depth - 1, part) for part in value)
+
+
+@lru_cache(maxsize=64)
+def _structured_fields(kind: Any) -> dict[str, tuple[Any, int]]:
+    """The fields of a dataclass that JSON does not hold as they are: (a dataclass, float or None; tuples around it)."""
+    structured = {}
+    for name, annotation in get_type_hints(kind).items():
+        hint, depth = annotation, 0
+        if get_origin(hint) is UnionType and NoneType in get_args(hint):
+            hint = get_args(hint)[0]
+        while get_origin(hint) is tuple:
+            hint, depth = get_args(hint)[0], depth + 1
+        item = hint if dataclasses.is_dataclass(hint) or hint is float else None
+        is_optional_number = item is float and depth == 0 and annotation is not float
+        if (item or depth) and not is_optional_number:
+            structured[name] = item, depth
+    return structured
+
+
+def finite(value: Any) -> Any:
+    """A document without infinity and NaN, which JSON does not have: they become null."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and value - value != 0 else value
