@@ -1,8 +1,15 @@
 """How tests call `cu`: by the fixture `run`, with options that make it quick."""
 
+import re
 from collections.abc import Callable
 
 Run = Callable[..., tuple[int, str, str]]  # words after `cu` -> exit code, stdout, stderr
 Call = Callable[[], None]  # of a fixture that changes something from the call on
 SHORT = ("--epochs", "2", "--members", "2")
 SHORT_FIX = ("--epochs", "2", "--candidates", "naive", "--seeds", "1")
+PROGRESS = re.compile(r"after \d+:\d\d: .*")  # a line that a slow machine sees on stderr
+
+
+def told(err: str) -> list[str]:
+    """The lines on stderr without those of progress."""
+    return [line for line in err.split("\n")[:-1] if not PROGRESS.fullmatch(line)]

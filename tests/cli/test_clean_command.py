@@ -11,7 +11,8 @@ import pytest
 from commands import Run
 
 ENTRY = "0123456789abcdef" * 2
-STORE, RUNNING, GONE, CACHED = "runs.sqlite", "runs.sqlite.running", "gone.sqlite.running", f"cache/{ENTRY}"
+STORE, RUNNING, GONE = "runs.sqlite", "runs.sqlite.running", "gone.sqlite.running"
+CACHED = f"cache/{ENTRY}.cache"
 DAY = 86400
 
 
@@ -20,16 +21,18 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store with a training under way, another that was stopped 31 days ago and whose store is gone, and a cache."""
     monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(tmp_path / "cache"))
     (tmp_path / STORE).write_bytes(b"a store")
-    for folder, name in ((RUNNING, f"{ENTRY}.safetensors"), (GONE, f"{ENTRY}.safetensors"), (CACHED, "inputs.npy")):
-        (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / folder / name).write_bytes(bytes(1000))
+    files = [tmp_path / CACHED, *(tmp_path / folder / f"{ENTRY}.safetensors" for folder in (RUNNING, GONE))]
+    for file in files:
+        file.parent.mkdir()
+        file.write_bytes(bytes(1000))
     age(tmp_path / GONE, 31)
     return tmp_path
 
 
-def age(folder: Path, days: float) -> None:
+def age(path: Path, days: float) -> None:
+    """Date a file, or the files of a folder, back."""
     earlier = time.time() - days * DAY
-    for file in folder.iterdir():
+    for file in path.iterdir() if path.is_dir() else [path]:
         os.utime(file, (earlier, earlier))
 
 

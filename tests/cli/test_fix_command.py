@@ -123,7 +123,7 @@ def test_signs_change_the_list_of_candidates(run: Run, blank_charts: Call) -> No
         (("fix", "digits-lt:20", "--trainings", "1"), "trainings is 1: judging one candidate"),
         (("fix", "digits-lt:20", "--save", "."), "names no file"),
         (("fix", "digits-lt:20", "--report", "."), "names no file"),
-        (("fix", "digits-lt:20", "--save", "m", "--report", "m.json"), "as m.html"),
+        (("fix", "digits-lt:20", "--save", "m", "--report", "m.json"), "m.html"),
     ],
 )
 def test_wrong_input_is_said_before_training(

@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from commands import told
 from example_results import export_text
 from PIL import Image
 
@@ -207,7 +208,7 @@ class Played:
         """What did not hold when the k-th call met that fault, and after it."""
         where, fault = self._fresh(), FAULTS[name]
         ended = self.stage.run(self.scene.words, where, fault, k)
-        lines = ended.err.splitlines()
+        lines = told(ended.err)
         broken = [
             f"stderr: {line}"
             for line in lines

@@ -38,10 +38,10 @@ def measure(place: Path, digits: cu.Dataset, budget: float | None = None) -> Pat
     return store
 
 
-def age(folder: Path, seconds: float) -> None:
-    """Make all files of a folder as old as that."""
+def age(path: Path, seconds: float) -> None:
+    """Date a file, or the files of a folder, back."""
     earlier = time.time() - seconds
-    for file in folder.iterdir():
+    for file in path.iterdir() if path.is_dir() else [path]:
         os.utime(file, (earlier, earlier))
 
 
