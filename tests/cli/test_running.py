@@ -133,7 +133,7 @@ def test_rows_that_are_stored_are_printed_when_others_are_not_trained(run: Run) 
 
 
 def test_ctrl_c_prints_what_is_known(tmp_path: Path) -> None:
-    """On a terminal, in the middle of a fix: the bar, and the first rung."""
+    """On a terminal, in the middle of a fix, once the candidates have been judged: the bar, and the last rung."""
     words = ("fix", "digits-lt:20", "--epochs", "10", "--candidates", "naive,cb-rs")
     files = ("--report", str(tmp_path / "r.html"), "--store", str(tmp_path / "s"))
     command = [sys.executable, "-m", "class_uncertainty", *words, *files]
@@ -145,7 +145,7 @@ def test_ctrl_c_prints_what_is_known(tmp_path: Path) -> None:
         with os.fdopen(leader, "rb", buffering=0) as terminal, suppress(OSError):
             while part := terminal.read(4096):
                 seen += part
-                if b"were judged on" in seen and not stopped:
+                if b"training naive networks" in seen and not stopped:
                     process.send_signal(signal.SIGINT)
                     stopped = True
         out, _ = process.communicate()
