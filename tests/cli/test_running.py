@@ -132,7 +132,8 @@ def test_rows_that_are_stored_are_printed_when_others_are_not_trained(run: Run) 
     assert "cb-rs" not in out
 
 
-def test_ctrl_c_prints_what_is_known(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_and_sigterm_print_what_is_known(number: signal.Signals, code: int, tmp_path: Path) -> None:
     """On a terminal, in the middle of a fix, once the candidates have been judged: the bar, and the last rung."""
     words = ("fix", "digits-lt:20", "--epochs", "10", "--candidates", "naive,cb-rs")
     files = ("--report", str(tmp_path / "r.html"), "--store", str(tmp_path / "s"))
@@ -146,11 +147,11 @@ def test_ctrl_c_prints_what_is_known(tmp_path: Path) -> None:
             while part := terminal.read(4096):
                 seen += part
                 if b"training naive networks" in seen and not stopped:
-                    process.send_signal(signal.SIGINT)
+                    process.send_signal(number)
                     stopped = True
         out, _ = process.communicate()
     text = seen.decode()
-    assert process.returncode == 130
+    assert process.returncode == code
     assert "training candidates" in text
     assert "All 2 candidates, 5 folds" in out
     assert text.rstrip().endswith("goes on from there.")

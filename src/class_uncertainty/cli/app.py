@@ -17,7 +17,7 @@ from class_uncertainty.cli.demo_command import demo
 from class_uncertainty.cli.export_command import export
 from class_uncertainty.cli.fetch_command import fetch
 from class_uncertainty.cli.fix_command import fix
-from class_uncertainty.cli.interrupts import INTERRUPTED, interrupt_once
+from class_uncertainty.cli.interrupts import exit_code, interrupt_once
 from class_uncertainty.cli.list_commands import list_
 from class_uncertainty.cli.measure_command import measure
 from class_uncertainty.cli.predict_command import predict
@@ -75,7 +75,10 @@ class _Notices(logging.Handler):
 
 
 def main() -> None:
-    """Run a command. Exit code 2: wrong input, 1: a fault of the machine, 3: a spent budget, 4: a broken gate."""
+    """Run a command.
+
+    Exit code 2: wrong input, 1: a fault of the machine, 3: a spent budget, 4: a broken gate, 130 and 143: a signal.
+    """
     encode_plainly()
     outlive_readers()
     notices = logging.getLogger("class_uncertainty")
@@ -83,8 +86,8 @@ def main() -> None:
     try:
         with interrupt_once(), memory_faults():
             app()
-    except KeyboardInterrupt:  # while the command line is put together, or just as the command has ended
-        sys.exit(INTERRUPTED)
+    except KeyboardInterrupt:  # just as the command has ended
+        sys.exit(exit_code())
     except InputError as error:
         _end(error, 2)
     except MachineFault as error:

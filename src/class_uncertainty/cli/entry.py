@@ -1,4 +1,4 @@
-"""Where `cu` begins: Ctrl-C is heard before anything that takes time is imported."""
+"""Where `cu` begins: Ctrl-C and SIGTERM are heard before anything that takes time is imported."""
 
 from class_uncertainty.cli.interrupts import exit_when_interrupted
 

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from class_uncertainty.cli.interrupts import exit_code
 from class_uncertainty.data import Dataset
 from class_uncertainty.data.specs import BY
 from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_faults
@@ -160,7 +161,7 @@ def running(
         except KeyboardInterrupt:
             now.show_news()
             tell(f"stopped{_kept(store)}.", start="\n")  # after the ^C that a terminal shows
-            raise SystemExit(130) from None
+            raise SystemExit(exit_code()) from None
         except ShardEnded as ended:
             tell(f"{ended}.")
         except Unfinished as unfinished:
