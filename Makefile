@@ -29,7 +29,7 @@ test-page: .venv/installed-dev
 # Two nodes of one core each, workers killed and nodes removed: minutes
 test-ray: .venv/installed-dev
 	@$(PIP) --editable '.[ray]'
-	@$(BIN)/python -m pytest -m 'cluster or not cluster' tests/cluster tests/runs/test_ray_executor.py
+	@$(BIN)/python -m pytest -m 'cluster or not cluster' tests/cluster tests/scale
 
 test-install dist:
 	$(CHECK)

@@ -24,10 +24,10 @@ from typing import Any
 import torch
 
 import class_uncertainty as cu
-from class_uncertainty.runs import ray_executor, ray_task
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_evaluate
-from class_uncertainty.runs.ray_task import StackEnded
+from class_uncertainty.scale import ray_executor, ray_task
+from class_uncertainty.scale.ray_task import Job, StackEnded
 from class_uncertainty.training.fit_result import LaneOutcome
 
 DATASET = cu.load("digits-lt:20")
@@ -83,12 +83,13 @@ def speed() -> None:
 def log_stacks(log: Path) -> None:
     """Let every stack write a line: its node, its methods, when it began and ended, and its CPU time."""
 
-    def logged(*job: Any) -> StackEnded:
+    def logged(job: Job, train: Any, test: Any, teachers: Any, places: list[int], *rest: Any) -> StackEnded:
         import ray
 
         began, used = time.time(), time.process_time()
-        ended = ray_task.train_stack(*job)
-        methods, node = sorted({lane.name for lane in job[4]}), ray.get_runtime_context().get_node_id()[:4]
+        ended = ray_task.train_stack(job, train, test, teachers, places, *rest)
+        methods = sorted({job.fitted.lanes[place].name for place in places})
+        node = ray.get_runtime_context().get_node_id()[:4]
         with log.open("a") as file:
             file.write(json.dumps([node, methods, began, time.time(), time.process_time() - used]) + "\n")
         return ended
@@ -133,10 +134,10 @@ def driver() -> None:
     recipe, ended = replace(RECIPE, epochs=1), list[LaneOutcome]()
     cu.fit(DATASET.train, [cu.Lane("cb")], recipe=recipe, test=DATASET.test, device="cpu", done=ended.append)
 
-    def simulated(*job: Any) -> StackEnded:
+    def simulated(job: Job, train: Any, test: Any, teachers: Any, places: list[int], *_: Any) -> StackEnded:
         """What `train_stack` returns, without training: the same for every lane."""
-        results = [replace(ended[0].result, seed=lane.seed) for lane in job[4]]
-        return StackEnded([replace(ended[0], place=place, result=result) for place, result in enumerate(results)])
+        results = {place: replace(ended[0].result, seed=job.fitted.lanes[place].seed) for place in places}
+        return StackEnded([replace(ended[0], place=place, result=result) for place, result in results.items()])
 
     ray_executor.train_stack = simulated  # type: ignore[assignment]
     lanes = [cu.Lane("cb", seed) for seed in range(LANES)]

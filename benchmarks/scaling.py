@@ -2,7 +2,7 @@
 
     python benchmarks/scaling.py [--failures 0.1] [--start 20]
 
-The lanes are those of `cu reproduce table1` with an empty store. Stacks are cut by the queue that `--on ray` uses. The
+The lanes are those of `cu reproduce table1` with an empty store. Stacks are cut as `--on ray` cuts them. The
 time of a step by the lanes of its stack is that of docs/performance.md (`make bench-engine`, one H200). A failure ends
 a stack at a random moment; it goes on from its last checkpoint on the next free GPU. What is assumed: `--start`, the
 seconds until a task trains, and `--failures`, those of a GPU in an hour.
@@ -21,9 +21,9 @@ from class_uncertainty.experiments.catalogue import find_experiments
 from class_uncertainty.experiments.needs import PROTOCOLS, Lookup, Missing, SixNaive
 from class_uncertainty.runs.context import EVERY
 from class_uncertainty.runs.ledger import Ledger
-from class_uncertainty.runs.stack_queue import StackQueue
 from class_uncertainty.training import Lane
 from class_uncertainty.training.fit_result import width_of
+from class_uncertainty.training.stacking import cut, narrowest
 from class_uncertainty.training.stages import lane_cost, naive_passes
 from class_uncertainty.workflows.reproduce import RECIPE
 
@@ -93,16 +93,14 @@ def simulate(
     rng, clock, busy = np.random.default_rng(seed), [0.0] * gpus, 0.0
     ends = [0.0] * len(chains)  # of the campaign of each chain that ended last
     for level in range(max(map(len, chains))):
-        queues = {}
-        for i, chain in enumerate(chains):
-            if level < len(chain):
-                queues[i] = StackQueue([(list(range(len(chain[level].costs))), WIDTH)], fixed=False)
-        share = max(1, gpus // len(queues))  # chains that run at once share the GPUs
+        campaigns = {i: chain[level] for i, chain in enumerate(chains) if level < len(chain)}
+        share = max(1, gpus // len(campaigns))  # chains that run at once share the GPUs
         heapq.heapify(clock)
         began, waiting = dict(enumerate(ends)), list[tuple[int, list[int], float]]()
-        for i, queue in queues.items():
-            while stack := queue.next(share):
-                waiting.append((i, stack, _seconds(chains[i][level], stack)))
+        for i, campaign in campaigns.items():
+            groups = [(list(range(len(campaign.costs))), WIDTH)]
+            for stack in cut(groups, narrowest(groups, share)):
+                waiting.append((i, stack, _seconds(campaign, stack)))
         waiting.sort(key=lambda one: -one[2])
         while waiting:
             i, stack, left = waiting.pop(0)

@@ -58,7 +58,7 @@ if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then
 fi
 
 # Ray: a head on the first node, a worker on each other; all end with the job.
-# The token keeps other users of the cluster out; newer versions of Ray may ask for one anyway, and older ones for none.
+# The token keeps other users of the cluster out; Ray 2.52 or newer asks for it.
 export RAY_AUTH_MODE=token RAY_AUTH_TOKEN=${RAY_AUTH_TOKEN:-$(tr -d - < /proc/sys/kernel/random/uuid)}
 trap 'kill $(jobs -p) 2> /dev/null || true; wait' EXIT
 nodes=($(scontrol show hostnames "$SLURM_JOB_NODELIST"))

@@ -7,12 +7,16 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+LISTENS = "0A"  # the state of a socket that takes connections, in Linux's tables
 
 
 @contextlib.contextmanager
@@ -86,6 +90,24 @@ def _read(process: int | str, file: str) -> str:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{process}/{file}").read_text(errors="replace")
     return ""
+
+
+def listening(processes: list[int]) -> dict[str, int]:
+    """How many sockets of these processes take connections, by the address of this machine that they listen on."""
+    inodes = set()
+    for process in processes:
+        for file in Path(f"/proc/{process}/fd").glob("*"):
+            with contextlib.suppress(OSError):
+                inodes.add(os.readlink(file))
+    addresses: Counter[str] = Counter()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            _, local, _, state, *fields = line.split()
+            if state == LISTENS and f"socket:[{fields[5]}]" in inodes:
+                words = bytes.fromhex(local.partition(":")[0])
+                address = ip_address(b"".join(words[i : i + 4][::-1] for i in range(0, len(words), 4)))
+                addresses[str(getattr(address, "ipv4_mapped", None) or address)] += 1
+    return dict(addresses)
 
 
 def kill_worker(rng: np.random.Generator) -> bool:

@@ -22,11 +22,15 @@ class Reference:
     value: Any = None
     task: "Task | None" = None
 
+    def task_id(self) -> SimpleNamespace:
+        return SimpleNamespace(hex=lambda: self.task.id)
+
 
 @dataclass(eq=False)
 class Task:
     """A call of a remote function; the node that it asks for, "" if any."""
 
+    id: str
     function: Callable
     arguments: tuple
     node: str
@@ -38,10 +42,15 @@ class Task:
 class FakeRay(ModuleType):
     """`play` gets a task whenever the driver waits, and returns its result or error; None where it is not over."""
 
+    __version__ = "2.60.0"
+
     def __init__(self) -> None:
         super().__init__("ray")
         self.play: Callable[[Task], Any] = Task.run
-        self.here, self.alive, self.tasks = "a", ["a"], list[Task]()
+        self.alive = ["a"]
+        self.resources = {"CPU": 1.0}  # of every node
+        self.tasks: list[Task] = []
+        self.running: Task | None = None
         self.cancelled: list[Task] = []
         self.exceptions = ModuleType("ray.exceptions")
         self.exceptions.RayError = type("RayError", (Exception,), {})
@@ -49,11 +58,11 @@ class FakeRay(ModuleType):
             setattr(self.exceptions, name, type(name, (self.exceptions.RayError,), {}))
 
     def nodes(self) -> list[dict]:
-        row = {"Alive": True, "Resources": {"CPU": 1.0}}
+        row = {"Alive": True, "Resources": self.resources}
         return [row | {"NodeID": node, "NodeManagerHostname": f"host-{node}"} for node in self.alive]
 
     def get_runtime_context(self) -> SimpleNamespace:
-        return SimpleNamespace(get_node_id=lambda: self.here)
+        return SimpleNamespace(get_task_id=lambda: self.running.id, get_node_id=lambda: self.alive[0])
 
     def put(self, value: Any) -> Reference:
         return Reference(value)
@@ -61,20 +70,23 @@ class FakeRay(ModuleType):
     def get(self, reference: Any, timeout: float | None = None) -> Any:
         if isinstance(reference, list):
             return [self.get(each) for each in reference]
-        if reference.task and reference.value is None:
-            reference.value = self.play(reference.task)
+        self._play(reference)
         if isinstance(reference.value, Exception):
             raise reference.value
         return reference.value
 
     def wait(self, references: list[Reference], num_returns: int = 1, timeout: float = 0) -> tuple[list, list]:
         for reference in references:
-            if reference.value is None:
-                reference.value = self.play(reference.task)
+            self._play(reference)
         ended = [reference for reference in references if reference.value is not None]
         if not ended:
             time.sleep(min(timeout, 0.01))
         return ended, [reference for reference in references if reference.value is None]
+
+    def _play(self, reference: Reference) -> None:
+        if reference.task and reference.value is None:
+            self.running = reference.task
+            reference.value = self.play(reference.task)
 
     def cancel(self, reference: Reference, force: bool) -> None:
         assert force
@@ -84,6 +96,9 @@ class FakeRay(ModuleType):
         return True
 
     def kill(self, actor: Any) -> None:
+        pass
+
+    def shutdown(self) -> None:
         pass
 
     def remote(self, **_: Any) -> Callable:
@@ -101,7 +116,8 @@ class FakeRay(ModuleType):
     def _function(self, function: Callable) -> SimpleNamespace:
         def options(scheduling_strategy: Any = None, **_: Any) -> SimpleNamespace:
             def submit(*arguments: Any) -> Reference:
-                task = Task(function, arguments, scheduling_strategy.node if scheduling_strategy else "")
+                node = scheduling_strategy.node if scheduling_strategy else ""
+                task = Task(str(len(self.tasks)), function, arguments, node)
                 self.tasks.append(task)
                 return Reference(task=task)
 
@@ -115,9 +131,11 @@ def install(monkeypatch: pytest.MonkeyPatch) -> tuple[FakeRay, dict[str, ModuleT
     fake, strategies = FakeRay(), ModuleType("ray.util.scheduling_strategies")
     strategies.NodeAffinitySchedulingStrategy = lambda node, soft: SimpleNamespace(node=node, soft=soft)
     stand_ins = {"ray": fake, "ray.exceptions": fake.exceptions, strategies.__name__: strategies}
-    for name, module in (stand_ins | {"ray.util": ModuleType("ray.util")}).items():
+    fakes = {name: ModuleType(name) for name in ("ray.util", "ray._private")}
+    fakes["ray._private"].ray_constants = fakes["ray._private"].utils = None
+    for name, module in (stand_ins | fakes).items():
         monkeypatch.setitem(sys.modules, name, module)
-    package = import_module("class_uncertainty.runs")
+    package = import_module("class_uncertainty.scale")
     for name in MODULES:  # what is set here is restored, whatever the imports below make of it
         monkeypatch.setattr(package, name, None, raising=False)
         monkeypatch.setitem(sys.modules, f"{package.__name__}.{name}", ModuleType(name))

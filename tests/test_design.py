@@ -19,13 +19,13 @@ PACKAGE = Path(class_uncertainty.__file__).parent
 NAME = "class_uncertainty"
 STAGES = (
     "errors", "limits", "text", "values", "io", "boundary", "notebook", "data", "measures", "methods",
-    "metrics", "training", "estimation", "posthoc", "runs", "experiments", "workflows", "reporting", "integrations",
-    "cli", "__main__",
+    "metrics", "training", "estimation", "posthoc", "scale", "runs", "experiments", "workflows", "reporting",
+    "integrations", "cli", "__main__",
 )  # fmt: skip
 FOLDERS = (
     "", "cli", "data", "data/readers", "estimation", "experiments", "integrations", "integrations/sklearn", "measures",
-    "methods", "posthoc", "reporting", "runs", "training", "training/augment", "training/kernels", "training/networks",
-    "workflows",
+    "methods", "posthoc", "reporting", "runs", "scale", "training", "training/augment", "training/kernels",
+    "training/networks", "workflows",
 )  # fmt: skip
 BANNED = {"deepsig": "GPL, and only an oracle of the tests", "torchvision": "a heavy dependency for a few file formats"}
 LATE = {"torch", "altair", "scipy", "sklearn", "jinja2"}
@@ -99,6 +99,25 @@ def test_an_early_import_is_seen(line):
 )
 def test_a_timely_import_is_let_be(line):
     assert too_early(line, f"{NAME}.measures.measures") == []
+
+
+IMPORTERS = {"scale": {"runs", "cli"}}  # who may import a folder, beside the folder itself
+
+
+def importers(folder: str) -> dict[str, set[str]]:
+    """The files that import anything of a folder, by the stages that they are of."""
+    found: dict[str, set[str]] = {}
+    for file in FILES:
+        module = module_of(file)
+        names = imports((PACKAGE / file).read_text(), module)
+        if stage_of(module) != folder and any(stage_of(name) == folder for name in names):
+            found.setdefault(stage_of(module), set()).add(file)
+    return found
+
+
+@pytest.mark.parametrize(("folder", "allowed"), IMPORTERS.items())
+def test_a_folder_is_imported_by_those_that_may(folder: str, allowed: set[str]) -> None:
+    assert importers(folder).keys() == allowed
 
 
 def test_the_folders_are_those_of_the_design():

@@ -16,7 +16,7 @@ import class_uncertainty as cu
 CALLABLES = [name for name in cu.__all__ if callable(getattr(cu, name))]
 NEEDS = {"class_uncertainty.training.kernels.programs": "triton"}
 NEEDS |= {"class_uncertainty.integrations.lightning": "lightning"}
-NEEDS |= {f"class_uncertainty.runs.ray_{part}": "ray" for part in ("cluster", "executor", "task")}
+NEEDS |= {f"class_uncertainty.scale.ray_{part}": "ray" for part in ("cluster", "executor", "task")}
 MODULES = [module.name for module in pkgutil.walk_packages(cu.__path__, prefix="class_uncertainty.")]
 MODULES = [name for name in MODULES if name not in NEEDS or (NEEDS[name] != "triton" and find_spec(NEEDS[name]))]
 

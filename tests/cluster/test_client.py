@@ -41,6 +41,13 @@ def compare(store: Path, *options: str, epochs: int = 4, **environment: str) -> 
     return end(start(store, *options, epochs=epochs, **environment))
 
 
+def refusal(address: str, store: Path, **environment: str) -> tuple[int, str]:
+    """The exit code of a command that no cluster takes, and its one sentence, beside lines of progress."""
+    code, said = compare(store, "--on", address, **environment)
+    (sentence,) = [line for line in said.splitlines() if not line.startswith("after ")]
+    return code, sentence
+
+
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Of a head that asks for a token. Its folder has a short name: those of sockets may have 107 characters."""
@@ -57,17 +64,17 @@ def test_a_client_gives_the_same_bits(address, tmp_path):
 
 
 def test_a_missing_token_is_said(address, tmp_path):
-    code, said = compare(tmp_path / "store.sqlite", "--on", address)
-    assert code == 2
-    assert said.startswith(f"cu: the Ray cluster at {address} asks for a token: set RAY_AUTH_MODE=token")
+    code, said = refusal(address, tmp_path / "store.sqlite")
+    assert code == 1
+    assert said.startswith(f"cu: the Ray cluster at {address} cannot be used: ")
+    assert "or it asks for a token: set RAY_AUTH_MODE=token" in said
 
 
 def test_a_wrong_token_is_said(address, tmp_path):
     wrong = TOKEN | {"RAY_AUTH_TOKEN": uuid.uuid4().hex}
-    code, said = compare(tmp_path / "store.sqlite", "--on", address, **wrong)
+    code, said = refusal(address, tmp_path / "store.sqlite", **wrong)
     assert code == 1
     assert "does not take the token" in said
-    assert len(said.splitlines()) == 1
 
 
 def test_a_head_that_goes_is_said_and_the_command_goes_on_elsewhere(tmp_path):
@@ -89,13 +96,16 @@ def test_a_head_that_goes_is_said_and_the_command_goes_on_elsewhere(tmp_path):
 
 
 def test_an_address_without_a_head_is_refused_soon(tmp_path):
-    """A port that nothing listens on, and four seconds later one that takes connections and never answers."""
+    """A port that nothing listens on, and nine seconds later one that takes connections and never answers."""
     seconds = []
     with socket.create_server(("127.0.0.1", 0)) as server:
         silent = server.getsockname()[1]
-        for port, why in ((free_port(), "Connection refused"), (silent, "no head answered in 4 seconds")):
+        for port, why in ((free_port(), "Connection refused"), (silent, "no head of Ray answers there")):
+            address = f"ray://127.0.0.1:{port}"
             began = time.monotonic()
-            ended = compare(tmp_path / "store.sqlite", "--on", f"ray://127.0.0.1:{port}")
+            code, said = refusal(address, tmp_path / "store.sqlite")
             seconds.append(time.monotonic() - began)
-            assert ended == (1, f"cu: there is no Ray cluster at ray://127.0.0.1:{port}: {why}.\n")
-    assert seconds[1] - seconds[0] < 10  # a busy machine may need as long to start Python and torch
+            assert code == 1
+            assert address in said
+            assert why in said
+    assert seconds[1] - seconds[0] < 20  # a busy machine may need as long to start Python and torch

@@ -169,13 +169,12 @@ def check_start(data: str, root: Path | None, budget: str | None, recipe: str | 
 
 def check_on(on: str | None, device: str | None, profile: Path | None = None, shard: str | None = None) -> None:
     """Refuse, before data are read, a place that is none, what it cannot do, a device and a shard that are none."""
-    from class_uncertainty.runs.place import check_place
-    from class_uncertainty.runs.shard import Shard
+    from class_uncertainty.scale.targets import Shard, check_target
 
     if shard is not None:
         Shard.parse(shard)
     if on is not None:
-        check_place(on, profile is not None, device)
+        check_target(on, profile is not None, device)
     elif device is not None:  # torch is imported late, after all that is refused without it
         from class_uncertainty.training.fit import resolve_device
 

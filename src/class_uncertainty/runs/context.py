@@ -11,15 +11,13 @@ from class_uncertainty.data.dataset import describe_unjudged
 from class_uncertainty.errors import InputError, notice
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.measures import Stats
-from class_uncertainty.runs.open_executor import On, open_executor
-from class_uncertainty.runs.shard import Shard
 from class_uncertainty.runs.store import RUNNING, Store
 from class_uncertainty.runs.watcher import News, Shown, Watch, Watcher, watch_by
+from class_uncertainty.scale.targets import On, Shard, check_target
 from class_uncertainty.training import Lane, Recipe, default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
-from class_uncertainty.training.executor import Executor
-from class_uncertainty.training.fit import LaneOutcome, Progress, available, resolve_device, train_lanes
+from class_uncertainty.training.fit import Executor, LaneOutcome, Progress, available, resolve_device, train_lanes
 from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.keys import checkpoint_keys, key_of, lane_key
@@ -136,6 +134,21 @@ def checkpoints_beside(store: Store) -> Checkpoints:
 
 
 @contextmanager
+def open_executor(on: On, device: str | None, profiles: bool = False) -> Iterator[tuple[Executor | None, str]]:
+    """Open what trains lanes, and yield it with its device; None stands for this process."""
+    if on is None:
+        yield None, resolve_device(device)
+    elif isinstance(on, str):
+        check_target(on, profiles, device)
+        from class_uncertainty.scale.ray_executor import open_ray
+
+        with open_ray(on, device) as executor:
+            yield executor, executor.device
+    else:
+        yield on, on.device
+
+
+@contextmanager
 def open_context(
     dataset: Dataset | Data,
     recipe: Recipe | None = None,
@@ -155,8 +168,7 @@ def open_context(
         raise InputError("a budget is given and no store: give one, or what has been trained is lost when it is spent.")
     recipe, deadline = sealed(recipe or default_recipe(dataset.train)), Deadline.after(budget)
     with ExitStack() as stack:
-        executor = stack.enter_context(open_executor(on, device, profile is not None))
-        device = executor.device if executor else resolve_device(device)
+        executor, device = stack.enter_context(open_executor(on, device, profile is not None))
         if store is None:
             store = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "runs.sqlite"
         if not isinstance(store, Store):

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -18,7 +19,6 @@ from class_uncertainty.training import Lane, Recipe, default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.distillation import check_teachers
-from class_uncertainty.training.executor import Executor
 from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.fit_result import Done, Fit, LaneOutcome
 from class_uncertainty.training.keys import checkpoint_keys
@@ -34,6 +34,19 @@ from class_uncertainty.training.stages import ResolvedStage, resolve_stages
 from class_uncertainty.training.twins import Twins, find_twins, report_twins
 
 SMALL = 2**15  # numbers in a batch of one lane: 32 grey images of 32 x 32, or 32 rows of 1,024 features
+
+
+class Executor(Protocol):
+    """Trains lanes elsewhere than in this process: bit for bit as `fit` does on the same device."""
+
+    @property
+    def device(self) -> str:
+        """'cpu', 'cuda' or 'mps'."""
+
+    def train(
+        self, fitted: Fit, train: Data, options: FitOptions, keys: list[list[str]], places: list[int]
+    ) -> Generator[list[LaneOutcome], None, None]:
+        """Train the lanes at these places; yield those that have just ended. `keys` are of their checkpoints."""
 
 
 def default_device() -> str:

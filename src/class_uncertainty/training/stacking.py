@@ -1,6 +1,7 @@
 """Which lanes train as one stack."""
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.training.checkpoints import LaneState
@@ -14,10 +15,29 @@ from class_uncertainty.training.stages import stack_key
 def stacks_of(context: StageContext) -> list[list[int]]:
     """The places of lanes that train as one stack."""
     epochs = {leader: context.at_start[leader][0] for leader in context.trained_for}
-    groups = list[list[int]]()
-    for group, width in alike_lanes(context.fitted.recipe, context.fitted.device, context.lane, epochs):
-        groups += [group[rows] for rows in row_blocks(len(group), width)]
-    return groups
+    return cut(alike_lanes(context.fitted.recipe, context.fitted.device, context.lane, epochs))
+
+
+def cut(groups: Iterable[tuple[list[int], int]], most: int | None = None) -> list[list[int]]:
+    """Cut lanes that can train together into stacks of their group's width, or of so many at most."""
+    stacks: list[list[int]] = []
+    for places, width in groups:
+        size = width if most is None else min(width, most)
+        stacks += [places[rows] for rows in row_blocks(len(places), size)]
+    return stacks
+
+
+def narrowest(groups: Sequence[tuple[list[int], int]], slots: int) -> int:
+    """Return how many lanes the narrowest stacks have that take no more rounds than the widest.
+
+    So many stacks train at once, in `slots` of their own: none of these waits long for the last stack of another.
+    """
+    widest = max((width for _, width in groups), default=1)
+    rounds = math.ceil(len(cut(groups)) / slots)
+    for size in range(1, widest):
+        if len(cut(groups, size)) <= slots * rounds:
+            return size
+    return widest
 
 
 def alike_lanes(

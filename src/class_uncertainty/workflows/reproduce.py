@@ -12,7 +12,7 @@ from class_uncertainty.experiments.catalogue import Experiment, check_only, find
 from class_uncertainty.experiments.needs import PROTOCOLS
 from class_uncertainty.experiments.reproduction import Reproduction, summarise
 from class_uncertainty.runs.comparison_checks import check_seeds
-from class_uncertainty.runs.open_executor import open_executor
+from class_uncertainty.runs.context import open_executor
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.training.deadline import Deadline
@@ -79,8 +79,7 @@ def reproduce(
     experiments, protocols = check_request(experiment, protocol, only, seeds, methods, network)
     with ExitStack() as stack:
         recipe = recipe_of(experiments, network, None if train else store)
-        executor = stack.enter_context(open_executor(on if train else None, device))
-        device = executor.device if executor else resolve_device(device)
+        executor, device = stack.enter_context(open_executor(on if train else None, device))
         about = (Deadline.after(budget), progress, executor, shard, retrain_older)
         trainer = ExperimentTrainer(_opened(stack, store), read, recipe, device, *about)
         reproduced, unfinished = [], ""

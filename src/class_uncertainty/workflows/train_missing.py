@@ -21,7 +21,7 @@ from class_uncertainty.runs.store import Store, StoredDataset
 from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.deadline import Deadline
-from class_uncertainty.training.executor import Executor
+from class_uncertainty.training.fit import Executor
 from class_uncertainty.training.fit_result import width_of
 from class_uncertainty.training.shared_epochs import spared_epochs
 from class_uncertainty.training.speed import full_stacks, images_per_second

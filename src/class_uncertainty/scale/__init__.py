@@ -1,0 +1,1 @@
+"""More than one process: lanes on a Ray cluster, and shards of rows."""
