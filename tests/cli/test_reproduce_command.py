@@ -30,7 +30,7 @@ def test_an_experiment_is_planned_run_and_shown(run: Run, forbid_training: Call)
     assert (code, DATA in out, f"{DATA}?validation=10" in out) == (0, True, True)
     assert not Path("runs.sqlite").exists()
     with Store("runs.sqlite") as empty:
-        empty.begin()
+        empty.create_file()
     code, out, _ = run("reproduce", "table1", "--protocol", "paper", "--stored", "--json")
     assert {cell["verdict"] for cell in json.loads(out)["experiments"][0]["cells"]} == {"not run"}
     code, out, _ = run("reproduce", "table1", "--protocol", "paper")

@@ -87,7 +87,7 @@ def test_data_are_exported_by_name(full: Run) -> None:
 def test_a_store_without_results_exports_no_file(run: Run) -> None:
     """An empty file could not be imported."""
     with Store("runs.sqlite") as empty:
-        empty.begin()
+        empty.create_file()
     code, out, err = run("results", "export", "a.jsonl")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "runs.sqlite has no results" in err

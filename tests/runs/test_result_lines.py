@@ -16,6 +16,7 @@ from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.result_lines import import_lines, read_ledger, read_lines
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.runs.store import StoredDataset, result_row
 from class_uncertainty.training.keys import ENGINE
 
@@ -218,7 +219,7 @@ def test_every_estimate_is_exported_whatever_its_seed(store: Store) -> None:
 def test_estimates_without_a_test_split_keep_apart(store: Store) -> None:
     """There the results of every estimate are those of one network by folds."""
     data = cu.Data(make_estimate().probabilities[0], make_estimate().labels)
-    with open_context(data, cu.Recipe("linear", epochs=1, batch=8), store) as context:
+    with open_context(data, Settings(recipe=cu.Recipe("linear", epochs=1, batch=8), store=store)) as context:
         requests = [EstimateRequest("ensemble", 2), EstimateRequest("ensemble", 3), EstimateRequest("ensemble", 2, 1)]
         load_or_estimate(context, requests)
     kinds = [json.loads(line)["kind"] for line in exported(store).splitlines()]

@@ -17,6 +17,8 @@ from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.ledger import Ledger, check_same_data
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, load_or_fit, start_anew
 from class_uncertainty.runs.measurement import Measurement
+from class_uncertainty.runs.settings import Settings
+from class_uncertainty.runs.shard import Shard
 from class_uncertainty.runs.store import Store, StoredDataset
 from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.training import Lane, Recipe
@@ -74,13 +76,17 @@ class ExperimentTrainer:
             now, shard = [one for one in missing if one.data == name], self.shard
             if shard and (apart := [one for one in now if not isinstance(one.item, Lane)]):
                 now, shard = apart, None  # every shard measures, whose rows may depend on it
-            about = (self.store, self.device, self.deadline, self.progress)
-            with (
-                open_context(
-                    dataset, self.recipe, *about, on=self.executor, shard=shard, retrain_older=self.retrain_older
-                ) as context,
-                _noted(elsewhere, name),
-            ):
+            settings = Settings(
+                recipe=self.recipe,
+                store=self.store,
+                device=self.device,
+                budget=self.deadline,
+                progress=self.progress,
+                on=self.executor,
+                shard=Shard.parse(shard),
+                retrain_older=self.retrain_older,
+            )
+            with open_context(dataset, settings) as context, _noted(elsewhere, name):
                 self._make(context, now)
 
     def _make(self, context: Context, missing: Sequence[Missing]) -> None:
