@@ -8,8 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from class_uncertainty.training.networks.classifier import Classifier
-from class_uncertainty.training.networks.ensemble_network import Ensemble
+from class_uncertainty.training.networks.classifier import Classifier, Ensemble
 
 NEVER = -1e30  # added to the logit of a class that cannot be: finite, where the logarithm of its prior is not
 

@@ -20,13 +20,12 @@ from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.metrics import Outcomes
 from class_uncertainty.text import amount_of
 from class_uncertainty.training import Lane, Recipe, Result
-from class_uncertainty.training.augment.crop_flip_mixup import Drawn, augmented, draw
+from class_uncertainty.training.augment.crops import Drawn, augmented, draw
 from class_uncertainty.training.checkpoints import LaneState
 from class_uncertainty.training.corrections import Correction, costs_of, shift_of
 from class_uncertainty.training.folds import fold_indices
 from class_uncertainty.training.network_inputs import as_tensor, standardising
-from class_uncertainty.training.networks.classifier import Classifier, Standardise
-from class_uncertainty.training.networks.ensemble_network import Ensemble
+from class_uncertainty.training.networks.classifier import Classifier, Ensemble, Standardise
 from class_uncertainty.training.networks.layers import drop_features
 from class_uncertainty.training.networks.network_table import find_network, sealed
 from class_uncertainty.training.networks.stack import Stack, State, precision, to_device

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.methods import Plan, losses
-from class_uncertainty.training.augment.crop_flip_mixup import Drawn
+from class_uncertainty.training.augment.crops import Drawn
 from class_uncertainty.training.distillation import Teachers
 from class_uncertainty.training.lbfgs import LBFGS, Point
 from class_uncertainty.training.networks.stack import Stack

@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from class_uncertainty.methods import Plan, losses
 from class_uncertainty.training.lane import Lane
+from class_uncertainty.training.networks.heads import kernel_loss
 from class_uncertainty.training.networks.layers import full_stack, pad_batch
-from class_uncertainty.training.networks.rbf_head import kernel_loss
 
 
 class LossTensors:

@@ -20,10 +20,9 @@ from class_uncertainty.training.distillation import Teachers
 from class_uncertainty.training.full_batch import FullBatch
 from class_uncertainty.training.lane import Epoch, Lane, Progress
 from class_uncertainty.training.lbfgs import LBFGS
-from class_uncertainty.training.networks.adamw import make_optimiser
 from class_uncertainty.training.networks.custom_network import epoch_seed, seeded
 from class_uncertainty.training.networks.network_table import find_network
-from class_uncertainty.training.networks.stack import Stack, State, initial, to_device
+from class_uncertainty.training.networks.stack import Stack, State, initial, make_optimiser, to_device
 from class_uncertainty.training.sampling import AVERAGING, STAGE_STREAMS, Examples, LaneSampler, draw_epoch
 from class_uncertainty.training.stage_context import StageContext
 from class_uncertainty.training.stages import resolve_stages

@@ -12,14 +12,14 @@ from torch.nn import functional as F
 from class_uncertainty.errors import fallback
 from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.methods import Plan, losses
-from class_uncertainty.training.augment.crop_flip_mixup import Drawn
+from class_uncertainty.training.augment.crops import Drawn
 from class_uncertainty.training.augment.stack_augmentation import StackAugmentation
 from class_uncertainty.training.distillation import Teachers
 from class_uncertainty.training.gathering import to_sum
 from class_uncertainty.training.lane import Lane
+from class_uncertainty.training.networks.heads import PENALTY, StackedRBFHead, gradient_penalty
 from class_uncertainty.training.networks.layers import affine, drop_features, full_stack, pad_batch
 from class_uncertainty.training.networks.network_table import find_network
-from class_uncertainty.training.networks.rbf_head import PENALTY, StackedRBFHead, gradient_penalty
 from class_uncertainty.training.networks.stack import FAILED, SGD, Stack, precision, without_kernels
 from class_uncertainty.training.objective import LossTensors
 from class_uncertainty.training.sampling import Examples

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from class_uncertainty.training.lbfgs import LBFGS
-from class_uncertainty.training.networks.rbf_head import StackedRBFHead
+from class_uncertainty.training.networks.heads import StackedRBFHead
 from class_uncertainty.training.networks.stack import SGD, Stack, State, apart, joined
 from class_uncertainty.training.recipe import Recipe
 

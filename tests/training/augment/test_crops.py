@@ -15,17 +15,7 @@ from torch.nn import functional as F
 from class_uncertainty import METHODS, Recipe, plan
 from class_uncertainty.methods import named
 from class_uncertainty.training import Lane
-from class_uncertainty.training.augment.crop_flip_mixup import (
-    KAPPA,
-    TAU,
-    augmented,
-    crop,
-    draw,
-    draw_pairs,
-    flip,
-    mixed,
-    remixed,
-)
+from class_uncertainty.training.augment.crops import KAPPA, TAU, augmented, crop, draw, draw_pairs, flip, mixed, remixed
 from class_uncertainty.training.objective import LossTensors
 from class_uncertainty.training.streams import stream
 
