@@ -15,7 +15,7 @@ from class_uncertainty.estimation.estimators import ESTIMATORS
 from class_uncertainty.estimation.single_run import means_of
 from class_uncertainty.integrations.processes import in_several_processes
 from class_uncertainty.measures import Stats, Vector
-from class_uncertainty.training.gathering import to_sum
+from class_uncertainty.training.train_step import to_sum
 
 ONLINE = "online"  # the row of ESTIMATORS that it is
 MOST = 2**48  # probabilities

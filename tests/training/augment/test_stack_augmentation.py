@@ -15,7 +15,7 @@ from class_uncertainty.training.augment import crops
 from class_uncertainty.training.augment.crops import augmented, draw, mixed, remixed
 from class_uncertainty.training.augment.stack_augmentation import Mixture, StackAugmentation
 from class_uncertainty.training.sampling import LaneSampler, draw_epoch
-from class_uncertainty.training.stacking import stacks_of
+from class_uncertainty.training.stage_context import stacks_of
 from class_uncertainty.training.stage_runner import StageRunner
 from class_uncertainty.training.stages import ResolvedStage, stack_key
 
