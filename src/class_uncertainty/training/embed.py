@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from class_uncertainty.boundary import check_least, checked
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.cache import Decoding, Progress, cached, forget
-from class_uncertainty.data.embedding import Pictures
+from class_uncertainty.data.examples import Pictures
 from class_uncertainty.errors import InputError, means_too_little_memory
 from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.text import reason

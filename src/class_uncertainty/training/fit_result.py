@@ -12,7 +12,7 @@ from torch import Tensor
 
 from class_uncertainty.boundary import check_least, check_place, checked
 from class_uncertainty.data import Data, check_fits
-from class_uncertainty.data.embedding import Embedding
+from class_uncertainty.data.examples import Embedding
 from class_uncertainty.data.table import Column
 from class_uncertainty.errors import InputError
 from class_uncertainty.io import scratch_array

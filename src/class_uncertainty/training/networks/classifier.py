@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from class_uncertainty.data.embedding import Embedding
+from class_uncertainty.data.examples import Embedding
 from class_uncertainty.data.table import Column
 from class_uncertainty.training.networks.backbones import fitted
 from class_uncertainty.training.networks.custom_network import seeded

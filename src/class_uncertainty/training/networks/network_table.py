@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from class_uncertainty.boundary import checked
-from class_uncertainty.data.embedding import Embedding
+from class_uncertainty.data.examples import Embedding
 from class_uncertainty.data.specs import split_options
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.io import read_regular
