@@ -2,8 +2,9 @@
 
 import subprocess
 import sys
+from inspect import signature
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -239,7 +240,12 @@ def test_no_option_is_named_by_its_metavar() -> None:
         "measure digits-lt:20 --budget soon",
         "fix digits-lt:20 --goal meen",
         "fix digits-lt:20 --deploy nosuch",
+        "fix digits-lt:20 --on nosuch",
+        "measure digits-lt:20 --on ray --profile trace.json",
+        "compare digits-lt:20 --shard 3/2",
         "train digits-lt:20 --recipe nosuch",
+        "train digits-lt:20 --recipe images?epochs=2 --epochs 3",
+        "train digits-lt:20 --pretrained",
         "clean --older-than soon",
     ],
 )
@@ -268,11 +274,12 @@ def test_a_path_to_write_has_one_name_in_all_commands() -> None:
     named: dict[str, set[str]] = {}
     for command in [one.callback for group in (app, data_app, results_app) for one in group.registered_commands]:
         assert command is not None
-        for parameter, hint in get_type_hints(command, include_extras=True).items():
+        for name, parameter in signature(command).parameters.items():
+            hint = parameter.annotation
             kinds = {Path} & {getattr(hint, "__origin__", None), *get_args(getattr(hint, "__origin__", None))}
             options = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, OptionInfo)]
             if kinds and options and not options[0].hidden:
-                named.setdefault(f"--{parameter}", set()).add(command.__name__)
+                named.setdefault(f"--{name}", set()).add(command.__name__)
     named["--report"] |= named.pop("--page")  # what the parameter of 'cu fix' is called
     written = {option: users for option, users in named.items() if option not in READ}
     assert written == {option: set(users) for option, users in WRITTEN.items()}

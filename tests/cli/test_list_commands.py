@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import pytest
 from commands import Run
@@ -10,8 +10,8 @@ from own_networks import registered
 from torch import nn
 
 import class_uncertainty as cu
-from class_uncertainty.cli import options
 from class_uncertainty.cli.list_commands import KINDS
+from class_uncertainty.cli.options import Command
 from class_uncertainty.data import SOURCES
 from class_uncertainty.measures import SCORES
 from class_uncertainty.training import RECIPES
@@ -34,7 +34,7 @@ def rows(run: Run, kind: str) -> dict[str, dict]:
 
 
 def test_the_help_names_every_recipe() -> None:
-    about = get_args(options.RECIPE)[1].help
+    about = get_args(get_type_hints(Command, include_extras=True)["recipe"])[1].help
     assert [name for name in RECIPES if not re.search(rf"(?<![\w-]){name}(?![\w-])", about)] == []
 
 

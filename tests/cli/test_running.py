@@ -15,8 +15,7 @@ from commands import Call, Run
 from example_results import DATA, export_text, fill
 
 import class_uncertainty as cu
-from class_uncertainty import Unfinished
-from class_uncertainty.cli import running
+from class_uncertainty import Unfinished, text
 from class_uncertainty.runs import Store
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 
@@ -24,7 +23,7 @@ from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 @pytest.fixture
 def short_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A budget of 1s ends with the first epoch."""
-    monkeypatch.setattr(running, "seconds", {"1s": 1e-9, "1h": 3600.0}.get)
+    monkeypatch.setattr(text, "seconds", {"1s": 1e-9, "1h": 3600.0}.get)
 
 
 @pytest.mark.usefixtures("short_seconds")

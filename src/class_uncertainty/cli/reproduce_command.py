@@ -1,16 +1,18 @@
 """`cu reproduce`: the paper's tables beside what is measured here."""
 
-from contextlib import ExitStack
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from class_uncertainty.cli import options
+from class_uncertainty.cli.options import PLACE, ROWS, STORED, Command, shared
+from class_uncertainty.cli.start import start
 from class_uncertainty.errors import InputError
 from class_uncertainty.runs.comparison_checks import MAX_SEEDS
 
 
+@shared("budget", *PLACE, *ROWS, *STORED)
 def reproduce(
     experiment: Annotated[
         str,
@@ -20,6 +22,7 @@ def reproduce(
             "EXPERIMENT",
         ),
     ],
+    command: Command,
     protocol: Annotated[str | None, options.optional("paper or equal; by default both.", "paper|equal")] = None,
     only: Annotated[str | None, options.optional("One data set, as cifar100-lt:50.", "DATA")] = None,
     methods: Annotated[str | None, options.optional("Only these rows, as naive,ubrw-focal.")] = None,
@@ -32,14 +35,6 @@ def reproduce(
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Train nothing: list lanes, images and time left.")] = False,
     stored: Annotated[bool, typer.Option("--stored", help="Train nothing: show what is stored.")] = False,
-    budget: options.BUDGET = None,
-    on: options.ON = None,
-    device: options.DEVICE = None,
-    shard: options.SHARD = None,
-    retrain_older: options.RETRAIN_OLDER = False,
-    root: options.ROOT = None,
-    store: options.STORE = options.RUNS,
-    as_json: options.JSON = False,
 ) -> None:
     """Run an experiment of the paper, and put every printed value beside ours.
 
@@ -64,8 +59,7 @@ def reproduce(
             "--plan and --stored are both given: give --plan for what is left, or --stored for what is stored."
         )
     names = None if methods is None else options.split("method", methods, str)
-    options.check_on(on, device, shard=shard)
-    from class_uncertainty.cli.running import running
+    started = start(command, create=not stored)
     from class_uncertainty.data import load
     from class_uncertainty.errors import Unfinished
     from class_uncertainty.reporting import reproduction_tables
@@ -73,22 +67,29 @@ def reproduce(
     from class_uncertainty.workflows.reproduce import reproduce as run
 
     check_request(experiment, protocol, only, seeds, names, network)
-    with ExitStack() as stack:
-        now = stack.enter_context(running(store, as_json, root, create=not stored, budget=budget))
-        read = stack.enter_context(now.loader(load))
+    with started as running, running.loader(load) as read:
         about = (experiment, protocol, only, seeds, names, network)
         if plan:
-            remaining = plan_reproduction(*about, read=read, store=now.store, device=device)
-            if not as_json:
+            remaining = plan_reproduction(*about, read=read, store=running.store, device=command.device)
+            if not command.as_json:
                 reproduction_tables.print_remaining(remaining)
-            now.answer({"remaining": [asdict(row) for row in remaining]})
+            running.answer({"remaining": [asdict(row) for row in remaining]})
             return
-        where: dict[str, Any] = {"store": now.store, "device": device, "on": on, "shard": shard}
-        where["retrain_older"] = retrain_older
-        reproduced = run(*about, train=not stored, read=read, budget=now.deadline, progress=now.watch, **where)
-        if not as_json:
+        reproduced = run(
+            *about,
+            train=not stored,
+            read=read,
+            store=running.store,
+            device=command.device,
+            budget=running.deadline,
+            progress=running.watch,
+            on=command.on,
+            shard=command.shard,
+            retrain_older=command.retrain_older,
+        )
+        if not command.as_json:
             for one in reproduced:
                 reproduction_tables.print_reproduction(one)
-        now.answer({"experiments": [one.document() for one in reproduced]})
+        running.answer({"experiments": [one.document() for one in reproduced]})
         if unfinished := next((one.unfinished for one in reproduced if one.unfinished), ""):
             raise Unfinished(unfinished)
