@@ -7,6 +7,7 @@ import typer
 from class_uncertainty.cli import options
 from class_uncertainty.cli.options import PLACE, ROWS, TRAINING, Command, shared
 from class_uncertainty.cli.start import start
+from class_uncertainty.runs.comparison_checks import check_against, check_choose_on, check_choosing
 
 
 @shared(*TRAINING, *PLACE, *ROWS)
@@ -48,10 +49,14 @@ def compare(
     networks of a method together. With --estimator out-of-fold their tau is chosen on examples that the members never
     saw; otherwise it is 1.
     """
-    names, numbers = options.split("method", methods, options.check_method), options.read_seeds(seeds)
+    names = options.split("method", methods, options.check_method)
+    numbers = options.read_seeds(seeds)
     rates = options.read_rates(lrs)
     options.check_estimate(estimator, members, score)
-    options.check_comparison(names, numbers, rates, choose_lr, choose_on, against)
+    check_against(against, names)
+    check_choose_on(choose_on, choose_lr)
+    if choose_lr:
+        check_choosing(rates, numbers)
     with start(command, data, *([] if choose_on is None else [choose_on])) as running:
         from class_uncertainty.reporting import terminal_tables
         from class_uncertainty.workflows.compare import compare as compare_methods

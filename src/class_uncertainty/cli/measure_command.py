@@ -6,6 +6,7 @@ from class_uncertainty.cli import options
 from class_uncertainty.cli.options import PLACE, TRAINING, Command, shared
 from class_uncertainty.cli.start import start
 from class_uncertainty.errors import InputError
+from class_uncertainty.estimation.compared_estimators import compared_estimators
 
 
 @shared(*TRAINING, *PLACE)
@@ -37,7 +38,7 @@ def measure(
     lr = rates[0] if rates else None
     options.check_estimate(estimator, members, score, lr)
     if names:
-        options.check_estimators(names, members, rates)
+        compared_estimators(names, members, rates or [None])
     with start(command, data) as running:
         from class_uncertainty.reporting import terminal_tables
         from class_uncertainty.workflows.compare_estimators import compare_estimators

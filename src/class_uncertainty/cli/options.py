@@ -4,7 +4,7 @@ The file that a command is for is --out. Others are named after what they hold: 
 --report for a page, --profile, --store.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Signature, signature
@@ -207,13 +207,6 @@ def check_estimate(estimator: str | None, members: int, score: str | None, lr: f
     EstimateRequest.usual(estimator, members, lr).check_score(score)
 
 
-def check_estimators(names: Sequence[str], members: int, rates: Sequence[float] | None) -> None:
-    """Refuse, before any data are read, estimators that cannot be compared."""
-    from class_uncertainty.estimation.compared_estimators import compared_estimators
-
-    compared_estimators(names, members, rates or [None])
-
-
 def check_fix(goal: str, deploy: str | None) -> None:
     """Refuse, before torch is imported, a goal that there is not, and something to deploy that there is not."""
     from class_uncertainty.errors import unknown
@@ -237,23 +230,6 @@ def check_method(name: str) -> str:
     if not find_remedy(name):
         named(name)
     return name
-
-
-def check_comparison(
-    methods: Sequence[str],
-    seeds: Sequence[int],
-    lrs: Sequence[float] | None,
-    choose_lr: bool,
-    choose_on: str | None,
-    against: str,
-) -> None:
-    """Refuse, before any data are read, what --choose-lr, --choose-on and --against cannot do."""
-    from class_uncertainty.runs.comparison_checks import check_against, check_choose_on, check_choosing
-
-    check_against(against, methods)
-    check_choose_on(choose_on, choose_lr)
-    if choose_lr:
-        check_choosing(lrs, seeds)
 
 
 def read_seeds(seeds: str) -> list[int]:
