@@ -23,6 +23,7 @@ from class_uncertainty.runs.load_or_train import (
 from class_uncertainty.runs.rows import OLDER
 from class_uncertainty.runs.settings import Settings
 from class_uncertainty.runs.watcher import Watch
+from class_uncertainty.training.fit import train_here
 from class_uncertainty.training.folds import fold_indices, folded
 from class_uncertainty.training.lane import Epoch
 
@@ -262,6 +263,21 @@ def test_networks_of_the_store_are_those_that_were_trained(store: Store, digits:
     with open_context(digits, Settings(recipe=RECIPE, store=store, progress=watched)) as context:
         load_or_fit(context, students[:1], teachers=teachers.take([1]))
     assert watched.trained == 1
+
+
+class Elsewhere:
+    """An executor, in this process."""
+
+    device = "cpu"
+    train = staticmethod(train_here)
+
+
+def test_a_network_that_an_executor_trains_is_the_same(digits: cu.Dataset) -> None:
+    answers = []
+    for where in ({"device": "cpu"}, {"on": Elsewhere()}):
+        with open_context(digits, Settings(recipe=RECIPE, **where)) as context:
+            answers.append(fit_and_store(context, cu.Lane("cb")).probabilities(digits.test))
+    assert np.array_equal(*answers)
 
 
 def test_fit_and_store_always_trains_and_keeps_naive_networks(store: Store, digits: cu.Dataset) -> None:

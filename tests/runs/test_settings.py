@@ -10,7 +10,7 @@ from refusals import refused
 
 import class_uncertainty as cu
 from class_uncertainty.runs import Store
-from class_uncertainty.runs.settings import Settings, Shared, takes_settings
+from class_uncertainty.runs.settings import Settings, Shared
 
 WORKFLOWS = (cu.measure, cu.compare_estimators, cu.compare, cu.train, cu.fix)
 
@@ -58,17 +58,13 @@ def test_every_workflow_lists_what_it_shares_with_the_others(workflow: Any) -> N
 @pytest.mark.parametrize("workflow", WORKFLOWS)
 def test_an_unknown_keyword_is_refused_with_the_nearest(workflow: Any) -> None:
     with refused("'devise'", "did you mean 'device'?", f"{workflow.__name__}()"):
-        workflow(devise="cpu")
+        Settings.of(workflow, {"devise": "cpu"}, None)
+    assert Settings.of(workflow, {"device": "cpu"}, None) == Settings(device="cpu")
 
 
 def test_a_field_of_a_recipe_is_refused_with_the_recipe() -> None:
-    @takes_settings
-    def workflow(recipe: cu.Recipe | None = None, **settings: Any) -> Settings:
-        return Settings(recipe=recipe, **settings)
-
-    with refused("workflow()", "'epochs'", "part of recipe"):
-        workflow(epochs=3)
-    assert workflow(store="s") == Settings(store="s")
+    with refused("measure()", "'epochs'", "part of recipe"):
+        Settings.of(cu.measure, {"epochs": 3}, None)
 
 
 def test_a_store_that_is_open_is_taken(store: Store) -> None:

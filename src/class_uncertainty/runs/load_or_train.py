@@ -156,7 +156,7 @@ def _train_and_test(
     context: Context, lanes: Sequence[Lane], stats: Stats | None, progress: Progress | None, ended: Ended | None
 ) -> None:
     """Train a network for each lane, and store its result on the test split."""
-    with _training(context, lanes, stats, progress) as outcomes:
+    with _training(context, context.untrained(lanes), stats, progress=progress) as outcomes:
         for outcome in outcomes:
             lane = lanes[outcome.place]
             _keep_naive(context, lane, outcome)
@@ -171,7 +171,7 @@ def _train_and_judge_by_folds(
     fold_lanes = list(lane_of)
     # results and outcomes only: whole networks would stay in memory until the last fold has ended
     judged: dict[Lane, dict[Lane, tuple[Result, Outcomes]]] = {lane: {} for lane in lanes}
-    with _training(context, fold_lanes, stats, progress) as outcomes:
+    with _training(context, context.untrained(fold_lanes), stats, progress=progress) as outcomes:
         for outcome in outcomes:
             assert outcome.unseen is not None
             fold_lane = fold_lanes[outcome.place]
@@ -187,11 +187,16 @@ def _train_and_judge_by_folds(
 
 @contextmanager
 def _training(
-    context: Context, lanes: Sequence[Lane], stats: Stats | None, progress: Progress | None
+    context: Context,
+    fitted: Fit,
+    stats: Stats | None,
+    teachers: Fit | None = None,
+    what: str = "training",
+    progress: Progress | None = None,
 ) -> Iterator[Iterator[LaneOutcome]]:
-    """The outcomes of lanes as they end. Where the caller has no progress to tell of epochs, the watcher is told."""
-    watched = nullcontext(progress) if progress else context.watch("training", len(lanes), context.recipe.epochs)
-    with watched as told, closing(context.train_lanes(context.untrained(lanes), told, stats)) as outcomes:
+    """The outcomes of lanes as they end. Where no caller's progress is told of their epochs, the watcher is."""
+    watched = nullcontext(progress) if progress else context.watch(what, len(fitted.lanes), context.recipe.epochs)
+    with watched as told, closing(context.train_lanes(fitted, told, stats, teachers)) as outcomes:
         yield outcomes
 
 
@@ -205,8 +210,8 @@ def _without_network(context: Context, lanes: Sequence[Lane]) -> set[Lane]:
 def fit_and_store(context: Context, lane: Lane, stats: Stats | None = None) -> Fit:
     """Train one lane on all training examples, whatever the store has."""
     fitted = context.untrained([lane])
-    with context.watch(f"training {lane.name}", 1, context.recipe.epochs) as progress:
-        (outcome,) = context.train_lanes(fitted, progress, stats)
+    with _training(context, fitted, stats, what=f"training {lane.name}") as outcomes:
+        (outcome,) = outcomes
     if context.dataset.test:
         _add_result(context, lane, stats, outcome.result)
     _keep_naive(context, lane, outcome)
@@ -228,10 +233,7 @@ def load_or_fit(
     if missing:
         keys_to_train = list(missing)
         fitted = context.untrained(list(missing.values()))
-        with (
-            context.watch(f"training {what}", len(missing), context.recipe.epochs) as progress,
-            closing(context.train_lanes(fitted, progress, stats, teachers)) as outcomes,
-        ):
+        with _training(context, fitted, stats, teachers, f"training {what}") as outcomes:
             for outcome in outcomes:
                 key = keys_to_train[outcome.place]
                 lane = missing[key]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, get_type_hints
@@ -51,6 +50,25 @@ class Settings:
     shard: Shard | None = None  # of the rows, if others train the rest
     retrain_older: bool = False  # whether results of older revisions count as missing
 
+    @classmethod
+    def of(
+        cls,
+        workflow: Callable[..., Any],
+        shared: Shared,
+        recipe: Recipe | None,
+        shard: str | None = None,
+        retrain_older: bool = False,
+    ) -> "Settings":
+        """The settings of a call; a keyword that the workflow does not take is refused with the nearest."""
+        call = f"{workflow.__name__}()"
+        for name in shared:
+            if name in Recipe.__dataclass_fields__:
+                example = "recipe=Recipe('mlp', epochs=40, batch=32)"
+                raise InputError(f"{call} has no argument {name!r}: it is part of recipe, as in {example}.")
+            if name not in HINTS:
+                raise unknown(f"argument of {call}", name, signature(workflow).parameters)
+        return cls(recipe=recipe, shard=Shard.parse(shard), retrain_older=retrain_older, **shared)
+
     def __post_init__(self) -> None:
         """Refuse what is wrong for any data."""
         for name, hint in HINTS.items():
@@ -66,25 +84,10 @@ class Settings:
             check_place(self.on, self.profile is not None, self.device)
 
 
-def takes_settings(workflow: F) -> F:
-    """Let the signature of a workflow list the keywords of Shared, for `help` and notebooks; refuse any other."""
+def lists_shared(workflow: F) -> F:
+    """Let the signature of a workflow list the keywords of Shared, for `help` and notebooks."""
     written = signature(workflow)
     own = [row for row in written.parameters.values() if row.kind is not Parameter.VAR_KEYWORD]
     shared = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=hint) for name, hint in HINTS.items()]
-    listed = written.replace(parameters=[*own, *shared])
-
-    @wraps(workflow)
-    def call(*args: Any, **keywords: Any) -> Any:
-        for name in keywords:
-            if name in listed.parameters:
-                continue
-            if name in Recipe.__dataclass_fields__:
-                example = "recipe=Recipe('mlp', epochs=40, batch=32)"
-                raise InputError(
-                    f"{workflow.__name__}() has no argument {name!r}: it is part of recipe, as in {example}."
-                )
-            raise unknown(f"argument of {workflow.__name__}()", name, listed.parameters)
-        return workflow(*args, **keywords)
-
-    call.__signature__ = listed  # type: ignore[attr-defined]
-    return call  # type: ignore[return-value]
+    workflow.__signature__ = written.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
+    return workflow

@@ -20,8 +20,7 @@ from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evalu
 from class_uncertainty.runs.measurement import Measurement, class_vector
 from class_uncertainty.runs.rate_choice import RateChoice
 from class_uncertainty.runs.rows import COUNTERPART, MethodRow, marked, method_rows
-from class_uncertainty.runs.settings import Settings, Shared, takes_settings
-from class_uncertainty.runs.shard import Shard
+from class_uncertainty.runs.settings import Settings, Shared, lists_shared
 from class_uncertainty.runs.significance import corrected_confidence
 from class_uncertainty.text import amount_of
 from class_uncertainty.training import Lane, Recipe, Result, Teaching
@@ -157,7 +156,7 @@ class Comparison:
 
 
 @checked
-@takes_settings
+@lists_shared
 def compare(
     dataset: Dataset | Data,
     methods: Sequence[str],
@@ -234,8 +233,7 @@ def compare(
     lanes = [Lane(name, seed, lr) for name in methods if name not in remedies for lr in rates for seed in numbers]
     EstimateRequest.usual(estimator, members).check_score(score)
     trained = dict.fromkeys(remedies[name].method if name in remedies else name for name in methods)
-    how = Settings(recipe=recipe, shard=Shard.parse(shard), retrain_older=retrain_older, **settings)
-    with open_context(dataset, how) as context:
+    with open_context(dataset, Settings.of(compare, settings, recipe, shard, retrain_older)) as context:
         request = EstimateRequest.usual(estimator, members, recipe=context.recipe)
         distils = [Lane(teaching=Teaching())] if any(remedy.distils for remedy in remedies.values()) else []
         _check_lanes(context, [*(Lane(name, lr=lr) for name in trained for lr in rates), *distils])

@@ -15,7 +15,7 @@ from class_uncertainty.measures import Vector
 from class_uncertainty.metrics import rank_correlation
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
-from class_uncertainty.runs.settings import Settings, Shared, takes_settings
+from class_uncertainty.runs.settings import Settings, Shared, lists_shared
 from class_uncertainty.text import amount_of
 from class_uncertainty.training import Recipe
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
@@ -89,7 +89,7 @@ class EstimatorComparison:
 
 
 @checked
-@takes_settings
+@lists_shared
 def compare_estimators(
     dataset: Dataset | Data,
     estimators: Sequence[str],
@@ -128,7 +128,7 @@ def compare_estimators(
     """
     rates: list[float | None] = [None] if lrs is None else list(lrs)
     requests, scored = compared_estimators(estimators, members, rates)
-    with open_context(dataset, Settings(recipe=recipe, **settings)) as context:
+    with open_context(dataset, Settings.of(compare_estimators, settings, recipe)) as context:
         estimates = dict(zip(requests, load_or_estimate(context, list(requests.values())), strict=True))
         dataset, default_lr = context.dataset, context.recipe.lr
     rows: list[EstimatorRow] = []

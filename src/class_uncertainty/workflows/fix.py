@@ -28,7 +28,7 @@ from class_uncertainty.posthoc.priors import measured_prior
 from class_uncertainty.runs.comparison_checks import check_seeds
 from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
-from class_uncertainty.runs.settings import Settings, Shared, takes_settings
+from class_uncertainty.runs.settings import Settings, Shared, lists_shared
 from class_uncertainty.runs.watcher import Decided
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.candidate import Candidate, default_candidates, find_candidates
@@ -146,7 +146,7 @@ class Fix:
 
 
 @checked
-@takes_settings
+@lists_shared
 def fix(
     dataset: Dataset | Data,
     recipe: Recipe | None = None,
@@ -214,7 +214,7 @@ def fix(
     if deploy not in (None, *DEPLOYS):
         raise unknown("deploy", str(deploy), DEPLOYS)
     check_seeds(SEEDS if seeds is None else seeds, alternative="")
-    with open_context(dataset, Settings(recipe=recipe, **settings)) as context:
+    with open_context(dataset, Settings.of(fix, settings, recipe)) as context:
         check_embeds(context.train, embed_weights)
         train, is_table = context.train, context.recipe.is_trees
         deploy = deploy or (ENSEMBLE if is_table else DEPLOYS[0])

@@ -10,7 +10,7 @@ from class_uncertainty.notebook import html_table, interval, number, to_frame
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, telling_rows
 from class_uncertainty.runs.rows import ClassRow, class_rows, result_marks, spearman
-from class_uncertainty.runs.settings import Settings, Shared, takes_settings
+from class_uncertainty.runs.settings import Settings, Shared, lists_shared
 from class_uncertainty.training import Recipe
 from class_uncertainty.training.network_size import NetworkSize
 
@@ -90,7 +90,7 @@ class Measured:
 
 
 @checked
-@takes_settings
+@lists_shared
 def measure(
     dataset: Dataset | Data,
     estimator: str | None = None,
@@ -144,9 +144,9 @@ def measure(
     >>> len(measured.rows), measured.rows[9].count
     (10, 6)
     """
-    EstimateRequest.usual(estimator, members, lr).check_score(score)
-    with open_context(dataset, Settings(recipe=recipe, **settings)) as context:
+    with open_context(dataset, Settings.of(measure, settings, recipe)) as context:
         request = EstimateRequest.usual(estimator, members, lr, context.recipe)
+        request.check_score(score)
         estimate = read_by(load_or_estimate(context, [request], ended=telling_rows(context, members))[0], score)
         rows = class_rows(context.dataset.classes, context.train.counts.tolist(), estimate, context.dataset)
         return Measured(context.dataset, estimate, tuple(rows))

@@ -17,7 +17,7 @@ from class_uncertainty.posthoc.priors import measured_prior
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import fit_and_store, load_or_estimate, load_or_evaluate, stored_measurement
 from class_uncertainty.runs.measurement import Measurement, class_vector
-from class_uncertainty.runs.settings import Settings, Shared, takes_settings
+from class_uncertainty.runs.settings import Settings, Shared, lists_shared
 from class_uncertainty.training import Lane, Recipe, Result
 from class_uncertainty.training.model_files import check_embeds, check_savable
 from class_uncertainty.training.model_files import save as save_model
@@ -63,7 +63,7 @@ class Trained:
 
 
 @checked
-@takes_settings
+@lists_shared
 def train(
     dataset: Dataset | Data,
     method: str | Method = "naive",
@@ -114,15 +114,15 @@ def train(
     10
     """
     lane = Lane(method, seed, lr)
-    EstimateRequest.usual(estimator, members).check_score(score)
-    with open_context(dataset, Settings(recipe=recipe, **settings)) as context:
+    with open_context(dataset, Settings.of(train, settings, recipe)) as context:
+        request = EstimateRequest.usual(estimator, members, recipe=context.recipe)
+        request.check_score(score)
         check_embeds(context.train, embed_weights)
         asked = (lane.name, seed, lr, context.recipe, estimator, members, score)
         place = place_of(context.dataset.name, otherwise=context.dataset.fingerprint)
         made_from = origin(context.dataset.name, place, *asked)
         if save:
             check_savable(save, made_from, force)
-        request = EstimateRequest.usual(estimator, members, recipe=context.recipe)
         estimate: Estimate | Measurement | None = None
         if lane.value.uses_uncertainty:
             estimate = stored_measurement(context, request, score)
