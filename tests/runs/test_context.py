@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from refusals import refused
 from watching import Watched
 
 import class_uncertainty as cu
@@ -54,11 +53,6 @@ def test_plain_data_become_a_data_set_without_a_test_split(digits: cu.Dataset) -
     with open_context(digits.train, Settings(recipe=RECIPE)) as context:
         assert context.dataset.train is digits.train
         assert context.dataset.test is None
-
-
-def test_a_budget_without_a_store_is_refused(digits: cu.Dataset) -> None:
-    with refused("budget", "store"), open_context(digits, Settings(budget=5.0)):
-        pass
 
 
 def test_a_deadline_is_made_of_seconds_or_taken_as_it_is(store: Store, digits: cu.Dataset) -> None:
