@@ -66,8 +66,8 @@ def test_out_of_memory_in_training_says_what_is_kept_and_the_same_command_goes_o
 ) -> None:
     from class_uncertainty.training.stage_runner import StageRunner
 
-    command = "compare digits-lt:20 --methods naive,cb-rs --seeds 5 --epochs 1 --json"
-    _, expected, _ = run(f"{command} --store whole.sqlite")
+    command = ("compare", "digits-lt:20", "--methods", "naive,cb-rs", "--seeds", "5", "--epochs", "1", "--json")
+    _, expected, _ = run(*command, "--store", "whole.sqlite")
     original, calls = StageRunner.run, []
 
     def short(self, places, started):
@@ -78,13 +78,13 @@ def test_out_of_memory_in_training_says_what_is_kept_and_the_same_command_goes_o
 
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # one stack after the other
     monkeypatch.setattr(StageRunner, "run", short)
-    code, out, err = run(command)
+    code, out, err = run(*command)
     kept = len(calls[0])
     assert (code, out) == (1, "")
     assert f"({kept} results, {kept} networks)" in err
     assert err.count("\n") == 1
     monkeypatch.setattr(StageRunner, "run", original)
-    assert run(command)[:2] == (0, expected)
+    assert run(*command)[:2] == (0, expected)
 
 
 def test_threads_are_as_many_as_a_limit_has_room_for():

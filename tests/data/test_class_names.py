@@ -61,5 +61,5 @@ def test_every_reader_tells_of_twins_and_keeps_both(run: Run, notices: list[str]
     assert len(notices) == 3
     lines = ["label,p(Yes),p(yes)", *(f"{answer},0.5,0.5" for answer in answers)]
     Path("p.csv").write_text("\n".join(lines))
-    _, _, err = run("audit p.csv")
+    _, _, err = run("audit", "p.csv")
     assert err.count("'Yes' and 'yes'") == 1

@@ -113,7 +113,7 @@ def test_writers_take_turns(filled: Path, notices: list[str], monkeypatch: pytes
 
 def test_a_command_ends_with_exit_code_1(filled: Path, run: Run) -> None:
     with locked(filled):
-        code, _, err = run("results export out.jsonl --store", str(filled))
+        code, _, err = run("results", "export", "out.jsonl", "--store", str(filled))
     assert code == 1
     assert "locked by another process" in err
     assert f"{LIMIT:g} s" in err.splitlines()[-1]

@@ -97,7 +97,7 @@ def test_a_recipe_must_exist():
 
 def test_a_command_trains_by_a_changed_recipe(run: Run) -> None:
     """Without a name the recipe is the data's; the result tells of the changes."""
-    code, out, err = run("train digits-lt:20 --recipe ?epochs=2&average=0.5&schedule=cosine --json")
+    code, out, err = run("train", "digits-lt:20", "--recipe", "?epochs=2&average=0.5&schedule=cosine", "--json")
     assert code == 0, err
     import json
 
@@ -117,6 +117,6 @@ def test_a_command_trains_by_a_changed_recipe(run: Run) -> None:
     ],
 )
 def test_a_command_refuses_a_wrong_change(run: Run, recipe: str, sentence: str) -> None:
-    code, out, err = run("train digits-lt:20 --recipe", recipe, "--epochs", "1")
+    code, out, err = run("train", "digits-lt:20", "--recipe", recipe, "--epochs", "1")
     assert (code, out) == (2, "")
     assert sentence in " ".join(err.split())
