@@ -17,15 +17,15 @@ import numpy as np
 
 from class_uncertainty import Data
 from class_uncertainty.estimation import EstimateRequest
-from class_uncertainty.experiments.catalogue import find_experiments
-from class_uncertainty.experiments.needs import PROTOCOLS, Lookup, Missing, SixNaive
+from class_uncertainty.paper.catalogue import find_experiments
+from class_uncertainty.paper.ledger import Ledger
+from class_uncertainty.paper.needs import PROTOCOLS, Lookup, Missing, SixNaive
+from class_uncertainty.paper.reproduce import RECIPE
 from class_uncertainty.runs.context import EVERY
-from class_uncertainty.runs.ledger import Ledger
 from class_uncertainty.runs.stack_queue import StackQueue
 from class_uncertainty.training import Lane
 from class_uncertainty.training.fit_result import width_of
 from class_uncertainty.training.stages import lane_cost, naive_passes
-from class_uncertainty.workflows.reproduce import RECIPE
 
 SPEEDS = {1: 26_396, 4: 84_518, 16: 177_674, 64: 204_277}  # model-images/s by lanes, docs/performance.md
 GPUS = (1, 8, 64, 512)

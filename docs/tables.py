@@ -8,32 +8,33 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from figures import Figure, figures
+from verdict_tables import printed_gains, published_baselines, verdicts
 
 import class_uncertainty
 from class_uncertainty.data import SOURCES
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import ESTIMATORS
-from class_uncertainty.experiments.catalogue import EXPERIMENTS
-from class_uncertainty.experiments.needs import PROTOCOLS, Lookup
-from class_uncertainty.experiments.reproduction import Reproduction, summarise
 from class_uncertainty.measures import MEASURE_MAKERS, MEASURES, constants_of
 from class_uncertainty.methods import AUGMENTATIONS, MAKERS, METHODS, Method
+from class_uncertainty.paper.catalogue import EXPERIMENTS
+from class_uncertainty.paper.ledger import Ledger
+from class_uncertainty.paper.needs import PROTOCOLS, Lookup
+from class_uncertainty.paper.reproduce import RECIPE, recipe_of
+from class_uncertainty.paper.reproduction import Reproduction, summarise
+from class_uncertainty.paper.tables import TextTable, text_tables
 from class_uncertainty.posthoc.gate import CHANGES, CLASS_FIGURES, SPECIAL_FIGURES
 from class_uncertainty.posthoc.gate import FIGURES as FIGURES_OF_RUNS
 from class_uncertainty.reporting.candidate_words import describe_candidate
 from class_uncertainty.reporting.chart_images import draw
 from class_uncertainty.reporting.glossary import GLOSSARY
-from class_uncertainty.reporting.reproduction_tables import TextTable, text_tables
-from class_uncertainty.reporting.verdict_tables import printed_gains, published_baselines, verdicts
-from class_uncertainty.runs.ledger import Ledger
-from class_uncertainty.runs.result_lines import read_ledger
+from class_uncertainty.runs.result_lines import check_same_data, read_lines
+from class_uncertainty.runs.store import StoredDataset
 from class_uncertainty.text import amount, short
 from class_uncertainty.training import Lane, Result, describe
 from class_uncertainty.training.candidate import CANDIDATES
 from class_uncertainty.training.network_size import listed_parameters
 from class_uncertainty.training.networks.network_table import BUILT_IN, NETWORKS
 from class_uncertainty.training.shared_epochs import spared_epochs
-from class_uncertainty.workflows.reproduce import RECIPE, recipe_of
 
 HERE = Path(__file__).parent
 RESULTS, FIGURES = HERE.parent / "results", HERE / "figures"
@@ -170,7 +171,18 @@ def api() -> str:
 @lru_cache
 def ledger() -> Ledger:
     """The project's own results."""
-    return read_ledger(sorted(RESULTS.glob("*.jsonl")))
+    ledger = Ledger()
+    for path in sorted(RESULTS.glob("*.jsonl")):
+        for value, _, data in read_lines(path):
+            match value:
+                case StoredDataset():
+                    check_same_data(ledger.data.get(value.name), value, str(path))
+                    ledger.data[value.name] = value
+                case Result():
+                    ledger.add(data, [value])
+                case _:
+                    ledger.add(data, [], [value])
+    return ledger
 
 
 @lru_cache

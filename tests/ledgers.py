@@ -5,15 +5,15 @@ from collections.abc import Sequence
 import pytest
 
 import class_uncertainty as cu
-from class_uncertainty.experiments.catalogue import EXPERIMENTS, Experiment
-from class_uncertainty.experiments.paper_table import PaperTable, Row, judge_of
 from class_uncertainty.measures import digest
 from class_uncertainty.metrics import Scores
-from class_uncertainty.runs.ledger import Ledger
+from class_uncertainty.paper import reproduce as workflow
+from class_uncertainty.paper.catalogue import EXPERIMENTS, Experiment
+from class_uncertainty.paper.ledger import Ledger
+from class_uncertainty.paper.paper_table import PaperTable, Row, judge_of
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.store import StoredDataset
 from class_uncertainty.training import describe
-from class_uncertainty.workflows import reproduce as workflow
 
 RECIPE = cu.Recipe("small-conv", epochs=2, batch=32)
 COUNTS, CLASSES = (90, 30, 10), ("cat", "dog", "eel")

@@ -12,8 +12,8 @@ import pytest
 import class_uncertainty
 from class_uncertainty.cli.list_commands import KINDS
 from class_uncertainty.data import SOURCES
-from class_uncertainty.experiments.catalogue import EXPERIMENTS
-from class_uncertainty.experiments.printed_tables import TABLES
+from class_uncertainty.paper.catalogue import EXPERIMENTS
+from class_uncertainty.paper.printed_tables import TABLES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

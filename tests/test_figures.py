@@ -11,9 +11,9 @@ from ledgers import CLASSES, RECIPE, TABLE, choosing, ledger, measurement, resul
 from reporting.examples import NASTY, TWENTY
 from scipy.stats import spearmanr
 
-from class_uncertainty.experiments.catalogue import GROUPS, Experiment
-from class_uncertainty.experiments.needs import Lookup
-from class_uncertainty.experiments.reproduction import MeasuredData, Reproduction, summarise
+from class_uncertainty.paper.catalogue import GROUPS, Experiment
+from class_uncertainty.paper.needs import Lookup
+from class_uncertainty.paper.reproduction import MeasuredData, Reproduction, summarise
 from class_uncertainty.reporting.chart_images import draw
 
 EMPTY = summarise("toy", Experiment(""), ("paper",), Lookup(ledger([]), RECIPE))

@@ -10,10 +10,10 @@ import pytest
 from commands import Call, Run
 from ledgers import DATA, use_toys
 
+from class_uncertainty.paper import train_missing
 from class_uncertainty.runs import Store
 from class_uncertainty.training.networks import network_table
 from class_uncertainty.training.networks.pretrained import LITE0_PACKAGE
-from class_uncertainty.workflows import train_missing
 
 RESULTS = Path(__file__).parents[2] / "results"
 

@@ -6,7 +6,7 @@ import pytest
 from ledgers import use_toys
 from same_stores import contents
 
-from class_uncertainty.workflows.reproduce import reproduce
+from class_uncertainty.paper.reproduce import reproduce
 
 pytest.importorskip("ray")
 pytestmark = [pytest.mark.cluster, pytest.mark.filterwarnings("ignore")]

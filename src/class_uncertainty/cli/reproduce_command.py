@@ -68,9 +68,9 @@ def reproduce(
     from class_uncertainty.cli.running import running
     from class_uncertainty.data import load
     from class_uncertainty.errors import Unfinished
-    from class_uncertainty.reporting import reproduction_tables
-    from class_uncertainty.workflows.reproduce import check_request, plan_reproduction
-    from class_uncertainty.workflows.reproduce import reproduce as run
+    from class_uncertainty.paper import tables
+    from class_uncertainty.paper.reproduce import check_request, plan_reproduction
+    from class_uncertainty.paper.reproduce import reproduce as run
 
     check_request(experiment, protocol, only, seeds, names, network)
     with ExitStack() as stack:
@@ -80,7 +80,7 @@ def reproduce(
         if plan:
             remaining = plan_reproduction(*about, read=read, store=now.store, device=device)
             if not as_json:
-                reproduction_tables.print_remaining(remaining)
+                tables.print_remaining(remaining)
             now.answer({"remaining": [asdict(row) for row in remaining]})
             return
         where: dict[str, Any] = {"store": now.store, "device": device, "on": on, "shard": shard}
@@ -88,7 +88,7 @@ def reproduce(
         reproduced = run(*about, train=not stored, read=read, budget=now.deadline, progress=now.watch, **where)
         if not as_json:
             for one in reproduced:
-                reproduction_tables.print_reproduction(one)
+                tables.print_reproduction(one)
         now.answer({"experiments": [one.document() for one in reproduced]})
         if unfinished := next((one.unfinished for one in reproduced if one.unfinished), ""):
             raise Unfinished(unfinished)

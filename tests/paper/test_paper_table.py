@@ -2,7 +2,7 @@
 
 import pytest
 
-from class_uncertainty.experiments.paper_table import Cell, PaperTable, Printed, Row, judge_of, on_data
+from class_uncertainty.paper.paper_table import Cell, PaperTable, Printed, Row, judge_of, on_data
 
 
 @pytest.mark.parametrize(("text", "printed"), [("24.26±0.35", Printed(24.26, 0.35)), ("20.73", Printed(20.73, None))])

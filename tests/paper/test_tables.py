@@ -4,25 +4,19 @@ from dataclasses import replace
 
 import pytest
 from ledgers import DATA, RECIPE, TABLE, choosing, ledger, measurement, result, stored
+from verdict_tables import verdicts
 
 import class_uncertainty as cu
-from class_uncertainty.experiments.catalogue import Experiment
-from class_uncertainty.experiments.needs import SIX_NAIVE, Lookup
-from class_uncertainty.experiments.outcomes import Outcome
-from class_uncertainty.experiments.outcomes import Test as AsoTest
-from class_uncertainty.experiments.printed_tables import TABLE_1
-from class_uncertainty.experiments.reproduction import MeasuredData, Reproduction, summarise
-from class_uncertainty.reporting import reproduction_tables
-from class_uncertainty.reporting.reproduction_tables import (
-    TextTable,
-    print_remaining,
-    print_reproduction,
-    text_tables,
-    title_of,
-)
-from class_uncertainty.reporting.verdict_tables import verdicts
+from class_uncertainty.paper import tables
+from class_uncertainty.paper.catalogue import Experiment
+from class_uncertainty.paper.needs import SIX_NAIVE, Lookup
+from class_uncertainty.paper.outcomes import Outcome
+from class_uncertainty.paper.outcomes import Test as AsoTest
+from class_uncertainty.paper.printed_tables import TABLE_1
+from class_uncertainty.paper.reproduction import MeasuredData, Reproduction, summarise
+from class_uncertainty.paper.tables import TextTable, print_remaining, print_reproduction, text_tables, title_of
+from class_uncertainty.paper.train_missing import Remaining
 from class_uncertainty.training.network_size import NetworkSize
-from class_uncertainty.workflows.train_missing import Remaining
 
 EXPERIMENT = Experiment("A table", TABLE, measured=(DATA,))
 
@@ -207,7 +201,7 @@ def test_a_narrow_terminal_shows_what_is_tested_against_what(
         for one, label in zip(reproduction.outcomes[1:3], ("Two-stage UBRw Focal", "Two-stage Resampling"), strict=True)
     )
     tests = (AsoTest(ours, baseline, 0.08, cu.aso(ours.errors, baseline.errors), 0.975),)
-    reproduction_tables.print_reproduction(replace(reproduction, outcomes=(), measured=(), tests=tests))
+    tables.print_reproduction(replace(reproduction, outcomes=(), measured=(), tests=tests))
     shown = capsys.readouterr().out
     assert shown.split().count("Two-stage") == 2
     assert all(word in shown.split() for word in ("paper:", "UBRw", "Resampling", "against", "ours"))
@@ -232,12 +226,10 @@ def test_names_of_data_in_words(data: str, title: str) -> None:
 
 
 def test_everything_is_printed(reproduction: Reproduction, capsys: pytest.CaptureFixture[str]) -> None:
-    reproduction_tables.print_reproduction(reproduction)
+    tables.print_reproduction(reproduction)
     shown = capsys.readouterr().out
     assert all(text in shown for text in ("15.50 ± 0.71", "+3.00 ± 0.71, better", "agrees", SIX_NAIVE))
-    reproduction_tables.print_reproduction(
-        summarise("toy", EXPERIMENT, ("paper",), Lookup(ledger([], measured=False), RECIPE))
-    )
+    tables.print_reproduction(summarise("toy", EXPERIMENT, ("paper",), Lookup(ledger([], measured=False), RECIPE)))
     assert "Nothing" in capsys.readouterr().out
 
 
@@ -245,7 +237,7 @@ def test_verdicts_that_are_shown_are_explained(
     reproduction: Reproduction, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def printed(reproduction: Reproduction) -> str:
-        reproduction_tables.print_reproduction(reproduction)
+        tables.print_reproduction(reproduction)
         return capsys.readouterr().out
 
     shown = printed(reproduction)
@@ -269,7 +261,7 @@ def test_a_narrow_terminal_cuts_no_number(
     (naive,) = reproduction.measured
     by_draws = measurement(estimator="ensemble:power-rs:q=0")
     drawn = replace(naive, data=stored("digits-lt:3?duplicate=0.5"), measurement=by_draws)
-    reproduction_tables.print_reproduction(replace(reproduction, name="if2", measured=(naive, drawn)))
+    tables.print_reproduction(replace(reproduction, name="if2", measured=(naive, drawn)))
     shown = capsys.readouterr().out
     assert "…" not in shown
     assert all(text in shown for text in ("UBRs", "+3.00", "0.71", "duplicate=0.5", "ensemble:powe", "1.000"))

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from class_uncertainty.experiments.bag_of_tricks import Published, published
-from class_uncertainty.experiments.needs import PROTOCOLS
-from class_uncertainty.experiments.outcomes import POINT, Gain, Outcome, gains, without_repeats
-from class_uncertainty.reporting.reproduction_tables import AGREEMENT, GAINED, TextTable, title_of
+from class_uncertainty.paper.bag_of_tricks import Published, published
+from class_uncertainty.paper.needs import PROTOCOLS
+from class_uncertainty.paper.outcomes import POINT, Gain, Outcome, gains, without_repeats
+from class_uncertainty.paper.tables import AGREEMENT, GAINED, TextTable, title_of
 
 
 def verdicts(outcomes: Sequence[Outcome]) -> TextTable:

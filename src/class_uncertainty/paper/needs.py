@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from class_uncertainty.estimation import EstimateRequest
-from class_uncertainty.experiments.paper_table import Cell, judge_of, rates_from
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import named
-from class_uncertainty.runs.ledger import Ledger
+from class_uncertainty.paper.ledger import Ledger
+from class_uncertainty.paper.paper_table import Cell, judge_of, rates_from
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.rate_choice import CHOOSING_SEED, RateChoice
 from class_uncertainty.training import Lane, Recipe, Result

@@ -7,8 +7,8 @@ from ledgers import DATA, use_toys
 from refusals import refused
 from watching import no_training
 
-from class_uncertainty.experiments.catalogue import EXPERIMENTS
-from class_uncertainty.workflows.reproduce import plan_reproduction, reproduce
+from class_uncertainty.paper.catalogue import EXPERIMENTS
+from class_uncertainty.paper.reproduce import plan_reproduction, reproduce
 
 
 @pytest.fixture(autouse=True)

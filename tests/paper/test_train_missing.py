@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,19 +16,19 @@ from watching import Watched, no_training
 
 import class_uncertainty as cu
 from class_uncertainty.estimation import EstimateRequest
-from class_uncertainty.experiments.catalogue import Experiment
-from class_uncertainty.experiments.needs import REQUESTS, SIX_NAIVE, Measuring, Need
-from class_uncertainty.experiments.reproduction import Reproduction, summarise
+from class_uncertainty.paper import train_missing
+from class_uncertainty.paper.catalogue import Experiment
+from class_uncertainty.paper.ledger import Ledger
+from class_uncertainty.paper.needs import REQUESTS, SIX_NAIVE, Measuring, Need
+from class_uncertainty.paper.reproduction import Reproduction, summarise
+from class_uncertainty.paper.train_missing import ExperimentTrainer
 from class_uncertainty.runs import Store
-from class_uncertainty.runs.ledger import Ledger
 from class_uncertainty.runs.load_or_train import load_or_evaluate
 from class_uncertainty.runs.result_lines import export_lines, import_lines, read_lines
 from class_uncertainty.runs.rows import OLDER
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit_result import width_of
 from class_uncertainty.training.stages import lane_cost
-from class_uncertainty.workflows import train_missing
-from class_uncertainty.workflows.train_missing import ExperimentTrainer
 
 RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
 WIDTH = width_of(RECIPE, "cpu")  # lanes of a stack
@@ -41,12 +40,6 @@ LANES = {  # members and six together, which include the two seeds of naive; row
     f"{DATA}?validation=10": {("naive", seed, 0.1) for seed in range(5)}
     | {("ubrs", 1000, lr) for lr in (0.1, 0.2, 0.4, 0.7)},
 }
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "runs.sqlite") as store:
-        yield store
 
 
 def trainer(store: Store, progress=None, **changes) -> ExperimentTrainer:

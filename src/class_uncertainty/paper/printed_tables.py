@@ -5,7 +5,7 @@ A note says which reading of the paper's text a row follows, where its printed v
 
 from dataclasses import replace
 
-from class_uncertainty.experiments.paper_table import PaperTable, Row
+from class_uncertainty.paper.paper_table import PaperTable, Row
 
 CIFAR_LT = ("cifar10-lt:50", "cifar10-lt:100", "cifar100-lt:50", "cifar100-lt:100")
 STRONG = "+autoaugment+cutout"

@@ -10,11 +10,11 @@ from scipy.stats import spearmanr
 
 import class_uncertainty as cu
 from class_uncertainty.estimation import EstimateRequest
-from class_uncertainty.experiments import reproduction
-from class_uncertainty.experiments.catalogue import Experiment
-from class_uncertainty.experiments.needs import SIX_NAIVE, Lookup, Measuring
-from class_uncertainty.experiments.reproduction import MeasuredData, summarise
-from class_uncertainty.runs.ledger import Ledger
+from class_uncertainty.paper import reproduction
+from class_uncertainty.paper.catalogue import Experiment
+from class_uncertainty.paper.ledger import Ledger
+from class_uncertainty.paper.needs import SIX_NAIVE, Lookup, Measuring
+from class_uncertainty.paper.reproduction import MeasuredData, summarise
 
 EXPERIMENT = Experiment("A table and a measurement", TABLE, measured=(DATA,), naive=(DATA,))
 

@@ -9,14 +9,16 @@ from dataclasses import dataclass, field, replace
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import MachineFault, ShardEnded, Unfinished
 from class_uncertainty.estimation import EstimateRequest, estimates_from, read_by
-from class_uncertainty.experiments.needs import ENSEMBLE, SIX_NAIVE, Lookup, Missing, SixNaive, Wanted
-from class_uncertainty.experiments.paper_table import judge_of
 from class_uncertainty.measures import Stats
+from class_uncertainty.paper.ledger import Ledger
+from class_uncertainty.paper.needs import ENSEMBLE, SIX_NAIVE, Lookup, Missing, SixNaive, Wanted
+from class_uncertainty.paper.paper_table import judge_of
+from class_uncertainty.paper.speed import full_stacks, images_per_second
 from class_uncertainty.posthoc.remedies import Remedy
 from class_uncertainty.runs.context import Context, open_context
-from class_uncertainty.runs.ledger import Ledger, check_same_data
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, load_or_fit, start_anew
 from class_uncertainty.runs.measurement import Measurement
+from class_uncertainty.runs.result_lines import check_same_data
 from class_uncertainty.runs.store import Store, StoredDataset
 from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.training import Lane, Recipe
@@ -24,7 +26,6 @@ from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.executor import Executor
 from class_uncertainty.training.fit_result import width_of
 from class_uncertainty.training.shared_epochs import spared_epochs
-from class_uncertainty.training.speed import full_stacks, images_per_second
 from class_uncertainty.training.stages import lane_cost, naive_passes
 from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies, naive_lanes
 

@@ -7,10 +7,10 @@ import class_uncertainty as cu
 from class_uncertainty.data.sources import SOURCES
 from class_uncertainty.data.specs import parse
 from class_uncertainty.estimation import EstimateRequest
-from class_uncertainty.experiments.catalogue import EXPERIMENTS, check_only, find_experiments
-from class_uncertainty.experiments.needs import Measuring, Need, SixNaive
-from class_uncertainty.experiments.paper_table import RATES, judge_of
-from class_uncertainty.experiments.printed_tables import TABLE_1
+from class_uncertainty.paper.catalogue import EXPERIMENTS, check_only, find_experiments
+from class_uncertainty.paper.needs import Measuring, Need, SixNaive
+from class_uncertainty.paper.paper_table import RATES, judge_of
+from class_uncertainty.paper.printed_tables import TABLE_1
 
 RUN = {name: experiment for name, experiment in EXPERIMENTS.items() if not experiment.needs}
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from class_uncertainty.experiments.needs import Lookup, need_of
-from class_uncertainty.experiments.paper_table import Cell, PaperTable, judge_of, on_data
-from class_uncertainty.experiments.printed_tables import SIGNIFICANCE, TABLE_1
+from class_uncertainty.paper.needs import Lookup, need_of
+from class_uncertainty.paper.paper_table import Cell, PaperTable, judge_of, on_data
+from class_uncertainty.paper.printed_tables import SIGNIFICANCE, TABLE_1
 from class_uncertainty.runs.rows import result_marks
 from class_uncertainty.runs.significance import Epsilon, aso, corrected_confidence
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from class_uncertainty.experiments.outcomes import Outcome
-from class_uncertainty.experiments.printed_tables import CB_FOCAL, TABLE_1
+from class_uncertainty.paper.outcomes import Outcome
+from class_uncertainty.paper.printed_tables import CB_FOCAL, TABLE_1
 
 # Errors by column of Table I: of its older data (Cui's draw, JPEG, ImageNet's statistics), and of its present data
 # (Cao's draw), which this package uses. From documents/trick_gallery.md, and for `naive` on present data its README (an

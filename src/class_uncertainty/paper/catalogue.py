@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.estimation import EstimateRequest
-from class_uncertainty.experiments.needs import Measuring, Need, SixNaive, Wanted, need_of
-from class_uncertainty.experiments.paper_table import PaperTable, on_data
-from class_uncertainty.experiments.printed_tables import (
+from class_uncertainty.methods import parse_name
+from class_uncertainty.paper.needs import Measuring, Need, SixNaive, Wanted, need_of
+from class_uncertainty.paper.paper_table import PaperTable, on_data
+from class_uncertainty.paper.printed_tables import (
     ARCHITECTURES,
     DUQ,
     EPISTEMIC,
@@ -18,7 +19,6 @@ from class_uncertainty.experiments.printed_tables import (
     SVCI_20,
     TABLE_1,
 )  # fmt: skip
-from class_uncertainty.methods import parse_name
 
 CIFAR_100 = "cifar100-lt:50"  # the data set of IF1a and of Figure 1
 RATIOS = (1, 2, 10, 20, 50)  # of IF1b

@@ -10,11 +10,11 @@ from PIL import Image
 from refusals import refused
 
 import class_uncertainty as cu
-from class_uncertainty.experiments.catalogue import EXPERIMENTS
-from class_uncertainty.experiments.paper_table import judge_of, rates_from
-from class_uncertainty.experiments.printed_tables import ARCHITECTURES, PLACES_LT
+from class_uncertainty.paper.catalogue import EXPERIMENTS
+from class_uncertainty.paper.paper_table import judge_of, rates_from
+from class_uncertainty.paper.printed_tables import ARCHITECTURES, PLACES_LT
+from class_uncertainty.paper.reproduce import plan_reproduction, reproduce
 from class_uncertainty.training.recipe import RECIPES
-from class_uncertainty.workflows.reproduce import plan_reproduction, reproduce
 
 ROWS = ["naive", "pb-ubrs"]
 

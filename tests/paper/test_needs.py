@@ -7,7 +7,8 @@ from ledgers import DATA, RAW, RECIPE, TABLE, choosing, ledger, measurement, res
 
 import class_uncertainty as cu
 from class_uncertainty.estimation import EstimateRequest
-from class_uncertainty.experiments.needs import (
+from class_uncertainty.paper.ledger import Ledger
+from class_uncertainty.paper.needs import (
     ENSEMBLE,
     REQUESTS,
     SIX_NAIVE,
@@ -18,8 +19,7 @@ from class_uncertainty.experiments.needs import (
     SixNaive,
     need_of,
 )
-from class_uncertainty.experiments.paper_table import RATES, judge_of
-from class_uncertainty.runs.ledger import Ledger
+from class_uncertainty.paper.paper_table import RATES, judge_of
 
 JUDGE = judge_of(DATA)
 PLAIN = Need(DATA, "cb-rs", (0.1,), 2)

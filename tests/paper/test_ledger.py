@@ -9,8 +9,8 @@ from refusals import refused
 
 import class_uncertainty as cu
 from class_uncertainty.estimation import EstimateRequest
+from class_uncertainty.paper.ledger import Ledger
 from class_uncertainty.runs import Store
-from class_uncertainty.runs.ledger import Ledger
 from class_uncertainty.runs.store import StoredDataset
 
 LANE = cu.Lane("ubrw", 1, 0.2)

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 from ledgers import TABLE
+from verdict_tables import printed_gains, published_baselines, verdicts
 
-from class_uncertainty.experiments.outcomes import Outcome
-from class_uncertainty.experiments.paper_table import PaperTable, Row
-from class_uncertainty.experiments.printed_tables import TABLE_1
-from class_uncertainty.reporting.verdict_tables import printed_gains, published_baselines, verdicts
+from class_uncertainty.paper.outcomes import Outcome
+from class_uncertainty.paper.paper_table import PaperTable, Row
+from class_uncertainty.paper.printed_tables import TABLE_1
 
 ROWS = {row.label: row for row in TABLE.rows}
 

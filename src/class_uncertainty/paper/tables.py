@@ -4,17 +4,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
-from class_uncertainty.experiments.bag_of_tricks import published
-from class_uncertainty.experiments.needs import ENSEMBLE
-from class_uncertainty.experiments.outcomes import COLLAPSED, Outcome, gains, without_repeats
-from class_uncertainty.experiments.printed_tables import TABLES
-from class_uncertainty.experiments.reproduction import Reproduction
+from class_uncertainty.paper.bag_of_tricks import published
+from class_uncertainty.paper.needs import ENSEMBLE
+from class_uncertainty.paper.outcomes import COLLAPSED, Outcome, gains, without_repeats
+from class_uncertainty.paper.printed_tables import TABLES
+from class_uncertainty.paper.reproduction import Reproduction
+from class_uncertainty.paper.train_missing import Remaining
 from class_uncertainty.reporting.column_notes import Notes, notes_on
 from class_uncertainty.reporting.section import describe_collapsed, describe_marks, describe_network
 from class_uncertainty.reporting.terminal import Rows, print_fitting, say
 from class_uncertainty.runs.rows import marked, shared_marks
 from class_uncertainty.training import Result
-from class_uncertainty.workflows.train_missing import Remaining
 
 DATA_TITLES = {"cifar10-lt": "CIFAR-10-LT", "cifar100-lt": "CIFAR-100-LT", "svci20": "SVCI-20"}
 BEYOND, ERRORS = "beyond a point and two standard deviations", "beyond two standard errors"

@@ -9,9 +9,9 @@ from same_stores import contents
 from watching import no_training
 
 from class_uncertainty.errors import InputError
+from class_uncertainty.paper.reproduce import reproduce
 from class_uncertainty.runs.result_lines import export_lines, import_lines, read_lines
 from class_uncertainty.runs.store import Store
-from class_uncertainty.workflows.reproduce import reproduce
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from class_uncertainty.experiments.paper_table import Cell, PaperTable
-from class_uncertainty.experiments.printed_tables import SIGNIFICANCE, TABLE_1, TABLES
 from class_uncertainty.methods import named, parse_name
+from class_uncertainty.paper.paper_table import Cell, PaperTable
+from class_uncertainty.paper.printed_tables import SIGNIFICANCE, TABLE_1, TABLES
 
 CELLS = [cell for table in TABLES.values() for cell in table.cells()]
 PAPER = Path(__file__).parents[3] / "shared" / "docs" / "paper.tex"

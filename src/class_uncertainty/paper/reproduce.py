@@ -8,9 +8,10 @@ from pathlib import Path
 from class_uncertainty.boundary import checked
 from class_uncertainty.data import Dataset, load
 from class_uncertainty.errors import InputError, ShardEnded, Unfinished, notice, unknown
-from class_uncertainty.experiments.catalogue import Experiment, check_only, find_experiments
-from class_uncertainty.experiments.needs import PROTOCOLS
-from class_uncertainty.experiments.reproduction import Reproduction, summarise
+from class_uncertainty.paper.catalogue import Experiment, check_only, find_experiments
+from class_uncertainty.paper.needs import PROTOCOLS
+from class_uncertainty.paper.reproduction import Reproduction, summarise
+from class_uncertainty.paper.train_missing import ExperimentTrainer, Remaining
 from class_uncertainty.runs.comparison_checks import check_seeds
 from class_uncertainty.runs.open_executor import open_executor
 from class_uncertainty.runs.store import Store
@@ -19,7 +20,6 @@ from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import resolve_device
 from class_uncertainty.training.networks.network_table import sealed
 from class_uncertainty.training.recipe import RECIPES, Recipe
-from class_uncertainty.workflows.train_missing import ExperimentTrainer, Remaining
 
 Read = Callable[[str], Dataset]
 RECIPE = RECIPES["bag-of-tricks"]

@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.measures import Stats, digest
 from class_uncertainty.runs.measurement import Measurement
+from class_uncertainty.runs.result_lines import check_same_data
 from class_uncertainty.runs.store import Store, StoredDataset
 from class_uncertainty.training import Lane, Recipe, Result, describe
 
@@ -67,13 +67,6 @@ class Ledger:
             return None
         about = (request.estimator, request.counted(recipe), request.seed, request.lr or recipe.lr, recipe)
         return self._measurements.get((stored.fingerprint, *about))
-
-
-def check_same_data(stored: StoredDataset | None, given: StoredDataset, place: str) -> None:
-    """Refuse other data under a name that is taken."""
-    if stored and stored.fingerprint != given.fingerprint:
-        prints = f"{stored.fingerprint} and {given.fingerprint}"
-        raise InputError(f"{place} has two data sets called {given.name!r}, {prints}: keep their results apart.")
 
 
 def _result_identity(data: str, result: Result) -> Identity:

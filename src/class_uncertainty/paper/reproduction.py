@@ -8,12 +8,12 @@ import numpy as np
 
 from class_uncertainty.data.sources import shape_of
 from class_uncertainty.estimation import members_method
-from class_uncertainty.experiments.catalogue import Experiment, ablations
-from class_uncertainty.experiments.needs import ENSEMBLE, REQUESTS, SIX_NAIVE, Lookup
-from class_uncertainty.experiments.outcomes import Gain, Outcome, Test, gains, outcome, outcomes, significance
 from class_uncertainty.measures import MEASURES, Stats, normalise
 from class_uncertainty.methods import named, plan
 from class_uncertainty.metrics import rank_correlation
+from class_uncertainty.paper.catalogue import Experiment, ablations
+from class_uncertainty.paper.needs import ENSEMBLE, REQUESTS, SIX_NAIVE, Lookup
+from class_uncertainty.paper.outcomes import Gain, Outcome, Test, gains, outcome, outcomes, significance
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.rows import IMPORTED
 from class_uncertainty.runs.store import StoredDataset

@@ -3,7 +3,7 @@
 import pytest
 
 import class_uncertainty as cu
-from class_uncertainty.training import speed
+from class_uncertainty.paper import speed
 from class_uncertainty.training.fit import fit
 
 

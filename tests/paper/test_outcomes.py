@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from ledgers import DATA, RECIPE, TABLE, choosing, ledger, result
 
-from class_uncertainty.experiments.needs import Lookup
-from class_uncertainty.experiments.outcomes import Gain, Outcome, gains, outcomes, significance, without_repeats
-from class_uncertainty.experiments.printed_tables import SIGNIFICANCE
-from class_uncertainty.runs.ledger import Ledger
+from class_uncertainty.paper.ledger import Ledger
+from class_uncertainty.paper.needs import Lookup
+from class_uncertainty.paper.outcomes import Gain, Outcome, gains, outcomes, significance, without_repeats
+from class_uncertainty.paper.printed_tables import SIGNIFICANCE
 
 NAIVE, CB, UBRS, NEW = TABLE.cells()
 
@@ -146,8 +146,8 @@ def test_the_significance_table_corrects_for_the_tests_that_were_made(monkeypatc
         assert max(ours) < min(baseline)
         return 0.0
 
-    monkeypatch.setattr("class_uncertainty.experiments.outcomes.outcome", made_outcome)
-    monkeypatch.setattr("class_uncertainty.experiments.outcomes.aso", aso)
+    monkeypatch.setattr("class_uncertainty.paper.outcomes.outcome", made_outcome)
+    monkeypatch.setattr("class_uncertainty.paper.outcomes.aso", aso)
     tests = significance("paper", Lookup(Ledger(), RECIPE))
     assert [test.printed for test in tests] == [float(printed.split()[2]) for *_, printed in SIGNIFICANCE]
     assert set(confidences) == {test.confidence for test in tests} == {1 - 0.05 / len(SIGNIFICANCE)}

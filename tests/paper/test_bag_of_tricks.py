@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from class_uncertainty.experiments.bag_of_tricks import BAG_OF_TRICKS, published
-from class_uncertainty.experiments.outcomes import Outcome
-from class_uncertainty.experiments.printed_tables import SVCI_20, TABLE_1
+from class_uncertainty.paper.bag_of_tricks import BAG_OF_TRICKS, published
+from class_uncertainty.paper.outcomes import Outcome
+from class_uncertainty.paper.printed_tables import SVCI_20, TABLE_1
 
 RECIPES = Path(__file__).parents[3] / "shared" / "docs" / "recipes.md"
 
