@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from class_uncertainty.metrics import rank_correlation
-from class_uncertainty.paper.catalogue import DRAWN, GROUPS
+from class_uncertainty.paper.experiments import DRAWN, GROUPS
 from class_uncertainty.paper.outcomes import Gain
 from class_uncertainty.paper.reproduction import MeasuredData, Reproduction
 from class_uncertainty.paper.tables import half_errors, title_of

@@ -1,25 +1,26 @@
-"""What has become of the paper's cells and of the gains that it prints, counted."""
+"""What has become of the paper's cells, and of the gains that it prints, as tables of counts."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from class_uncertainty.paper.bag_of_tricks import Published, published
-from class_uncertainty.paper.needs import PROTOCOLS
-from class_uncertainty.paper.outcomes import POINT, Gain, Outcome, gains, without_repeats
+from class_uncertainty.paper.experiments import PROTOCOLS
+from class_uncertainty.paper.outcomes import POINT, Gain, Outcome, Published, gains, published, without_repeats
 from class_uncertainty.paper.tables import AGREEMENT, GAINED, TextTable, title_of
 
 
 def verdicts(outcomes: Sequence[Outcome]) -> TextTable:
     """How many cells agree with what is printed, and how many gains over cardinality there are, by protocol."""
-    counted, rows = without_repeats(outcomes), []
-    compared = gains(counted)
+    told = without_repeats(outcomes)
+    compared = gains(told)
+    lines = []
     for protocol in PROTOCOLS:
-        words = Counter(one.verdict for one in counted if one.protocol == protocol and one.difference is not None)
+        agreed = Counter(one.verdict for one in told if one.protocol == protocol and one.difference is not None)
         gained = Counter(gain.verdict for gain in compared if gain.ours.protocol == protocol)
-        counts = [words.total(), *(words[word] for word in AGREEMENT), *(gained[word] for word in GAINED)]
-        rows.append([protocol, *map(str, counts)])
-    columns = ("protocol", "cells", *AGREEMENT, *(f"gain: {word}" for word in GAINED))
-    return TextTable("Verdicts", columns, rows)
+        line = {"protocol": protocol, "cells": str(agreed.total())}
+        line |= {word: str(agreed[word]) for word in AGREEMENT}
+        line |= {f"gain: {word}": str(gained[word]) for word in GAINED}
+        lines.append(line)
+    return TextTable("Verdicts", lines)
 
 
 def printed_gains(outcomes: Sequence[Outcome]) -> TextTable:
@@ -32,11 +33,11 @@ def printed_gains(outcomes: Sequence[Outcome]) -> TextTable:
     for (data, protocol, _), gain in first.items():
         if gain.verdict in GAINED:
             by_place.setdefault((data, protocol), Counter())[gain.verdict] += 1
-    rows = []
-    for (data, protocol), words in by_place.items():
-        rows.append([title_of(data), protocol, str(words.total()), *(str(words[word]) for word in GAINED)])
-    columns = ("data", "protocol", "printed gains that have been run", *GAINED)
-    return TextTable("Gains that the paper prints", columns, rows)
+    lines = []
+    for (data, protocol), counted in by_place.items():
+        line = {"data": title_of(data), "protocol": protocol, "printed gains that have been run": str(counted.total())}
+        lines.append(line | {word: str(counted[word]) for word in GAINED})
+    return TextTable("Gains that the paper prints", lines)
 
 
 def published_baselines(outcomes: Sequence[Outcome]) -> TextTable:
@@ -45,14 +46,20 @@ def published_baselines(outcomes: Sequence[Outcome]) -> TextTable:
     for one in published(outcomes):
         baselines.setdefault(title_of(one.ours.cell.data), []).append(one)
     baselines["all"] = [one for column in baselines.values() for one in column]
-    rows = []
+    lines = []
     for data, column in baselines.items():
-        gaps = [one.from_paper for one in column if one.from_paper is not None]
-        counts = (len(column), _within(one.nearest for one in column), len(gaps), _within(gaps))
-        rows.append([data, *map(str, counts)])
-    columns = ("data", "baselines", "within one point of a published error", "printed in the paper", "within one of it")
-    return TextTable("Baselines beside what has been published", columns, rows)
+        from_paper = [one.ours.difference for one in column if one.ours.difference is not None]
+        lines.append(
+            {
+                "data": data,
+                "baselines": str(len(column)),
+                "within one point of a published error": _within(one.nearest for one in column),
+                "printed in the paper": str(len(from_paper)),
+                "within one of it": _within(from_paper),
+            }
+        )
+    return TextTable("Baselines beside what has been published", lines)
 
 
-def _within(gaps: Iterable[float]) -> int:
-    return sum(abs(gap) <= POINT for gap in gaps)
+def _within(gaps: Iterable[float]) -> str:
+    return str(sum(abs(gap) <= POINT for gap in gaps))

@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -68,27 +68,40 @@ def reproduce(
     from class_uncertainty.cli.running import running
     from class_uncertainty.data import load
     from class_uncertainty.errors import Unfinished
-    from class_uncertainty.paper import tables
-    from class_uncertainty.paper.reproduce import check_request, plan_reproduction
-    from class_uncertainty.paper.reproduce import reproduce as run
+    from class_uncertainty.paper.experiments import select
 
-    check_request(experiment, protocol, only, seeds, names, network)
+    selection = select(experiment, protocol, only, seeds, names, network)
     with ExitStack() as stack:
         now = stack.enter_context(running(store, as_json, root, create=not stored, budget=budget))
+        from class_uncertainty.paper import tables
+        from class_uncertainty.paper.reproduce import plan_reproduction
+        from class_uncertainty.paper.reproduce import reproduce as run
+        from class_uncertainty.paper.reproduction import stored_reproductions
+
         read = stack.enter_context(now.loader(load))
-        about = (experiment, protocol, only, seeds, names, network)
         if plan:
-            remaining = plan_reproduction(*about, read=read, store=now.store, device=device)
+            remaining = plan_reproduction(selection, now.store, read=read, device=device, retrain_older=retrain_older)
             if not as_json:
                 tables.print_remaining(remaining)
             now.answer({"remaining": [asdict(row) for row in remaining]})
             return
-        where: dict[str, Any] = {"store": now.store, "device": device, "on": on, "shard": shard}
-        where["retrain_older"] = retrain_older
-        reproduced = run(*about, train=not stored, read=read, budget=now.deadline, progress=now.watch, **where)
-        if not as_json:
-            for one in reproduced:
-                tables.print_reproduction(one)
-        now.answer({"experiments": [one.document() for one in reproduced]})
-        if unfinished := next((one.unfinished for one in reproduced if one.unfinished), ""):
-            raise Unfinished(unfinished)
+        if stored:
+            reproductions = stored_reproductions(selection, now.store, without_older=retrain_older)
+        else:
+            reproductions = run(
+                selection,
+                now.store,
+                read=read,
+                device=device,
+                budget=now.deadline,
+                progress=now.watch,
+                on=on,
+                shard=shard,
+                retrain_older=retrain_older,
+            )
+        for reproduction in reproductions if not as_json else ():
+            tables.print_reproduction(reproduction)
+        now.answer({"experiments": [reproduction.document() for reproduction in reproductions]})
+        unfinished = [reproduction.unfinished for reproduction in reproductions if reproduction.unfinished]
+        if unfinished:
+            raise Unfinished(unfinished[0])

@@ -1,16 +1,17 @@
-"""What a ledger says about the paper: every printed cell beside ours, every gain over a baseline, every test."""
+"""Outcomes: what has become of every error, gain and test that is printed."""
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any
 
-from class_uncertainty.paper.needs import Lookup, need_of
-from class_uncertainty.paper.paper_table import Cell, PaperTable, judge_of, on_data
-from class_uncertainty.paper.printed_tables import SIGNIFICANCE, TABLE_1
+from class_uncertainty.paper.experiments import Need, judge_of, need_of
+from class_uncertainty.paper.ledger import Ledger
+from class_uncertainty.paper.printed_tables import BAG_OF_TRICKS, SIGNIFICANCE, TABLE_1, Cell, PaperTable
 from class_uncertainty.runs.rows import result_marks
 from class_uncertainty.runs.significance import Epsilon, aso, corrected_confidence
+from class_uncertainty.training import Result
 
 POINT = 1.0  # a cell agrees within one point; beyond it,
 DEVIATIONS = 2.0  # it may still lie within two standard deviations of the difference
@@ -19,18 +20,18 @@ COLLAPSED = "collapsed"  # of a row with a run that predicts one class only: its
 
 @dataclass(frozen=True)
 class Outcome:
-    """A cell of a table under one protocol."""
+    """What has become of a cell under one protocol."""
 
     cell: Cell
     protocol: str
-    lr: float | None  # None where it is not chosen yet
-    errors: tuple[float, ...]  # in percent, one a seed
-    diverged: int
-    cost: float | None  # trainings for this row: its own, those that measured, and those that chose its rate
-    devices: tuple[str, ...]
+    lr: float | None = None  # None where it is not chosen yet
+    errors: tuple[float, ...] = ()  # in percent, one a seed
+    diverged: int = 0
     collapsed: int = 0  # runs that predict one class only
+    cost: float | None = None  # trainings for this row: its own, those that measured, and those that chose its rate
+    devices: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()  # as of a MethodRow
-    tried: tuple[tuple[float, float | None], ...] = ()  # rates, and the errors that chose among them; None: it diverged
+    tried: dict[float, float | None] = field(default_factory=dict)  # rate -> error that chose among them
 
     @property
     def mean(self) -> float | None:
@@ -43,15 +44,19 @@ class Outcome:
     @property
     def difference(self) -> float | None:
         """Ours less the printed error, in points."""
-        return None if self.mean is None or not (printed := self.cell.printed) else self.mean - printed.mean
+        if self.mean is None or self.cell.printed is None:
+            return None
+        return self.mean - self.cell.printed.mean
 
     @property
     def gap(self) -> float | None:
-        """The difference in standard deviations of it."""
-        ours, theirs = self.deviation, self.cell.printed.deviation if self.cell.printed else None
-        if self.difference is None or ours is None or theirs is None:
+        """The difference in standard deviations of it; None where one of them is not known."""
+        if self.difference is None or self.cell.printed is None:
             return None
-        return self.difference / math.hypot(ours, theirs) if ours or theirs else None
+        if self.deviation is None or self.cell.printed.deviation is None:
+            return None
+        deviation = math.hypot(self.deviation, self.cell.printed.deviation)
+        return self.difference / deviation if deviation else None
 
     @property
     def verdict(self) -> str:
@@ -69,46 +74,74 @@ class Outcome:
         return "lower" if self.difference < 0 else "higher"
 
     def document(self) -> dict[str, Any]:
-        row, printed = self.cell.row, self.cell.printed
-        about = {"row": row.label, "note": row.note, "method": self.cell.method, "data": self.cell.data}
-        print_of = {"printed": printed.mean if printed else None, "printed_sd": printed.deviation if printed else None}
-        ours = {"error": self.mean, "error_sd": self.deviation, "runs": len(self.errors), "diverged": self.diverged}
-        ours |= {"collapsed": self.collapsed}
-        judged = {"difference": self.difference, "gap": self.gap, "verdict": self.verdict}
-        trained = {"lr": self.lr, "cost": self.cost, "devices": list(self.devices), "errors": list(self.errors)}
-        told = {**about, "protocol": self.protocol, **print_of, **ours, **judged, **trained}
-        return told | {"tried": dict(self.tried), "marks": list(self.marks)}
+        """The outcome as `cu reproduce --json` prints it."""
+        printed = self.cell.printed
+        return {
+            "row": self.cell.row.label,
+            "note": self.cell.row.note,
+            "method": self.cell.method,
+            "data": self.cell.data,
+            "protocol": self.protocol,
+            "printed": printed.mean if printed else None,
+            "printed_sd": printed.deviation if printed else None,
+            "error": self.mean,
+            "error_sd": self.deviation,
+            "runs": len(self.errors),
+            "diverged": self.diverged,
+            "collapsed": self.collapsed,
+            "difference": self.difference,
+            "gap": self.gap,
+            "verdict": self.verdict,
+            "lr": self.lr,
+            "cost": self.cost,
+            "devices": list(self.devices),
+            "errors": list(self.errors),
+            "tried": self.tried,
+            "marks": list(self.marks),
+        }
 
 
-def outcome(cell: Cell, protocol: str, lookup: Lookup) -> Outcome:
-    need = need_of(cell, protocol, cell.table.seeds, lookup.recipe.lr)
-    choice, cost = lookup.choice(need), None
-    results = lookup.results(need, choice)
-    if results:
-        tried = len(need.rates) if len(need.rates) > 1 else 0
-        places = [cell.data, judge_of(cell.data)][: 2 if tried else 1]
-        measured = [lookup.ledger.measurement(place, lookup.recipe, need.request) for place in places]
-        measuring = sum(one.cost for one in measured if one) if need.uses_uncertainty else 0.0
-        cost = (1 + tried) * results[0].cost + measuring
-    errors = tuple(result.error for result in results if result.error is not None)
-    diverged, devices = sum(result.diverged is not None for result in results), {result.device for result in results}
-    about = (errors, diverged, cost, tuple(sorted(devices)), sum(result.collapsed for result in results))
-    lr, errors_by_rate = (choice.lr, tuple(choice.errors.items())) if choice else (None, ())
-    return Outcome(cell, protocol, lr, *about, tried=errors_by_rate, marks=result_marks(results))
+def outcome(cell: Cell, protocol: str, ledger: Ledger) -> Outcome:
+    """What a ledger says about a cell."""
+    need = need_of(cell, protocol, ledger.recipe.lr)
+    choice = ledger.choice(need)
+    if choice is None:
+        return Outcome(cell, protocol)
+    results = ledger.runs(need, choice)
+    return Outcome(
+        cell,
+        protocol,
+        lr=choice.lr,
+        errors=tuple(result.error for result in results if result.error is not None),
+        diverged=sum(result.diverged is not None for result in results),
+        collapsed=sum(result.collapsed for result in results),
+        cost=_cost(need, results[0], ledger) if results else None,
+        devices=tuple(sorted({result.device for result in results})),
+        marks=result_marks(results),
+        tried=choice.errors,
+    )
 
 
-def outcomes(table: PaperTable, protocols: Iterable[str], lookup: Lookup, only: str | None = None) -> list[Outcome]:
+def _cost(need: Need, result: Result, ledger: Ledger) -> float:
+    """Trainings for one run: its own, those that chose its rate, and those that measured on both data sets."""
+    trainings = (1 + len(need.choosing_lanes)) * result.cost
+    if not need.uses_uncertainty:
+        return trainings
+    measurements = [ledger.measurement(data, need.request) for data in (need.data, judge_of(need.data))]
+    return trainings + sum(measurement.cost for measurement in measurements if measurement)
+
+
+def outcomes(table: PaperTable, protocols: Iterable[str], ledger: Ledger, only: str | None = None) -> list[Outcome]:
     """Protocol after protocol, row after row."""
     cells = [cell for cell in table.cells() if only in (None, cell.data)]
-    return [outcome(cell, protocol, lookup) for protocol in protocols for cell in cells]
+    return [outcome(cell, protocol, ledger) for protocol in protocols for cell in cells]
 
 
 def without_repeats(outcomes: Sequence[Outcome]) -> list[Outcome]:
     """Without "equal" on data sets where all that has been run under it is tuned by "paper" too, and stands there."""
     shown_before = {one.cell.data for one in outcomes if one.protocol == "paper"}
-    differing = {
-        one.cell.data for one in outcomes if one.devices and one.protocol != "paper" and not one.cell.is_tuned("paper")
-    }
+    equal = [one for one in outcomes if one.protocol == "equal"]
+    differing = {one.cell.data for one in equal if one.devices and not one.cell.is_tuned("paper")}
     repeated = shown_before - differing
     return [one for one in outcomes if one.protocol == "paper" or one.cell.data not in repeated]
 
@@ -135,9 +168,11 @@ class Gain:
     @property
     def standard_error(self) -> float | None:
         """Of the gain; None where a side has one run."""
-        sides = [(one.deviation, len(one.errors)) for one in (self.ours, self.baseline)]
-        parts = [deviation / math.sqrt(runs) for deviation, runs in sides if deviation is not None]
-        return math.hypot(*parts) if len(parts) == len(sides) else None
+        if self.ours.deviation is None or self.baseline.deviation is None:
+            return None
+        ours = self.ours.deviation / math.sqrt(len(self.ours.errors))
+        baseline = self.baseline.deviation / math.sqrt(len(self.baseline.errors))
+        return math.hypot(ours, baseline)
 
     @property
     def verdict(self) -> str:
@@ -152,16 +187,34 @@ class Gain:
             return "even"
         return "better" if self.gain > 0 else "worse"
 
+    def document(self) -> dict[str, Any]:
+        """The gain as `cu reproduce --json` prints it."""
+        return {
+            "row": self.ours.cell.row.label,
+            "note": self.ours.cell.row.note,
+            "data": self.ours.cell.data,
+            "baseline": self.baseline.cell.method,
+            "protocol": self.ours.protocol,
+            "printed": self.printed,
+            "gain": self.gain,
+            "standard_error": self.standard_error,
+            "verdict": self.verdict,
+        }
 
-def gains(listed: Sequence[Outcome]) -> list[Gain]:
+
+def gains(outcomes: Sequence[Outcome]) -> list[Gain]:
     """Each row that has a baseline among these outcomes, under the same protocol."""
-    baselines = {(one.cell.method, one.cell.data, one.protocol): one for one in listed if not one.cell.row.ours}
-    keys = {one: (one.cell.row.baseline_on(one.cell.data), one.cell.data, one.protocol) for one in listed}
-    return [Gain(one, baselines[key]) for one, key in keys.items() if key in baselines]
+    baselines = {(one.cell.method, one.cell.data, one.protocol): one for one in outcomes if not one.cell.is_ours}
+    gains = []
+    for one in outcomes:
+        baseline = baselines.get((one.cell.baseline, one.cell.data, one.protocol))
+        if baseline:
+            gains.append(Gain(one, baseline))
+    return gains
 
 
 @dataclass(frozen=True)
-class Test:
+class AsoTest:
     """One row of the significance table on one data set: is `ours` stochastically better than `baseline`?"""
 
     ours: Outcome
@@ -170,18 +223,64 @@ class Test:
     epsilon: Epsilon
     confidence: float  # corrected for the tests under the same protocol
 
+    def document(self) -> dict[str, Any]:
+        """The test as `cu reproduce --json` prints it."""
+        return {
+            "ours": self.ours.cell.method,
+            "baseline": self.baseline.cell.method,
+            "data": self.ours.cell.data,
+            "protocol": self.ours.protocol,
+            "printed": self.printed,
+            "epsilon": self.epsilon,
+            "confidence": self.confidence,
+            "warning": self.epsilon.warning,
+        }
 
-def significance(protocol: str, lookup: Lookup, only: str | None = None) -> list[Test]:
+
+def significance(protocol: str, ledger: Ledger, only: str | None = None) -> list[AsoTest]:
     """The significance table, as far as both rows have run; the confidence is corrected for the tests it holds then."""
-    cells = {(cell.method, cell.data): cell for cell in TABLE_1.cells()}
+    cells = {(cell.row.method, cell.data): cell for cell in TABLE_1.cells()}
     pairs = []
     for method, baseline, printed in SIGNIFICANCE:
-        for data, value in zip(TABLE_1.columns, printed.split(), strict=True):
-            names = (on_data(method, data), on_data(baseline, data))
-            ours, other = (outcome(cells[name, data], protocol, lookup) for name in names)
-            if ours.errors and other.errors and only in (None, data):
+        for data, value in TABLE_1.by_column(printed).items():
+            if only not in (None, data):
+                continue
+            ours = outcome(cells[method, data], protocol, ledger)
+            other = outcome(cells[baseline, data], protocol, ledger)
+            if ours.errors and other.errors:
                 pairs.append((ours, other, float(value)))
     confidence = corrected_confidence(len(pairs))
     return [
-        Test(ours, other, value, aso(ours.errors, other.errors, confidence), confidence) for ours, other, value in pairs
+        AsoTest(ours, other, value, aso(ours.errors, other.errors, confidence), confidence)
+        for ours, other, value in pairs
     ]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A baseline at Bag-of-Tricks' learning rate, and what has been published for it."""
+
+    ours: Outcome
+    error: float  # ours
+    older: float
+    present: float
+
+    @property
+    def nearest(self) -> float:
+        """Our error less the nearest published one, the paper's among them, in points."""
+        differences = [self.error - self.older, self.error - self.present]
+        if self.ours.difference is not None:
+            differences.append(self.ours.difference)
+        return min(differences, key=abs)
+
+
+def published(outcomes: Iterable[Outcome]) -> list[Published]:
+    """The baselines of Table I among these outcomes that have been run under "paper"."""
+    rows = []
+    for one in outcomes:
+        data, method = one.cell.data, one.cell.row.method
+        if method not in BAG_OF_TRICKS or data not in TABLE_1.columns or one.protocol != "paper" or one.mean is None:
+            continue
+        older, present = [float(TABLE_1.by_column(errors)[data]) for errors in BAG_OF_TRICKS[method]]
+        rows.append(Published(one, one.mean, older, present))
+    return rows

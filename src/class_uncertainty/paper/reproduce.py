@@ -1,71 +1,47 @@
-"""cu.reproduce(): an experiment of the paper beside what this package measures. What is stored is not trained again."""
+"""reproduce(): experiments of the paper beside what this package measures. What is stored is not trained again."""
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from class_uncertainty.boundary import checked
-from class_uncertainty.data import Dataset, load
-from class_uncertainty.errors import InputError, ShardEnded, Unfinished, notice, unknown
-from class_uncertainty.paper.catalogue import Experiment, check_only, find_experiments
-from class_uncertainty.paper.needs import PROTOCOLS
+from class_uncertainty.data import load
+from class_uncertainty.errors import ShardEnded, Unfinished, notice
+from class_uncertainty.estimation import EstimateRequest
+from class_uncertainty.paper.experiments import Selection
+from class_uncertainty.paper.ledger import Ledger, Missing, data_of
 from class_uncertainty.paper.reproduction import Reproduction, summarise
-from class_uncertainty.paper.train_missing import ExperimentTrainer, Remaining
-from class_uncertainty.runs.comparison_checks import check_seeds
-from class_uncertainty.runs.open_executor import open_executor
+from class_uncertainty.paper.trainer import Read, Trainer, read_known
+from class_uncertainty.paper.training_time import TrainingTime
+from class_uncertainty.runs.open_executor import On, open_executor
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.watcher import Shown
+from class_uncertainty.training import Lane
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import resolve_device
 from class_uncertainty.training.networks.network_table import sealed
-from class_uncertainty.training.recipe import RECIPES, Recipe
-
-Read = Callable[[str], Dataset]
-RECIPE = RECIPES["bag-of-tricks"]
 
 
-@checked
 def reproduce(
-    experiment: str,
-    protocol: str | None = None,
-    only: str | None = None,
-    seeds: int | None = None,
-    methods: Sequence[str] | None = None,
-    network: str | None = None,
+    selection: Selection,
+    store: Store,
     *,
-    train: bool = True,
     read: Read = load,
-    store: Store | str | Path = "runs.sqlite",
     device: str | None = None,
     budget: float | Deadline | None = None,
     progress: Shown = None,
-    on: str | None = None,
+    on: On = None,
     shard: str | None = None,
     retrain_older: bool = False,
-) -> tuple[Reproduction, ...]:
-    """Run an experiment of the paper, and put every printed value beside ours.
+) -> list[Reproduction]:
+    """Train what experiments lack, and put every printed value beside ours.
 
     Parameters
     ----------
-    experiment : str
-        "table1", "svci20", "if1a" and so on, or "all"; `cu reproduce --help` lists them.
-    protocol : str, optional
-        "paper" chooses learning rates for the paper's own rows alone, as it did, "equal" for all rows. By default both.
-    only : str, optional
-        One data set.
-    seeds : int, optional
-        Runs of every row; by default the table's number.
-    methods : list of str, optional
-        Only rows of these methods, as "ubrw-focal"; by default all.
-    network : str, optional
-        The pretrained network of "architectures" and "places".
-    train : bool
-        Whether to train what the store lacks; otherwise only what it has is shown.
-    read : callable
-        Loads a data set by its name.
+    selection : Selection
+        What is asked for, by `select`.
     store, device, budget, progress, on
         As for `cu.measure`. Results of other devices in the store count, too.
+    read : callable
+        Loads a data set by its name.
     shard : str, optional
         "i/n": train only the i-th of n parts of the rows that are missing.
     retrain_older : bool
@@ -73,99 +49,82 @@ def reproduce(
 
     Returns
     -------
-    tuple of Reproduction
+    list of Reproduction
         What is stored by then, one for each experiment. `unfinished` says why training stopped early, if it did.
     """
-    experiments, protocols = check_request(experiment, protocol, only, seeds, methods, network)
-    with ExitStack() as stack:
-        recipe = recipe_of(experiments, network, None if train else store)
-        executor = stack.enter_context(open_executor(on if train else None, device))
-        device = executor.device if executor else resolve_device(device)
-        about = (Deadline.after(budget), progress, executor, shard, retrain_older)
-        trainer = ExperimentTrainer(_opened(stack, store), read, recipe, device, *about)
-        reproduced, unfinished = [], ""
-        for name, row in experiments.items():
-            wanted = row.wanted(protocols, seeds, recipe.lr, only)
+    recipe = sealed(selection.recipe)
+    with open_executor(on, device) as executor:
+        trainer = Trainer(
+            store,
+            read,
+            recipe,
+            device=executor.device if executor else resolve_device(device),
+            deadline=Deadline.after(budget),
+            progress=progress,
+            executor=executor,
+            shard=shard,
+            retrain_older=retrain_older,
+        )
+        reproductions = []
+        unfinished = ""
+        for name, experiment in selection.experiments.items():
+            wanted = selection.wanted(experiment)
             try:
-                if train and not unfinished:
+                if not unfinished:
                     trainer.train(wanted)
             except ShardEnded as ended:
                 notice(str(ended))
             except Unfinished as error:
                 unfinished = str(error)
-            lookup = trainer.lookup(wanted)
-            reproduction = summarise(name, row, protocols, lookup, only)
-            reproduced.append(replace(reproduction, unfinished=unfinished if lookup.missing(wanted) else ""))
-        return tuple(reproduced)
+            ledger = trainer.ledger(wanted)
+            reproduction = summarise(name, experiment, selection.protocols, ledger, selection.only)
+            if ledger.missing(wanted):
+                reproduction = replace(reproduction, unfinished=unfinished)
+            reproductions.append(reproduction)
+        return reproductions
 
 
-@checked
+@dataclass(frozen=True)
+class Remaining:
+    """What is left to train on one data set."""
+
+    data: str
+    lanes: int
+    images: float  # image passes
+    minutes: float  # on this device
+
+
 def plan_reproduction(
-    experiment: str,
-    protocol: str | None = None,
-    only: str | None = None,
-    seeds: int | None = None,
-    methods: Sequence[str] | None = None,
-    network: str | None = None,
-    *,
-    read: Read = load,
-    store: Store | str | Path = "runs.sqlite",
-    device: str | None = None,
+    selection: Selection, store: Store, *, read: Read = load, device: str | None = None, retrain_older: bool = False
 ) -> list[Remaining]:
-    """What `reproduce` would train, by data set, and how long this device would take. A few steps are timed."""
-    experiments, protocols = check_request(experiment, protocol, only, seeds, methods, network)
-    recipe = recipe_of(experiments, network)
-    with ExitStack() as stack:
-        trainer = ExperimentTrainer(_opened(stack, store), read, recipe, resolve_device(device))
-        wanted = [one for row in experiments.values() for one in row.wanted(protocols, seeds, recipe.lr, only)]
-        return trainer.remaining(wanted)
+    """What `reproduce` would train at most, by data set. If anything is left, a few steps are timed on the device.
 
-
-def recipe_of(
-    experiments: dict[str, Experiment], network: str | None, shown: Store | str | Path | None = None
-) -> Recipe:
-    """What all of these experiments are trained by: those that name a network are asked for one by one.
-
-    Results tell networks apart by their weights. Where those are not on this machine, the results of a store that is
-    only shown are found by the network's name, unless it names several.
+    Lanes whose rate is still to be chosen are counted, too, although they may turn out to be trained already.
     """
-    if network is None:
-        return RECIPE
-    (experiment,) = experiments.values()
-    recipe = replace(RECIPES[experiment.recipe], network=network)
-    try:
-        return sealed(recipe)
-    except InputError:
-        if shown is None:
-            raise
-        with ExitStack() as stack:
-            opened = _opened(stack, shown, create=False)
-            results = [result for data in opened.data() for result in opened.results(data.fingerprint)]
-        stored = {one.recipe for one in results if replace(one.recipe, fingerprint="") == recipe}
-        if len(stored) != 1:
-            raise
-        return stored.pop()
+    recipe = sealed(selection.recipe)
+    wanted = [one for experiment in selection.experiments.values() for one in selection.wanted(experiment)]
+    ledger = Ledger.read(store, recipe, data_of(wanted), retrain_older)
+    missing = ledger.missing(wanted, assume=True)
+    if not missing:
+        return []
+    return remaining(missing, ledger, store, read, TrainingTime(recipe, resolve_device(device)))
 
 
-def check_request(
-    experiment: str,
-    protocol: str | None,
-    only: str | None,
-    seeds: int | None,
-    methods: Sequence[str] | None,
-    network: str | None = None,
-) -> tuple[dict[str, Experiment], tuple[str, ...]]:
-    """The experiments of a name with the rows that are asked for, and the protocols."""
-    experiments = find_experiments(experiment, network)
-    if methods is not None:
-        experiments = {name: row.restricted(methods) for name, row in experiments.items()}
-    if protocol is not None and protocol not in PROTOCOLS:
-        raise unknown("protocol", protocol, PROTOCOLS)
-    check_only(experiments, only)
-    if seeds is not None:
-        check_seeds(seeds, alternative="")
-    return experiments, PROTOCOLS if protocol is None else (protocol,)
-
-
-def _opened(stack: ExitStack, store: Store | str | Path, create: bool = True) -> Store:
-    return store if isinstance(store, Store) else stack.enter_context(Store(store, create))
+def remaining(
+    missing: Sequence[Missing], ledger: Ledger, store: Store, read: Read, training_time: TrainingTime
+) -> list[Remaining]:
+    """How long what is missing would take."""
+    by_data: dict[str, list[Missing]] = {}
+    for one in missing:
+        by_data.setdefault(one.data, []).append(one)
+    rows = []
+    for name, listed in by_data.items():
+        train = read_known(read, name, ledger, store).train
+        groups: dict[tuple[EstimateRequest | None, str], dict[Lane, None]] = {}
+        for one in listed:  # a lane by other class uncertainties is another one
+            groups.setdefault((one.request, one.score), {}).update(dict.fromkeys(one.lanes(ledger.recipe)))
+        lanes = sum(map(len, groups.values()))
+        images = sum(training_time.images(list(group), train) for group in groups.values())
+        minutes = training_time.seconds(lanes, images, train) / 60
+        rows.append(Remaining(name, lanes, images, minutes))
+    return rows

@@ -1,18 +1,17 @@
-"""A reproduction as tables of text: for a terminal here, and for the documentation."""
+"""Tables of a reproduction as text, for a terminal here and for the documentation."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from class_uncertainty.paper.bag_of_tricks import published
-from class_uncertainty.paper.needs import ENSEMBLE
-from class_uncertainty.paper.outcomes import COLLAPSED, Outcome, gains, without_repeats
-from class_uncertainty.paper.printed_tables import TABLES
-from class_uncertainty.paper.reproduction import Reproduction
-from class_uncertainty.paper.train_missing import Remaining
+from class_uncertainty.paper.experiments import ENSEMBLE
+from class_uncertainty.paper.outcomes import COLLAPSED, Outcome, gains, published, without_repeats
+from class_uncertainty.paper.printed_tables import TABLES, Cell, Row
+from class_uncertainty.paper.reproduce import Remaining
+from class_uncertainty.paper.reproduction import Reproduction, shift
 from class_uncertainty.reporting.column_notes import Notes, notes_on
 from class_uncertainty.reporting.section import describe_collapsed, describe_marks, describe_network
-from class_uncertainty.reporting.terminal import Rows, print_fitting, say
+from class_uncertainty.reporting.terminal import print_fitting, say
 from class_uncertainty.runs.rows import marked, shared_marks
 from class_uncertainty.training import Result
 
@@ -28,7 +27,6 @@ AGREEMENT = {
     COLLAPSED: ONE_CLASS,
 }
 GAINED = {"better": ERRORS, "even": "within two standard errors", "worse": ERRORS, COLLAPSED: ONE_CLASS}
-CELL_COLUMNS = ("row", "method", "printed", "ours", "n", "lr", "gap", "verdict", "cost")
 CELL_NOTES: Notes = {
     ("ours",): "Ours: class-mean error in percent, ± standard deviation over n seeds, at the last epoch.",
     ("gap",): "Gap: ours less printed, in standard deviations.",
@@ -45,53 +43,85 @@ class TextTable:
     """
 
     title: str
-    columns: tuple[str, ...]
-    rows: Rows
-    notes: tuple[str, ...] = ()
+    lines: Sequence[Mapping[str, str]]  # the same columns in each
+    notes: Sequence[str] = ()
     drop: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.lines[0]) if self.lines else []
+
+    @property
+    def rows(self) -> list[list[str]]:
+        return [list(line.values()) for line in self.lines]
 
 
 def text_tables(reproduction: Reproduction) -> list[TextTable]:
     """All tables of a reproduction that have a row."""
     places = dict.fromkeys((one.cell.data, one.protocol) for one in without_repeats(reproduction.outcomes))
-    tables = [_cells(reproduction, *place) for place in places]
     names = dict.fromkeys(data for data, _ in places)
-    for by_data in (_gains, _published, _rates):
-        tables += [by_data(reproduction, data) for data in names]
     tested = dict.fromkeys((test.ours.cell.data, test.ours.protocol) for test in reproduction.tests)
-    tables += [_tests(reproduction, *place) for place in tested]
-    for of_all in (_ablation, _correlations, _shifts, _gap):
-        tables.append(of_all(reproduction))
-    return [table for table in tables if table.rows]
+    tables = [
+        *(_cells(reproduction, data, protocol) for data, protocol in places),
+        *(_gains(reproduction, data) for data in names),
+        *(_published(reproduction, data) for data in names),
+        *(_rates(reproduction, data) for data in names),
+        *(_tests(reproduction, data, protocol) for data, protocol in tested),
+        _ablations(reproduction),
+        _correlations(reproduction),
+        _shifts(reproduction),
+        _halves(reproduction),
+    ]
+    return [table for table in tables if table.lines]
 
 
 def title_of(data: str) -> str:
     """'cifar100-lt:50?duplicate=0.5' -> 'CIFAR-100-LT (50), duplicate=0.5'."""
     name, _, options = data.partition("?")
     source, _, argument = name.partition(":")
-    return f"{DATA_TITLES.get(source, source)} ({argument}){', ' if options else ''}{options}"
+    title = f"{DATA_TITLES.get(source, source)} ({argument})"
+    return f"{title}, {options}" if options else title
 
 
 def _cells(reproduction: Reproduction, data: str, protocol: str) -> TextTable:
     """The rows of a table on one data set under one protocol."""
     shown = [one for one in reproduction.outcomes if (one.cell.data, one.protocol) == (data, protocol)]
     shared = shared_marks(reproduction.marks)
-    rows = [_cell(one, shared) for one in shown if one.errors or one.diverged]
-    missing, devices = len(shown) - len(rows), sorted({device for one in shown for device in one.devices})
-    if rows and (six := reproduction.six_naive.get(data)):
-        name, cost = "Six naïve networks, averaged and adjusted", f"{six.cost:.3g}"
-        rows.append([name, six.method, "–", _number(six.error), "1", f"{six.lr:g}", "–", "", cost])
+    run = [one for one in shown if one.errors or one.diverged]
+    lines = [_cell(one, shared) for one in run]
+    six = reproduction.six_naive.get(data)
+    if run and six:
+        row = Row("Six naïve networks, averaged and adjusted", six.method)
+        errors = () if six.error is None else (six.error,)
+        as_outcome = Outcome(Cell(row, data, six.method, None), protocol, lr=six.lr, errors=errors, cost=six.cost)
+        lines.append(_cell(as_outcome, shared))
+    devices = sorted({device for one in shown for device in one.devices})
     notes = [*_network(reproduction, [data]), f"Trained on: {', '.join(devices)}."]
     notes += [f"{_label(one)}: {describe_collapsed(one.collapsed, len(one.errors))}" for one in shown if one.collapsed]
-    notes += [f"Rows that have not been run: {missing}."] * (missing > 0)
-    drop = ("cost", "method", "n", "lr", "gap")
-    under = "both protocols" if _is_under_both(shown) else f"protocol {protocol}"
-    return TextTable(f"{title_of(data)}, {under}", CELL_COLUMNS, rows, tuple(notes), drop)
+    if len(run) < len(shown):
+        notes.append(f"Rows that have not been run: {len(shown) - len(run)}.")
+    under = "both protocols" if _are_tuned_under_both(shown) else f"protocol {protocol}"
+    return TextTable(f"{title_of(data)}, {under}", lines, notes, drop=("cost", "method", "n", "lr", "gap"))
 
 
-def _is_under_both(outcomes: Iterable[Outcome]) -> bool:
-    """Whether the protocols do not differ: all of these rows are tuned under both."""
+def _cell(one: Outcome, shared: Collection[str]) -> dict[str, str]:
+    printed = one.cell.printed
+    return {
+        "row": marked(_label(one), one.marks, shared),
+        "method": one.cell.method,
+        "printed": _mean(printed.mean, printed.deviation) if printed else "–",
+        "ours": _mean(one.mean, one.deviation),
+        "n": str(len(one.errors)),
+        "lr": _number(one.lr, "g"),
+        "gap": _number(one.gap, "+.1f"),
+        "verdict": one.verdict,
+        "cost": _number(one.cost, ".3g"),
+    }
+
+
+def _are_tuned_under_both(outcomes: Iterable[Outcome]) -> bool:
+    """Whether the protocols do not differ for these rows."""
     return all(one.cell.is_tuned("paper") for one in outcomes)
 
 
@@ -100,50 +130,44 @@ def _network(reproduction: Reproduction, data: Iterable[str]) -> list[str]:
     return describe_network(*(reproduction.networks[name] for name in data if name in reproduction.networks))
 
 
-def _cell(one: Outcome, shared: Collection[str]) -> list[str]:
-    printed = one.cell.printed
-    error = "–" if printed is None else _with_deviation(printed.mean, printed.deviation)
-    lr, cost = "–" if one.lr is None else f"{one.lr:g}", "–" if one.cost is None else f"{one.cost:.3g}"
-    gap = "–" if one.gap is None else f"{one.gap:+.1f}"
-    label = marked(_label(one), one.marks, shared)
-    return [label, one.cell.method, error, _ours(one), str(len(one.errors)), lr, gap, one.verdict, cost]
-
-
-def _ours(one: Outcome) -> str:
-    return "–" if one.mean is None else _with_deviation(one.mean, one.deviation)
-
-
 def _label(one: Outcome) -> str:
     row = one.cell.row
     return f"{row.label} ({row.note})" if row.note else row.label
 
 
+def _printed(one: Outcome) -> str:
+    return _number(one.cell.printed.mean if one.cell.printed else None)
+
+
 def _gains(reproduction: Reproduction, data: str) -> TextTable:
     """What every row of the paper's own gains over its baseline on one data set, the protocols side by side."""
+    told = gains(without_repeats(reproduction.outcomes))
+    compared = [gain for gain in told if gain.gain is not None and gain.ours.cell.data == data]
+    are_alike = _are_tuned_under_both(gain.baseline for gain in compared)
+    protocols = [name for name in reproduction.protocols if any(gain.ours.protocol == name for gain in compared)]
+    headings = {protocol: "ours, both" if are_alike else f"ours, {protocol}" for protocol in protocols}
     lines: dict[tuple[str, ...], dict[str, str]] = {}
-    run = (gain for gain in gains(without_repeats(reproduction.outcomes)) if gain.gain is not None)
-    compared = [gain for gain in run if gain.ours.cell.data == data]
     for gain in compared:
-        printed = "–" if gain.printed is None else f"{gain.printed:+.2f}"
+        row = {
+            "row": _label(gain.ours),
+            "against": gain.baseline.cell.row.label,
+            "printed": _number(gain.printed, "+.2f"),
+        }
+        line = lines.setdefault(tuple(row.values()), row | dict.fromkeys(headings.values(), "–"))
         error = "" if gain.standard_error is None else f" ± {gain.standard_error:.2f}"
-        about = (_label(gain.ours), gain.baseline.cell.row.label, printed)
-        lines.setdefault(about, {})[gain.ours.protocol] = f"{gain.gain:+.2f}{error}, {gain.verdict}"
-    protocols = [protocol for protocol in reproduction.protocols if any(protocol in cells for cells in lines.values())]
-    names = ["both"] if _is_under_both(gain.baseline for gain in compared) else protocols
-    rows = [[*about, *(cells.get(protocol, "–") for protocol in protocols)] for about, cells in lines.items()]
-    columns = ("row", "against", "printed", *(f"ours, {name}" for name in names))
+        line[headings[gain.ours.protocol]] = f"{gain.gain:+.2f}{error}, {gain.verdict}"
     notes = ["Gain: the baseline's error less the row's, in points, ± its standard error."]
     notes += [*_explained(GAINED, {gain.verdict for gain in compared}), *_network(reproduction, [data])]
     title = f"{title_of(data)}: gains over cardinality"
-    return TextTable(title, columns, rows, tuple(notes), last=("against", "printed"))
+    return TextTable(title, list(lines.values()), notes, last=("against", "printed"))
 
 
 def _explained(meanings: Mapping[str, str], shown: Collection[str]) -> list[str]:
     """'Verdict: "agrees" within one point.', of the verdicts that are shown; nothing where none is."""
     verdicts: dict[str, list[str]] = {}
-    for verdict in meanings:
+    for verdict, meaning in meanings.items():
         if verdict in shown:
-            verdicts.setdefault(meanings[verdict], []).append(f'"{verdict}"')
+            verdicts.setdefault(meaning, []).append(f'"{verdict}"')
     phrases = [f"{' or '.join(words)} {meaning}" for meaning, words in verdicts.items()]
     return [f"Verdict: {'; '.join(phrases)}."] if phrases else []
 
@@ -151,78 +175,100 @@ def _explained(meanings: Mapping[str, str], shown: Collection[str]) -> list[str]
 def _published(reproduction: Reproduction, data: str) -> TextTable:
     """The baselines of Table I on one data set beside Bag-of-Tricks' own tables."""
     listed = published(reproduction.outcomes) if reproduction.name == "table1" else []
-    rows = []
-    for one in listed:
-        if one.ours.cell.data == data:
-            printed = _number(one.ours.cell.printed.mean if one.ours.cell.printed else None)
-            values = (printed, f"{one.older:.2f}", f"{one.present:.2f}", f"{one.error:.2f}", f"{one.nearest:+.2f}")
-            rows.append([_label(one.ours), *values])
-    columns = ("row", "paper", "Bag-of-Tricks, older data", "its present data", "ours", "to the nearest")
-    notes = ("To the nearest: ours less the nearest published error.", *_network(reproduction, [data]))
-    return TextTable(f"{title_of(data)}: baselines beside Bag-of-Tricks' tables", columns, rows, notes)
+    lines = [
+        {
+            "row": _label(one.ours),
+            "paper": _printed(one.ours),
+            "Bag-of-Tricks, older data": f"{one.older:.2f}",
+            "its present data": f"{one.present:.2f}",
+            "ours": f"{one.error:.2f}",
+            "to the nearest": f"{one.nearest:+.2f}",
+        }
+        for one in listed
+        if one.ours.cell.data == data
+    ]
+    notes = ["To the nearest: ours less the nearest published error.", *_network(reproduction, [data])]
+    return TextTable(f"{title_of(data)}: baselines beside Bag-of-Tricks' tables", lines, notes)
 
 
 def _rates(reproduction: Reproduction, data: str) -> TextTable:
     """What every rate gave on the validation images of one data set, for the rows whose rate was chosen."""
     listed = reproduction.outcomes if reproduction.name in TABLES else ()  # others show a part of Table I
     tried = {_label(one): one for one in listed if one.cell.data == data and one.tried}
-    rates = dict(next(iter(tried.values())).tried) if tried else {}
-    rows = [[name, *(_number(error) for _, error in one.tried), f"{one.lr:g}"] for name, one in tried.items()]
-    columns = ("row", *(f"{rate:g}" for rate in rates), "chosen")
-    notes = ("One network each; class-mean error in percent on the validation images.", *_network(reproduction, [data]))
-    return TextTable(f"{title_of(data)}: errors by learning rate", columns, rows, notes)
+    lines = []
+    for label, one in tried.items():
+        errors = {f"{rate:g}": _number(error) for rate, error in one.tried.items()}
+        lines.append({"row": label, **errors, "chosen": _number(one.lr, "g")})
+    notes = ["One network each; class-mean error in percent on the validation images.", *_network(reproduction, [data])]
+    return TextTable(f"{title_of(data)}: errors by learning rate", lines, notes)
 
 
 def _tests(reproduction: Reproduction, data: str, protocol: str) -> TextTable:
     """The tests on one data set under one protocol: what is tested against what must fit a narrow terminal."""
     tests = [test for test in reproduction.tests if (test.ours.cell.data, test.ours.protocol) == (data, protocol)]
-    rows = []
-    for test in tests:
-        runs = f"{len(test.ours.errors)} and {len(test.baseline.errors)}"
-        about = (test.ours.cell.row.label, test.baseline.cell.row.label)
-        rows.append([*about, f"{test.printed:.2f}", f"{test.epsilon:.2f}", runs])
+    lines = [
+        {
+            "row": test.ours.cell.row.label,
+            "against": test.baseline.cell.row.label,
+            "printed": f"{test.printed:.2f}",
+            "ours": f"{test.epsilon:.2f}",
+            "runs": f"{len(test.ours.errors)} and {len(test.baseline.errors)}",
+        }
+        for test in tests
+    ]
     corrected = f"confidence {tests[0].confidence:.4f}, Bonferroni over the tests of the protocol"
     notes = [f"ε_min of ASO, better below 0.5; {corrected}."]
     notes += sorted({f"ASO: {test.epsilon.warning}." for test in tests if test.epsilon.warning})
     notes += _network(reproduction, [data])
     title = f"{title_of(data)}, protocol {protocol}: almost stochastic order"
-    return TextTable(title, ("row", "against", "printed", "ours", "runs"), rows, tuple(notes), last=("runs", "printed"))
+    return TextTable(title, lines, notes, last=("runs", "printed"))
 
 
-def _ablation(reproduction: Reproduction) -> TextTable:
-    rows = []
-    for one, errors in reproduction.ablated:
-        printed = one.cell.printed.mean if one.cell.printed else None
-        cells = (_number(printed), _ours(one), _ours(replace(one, errors=errors)))
-        rows.append([title_of(one.cell.data), one.cell.row.label, *cells])
-    columns = ("data", "row", "printed", "originals", "JPEG 95, ImageNet's statistics")
-    notes = tuple(_network(reproduction, [one.cell.data for one, _ in reproduction.ablated]))
-    return TextTable("What other pixels change, at the learning rate 0.1", columns, rows, notes, last=("printed",))
+def _ablations(reproduction: Reproduction) -> TextTable:
+    lines = [
+        {
+            "data": title_of(one.cell.data),
+            "row": one.cell.row.label,
+            "printed": _printed(one),
+            "originals": _mean(one.mean, one.deviation),
+            "JPEG 95, ImageNet's statistics": _mean(other.mean, other.deviation),
+        }
+        for one, other in reproduction.ablations
+    ]
+    notes = _network(reproduction, [one.cell.data for one, _ in reproduction.ablations])
+    return TextTable("What other pixels change, at the learning rate 0.1", lines, notes, last=("printed",))
 
 
 def _correlations(reproduction: Reproduction) -> TextTable:
     """How the measures rank the classes; on SVCI-20 also the share of class uncertainty that CIFAR-10's half has."""
-    shown = [(one, one.data.name.startswith("svci20")) for one in reproduction.measured]
-    several, halves = _several_estimators(reproduction), any(is_halved for _, is_halved in shown)
-    rows, shared = [], shared_marks(reproduction.marks)
-    for one, is_halved in shown:
-        rhos = [_number(rho, 3) for rho in map(one.correlation, (one.cardinality, one.uncertainty))]
-        share = _number(sum(one.uncertainty[:SVHN_CLASSES]) if is_halved else None, 3)
-        about = [marked(title_of(one.data.name), one.marks, shared), *[one.measurement.estimator] * several]
-        rows.append([*about, *rhos, *[share] * halves, one.measurement.device])
-    by, shares = ("measured by",) * several, ("CIFAR-10's μ^U",) * halves
-    columns = ("data", *by, "ρ of μ^C", "ρ of μ^U", *shares, "device")
+    share = "CIFAR-10's μ^U"
+    shows_share = any(one.data.name.startswith("svci20") for one in reproduction.measured)
+    shared = shared_marks(reproduction.marks)
+    lines = []
+    for one in reproduction.measured:
+        line = {"data": marked(title_of(one.data.name), one.marks, shared)}
+        if _has_several_estimators(reproduction):
+            line["measured by"] = one.measurement.estimator
+        line["ρ of μ^C"] = _number(one.correlation(one.cardinality), ".3f")
+        line["ρ of μ^U"] = _number(one.correlation(one.uncertainty), ".3f")
+        if one.data.name.startswith("svci20"):
+            line[share] = f"{sum(one.uncertainty[:SVHN_CLASSES]):.3f}"
+        elif shows_share:
+            line[share] = "–"
+        line["device"] = one.measurement.device
+        lines.append(line)
     notes = ["ρ: Spearman's correlation with the class errors of the members on the test split."]
     notes += ["μ^C: cardinality; μ^U: uncertainty."]
-    if halves:
-        notes += ["CIFAR-10's μ^U: the share of class uncertainty that its ten classes have; 0.5 tells nothing apart."]
+    if shows_share:
+        notes += [f"{share}: the share of class uncertainty that its ten classes have; 0.5 tells nothing apart."]
     if reproduction.name == "if1a":
         notes += ["The paper prints 0.82 for cardinality and 0.92 for uncertainty on CIFAR-100-LT (50)."]
     notes += _network(reproduction, [one.data.name for one in reproduction.measured])
-    return TextTable("Measures and class errors", columns, rows, tuple(notes), ("device",), (*shares, "ρ of μ^C"))
+    last = (share, "ρ of μ^C") if shows_share else ("ρ of μ^C",)
+    return TextTable("Measures and class errors", lines, notes, drop=("device",), last=last)
 
 
-def _several_estimators(reproduction: Reproduction) -> bool:
+def _has_several_estimators(reproduction: Reproduction) -> bool:
     return len({one.measurement.estimator for one in reproduction.measured}) > 1
 
 
@@ -230,32 +276,41 @@ def _shifts(reproduction: Reproduction) -> TextTable:
     """How far the measures move from the first data set to the others."""
     naive = [one for one in reproduction.measured if one.measurement.estimator == ENSEMBLE.estimator]
     if reproduction.name not in ("if1b", "if2") or not naive or len(reproduction.measured) < 2:
-        return TextTable("", (), ())
-    first, rows, several = naive[0], [], _several_estimators(reproduction)
+        return TextTable("", [])
+    first = naive[0]
+    lines = []
     for one in reproduction.measured:
-        about = [title_of(one.data.name), *[one.measurement.estimator] * several]
-        tail = [f"{share:.3f}" for share in (one.cardinality[-1], one.uncertainty[-1])]
-        rows.append([*about, *(f"{distance:.3f}" for distance in first.distance(one)), *tail])
-    by = ("measured by",) * several
-    columns = ("data", *by, "moved μ^C", "moved μ^U", "rarest class μ^C", "rarest class μ^U")
-    note = f"Moved: half the sum of the absolute changes from {title_of(first.data.name)}, from 0 to 1."
-    notes = (note, *_network(reproduction, [one.data.name for one in reproduction.measured]))
+        line = {"data": title_of(one.data.name)}
+        if _has_several_estimators(reproduction):
+            line["measured by"] = one.measurement.estimator
+        line["moved μ^C"] = f"{shift(first.cardinality, one.cardinality):.3f}"
+        line["moved μ^U"] = f"{shift(first.uncertainty, one.uncertainty):.3f}"
+        line["rarest class μ^C"] = f"{one.cardinality[-1]:.3f}"
+        line["rarest class μ^U"] = f"{one.uncertainty[-1]:.3f}"
+        lines.append(line)
+    notes = [f"Moved: half the sum of the absolute changes from {title_of(first.data.name)}, from 0 to 1."]
+    notes += _network(reproduction, [one.data.name for one in reproduction.measured])
     last = ("rarest class μ^C", "rarest class μ^U", "moved μ^C")
-    return TextTable("How far the measures move", columns, rows, notes, last=last)
+    return TextTable("How far the measures move", lines, notes, last=last)
 
 
-def _gap(reproduction: Reproduction) -> TextTable:
+def _halves(reproduction: Reproduction) -> TextTable:
     """The error of SVCI-20 and of its two halves."""
-    rows = []
+    lines = []
     for data, results in reproduction.naive.items():
-        halves = half_errors(results)
-        errors, (objects, digits) = [fmean(run) for run in zip(*halves, strict=True)], map(fmean, halves)
-        error = _with_deviation(fmean(errors), stdev(errors) if len(errors) > 1 else None)
-        means = (f"{value:.2f}" for value in (objects, digits, objects - digits))
-        rows.append([title_of(data), error, *means, str(len(results))])
-    columns = ("data", "error", "CIFAR-10", "SVHN", "difference", "runs")
-    notes = _network(reproduction, reproduction.naive)
-    return TextTable("The halves of SVCI-20, naïve classifier", columns, rows, tuple(notes))
+        objects, digits = half_errors(results)
+        errors = [fmean(run) for run in zip(objects, digits, strict=True)]
+        lines.append(
+            {
+                "data": title_of(data),
+                "error": _mean(fmean(errors), stdev(errors) if len(errors) > 1 else None),
+                "CIFAR-10": f"{fmean(objects):.2f}",
+                "SVHN": f"{fmean(digits):.2f}",
+                "difference": f"{fmean(objects) - fmean(digits):.2f}",
+                "runs": str(len(results)),
+            }
+        )
+    return TextTable("The halves of SVCI-20, naïve classifier", lines, _network(reproduction, reproduction.naive))
 
 
 def half_errors(results: Sequence[Result]) -> tuple[list[float], list[float]]:
@@ -267,17 +322,20 @@ def half_errors(results: Sequence[Result]) -> tuple[list[float], list[float]]:
 def print_reproduction(reproduction: Reproduction) -> None:
     """Every table with its notes."""
     say(reproduction.experiment.about)
-    tables, shown = text_tables(reproduction), set[str]()
+    tables = text_tables(reproduction)
+    shown: set[str] = set()  # columns of the tables with verdicts on cells
     for table in tables:
         say("", table.title)
         dropped = print_fitting(table.columns, table.rows, table.drop, last=table.last)
-        shown |= {*table.columns} - {*dropped} if table.columns == CELL_COLUMNS else set()
+        if "verdict" in table.columns:
+            shown.update(column for column in table.columns if column not in dropped)
         say(*table.notes)
     if not tables:
         say("Nothing of it is stored.")
     elif reproduction.outcomes:
-        explained = _explained(AGREEMENT, {one.verdict for one in reproduction.outcomes if "verdict" in shown})
-        say(*notes_on(CELL_NOTES, [column for column in CELL_COLUMNS if column not in shown]), *explained)
+        hidden = [column for columns in CELL_NOTES for column in columns if column not in shown]
+        verdicts = {one.verdict for one in reproduction.outcomes} if "verdict" in shown else set()
+        say(*notes_on(CELL_NOTES, hidden), *_explained(AGREEMENT, verdicts))
     say(*describe_marks(reproduction.marks))
 
 
@@ -286,9 +344,15 @@ def print_remaining(remaining: Sequence[Remaining]) -> None:
     if not remaining:
         say("Nothing is left to train.")
         return
-    rows = [(row.data, f"{row.lanes:,}", f"{row.images / 1e6:,.1f}", _duration(row.minutes)) for row in remaining]
-    totals = [sum(getattr(row, name) for row in remaining) for name in ("lanes", "images", "minutes")]
-    rows.append(("in all", f"{totals[0]:,}", f"{totals[1] / 1e6:,.1f}", _duration(totals[2])))
+    total = Remaining(
+        "in all",
+        lanes=sum(row.lanes for row in remaining),
+        images=sum(row.images for row in remaining),
+        minutes=sum(row.minutes for row in remaining),
+    )
+    rows = [
+        (row.data, f"{row.lanes:,}", f"{row.images / 1e6:,.1f}", _duration(row.minutes)) for row in [*remaining, total]
+    ]
     print_fitting(("data", "lanes", "million images", "time"), rows, ())
     say("Time: at the speed of a few steps of a full stack, just timed on this device.")
 
@@ -297,12 +361,14 @@ def _duration(minutes: float) -> str:
     """In minutes, hours or days, whichever reads best."""
     if minutes < 120:
         return f"{minutes:,.1f} min"
-    return f"{minutes / 60:,.1f} h" if minutes < 48 * 60 else f"{minutes / 60 / 24:,.0f} days"
+    if minutes < 48 * 60:
+        return f"{minutes / 60:,.1f} h"
+    return f"{minutes / 60 / 24:,.0f} days"
 
 
-def _with_deviation(mean: float, deviation: float | None) -> str:
-    return f"{mean:.2f}" if deviation is None else f"{mean:.2f} ± {deviation:.2f}"
+def _mean(mean: float | None, deviation: float | None) -> str:
+    return _number(mean) if deviation is None else f"{mean:.2f} ± {deviation:.2f}"
 
 
-def _number(value: float | None, digits: int = 2) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
+def _number(value: float | None, form: str = ".2f") -> str:
+    return "–" if value is None else format(value, form)
