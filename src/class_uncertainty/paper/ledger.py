@@ -70,24 +70,23 @@ class Ledger:
         for result in sorted(results, key=lambda result: -result.revision):
             if result.recipe != self.recipe:
                 continue
-            lane = (result.method, result.lr, result.fold)
-            trained = (data.name, *lane, result.uncertainty, _text(result.plan))
-            self._results.setdefault(trained, {}).setdefault(result.seed, result)
+            key = (data.name, result.method, result.lr, result.fold, result.uncertainty, _text(result.plan))
+            self._results.setdefault(key, {}).setdefault(result.seed, result)
             is_by_tau_1 = result.plan.get("tau", 1) == 1
             if result.method == SIX_NAIVE and result.lr == self.recipe.lr and is_by_tau_1:
                 self._six_naive.setdefault(data.name, result)
         for measured in measurements:
             if measured.recipe == self.recipe:
-                made = (data.name, measured.estimator, measured.members, measured.seed, measured.lr)
-                self._measurements.setdefault(made, measured)
+                request = (data.name, measured.estimator, measured.members, measured.seed, measured.lr)
+                self._measurements.setdefault(request, measured)
 
     def results(self, data: str, lane: Lane, stats: Stats | None = None) -> dict[int, Result]:
         """The results of a lane, of whatever seed, by seed; `stats` has the uncertainties that it may use."""
         measured_by = ""
         if lane.value.uses_uncertainty and stats and stats.uncertainty is not None:
             measured_by = digest(stats.uncertainty)
-        named = (lane.name, lane.rate(self.recipe), lane.fold)
-        return self._results.get((data, *named, measured_by, _text(describe(lane.value))), {})
+        key = (data, lane.name, lane.rate(self.recipe), lane.fold, measured_by, _text(describe(lane.value)))
+        return self._results.get(key, {})
 
     def six_naive(self, data: str) -> Result | None:
         """Six naive networks on a data set, averaged and adjusted by tau 1."""

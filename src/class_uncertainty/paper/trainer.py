@@ -57,7 +57,11 @@ class Trainer:
         dataset: Dataset | None = None
         before: list[Missing] = []
         ended: dict[str, str] = {}  # data sets on which the rest is for other shards, and what was said of it
-        while missing := (ledger := self.ledger(wanted)).missing(wanted):
+        while True:
+            ledger = self.ledger(wanted)
+            missing = ledger.missing(wanted)
+            if not missing:
+                return
             missing = [one for one in missing if one.data not in ended]
             if not missing:
                 raise ShardEnded("; ".join(ended.values()))
@@ -111,11 +115,8 @@ class Trainer:
         if begun:
             self.has_begun = True
             load_or_estimate(context, [one.item for one in begun if isinstance(one.item, EstimateRequest)])
-        for one in apart:
-            if one in begun:
-                trained.update(one.lanes(self.recipe))
-            else:
-                left += len(one.lanes(self.recipe))
+        trained.update(lane for one in begun for lane in one.lanes(self.recipe))
+        left += sum(len(one.lanes(self.recipe)) for one in apart if one not in begun)
 
         for one in missing:
             if set(one.lanes(self.recipe)) <= trained:
