@@ -1,9 +1,12 @@
 """The paper's experiments by name: run, shown, planned, and what a spent budget leaves."""
 
+from dataclasses import replace
+
 import pytest
 from ledgers import DATA, use_toys
 from watching import no_training
 
+from class_uncertainty.methods import METHODS
 from class_uncertainty.paper import reproduce as module
 from class_uncertainty.paper.experiments import EXPERIMENTS, select
 from class_uncertainty.paper.reproduce import plan_reproduction, reproduce
@@ -27,10 +30,14 @@ def test_experiments_run_and_are_not_run_again(store: Store, monkeypatch: pytest
     assert len(measured.measured) == 1
     again = reproduce(everything, store, progress=no_training)
     assert [one.document() for one in again] == [table.document(), measured.document()]
-    monkeypatch.setattr(module, "resolve_device", None)
-    shown = stored_reproductions(everything, store)
-    assert [one.document() for one in shown] == [table.document(), measured.document()]
+    with monkeypatch.context() as without_device:
+        without_device.setattr(module, "resolve_device", None)
+        shown = stored_reproductions(everything, store)
+        assert [one.document() for one in shown] == [table.document(), measured.document()]
+        assert plan_reproduction(everything, store) == []
+    monkeypatch.setitem(METHODS, "cb-rs", replace(METHODS["cb-rs"], revision=1))
     assert plan_reproduction(everything, store) == []
+    assert [row.lanes for row in plan_reproduction(everything, store, retrain_older=True)] == [1]
 
 
 def test_one_row_alone(store: Store) -> None:

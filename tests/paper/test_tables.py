@@ -8,9 +8,9 @@ from ledgers import DATA, TABLE, choosing, ledger, measurement, result, stored
 import class_uncertainty as cu
 from class_uncertainty.paper import tables
 from class_uncertainty.paper.experiments import SIX_NAIVE, Experiment, Measuring
+from class_uncertainty.paper.ledger import Remaining
 from class_uncertainty.paper.outcomes import AsoTest, Outcome
 from class_uncertainty.paper.printed_tables import TABLE_1
-from class_uncertainty.paper.reproduce import Remaining
 from class_uncertainty.paper.reproduction import MeasuredData, Reproduction, summarise
 from class_uncertainty.paper.tables import TextTable, print_remaining, print_reproduction, text_tables, title_of
 from class_uncertainty.training.network_size import NetworkSize

@@ -19,8 +19,8 @@ import class_uncertainty as cu
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.paper import trainer as module
 from class_uncertainty.paper.experiments import REQUESTS, SIX_NAIVE, Experiment, Measuring, Need, Wanted
-from class_uncertainty.paper.ledger import Ledger
-from class_uncertainty.paper.reproduce import Remaining, remaining
+from class_uncertainty.paper.ledger import Ledger, Remaining
+from class_uncertainty.paper.reproduce import remaining
 from class_uncertainty.paper.reproduction import Reproduction, summarise
 from class_uncertainty.paper.trainer import Trainer
 from class_uncertainty.paper.training_time import TrainingTime

@@ -1,14 +1,18 @@
 """`cu reproduce`: the paper's tables beside what is measured here."""
 
-from contextlib import ExitStack
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from class_uncertainty.cli import options
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, Unfinished
 from class_uncertainty.runs.comparison_checks import MAX_SEEDS
+
+if TYPE_CHECKING:
+    from class_uncertainty.cli.running import Running
+    from class_uncertainty.paper.reproduction import Reproduction
 
 
 def reproduce(
@@ -67,27 +71,27 @@ def reproduce(
     options.check_on(on, device, shard=shard)
     from class_uncertainty.cli.running import running
     from class_uncertainty.data import load
-    from class_uncertainty.errors import Unfinished
     from class_uncertainty.paper.experiments import select
 
     selection = select(experiment, protocol, only, seeds, names, network)
-    with ExitStack() as stack:
-        now = stack.enter_context(running(store, as_json, root, create=not stored, budget=budget))
-        from class_uncertainty.paper import tables
+    with running(store, as_json, root, create=not stored, budget=budget) as now:
+        if stored:
+            from class_uncertainty.paper.reproduction import stored_reproductions
+
+            _show(now, stored_reproductions(selection, now.store, without_older=retrain_older))
+            return
         from class_uncertainty.paper.reproduce import plan_reproduction
         from class_uncertainty.paper.reproduce import reproduce as run
-        from class_uncertainty.paper.reproduction import stored_reproductions
+        from class_uncertainty.paper.tables import print_remaining
 
-        read = stack.enter_context(now.loader(load))
         if plan:
-            remaining = plan_reproduction(selection, now.store, read=read, device=device, retrain_older=retrain_older)
+            with now.loader(load) as read:
+                rows = plan_reproduction(selection, now.store, read=read, device=device, retrain_older=retrain_older)
             if not as_json:
-                tables.print_remaining(remaining)
-            now.answer({"remaining": [asdict(row) for row in remaining]})
+                print_remaining(rows)
+            now.answer({"remaining": [asdict(row) for row in rows]})
             return
-        if stored:
-            reproductions = stored_reproductions(selection, now.store, without_older=retrain_older)
-        else:
+        with now.loader(load) as read:
             reproductions = run(
                 selection,
                 now.store,
@@ -99,9 +103,17 @@ def reproduce(
                 shard=shard,
                 retrain_older=retrain_older,
             )
-        for reproduction in reproductions if not as_json else ():
-            tables.print_reproduction(reproduction)
-        now.answer({"experiments": [reproduction.document() for reproduction in reproductions]})
-        unfinished = [reproduction.unfinished for reproduction in reproductions if reproduction.unfinished]
-        if unfinished:
-            raise Unfinished(unfinished[0])
+        _show(now, reproductions)
+
+
+def _show(now: "Running", reproductions: "Sequence[Reproduction]") -> None:
+    """All experiments, as far as they have been run; then why they are unfinished, if they are."""
+    from class_uncertainty.paper.tables import print_reproduction
+
+    if not now.as_json:
+        for reproduction in reproductions:
+            print_reproduction(reproduction)
+    now.answer({"experiments": [reproduction.document() for reproduction in reproductions]})
+    for reproduction in reproductions:
+        if reproduction.unfinished:
+            raise Unfinished(reproduction.unfinished)

@@ -40,6 +40,16 @@ class Missing:
         return [replace(lane, lr=lane.rate(recipe)) for lane in lanes]
 
 
+@dataclass(frozen=True)
+class Remaining:
+    """What is left to train on one data set."""
+
+    data: str
+    lanes: int
+    images: float  # image passes
+    minutes: float  # on this device
+
+
 @dataclass(frozen=True, eq=False)
 class Ledger:
     """What was trained by one recipe, by what it is. Data sets are known by their names."""

@@ -1,13 +1,13 @@
 """reproduce(): experiments of the paper beside what this package measures. What is stored is not trained again."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from class_uncertainty.data import load
 from class_uncertainty.errors import ShardEnded, Unfinished, notice
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.paper.experiments import Selection
-from class_uncertainty.paper.ledger import Ledger, Missing, data_of
+from class_uncertainty.paper.ledger import Ledger, Missing, Remaining, data_of
 from class_uncertainty.paper.reproduction import Reproduction, summarise
 from class_uncertainty.paper.trainer import Read, Trainer, read_known
 from class_uncertainty.paper.training_time import TrainingTime
@@ -82,16 +82,6 @@ def reproduce(
                 reproduction = replace(reproduction, unfinished=unfinished)
             reproductions.append(reproduction)
         return reproductions
-
-
-@dataclass(frozen=True)
-class Remaining:
-    """What is left to train on one data set."""
-
-    data: str
-    lanes: int
-    images: float  # image passes
-    minutes: float  # on this device
 
 
 def plan_reproduction(

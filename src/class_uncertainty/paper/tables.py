@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from class_uncertainty.paper.experiments import ENSEMBLE
+from class_uncertainty.paper.ledger import Remaining
 from class_uncertainty.paper.outcomes import COLLAPSED, Outcome, gains, published, without_repeats
 from class_uncertainty.paper.printed_tables import TABLES, Cell, Row
-from class_uncertainty.paper.reproduce import Remaining
 from class_uncertainty.paper.reproduction import Reproduction, shift
 from class_uncertainty.reporting.column_notes import Notes, notes_on
 from class_uncertainty.reporting.section import describe_collapsed, describe_marks, describe_network
