@@ -1,1 +1,1 @@
-"""What each table and figure of the paper needs, as lists of lanes, and the paper's printed numbers."""
+"""All that only reproduces the paper: what it prints, what that needs trained, and what has become of it."""
