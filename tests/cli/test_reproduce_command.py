@@ -10,10 +10,10 @@ import pytest
 from commands import Call, Run
 from ledgers import DATA, use_toys
 
+from class_uncertainty.paper import trainer, training_time
 from class_uncertainty.runs import Store
 from class_uncertainty.training.networks import network_table
 from class_uncertainty.training.networks.pretrained import LITE0_PACKAGE
-from class_uncertainty.workflows import train_missing
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -49,14 +49,14 @@ def test_a_plan_that_is_stopped_speaks_of_no_store(run: Run, monkeypatch: pytest
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(train_missing, "images_per_second", stopped)
+    monkeypatch.setattr(training_time, "images_per_second", stopped)
     assert run("reproduce table1 --protocol paper --plan") == (130, "", "\ncu: stopped.\n")
 
 
 def test_a_spent_budget_shows_what_there_is_and_says_how_to_go_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the first lanes, which seem to take 1,000 seconds, there is no time for others."""
-    monkeypatch.setattr(train_missing, "images_per_second", lambda *_: 1.0)
-    monkeypatch.setattr(train_missing, "time", SimpleNamespace(monotonic=count(0, 1000).__next__))
+    monkeypatch.setattr(training_time, "images_per_second", lambda *_: 1.0)
+    monkeypatch.setattr(trainer, "time", SimpleNamespace(monotonic=count(0, 1000).__next__))
     code, out, err = run("reproduce table1 --protocol paper --budget 9s")
     assert code == 3
     assert "a small table" in out

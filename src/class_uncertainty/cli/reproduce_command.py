@@ -1,15 +1,20 @@
 """`cu reproduce`: the paper's tables beside what is measured here."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from class_uncertainty.cli import options
 from class_uncertainty.cli.options import PLACE, ROWS, STORED, Command, shared
 from class_uncertainty.cli.start import start
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, Unfinished
 from class_uncertainty.runs.comparison_checks import MAX_SEEDS
+
+if TYPE_CHECKING:
+    from class_uncertainty.cli.running import Running
+    from class_uncertainty.paper.reproduction import Reproduction
 
 
 @shared("budget", *PLACE, *ROWS, *STORED)
@@ -61,35 +66,51 @@ def reproduce(
     names = None if methods is None else options.split("method", methods, str)
     started = start(command, create=not stored)
     from class_uncertainty.data import load
-    from class_uncertainty.errors import Unfinished
-    from class_uncertainty.reporting import reproduction_tables
-    from class_uncertainty.workflows.reproduce import check_request, plan_reproduction
-    from class_uncertainty.workflows.reproduce import reproduce as run
+    from class_uncertainty.paper.experiments import select
 
-    check_request(experiment, protocol, only, seeds, names, network)
-    with started as running, running.loader(load) as read:
-        about = (experiment, protocol, only, seeds, names, network)
-        if plan:
-            remaining = plan_reproduction(*about, read=read, store=running.store, device=command.device)
-            if not command.as_json:
-                reproduction_tables.print_remaining(remaining)
-            running.answer({"remaining": [asdict(row) for row in remaining]})
+    selection = select(experiment, protocol, only, seeds, names, network)
+    with started as running:
+        if stored:
+            from class_uncertainty.paper.reproduction import stored_reproductions
+
+            _show(running, stored_reproductions(selection, running.store, without_older=command.retrain_older))
             return
-        reproduced = run(
-            *about,
-            train=not stored,
-            read=read,
-            store=running.store,
-            device=command.device,
-            budget=running.deadline,
-            progress=running.watch,
-            on=command.on,
-            shard=command.shard,
-            retrain_older=command.retrain_older,
-        )
-        if not command.as_json:
-            for one in reproduced:
-                reproduction_tables.print_reproduction(one)
-        running.answer({"experiments": [one.document() for one in reproduced]})
-        if unfinished := next((one.unfinished for one in reproduced if one.unfinished), ""):
-            raise Unfinished(unfinished)
+        from class_uncertainty.paper.reproduce import plan_reproduction
+        from class_uncertainty.paper.reproduce import reproduce as run
+        from class_uncertainty.paper.tables import print_remaining
+
+        if plan:
+            with running.loader(load) as read:
+                rows = plan_reproduction(
+                    selection, running.store, read=read, device=command.device, retrain_older=command.retrain_older
+                )
+            if not command.as_json:
+                print_remaining(rows)
+            running.answer({"remaining": [asdict(row) for row in rows]})
+            return
+        with running.loader(load) as read:
+            reproductions = run(
+                selection,
+                running.store,
+                read=read,
+                device=command.device,
+                budget=running.deadline,
+                progress=running.watch,
+                on=command.on,
+                shard=command.shard,
+                retrain_older=command.retrain_older,
+            )
+        _show(running, reproductions)
+
+
+def _show(running: "Running", reproductions: "Sequence[Reproduction]") -> None:
+    """All experiments, as far as they have been run; then why they are unfinished, if they are."""
+    from class_uncertainty.paper.tables import print_reproduction
+
+    if not running.command.as_json:
+        for reproduction in reproductions:
+            print_reproduction(reproduction)
+    running.answer({"experiments": [reproduction.document() for reproduction in reproductions]})
+    for reproduction in reproductions:
+        if reproduction.unfinished:
+            raise Unfinished(reproduction.unfinished)

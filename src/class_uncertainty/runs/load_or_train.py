@@ -72,18 +72,6 @@ def stored_measurement(context: Context, request: EstimateRequest, score: str | 
     return measured.using(score or measured.score)
 
 
-def start_anew(context: Context, lanes: Sequence[Lane], stats: Stats | None, weights_of: Sequence[Lane]) -> bool:
-    """Whether `load_or_evaluate` trains all of these lanes from their first epochs: none has a result or checkpoint."""
-    without_network = _without_network(context, weights_of)
-    for lane in lanes:
-        networks = [lane] if context.dataset.test else folded(lane)
-        if any(context.has_checkpoint(network, stats) for network in networks):
-            return False
-        if lane not in without_network and context.store.has("results", context.stored_result_key(lane, stats)):
-            return False
-    return True
-
-
 def _train_members(context: Context, lanes: Sequence[Lane], progress: Progress | None, ended: Ended | None) -> Fit:
     fitted = context.untrained(lanes)
     outcomes = []
