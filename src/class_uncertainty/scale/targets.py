@@ -3,14 +3,11 @@
 import re
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
 
 from class_uncertainty.errors import InputError, unknown
 
 LOCAL, AUTO, REMOTE = "ray", "auto", "ray://HOST:PORT"
 ADDRESS = re.compile(r"ray://([^/:\s]+|\[[0-9a-fA-F:]+\]):(\d{1,5})")
-
-On = Any  # str | Executor | None
 
 
 def check_target(on: str, profiles: bool = False, device: str | None = None) -> None:
@@ -37,8 +34,10 @@ class Shard:
     count: int
 
     @classmethod
-    def parse(cls, text: str) -> "Shard":
-        """'2/8' is the second of eight."""
+    def parse(cls, text: str | None) -> "Shard | None":
+        """'2/8' is the second of eight; None is all rows."""
+        if text is None:
+            return None
         parts = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text.strip(), re.ASCII)
         number, count = (int(parts[1]), int(parts[2])) if parts else (0, 0)
         if not 1 <= number <= count:
