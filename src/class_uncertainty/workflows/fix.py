@@ -44,9 +44,9 @@ from class_uncertainty.training.saved_model import files_of
 from class_uncertainty.workflows.choose_rates import judged_by_folds
 from class_uncertainty.workflows.choose_step import Choice, choose_step
 from class_uncertainty.workflows.fall_back import fall_back
-from class_uncertainty.workflows.fitted_model import Model
 from class_uncertainty.workflows.ladder_networks import train_ladder
 from class_uncertainty.workflows.mixture import Mixture, mix
+from class_uncertainty.workflows.model import Model
 from class_uncertainty.workflows.model_card import judged_about
 from class_uncertainty.workflows.report_fix import Spent, report_fix
 from class_uncertainty.workflows.search import search, unit_cost
