@@ -182,6 +182,11 @@ def test_what_uses_a_model_imports_nothing_that_searches(module):
     assert loaded <= {"workflows.predict", "workflows.model", "workflows.given_labels"}
 
 
+def test_a_fix_is_planned_without_torch():
+    """The command line takes its defaults from there, and refuses before torch is imported."""
+    assert "torch" not in loaded_with(f"{NAME}.workflows.fix_plan")
+
+
 def test_modules_are_there_before_anything_is_imported_from_them():
     code = f"import {NAME} as cu; print(cu.metrics.__name__, cu.training.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)

@@ -10,7 +10,7 @@ import typer
 from class_uncertainty.cli import options
 from class_uncertainty.errors import InputError, notice
 from class_uncertainty.runs.comparison_checks import MAX_SEEDS
-from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, TRAININGS
+from class_uncertainty.workflows.fix_plan import HEAD_TRAININGS, TRAININGS
 
 CANDIDATES_HELP = "What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change 'cu list candidates'."
 PRIORS = {"equal": "--goal mean", "train": "--goal accuracy"}  # what other commands call the priors of these goals

@@ -26,7 +26,7 @@ from class_uncertainty.training.fit_result import width_of
 from class_uncertainty.training.shared_epochs import spared_epochs
 from class_uncertainty.training.speed import full_stacks, images_per_second
 from class_uncertainty.training.stages import lane_cost, naive_passes
-from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies, naive_lanes
+from class_uncertainty.workflows.remedy_rows import evaluate_remedies
 
 RESERVE = 0.85  # of what is left of a budget, into which lanes must fit before they begin
 SIX = Remedy("six naive networks, averaged and adjusted", adjusts=True, together=6)
@@ -187,7 +187,7 @@ class ExperimentTrainer:
             case EstimateRequest():
                 lanes = missing.item.lanes
             case SixNaive():
-                lanes = naive_lanes(range(SIX.together), None)
+                lanes = [Lane("naive", seed) for seed in range(SIX.together)]
         return [replace(lane, lr=lane.rate(self.recipe)) for lane in lanes]
 
     def _images(self, lanes: Sequence[Lane], train: Data) -> float:

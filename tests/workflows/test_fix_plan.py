@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from class_uncertainty.workflows.search_plan import PLANS, SearchPlan, plan_search, student_cost
+import class_uncertainty as cu
+from class_uncertainty.workflows.fix_plan import PLANS, SearchPlan, plan_search, student_cost, unit_cost
 
 UNITS = ([1.0], [1.0] * 3, [1.0] * 8, [1.0, 1.0, 2.0], [2.5, 0.5, 0.5], [0.25] * 5)
 BUDGETS = [*np.arange(0.5, 12, 0.5), *range(12, 60, 3), 1000]
@@ -93,6 +94,14 @@ def test_measuring_is_spent_first() -> None:
     assert plan_search(25, [1.0] * 3, True, False, measuring=5) == plan_search(20, [1.0] * 3, True, False)
     with refused("trainings is 6", "takes 7 at least", "of which 5 measure class uncertainties"):
         plan_search(6, [1.0], True, False, measuring=5)
+
+
+def test_a_training_costs_by_the_examples_that_it_sees(digits: cu.Dataset) -> None:
+    train, recipe = digits.train, cu.Recipe("small-conv", epochs=1, batch=32)
+    names = ("naive", "naive?epochs=3", "naive?rate=4", "naive?batch=100")
+    costs = [unit_cost(train, recipe, cu.Candidate(name)) for name in names]
+    kept = len(train) // 100 * 100 / (len(train) // 32 * 32)  # the last batch is dropped
+    assert costs == pytest.approx([1, 3, 1, kept])
 
 
 def test_students_ask_their_teachers_once_for_all() -> None:
