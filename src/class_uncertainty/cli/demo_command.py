@@ -1,5 +1,6 @@
 """`cu demo`: the whole tour on data that come with the package."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +22,8 @@ def demo(
     """
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting import html_page, terminal_tables
-    from class_uncertainty.reporting.report_data import sections
+    from class_uncertainty.reporting.report_data import galleries_of
+    from class_uncertainty.reporting.section import fix_section
     from class_uncertainty.workflows.compare import compare
     from class_uncertainty.workflows.fix import fix
     from class_uncertainty.workflows.measure import measure
@@ -39,7 +41,14 @@ def demo(
         now.say("", "The same network trained by ten methods, three seeds each:")
         comparison = compare(dataset, ROWS, **now.settings(recipe))
         document["compare"] = now.show(comparison, terminal_tables.print_comparison)
-        html_page.write(sections(now.store), page, made_from=made_from)
+        section = replace(
+            fix_section(fixed),
+            classes=measured.rows,
+            methods=comparison.rows,
+            members=measured.estimate.members,
+            galleries=tuple(galleries_of(dataset.train, measured.estimate, measured.rows)),
+        )
+        html_page.write([section], page, made_from=made_from)
         document["report"] = str(page)
         now.say("", f"The report, to open in a browser: {document['report']}")
         now.say("Next, on your own data: cu fix --help, cu measure --help, cu compare --help.")

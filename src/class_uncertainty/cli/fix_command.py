@@ -83,7 +83,7 @@ def fix(
     options.check_on(on, device, profile)
     from class_uncertainty.cli.running import running
     from class_uncertainty.reporting.html_page import page_place, write
-    from class_uncertainty.reporting.report_data import sections
+    from class_uncertainty.reporting.section import fix_section
     from class_uncertainty.reporting.terminal_tables import print_fix
     from class_uncertainty.training.model_files import files_of
     from class_uncertainty.workflows.fix import fix as fix_classes
@@ -111,8 +111,7 @@ def fix(
         )
         document, files = now.show(fixed, partial(print_fix, all_classes=all_classes)), [*fixed.files]
         try:
-            with now.loader() as load:
-                files += write(sections(now.store, dataset.name, load), page, made_from=made_from)
+            files += write([fix_section(fixed)], page, made_from=made_from)
         except InputError as error:  # a package that pages need is missing: what was found is told all the same
             notice(f"{page} was not written: {error}")
         now.say(*(f"wrote {file}" for file in files))
