@@ -32,7 +32,7 @@ from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.model_files import check_embeds, check_savable
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.network_size import NetworkSize, parameters
-from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.training.networks.classifier import Deployed
 from class_uncertainty.training.purpose import Purpose
 from class_uncertainty.training.saved_model import files_of
 from class_uncertainty.workflows.alternatives import Alternatives, try_alternatives

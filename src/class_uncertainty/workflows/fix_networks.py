@@ -17,10 +17,9 @@ from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import add_fold_results
 from class_uncertainty.training import DISTIL, Result
 from class_uncertainty.training.candidate import Candidate
-from class_uncertainty.training.corrections import averaged
-from class_uncertainty.training.fit_result import Fit
+from class_uncertainty.training.fit_result import Fit, averaged
 from class_uncertainty.training.folds import Fold, judged_folds
-from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.training.networks.classifier import Deployed
 from class_uncertainty.workflows.fix_choice import Choice, Choices
 from class_uncertainty.workflows.fix_plan import ENSEMBLE_SIZE, FixPlan
 from class_uncertainty.workflows.ladder import (

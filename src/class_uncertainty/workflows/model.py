@@ -17,7 +17,7 @@ from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.metrics import decide
 from class_uncertainty.training.model_files import check_embeds, check_savable
 from class_uncertainty.training.model_files import save as save_module
-from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.training.networks.classifier import Deployed
 from class_uncertainty.values import is_frame
 
 BATCH = 1024
