@@ -15,5 +15,5 @@ def fix_plan(
 ) -> FixPlan:
     """A plan for that goal, of one network by 20 trainings unless changes say otherwise."""
     settled: dict[str, Any] = {"deploy": "one", "seeds": 1, "trainings": 20.0, "measuring": 0.0}
-    settled |= {"why_no_trial": "", "averages_kinds": False, "made_from": ""}
+    settled |= {"why_no_trial": "", "averages_kinds": False, "checks_labels": False, "made_from": ""}
     return FixPlan(candidates=tuple(candidates), goal=goal, search=search, **settled | changes)

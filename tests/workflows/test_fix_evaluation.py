@@ -174,7 +174,7 @@ def test_groups_that_intervals_allow_for_are_said(digits: cu.Dataset, grouped: b
     data = cu.Data(train.inputs, train.labels, train.classes, groups=np.arange(len(train)) if grouped else None)
     plan = fix_plan(parse_goal("mean", digits.classes, train.counts))
     with open_context(data, RECIPE) as context:
-        note = _note(context, cu.Candidate("naive"), plan, averages_kinds=False, unchecked="")
+        note = _note(context, cu.Candidate("naive"), plan, averages_kinds=False, witnesses=0)
     assert ("Intervals and verdicts allow for groups whose examples err alike." in note) == grouped
 
 

@@ -210,10 +210,9 @@ def fix(
     """
     check_request(deploy, seeds)
     with open_context(dataset, recipe, store, device, budget, progress, profile, on) as context:
-        train = context.train
-        check_fit(train, [Lane("naive")], context.recipe, None, None)
-        plan = plan_fix(context.dataset, context.recipe, candidates, goal, deploy, trainings, seeds)
-        check_embeds(train, embed_weights)
+        check_fit(context.train, [Lane("naive")], context.recipe, None, None)
+        plan = plan_fix(context.dataset, context.recipe, candidates, goal, deploy, trainings, seeds, label_issues)
+        check_embeds(context.train, embed_weights)
         if save:
             _check_save(save, plan, force)
 
@@ -225,8 +224,7 @@ def fix(
         context.tell(Decided(choices[None].why))
         networks = train_networks(context, searched, choices, plan, stats)
 
-        checks_labels = train.shows_pictures if label_issues is None else label_issues
-        report = evaluate_fix(context, searched, alternatives, networks, plan, checks_labels)
+        report = evaluate_fix(context, searched, alternatives, networks, plan)
         module = _module(context, searched, alternatives, networks, plan, report)
         files = save_model(module, save, module.about, embed_weights) if save else ()
         return Fix(context.dataset, module, report, networks.choice, _size(context, networks.choice), tuple(files))

@@ -73,6 +73,11 @@ class Choice(Tuning):
         return tuple(part.adjustment.tau for part in self.parts) or (self.tau,)
 
     @property
+    def kept_adjustment(self) -> Adjustment:
+        """How the probabilities of the step are corrected."""
+        return self.cooled if self.step == STUDENT else self.adjustment
+
+    @property
     def single(self) -> str:
         """The step that one network of the candidate is."""
         return NAIVE if self.step == NAIVE else single_step(self.candidate)
@@ -107,8 +112,10 @@ def choose_step(train: Data, search: Search, alternatives: Alternatives, goal: G
     """
     best, finalists = search.best, list(search.finalists)
     if fold:
-        places = fold_indices(train, fold)
-        elsewhere = [rest for one in finalists if (rest := one.without(places, train.counts, goal))]
+        elsewhere = []
+        for finalist in finalists:
+            if rest := finalist.without(fold_indices(train, fold), train.counts, goal):
+                elsewhere.append(rest)
         if elsewhere:
             best, finalists = preferred(elsewhere, goal), elsewhere
     adjustment = best.adjustment(train.counts, goal)

@@ -33,12 +33,7 @@ NEAR = 1.25  # times the best value of the goal: finalists below it speak of lab
 
 
 def evaluate_fix(
-    context: Context,
-    search: Search,
-    alternatives: Alternatives,
-    networks: FixNetworks,
-    plan: FixPlan,
-    checks_labels: bool,
+    context: Context, search: Search, alternatives: Alternatives, networks: FixNetworks, plan: FixPlan
 ) -> FixReport:
     """Judge every step that was trained, look for reasons and for label issues, and store all of it."""
     dataset, goal = context.dataset, plan.goal
@@ -56,7 +51,7 @@ def evaluate_fix(
     naive, kept = ladder[0], next(step for step in ladder if step.kept)
     assert naive.judged is not None
     assert kept.judged is not None
-    witnesses = _witnesses(context, search, goal) if checks_labels else NOBODY
+    witnesses = _witnesses(context, search, goal) if plan.checks_labels else NOBODY
     issues = tuple(label_issues(witnesses, train.labels, train)) if len(witnesses) else ()
     in_order = np.argsort(judged_places(dataset))
     report = FixReport(
@@ -73,7 +68,7 @@ def evaluate_fix(
         tau=choice.tau,
         taus=choice.taus,
         keeps_naive=_keeps_naive(choice, baseline, goal),
-        temperature=choice.cooling if choice.step == STUDENT else choice.adjustment.temperature,
+        temperature=choice.kept_adjustment.temperature,
         cost=round(_cost(search, alternatives, choice, plan, kept), 2),
         allowed=plan.trainings,
         before=naive.judged,
@@ -86,9 +81,7 @@ def evaluate_fix(
         label_issues=issues,
         witnesses=len(witnesses) or None,
         kind=kind_of(baseline.recipe(context.recipe), context.device),  # of the stored results
-        note=_note(
-            context, baseline, plan, alternatives.average is not None, _unchecked(checks_labels, len(witnesses))
-        ),
+        note=_note(context, baseline, plan, alternatives.average is not None, len(witnesses)),
         lr=baseline.lr(context.recipe),
         price=_changes(goal, p[NAIVE], p[kept.name], labels, groups),
         predictions=JudgedPredictions.of(Outcomes.of(p[NAIVE][0], labels, goal.costs).take(in_order)),
@@ -284,7 +277,7 @@ def _suspect(issues: Sequence[LabelIssue], train: Data) -> NDArray[np.float64]:
     return 100 * np.bincount(labels, minlength=len(train.classes)) / train.counts
 
 
-def _note(context: Context, baseline: Candidate, plan: FixPlan, averages_kinds: bool, unchecked: str) -> str:
+def _note(context: Context, baseline: Candidate, plan: FixPlan, averages_kinds: bool, witnesses: int) -> str:
     """What before and after are of, and how that was chosen."""
     test = context.dataset.test
     judged = f"judged on {len(test):,} test examples" if test else f"judged by {FOLDS} folds"
@@ -307,12 +300,10 @@ def _note(context: Context, baseline: Candidate, plan: FixPlan, averages_kinds: 
         sentences.append("Intervals and verdicts allow for groups whose examples err alike.")
     if not adjusts(context.train.counts, plan.goal):
         sentences.append("All classes have equally many examples, so nothing is adjusted.")
-    kept = f"The {context.recipe.noun} of seed 0 is kept." if plan.seeds > 1 else ""
-    return " ".join([*sentences, *filter(None, [unchecked, kept])])
-
-
-def _unchecked(doubts_labels: bool, witnesses: int) -> str:
-    """Why there are no label issues; "" where they were looked for."""
-    if not doubts_labels:
-        return "Labels were not checked, which --label-issues does (in Python label_issues=True)."
-    return "" if witnesses else "Labels were not checked: that takes finalists on all folds, so more trainings."
+    if not plan.checks_labels:
+        sentences.append("Labels were not checked, which --label-issues does (in Python label_issues=True).")
+    elif not witnesses:
+        sentences.append("Labels were not checked: that takes finalists on all folds, so more trainings.")
+    if plan.seeds > 1:
+        sentences.append(f"The {context.recipe.noun} of seed 0 is kept.")
+    return " ".join(sentences)

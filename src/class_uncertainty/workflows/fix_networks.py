@@ -10,6 +10,7 @@ from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Stats
 from class_uncertainty.posthoc.adjustment import Adjustment
+from class_uncertainty.posthoc.averaging import combined
 from class_uncertainty.posthoc.fix_report import ADJUSTED, ENSEMBLE, NAIVE, STUDENT
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.posthoc.remedies import REMEDIES, Remedy
@@ -32,14 +33,13 @@ from class_uncertainty.workflows.ladder import (
     fit_networks,
     judged_by_folds,
     leaving_out,
-    probabilities_by_seed,
     teach,
 )
 from class_uncertainty.workflows.search import Search
 
 AS_IT_IS = Remedy("one network", adjusts=False, together=1, mean="")
 ADJUSTED_ALONE = Remedy("one network, its probabilities adjusted", adjusts=True, together=1, mean="")
-TOGETHER = REMEDIES["ensemble-adjusted"]
+AVERAGED = REMEDIES["ensemble-adjusted"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,25 +74,22 @@ class FixNetworks:
         if choice.parts:
             models = [(leaving_out(self.networks[part.candidate], None, [0]), part.adjustment) for part in choice.parts]
             return averaged([fitted.adjusted_module(0, adjustment) for fitted, adjustment in models], goal.costs)
-        if choice.step == STUDENT:
-            student = leaving_out(self.students[None], None, [0])
-            return student.adjusted_module(0, choice.cooled, goal.costs)
         if choice.step == ENSEMBLE:
-            members = leaving_out(self.networks[choice.candidate], None, range(ENSEMBLE_SIZE))
-            return members.ensemble_module(choice.adjustment, goal.costs)
-        single = leaving_out(self.networks[choice.candidate], None, [0])
-        return single.adjusted_module(0, choice.adjustment, goal.costs)
+            return self._deployed.ensemble_module(choice.kept_adjustment, goal.costs)
+        return self._deployed.adjusted_module(0, choice.kept_adjustment, goal.costs)
 
     def probabilities(self, data: Data) -> NDArray[np.float64]:
-        """(N, C) by what is deployed, where that is not of several kinds."""
-        choice = self.choice
-        if choice.step == STUDENT:
-            return choice.cooled(probabilities_by_seed(leaving_out(self.students[None], None, [0]), data)[0])
-        seeds, remedy = [0], ADJUSTED_ALONE
-        if choice.step == ENSEMBLE:
-            seeds, remedy = list(range(ENSEMBLE_SIZE)), TOGETHER
-        p = probabilities_by_seed(leaving_out(self.networks[choice.candidate], None, seeds), data)
-        return choice.averaged(list(p.values()), remedy)
+        """(N, C) by what is deployed, where that is of one kind."""
+        p = self._deployed.probabilities(data).astype(np.float64)
+        return self.choice.kept_adjustment(combined(p) if len(p) > 1 else p[0])
+
+    @property
+    def _deployed(self) -> Fit:
+        """The networks that run for each prediction, where they are of one kind."""
+        if self.choice.step == STUDENT:
+            return leaving_out(self.students[None], None, [0])
+        size = ENSEMBLE_SIZE if self.choice.step == ENSEMBLE else 1
+        return leaving_out(self.networks[self.choice.candidate], None, range(size))
 
 
 def train_networks(
@@ -124,19 +121,20 @@ def train_networks(
             students[fold] = teach(quiet, [chosen], seeds if fold in folds else [0], fold, teachers)
         _check_converged(leaving_out(students[None], None, [0]).results)
 
-    best = [leaving_out(networks[choices[fold].candidate], fold, range(judged)) for fold in folds]
-    sound = SoundSeeds(
-        naive=_sound_seeds([leaving_out(naive_fit, fold, seeds) for fold in folds]),
-        best=_sound_seeds(best),
-        students=_sound_seeds([students[fold] for fold in folds]) if students else [],
-    )
+    naive_seeds = _sound_seeds([naive_fit])
+    best_seeds = _sound_seeds([leaving_out(networks[choices[fold].candidate], fold, range(judged)) for fold in folds])
+    rows = _naive_rows(context.dataset, search, plan.goal, naive_seeds)
+    rows += _rows_of_choice(choices, best_seeds, plan.seeds)
+    if students:
+        student_seeds = _sound_seeds([students[fold] for fold in folds])
+        rows.append(Row(STUDENT, REMEDIES[DISTIL], choices, _single(student_seeds)))
     return FixNetworks(
         choice=choice,
         baseline=baseline,
-        rows=_rows(context.dataset, search, choices, plan, sound),
+        rows={row.name: row for row in rows},  # of two of one name the last, which is of the choice
         networks=networks,
         students=students,
-        kept_seeds=sound.best if None in folds else range(deployed),
+        kept_seeds=best_seeds if None in folds else range(deployed),
     )
 
 
@@ -148,38 +146,31 @@ def _teachers(context: Context, search: Search, choice: Choice, plan: FixPlan, f
     return fit_networks(context, teachers, stats, "teachers")[choice.candidate]
 
 
-@dataclass(frozen=True)
-class SoundSeeds:
-    """The seeds whose networks diverged in no judged fold."""
-
-    naive: list[int]
-    best: list[int]
-    students: list[int]
-
-
-def _rows(dataset: Dataset, search: Search, choices: Choices, plan: FixPlan, sound: SoundSeeds) -> dict[str, Row]:
-    """The rows that are judged: naive networks, as they are and adjusted, and all that was trained of the choice."""
-    folds, choice, baseline = judged_folds(dataset), choices[None], search.baseline(plan.goal)
-    train = dataset.train
-    judged = {fold: choices[fold] for fold in folds}
-    as_it_is = Tuning(baseline, Adjustment.of(train.counts, tau=0.0))
-    rows = [Row(NAIVE, AS_IT_IS, dict.fromkeys(folds, as_it_is), _alone(sound.naive))]
+def _naive_rows(dataset: Dataset, search: Search, goal: Goal, seeds: Sequence[int]) -> list[Row]:
+    """Naive networks as they are and, where unseen examples say how, adjusted."""
+    folds, baseline = judged_folds(dataset), search.baseline(goal)
+    as_it_is = Tuning(baseline, Adjustment.of(dataset.train.counts, tau=0.0))
+    rows = [Row(NAIVE, AS_IT_IS, dict.fromkeys(folds, as_it_is), _single(seeds))]
     if evidence := search.evidence.get(baseline.name):
-        adjusted = {fold: Tuning(baseline, evidence.adjustment_without(fold, train, plan.goal)) for fold in folds}
-        rows.append(Row(ADJUSTED, ADJUSTED_ALONE, adjusted, _alone(sound.naive)))
+        adjusted = {fold: Tuning(baseline, evidence.adjustment_without(fold, dataset.train, goal)) for fold in folds}
+        rows.append(Row(ADJUSTED, ADJUSTED_ALONE, adjusted, _single(seeds)))
+    return rows
+
+
+def _rows_of_choice(choices: Choices, seeds: Sequence[int], judged: int) -> list[Row]:
+    """One network of what was chosen for each fold, as many times as are judged, and several together."""
+    rows, choice = [], choices[None]
     if choice.step != NAIVE:
-        single = {fold: replace(tuning, parts=()) for fold, tuning in judged.items()}
-        rows.append(Row(choice.single, ADJUSTED_ALONE, single, _alone(sound.best[: plan.seeds])))
+        single = {fold: replace(one, parts=()) for fold, one in choices.items()}
+        rows.append(Row(choice.single, ADJUSTED_ALONE, single, _single(seeds[:judged])))
     if choice.parts:
-        rows.append(Row(ENSEMBLE, TOGETHER, judged, _alone(sound.best)))
-    elif len(sound.best) > 1:
-        rows.append(Row(ENSEMBLE, TOGETHER, judged, {0: sound.best[:ENSEMBLE_SIZE]}))
-    if choice.step == STUDENT:
-        rows.append(Row(STUDENT, REMEDIES[DISTIL], judged, _alone(sound.students)))
-    return {row.name: row for row in rows}  # of two of one name the last, which is of the choice
+        rows.append(Row(ENSEMBLE, AVERAGED, choices, _single(seeds)))
+    elif len(seeds) > 1:
+        rows.append(Row(ENSEMBLE, AVERAGED, choices, {0: seeds[:ENSEMBLE_SIZE]}))
+    return rows
 
 
-def _alone(seeds: Iterable[int]) -> dict[int, list[int]]:
+def _single(seeds: Iterable[int]) -> dict[int, list[int]]:
     """Each network by itself."""
     return {seed: [seed] for seed in seeds}
 

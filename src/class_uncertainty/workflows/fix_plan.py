@@ -42,6 +42,7 @@ class FixPlan:
     search: "SearchPlan"
     why_no_trial: str  # why neither an ensemble nor a student is tried; "" where they are
     averages_kinds: bool  # whether the best models of several kinds are averaged
+    checks_labels: bool  # whether label issues are looked for
     made_from: str  # the origin of what is saved
 
 
@@ -66,6 +67,7 @@ def plan_fix(
     deploy: str | None,
     trainings: float | None,
     seeds: int | None,
+    label_issues: bool | None,
 ) -> FixPlan:
     """Settle what was left open, refuse what does not suit the data, and share out the trainings."""
     train, is_table = dataset.train, recipe.is_trees
@@ -103,6 +105,7 @@ def plan_fix(
         search=search,
         why_no_trial=why_no_trial,
         averages_kinds=kept > 1,
+        checks_labels=train.shows_pictures if label_issues is None else label_issues,
         made_from=origin(dataset.name, place, *asked),
     )
 

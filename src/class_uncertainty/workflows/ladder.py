@@ -133,7 +133,10 @@ def climb(dataset: Dataset, rows: Sequence[Row], networks: Networks, students: M
     parts: dict[tuple[str, int], list[NDArray[np.float64]]] = {}
     for fold in judged_folds(dataset):
         judged = judged_examples(dataset, fold)
-        answers = _ask(networks, rows, fold, judged)
+        answers: dict[Candidate, dict[int, NDArray[np.float64]]] = {}
+        for candidate, seeds in _asked(rows, fold).items():
+            fitted = leaving_out(networks[candidate], fold, sorted(seeds))
+            answers[candidate] = probabilities_by_seed(fitted, judged)
         taught = probabilities_by_seed(students[fold], judged) if fold in students else {}
         for row in rows:
             tuning = row.tunings[fold]
@@ -154,17 +157,12 @@ def probabilities_by_seed(fitted: Fit, data: Data) -> dict[int, NDArray[np.float
     return {lane.seed: p_lane for lane, p_lane in zip(fitted.lanes, p, strict=True)}
 
 
-def _ask(
-    networks: Networks, rows: Sequence[Row], fold: Fold, judged: Data
-) -> dict[Candidate, dict[int, NDArray[np.float64]]]:
-    """What the networks that rows are made of predict for a fold that they left out, by candidate and seed."""
+def _asked(rows: Sequence[Row], fold: Fold) -> dict[Candidate, set[int]]:
+    """The networks that rows are made of where a fold is judged: their seeds, by how they train."""
     asked: dict[Candidate, set[int]] = {}
     for row in rows:
         if row.remedy.distils:  # its students answer
             continue
         for candidate in row.tunings[fold].candidates:
             asked.setdefault(candidate, set()).update(*row.members.values())
-    return {
-        candidate: probabilities_by_seed(leaving_out(networks[candidate], fold, sorted(seeds)), judged)
-        for candidate, seeds in asked.items()
-    }
+    return asked

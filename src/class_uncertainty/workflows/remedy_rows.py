@@ -34,6 +34,7 @@ TRIAL_EXAMPLES = 2000  # enough to choose between them
 
 Tunings = dict[Fold, Tuning]
 Students = dict[Fold, Fit]
+Rows = dict[tuple[str, int], Row]  # by the name of the remedy and the seed
 
 
 def evaluate_remedies(
@@ -58,17 +59,13 @@ def evaluate_remedies(
     if unseen:
         setting = replace(setting, measuring_cost=unseen.cost, trial_cost=trial_cost(context, members))
     keys = {(name, seed): setting.stored_key(name, remedies[name], seed) for name in remedies for seed in seeds}
-    rows = []
-    for name, remedy in remedies.items():
-        missing = [seed for seed in seeds if context.store.get(keys[name, seed]) is None]
-        if missing:
-            rows.append(setting.row(name, remedy, missing))
-    if rows:
-        for row, result in setting.results(rows):
+    missing = [key for key, stored in keys.items() if context.store.get(stored) is None]
+    if missing:
+        rows = {(name, seed): setting.row(name, remedies[name], seed) for name, seed in missing}
+        for (name, seed), result in setting.results(rows).items():
             # stored networks may be of an older revision
-            key = setting.key(row.name, row.remedy, result.seed, result.revision)
-            context.store.add(key, context.dataset.fingerprint, result)
-            keys[row.name, result.seed] = key
+            keys[name, seed] = setting.key(name, remedies[name], seed, result.revision)
+            context.store.add(keys[name, seed], context.dataset.fingerprint, result)
     return read_back(context.store, [context.store.get(key) for key in keys.values()])
 
 
@@ -84,11 +81,11 @@ class RemedySetting:
     measuring_cost: float = 0.0  # of what tau was chosen on
     trial_cost: float = 0.0  # of what T was chosen on
 
-    def row(self, name: str, remedy: Remedy, seeds: Iterable[int]) -> Row:
-        """The remedy as a step of the ladder."""
+    def row(self, name: str, remedy: Remedy, seed: int) -> Row:
+        """One seed of a remedy as a step of the ladder."""
         candidate = at_rate(remedy.method, self.lr)
         tunings = {fold: replace(tuning, candidate=candidate) for fold, tuning in self.tunings.items()}
-        return Row(name, remedy, tunings, {seed: self.network_seeds(remedy, seed) for seed in seeds})
+        return Row(name, remedy, tunings, {seed: self.network_seeds(remedy, seed)})
 
     def network_seeds(self, remedy: Remedy, seed: int) -> range:
         """Those of the networks that are averaged, or that teach: students of all seeds share their teachers."""
@@ -121,48 +118,38 @@ class RemedySetting:
                 parts += [tuning.tau, tuning.cooling if remedy.distils else tuning.adjustment.temperature]
         return key_of("remedy", name, self.context.dataset.fingerprint, parts)
 
-    def results(self, rows: Sequence[Row]) -> list[tuple[Row, Result]]:
-        """A result for each seed of each row; without scores where a network diverged."""
+    def results(self, rows: Rows) -> dict[tuple[str, int], Result]:
+        """The result of each row; without scores where a network diverged."""
         networks, students = self._train(rows)
-        behind = {
-            (row.name, seed): self._results_behind(row, seed, networks, students)
-            for row in rows
-            for seed in row.members
-        }
-        sound = []
-        for row in rows:
-            members = {seed: row.members[seed] for seed in row.members if behind[row.name, seed].diverged is None}
-            sound.append(replace(row, members=members))
+        behind = {key: self._results_behind(key, row, networks, students) for key, row in rows.items()}
+        sound = [row for key, row in rows.items() if behind[key].diverged is None]
         p = climb(self.context.dataset, sound, networks, students)
-        return [
-            (row, self._result(row, seed, behind[row.name, seed], p.get((row.name, seed))))
-            for row in rows
-            for seed in row.members
-        ]
+        return {key: self._result(key, row.remedy, behind[key], p.get(key)) for key, row in rows.items()}
 
-    def _train(self, rows: Sequence[Row]) -> tuple[Networks, Students]:
+    def _train(self, rows: Rows) -> tuple[Networks, Students]:
         """All networks together, then the students of each fold, unless one of their teachers diverged."""
         folds = judged_folds(self.context.dataset)
         wanted = [
             (row.tunings[fold].candidate, number, fold)
             for fold in folds
-            for row in rows
-            for numbers in row.members.values()
-            for number in numbers
+            for (_, seed), row in rows.items()
+            for number in row.members[seed]
         ]
         networks = fit_networks(self.context, wanted, self.stats)
         students: Students = {}
-        student_seeds = [seed for row in rows if row.remedy.distils for seed in row.members]
-        if student_seeds:
-            for fold in folds:
-                tuning = self.tunings[fold]
-                teachers = leaving_out(networks[tuning.candidate], fold, range(self.members))
-                if all(result.diverged is None for result in teachers.results):
-                    students[fold] = teach(self.context, [tuning], student_seeds, fold, teachers)
+        student_seeds = [seed for (_, seed), row in rows.items() if row.remedy.distils]
+        for fold in folds if student_seeds else ():
+            tuning = self.tunings[fold]
+            teachers = leaving_out(networks[tuning.candidate], fold, range(self.members))
+            if all(result.diverged is None for result in teachers.results):
+                students[fold] = teach(self.context, [tuning], student_seeds, fold, teachers)
         return networks, students
 
-    def _results_behind(self, row: Row, seed: int, networks: Networks, students: Students) -> "ResultsBehind":
-        """Those of the networks of one seed of a row, fold after fold, up to a fold in which one diverged."""
+    def _results_behind(
+        self, key: tuple[str, int], row: Row, networks: Networks, students: Students
+    ) -> "ResultsBehind":
+        """Those of the networks of a row, fold after fold, up to a fold in which one diverged."""
+        _, seed = key
         behind = ResultsBehind([], [])
         for fold in judged_folds(self.context.dataset):
             fitted = networks[row.tunings[fold].candidate]
@@ -173,9 +160,12 @@ class RemedySetting:
                 break
         return behind
 
-    def _result(self, row: Row, seed: int, behind: "ResultsBehind", p: NDArray[np.float64] | None) -> Result:
-        """The result of a seed over all judged folds; p is None where a network diverged."""
-        dataset, remedy = self.context.dataset, row.remedy
+    def _result(
+        self, key: tuple[str, int], remedy: Remedy, behind: "ResultsBehind", p: NDArray[np.float64] | None
+    ) -> Result:
+        """The result of a row over all judged folds; p is None where a network diverged."""
+        name, seed = key
+        dataset = self.context.dataset
         trained = [*behind.networks, *behind.students]
         answering = behind.students or behind.networks
         uncertainty = self.stats.uncertainty if self.stats and named(remedy.method).uses_uncertainty else None
@@ -189,7 +179,7 @@ class RemedySetting:
         if revision := min(result.revision for result in trained):
             plan["revision"] = revision
         return Result(
-            method=row.name,
+            method=name,
             seed=seed,
             lr=self.lr or self.context.recipe.lr,
             fold=None,
