@@ -138,7 +138,9 @@ class RemedySetting:
         networks = fit_networks(self.context, wanted, self.stats)
         students: Students = {}
         student_seeds = [seed for (_, seed), row in rows.items() if row.remedy.distils]
-        for fold in folds if student_seeds else ():
+        if not student_seeds:
+            return networks, students
+        for fold in folds:
             tuning = self.tunings[fold]
             teachers = leaving_out(networks[tuning.candidate], fold, range(self.members))
             if all(result.diverged is None for result in teachers.results):
