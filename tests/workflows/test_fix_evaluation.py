@@ -14,6 +14,7 @@ from class_uncertainty.posthoc.fix_report import FixReport, Step
 from class_uncertainty.posthoc.goal import Goal, parse_goal
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import open_context
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import fold_indices
 from class_uncertainty.workflows import fix_choice
@@ -142,7 +143,7 @@ def test_witnesses_speak_for_classes_as_frequent_as_in_training(rng: np.random.G
     p, places, prior = rng.dirichlet([1, 1, 1], 20), rng.permutation(20), np.array([0.2, 0.5, 0.3])
     one = Evidence(cu.Candidate("naive"), cast(Fit, None), places, train.labels[places], p, p, 1.0)
     expected = p * train.counts / train.counts.sum() / prior
-    with open_context(train, cu.Recipe("linear", 1, 8)) as context:
+    with open_context(train, Settings(recipe=cu.Recipe("linear", 1, 8))) as context:
         witnesses = _witnesses(context, Search(one, (one,), (), {}), Goal("mean", prior))
     np.testing.assert_allclose(witnesses[0][places], expected / expected.sum(axis=1, keepdims=True))
 
@@ -173,7 +174,7 @@ def test_groups_that_intervals_allow_for_are_said(digits: cu.Dataset, grouped: b
     train = digits.train
     data = cu.Data(train.inputs, train.labels, train.classes, groups=np.arange(len(train)) if grouped else None)
     plan = fix_plan(parse_goal("mean", digits.classes, train.counts))
-    with open_context(data, RECIPE) as context:
+    with open_context(data, Settings(recipe=RECIPE)) as context:
         note = _note(context, cu.Candidate("naive"), plan, averages_kinds=False, witnesses=0)
     assert ("Intervals and verdicts allow for groups whose examples err alike." in note) == grouped
 

@@ -11,6 +11,7 @@ from refusals import refused
 import class_uncertainty as cu
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.runs.context import Context, open_context
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.workflows.alternatives import Alternatives, Gain, Trial
 from class_uncertainty.workflows.fix_choice import choose_step
 from class_uncertainty.workflows.fix_networks import FixNetworks, train_networks
@@ -25,7 +26,7 @@ TRIED = Alternatives(Trial(2, Gain(1, 0), {"naive?rate=1": Gain(2, 0)}, {"naive?
 
 @pytest.fixture(scope="module")
 def context(digits: cu.Dataset) -> Iterator[Context]:
-    with open_context(digits, cu.Recipe("small-conv", epochs=1, batch=32)) as context:
+    with open_context(digits, Settings(recipe=cu.Recipe("small-conv", epochs=1, batch=32))) as context:
         yield context
 
 

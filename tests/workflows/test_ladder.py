@@ -10,6 +10,7 @@ from scipy.stats import gmean
 import class_uncertainty as cu
 from class_uncertainty.posthoc.remedies import REMEDIES, Remedy
 from class_uncertainty.runs.context import Context, open_context
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training.folds import FOLDS, fold_indices
 from class_uncertainty.workflows.ladder import (
     Networks,
@@ -30,7 +31,7 @@ ALONE = Remedy("one network", adjusts=True, together=1, mean="")
 
 @pytest.fixture(scope="module")
 def context(digits: cu.Dataset) -> Iterator[Context]:
-    with open_context(digits, cu.Recipe("small-conv", epochs=1, batch=32)) as context:
+    with open_context(digits, Settings(recipe=cu.Recipe("small-conv", epochs=1, batch=32))) as context:
         yield context
 
 

@@ -100,8 +100,9 @@ class RemedySetting:
         return [candidate.lane(self.context.recipe, number, fold) for number in self.network_seeds(remedy, seed)]
 
     def stored_key(self, name: str, remedy: Remedy, seed: int) -> str:
-        lanes = self.lanes(remedy, seed, None)
-        return self.context.find(["results"], lanes, lambda revision: self.key(name, remedy, seed, revision))
+        revisions = self.context.revisions(self.lanes(remedy, seed, None))
+        keys = [self.key(name, remedy, seed, revision) for revision in revisions]
+        return self.context.first_stored(keys, "results")
 
     def key(self, name: str, remedy: Remedy, seed: int, revision: int | None = None) -> str:
         """A hash of the networks, their teachers, and how they are adjusted."""
