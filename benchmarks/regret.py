@@ -23,9 +23,9 @@ from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training import default_recipe
 from class_uncertainty.training.candidate import default_candidates
-from class_uncertainty.training.folds import FOLDS, fold_indices, judged_examples, judged_folds, judged_labels
-from class_uncertainty.workflows.choose_rates import judged_by_folds
-from class_uncertainty.workflows.search import fit_candidates, judge
+from class_uncertainty.training.folds import FOLDS, judged_examples, judged_folds, judged_labels
+from class_uncertainty.workflows.ladder import fit_networks, judged_by_folds, leaving_out
+from class_uncertainty.workflows.search import judge
 
 
 def rows(dataset: cu.Dataset, recipe: cu.Recipe, seeds: int, store: Path) -> dict[str, list[float]]:
@@ -35,17 +35,17 @@ def rows(dataset: cu.Dataset, recipe: cu.Recipe, seeds: int, store: Path) -> dic
     with open_context(dataset, Settings(recipe=recipe, store=store)) as context:
         goal = parse_goal("mean", train.classes, train.counts)
         quiet = judged_by_folds(context)
-        evidence = fit_candidates(quiet, candidates, [0], [(k, FOLDS) for k in range(FOLDS)], None)
-        networks = fit_candidates(quiet, candidates, range(seeds), folds, None)
+        unseen = fit_networks(quiet, [(row, 0, (k, FOLDS)) for row in candidates for k in range(FOLDS)], None)
+        wanted = [(row, seed, fold) for row in candidates for fold in folds for seed in range(seeds)]
+        networks = fit_networks(quiet, wanted, None)
         errors: dict[str, list[float]] = {}
         for candidate in candidates:
-            judged = judge(context, candidate, evidence[candidate.name], goal)
-            fitted, plain, adjusted = networks[candidate.name], [], []
+            evidence = judge(context, candidate, unseen[candidate], goal)
+            plain, adjusted = [], []
             for fold in folds:
-                of_fold = fitted.pick([lane for lane in fitted.lanes if lane.fold == fold])
-                plain.append(of_fold.probabilities(judged_examples(dataset, fold)).astype(np.float64))
-                rest = judged.outside(fold_indices(train, fold)) if fold else None
-                adjusted.append((rest or judged).adjustment(train.counts, goal)(plain[-1]))
+                fitted = leaving_out(networks[candidate], fold, range(seeds))
+                plain.append(fitted.probabilities(judged_examples(dataset, fold)).astype(np.float64))
+                adjusted.append(evidence.adjustment_without(fold, train, goal)(plain[-1]))
             for name, p in ((candidate.name, plain), (f"{candidate.name}, adjusted", adjusted)):
                 seed_errors = [evaluate(p_seed, labels, train.counts).error for p_seed in np.concatenate(p, axis=1)]
                 errors[name] = seed_errors

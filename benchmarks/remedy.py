@@ -30,8 +30,7 @@ from class_uncertainty.training import default_recipe
 from class_uncertainty.training.fit import default_device
 from class_uncertainty.training.folds import judged_examples, judged_folds, judged_labels
 from class_uncertainty.training.lane import Epoch
-from class_uncertainty.workflows.choose import choose_adjustments
-from class_uncertainty.workflows.evaluate_remedies import naive_lanes
+from class_uncertainty.workflows.remedy_rows import choose_adjustments
 
 RATE, FOLDS, MOST = 0.4, 5, 8  # of the teachers, chosen out-of-fold; out-of-fold members; members that saw everything
 FIRST = cu.Teaching(tau=1.45, temperature=2.0, teachers=tuple(range(5)))  # as `cu fix` chooses, at the recipe's rate
@@ -118,18 +117,18 @@ def small(folder: Path) -> None:
         ) as context:
             (estimate,) = load_or_estimate(context, [EstimateRequest("out-of-fold", 5, lr=teacher_lr)])
             assert isinstance(estimate, Estimate)
-            choices = choose_adjustments(context, teacher_lr, estimate, folds)
+            tunings = choose_adjustments(context, teacher_lr, estimate, folds)
             for fold in folds:
                 judged = judged_examples(dataset, fold)
                 teachings = [
-                    (lr, cu.Teaching(tau=choices[fold].tau, temperature=t, hard=hard)) for lr, t, hard in kinds
+                    (lr, cu.Teaching(tau=tunings[fold].tau, temperature=t, hard=hard)) for lr, t, hard in kinds
                 ]
                 students = [
                     cu.Lane("naive", seed, lr * recipe.lr, fold, teaching=teaching)
                     for lr, teaching in teachings
                     for seed in range(3)
                 ]
-                teachers = load_or_fit(context, naive_lanes(range(5), teacher_lr, fold))
+                teachers = load_or_fit(context, [cu.Lane("naive", seed, teacher_lr, fold) for seed in range(5)])
                 p_naive.append(teachers.probabilities(judged)[:3])
                 p_taught.append(load_or_fit(context, students, teachers=teachers).probabilities(judged))
         labels = judged_labels(dataset)

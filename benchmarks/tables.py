@@ -216,10 +216,6 @@ def twelve(tables: Sequence[str]) -> None:
 
 def floor() -> None:
     """`cu fix` with and without its fall back to naive training, on small halves of all tables, judged on the rest."""
-    from class_uncertainty.workflows import fix as workflow
-
-    patch.object(Goal, "weighs_by_frequency", True).start()  # the class-mean error too, though that does not pay
-    rules = {"without": lambda context, search, trial, choices, goal, deploy: choices, "with": workflow.fall_back}
     values: dict[str, list[tuple[float, ...]]] = {}
     for table, split in ((table, split) for split in SPLITS for table in (*OTHERS, *KEEL)):
         data = keel(table, "imbalanced")
@@ -234,9 +230,9 @@ def floor() -> None:
             np.savetxt(Path(folder) / "costs.csv", costs, delimiter=",")
             for goal in ("mean", "accuracy", f"cost:{folder}/costs.csv"):
                 kept = list[float]()
-                for rule in rules.values():
-                    workflow.fall_back = rule
-                    ladder = cu.fix(dataset, goal=goal, store=Path(folder) / "runs.sqlite").report.ladder
+                for falls_back in (False, True):  # for the class-mean error too, though that does not pay
+                    with patch.object(Goal, "weighs_by_frequency", falls_back):
+                        ladder = cu.fix(dataset, goal=goal, store=Path(folder) / "runs.sqlite").report.ladder
                     kept.append(next(step.values[0] for step in ladder if step.kept))
                 naive = next(step.values[0] for step in ladder if step.name == "naive")
                 values.setdefault(goal.partition(":")[0], []).append((naive, *kept))

@@ -188,17 +188,31 @@ def test_unknown_name_is_an_attribute_error():
         _ = class_uncertainty.nonsense
 
 
+def loaded_with(module):
+    """All that is loaded once a module is imported."""
+    code = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); import {module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    loaded = set(done.stdout.split())
+    assert module in loaded
+    return loaded
+
+
 def test_import_is_light():
     """What the first line of every script costs: nothing heavy before it is used."""
-    loaded_names = "print(*{name.split('.')[0] for name in sys.modules})"
-    code = f"import sys; sys.path.insert(0, {str(PACKAGE.parent)!r}); import {NAME}; {loaded_names}"
-    loaded = set(
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-        ).stdout.split()
-    )
-    assert NAME in loaded
-    assert not loaded & {*LATE, "numpy"}
+    assert not loaded_with(NAME) & {*LATE, "numpy"}
+
+
+@pytest.mark.parametrize("module", ["workflows.predict", "workflows.model", "integrations.export"])
+def test_what_uses_a_model_imports_nothing_that_searches(module):
+    """No store, and no workflow that trains."""
+    stages = (f"{NAME}.runs.", f"{NAME}.workflows.")
+    loaded = {name.removeprefix(f"{NAME}.") for name in loaded_with(f"{NAME}.{module}") if name.startswith(stages)}
+    assert loaded <= {"workflows.predict", "workflows.model", "workflows.given_labels"}
+
+
+def test_a_fix_is_planned_without_torch():
+    """The command line takes its defaults from there, and refuses before torch is imported."""
+    assert "torch" not in loaded_with(f"{NAME}.workflows.fix_plan")
 
 
 def test_modules_are_there_before_anything_is_imported_from_them():

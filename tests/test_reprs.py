@@ -13,7 +13,7 @@ import class_uncertainty as cu
 P = predictions()[1]
 TWO = np.repeat([0, 1], 50)
 SURE = np.eye(2)[np.r_[TWO[:7], 1, TWO[8:]]] * 0.9998 + 0.0001  # the label of example 7 is wrong
-CHOICE = cu.Choice(cu.Candidate("cb-rs"), "student", cu.Adjustment.of([90, 10]), cu.Teaching(), cu.Candidate("naive"))
+CHOICE = cu.Choice(cu.Candidate("cb-rs"), cu.Adjustment.of([90, 10]), student=cu.Candidate("naive"), step="student")
 
 
 @pytest.mark.parametrize(

@@ -27,14 +27,13 @@ if TYPE_CHECKING:
     from class_uncertainty.training.networks.network_table import register_network
     from class_uncertainty.workflows.adjust_predictions import AdjustedPredictions, adjust_predictions
     from class_uncertainty.workflows.audit import Audit, audit
-    from class_uncertainty.workflows.choose_step import Choice
     from class_uncertainty.workflows.compare import Comparison, compare
     from class_uncertainty.workflows.compare_estimators import EstimatorComparison, compare_estimators
-    from class_uncertainty.workflows.fitted_model import Model
     from class_uncertainty.workflows.fix import Fix, fix
+    from class_uncertainty.workflows.fix_choice import Choice
     from class_uncertainty.workflows.measure import Measured, measure
+    from class_uncertainty.workflows.model import Model, save
     from class_uncertainty.workflows.predict import Predicted, predict
-    from class_uncertainty.workflows.save_model import save
     from class_uncertainty.workflows.train import Trained, train
 
 __version__ = "0.1.0"
@@ -60,14 +59,13 @@ _LATE = {  # imported on first use: `cu` handles Ctrl-C before it imports NumPy 
     "training.networks.network_table": ("register_network",),
     "workflows.adjust_predictions": ("AdjustedPredictions", "adjust_predictions"),
     "workflows.audit": ("Audit", "audit"),
-    "workflows.choose_step": ("Choice",),
     "workflows.compare": ("Comparison", "compare"),
     "workflows.compare_estimators": ("EstimatorComparison", "compare_estimators"),
-    "workflows.fitted_model": ("Model",),
     "workflows.fix": ("Fix", "fix"),
+    "workflows.fix_choice": ("Choice",),
     "workflows.measure": ("Measured", "measure"),
+    "workflows.model": ("Model", "save"),
     "workflows.predict": ("Predicted", "predict"),
-    "workflows.save_model": ("save",),
     "workflows.train": ("Trained", "train"),
 }
 

@@ -90,7 +90,7 @@ def _instance(allowed: type) -> Callable[[Any], Any]:
     return take
 
 
-ARRAY_OR_TENSOR, FRAME, PATH = "array or tensor", "frame", "path"
+ARRAY_OR_TENSOR, FRAME, MODEL, PATH = "array or tensor", "frame", "model", "path"
 Frame = Annotated[Any, FRAME]  # an annotation for DataFrames
 Tensorlike = Annotated[Any, ARRAY_OR_TENSOR]  # an annotation for arrays, and tensors on any device
 LETTERS = {np.floating: "biuf", np.integer: "biu", np.object_: "OU"}  # array kinds accepted for such scalars
@@ -101,6 +101,9 @@ KINDS: dict[Any, Kind] = {
     ArrayLike: Kind(_array, "an array or a list of numbers or of names"),
     FRAME: Kind(lambda value: value if is_frame(value) else WRONG, "a DataFrame"),
     NoneType: Kind(_instance(NoneType), "None"),
+    MODEL: Kind(
+        lambda value: WRONG if isinstance(value, str | Path) else value, "a Fix, a Trained, a Model or a module"
+    ),
     PATH: Kind(_path, "a path"),
     bool: Kind(_instance(bool), "True or False"),
     float: Kind(_number, "a number"),

@@ -105,7 +105,7 @@ def test_what_is_known_is_printed_before_a_budget_ends_a_command(run: Run, monke
     def spent(*_: object) -> None:
         raise Unfinished("the budget is spent")
 
-    monkeypatch.setattr(workflow, "train_ladder", spent)
+    monkeypatch.setattr(workflow, "train_networks", spent)
     command = "fix digits-lt:20 --epochs 2 --candidates naive,cb-rs --seeds 1"
     code, out, err = run(command)
     assert code == 3

@@ -13,9 +13,8 @@ from class_uncertainty.metrics import Outcomes
 from class_uncertainty.posthoc.diagnosis import diagnose
 from class_uncertainty.posthoc.error_changes import price
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
-from class_uncertainty.posthoc.fix_report import FixReport, JudgedPredictions
+from class_uncertainty.posthoc.fix_report import FixReport, JudgedPredictions, Rung, RungRow, Step
 from class_uncertainty.posthoc.label_issues import label_issues
-from class_uncertainty.posthoc.ladder import Rung, RungRow, Step
 
 COUNTS = (60, 20, 5, 2)
 NAMES = ("wolf", "dog", "seal", "otter")
@@ -83,3 +82,14 @@ def test_predictions_are_kept_as_they_were(rng):
     assert outcomes.p_guess == pytest.approx(p.max(axis=1), abs=1e-7)
     with pytest.raises(ValueError, match="as many guesses"):
         JudgedPredictions(kept.guesses, kept.p_label, kept.p_guess[:-8])
+
+
+def test_a_rung_costs_what_its_candidates_cost() -> None:
+    rung = Rung(2, 40, (RungRow("naive", 2.0, 3.5), RungRow("cb", 0.5, 1.0, reason="it diverged"), RungRow("focal")))
+    assert (rung.trainings, rung.seconds) == (2.5, 4.5)
+
+
+def test_candidates_that_are_averaged_are_kept_beside_the_best() -> None:
+    rung = Rung(2, 40, (RungRow("naive"), RungRow("cb", kept=True), RungRow("focal")))
+    assert [row.kept for row in rung.keeping(["naive"]).rows] == [True, True, False]
+    assert rung.keeping([]) == rung

@@ -5,7 +5,7 @@ from example_results import make_result
 
 import class_uncertainty as cu
 from class_uncertainty.posthoc.diagnosis import NOTHING_WRONG, Verdict
-from class_uncertainty.posthoc.ladder import Rung, RungRow
+from class_uncertainty.posthoc.fix_report import Rung, RungRow
 from class_uncertainty.reporting.news_view import describe_news, print_news
 from class_uncertainty.runs.watcher import Decided, Diagnosed, RowTrained, RungsJudged
 from class_uncertainty.training.recipe import RECIPES

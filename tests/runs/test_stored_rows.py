@@ -11,9 +11,8 @@ import class_uncertainty as cu
 from class_uncertainty.data.readers.npz import arrays_in
 from class_uncertainty.metrics import Scores
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
-from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.fix_report import FixReport, Rung, RungRow, Step
 from class_uncertainty.posthoc.label_issues import LabelIssue
-from class_uncertainty.posthoc.ladder import Rung, RungRow, Step
 from class_uncertainty.runs.store import (
     StoredDataset,
     npy,

@@ -20,7 +20,8 @@ from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_evaluate
 from class_uncertainty.runs.rate_choice import CHOOSING_SEED, RateChoice
 from class_uncertainty.runs.settings import Settings
-from class_uncertainty.workflows.choose_rates import check_judges, choose_rates, judged_by_folds
+from class_uncertainty.workflows.choose_rates import check_judges, choose_rates
+from class_uncertainty.workflows.ladder import judged_by_folds
 
 RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
 RATES = [0.4, 0.1]  # in one epoch naive is better at the first by 18 points, and ldam at the second by 19

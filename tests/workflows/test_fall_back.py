@@ -1,9 +1,7 @@
 """Naive training is kept where the choice is worse, on folds that it was not chosen on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import numpy as np
 import pytest
@@ -11,52 +9,42 @@ import pytest
 import class_uncertainty as cu
 from class_uncertainty.metrics import decide
 from class_uncertainty.posthoc.goal import Goal
-from class_uncertainty.runs.context import Context, open_context
-from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import FOLDS, Fold, fold_indices
 from class_uncertainty.training.recipe import RECIPES
-from class_uncertainty.workflows.choose_step import Choices, choose_step
-from class_uncertainty.workflows.fall_back import fall_back
-from class_uncertainty.workflows.mixture import Mixture, mix
+from class_uncertainty.workflows.alternatives import Alternatives, Gain, Trial, average_kinds
+from class_uncertainty.workflows.fix_choice import Choices, choose_step, fall_back
 from class_uncertainty.workflows.search import Evidence, Search, preferred
-from class_uncertainty.workflows.trial import Gain, Trial
 
 LABELS = np.repeat([0, 1], [60, 40])
-EQUAL, TRAIN = np.full(2, 0.5), np.array([0.6, 0.4])
+TRAIN = cu.Data(np.zeros((100, 2), np.float32), LABELS)
+EQUAL, FREQUENT = np.full(2, 0.5), np.array([0.6, 0.4])
 COSTS = np.array([[0.0, 1.0], [1.5, 0.0]])
 GOALS = {
     "mean": Goal("mean", EQUAL),
     "worst": Goal("worst", EQUAL, only_worst=True),
-    "accuracy": Goal("accuracy", TRAIN),
-    "cost": Goal("cost:costs.csv", TRAIN, COSTS),
+    "accuracy": Goal("accuracy", FREQUENT),
+    "cost": Goal("cost:costs.csv", FREQUENT, COSTS),
     "prior": Goal("prior:0.7,0.3", np.array([0.7, 0.3])),
 }
 MEAN = GOALS["mean"]
-WHY_NOT = "there was no time"
+NOT_TRIED = Alternatives(why_none="there was no time")
 EVERY_FOLD: list[Fold] = [(k, FOLDS) for k in range(FOLDS)]
 
 
-@pytest.fixture(scope="module")
-def context() -> Iterator[Context]:
-    data = cu.Data(np.random.default_rng(0).normal(size=(100, 2)).astype(np.float32), LABELS)
-    with open_context(data, Settings(recipe=cu.Recipe("linear", 1, 8))) as context:
-        yield context
-
-
-def evidence(context: Context, name: str, wrong: Sequence[int], network: str = "mlp", folds: int = FOLDS) -> Evidence:
+def evidence(name: str, wrong: Sequence[int], network: str = "mlp", folds: int = FOLDS) -> Evidence:
     """Of a candidate that is sure, and wrong about these training examples, judged on the first folds."""
-    places = np.concatenate([fold_indices(context.train, (k, FOLDS)) for k in range(folds)])
+    places = np.concatenate([fold_indices(TRAIN, (k, FOLDS)) for k in range(folds)])
     labels, right = LABELS[places], np.where(np.isin(places, wrong), 0.01, 0.99)[:, None]
     p = np.where(labels[:, None] == np.arange(2), right, 1 - right)
-    networks = cast(Fit, SimpleNamespace(recipe=cu.Recipe(network, epochs=1, batch=2)))
+    networks = Fit.untrained(TRAIN, [], cu.Recipe(network, epochs=1, batch=2), "cpu", None)
     return Evidence(cu.Candidate(name), networks, places, labels, p, p, 1.0)
 
 
-def lucky(context: Context) -> list[Evidence]:
+def lucky() -> list[Evidence]:
     """Two that are wrong on two folds each: the better one by the other folds is worthless on each of these four."""
-    folds = [np.concatenate([fold_indices(context.train, (k, FOLDS)) for k in pair]) for pair in ((0, 1), (2, 3))]
-    return [evidence(context, name, wrong.tolist()) for name, wrong in zip(("cb-rs", "cb"), folds, strict=True)]
+    folds = [np.concatenate([fold_indices(TRAIN, (k, FOLDS)) for k in pair]) for pair in ((0, 1), (2, 3))]
+    return [evidence(name, wrong.tolist()) for name, wrong in zip(("cb-rs", "cb"), folds, strict=True)]
 
 
 def wrong_everywhere(share: int) -> list[int]:
@@ -64,26 +52,26 @@ def wrong_everywhere(share: int) -> list[int]:
     return [int(i) for c in range(2) for i in np.flatnonzero(c == LABELS)[::share]]
 
 
-def found(goal: Goal, finalists: Sequence[Evidence]) -> Search:
+def search_result(goal: Goal, finalists: Sequence[Evidence]) -> Search:
     naive = [one for one in finalists if one.candidate.is_naive]
     best = preferred(finalists, goal)
     return Search(best, tuple(finalists), (), {one.candidate.name: one for one in (best, *naive)})
 
 
-def decided(context: Context, search: Search, goal: Goal, trial: Trial | Mixture | str = WHY_NOT) -> Choices:
+def decided(search: Search, goal: Goal, alternatives: Alternatives = NOT_TRIED) -> Choices:
     """The choices by folds, and what is left of them."""
     folds: list[Fold] = [None, *EVERY_FOLD]
-    chosen = {fold: choose_step(context, search, trial, goal, "ensemble", fold) for fold in folds}
-    return fall_back(context, search, trial, chosen, goal, "ensemble")
+    chosen = {fold: choose_step(TRAIN, search, alternatives, goal, "ensemble", fold) for fold in folds}
+    return fall_back(TRAIN, search, alternatives, chosen, goal, "ensemble")
 
 
 @pytest.mark.parametrize("name", GOALS)
-def test_a_choice_that_is_best_by_chance_gives_way_to_naive_training(context: Context, name: str) -> None:
+def test_a_choice_that_is_best_by_chance_gives_way_to_naive_training(name: str) -> None:
     """By all folds they are wrong about 40 % of the examples, and the naive network about 50 %."""
-    goal, naive = GOALS[name], evidence(context, "naive", wrong_everywhere(2))
-    search = found(goal, [naive, *lucky(context)])
+    goal, naive = GOALS[name], evidence("naive", wrong_everywhere(2))
+    search = search_result(goal, [naive, *lucky()])
     assert search.best.candidate.name == "cb-rs"
-    kept = decided(context, search, goal)
+    kept = decided(search, goal)
     assert set(kept) == {None, *EVERY_FOLD}
     for choice in kept.values():
         assert (choice.candidate.name, choice.parts, choice.student) == ("naive", (), None)
@@ -93,26 +81,26 @@ def test_a_choice_that_is_best_by_chance_gives_way_to_naive_training(context: Co
 
 
 @pytest.mark.parametrize("name", GOALS)
-def test_a_real_gain_is_kept(context: Context, name: str) -> None:
+def test_a_real_gain_is_kept(name: str) -> None:
     goal = GOALS[name]
-    finalists = [evidence(context, "naive", wrong_everywhere(4)), evidence(context, "cb-rs", wrong_everywhere(20))]
-    kept = decided(context, found(goal, finalists), goal)
+    finalists = [evidence("naive", wrong_everywhere(4)), evidence("cb-rs", wrong_everywhere(20))]
+    kept = decided(search_result(goal, finalists), goal)
     assert kept[None].candidate.name == "cb-rs"
     assert kept[None].step == "best single"
 
 
-def test_with_a_test_split_the_same_folds_judge(context: Context) -> None:
-    search = found(MEAN, [evidence(context, "naive", wrong_everywhere(2)), *lucky(context)])
-    chosen = {None: choose_step(context, search, WHY_NOT, MEAN, "one", None)}
-    (kept,) = fall_back(context, search, WHY_NOT, chosen, MEAN, "one").values()
+def test_with_a_test_split_the_same_folds_judge() -> None:
+    search = search_result(MEAN, [evidence("naive", wrong_everywhere(2)), *lucky()])
+    chosen = {None: choose_step(TRAIN, search, NOT_TRIED, MEAN, "one", None)}
+    (kept,) = fall_back(TRAIN, search, NOT_TRIED, chosen, MEAN, "one").values()
     assert kept.candidate.name == "naive"
-    by_folds = decided(context, search, MEAN)[None]
+    by_folds = decided(search, MEAN)[None]
     assert (kept.candidate, kept.step, kept.why) == (by_folds.candidate, by_folds.step, by_folds.why)
 
 
-def test_a_choice_as_good_as_naive_training_is_kept(context: Context) -> None:
-    finalists = [evidence(context, name, wrong_everywhere(4)) for name in ("cb-rs", "naive")]
-    assert decided(context, found(MEAN, finalists), MEAN)[None].candidate.name == "cb-rs"
+def test_a_choice_as_good_as_naive_training_is_kept() -> None:
+    finalists = [evidence(name, wrong_everywhere(4)) for name in ("cb-rs", "naive")]
+    assert decided(search_result(MEAN, finalists), MEAN)[None].candidate.name == "cb-rs"
 
 
 def hesitant(one: Evidence, label: int) -> Evidence:
@@ -124,81 +112,77 @@ def hesitant(one: Evidence, label: int) -> Evidence:
 
 
 @pytest.mark.parametrize(("label", "step", "tau"), [(0, "naive", 0.0), (1, "adjusted", 1.0), (None, "naive", 0.0)])
-def test_naive_networks_are_adjusted_only_where_that_is_better(
-    context: Context, label: int | None, step: str, tau: float
-) -> None:
+def test_naive_networks_are_adjusted_only_where_that_is_better(label: int | None, step: str, tau: float) -> None:
     """One unsure example decides: adjusting loses one of the frequent class, and wins one of the rare class."""
-    naive, others = evidence(context, "naive", wrong_everywhere(2)), lucky(context)
+    naive, others = evidence("naive", wrong_everywhere(2)), lucky()
     unsure = naive if label is None else hesitant(naive, label)
-    choice = decided(context, found(MEAN, [unsure, *others]), MEAN)[None]
+    choice = decided(search_result(MEAN, [unsure, *others]), MEAN)[None]
     assert (choice.step, choice.single, choice.tau) == (step, step, tau)
     if step == "naive":
         np.testing.assert_allclose(choice.adjustment(unsure.p), unsure.p)
-        assert choice.why == (
-            "Naive training is kept, since what is chosen without a fold is worse on that fold "
-            "(class-mean error 80.00 %, naive 50.00 %)."
-        )
+        assert "(class-mean error 80.00 %, naive 50.00 %)" in choice.why
 
 
-def test_a_kept_adjustment_is_chosen_without_the_fold_that_it_is_judged_on(context: Context) -> None:
+def test_a_kept_adjustment_is_chosen_without_the_fold_that_it_is_judged_on() -> None:
     """Of a naive network whose temperature every fold changes a little."""
-    naive = evidence(context, "naive", wrong_everywhere(2))
+    naive = evidence("naive", wrong_everywhere(2))
     sure = np.random.default_rng(0).uniform(0.8, 0.99, (len(naive.p), 1))
     p = np.where(naive.p > 0.5, sure, 1 - sure)
     unsure = hesitant(Evidence(naive.candidate, naive.networks, naive.places, naive.labels, p, p, 1.0), label=1)
-    kept = decided(context, found(MEAN, [unsure, *lucky(context)]), MEAN)
+    kept = decided(search_result(MEAN, [unsure, *lucky()]), MEAN)
     assert kept[None].step == "adjusted"
-    overall = unsure.adjustment(context.train.counts, MEAN).temperature
+    overall = unsure.adjustment(TRAIN.counts, MEAN).temperature
     assert kept[None].adjustment.temperature == overall
     for fold in EVERY_FOLD:
         assert fold is not None
-        rest = unsure.outside(fold_indices(context.train, fold))
+        rest = unsure.outside(fold_indices(TRAIN, fold))
         assert rest is not None
-        alone = rest.adjustment(context.train.counts, MEAN).temperature
+        alone = rest.adjustment(TRAIN.counts, MEAN).temperature
         assert kept[fold].adjustment.temperature == alone != overall
 
 
-def test_a_fold_that_alone_chose_a_finalist_is_not_compared(context: Context) -> None:
+def test_a_fold_that_alone_chose_a_finalist_is_not_compared() -> None:
     """Of the naive network the first fold alone is known, and of one finalist, too."""
-    naive = evidence(context, "naive", wrong_everywhere(4), folds=1)
-    best, early = evidence(context, "cb-rs", wrong_everywhere(2)), evidence(context, "cb", [], folds=1)
+    naive = evidence("naive", wrong_everywhere(4), folds=1)
+    best, early = evidence("cb-rs", wrong_everywhere(2)), evidence("cb", [], folds=1)
     for finalists, kept in (((best,), "naive"), ((best, early), "cb-rs")):
         search = Search(best, finalists, (), {one.candidate.name: one for one in (best, early, naive)})
-        assert decided(context, search, MEAN)[None].candidate.name == kept
+        assert decided(search, MEAN)[None].candidate.name == kept
 
 
-def test_without_another_fold_or_naive_networks_the_choice_stays(context: Context) -> None:
+def test_without_another_fold_or_naive_networks_the_choice_stays() -> None:
     rows = [("naive", wrong_everywhere(4)), ("cb-rs", wrong_everywhere(3))]
-    one_fold = found(MEAN, [evidence(context, name, wrong, folds=1) for name, wrong in rows])
-    alone = found(MEAN, lucky(context))
+    one_fold = search_result(MEAN, [evidence(name, wrong, folds=1) for name, wrong in rows])
+    alone = search_result(MEAN, lucky())
     for search in (one_fold, alone):
-        choices = {None: choose_step(context, search, WHY_NOT, MEAN, "one", None)}
-        assert fall_back(context, search, WHY_NOT, choices, MEAN, "one") is choices
+        choices = {None: choose_step(TRAIN, search, NOT_TRIED, MEAN, "one", None)}
+        assert fall_back(TRAIN, search, NOT_TRIED, choices, MEAN, "one") is choices
 
 
-def test_naive_networks_that_were_dropped_early_are_compared_on_their_fold(context: Context) -> None:
+def test_naive_networks_that_were_dropped_early_are_compared_on_their_fold() -> None:
     """The naive network was judged on the first fold alone: that one judges."""
-    first = fold_indices(context.train, (0, FOLDS)).tolist()
-    finalists = [evidence(context, name, first) for name in ("cb-rs", "cb")]
+    first = fold_indices(TRAIN, (0, FOLDS)).tolist()
+    finalists = [evidence(name, first) for name in ("cb-rs", "cb")]
     for wrong, kept in ((first, "cb-rs"), (first[:3], "naive")):
-        naive = evidence(context, "naive", wrong, folds=1)
+        naive = evidence("naive", wrong, folds=1)
         search = Search(finalists[0], tuple(finalists), (), {"cb-rs": finalists[0], "naive": naive})
-        assert decided(context, search, MEAN)[None].candidate.name == kept
+        assert decided(search, MEAN)[None].candidate.name == kept
 
 
 @pytest.mark.parametrize("step", ["ensemble", "student"])
-def test_a_step_is_credited_with_its_gain_on_trial(context: Context, step: str) -> None:
+def test_a_step_is_credited_with_its_gain_on_trial(step: str) -> None:
     """One network of the choice has 5 points more than a naive one; five together, or their student, gain 3, or 10."""
-    finalists = [evidence(context, "cb-rs", wrong_everywhere(4)), evidence(context, "naive", wrong_everywhere(5))]
+    finalists = [evidence("cb-rs", wrong_everywhere(4)), evidence("naive", wrong_everywhere(5))]
     search = Search(finalists[0], tuple(finalists[:1]), (), {one.candidate.name: one for one in finalists})
     for gain, kept in ((3.0, "naive"), (10.0, "cb-rs")):
         taught = {"cb-rs": Gain(gain, 0.1)} if step == "student" else {}
         trial = Trial(3, Gain(0.0 if taught else gain, 0.1), taught, dict.fromkeys(taught, 1.0), 20, 5.0, 9.0)
-        assert choose_step(context, search, trial, MEAN, "ensemble", None).step == step
-        assert decided(context, search, MEAN, trial)[None].candidate.name == kept
+        alternatives = Alternatives(trial)
+        assert choose_step(TRAIN, search, alternatives, MEAN, "ensemble", None).step == step
+        assert decided(search, MEAN, alternatives)[None].candidate.name == kept
 
 
-def test_the_mean_of_several_kinds_is_judged_as_a_mean(context: Context) -> None:
+def test_the_mean_of_several_kinds_is_judged_as_a_mean() -> None:
     """Of three kinds two are right about every example, so that their mean is; the best has more errors than naive."""
     rows = [
         ("naive?recipe=logistic", "linear"),
@@ -207,19 +191,18 @@ def test_the_mean_of_several_kinds_is_judged_as_a_mean(context: Context) -> None
     ]
     thirds = [wrong_everywhere(4)[i::3] for i in range(3)]
     rows_wrong = zip(rows, thirds, strict=True)
-    finalists = [evidence(context, name, wrong, network) for (name, network), wrong in rows_wrong]
-    search = found(MEAN, finalists)
-    mixture = mix(search, MEAN)
-    assert isinstance(mixture, Mixture)
-    assert decided(context, search, MEAN, mixture)[None].step == "ensemble"
-    spoilt = [finalists[0], *(lucky_kind(one, context) for one in finalists[1:])]
-    assert decided(context, found(MEAN, spoilt), MEAN, mixture)[None].step in ("naive", "adjusted")
+    finalists = [evidence(name, wrong, network) for (name, network), wrong in rows_wrong]
+    search = search_result(MEAN, finalists)
+    alternatives = average_kinds(search, MEAN)
+    assert decided(search, MEAN, alternatives)[None].step == "ensemble"
+    spoilt = [finalists[0], *(lucky_kind(one) for one in finalists[1:])]
+    assert decided(search_result(MEAN, spoilt), MEAN, alternatives)[None].step in ("naive", "adjusted")
 
 
-def lucky_kind(one: Evidence, context: Context) -> Evidence:
+def lucky_kind(one: Evidence) -> Evidence:
     """The same kind of model, wrong about two folds."""
-    places = np.concatenate([fold_indices(context.train, (k, FOLDS)) for k in (1, 3)])
-    return evidence(context, one.candidate.name, places.tolist(), one.networks.recipe.network)
+    places = np.concatenate([fold_indices(TRAIN, (k, FOLDS)) for k in (1, 3)])
+    return evidence(one.candidate.name, places.tolist(), one.networks.recipe.network)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """Candidates judged on examples that they never saw, and dropped early."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -7,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from example_results import make_result
+from fix_plans import fix_plan
 from refusals import refused
 
 import class_uncertainty as cu
@@ -17,8 +19,9 @@ from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import fold_indices
 from class_uncertainty.workflows import search as workflow
-from class_uncertainty.workflows.search import Evidence, alike, fit_candidates, judge, lowest, preferred, unit_cost
-from class_uncertainty.workflows.search_plan import SearchPlan
+from class_uncertainty.workflows.fix_plan import SearchPlan
+from class_uncertainty.workflows.ladder import Network, fit_networks
+from class_uncertainty.workflows.search import Evidence, alike, diagnose_early, judge, lowest, preferred
 
 NO_NETWORKS = cast(Fit, None)
 MEAN = Goal("mean", np.full(2, 0.5))
@@ -113,7 +116,7 @@ def test_examples_that_are_left_out_adjust_no_others() -> None:
 
 def test_evidence_of_a_fold_is_by_the_network_that_left_it_out(context: Context, goal: Goal) -> None:
     train, candidate = context.train, cu.Candidate("cb-rs?rate=2")
-    networks = fit_candidates(context, [candidate], [0], [(k, 5) for k in range(5)], None)[candidate.name]
+    networks = fit_networks(context, [(candidate, 0, (k, 5)) for k in range(5)], None)[candidate]
     alone = cu.fit(train, [cu.Lane("cb-rs", 0, 2 * context.recipe.lr, (k, 5)) for k in range(5)], recipe=context.recipe)
     found = judge(context, candidate, networks, goal)
     assert sorted(found.places) == list(range(len(train)))
@@ -129,7 +132,7 @@ def test_groups_stay_together_where_tau_is_fitted() -> None:
     groups, candidate = rng.integers(0, 15, 120), cu.Candidate("naive")
     data = cu.Data(rng.normal(0, 1, (120, 2)) + labels[:, None], labels, groups=groups)
     with open_context(cu.Dataset("x", data), Settings(recipe=cu.Recipe("linear", 1, 16))) as grouped:
-        networks = fit_candidates(grouped, [candidate], [0], [(k, 5) for k in range(5)], None)[candidate.name]
+        networks = fit_networks(grouped, [(candidate, 0, (k, 5)) for k in range(5)], None)[candidate]
         one = judge(grouped, candidate, networks, MEAN)
     rest = one.without(np.arange(0, 120, 7), data.counts, MEAN)
     assert rest is not None
@@ -139,38 +142,20 @@ def test_groups_stay_together_where_tau_is_fitted() -> None:
         assert not np.array_equal(part.adjusted, cross_adjusted(*given))
 
 
-def test_candidates_of_one_recipe_train_together_and_as_if_alone(context: Context) -> None:
-    rows = [cu.Candidate(name) for name in ("naive", "cb-rs?rate=2", "naive?epochs=2")]
-    together = fit_candidates(context, rows, [0, 1], [None], None)
-    assert [len(fitted.lanes) for fitted in together.values()] == [2, 2, 2]
-    for row, epochs in zip(rows, (1, 1, 2), strict=True):
-        recipe = replace(context.recipe, epochs=epochs)
-        lanes = [cu.Lane(row.method, seed, row.rate * recipe.lr) for seed in range(2)]
-        alone = cu.fit(context.train, lanes, recipe=recipe)
-        fitted = together[row.name]
-        assert fitted.lanes == lanes
-        assert np.array_equal(fitted.probabilities(context.train), alone.probabilities(context.train))
-
-
-def test_a_training_costs_by_the_examples_that_it_sees(context: Context) -> None:
-    costs = [unit_cost(context, cu.Candidate(f"naive{changes}")) for changes in ("", "?epochs=3", "?rate=4")]
-    assert costs == [1, 3, 1]
-    kept = len(context.train) // 100 * 100 / (len(context.train) // 32 * 32)  # the last batch is dropped
-    assert unit_cost(context, cu.Candidate("naive?batch=100")) == pytest.approx(kept)
-
-
 class Judged:
     """Evidence in place of trainings: how wrong each candidate is on each fold, and on which it diverges."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, str], diverges: dict[str, int]) -> None:
         self.wrong, self.diverges = wrong, diverges
         self.asked: list[tuple[tuple[str, ...], int]] = []
-        monkeypatch.setattr(workflow, "fit_candidates", self.fit)
+        monkeypatch.setattr(workflow, "fit_networks", self.fit)
         monkeypatch.setattr(workflow, "judge", self.judge)
 
-    def fit(self, context: Context, candidates: Any, seeds: Any, folds: Any, stats: Any) -> dict[str, Any]:
-        self.asked.append((tuple(row.name for row in candidates), len(folds)))
-        return {row.name: Networks(len(folds), self.diverges.get(row.name, 9)) for row in candidates}
+    def fit(self, context: Context, networks: Sequence[Network], stats: Any, what: str) -> dict[cu.Candidate, Any]:
+        """As many networks of each candidate as are wanted."""
+        folds = Counter(candidate for candidate, _, _ in networks)
+        self.asked.append((tuple(row.name for row in folds), max(folds.values(), default=0)))
+        return {row: Networks(number, self.diverges.get(row.name, 9)) for row, number in folds.items()}
 
     def judge(self, context: Context, candidate: cu.Candidate, networks: "Networks", goal: Goal) -> Evidence:
         """Fold after fold of ten examples; a digit says how many of the fold are wrong."""
@@ -205,7 +190,7 @@ def halve(
 ) -> tuple[workflow.Search, list[tuple[tuple[str, ...], int]]]:
     judged = Judged(monkeypatch, wrong, diverges or {})
     rows = [cu.Candidate(name) for name in wrong]
-    return workflow.search(table, rows, replace(PLAN, candidates=len(rows)), MEAN, None), judged.asked
+    return workflow.search(table, fix_plan(MEAN, rows, replace(PLAN, candidates=len(rows))), None), judged.asked
 
 
 def test_halving_keeps_the_best(monkeypatch: pytest.MonkeyPatch, table: Context) -> None:
@@ -250,7 +235,7 @@ def test_of_several_kinds_the_best_as_it_is_stands_before(monkeypatch: pytest.Mo
     monkeypatch.setattr(workflow, "judge", lambda context, candidate, networks, goal: rows[candidate.name])
     monkeypatch.setattr(workflow, "diagnose_early", lambda train, labels, p, groups: diagnosed.append(p))
     plan = SearchPlan(2, 2, 5, 5, 0, False)
-    searched = workflow.search(table, [one.candidate for one in rows.values()], plan, MEAN, None)
+    searched = workflow.search(table, fix_plan(MEAN, [one.candidate for one in rows.values()], plan), None)
     assert searched.best is logistic
     assert searched.baseline(MEAN) is boosting.candidate
     assert diagnosed[0] is boosting.p
@@ -265,7 +250,8 @@ def test_standard_errors_of_a_rung_allow_for_groups(monkeypatch: pytest.MonkeyPa
     rows = {name: replace(evidence(name, wrong), groups=groups) for name, wrong in (("naive", []), ("cb", [6, 7]))}
     Judged(monkeypatch, {}, {})
     monkeypatch.setattr(workflow, "judge", lambda context, candidate, networks, goal: rows[candidate.name])
-    searched = workflow.search(table, [*map(cu.Candidate, rows)], SearchPlan(2, 1, 5, 5, 0, False), MEAN, None)
+    plan = fix_plan(MEAN, [*map(cu.Candidate, rows)], SearchPlan(2, 1, 5, 5, 0, False))
+    searched = workflow.search(table, plan, None)
     row = searched.rungs[0].rows[1]
     assert (row.value, row.behind, row.behind_error) == pytest.approx((25, 25, 25))
     assert row.standard_error == pytest.approx(np.sqrt(12.5**2 + 2 * 6.25**2))
@@ -301,3 +287,30 @@ def test_all_dropped_is_one_sentence(monkeypatch: pytest.MonkeyPatch, table: Con
         halve(monkeypatch, table, {"naive": "0", "cb": "0"}, {"naive": 0, "cb": 0})
     with refused("no candidate could be trained on these data", "'naive+autoaugment'", "the data are features"):
         halve(monkeypatch, table, {"naive+autoaugment": "0", "naive+cutout": "0"})
+
+
+def few_of_a_rare_class(rare: int) -> tuple[cu.Data, np.ndarray, np.ndarray]:
+    """Three classes; the unseen examples of the last, so many, are all predicted as the first."""
+    train = cu.Data(np.zeros((130, 1)), np.repeat([0, 1, 2], [60, 60, 10]), ["a", "b", "c"])
+    labels = np.repeat([0, 1, 2], [20, 20, rare])
+    p = np.eye(3)[np.where(labels == 2, 0, labels)] * 0.9 + 0.1 / 3
+    return train, labels, p
+
+
+def test_a_class_with_enough_examples_is_spoken_of() -> None:
+    diagnosed = diagnose_early(*few_of_a_rare_class(8))
+    assert [finding.label for finding in diagnosed.findings] == ["c"]
+    assert "100 % of 8 test examples wrong" in diagnosed.findings[0].text
+    assert (diagnosed.examples, diagnosed.unsaid) == (48, 0)
+
+
+def test_a_class_with_too_few_is_counted_and_not_spoken_of() -> None:
+    for rare in (0, 1):
+        diagnosed = diagnose_early(*few_of_a_rare_class(rare))
+        assert (diagnosed.findings, diagnosed.unsaid) == ((), 1)
+
+
+def test_nothing_is_said_where_no_class_has_enough() -> None:
+    train, labels, p = few_of_a_rare_class(0)
+    diagnosed = diagnose_early(train, labels[[0, 20]], p[[0, 20]])
+    assert (diagnosed.findings, diagnosed.unsaid) == ((), 3)

@@ -1,5 +1,6 @@
 """`cu demo`: the whole tour on data that come with the package."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +23,8 @@ def demo(
     """
     with start(Command(store=folder / "runs.sqlite", as_json=as_json)) as running:
         from class_uncertainty.reporting import html_page, terminal_tables
-        from class_uncertainty.reporting.report_data import sections
+        from class_uncertainty.reporting.report_data import galleries_of
+        from class_uncertainty.reporting.section import fix_section
         from class_uncertainty.workflows.compare import compare
         from class_uncertainty.workflows.fix import fix
         from class_uncertainty.workflows.measure import measure
@@ -31,12 +33,22 @@ def demo(
         page, made_from = html_page.page_place(dataset.name, None, folder / "report.html")
         running.say("Real handwritten digits, made long-tailed: 120 examples of the digit 0, 6 of the digit 9.")
         running.say("naive -> adjusted -> best single -> ensemble -> student: what each step buys")
-        document = {"fix": running.show(fix(dataset, **known), terminal_tables.print_fix)}
+        fixed = fix(dataset, **known)
+        document = {"fix": running.show(fixed, terminal_tables.print_fix)}
         running.say("", "How rare is each class, and how unsure are five networks of it?")
-        document["measure"] = running.show(measure(dataset, **known), terminal_tables.print_measured)
+        measured = measure(dataset, **known)
+        document["measure"] = running.show(measured, terminal_tables.print_measured)
         running.say("", "The same network trained by ten methods, three seeds each:")
-        document["compare"] = running.show(compare(dataset, ROWS, **known), terminal_tables.print_comparison)
-        html_page.write(sections(running.store), page, made_from=made_from)
+        comparison = compare(dataset, ROWS, **known)
+        document["compare"] = running.show(comparison, terminal_tables.print_comparison)
+        section = replace(
+            fix_section(fixed),
+            classes=measured.rows,
+            methods=comparison.rows,
+            members=measured.estimate.members,
+            galleries=tuple(galleries_of(dataset.train, measured.estimate, measured.rows)),
+        )
+        html_page.write([section], page, made_from=made_from)
         document["report"] = str(page)
         running.say("", f"The report, to open in a browser: {page}")
         running.say("Next, on your own data: cu fix --help, cu measure --help, cu compare --help.")

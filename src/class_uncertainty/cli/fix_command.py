@@ -12,7 +12,7 @@ from class_uncertainty.cli.options import PLACE, TRAINING, Command, shared
 from class_uncertainty.cli.start import start
 from class_uncertainty.errors import InputError, notice
 from class_uncertainty.runs.comparison_checks import MAX_SEEDS
-from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, TRAININGS
+from class_uncertainty.workflows.fix_plan import HEAD_TRAININGS, TRAININGS
 
 CANDIDATES_HELP = "What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change 'cu list candidates'."
 PRIORS = {"equal": "--goal mean", "train": "--goal accuracy"}  # what other commands call the priors of these goals
@@ -72,7 +72,7 @@ def fix(
     options.check_fix(goal, deploy)
     with start(command, data) as running:
         from class_uncertainty.reporting.html_page import page_place, write
-        from class_uncertainty.reporting.report_data import sections
+        from class_uncertainty.reporting.section import fix_section
         from class_uncertainty.reporting.terminal_tables import print_fix
         from class_uncertainty.training.model_files import files_of
         from class_uncertainty.workflows.fix import fix as fix_classes
@@ -96,8 +96,7 @@ def fix(
         document = running.show(fixed, partial(print_fix, all_classes=all_classes))
         files = [*fixed.files]
         try:
-            with running.loader() as load:
-                files += write(sections(running.store, dataset.name, load), page, made_from=made_from)
+            files += write([fix_section(fixed)], page, made_from=made_from)
         except InputError as error:  # a package that pages need is missing: what was found is told all the same
             notice(f"{page} was not written: {error}")
         running.say(*(f"wrote {file}" for file in files))

@@ -209,13 +209,11 @@ def check_estimate(estimator: str | None, members: int, score: str | None, lr: f
 
 def check_fix(goal: str, deploy: str | None) -> None:
     """Refuse, before torch is imported, a goal that there is not, and something to deploy that there is not."""
-    from class_uncertainty.errors import unknown
     from class_uncertainty.posthoc.goal import check_goal
-    from class_uncertainty.posthoc.ladder import DEPLOYS
+    from class_uncertainty.workflows.fix_plan import check_deploy
 
     check_goal(goal)
-    if deploy not in (None, *DEPLOYS):
-        raise unknown("deploy", str(deploy), DEPLOYS)
+    check_deploy(deploy)
 
 
 def check_method(name: str) -> str:

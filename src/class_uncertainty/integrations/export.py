@@ -19,7 +19,7 @@ from class_uncertainty.text import reason
 from class_uncertainty.training.model_files import restore
 from class_uncertainty.training.networks.classifier import Deployed
 from class_uncertainty.training.saved_model import files_of
-from class_uncertainty.workflows.save_model import AnyModel, module_of, origin_of
+from class_uncertainty.workflows.model import AnyModel, module_of, origin_of
 
 TOLERANCE = 1e-5  # between the probabilities of the file and those of the model
 ROUNDING = 1e-6  # of the largest logit: what float32 leaves of the precision, where logits are above 10

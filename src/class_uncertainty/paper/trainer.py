@@ -23,7 +23,7 @@ from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import Executor
-from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies
+from class_uncertainty.workflows.remedy_rows import evaluate_remedies
 
 RESERVE = 0.85  # of what is left of a budget, into which lanes must fit before they begin
 REMEDY = Remedy("six naive networks, averaged and adjusted", adjusts=True, together=SIX)

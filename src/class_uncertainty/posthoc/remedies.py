@@ -17,7 +17,7 @@ class Remedy:
     about: str
     adjusts: bool
     together: int = 0  # networks that are averaged; 0: as many as measure uncertainty
-    mean: str = "geometric"
+    mean: str = "geometric"  # "" leaves one network as it is
     method: str = "naive"
     distils: bool = False
 

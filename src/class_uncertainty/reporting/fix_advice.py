@@ -5,8 +5,7 @@ from statistics import fmean
 
 import numpy as np
 
-from class_uncertainty.posthoc.fix_report import FixReport
-from class_uncertainty.posthoc.ladder import NAIVE
+from class_uncertainty.posthoc.fix_report import NAIVE, FixReport
 from class_uncertainty.reporting.ladder_view import aim_values
 from class_uncertainty.text import amount_of
 from class_uncertainty.training.candidate import Candidate

@@ -7,9 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.fix_report import FixReport, Rung, RungRow
 from class_uncertainty.posthoc.goal import value_digits
-from class_uncertainty.posthoc.ladder import Rung, RungRow
 from class_uncertainty.text import amount, decimal
 
 MISSING = "–"

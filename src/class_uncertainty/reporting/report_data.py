@@ -27,6 +27,7 @@ from class_uncertainty.reporting.section import (
     describe_folds,
     describe_groups,
     describe_marks,
+    kept_size,
 )
 from class_uncertainty.runs import Store, StoredDataset
 from class_uncertainty.runs.measurement import Measurement, class_vector
@@ -189,9 +190,7 @@ def _section(
     shape = dataset.train.shape if dataset and unchanged else shape_of(data.name)
     network = NetworkSize.of_results(results, shape, len(data.classes))
     if results and fix_report and (step := fix_report.kept_step):
-        kept = _kept_networks(fix_report, results[0].recipe)
-        several = f"{step.networks} × " if step.networks > 1 and "+" not in kept else ""
-        network = NetworkSize(several + kept, step.parameters)
+        network = kept_size(step, _kept_networks(fix_report, results[0].recipe))
     left_out = len(shown) - len(compared)
     section = Section(name, (), tuple(rows), 0, fix_report=fix_report, network=network, naive_left_out=left_out)
     if shown_by:
@@ -206,7 +205,7 @@ def _section(
             notes.append("The data have changed since they were measured, so no images are shown.")
         else:
             has_pictures = dataset.train.picture(0) is not None
-            galleries = tuple(_galleries(dataset.train, estimate, section.classes)) if has_pictures else ()
+            galleries = tuple(galleries_of(dataset.train, estimate, section.classes)) if has_pictures else ()
             about = [*map(str, dataset.left_out), describe_duplicates(dataset), describe_groups(dataset, estimate)]
             notes += filter(None, about)
         section = replace(section, galleries=galleries)
@@ -256,7 +255,7 @@ def _compared(results: list[Result]) -> list[Result]:
     return [result for result in results if result.method != "naive" or not seeds or result.seed in seeds]
 
 
-def _galleries(train: Data, estimate: Estimate, rows: Sequence[ClassRow]) -> list[Gallery]:
+def galleries_of(train: Data, estimate: Estimate, rows: Sequence[ClassRow]) -> list[Gallery]:
     """Images of the worst classes by error, or by uncertainty where no error is known."""
     has_errors = any(row.error is not None for row in rows)
     badness = [row.error or 0.0 if has_errors else row.uncertainty for row in rows]

@@ -3,19 +3,26 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data import SOURCES, Dataset
+from class_uncertainty.data.dataset import describe_unjudged
 from class_uncertainty.estimation import Estimate
-from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.fix_report import FixReport, Step
 from class_uncertainty.posthoc.label_issues import thumbnail
 from class_uncertainty.reporting.page_examples import PageExamples
+from class_uncertainty.reporting.report_examples import report_examples
 from class_uncertainty.runs.rows import IMPORTED, OLDER, ClassRow, MethodRow, knows_examples, shared_marks
 from class_uncertainty.runs.significance import corrected_confidence
 from class_uncertainty.text import amount_of, enumerated, in_list
+from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
+
+if TYPE_CHECKING:
+    from class_uncertainty.workflows.fix import Fix
 
 FEW = 3  # duplicates that a sentence names
 LEAVES_OUT = "?repeats=drop leaves copies out"
@@ -51,7 +58,7 @@ class Gallery:
 
 @dataclass(frozen=True)
 class Section:
-    """All that is stored about one data set and recipe."""
+    """What is shown of one data set and recipe: a fix, or all that is stored."""
 
     name: str
     classes: tuple[ClassRow, ...]
@@ -77,6 +84,33 @@ class Section:
     def unit(self) -> str:
         """The unit of the uncertainties."""
         return " nats" if self.score in ("predictive", "aleatoric", "epistemic") else ""
+
+
+def fix_section(fixed: "Fix") -> Section:
+    """What the page of a fix shows, all of it from the fix."""
+    dataset, report = fixed.dataset, fixed.report
+    kept = report.kept_step
+    assert kept is not None
+    notes = [describe_unjudged(dataset)]
+    if dataset.test is None:
+        notes.insert(0, describe_folds(FOLDS, dataset))
+    return Section(
+        dataset.name,
+        classes=(),
+        methods=(),
+        members=0,
+        note=" ".join(filter(None, notes)),
+        fix_report=report,
+        network=kept_size(kept, fixed.network.network or ""),
+        examples=report_examples(dataset, (), report),
+    )
+
+
+def kept_size(step: Step, networks: str) -> NetworkSize:
+    """The networks of the step that a fix keeps, with the parameters of all of them."""
+    is_of_one_kind = "+" not in networks
+    several = f"{step.networks} × " if step.networks > 1 and is_of_one_kind else ""
+    return NetworkSize(several + networks, step.parameters)
 
 
 def describe_collapsed(collapsed: int, runs: int) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from class_uncertainty.posthoc.diagnosis import Verdict
-from class_uncertainty.posthoc.ladder import Rung
+from class_uncertainty.posthoc.fix_report import Rung
 from class_uncertainty.training import Result
 from class_uncertainty.training.lane import Progress
 

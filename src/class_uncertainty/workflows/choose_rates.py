@@ -28,14 +28,6 @@ def choose_rates(
     return {method: RateChoice.of(method, {lr: next(results).error for lr in rates}) for method in methods}
 
 
-def judged_by_folds(context: Context) -> Context:
-    """The same context, judged by folds of the training split in place of the test split.
-
-    The store does not list its data set, so that no report shows the choosing networks as results.
-    """
-    return replace(context, dataset=Dataset(context.dataset.name, context.train))
-
-
 def judged_on(context: Context, dataset: Dataset) -> Context:
     """The same context on another data set, whose test split judges; the store lists it before the one of the rows."""
     context.store.add_data(dataset)

@@ -27,9 +27,10 @@ from class_uncertainty.training import Lane, Recipe, Result, Teaching
 from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.training.network_size import NetworkSize
-from class_uncertainty.workflows.choose_rates import check_judges, choose_rates, judged_by_folds, judged_on
-from class_uncertainty.workflows.evaluate_remedies import evaluate_remedies
+from class_uncertainty.workflows.choose_rates import check_judges, choose_rates, judged_on
+from class_uncertainty.workflows.ladder import judged_by_folds
 from class_uncertainty.workflows.measure import describe_dataset
+from class_uncertainty.workflows.remedy_rows import evaluate_remedies
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,48 +12,37 @@ from typing import Any, Unpack
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data, Dataset
-from class_uncertainty.data.specs import place_of
-from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.estimation import EstimateRequest, read_by
-from class_uncertainty.io import origin, same_file
-from class_uncertainty.methods import named
-from class_uncertainty.metrics import prior_weights
+from class_uncertainty.errors import InputError
+from class_uncertainty.estimation import read_by
+from class_uncertainty.io import same_file
+from class_uncertainty.measures import Stats
 from class_uncertainty.notebook import html_table, number, to_frame
 from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.evaluation import Evaluation
-from class_uncertainty.posthoc.fix_report import FixReport
-from class_uncertainty.posthoc.goal import check_judgeable, parse_goal
-from class_uncertainty.posthoc.ladder import DEPLOYS, ENSEMBLE, NAIVE
+from class_uncertainty.posthoc.fix_report import NAIVE, FixReport
 from class_uncertainty.posthoc.priors import measured_prior
-from class_uncertainty.runs.comparison_checks import check_seeds
 from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
 from class_uncertainty.runs.settings import Settings, Shared, lists_shared
 from class_uncertainty.runs.watcher import Decided
 from class_uncertainty.training import Lane, Recipe
-from class_uncertainty.training.candidate import Candidate, default_candidates, find_candidates
+from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_checks import check_fit
-from class_uncertainty.training.folds import FOLDS, judged_folds, judged_labels
 from class_uncertainty.training.model_files import check_embeds, check_savable
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.network_size import NetworkSize, parameters
 from class_uncertainty.training.networks.classifier import Deployed
 from class_uncertainty.training.purpose import Purpose
 from class_uncertainty.training.saved_model import files_of
-from class_uncertainty.workflows.choose_rates import judged_by_folds
-from class_uncertainty.workflows.choose_step import Choice, choose_step
-from class_uncertainty.workflows.fall_back import fall_back
-from class_uncertainty.workflows.fitted_model import Model
-from class_uncertainty.workflows.ladder_networks import train_ladder
-from class_uncertainty.workflows.mixture import Mixture, mix
+from class_uncertainty.workflows.alternatives import Alternatives, try_alternatives
+from class_uncertainty.workflows.fix_choice import Choice, choose
+from class_uncertainty.workflows.fix_evaluation import evaluate_fix
+from class_uncertainty.workflows.fix_networks import FixNetworks, train_networks
+from class_uncertainty.workflows.fix_plan import MEASURING, FixPlan, check_request, plan_fix
+from class_uncertainty.workflows.ladder import judged_by_folds
+from class_uncertainty.workflows.model import Model
 from class_uncertainty.workflows.model_card import judged_about
-from class_uncertainty.workflows.report_fix import Spent, report_fix
-from class_uncertainty.workflows.search import search, unit_cost
-from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, STUDENT_RATES, TRAININGS, plan_search
-from class_uncertainty.workflows.trial import TELLING, Trial, try_steps
-
-SEEDS = 3  # of networks before and after; of a table, other examples would change more than other seeds
-MEASURING = EstimateRequest("out-of-fold", FOLDS)  # of class uncertainties, where a candidate uses them
+from class_uncertainty.workflows.search import Search, search
 
 
 @checked
@@ -63,6 +52,8 @@ class Fix:
 
     Attributes
     ----------
+    dataset : Dataset
+        What it was trained on.
     module : torch.nn.Module
         The network, or the ensemble, with its preprocessing: raw inputs in, logits out. Its softmax is calibrated for
         classes that are about as frequent as the goal says; `purpose.prior` is what was measured.
@@ -86,6 +77,7 @@ class Fix:
     ('naive', 'adjusted')
     """
 
+    dataset: Dataset
     module: Deployed
     report: FixReport
     choice: Choice
@@ -211,101 +203,89 @@ def fix(
     >>> len(fixed.after.errors), fixed.report.cost
     (1, 2.0)
     """
-    if deploy not in (None, *DEPLOYS):
-        raise unknown("deploy", str(deploy), DEPLOYS)
-    check_seeds(SEEDS if seeds is None else seeds, alternative="")
+    check_request(deploy, seeds)
     with open_context(dataset, Settings.of(fix, settings, recipe)) as context:
+        check_fit(context.train, [Lane("naive")], context.recipe, None, None)
+        plan = plan_fix(context.dataset, context.recipe, candidates, goal, deploy, trainings, seeds, label_issues)
         check_embeds(context.train, embed_weights)
-        train, is_table = context.train, context.recipe.is_trees
-        deploy = deploy or (ENSEMBLE if is_table else DEPLOYS[0])
-        seeds = (1 if is_table else SEEDS) if seeds is None else seeds
-        aim = parse_goal(goal, train.classes, train.counts)
-        check_judgeable(train.counts, train.classes, aim)
-        prior_weights(judged_labels(context.dataset), aim.prior)  # refuses a prior of 0 for all that judge
-        check_fit(train, [Lane("naive")], context.recipe, None, None)
-        if candidates is None:
-            rows = default_candidates(train, context.recipe)
-        else:
-            rows = find_candidates(candidates, train, context.recipe)
-        if trainings is None:
-            trainings = HEAD_TRAININGS if context.recipe.is_fitted else TRAININGS
-        asked = (context.recipe, [row.name for row in rows], goal, deploy, trainings, seeds)
-        place = place_of(context.dataset.name, otherwise=context.dataset.fingerprint)
-        made_from = origin(context.dataset.name, place, *asked)
         if save:
-            if any(same_file(file, goal.partition(":")[2]) for file in files_of(save)):
-                raise InputError(f"save is {save}, and goal {goal!r} is read from there: give another name.")
-            check_savable(save, made_from, force)
-        costs = [unit_cost(context, row) for row in rows]
-        measuring = float(len(MEASURING.lanes)) if any(map(uses_uncertainty, rows)) else 0.0
-        why_not = _untried(context, deploy)
-        kinds = len({row.recipe(context.recipe).network for row in rows})
-        kept = kinds if is_table and deploy == ENSEMBLE else 1
-        plan = plan_search(trainings, costs, not why_not, deploy == ENSEMBLE, measuring, kept)
-        rows = rows[len(rows) - plan.candidates :]
-        stats = read_by(load_or_estimate(context, [MEASURING])[0], None).stats if measuring else None
+            _check_save(save, plan, force)
+
+        stats = _measure_uncertainty(context, plan)
         choosing = judged_by_folds(context)  # what chooses is no result
-        searched = search(choosing, rows, plan, aim, stats)
-        folds = dict.fromkeys([None, *judged_folds(context.dataset)])
-        trial: Trial | Mixture | str = why_not or f"{trainings:g} trainings do not pay for it"
-        if plan.members and (why_not := _alone(searched.best.networks.recipe)):
-            trial = why_not
-        elif plan.members:
-            rates = () if plan.ensemble else STUDENT_RATES
-            trial = try_steps(choosing, searched.best, plan.members, rates, aim, stats)
-        elif kept > 1:
-            trial = mix(searched, aim)
-        choices = {fold: choose_step(choosing, searched, trial, aim, deploy, fold) for fold in folds}
-        if aim.weighs_by_frequency:
-            choices = fall_back(choosing, searched, trial, choices, aim, deploy)
+        searched = search(choosing, plan, stats)
+        alternatives = try_alternatives(choosing, searched, plan, stats)
+        choices = choose(context.dataset, searched, alternatives, plan)
         context.tell(Decided(choices[None].why))
-        networks = train_ladder(context, searched, choices, plan, seeds, stats, aim)
-        doubts_labels = train.shows_pictures if label_issues is None else label_issues
-        spent = Spent(trainings, measuring)
-        report = report_fix(context, searched, trial, choices, networks, aim, seeds, spent, doubts_labels)
-        module = networks.module(choices[None], aim)
-        unseen = searched.of(choices[None].candidate)
-        if isinstance(trial, Mixture) and choices[None].parts:
-            p, labels = trial.p, trial.labels
-        elif is_table or unseen.networks.recipe.is_trees:  # trees know their own examples by heart
-            p, labels = unseen.p if choices[None].step == NAIVE else unseen.adjusted, unseen.labels
-        else:
-            p, labels = networks.probabilities(choices[None], train), train.labels
-        prior = measured_prior(p, labels, aim.prior)
-        module.purpose = Purpose.of(train.counts, prior, goal=goal, method=choices[None].trained_by, label=train.label)
-        module.about = _about(context, choices[None], report) | {"made_from": made_from}
+        networks = train_networks(context, searched, choices, plan, stats)
+
+        report = evaluate_fix(context, searched, alternatives, networks, plan)
+        module = _module(context, searched, alternatives, networks, plan, report)
         files = save_model(module, save, module.about, embed_weights) if save else ()
-        names = list(dict.fromkeys(row.recipe(context.recipe).network for row in choices[None].candidates))
-        count = parameters(names[0], train.shape, len(train.classes)) if len(names) == 1 else None
-        size = NetworkSize(" + ".join(names), count)
-        return Fix(module, report, choices[None], size, tuple(files))
+        return Fix(context.dataset, module, report, networks.choice, _size(context, networks.choice), tuple(files))
 
 
-def _untried(context: Context, deploy: str) -> str:
-    """Why neither an ensemble nor a student is tried; "" where they may be."""
-    if why_not := _alone(context.recipe):
-        return why_not
-    small = len(context.train) // FOLDS < TELLING and deploy != "ensemble"
-    return f"a fold has fewer than {TELLING} examples" if small else ""
+def _check_save(save: str | Path, plan: FixPlan, force: bool) -> None:
+    """Refuse, before anything trains, a path where the model may not be written."""
+    goal = plan.goal.name
+    if any(same_file(file, goal.partition(":")[2]) for file in files_of(save)):
+        raise InputError(f"save is {save}, and goal {goal!r} is read from there: give another name.")
+    check_savable(save, plan.made_from, force)
 
 
-def _alone(recipe: Recipe) -> str:
-    """Why models of this recipe are neither averaged with each other nor taught to one; "" where they may be."""
-    if recipe.is_trees:
-        return "several models of one kind gain too little"
-    return "heads that train to convergence differ too little to gain from each other" if recipe.full_batch else ""
+def _measure_uncertainty(context: Context, plan: FixPlan) -> Stats | None:
+    """The class uncertainties, where a candidate uses them."""
+    if not plan.measuring:
+        return None
+    return read_by(load_or_estimate(context, [MEASURING])[0], None).stats
 
 
-def uses_uncertainty(candidate: Candidate) -> bool:
-    return named(candidate.method).uses_uncertainty
+def _module(
+    context: Context,
+    search: Search,
+    alternatives: Alternatives,
+    networks: FixNetworks,
+    plan: FixPlan,
+    report: FixReport,
+) -> Deployed:
+    """What is deployed, with the prior that it stands for and how it was judged."""
+    train, choice = context.train, networks.choice
+    module = networks.module(plan.goal)
+    unseen = search.of(choice.candidate)
+    if choice.parts:
+        assert alternatives.average is not None
+        p, labels = alternatives.average.p, alternatives.average.labels
+    elif context.recipe.is_trees or unseen.networks.recipe.is_trees:  # trees know their own examples by heart
+        p, labels = unseen.p if choice.step == NAIVE else unseen.adjusted, unseen.labels
+    else:
+        p, labels = networks.probabilities(train), train.labels
+    prior = measured_prior(p, labels, plan.goal.prior)
+    module.purpose = Purpose.of(train.counts, prior, goal=plan.goal.name, method=choice.trained_by, label=train.label)
+    module.about = _about(context, choice, report) | {"made_from": plan.made_from}
+    return module
 
 
 def _about(context: Context, choice: Choice, report: FixReport) -> dict[str, Any]:
     """What stands beside the weights."""
-    about: dict[str, Any] = {"data": report.data, "columns": context.train.columns, "goal": report.goal}
-    about |= {"candidate": choice.trained_by, "step": report.step, "errors": report.after.errors}
-    about |= {"tau": list(choice.taus) if choice.parts else report.tau}  # of several kinds of models each has its own
-    errors = report.after.means.tolist(), report.cost, report.before.means.tolist()
-    judged = judged_about(context.dataset, *errors, report.price.after if report.price else ())
+    intervals = report.price.after if report.price else ()
+    errors, errors_before = report.after.means.tolist(), report.before.means.tolist()
+    judged = judged_about(context.dataset, errors, report.cost, errors_before, intervals)
     by_goal = {step.name: fmean(step.values) for step in report.ladder if step.values}
-    return about | {"judged": judged | {"values": [by_goal["naive"], by_goal[report.step]]}}  # before and after
+    return {
+        "data": report.data,
+        "columns": context.train.columns,
+        "goal": report.goal,
+        "candidate": choice.trained_by,
+        "step": report.step,
+        "errors": report.after.errors,
+        "tau": list(choice.taus) if choice.parts else report.tau,  # of several kinds of models each has its own
+        "judged": judged | {"values": [by_goal[NAIVE], by_goal[report.step]]},  # before and after
+    }
+
+
+def _size(context: Context, choice: Choice) -> NetworkSize:
+    """What was trained, and its parameters where it is of one kind."""
+    train = context.train
+    names = list(dict.fromkeys(candidate.recipe(context.recipe).network for candidate in choice.candidates))
+    count = parameters(names[0], train.shape, len(train.classes)) if len(names) == 1 else None
+    return NetworkSize(" + ".join(names), count)

@@ -1,7 +1,7 @@
 """cu.predict(): the classes of new examples, by a model that was saved or that is at hand."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.boundary import Frame, check_distinct, checked
 from class_uncertainty.data.cache import Progress
+from class_uncertainty.data.examples import inputs_digest, row_digests
 from class_uncertainty.data.frames import FRAME
 from class_uncertainty.data.readers.unlabelled import Unlabelled, read_unlabelled
 from class_uncertainty.errors import InputError
@@ -29,8 +30,7 @@ from class_uncertainty.training.networks.classifier import Deployed
 from class_uncertainty.training.purpose import Purpose
 from class_uncertainty.values import is_frame
 from class_uncertainty.workflows.given_labels import find_labels, keep_columns
-from class_uncertainty.workflows.save_model import AnyModel, module_of
-from class_uncertainty.workflows.seen_examples import watch_seen
+from class_uncertainty.workflows.model import AnyModel, module_of
 
 LEAST_COST = "Predictions are the classes of the least expected cost, by the costs that the model was saved with."
 LIKELIEST = "Predictions are the most probable classes."
@@ -206,7 +206,7 @@ def predict(
     purpose, costs = network.purpose, None if network.costs is None else network.costs.cpu().double().numpy()
     wanted = _wanted(network, prior)
     place, source = (examples, FRAME) if is_frame(examples) else (Path(examples), str(examples))
-    unlabelled, is_seen = watch_seen(_read(network, place), network)
+    unlabelled, is_seen = _watch_seen(_read(network, place), network)
     given, unscored = find_labels(unlabelled, network.classes, label, purpose.label if purpose else None)
     kept = keep_columns(unlabelled, keep)
     parts: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
@@ -310,3 +310,23 @@ def _read(network: Deployed, examples: Path | Frame) -> Unlabelled:
         backbone = same_backbone(embedding)
         network.backbone = Embedder(replace(backbone, module=fused(backbone.module))).to(network.shift.device)
     return unlabelled
+
+
+def _watch_seen(examples: Unlabelled, module: Deployed) -> tuple[Unlabelled, Callable[[], bool]]:
+    """The same examples, and what tells, once they are read, whether the model was trained on just these.
+
+    The model keeps one hash of all its training inputs, so that a part of them is not recognised, nor are photographs
+    that passed through a backbone.
+    """
+    judged = module.about.get("judged")
+    known = judged.get("inputs") if isinstance(judged, dict) else None
+    if known is None or module.purpose is None or len(examples.names) != sum(module.purpose.counts):
+        return examples, lambda: False
+    digests = list[NDArray[np.void]]()
+
+    def batches() -> Iterator[NDArray]:
+        for batch in examples.batches:
+            digests.append(row_digests(batch))
+            yield batch
+
+    return replace(examples, batches=batches()), lambda: inputs_digest(np.concatenate(digests)) == known

@@ -6,26 +6,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Stats
 from class_uncertainty.posthoc.adjustment import Adjustment
 from class_uncertainty.posthoc.calibration import cross_adjusted, fit_adjustment
+from class_uncertainty.posthoc.diagnosis import diagnose, spoken
+from class_uncertainty.posthoc.fix_report import Rung, RungRow
 from class_uncertainty.posthoc.goal import Goal, is_clear
-from class_uncertainty.posthoc.ladder import Rung, RungRow
 from class_uncertainty.runs.context import Context
-from class_uncertainty.runs.load_or_train import load_or_fit
-from class_uncertainty.runs.watcher import RungsJudged
-from class_uncertainty.training import Lane
+from class_uncertainty.runs.watcher import Diagnosed, RungsJudged
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import FOLDS, Fold, fold_indices
-from class_uncertainty.training.recipe import Recipe
-from class_uncertainty.training.stages import lane_cost, naive_passes
-from class_uncertainty.workflows.early_diagnosis import diagnose_early
-from class_uncertainty.workflows.search_plan import SearchPlan
-
-Lanes = dict[str, list[Lane]]  # by the candidate's name
+from class_uncertainty.workflows.fix_plan import FixPlan, unit_cost
+from class_uncertainty.workflows.ladder import fit_networks
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,14 +57,24 @@ class Evidence:
 
     def at(self, rows: NDArray[np.bool_] | slice) -> "Evidence":
         """These rows alone."""
-        parts = (self.places[rows], self.labels[rows], self.p[rows], self.adjusted[rows])
-        groups = None if self.groups is None else self.groups[rows]
-        return Evidence(self.candidate, self.networks, *parts, self.cost, groups)
+        return replace(
+            self,
+            places=self.places[rows],
+            labels=self.labels[rows],
+            p=self.p[rows],
+            adjusted=self.adjusted[rows],
+            groups=None if self.groups is None else self.groups[rows],
+        )
 
     def adjustment(self, counts: NDArray, goal: Goal) -> Adjustment:
         fitted = fit_adjustment(self.p, self.labels, counts, goal=goal, usual_tau=self.candidate.usual_tau)
         # heads that converge do not memorise their examples, and trees that left some out are as sure as others
         return fitted if self.networks.recipe.is_fitted else never_sharper(fitted)
+
+    def adjustment_without(self, fold: Fold, train: Data, goal: Goal) -> Adjustment:
+        """The adjustment where that fold is judged: chosen on the other examples, if any are known."""
+        rest = self.outside(fold_indices(train, fold)) if fold else None
+        return (rest or self).adjustment(train.counts, goal)
 
 
 def never_sharper(adjustment: Adjustment) -> Adjustment:
@@ -110,89 +116,72 @@ class Search:
         return sum(rung.seconds for rung in self.rungs)
 
 
-def at(context: Context, candidate: Candidate) -> Context:
-    """The context in which a candidate trains."""
-    return replace(context, recipe=candidate.recipe(context.recipe))
-
-
-def unit_cost(context: Context, candidate: Candidate) -> float:
-    """Of one training of a candidate, in naive trainings by the recipe as it is; a training of another kind is one."""
-    recipe, train = candidate.recipe(context.recipe), context.train
-    if recipe.network != context.recipe.network:
-        return lane_cost(candidate.lane(context.recipe, 0), recipe, train)
-    passes = naive_passes(recipe, train) / naive_passes(context.recipe, train)
-    return passes * lane_cost(candidate.lane(context.recipe, 0), recipe, train)
-
-
-def fit_candidates(
-    context: Context,
-    candidates: Sequence[Candidate],
-    seeds: Iterable[int],
-    folds: Sequence[Fold],
-    stats: Stats | None,
-    what: str = "candidates",
-) -> dict[str, Fit]:
-    """The networks of each candidate, fold after fold; candidates of one recipe train together."""
-    networks = dict[str, Fit]()
-    for alike, lanes in _lanes_by_recipe(context, candidates, seeds, folds):
-        fitted = load_or_fit(alike, _once(lanes), stats, what=what)
-        networks |= {name: fitted.pick(of_candidate) for name, of_candidate in lanes.items()}
-    return networks
-
-
-def _lanes_by_recipe(
-    context: Context, candidates: Sequence[Candidate], seeds: Iterable[int], folds: Sequence[Fold]
-) -> list[tuple[Context, Lanes]]:
-    """Candidates that train together: their context, and the lanes of each."""
-    by_recipe: dict[Recipe, Lanes] = {}
-    numbers = list(seeds)
-    for candidate in candidates:
-        lanes = [candidate.lane(context.recipe, seed, fold) for fold in folds for seed in numbers]
-        by_recipe.setdefault(candidate.recipe(context.recipe), {})[candidate.name] = lanes
-    return [(replace(context, recipe=recipe), lanes) for recipe, lanes in by_recipe.items()]
-
-
-def _once(lanes: Lanes) -> list[Lane]:
-    return list(dict.fromkeys(lane for of_candidate in lanes.values() for lane in of_candidate))
-
-
-def search(
-    context: Context, candidates: Sequence[Candidate], plan: SearchPlan, goal: Goal, stats: Stats | None
-) -> Search:
+def search(context: Context, plan: FixPlan, stats: Stats | None) -> Search:
     """Judge all candidates on one fold, and those that are left on more: successive halving over folds.
 
     Candidates that cannot train here, or that diverge, are dropped with a reason. Where a whole rung is, what is left
     of the one before counts.
     """
-    rungs, evidence, finalists = list[Rung](), dict[str, Evidence](), list[Evidence]()
-    keeps = [number for number, _ in plan.rungs[1:]] + [1]
-    left, before = list(candidates), 0
-    for (_, folds), keep in zip(plan.rungs, keeps, strict=True):
-        reasons = {row.name: reason for row in left if (reason := _obstacle(context, row, stats))}
-        able = [row for row in left if row.name not in reasons]
-        networks = fit_candidates(context, able, [0], [(k, FOLDS) for k in range(folds)], stats)
-        reasons |= {name: lost for name, fitted in networks.items() if (lost := _diverged(fitted))}
-        judged = [judge(context, row, networks[row.name], goal) for row in able if row.name not in reasons]
+    goal = plan.goal
+    rungs: list[Rung] = []
+    evidence: dict[str, Evidence] = {}
+    finalists: list[Evidence] = []
+    left = list(plan.candidates)
+    obstacles = {row.name: reason for row in left if (reason := _obstacle(context, row, stats))}
+    folds_before = 0
+    keeps = [number for number, _ in plan.search.rungs[1:]] + [1]
+    for (_, folds), keep in zip(plan.search.rungs, keeps, strict=True):
+        able = [row for row in left if row.name not in obstacles]
+        left_out = [(k, FOLDS) for k in range(folds)]
+        networks = fit_networks(context, [(row, 0, fold) for row in able for fold in left_out], stats, "candidates")
+        lost = {row.name: reason for row, fitted in networks.items() if (reason := _divergence(fitted))}
+        reasons = {row.name: obstacles[row.name] for row in left if row.name in obstacles} | lost
+        judged = [judge(context, row, networks[row], goal) for row in able if row.name not in lost]
         evidence = {name: one for name, one in evidence.items() if name not in reasons}
         finalists = [one for one in finalists if one.candidate.name not in reasons]
         if not judged and not finalists:
             name, reason = next(iter(reasons.items()))
             raise InputError(f"no candidate could be trained on these data; {name!r}: {reason.removesuffix('.')}.")
         kept = lowest(judged, goal, keep) if judged else []
-        spent = {row.name: _spent(context, row, networks.get(row.name), before) for row in left}
+        spent = {row.name: _spent(context, row, networks.get(row), folds_before) for row in left}
         rungs.append(_rung(left, judged, kept, spent, reasons, goal, folds))
         context.tell(RungsJudged(tuple(rungs), goal.describe(), goal.unit))
         if naive := best_naive(judged, goal):
             context.tell(diagnose_early(context.train, naive.labels, naive.p, naive.groups))
         evidence |= {one.candidate.name: one for one in judged}
         evidence = {name: one for name, one in evidence.items() if one in kept or one.candidate.is_naive}
-        finalists = judged if judged and (len(left) > 1 or not finalists) else finalists
-        left, before = [row for row in left if any(one.candidate is row for one in kept)], folds
+        if judged and (len(left) > 1 or not finalists):
+            finalists = judged
+        left = [row for row in left if any(one.candidate is row for one in kept)]
+        folds_before = folds
         if not left:
             break
     finalists = [evidence.get(one.candidate.name, one) for one in finalists]
     best = evidence[left[0].name] if left else preferred(finalists, goal)
     return Search(best, tuple(finalists), tuple(rungs), evidence)
+
+
+def _obstacle(context: Context, candidate: Candidate, stats: Stats | None) -> str:
+    """Why a candidate cannot train on these data; "" where it can."""
+    try:
+        recipe = candidate.recipe(context.recipe)
+        check_fit(context.train, [candidate.lane(context.recipe, 0)], recipe, stats, None)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def _divergence(networks: Fit) -> str:
+    """Which network diverged; "" where none did."""
+    lost = next((result for result in networks.results if result.diverged is not None), None)
+    return f"it {lost.divergence} at the learning rate {lost.lr:g}" if lost else ""
+
+
+def _spent(context: Context, candidate: Candidate, networks: Fit | None, before: int) -> tuple[float, float]:
+    """Trainings, in naive ones, and seconds of a candidate on a rung."""
+    results = networks.results[before:] if networks else []
+    trainings = len(results) * unit_cost(context.train, context.recipe, candidate)
+    return trainings, sum(result.seconds for result in results)
 
 
 def _rung(
@@ -205,42 +194,57 @@ def _rung(
     folds: int,
 ) -> Rung:
     """What became of each candidate on a rung; `kept` has the preferred one first."""
-    rows, by_name = [], {one.candidate.name: one for one in judged}
+    by_name = {one.candidate.name: one for one in judged}
+    rows = []
     for name in (candidate.name for candidate in candidates):
+        trainings, seconds = spent[name]
         if name in reasons:
-            rows.append(RungRow(name, *spent[name], reason=reasons[name]))
+            rows.append(RungRow(name, trainings, seconds, reason=reasons[name]))
             continue
         one = by_name[name]
-        behind = goal.difference(one.adjusted, kept[0].adjusted, one.labels, one.groups)
-        error = goal.standard_error(one.adjusted, one.labels, one.groups)
-        value = (goal.value(one.adjusted, one.labels), error, *behind)
-        rows.append(RungRow(name, *spent[name], *value, kept=any(one is other for other in kept)))
+        behind, behind_error = goal.difference(one.adjusted, kept[0].adjusted, one.labels, one.groups)
+        row = RungRow(
+            name,
+            trainings,
+            seconds,
+            value=goal.value(one.adjusted, one.labels),
+            standard_error=goal.standard_error(one.adjusted, one.labels, one.groups),
+            behind=behind,
+            behind_error=behind_error,
+            kept=any(one is other for other in kept),
+        )
+        rows.append(row)
     return Rung(folds, len(kept[0].places) if kept else 0, tuple(rows))
 
 
-def _diverged(networks: Fit) -> str:
-    """Which network diverged; "" where none did."""
-    lost = next((result for result in networks.results if result.diverged is not None), None)
-    return f"it {lost.divergence} at the learning rate {lost.lr:g}" if lost else ""
+def diagnose_early(
+    train: Data, labels: NDArray[np.int64], p: NDArray[np.float64], groups: NDArray[np.int64] | None = None
+) -> Diagnosed:
+    """Verdicts on the classes that these examples say something of; labels and groups (n,), probabilities (n, C).
 
-
-def _spent(context: Context, candidate: Candidate, networks: Fit | None, before: int) -> tuple[float, float]:
-    """Trainings, in naive ones, and seconds of a candidate on a rung."""
-    results = networks.results[before:] if networks else []
-    return len(results) * unit_cost(context, candidate), sum(result.seconds for result in results)
+    They are told long before a fix ends, of naive networks that never saw these examples.
+    """
+    verdicts = diagnose(labels, p, train.counts, classes=train.classes, groups=groups)
+    told = tuple(verdict for verdict in spoken(verdicts) if verdict.kind != "unknown")
+    return Diagnosed(told, len(labels), sum(verdict.kind == "unknown" for verdict in verdicts))
 
 
 def judge(context: Context, candidate: Candidate, networks: Fit, goal: Goal) -> Evidence:
     """What the networks predict for the folds that they left out."""
-    train, places, p = context.train, list[NDArray[np.int64]](), list[NDArray[np.float64]]()
+    train = context.train
+    places: list[NDArray[np.int64]] = []
+    p: list[NDArray[np.float64]] = []
     for i, lane in enumerate(networks.lanes):
         assert lane.fold is not None
-        places.append(fold_indices(train, lane.fold))
-        p.append(networks.take([i]).probabilities(train.take(places[-1]))[0].astype(np.float64))
+        unseen = fold_indices(train, lane.fold)
+        places.append(unseen)
+        p.append(networks.take([i]).probabilities(train.take(unseen))[0].astype(np.float64))
     order, predicted = np.concatenate(places), np.concatenate(p)
-    labels, groups = train.labels[order], None if train.group_codes is None else train.group_codes[order]
+    labels = train.labels[order]
+    groups = None if train.group_codes is None else train.group_codes[order]
     adjusted = cross_adjusted(predicted, labels, train.counts, goal, candidate.usual_tau, groups)
-    return Evidence(candidate, networks, order, labels, predicted, adjusted, unit_cost(context, candidate), groups)
+    cost = unit_cost(train, context.recipe, candidate)
+    return Evidence(candidate, networks, order, labels, predicted, adjusted, cost, groups)
 
 
 def lowest(evidence: Sequence[Evidence], goal: Goal, number: int) -> list[Evidence]:
@@ -275,13 +279,3 @@ def preferred(evidence: Sequence[Evidence], goal: Goal) -> Evidence:
     behind = [goal.difference(one.adjusted, best.adjusted, one.labels, one.groups) for one in compared]
     tied = [i for i, difference in enumerate(behind) if not is_clear(*difference)]
     return evidence[min(tied, key=lambda i: (round(compared[i].cost, 9), values[i], i))]
-
-
-def _obstacle(context: Context, candidate: Candidate, stats: Stats | None) -> str:
-    """Why a candidate cannot train on these data; "" where it can."""
-    try:
-        recipe = candidate.recipe(context.recipe)
-        check_fit(context.train, [candidate.lane(context.recipe, 0)], recipe, stats, None)
-    except InputError as error:
-        return str(error)
-    return ""

@@ -10,8 +10,8 @@ from workflows.fixes.by_hand import ROWS
 import class_uncertainty as cu
 from class_uncertainty.runs import Store
 from class_uncertainty.training import default_recipe
-from class_uncertainty.workflows import fix as workflow
-from class_uncertainty.workflows.trial import Gain
+from class_uncertainty.workflows import fix_plan
+from class_uncertainty.workflows.alternatives import Gain
 
 
 @pytest.fixture(scope="session")
@@ -34,8 +34,8 @@ def fixed(store: Store, digits: cu.Dataset, recipe: cu.Recipe) -> cu.Fix:
 @pytest.fixture
 def every_gain_is_clear(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a student is kept, though its fold is small."""
-    monkeypatch.setattr(workflow, "TELLING", 1)
-    monkeypatch.setattr(Gain, "clear", property(lambda gain: True))
+    monkeypatch.setattr(fix_plan, "MIN_FOLD_EXAMPLES", 1)
+    monkeypatch.setattr(Gain, "is_clear", True)
 
 
 @pytest.fixture(scope="module")

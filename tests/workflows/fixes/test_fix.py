@@ -16,9 +16,8 @@ from class_uncertainty.posthoc.calibration import cross_adjusted
 from class_uncertainty.posthoc.goal import parse_goal
 from class_uncertainty.runs import Store
 from class_uncertainty.training import default_recipe
-from class_uncertainty.workflows import fix as workflow
-from class_uncertainty.workflows import search, trial
-from class_uncertainty.workflows.trial import Gain, Trial
+from class_uncertainty.workflows import fix_plan, ladder
+from class_uncertainty.workflows.alternatives import Gain, Trial
 
 
 @pytest.fixture
@@ -184,15 +183,14 @@ class Spied:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.networks: dict[tuple[cu.Lane, int], int] = {}
-        original = search.load_or_fit
+        original = ladder.load_or_fit
 
         def spy(context: Any, lanes: Sequence[cu.Lane], *others: Any, **named: Any) -> cu.Fit:
             taught_by = len(named["teachers"].lanes) if named.get("teachers") else 0
             self.networks |= {(lane, context.recipe.epochs): taught_by for lane in lanes}
             return original(context, lanes, *others, **named)
 
-        monkeypatch.setattr(search, "load_or_fit", spy)
-        monkeypatch.setattr(trial, "load_or_fit", spy)
+        monkeypatch.setattr(ladder, "load_or_fit", spy)
 
     def cost(self, kept: cu.Choice, epochs: int) -> float:
         """All that chose, and what is kept: forward passes of teachers, a third of a step each, count once a stack."""
@@ -213,8 +211,8 @@ def test_the_cost_is_what_was_trained_and_never_more_than_allowed(
     store: Store, digits: cu.Dataset, monkeypatch: pytest.MonkeyPatch, kept: str, trainings: float
 ) -> None:
     spied = Spied(monkeypatch)
-    monkeypatch.setattr(workflow, "TELLING", 1)
-    monkeypatch.setattr(Gain, "clear", property(lambda gain: kept != "one"))
+    monkeypatch.setattr(fix_plan, "MIN_FOLD_EXAMPLES", 1)
+    monkeypatch.setattr(Gain, "is_clear", kept != "one")
     if kept == "ensemble":
         monkeypatch.setattr(Trial, "student", None)
     rows, recipe = ["naive", "cb-rs?epochs=1", "ldam-rw"], default_recipe(digits.train, epochs=2)

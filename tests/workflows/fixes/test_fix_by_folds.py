@@ -22,7 +22,7 @@ from class_uncertainty.training import default_recipe
 from class_uncertainty.training.candidate import default_candidates
 from class_uncertainty.training.folds import fold_indices
 from class_uncertainty.training.recipe import RECIPES
-from class_uncertainty.workflows import ladder_networks
+from class_uncertainty.workflows import fix_networks
 
 
 def test_without_a_test_split_folds_judge_what_was_chosen_without_them(wine: cu.Data, tmp_path: Path) -> None:
@@ -138,15 +138,15 @@ def test_a_class_of_one_example_cannot_be_judged(digits: cu.Dataset, recipe: cu.
 
 def test_repeats_that_diverge_do_not_count(store: Store, digits: cu.Dataset, recipe: cu.Recipe, monkeypatch) -> None:
     """Networks for the ± only: the kept one is that of seed 0."""
-    original = ladder_networks.fit_candidates
+    original = fix_networks.fit_networks
 
-    def losing(*given: Any, **named: Any) -> dict[str, cu.Fit]:
-        fits = original(*given, **named)
+    def losing(*given: Any) -> dict[cu.Candidate, cu.Fit]:
+        fits = original(*given)
         for fitted in fits.values():
             fitted.results = [replace(one, diverged=1) if one.seed == 1 else one for one in fitted.results]
         return fits
 
-    monkeypatch.setattr(ladder_networks, "fit_candidates", losing)
+    monkeypatch.setattr(fix_networks, "fit_networks", losing)
     fix = cu.fix(digits, recipe, candidates=ROWS[:2], seeds=3, trainings=3, store=store)
     assert len(fix.before.errors) == len(fix.after.errors) == 2
     whole = cu.fit(digits.train, [cu.Lane("naive", seed, recipe.lr) for seed in (0, 2)], recipe=recipe)

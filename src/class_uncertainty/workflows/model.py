@@ -1,22 +1,36 @@
-"""Model: a deployed network with the calls of scikit-learn's classifiers."""
+"""Model: a trained network for use, with the calls of scikit-learn's classifiers."""
 
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import checked, shortly
+from class_uncertainty.boundary import MODEL, checked, shortly
 from class_uncertainty.data import tabular
 from class_uncertainty.data.frames import table_of
 from class_uncertainty.errors import InputError
+from class_uncertainty.io import origin
 from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.metrics import decide
+from class_uncertainty.training.model_files import check_embeds, check_savable
+from class_uncertainty.training.model_files import save as save_module
 from class_uncertainty.training.networks.classifier import Deployed
 from class_uncertainty.values import is_frame
 
 BATCH = 1024
+
+
+class HasModule(Protocol):
+    """What a workflow returns that trained: a Fix, a Trained, a Model."""
+
+    @property
+    def module(self) -> Deployed: ...
+
+
+AnyModel = Annotated[HasModule | Deployed, MODEL]
 
 
 @checked
@@ -102,3 +116,54 @@ def _checked(rows: ArrayLike, shape: tuple[int, ...]) -> NDArray:
     if not np.isfinite(inputs).all():
         raise InputError("rows have numbers that are not finite, as float32 too: fill or remove them.")
     return inputs
+
+
+@checked
+def save(model: AnyModel, path: str | Path, *, embed_weights: bool = False, force: bool = False) -> tuple[Path, ...]:
+    """Write a model to PATH.safetensors and PATH.json, as `--save` does.
+
+    Parameters
+    ----------
+    model : Fix, Trained, Model or module
+        What `cu.fix`, `cu.train` or `cu.restore` returned, or the `model` of a Fix.
+    path : path
+        Where to; `cu.restore` and `cu.predict` take the same path.
+    embed_weights : bool
+        Whether the files hold the weights of the backbone too, where features come from one.
+    force : bool
+        Whether to replace a model of other data or options.
+
+    Returns
+    -------
+    tuple of Path
+        The files that were written.
+
+    Examples
+    --------
+    >>> recipe = cu.Recipe("small-conv", epochs=1, batch=32)
+    >>> trained = cu.train(cu.load("digits-lt:20"), recipe=recipe)
+    >>> [file.name for file in cu.save(trained, "model")]
+    ['model.safetensors', 'model.json']
+    """
+    module = module_of(model)
+    made_from = origin_of(module)
+    check_savable(path, made_from, force)
+    check_embeds(module, embed_weights)
+    return save_module(module, path, module.about | {"made_from": made_from}, embed_weights)
+
+
+def origin_of(module: Deployed) -> str:
+    """What it was made from; of a network that a workflow did not make, its classes."""
+    made_from = module.about.get("made_from")
+    if isinstance(made_from, str):  # a file may hold anything
+        return made_from
+    return origin("a network", module.classes, module.about)
+
+
+def module_of(model: AnyModel) -> Deployed:
+    """The module of what a workflow returned, or of itself."""
+    module = getattr(model, "module", model)
+    if not isinstance(module, Deployed):
+        returned = "what cu.fix, cu.train or cu.restore returned: a Fix, a Trained, a Model or a module"
+        raise InputError(f"model is {shortly(model)}: give {returned}.")
+    return module

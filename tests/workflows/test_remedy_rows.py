@@ -20,8 +20,15 @@ from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evalu
 from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training import default_recipe
 from class_uncertainty.training.folds import FOLDS, fold_indices, judged_folds
-from class_uncertainty.workflows.choose import Choices, RemedyChoice, choose_adjustments, choose_teaching, trial_members
-from class_uncertainty.workflows.evaluate_remedies import RemedySetting, evaluate_remedies
+from class_uncertainty.workflows import remedy_rows
+from class_uncertainty.workflows.remedy_rows import (
+    RemedySetting,
+    Tunings,
+    choose_adjustments,
+    choose_teaching,
+    evaluate_remedies,
+    trial_members,
+)
 
 NAMES = [*REMEDIES, "cb*2", "adjusted*2"]
 
@@ -37,7 +44,7 @@ class Measured:
     def results(self, name: str, *seeds: int) -> list[cu.Result]:
         return remedied(self.context, name, seeds, self.members, estimate=self.estimate)
 
-    def choices(self) -> Choices:
+    def tunings(self) -> Tunings:
         """What is chosen for every fold that is judged, and for the network that is kept."""
         folds = dict.fromkeys([*judged_folds(self.context.dataset), None])
         adjustments = choose_adjustments(self.context, None, self.estimate, folds)
@@ -193,7 +200,7 @@ def test_without_a_test_split_nothing_is_judged_by_what_saw_it(
         (estimate,) = load_or_estimate(context, [EstimateRequest("out-of-fold", 2)])
         measured = Measured(context, estimate, 2)
         (result,) = measured.results(name, 0)
-        choices = measured.choices() if remedy.distils else {}
+        tunings = measured.tunings() if remedy.distils else {}
     assert result.folds == FOLDS
     seeds = range(1 if name == "adjusted" else 2)
     naive = [cu.Lane("naive", seed, fold=(k, FOLDS)) for k in range(FOLDS) for seed in seeds]
@@ -206,9 +213,9 @@ def test_without_a_test_split_nothing_is_judged_by_what_saw_it(
         temperature = chosen.temperature
         if remedy.distils:
             t, temperature = teaching_by_hand(measured, fold)
-            assert choices[fold].cooling == pytest.approx(temperature, rel=1e-6)
-            assert choices[fold].teaching == cu.Teaching(tau=chosen.tau, temperature=t)
-            student = cu.Lane("naive", 0, recipe.lr, fold, teaching=choices[fold].teaching)
+            assert tunings[fold].cooling == pytest.approx(temperature, rel=1e-6)
+            assert tunings[fold].teaching == cu.Teaching(tau=chosen.tau, temperature=t)
+            student = cu.Lane("naive", 0, recipe.lr, fold, teaching=tunings[fold].teaching)
             networks = cu.fit(train, [student], recipe=recipe, teachers=networks)
         mean = gmean(networks.probabilities(train.take(unseen)).astype(np.float64), axis=0)
         if remedy.adjusts and not remedy.distils:
@@ -224,21 +231,21 @@ def test_without_a_test_split_nothing_is_judged_by_what_saw_it(
 
 def test_what_is_chosen_is_in_the_key_and_in_the_plan(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another cooling or tau makes another result of the same networks."""
-    choices = measured.choices()
-    choice = choices[None]
+    choice = measured.tunings()[None]
     adjustment = replace(choice.adjustment, tau=2 * choice.tau, bias=2 * choice.adjustment.bias)
     others = {"distil": replace(choice, cooling=2 * choice.cooling), "adjusted": replace(choice, adjustment=adjustment)}
     keys = set()
     for name, other in others.items():
         (result,) = measured.results(name, 1)
         with monkeypatch.context() as patch:
-            patch.setattr("class_uncertainty.workflows.choose.choose_teaching", lambda *_, o=other: {None: o})
-            patch.setattr("class_uncertainty.workflows.choose.choose_adjustments", lambda *_, o=other: {None: o})
+            patch.setattr(remedy_rows, "choose_teaching", lambda *_, o=other: {None: o})
+            patch.setattr(remedy_rows, "choose_adjustments", lambda *_, o=other: {None: o})
             (changed,) = measured.results(name, 1)
         assert result.scores.nll != changed.scores.nll
         assert measured.results(name, 1) == [result]
         assert changed.plan["temperature"] == (other.cooling if name == "distil" else adjustment.temperature)
-        assert (changed.plan["tau"], changed.plan.get("T", choice.temperature)) == (other.tau, choice.temperature)
+        assert changed.plan["tau"] == other.tau
+        assert changed.plan.get("T", choice.teaching.temperature) == choice.teaching.temperature
         settings = [RemedySetting(measured.context, 3, None, {None: variant}) for variant in (choice, other)]
         keys |= {setting.key(name, REMEDIES[name], 1) for setting in settings}
     assert len(keys) == 4
@@ -298,10 +305,11 @@ def test_methods_that_use_uncertainty_get_it(measured: Measured) -> None:
     assert results[0].scores.nll != results[1].scores.nll
 
 
-def test_choice_of_one_learning_rate(measured: Measured) -> None:
-    """Students learn at the recipe's rate, or at the teachers' where that is lower."""
+@pytest.mark.parametrize("factor", [4, 0.25])
+def test_students_learn_at_the_recipes_rate_or_at_the_teachers_where_that_is_lower(
+    measured: Measured, factor: float
+) -> None:
     recipe = measured.context.recipe
-    for factor in (4, 0.25):
-        (choice,) = choose_adjustments(measured.context, factor * recipe.lr, measured.estimate, [None]).values()
-        assert isinstance(choice, RemedyChoice)
-        assert (choice.lr, choice.student_lr) == (factor * recipe.lr, min(1, factor) * recipe.lr)
+    (tuning,) = choose_adjustments(measured.context, factor * recipe.lr, measured.estimate, [None]).values()
+    rates = (tuning.candidate.lr(recipe), tuning.learner.lr(recipe))
+    assert rates == (factor * recipe.lr, min(1, factor) * recipe.lr)

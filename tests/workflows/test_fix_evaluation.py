@@ -2,26 +2,26 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import cast
 
 import numpy as np
 import pytest
+from fix_plans import fix_plan
 
 import class_uncertainty as cu
 from class_uncertainty.posthoc.calibration import cross_adjusted
-from class_uncertainty.posthoc.fix_report import FixReport
+from class_uncertainty.posthoc.fix_report import FixReport, Step
 from class_uncertainty.posthoc.goal import Goal, parse_goal
-from class_uncertainty.posthoc.ladder import Step
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import fold_indices
-from class_uncertainty.workflows import fall_back, fix, report_fix
-from class_uncertainty.workflows.report_fix import _witnesses
+from class_uncertainty.workflows import fix_choice
+from class_uncertainty.workflows import fix_plan as planning
+from class_uncertainty.workflows.alternatives import Gain
+from class_uncertainty.workflows.fix_evaluation import _keeps_naive, _note, _witnesses
 from class_uncertainty.workflows.search import Evidence, Search
-from class_uncertainty.workflows.trial import Gain
 
 RECIPE = cu.Recipe("small-conv", epochs=4, batch=32, crop=1, flip=False)
 ROWS = ["naive", "cb-rs?rate=2"]
@@ -173,9 +173,9 @@ def test_every_plan_has_a_report_of_its_own(store: Store, report: FixReport, dig
 def test_groups_that_intervals_allow_for_are_said(digits: cu.Dataset, grouped: bool) -> None:
     train = digits.train
     data = cu.Data(train.inputs, train.labels, train.classes, groups=np.arange(len(train)) if grouped else None)
-    context = SimpleNamespace(dataset=SimpleNamespace(test=None), train=data, recipe=RECIPE)
-    goal = parse_goal("mean", digits.classes, train.counts)
-    note = report_fix._note(context, SimpleNamespace(baseline=cu.Candidate("naive")), goal, 2, False, "")  # type: ignore[arg-type]
+    plan = fix_plan(parse_goal("mean", digits.classes, train.counts))
+    with open_context(data, Settings(recipe=RECIPE)) as context:
+        note = _note(context, cu.Candidate("naive"), plan, averages_kinds=False, witnesses=0)
     assert ("Intervals and verdicts allow for groups whose examples err alike." in note) == grouped
 
 
@@ -200,8 +200,8 @@ def test_a_naive_network_is_kept_where_no_decision_changes(
     counts, costs = np.array([90, 10]), np.array([[0.0, 1], [5, 0]]) if goal == "cost" else None
     prior = np.full(2, 0.5) if goal == "mean" or step == "naive" else counts / 100
     adjustment = replace(cu.Adjustment.of(counts, tau, prior), temperature=temperature)
-    choice = cu.Choice(cu.Candidate(candidate), step, adjustment, cu.Teaching())
-    assert report_fix._keeps_naive(choice, cu.Candidate("naive"), Goal(goal, prior, costs)) == kept
+    choice = cu.Choice(cu.Candidate(candidate), adjustment, step=step)
+    assert _keeps_naive(choice, cu.Candidate("naive"), Goal(goal, prior, costs)) == kept
 
 
 def test_with_equal_counts_the_naive_network_is_kept_as_it_is() -> None:
@@ -216,9 +216,9 @@ def worse_without_a_fold(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
 
     def begin(kept: str) -> None:
         values = {"chosen": 9.0, "adjusted": 4.0 if kept == "adjusted" else 5.0, "naive": 5.0}
-        monkeypatch.setattr(fix, "TELLING", 1)
-        monkeypatch.setattr(Gain, "clear", property(lambda gain: True))
-        monkeypatch.setattr(fall_back, "_values", lambda *_: values)
+        monkeypatch.setattr(planning, "MIN_FOLD_EXAMPLES", 1)
+        monkeypatch.setattr(Gain, "is_clear", True)
+        monkeypatch.setattr(fix_choice, "_values", lambda *_: values)
 
     return begin
 

@@ -1,7 +1,6 @@
 """Tables: models of several kinds are judged on the same folds, and averaged where that is no worse."""
 
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pytest
@@ -9,14 +8,11 @@ import torch
 
 import class_uncertainty as cu
 from class_uncertainty.posthoc.averaging import combined
-from class_uncertainty.posthoc.goal import parse_goal
 from class_uncertainty.training import default_recipe
-from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import fold_indices
 from class_uncertainty.training.recipe import RECIPES
-from class_uncertainty.workflows.mixture import Mixture, best_of_kinds, mix
+from class_uncertainty.workflows.alternatives import KindAverage
 from class_uncertainty.workflows.model_card import model_card
-from class_uncertainty.workflows.search import Evidence, Search
 
 ROWS = ["naive?recipe=logistic", "cb-rs?recipe=forest&trees=8", "naive?recipe=boosting&trees=8&leaf=5"]
 
@@ -38,7 +34,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> cu.Dataset:
 def fixed(table: cu.Dataset, tmp_path_factory: pytest.TempPathFactory) -> cu.Fix:
     """With the mean kept, whatever it gains."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Mixture, "kept", True)
+        patch.setattr(KindAverage, "is_kept", True)
         return cu.fix(table, candidates=ROWS, save=tmp_path_factory.mktemp("model") / "model")
 
 
@@ -111,46 +107,6 @@ def test_rows_of_a_file_are_predicted_as_in_training(fixed: cu.Fix, table: cu.Da
     features = np.array([[30, 0, 1, 0, -2], [20, 0, 0, 1, 0.5]])
     assert table.train.columns == ("age", "city=Bern", "city=Oslo", "city=Rome", "income")
     assert predicted.guesses == fixed.model.predict(features).tolist() == ["churn", "stay"]
-
-
-LABELS = np.arange(40) % 2
-
-
-def evidence(name: str, wrong: int, recipe: str = "forest") -> Evidence:
-    """Sure of every label, and wrong in the last so many examples."""
-    p = np.where(LABELS[:, None] == np.arange(2), 0.9, 0.1)
-    p[len(p) - wrong :] = p[len(p) - wrong :, ::-1]
-    networks = cast(Fit, type("Networks", (), {"recipe": RECIPES[recipe]})())
-    return Evidence(cu.Candidate(name), networks, np.arange(40), LABELS, p, p, 1.0)
-
-
-def test_the_best_of_every_kind_is_averaged() -> None:
-    goal = parse_goal("mean", ["a", "b"], [20, 20])
-    finalists = [
-        evidence("naive", 9),
-        evidence("cb-rs", 2),
-        evidence("cb", 4, "boosting"),
-        evidence("ubrw", 9, "logistic"),
-    ]
-    best = best_of_kinds(finalists, finalists[1], goal)
-    assert [one.candidate.name for one in best] == ["cb-rs", "cb", "ubrw"]
-
-
-@pytest.mark.parametrize(("others", "kept"), [(3, True), (20, False)])
-def test_the_mean_is_kept_unless_one_model_is_clearly_better(others: int, kept: bool) -> None:
-    """Two that are wrong outvote one that is right."""
-    goal = parse_goal("mean", ["a", "b"], [20, 20])
-    finalists = (evidence("naive", 2), evidence("cb", others, "boosting"), evidence("cb-rs", others, "logistic"))
-    mixture = mix(Search(finalists[0], finalists, (), {}), goal)
-    assert not isinstance(mixture, str)
-    assert mixture.kept is kept
-    assert mixture.gain.gain == pytest.approx(100 * (2 - others) / 40)
-
-
-def test_finalists_of_one_kind_are_not_averaged() -> None:
-    finalists = (evidence("naive", 2), evidence("cb", 3))
-    reason = mix(Search(finalists[0], finalists, (), {}), parse_goal("mean", ["a", "b"], [20, 20]))
-    assert reason == "the finalists are all of one kind"
 
 
 def test_tables_use_forests_unless_a_network_is_asked_for(table: cu.Dataset) -> None:

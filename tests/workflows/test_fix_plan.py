@@ -1,12 +1,23 @@
-"""What a number of trainings buys."""
+"""What a fix settles before anything trains, and what a number of trainings buys."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 from refusals import refused
 
-from class_uncertainty.workflows.search_plan import PLANS, SearchPlan, plan_search, student_cost
+import class_uncertainty as cu
+from class_uncertainty.training.recipe import RECIPES
+from class_uncertainty.workflows.fix_plan import (
+    PLANS,
+    FixPlan,
+    SearchPlan,
+    plan_fix,
+    plan_search,
+    student_cost,
+    unit_cost,
+)
 
 UNITS = ([1.0], [1.0] * 3, [1.0] * 8, [1.0, 1.0, 2.0], [2.5, 0.5, 0.5], [0.25] * 5)
 BUDGETS = [*np.arange(0.5, 12, 0.5), *range(12, 60, 3), 1000]
@@ -93,6 +104,69 @@ def test_measuring_is_spent_first() -> None:
     assert plan_search(25, [1.0] * 3, True, False, measuring=5) == plan_search(20, [1.0] * 3, True, False)
     with refused("trainings is 6", "takes 7 at least", "of which 5 measure class uncertainties"):
         plan_search(6, [1.0], True, False, measuring=5)
+
+
+def planned(data: cu.Data, recipe: cu.Recipe, **options: Any) -> FixPlan:
+    names = ("candidates", "deploy", "trainings", "seeds", "label_issues")
+    return plan_fix(cu.Dataset("data", data), recipe, **dict.fromkeys(names) | {"goal": "mean"} | options)
+
+
+NETWORK, HEADS, TREES = cu.Recipe("mlp", epochs=1, batch=32), RECIPES["embeddings"], RECIPES["forest"]
+ROWS = cu.Data(np.zeros((2000, 3)), np.arange(2000) % 2)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settled"),
+    [
+        (NETWORK, ("one", 3, 20, False)),
+        (HEADS, ("one", 3, 60, False)),
+        (TREES, ("ensemble", 1, 60, True)),  # of logistic regression, forests and boosting
+    ],
+)
+def test_the_recipe_settles_what_is_not_given(recipe: cu.Recipe, settled: tuple[str, int, float, bool]) -> None:
+    plan = planned(ROWS, recipe)
+    assert (plan.deploy, plan.seeds, plan.trainings, plan.averages_kinds) == settled
+    asked = planned(ROWS, recipe, deploy="one", seeds=2, trainings=30)
+    assert (asked.deploy, asked.seeds, asked.trainings, asked.averages_kinds) == ("one", 2, 30, False)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options", "why"),
+    [
+        (NETWORK, {}, ""),
+        (NETWORK, {"trainings": 3}, "3 trainings do not pay"),
+        (HEADS, {}, "differ too little"),
+        (TREES, {}, "several models of one kind"),
+    ],
+)
+def test_a_trial_that_the_plan_leaves_out_has_a_reason(recipe: cu.Recipe, options: dict[str, float], why: str) -> None:
+    plan = planned(ROWS, recipe, **options)
+    assert bool(plan.search.members) is (why == "")
+    assert why in plan.why_no_trial
+
+
+def test_small_folds_try_an_ensemble_only_where_one_may_be_deployed(digits: cu.Dataset) -> None:
+    one, several = (planned(digits.train, NETWORK, deploy=deploy) for deploy in ("one", "ensemble"))
+    assert (one.search.members, "fewer than 250" in one.why_no_trial) == (0, True)
+    assert (several.search.members, several.why_no_trial) == (3, "")
+
+
+def test_few_trainings_try_the_last_candidates() -> None:
+    names = ["naive", "cb", "ldam-rw", "cb-rs"]
+    assert [row.name for row in planned(ROWS, NETWORK, candidates=names, trainings=3).candidates] == names[2:]
+    assert [row.name for row in planned(ROWS, NETWORK, candidates=names, trainings=100).candidates] == names
+
+
+def test_class_uncertainties_are_paid_for_where_a_candidate_uses_them() -> None:
+    assert [planned(ROWS, NETWORK, candidates=[name]).measuring for name in ("cb-rs", "ubrw")] == [0, 5]
+
+
+def test_a_training_costs_by_the_examples_that_it_sees(digits: cu.Dataset) -> None:
+    train, recipe = digits.train, cu.Recipe("small-conv", epochs=1, batch=32)
+    names = ("naive", "naive?epochs=3", "naive?rate=4", "naive?batch=100")
+    costs = [unit_cost(train, recipe, cu.Candidate(name)) for name in names]
+    kept = len(train) // 100 * 100 / (len(train) // 32 * 32)  # the last batch is dropped
+    assert costs == pytest.approx([1, 3, 1, kept])
 
 
 def test_students_ask_their_teachers_once_for_all() -> None:
