@@ -141,8 +141,8 @@ def options() -> str:
     """Each option with what it does; sources that give an option another meaning have a line of their own."""
     meanings: dict[tuple[str, str], list[str]] = {}
     for name, source in SOURCES.items():
-        for option, about in source.options.items():
-            meanings.setdefault((option, about), []).append(f"`{name}`")
+        for key, option in source.options.items():
+            meanings.setdefault((key, option.about), []).append(f"`{name}`")
     return bullets(
         f"`{option}` ({'every source' if len(names) == len(SOURCES) else ', '.join(names)}): {about}."
         for (option, about), names in sorted(meanings.items())

@@ -155,16 +155,14 @@ JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and 
 
 def check_start(data: str, root: Path | None, budget: str | None, recipe: str | None) -> None:
     """Refuse, before torch is imported, data of no known kind, a budget that is no time, and an unknown recipe."""
-    from class_uncertainty.data import SOURCES
-    from class_uncertainty.data.specs import BY, parse
+    from class_uncertainty.data.sources import parse_name
     from class_uncertainty.text import seconds
-    from class_uncertainty.training.recipe_specs import parse_recipe
+    from class_uncertainty.training.recipe import parse_recipe
 
     seconds(budget)
     if recipe is not None:
         parse_recipe(recipe)
-    if BY not in data:  # what follows may be a backbone, which torch must look at
-        parse(data, SOURCES, root, 0)
+    parse_name(data, root)
 
 
 def check_on(on: str | None, device: str | None, profile: Path | None = None, shard: str | None = None) -> None:

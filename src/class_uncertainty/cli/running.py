@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from class_uncertainty.data import Dataset
-from class_uncertainty.data.specs import BY
 from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_faults
 from class_uncertainty.io import check_ending, check_writable, starts_with
 from class_uncertainty.limits import check_address_space
@@ -23,7 +22,7 @@ from class_uncertainty.text import amount_of, seconds, tell
 from class_uncertainty.training import Recipe, default_recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.networks.user_code import trust
-from class_uncertainty.training.recipe_specs import parse_recipe
+from class_uncertainty.training.recipe import parse_recipe
 from class_uncertainty.workflows.load_named import PIXELS, load_named, with_backbone
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class Running:
             terminal.say(*lines)
 
     @contextmanager
-    def loader(self, read: Callable[..., Dataset] = load_named) -> Iterator[Callable[[str], Dataset]]:
+    def loader(self, read: Callable[..., Dataset] = load_named) -> Iterator[Callable[..., Dataset]]:
         """From the data folder, with a progress bar for images."""
         with terminal.progress_bars("images") as bars:
 
@@ -96,12 +95,12 @@ class Running:
             trust(named)
             find_network(named)  # refuses one that there is not, before data are read
         from_pixels = recipe is not None or network is not None or pretrained
-        full_name, note = with_backbone(data, backbone, views, from_pixels, self.root)
-        trust(full_name.rpartition(BY)[2])
+        named_data, note = with_backbone(data, backbone, views, from_pixels, self.root)
+        trust(named_data.backbone)
         if note:
             self.say(prefix + note)
         with self.loader() as load_data:
-            dataset = load_data(full_name)
+            dataset = load_data(named_data)
         for part in dataset.left_out:
             self.say(f"{prefix}{part}")
         if note := describe_duplicates(dataset):

@@ -12,7 +12,7 @@ from typing import Any
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data, Dataset
-from class_uncertainty.data.specs import place_of
+from class_uncertainty.data.spec import place_of
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.estimation import EstimateRequest, read_by
 from class_uncertainty.io import origin, same_file
