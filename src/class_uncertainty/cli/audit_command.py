@@ -55,7 +55,7 @@ def audit(
     with a line for each condition that holds. docs/audit.md lists the names.
     """
     from class_uncertainty.posthoc.gate import broken, parse_conditions
-    from class_uncertainty.posthoc.prediction_files import read_numbers
+    from class_uncertainty.posthoc.goal import read_numbers
     from class_uncertainty.posthoc.run_changes import read_record, run_changes
     from class_uncertainty.reporting import audit_page, audit_terminal, terminal
     from class_uncertainty.workflows.audit_files import audit_file

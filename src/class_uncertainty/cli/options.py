@@ -189,7 +189,7 @@ def check_estimate(estimator: str | None, members: int, score: str | None, lr: f
 
 def check_estimators(names: Sequence[str], members: int, rates: Sequence[float] | None) -> None:
     """Refuse, before any data are read, estimators that cannot be compared."""
-    from class_uncertainty.estimation.compared_estimators import compared_estimators
+    from class_uncertainty.estimation.estimators import compared_estimators
 
     compared_estimators(names, members, rates or [None])
 
