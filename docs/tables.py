@@ -18,8 +18,6 @@ from class_uncertainty.experiments.needs import PROTOCOLS, Lookup
 from class_uncertainty.experiments.reproduction import Reproduction, summarise
 from class_uncertainty.measures import MEASURE_MAKERS, MEASURES, constants_of
 from class_uncertainty.methods import AUGMENTATIONS, MAKERS, METHODS, Method
-from class_uncertainty.posthoc.gate import CHANGES, CLASS_FIGURES, SPECIAL_FIGURES
-from class_uncertainty.posthoc.gate import FIGURES as FIGURES_OF_RUNS
 from class_uncertainty.reporting.candidate_words import describe_candidate
 from class_uncertainty.reporting.chart_images import draw
 from class_uncertainty.reporting.glossary import GLOSSARY
@@ -245,22 +243,12 @@ def speed() -> str:
     return table(("data", "device", "lanes", "model-images/s"), rows)
 
 
-def gate() -> str:
-    """The names that conditions of `cu audit --fail-if` may have."""
-    rows = [(f"`{name}`", meaning) for name, meaning in FIGURES_OF_RUNS.items()]
-    rows += [(f"`{name}`", meaning) for name, (meaning, _) in SPECIAL_FIGURES.items()]
-    rows += [(f"`{name}[CLASS]`", meaning) for name, (meaning, _) in CLASS_FIGURES.items()]
-    rows += [(f"`{name}`", f"{meaning}, against the baseline") for name, meaning in CHANGES.items()]
-    return table(("name", "what it is"), rows)
-
-
 def glossary() -> str:
     return bullets(f"__{term}__ – {meaning}" for term, meaning in GLOSSARY.items())
 
 
 RENDERERS = (
     methods, candidates, measures, augmentations, estimators, networks, sources, options, api, summary, speed, glossary,
-    gate,
 )  # fmt: skip
 TABLES = {renderer.__name__: renderer for renderer in RENDERERS}
 TABLES |= {f"reproduce {name}": partial(experiment, name) for name in REPRODUCED}
