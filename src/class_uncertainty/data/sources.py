@@ -13,7 +13,6 @@ from class_uncertainty.data.class_names import notice_twins
 from class_uncertainty.data.dataset import Dataset
 from class_uncertainty.data.frame_sources import dataset_of, refuse_keywords
 from class_uncertainty.data.readers.digits import digits
-from class_uncertainty.data.repeats import REPEATS_POLICIES
 from class_uncertainty.data.spec import (
     DataSpec,
     Reader,
@@ -32,7 +31,7 @@ from class_uncertainty.data.spec import (
     split_query,
     whole,
 )
-from class_uncertainty.data.subsets import duplicate
+from class_uncertainty.data.splits import REPEATS_POLICIES, duplicate
 from class_uncertainty.data.tabular import MISSING_POLICIES
 from class_uncertainty.data.user_sources import from_csv, from_folder, from_npz, from_parquet
 from class_uncertainty.errors import InputError, unknown

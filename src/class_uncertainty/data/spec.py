@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from class_uncertainty.data.cache import Progress, home
+from class_uncertainty.data.dataset import LeftOut
 from class_uncertainty.data.examples import Data
-from class_uncertainty.data.left_out import LeftOut
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.io import near
 

@@ -12,9 +12,18 @@ from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.readers.npz import read_arrays
 from class_uncertainty.data.spec import split_argument
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.estimation.ensemble import bootstrap, ensemble, ensemble_of, out_of_fold, single
 from class_uncertainty.estimation.estimate import Diverged, Estimate, Estimator, EstimatorOutput, read_by
-from class_uncertainty.estimation.single_run import duq, mc_dropout, online, snapshot
+from class_uncertainty.estimation.members import (
+    bootstrap,
+    duq,
+    ensemble,
+    ensemble_of,
+    mc_dropout,
+    online,
+    out_of_fold,
+    single,
+    snapshot,
+)
 from class_uncertainty.io import scratch_array
 from class_uncertainty.measures import SCORES
 from class_uncertainty.measures.scores import checked_blocks

@@ -6,8 +6,7 @@ from torch import Tensor, nn
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError
-from class_uncertainty.integrations.method_parts import Scheduled
-from class_uncertainty.integrations.processes import in_several_processes
+from class_uncertainty.integrations.method_parts import Scheduled, in_several_processes
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import Method, losses
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from class_uncertainty.data.embedding import Embedding
+from class_uncertainty.data.examples import Embedding
 from class_uncertainty.data.spec import LITE0, names_backbone
 from class_uncertainty.errors import InputError
 from class_uncertainty.training.networks.efficientnet_lite import SameConv

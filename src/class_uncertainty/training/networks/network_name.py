@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from class_uncertainty.data.embedding import VIEWS
+from class_uncertainty.data.examples import VIEWS
 from class_uncertainty.data.spec import (
     LITE0,
     Reader,
