@@ -124,7 +124,6 @@ def test_names_replace_the_list_and_signs_change_it() -> None:
         (["naive?rate=0"], ["learning rate is 0"]),
         (["naive?rate=-1"], ["-1"]),
         (["naive?"], ["candidate 'naive?'", "KEY=VALUE"]),
-        (["naive?rate=2&rate=3"], ["'rate' twice"]),
         (["naive?rate=2&lr=0.1"], ["both lr and rate"]),
         (["naive?network=mlp"], ["changes the network", "naive?recipe=forest"]),
         (["naive?recipe=forrest"], ["unknown recipe 'forrest'", "'forest'"]),

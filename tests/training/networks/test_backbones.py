@@ -158,7 +158,6 @@ def test_a_backbone_without_a_name_is_refused():
         ("mine.py:broken", ["broken() of mine.py raised KeyError", "no such thing"]),
         ("mine.py:number", ["returned int", "torch.nn.Module"]),
         ("absent.py:pooled", ["absent.py is not a Python file"]),
-        ("mine.py:pooled?sise=3", ["'sise'", "did you mean 'size'"]),
         ("mine.py:pooled?size=3", ["'size' is '3'", "8 to 1024"]),
         ("mine.py:pooled?views=11", ["'views' is '11'", "1 to 10"]),
         ("mine.py:pooled?download=maybe", ["download 'maybe'", "no, yes"]),
