@@ -25,7 +25,7 @@ from class_uncertainty.text import seconds
 from class_uncertainty.training import Recipe, default_recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit_result import Fit
-from class_uncertainty.training.recipe_specs import parse_recipe, split_changes
+from class_uncertainty.training.recipe import parse_recipe, split_changes
 
 STRONG = "balanced-softmax+autoaugment+cutout"
 COSINE = "schedule=cosine&weight_decay=5e-4"
@@ -75,7 +75,7 @@ TAUS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 
 def at(context: Context, row: str) -> tuple[Context, str, float]:
     """The context, the method and the learning rate of a row."""
-    method, fields = split_changes(row)
+    method, fields = split_changes("row", row)
     lr = fields.pop("lr", context.recipe.lr)
     return replace(context, recipe=replace(context.recipe, **fields)), method, lr
 

@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 import class_uncertainty as cu
 from class_uncertainty.posthoc.label_issues import neighbour_counts, neighbour_shares
 from class_uncertainty.posthoc.noise_model import label_noise
-from class_uncertainty.training.recipe import default_recipe
-from class_uncertainty.training.recipe_specs import parse_recipe
+from class_uncertainty.training.recipe import default_recipe, parse_recipe
 
 RATE, RECALL, FOLDS = 0.05, 0.6, 5
 KINDS = ("none", "symmetric", "similar")

@@ -20,8 +20,6 @@ from class_uncertainty.paper.experiments import EXPERIMENTS, PROTOCOLS, select
 from class_uncertainty.paper.ledger import Ledger
 from class_uncertainty.paper.reproduction import Reproduction, summarise
 from class_uncertainty.paper.tables import TextTable, text_tables
-from class_uncertainty.posthoc.gate import CHANGES, CLASS_FIGURES, SPECIAL_FIGURES
-from class_uncertainty.posthoc.gate import FIGURES as FIGURES_OF_RUNS
 from class_uncertainty.reporting.candidate_words import describe_candidate
 from class_uncertainty.reporting.chart_images import draw
 from class_uncertainty.reporting.glossary import GLOSSARY
@@ -141,8 +139,8 @@ def options() -> str:
     """Each option with what it does; sources that give an option another meaning have a line of their own."""
     meanings: dict[tuple[str, str], list[str]] = {}
     for name, source in SOURCES.items():
-        for option, about in source.options.items():
-            meanings.setdefault((option, about), []).append(f"`{name}`")
+        for key, option in source.options.items():
+            meanings.setdefault((key, option.about), []).append(f"`{name}`")
     return bullets(
         f"`{option}` ({'every source' if len(names) == len(SOURCES) else ', '.join(names)}): {about}."
         for (option, about), names in sorted(meanings.items())
@@ -260,22 +258,12 @@ def speed() -> str:
     return table(("data", "device", "lanes", "model-images/s"), rows)
 
 
-def gate() -> str:
-    """The names that conditions of `cu audit --fail-if` may have."""
-    rows = [(f"`{name}`", meaning) for name, meaning in FIGURES_OF_RUNS.items()]
-    rows += [(f"`{name}`", meaning) for name, (meaning, _) in SPECIAL_FIGURES.items()]
-    rows += [(f"`{name}[CLASS]`", meaning) for name, (meaning, _) in CLASS_FIGURES.items()]
-    rows += [(f"`{name}`", f"{meaning}, against the baseline") for name, meaning in CHANGES.items()]
-    return table(("name", "what it is"), rows)
-
-
 def glossary() -> str:
     return bullets(f"__{term}__ – {meaning}" for term, meaning in GLOSSARY.items())
 
 
 RENDERERS = (
     methods, candidates, measures, augmentations, estimators, networks, sources, options, api, summary, speed, glossary,
-    gate,
 )  # fmt: skip
 TABLES = {renderer.__name__: renderer for renderer in RENDERERS}
 TABLES |= {f"reproduce {name}": partial(experiment, name) for name in REPRODUCED}

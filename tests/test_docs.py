@@ -14,13 +14,13 @@ from class_uncertainty.cli.list_commands import KINDS
 from class_uncertainty.data import SOURCES
 from class_uncertainty.paper.experiments import EXPERIMENTS
 from class_uncertainty.paper.printed_tables import TABLES
+from class_uncertainty.posthoc.gate import CHANGES, FIGURES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(DOCS.rglob("*.md"))
 LISTS = {
     "api.md": {"api"},
-    "audit.md": {"gate"},
     "data.md": {"sources", "options"},
     "estimators.md": {"estimators"},
     "glossary.md": {"glossary"},
@@ -191,3 +191,8 @@ def test_every_source_and_option_is_documented(name: str) -> None:
     text = (DOCS / "data.md").read_text()
     assert f"- `{SOURCES[name].example}`" in text
     assert [option for option in SOURCES[name].options if f"- `{option}` (" not in text] == []
+
+
+def test_every_figure_of_the_gate_is_described():
+    rows = re.findall(r"^\| `([\w\[\]]+)` \|", (DOCS / "audit.md").read_text(), re.MULTILINE)
+    assert rows == [*FIGURES, *CHANGES]

@@ -51,7 +51,7 @@ WRONG = {
         "measure digits --estimators single --score aleatoric",
         "leave out --estimator and --score",
     ),
-    "no file": ("measure digits --estimator probabilities", "estimator 'probabilities' names no file"),
+    "no file": ("measure digits --estimator probabilities", "write probabilities:FILE"),
     "missing file": (
         "measure digits --estimator probabilities:none.npy",
         "none.npy does not exist: give probabilities:FILE",
@@ -133,7 +133,7 @@ def test_wrong_input_is_one_sentence_and_exit_code_2(case: str, run: Run, tmp_pa
         ("measure", "--device gpu", "device 'gpu'"),
         ("compare", "--device gpu", "device 'gpu'"),
         ("compare", "--device mps --on ray", "device is 'mps'"),
-        ("measure", "--estimator ensemble:", "unknown method ''"),
+        ("measure", "--estimator ensemble:", "write ensemble:METHOD"),
         ("measure", "--epochs 0", "epochs is 0"),
         ("measure", "--estimators ensembles", "unknown estimator 'ensembles': did you mean 'ensemble'?"),
         ("measure", "--estimators online=predictiv", "did you mean 'predictive'?"),

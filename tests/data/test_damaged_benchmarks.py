@@ -145,7 +145,8 @@ def test_a_mat_file_of_other_shape_is_named(x, y, tmp_path):
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar100-lt:50", "svhn", "svci20:100"])
 def test_what_is_not_there_says_how_to_get_it(name, tmp_path):
-    with pytest.raises(
-        InputError, match=rf"is not in the data folder {tmp_path}: 'cu data fetch (cifar10|cifar100|svhn)' gets it"
-    ):
-        load(name, root=tmp_path)
+    for root in (tmp_path, tmp_path / "no such folder"):
+        with pytest.raises(
+            InputError, match=rf"is not in the data folder {root}: 'cu data fetch (cifar10|cifar100|svhn)' gets it"
+        ):
+            load(name, root=root)

@@ -19,8 +19,9 @@ from refusals import refused
 import class_uncertainty as cu
 from class_uncertainty.data.readers import cifar
 from class_uncertainty.data.readers.unlabelled import read_unlabelled
-from class_uncertainty.estimation import from_file
-from class_uncertainty.posthoc.prediction_files import read_numbers, read_predictions
+from class_uncertainty.estimation.estimators import saved_probabilities
+from class_uncertainty.posthoc.goal import read_numbers
+from class_uncertainty.posthoc.prediction_files import read_predictions
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +58,7 @@ READERS: dict[str, tuple[str, Callable[[str], object]]] = {  # what the odd thin
     "unlabelled, a picture": ("p.png", lambda odd: read_unlabelled(Path(odd), (3, 4, 4), None)),
     "unlabelled, rows": ("p.csv", lambda odd: read_unlabelled(Path(odd), (3,), COLUMNS)),
     "unlabelled, arrays": ("p.npy", lambda odd: read_unlabelled(Path(odd), (3,), None)),
-    "saved probabilities": ("p.npy", lambda odd: from_file.read(odd, cu.Data(X, Y))),
+    "saved probabilities": ("p.npy", lambda odd: saved_probabilities(odd, cu.Data(X, Y))),
     "predictions": ("p.npz", lambda odd: read_predictions(Path(odd))),
     "counts": ("counts.txt", lambda odd: read_numbers(odd, "--counts")),
 }
@@ -96,7 +97,7 @@ def test_an_array_claims_more_than_there_is(shape: tuple[int, ...]) -> None:
     with refused("x.npy"):
         read_unlabelled(Path("x.npy"), (3,), None)
     with refused("x.npy"):
-        from_file.read("x.npy", cu.Data(X, Y))
+        saved_probabilities("x.npy", cu.Data(X, Y))
     with refused("x.npz"):
         read_predictions(Path("x.npz"))
 

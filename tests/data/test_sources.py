@@ -25,7 +25,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_source_takes_it(name):
-    assert "0 (none) to 1" in SOURCES[name].options["duplicate"]
+    assert "0 (none) to 1" in SOURCES[name].options["duplicate"].about
 
 
 @pytest.mark.parametrize("strength", [0.3, 0.5, 1])

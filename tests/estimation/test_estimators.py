@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from scipy.stats import entropy
 
 import class_uncertainty as cu
 from class_uncertainty.data import stratified
-from class_uncertainty.estimation.estimators import EstimateRequest
+from class_uncertainty.estimation.estimators import EstimateRequest, compared_estimators
 from class_uncertainty.estimation.members import PASSES, means_of
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.networks.stack import initial
@@ -253,3 +254,24 @@ def test_members_cost_what_their_method_costs(train: cu.Data) -> None:
     lane, members = cu.Lane("crt"), 2
     assert estimated(train, "ensemble:crt").cost == pytest.approx(members * lane_cost(lane, RECIPE, train))
     assert lane_cost(lane, RECIPE, train) > 1
+
+
+def test_an_ensemble_by_its_own_score_is_the_reference() -> None:
+    requests, scored = compared_estimators(["online", "ensemble=predictive"], 2, [None])
+    assert scored == [("online", "true-class"), ("ensemble", "predictive")]
+    assert set(requests) == {("online", None), ("ensemble", None)}
+    _, scored = compared_estimators(["ensemble=aleatoric"], 2, [None])
+    assert scored == [("ensemble", "predictive"), ("ensemble", "aleatoric")]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ensemble:cb-rs=predictiv", "unknown score 'predictiv': did you mean 'predictive'?"),
+        ("ensemble:power-rs:q=0.5=predictiv", "unknown score 'predictiv': did you mean 'predictive'?"),
+        ("ensemble:power-rs:q=half", "q is 'half'"),
+    ],
+)
+def test_a_mistyped_score_is_told_from_a_constant_of_a_method(name: str, words: str) -> None:
+    with refused(words):
+        compared_estimators([name], 2, [None])

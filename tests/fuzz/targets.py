@@ -25,8 +25,9 @@ from class_uncertainty.data.cache import Decoding
 from class_uncertainty.data.readers import cifar, folder, places, svhn
 from class_uncertainty.data.readers.unlabelled import read_unlabelled
 from class_uncertainty.data.table import Column
-from class_uncertainty.estimation import from_file
-from class_uncertainty.posthoc.prediction_files import read_numbers, read_predictions
+from class_uncertainty.estimation.estimators import saved_probabilities
+from class_uncertainty.posthoc.goal import read_numbers
+from class_uncertainty.posthoc.prediction_files import read_predictions
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.result_lines import export_lines, import_lines, read_lines
 from class_uncertainty.training.model_files import save
@@ -187,7 +188,7 @@ def index(name: str) -> Callable[[Path], None]:
 
 def probabilities(name: str) -> Callable[[Path], None]:
     def read(place: Path) -> None:
-        np.testing.assert_allclose(from_file.read(str(place / name), cu.Data(X, Y)).sum(axis=-1), 1, rtol=1e-4)
+        np.testing.assert_allclose(saved_probabilities(str(place / name), cu.Data(X, Y)).sum(axis=-1), 1, rtol=1e-4)
 
     return read
 

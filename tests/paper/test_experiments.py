@@ -7,8 +7,7 @@ from ledgers import DATA, TABLE
 from refusals import refused
 
 import class_uncertainty as cu
-from class_uncertainty.data.sources import SOURCES
-from class_uncertainty.data.specs import parse
+from class_uncertainty.data.sources import parse_data
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.paper.experiments import (
     EXPERIMENTS,
@@ -33,7 +32,7 @@ def test_names_of_data_are_in_their_one_form(name: str) -> None:
     """A ledger finds data by the name that `load` gives them."""
     for one in RUN[name].wanted(("paper", "equal"), None, 0.1):
         for data in (one.data, *([judge_of(one.data)] if isinstance(one, Need) and len(one.rates) > 1 else [])):
-            assert parse(data, SOURCES, None, 0).name == data
+            assert str(parse_data(data)) == data
 
 
 @pytest.mark.parametrize("name", RUN)

@@ -9,16 +9,8 @@ from sklearn import metrics as reference
 from sklearn.metrics import log_loss
 
 import class_uncertainty as cu
-from class_uncertainty.posthoc.gate import (
-    CHANGES,
-    CLASS_FIGURES,
-    FIGURES,
-    SPECIAL_FIGURES,
-    broken,
-    parse_condition,
-    parse_conditions,
-    value_of,
-)
+from class_uncertainty.posthoc.gate import CHANGES, FIGURES, figures_of, parse_condition
+from class_uncertainty.posthoc.two_classes import FIGURES as TWO_CLASS_FIGURES
 from class_uncertainty.reporting.audit_terminal import figure_sentences
 
 Z = norm.ppf(0.975)
@@ -91,9 +83,10 @@ def test_every_figure_is_what_its_name_says() -> None:
         "better_classes": 0,
         "gone_classes": 0,
     }
-    assert [*expected] == [*FIGURES, *(f"{name}[yak]" for name in CLASS_FIGURES), *CHANGES]
-    changes = now.against(before)
-    values = {name: value_of(parse_condition(f"{name} > 0"), now.record, changes) for name in expected}
+    special = {*TWO_CLASS_FIGURES, "mean_cost"}
+    assert {*expected} == {name.replace("CLASS", "yak") for name in (*FIGURES, *CHANGES)} - special
+    all_values = figures_of(now.record, now.against(before))
+    values = {name: all_values[name] for name in expected}
     assert values == pytest.approx(expected)
     zero = {name for name, value in values.items() if not value}
     assert zero == {"better_classes", "gone_classes"}
@@ -112,9 +105,9 @@ def test_figures_of_two_classes_and_of_costs() -> None:
     expected |= {"average_precision": 100 * reference.average_precision_score(labels, rare)}
     table = reference.confusion_matrix(labels, decisions)
     expected |= {"mean_cost": (table * costs).sum() / 400}
-    assert [*expected] == [*SPECIAL_FIGURES]
-    values = {name: value_of(parse_condition(f"{name} > 0"), audit.record, None) for name in expected}
-    assert values == pytest.approx(expected)
+    assert {*expected} == {*TWO_CLASS_FIGURES, "mean_cost"}
+    all_values = figures_of(audit.record, None)
+    assert {name: all_values[name] for name in expected} == pytest.approx(expected)
     under_prior = cu.audit(labels, p, decisions=decisions, costs=costs, prior=[0.5, 0.5]).figures
     assert under_prior.mean_cost == pytest.approx((table / [[300], [100]] * costs).sum() / 2)
     cheaper = rare * 4.5 > 1 - rare  # missing costs 5 instead of 0.5, a false alarm 1
@@ -182,13 +175,13 @@ def test_one_line_says_what_is_broken() -> None:
         ("ece > 1 or error > 2", ["cannot be read"]),
         ("ecce > 10", ["unknown figure of a condition 'ecce'", "did you mean 'ece'?"]),
         ("eror[cat] > 10", ["unknown figure", "did you mean 'error[CLASS]'?"]),
-        ("suspect > 3", ["suspect[CLASS]"]),
-        ("nll[cat] > 3", ["nll is written nll"]),
+        ("suspect > 3", ["did you mean 'suspect[CLASS]'?"]),
+        ("nll[cat] > 3", ["unknown figure", "'nll[CLASS]'", "nll, "]),
     ],
 )
 def test_a_condition_that_cannot_be_read_is_refused(text: str, parts: list[str]) -> None:
     with refused(*parts):
-        parse_condition(text)
+        parse_condition(text, has_baseline=True)
 
 
 def test_a_class_that_is_not_there_is_refused_with_the_nearest() -> None:
@@ -197,12 +190,20 @@ def test_a_class_that_is_not_there_is_refused_with_the_nearest() -> None:
 
 
 def test_changes_need_a_baseline() -> None:
-    with refused("worse_classes > 0", "--baseline, in Python earlier="):
-        parse_conditions(["worse_classes > 0"], has_baseline=False)
-    with refused("give an earlier audit"):
-        broken([parse_condition("change[cat] > 1")], audited().record)
+    for text in ("worse_classes > 0", "change[cat] > 1"):
+        with refused(text, "--baseline, in Python earlier="):
+            parse_condition(text, has_baseline=False)
+
+
+def test_a_class_that_was_not_there_before_has_no_change() -> None:
+    labels, p = predictions(1)
+    kept = labels != 3
+    earlier = cu.audit(labels[kept], p[kept], CLASSES, counts=COUNTS)
+    with refused("'change[yak] > 1'", "cannot be judged", "both runs"):
+        audited(0).broken(["change[yak] > 1"], earlier)
 
 
 def test_names_with_brackets_are_names() -> None:
-    condition = parse_condition("error[a [b] > c] >= 3.5")
-    assert (condition.figure, condition.label, condition.sign, condition.limit) == ("error", "a [b] > c", ">=", 3.5)
+    condition = parse_condition("error[a [b] > c] >= 3.5", has_baseline=False)
+    assert (condition.figure, condition.label) == ("error[CLASS]", "a [b] > c")
+    assert (condition.sign, condition.limit) == (">=", 3.5)

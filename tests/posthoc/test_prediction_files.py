@@ -8,7 +8,7 @@ from refusals import refused
 from scipy.special import softmax
 
 from class_uncertainty.posthoc.averaging import combined
-from class_uncertainty.posthoc.prediction_files import read_numbers, read_predictions
+from class_uncertainty.posthoc.prediction_files import read_predictions
 
 
 @pytest.fixture
@@ -61,29 +61,3 @@ def test_predictions_are_refused_with_the_name_of_the_file(tmp_path: Path, array
     np.savez(tmp_path / "p.npz", **arrays)
     with refused("p.npz", *parts):
         read_predictions(tmp_path / "p.npz")
-
-
-def test_numbers_are_typed_or_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    np.save("counts.npy", [500, 60, 7])
-    Path("lines.txt").write_text("500\n60\n7\n")
-    Path("row.csv").write_text("500, 60, 7")
-    Path("list.json").write_text("[500, 60, 7]")
-    Path("5").write_text("500 60 7")  # a file, though its name is a number
-    for given in ("500,60,7", "500 60 7", "counts.npy", "lines.txt", "row.csv", "list.json", "5"):
-        assert read_numbers(given, "--counts").tolist() == [500, 60, 7]
-
-
-@pytest.mark.parametrize("given", ["", "none.txt", "a,b"])
-def test_numbers_that_are_nowhere_are_refused(given: str) -> None:
-    with refused("--prior", repr(given), "train, equal, "):
-        read_numbers(given, "--prior", "train, equal, ")
-
-
-@pytest.mark.parametrize(("name", "content"), [("w.txt", b"many"), ("w.json", b'{"a": 1}'), ("b.txt", b"\xff\xfe\x00")])
-def test_a_file_without_numbers_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
-    (tmp_path / name).write_bytes(content)
-    with refused(name):
-        read_numbers(str(tmp_path / name), "--counts")
-    with refused("folder"):
-        read_numbers(str(tmp_path), "--counts")

@@ -55,10 +55,10 @@ def test_folds_come_first(store: Store) -> None:
 
 
 def test_features_of_a_backbone_are_chosen_on_features_of_the_same(store: Store) -> None:
-    data = add_data(store, name="folder:photos by net", fingerprint="train-test")
-    chose(store, "folder:photos?judge=validation by other", "train-first", 0.1)
+    data = add_data(store, name="folder:photos by timm:net", fingerprint="train-test")
+    chose(store, "folder:photos?judge=validation by timm:other", "train-first", 0.1)
     assert chosen_rates(store, data, ROWS, UNCERTAINTY) == ({}, None)
-    chose(store, "folder:photos?judge=validation by net", "train-second", 0.1)
+    chose(store, "folder:photos?judge=validation by timm:net", "train-second", 0.1)
     assert chosen_rates(store, data, ROWS, UNCERTAINTY)[0]["naive"] == 0.1
 
 

@@ -23,7 +23,7 @@ METHODS = ["naive", "ubrs", "crt"]
 def test_examples_of_the_object_store_are_not_copied(digits):
     """Arrays there are read-only, of which torch would make copies."""
     from class_uncertainty.scale.ray_task import without_copies
-    from class_uncertainty.training.network_inputs import as_tensor
+    from class_uncertainty.training.fit_result import as_tensor
 
     locked = digits.train.take(np.arange(20))
     locked.inputs.flags.writeable = False

@@ -1,6 +1,5 @@
 """Rows of estimators: the correlations are SciPy's."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 from scipy.stats import spearmanr
 
 import class_uncertainty as cu
-from class_uncertainty.estimation.compared_estimators import compared_estimators
 from class_uncertainty.training.recipe import RECIPES
 from class_uncertainty.workflows.compare_estimators import EstimatorRow, estimator_rows
 
@@ -74,24 +72,3 @@ def test_equal_counts_regress_nothing_out(estimates: list[cu.Estimate]) -> None:
     *rows, cardinality = estimator_rows(estimates, estimates[0], np.full(10, 40.0))
     assert all(row.ensemble_beyond == pytest.approx(row.ensemble) for row in rows)
     assert (cardinality.ensemble, cardinality.error) == (None, None)
-
-
-def test_an_ensemble_by_its_own_score_is_the_reference() -> None:
-    requests, scored = compared_estimators(["online", "ensemble=predictive"], 2, [None])
-    assert scored == [("online", "true-class"), ("ensemble", "predictive")]
-    assert set(requests) == {("online", None), ("ensemble", None)}
-    _, scored = compared_estimators(["ensemble=aleatoric"], 2, [None])
-    assert scored == [("ensemble", "predictive"), ("ensemble", "aleatoric")]
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("ensemble:cb-rs=predictiv", "unknown score 'predictiv': did you mean 'predictive'?"),
-        ("ensemble:power-rs:q=0.5=predictiv", "unknown score 'predictiv': did you mean 'predictive'?"),
-        ("ensemble:power-rs:q=half", "q is 'half'"),
-    ],
-)
-def test_a_mistyped_score_is_told_from_a_constant_of_a_method(name: str, words: str) -> None:
-    with pytest.raises(cu.InputError, match=re.escape(words)):
-        compared_estimators([name], 2, [None])

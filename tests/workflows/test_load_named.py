@@ -25,7 +25,6 @@ def pooled():
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(module, "_speed", lambda backbone: 20.0)
     (tmp_path / "mine.py").write_text(FACTORY)
     monkeypatch.setattr(user_code, "_trusted", set())
     trust("mine.py:pooled")
@@ -69,13 +68,12 @@ def test_both_splits_and_named_data(here):
 def test_photographs_use_the_small_backbone_where_it_is_installed(here, monkeypatch):
     photographs(here, 100)
     monkeypatch.setattr(module, "lite0_installed", lambda: True)
-    name, note = with_backbone("folder:photos", None, None, pixels=False)
-    assert name == "folder:photos by efficientnet-lite0"
-    assert "about 20 a second" in note
+    named, note = with_backbone("folder:photos", None, None, pixels=False)
+    assert named.name == "folder:photos by efficientnet-lite0"
     assert "--backbone none" in note
     monkeypatch.setattr(module, "lite0_installed", lambda: False)
-    name, note = with_backbone("folder:photos", None, None, pixels=False)
-    assert name == "folder:photos"
+    named, note = with_backbone("folder:photos", None, None, pixels=False)
+    assert named.name == "folder:photos"
     assert "class-uncertainty[vision]" in note
 
 
@@ -86,24 +84,33 @@ def test_photographs_use_the_small_backbone_where_it_is_installed(here, monkeypa
         ("folder:photos", None, True),
         ("folder:photos?size=64", None, False),
         ("digits", None, False),
-        ("folder:missing", None, False),
     ],
 )
 def test_who_wants_pixels_gets_them(here, monkeypatch, data, backbone, pixels):
     photographs(here, 100)
     monkeypatch.setattr(module, "lite0_installed", lambda: True)
-    assert with_backbone(data, backbone, None, pixels) == (data, "")
+    assert _name_and_note(data, backbone, pixels) == (data, "")
 
 
 def test_small_images_stay_pixels(here, monkeypatch):
     photographs(here, 90)
     monkeypatch.setattr(module, "lite0_installed", lambda: True)
-    assert with_backbone("folder:photos", None, None, pixels=False) == ("folder:photos", "")
+    assert _name_and_note("folder:photos") == ("folder:photos", "")
+
+
+def _name_and_note(data, backbone=None, pixels=False):
+    named, note = with_backbone(data, backbone, None, pixels)
+    return named.name, note
+
+
+def test_missing_photographs_are_refused_before_they_are_looked_at(here):
+    with refused("'missing' is neither here nor in the data folder"):
+        with_backbone("folder:missing", None, None, pixels=False)
 
 
 def test_views_are_an_option_of_the_backbone(here):
-    assert with_backbone("digits", "a.py:f", 2, False)[0] == "digits by a.py:f?views=2"
-    assert with_backbone("digits", "a.py:f?size=9", 2, False)[0] == "digits by a.py:f?size=9&views=2"
+    assert with_backbone("digits", "a.py:f", 2, False)[0].name == "digits by a.py:f?views=2"
+    assert with_backbone("digits", "a.py:f?size=9", 2, False)[0].backbone == "a.py:f?size=9&views=2"
     with refused("--views is 2", "--backbone"):
         with_backbone("digits", None, 2, False)
     with refused("unknown backbone 'lite'"):

@@ -61,7 +61,7 @@ def adjust(
     **cu adjust predictions.csv --prior equal** takes what 'cu predict' wrote: the counts and the prior of its
     probabilities are in predictions.json. The result is predictions-adjusted.csv, with the columns that were kept.
     """
-    from class_uncertainty.posthoc.prediction_files import read_numbers
+    from class_uncertainty.posthoc.goal import read_numbers
     from class_uncertainty.posthoc.priors import PRIORS
     from class_uncertainty.reporting import terminal
     from class_uncertainty.workflows.adjust_predictions import adjust_predictions, adjusted_from, check_target

@@ -54,13 +54,13 @@ def audit(
     **cu audit test.npz --fail-if "worst_class_error > 40" --baseline main.json** is a gate for CI: the exit code is 4,
     with a line for each condition that holds. docs/audit.md lists the names.
     """
-    from class_uncertainty.posthoc.gate import broken, parse_conditions
-    from class_uncertainty.posthoc.prediction_files import read_numbers
+    from class_uncertainty.posthoc.gate import broken, parse_condition
+    from class_uncertainty.posthoc.goal import read_numbers
     from class_uncertainty.posthoc.run_changes import read_record, run_changes
     from class_uncertainty.reporting import audit_page, audit_terminal, terminal
     from class_uncertainty.workflows.audit_files import audit_file
 
-    conditions = parse_conditions(fail_if or [], has_baseline=baseline is not None)
+    conditions = [parse_condition(text, has_baseline=baseline is not None) for text in fail_if or []]
     earlier = read_record(baseline) if baseline else None
     for place in filter(None, (report, save)):
         if any(read and same_file(place, read) for read in (predictions, baseline, costs, counts, prior)):

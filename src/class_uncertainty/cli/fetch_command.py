@@ -13,7 +13,7 @@ def fetch(
     What is there is not fetched again, and a download that broke off goes on where it stopped.
     """
     from class_uncertainty.data.download import fetch as download
-    from class_uncertainty.data.specs import data_folder
+    from class_uncertainty.data.spec import data_folder
     from class_uncertainty.reporting import terminal
 
     with terminal.progress_bars("bytes") as progress:

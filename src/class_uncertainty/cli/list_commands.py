@@ -95,8 +95,11 @@ def _rows(kind: str) -> list[dict[str, Any]]:
         case "data":
             from class_uncertainty.data import SOURCES
 
-            keys = ("example", "about", "expects", "options")
-            return [{"name": name} | {key: getattr(row, key) for key in keys} for name, row in SOURCES.items()]
+            return [
+                {"name": name, "example": row.example, "about": row.about, "expects": row.expects}
+                | {"options": {key: option.about for key, option in row.options.items()}}
+                for name, row in SOURCES.items()
+            ]
         case "methods":
             from class_uncertainty.measures import constants_of
             from class_uncertainty.methods import MAKERS, METHODS

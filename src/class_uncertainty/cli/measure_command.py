@@ -6,7 +6,7 @@ from class_uncertainty.cli import options
 from class_uncertainty.cli.options import PLACE, TRAINING, Command, shared
 from class_uncertainty.cli.start import start
 from class_uncertainty.errors import InputError
-from class_uncertainty.estimation.compared_estimators import compared_estimators
+from class_uncertainty.estimation.estimators import compared_estimators
 
 
 @shared(*TRAINING, *PLACE)

@@ -54,7 +54,7 @@ def predict(
     """
     check_address_space()
     from class_uncertainty.data.readers.folder import IMAGE_SUFFIXES
-    from class_uncertainty.posthoc.prediction_files import read_numbers
+    from class_uncertainty.posthoc.goal import read_numbers
     from class_uncertainty.posthoc.priors import PRIORS
     from class_uncertainty.posthoc.written_predictions import (
         check_kept,

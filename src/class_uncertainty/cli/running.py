@@ -11,7 +11,6 @@ from typing import Any
 from class_uncertainty.cli.interrupts import exit_code
 from class_uncertainty.cli.options import Command
 from class_uncertainty.data import Dataset
-from class_uncertainty.data.specs import BY
 from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_faults
 from class_uncertainty.io import check_ending, check_writable, starts_with
 from class_uncertainty.limits import check_address_space
@@ -58,7 +57,7 @@ class Running:
             terminal.say(*lines)
 
     @contextmanager
-    def loader(self, read: Callable[..., Dataset] = load_named) -> Iterator[Callable[[str], Dataset]]:
+    def loader(self, read: Callable[..., Dataset] = load_named) -> Iterator[Callable[..., Dataset]]:
         """From the data folder, with a progress bar for images."""
         with terminal.progress_bars("images") as bars:
 
@@ -77,12 +76,12 @@ class Running:
             trust(network)
             find_network(network)  # refuses one that there is not, before data are read
         from_pixels = command.recipe is not None or command.network is not None or command.pretrained
-        full_name, note = with_backbone(data, command.backbone, command.views, from_pixels, command.root)
-        trust(full_name.rpartition(BY)[2])
+        named_data, note = with_backbone(data, command.backbone, command.views, from_pixels, command.root)
+        trust(named_data.backbone)
         if note:
             self.say(prefix + note)
         with self.loader() as load_data:
-            dataset = load_data(full_name)
+            dataset = load_data(named_data)
         for part in dataset.left_out:
             self.say(f"{prefix}{part}")
         if note := describe_duplicates(dataset):

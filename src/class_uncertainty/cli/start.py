@@ -12,16 +12,14 @@ if TYPE_CHECKING:
 
 def start(command: Command, *data: str, create: bool = True) -> "AbstractContextManager[Running]":
     """Check the shared options and the names of data, and open the store, a new one too where `create` is true."""
-    from class_uncertainty.data import SOURCES
-    from class_uncertainty.data.specs import BY, parse
+    from class_uncertainty.data.sources import parse_name
     from class_uncertainty.runs.settings import Settings
     from class_uncertainty.text import seconds
 
     budget = seconds(command.budget)
     name, changes = _parse_recipe(command)
     for given in data:
-        if BY not in given:  # what follows may be a backbone, which torch must look at
-            parse(given, SOURCES, command.root, 0)
+        parse_name(given, command.root)
     Settings(
         store=command.store,
         device=command.device,
@@ -37,7 +35,7 @@ def start(command: Command, *data: str, create: bool = True) -> "AbstractContext
 
 def _parse_recipe(command: Command) -> tuple[str | None, dict[str, Any]]:
     """The name of the recipe, None where the data's own is meant, and its changes, those by other options included."""
-    from class_uncertainty.training.recipe_specs import parse_recipe
+    from class_uncertainty.training.recipe import parse_recipe
 
     name: str | None = None
     changes: dict[str, Any] = {}

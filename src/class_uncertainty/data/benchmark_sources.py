@@ -10,7 +10,7 @@ from class_uncertainty.data.dataset import Dataset, align
 from class_uncertainty.data.examples import Data
 from class_uncertainty.data.images import jpeg
 from class_uncertainty.data.readers import cifar, folder, parquet, places, svhn
-from class_uncertainty.data.specs import Spec, Splits
+from class_uncertainty.data.spec import DataSpec, Splits
 from class_uncertainty.data.splits import long_tail, svci20, validation_split
 from class_uncertainty.errors import InputError
 
@@ -23,35 +23,35 @@ STATISTICS = {
 CIFAR = {"cifar10": cifar.CIFAR10, "cifar100": cifar.CIFAR100}
 
 
-def original(name: str) -> Callable[[Spec], Splits]:
+def original(name: str) -> Callable[[DataSpec], Splits]:
     """A reader of cifar10, cifar100 or svhn."""
     return partial(_splits, name)
 
 
-def tailed(read: Callable[[Spec], Splits]) -> Callable[[Spec], Splits]:
+def tailed(read: Callable[[DataSpec], Splits]) -> Callable[[DataSpec], Splits]:
     """A reader of the same data with a long tail, cut after the validation images are set aside."""
 
-    def read_tailed(spec: Spec) -> Splits:
+    def read_tailed(spec: DataSpec) -> Splits:
         train, test = _validated(spec, *read(spec))
         return long_tail(train, float(spec.argument), spec.seed), test
 
     return read_tailed
 
 
-def svci(spec: Spec) -> Splits:
+def svci(spec: DataSpec) -> Splits:
     """SVCI-20, from CIFAR-10 and SVHN, drawn after the validation images of both are set aside."""
     objects, numbers = (Dataset(name, *_validated(spec, *_splits(name, spec))) for name in ("cifar10", "svhn"))
     mixed = svci20(objects, numbers, int(spec.argument), spec.seed)
     return mixed.train, mixed.test
 
 
-def _validated(spec: Spec, train: Data, test: Data | None) -> Splits:
+def _validated(spec: DataSpec, train: Data, test: Data | None) -> Splits:
     """With ?validation=N, N training images of each class take the place of the test split."""
-    per_class = spec.whole("validation", 1, len(train))
+    per_class = spec.values.get("validation")
     return (train, test) if per_class is None else validation_split(train, per_class, spec.seed)
 
 
-def places_lt(spec: Spec) -> Splits:
+def places_lt(spec: DataSpec) -> Splits:
     """Places-LT, from its index files and images."""
     images = spec.file(spec.options["images"]) if "images" in spec.options else spec.root
     size = spec.size or (64, 64)
@@ -62,13 +62,13 @@ def places_lt(spec: Spec) -> Splits:
         build = partial(folder.decoding, labelled, size, 3, classes)
         return cached(f"Places-LT {split}", files, build, spec.progress, labels=labels, size=size)
 
-    return align(read("train"), read(spec.one_of("judge", ("test", "val"))))
+    return align(read("train"), read(spec.options.get("judge", "test")))
 
 
-def _splits(name: str, spec: Spec) -> Splits:
-    quality = spec.whole("jpeg", 1, 100)
-    default = "train" if name == "svhn" or spec.source == "svci20" else "cifar"
-    fractions = STATISTICS[spec.one_of("normalise", STATISTICS, default)]
+def _splits(name: str, spec: DataSpec) -> Splits:
+    quality = spec.values.get("jpeg")
+    default = "train" if name == "svhn" or spec.name == "svci20" else "cifar"
+    fractions = STATISTICS[spec.values.get("normalise", default)]
     statistics = fractions and ([255 * mean for mean in fractions[0]], [255 * deviation for deviation in fractions[1]])
 
     def read(split: str) -> Data:

@@ -1,14 +1,13 @@
 """Data sets from DataFrames, with the options that CSV files have as keywords."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from class_uncertainty.data.class_names import notice_twins
 from class_uncertainty.data.dataset import Dataset, LeftOut
 from class_uncertainty.data.examples import Data
 from class_uncertainty.data.frames import table_of
-from class_uncertainty.data.specs import Spec
+from class_uncertainty.data.spec import Spec
 from class_uncertainty.data.splits import REPEATS_POLICIES
 from class_uncertainty.data.table_splits import TableOptions, encode_splits
 from class_uncertainty.data.tabular import LABEL, MISSING_POLICIES
@@ -29,7 +28,7 @@ def dataset_of(frame: Any, seed: int, test: Any = None, **columns: Any) -> Datas
         train, test_table, table_options(**columns, share=test if shares else None, seed=seed), left_out
     )
     notice_twins(splits[0].classes)
-    return Dataset(Spec("frame", "", query, Path(), seed).name, *splits, tuple(left_out))
+    return Dataset(str(Spec("frame", options=query)), *splits, tuple(left_out))
 
 
 def data_of(frame: Any, **columns: Any) -> Data:

@@ -1,21 +1,73 @@
 """SOURCES, the table of data that have names, and load()."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from class_uncertainty.boundary import Frame, checked
-from class_uncertainty.data.benchmark_sources import original, places_lt, svci, tailed
+from class_uncertainty.data.benchmark_sources import STATISTICS, original, places_lt, svci, tailed
 from class_uncertainty.data.cache import Progress
 from class_uncertainty.data.class_names import notice_twins
 from class_uncertainty.data.dataset import Dataset
 from class_uncertainty.data.frame_sources import dataset_of, refuse_keywords
 from class_uncertainty.data.readers.digits import digits
-from class_uncertainty.data.specs import BY, COUNT, RATIO, Source, parse, with_source
-from class_uncertainty.data.splits import duplicate
+from class_uncertainty.data.spec import (
+    DataSpec,
+    Reader,
+    Spec,
+    Splits,
+    data_folder,
+    number,
+    one_of,
+    parse_spec,
+    read_names,
+    read_options,
+    read_share_or_file,
+    read_text,
+    reader,
+    split_backbone,
+    split_query,
+    whole,
+)
+from class_uncertainty.data.splits import REPEATS_POLICIES, duplicate
+from class_uncertainty.data.tabular import MISSING_POLICIES
 from class_uncertainty.data.user_sources import from_csv, from_folder, from_npz, from_parquet
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, unknown
+
+RATIO = "an imbalance ratio (largest class to smallest)"
+COUNT = "a whole number of examples per class"
+SIDES = (4, 1024)  # pixels per side that images are read at
+
+
+@dataclass(frozen=True)
+class Option:
+    """What an option does, and how its text is read."""
+
+    about: str
+    read: Reader = read_text
+
+
+@dataclass(frozen=True)
+class Source:
+    """A row of SOURCES: `argument` says what follows the colon, `expects` which files must exist."""
+
+    about: str
+    example: str
+    read: Callable[[DataSpec], Splits]
+    argument: str = ""  # "" if nothing may follow; RATIO and COUNT are numbers
+    options: Mapping[str, Option] = field(default_factory=dict)
+    expects: str = ""
+
+
+@dataclass(frozen=True)
+class NamedData:
+    """Data by their full name: 'folder:photos by efficientnet-lite0' is the photographs as features of a backbone."""
+
+    name: str  # as typed
+    spec: DataSpec
+    backbone: str = ""
 
 
 @checked
@@ -92,53 +144,159 @@ def load(
     columns |= {"missing": missing, "repeats": repeats, "min": min}
     if not isinstance(spec, str):
         return dataset_of(spec, seed, test, **columns)
-    refuse_keywords(with_source(spec, SOURCES), test=test, **columns)
-    parsed = parse(spec, SOURCES, root, seed, progress)
-    strength = parsed.share("duplicate")
-    splits = SOURCES[parsed.source].read(parsed)
+    refuse_keywords(_with_source(spec), test=test, **columns)
+    return read_data(replace(parse_data(spec, root), seed=seed, progress=progress))
+
+
+def read_data(spec: DataSpec) -> Dataset:
+    """The data that a parsed name stands for."""
+    spec = replace(spec, left_out=[])  # a spec may be read twice
+    splits = SOURCES[spec.name].read(spec)
     notice_twins(splits[0].classes)
-    folder = parsed.path if parsed.source == "folder" else None
-    dataset = Dataset(parsed.name, *splits, tuple(parsed.left_out), folder)
+    folder = spec.path if spec.name == "folder" else None
+    dataset = Dataset(str(spec), *splits, tuple(spec.left_out), folder)
+    strength = spec.values.get("duplicate")
     if not strength:
         return dataset
     if dataset.test is None:
         leak = "there is no test split, and folds would share copies of an example"
-        raise InputError(f"?duplicate={parsed.options['duplicate']} cannot be judged, since {leak}: add test=0.2.")
-    return replace(dataset, train=duplicate(dataset.train, strength, seed))
+        raise InputError(f"?duplicate={spec.options['duplicate']} cannot be judged, since {leak}: add test=0.2.")
+    return replace(dataset, train=duplicate(dataset.train, strength, spec.seed))
 
 
+def parse_name(name: str, root: str | Path | None = None) -> NamedData:
+    """The parts of a full name; refuses data of no known kind, and options that they do not have."""
+    data, backbone = split_backbone(name)
+    return NamedData(name, parse_data(data, root), backbone)
+
+
+def parse_data(text: str, root: str | Path | None = None) -> DataSpec:
+    """The parts of a name, if there is such a source and it takes this argument and these options."""
+    escaped = text.encode(errors="backslashreplace").decode()
+    if text != escaped:
+        raise InputError(f"{escaped!r} is not UTF-8, and results are stored under that name: rename it.")
+    spec = parse_spec("data", text)
+    if spec.name not in SOURCES:
+        raise _unknown_source(text)
+    readers = {key: option.read for key, option in SOURCES[spec.name].options.items()}
+    values = read_options(repr(spec.name), spec.options, readers)
+    return DataSpec(spec.name, _argument(spec), spec.options, values, data_folder(root))
+
+
+def _unknown_source(text: str) -> InputError:
+    sourced = _with_source(text)
+    if sourced == text:
+        return unknown("data", text, [row.example for row in SOURCES.values()])
+    return InputError(f"{text!r} is a path: write its source before it, as in {sourced!r}.")
+
+
+def _with_source(text: str) -> str:
+    """A path with the source that reads it before it; anything else as it is."""
+    path = text if os.path.exists(text) else split_query(text)[0]
+    if not os.path.exists(path) or path in SOURCES:
+        return text
+    ending = os.path.splitext(path.removesuffix(".gz"))[1].lstrip(".")
+    return f"{ending if ending in SOURCES and not os.path.isdir(path) else 'folder'}:{text}"
+
+
+def _argument(spec: Spec) -> str:
+    """What follows the colon, in its one form: '20.0' is '20'."""
+    source = SOURCES[spec.name]
+    given = f"{spec.name}:{spec.argument}" if spec.argument else spec.name
+    if spec.argument and not source.argument:
+        tail = f"; for a long tail write '{spec.name}-lt:{spec.argument}'" if f"{spec.name}-lt" in SOURCES else ""
+        raise InputError(f"{given!r}: {spec.name!r} takes no argument{tail}.")
+    try:
+        if source.argument == RATIO:
+            return repr(float(spec.argument)).removesuffix(".0")
+        if source.argument == COUNT:
+            return str(int(spec.argument))
+        if source.argument and not spec.argument:
+            raise ValueError
+    except ValueError:
+        raise InputError(f"{given!r} needs {source.argument} after the colon, as in {source.example!r}.") from None
+    return spec.argument
+
+
+MOST = 10**9
 VALIDATION = {
-    "validation": "first set aside this many training images per class, to judge on instead of the test split"
+    "validation": Option(
+        "first set aside this many training images per class, to judge on instead of the test split", whole(1, MOST)
+    )
 }
 PIXELS = {
-    "jpeg": "encode every image as a JPEG file of this quality, 1 to 100, and decode it again",
-    "normalise": "mean and deviation: cifar (the usual constants), imagenet, or train (of the training images)",
+    "jpeg": Option("encode every image as a JPEG file of this quality, 1 to 100, and decode it again", whole(1, 100)),
+    "normalise": Option(
+        "mean and deviation: cifar (the usual constants), imagenet, or train (of the training images)",
+        one_of(STATISTICS),
+    ),
 }
-IMAGES = {"size": "pixels per side (the first image's, at most 64)", "channels": "3 (colour, the default) or 1 (grey)"}
-SKIP = {"skip": "unreadable: leave out files that cannot be read as images, and count them"}
-REPEATS = {"repeats": "drop: leave out training examples that repeat another, or are test examples, and count them"}
-LEAST = {"min": "leave out classes with fewer training examples (with ?group, groups), and count them"}
-SHARE = {"test": "the share of each class to judge on, as 0.2; without a test split, five folds judge"}
-FILE = {"test": "a file to judge on, or the share of each class, as 0.2; without a test split, five folds judge"}
-GROUP = {"group": "a column (of .npz, an array) of patients, customers, videos: folds and ?test keep each on one side"}
+IMAGES = {
+    "size": Option("pixels per side (the first image's, at most 64)", whole(*SIDES)),
+    "channels": Option("3 (colour, the default) or 1 (grey)", one_of(("3", "1"))),
+}
+SKIP = {
+    "skip": Option("unreadable: leave out files that cannot be read as images, and count them", one_of(("unreadable",)))
+}
+REPEATS = {
+    "repeats": Option(
+        "drop: leave out training examples that repeat another, or are test examples, and count them",
+        one_of(REPEATS_POLICIES),
+    )
+}
+LEAST = {
+    "min": Option(
+        "leave out classes with fewer training examples (with ?group, groups), and count them", whole(1, MOST)
+    )
+}
+SHARE = {
+    "test": Option(
+        "the share of each class to judge on, as 0.2; without a test split, five folds judge",
+        reader(float, "a share, as 0.2"),
+    )
+}
+FILE = {
+    "test": Option(
+        "a file to judge on, or the share of each class, as 0.2; without a test split, five folds judge",
+        read_share_or_file,
+    )
+}
+GROUP = {
+    "group": Option(
+        "a column (of .npz, an array) of patients, customers, videos: folds and ?test keep each on one side"
+    )
+}
 PATH_GROUP = {
-    "group": "what an image belongs to, by its path below its class: the part before a separator, as _, or that a "
-    "regular expression has in parentheses"
+    "group": Option(
+        "what an image belongs to, by its path below its class: the part before a separator, as _, or that a regular "
+        "expression has in parentheses"
+    )
 }
-HEADER = {"header": "no, if the first line is data: columns are then called 1, 2 and so on"}
+HEADER = {
+    "header": Option("no, if the first line is data: columns are then called 1, 2 and so on", one_of(("yes", "no")))
+}
 COLUMNS = {
-    "label": "the column of class names ('label')",
-    "categorical": "columns of numbers that are names, as zip,month",
-    "drop": "columns to leave out, as id,name",
-    "missing": "missing values: refuse (the default), fill (median, or a category of their own) or drop (the row)",
+    "label": Option("the column of class names ('label')"),
+    "categorical": Option("columns of numbers that are names, as zip,month", read_names),
+    "drop": Option("columns to leave out, as id,name", read_names),
+    "missing": Option(
+        "missing values: refuse (the default), fill (median, or a category of their own) or drop (the row)",
+        one_of(MISSING_POLICIES),
+    ),
 }
+IMAGE_COLUMN = {"image": Option("the column of images, if there are several")}
 PLACES = {
-    "size": "pixels per side (64)",
-    "images": "the folder that the paths in the index start from (the data folder)",
-    "judge": "test (the default, 36,500 images) or val (7,300)",
+    "size": Option("pixels per side (64)", whole(*SIDES)),
+    "images": Option("the folder that the paths in the index start from (the data folder)"),
+    "judge": Option("test (the default, 36,500 images) or val (7,300)", one_of(("test", "val"))),
 }
-JUDGE = {"judge": "test or validation: the split to judge on; by default the test split, or the only one of both"}
-SPLIT = {"split": "a CSV file of lines PATH,SPLIT, where the split is train or test"}
+JUDGE = {
+    "judge": Option(
+        "test or validation: the split to judge on; by default the test split, or the only one of both",
+        one_of(("test", "validation")),
+    )
+}
+SPLIT = {"split": Option("a CSV file of lines PATH,SPLIT, where the split is train or test")}
 CIFAR_FILES = "{0}-python.tar.gz or -binary.tar.gz, its unpacked folder, or {1}-train*.parquet and {1}-test*.parquet"
 CIFAR10_FILES, CIFAR100_FILES = CIFAR_FILES.format("cifar-10", "cifar10"), CIFAR_FILES.format("cifar-100", "cifar100")
 SVHN_FILES = "train_32x32.mat and test_32x32.mat, or svhn-train*.parquet and svhn-test*.parquet"
@@ -148,7 +306,10 @@ PARQUET_FILES = "a column of encoded images (bytes, or a struct with bytes) and 
 
 SUBSET = PIXELS | VALIDATION
 EVERY_SOURCE = {
-    "duplicate": "repeat training examples of smaller classes: 0 (none) to 1 (until all are as large as the largest)"
+    "duplicate": Option(
+        "repeat training examples of smaller classes: 0 (none) to 1 (until all are as large as the largest)",
+        number(float, "a number", 0, 1),
+    )
 }
 
 ROWS = {
@@ -174,8 +335,7 @@ ROWS = {
         IMAGES | SHARE | JUDGE | SPLIT | SKIP | REPEATS | LEAST | PATH_GROUP, FOLDER_FILES),
     "parquet": Source(
         "images or a table in Parquet, one file or a folder of them", "parquet:PATH", from_parquet, "a path",
-        IMAGES | FILE | JUDGE | COLUMNS | {"image": "the column of images, if there are several"} | SKIP | REPEATS
-        | LEAST | GROUP,
+        IMAGES | FILE | JUDGE | COLUMNS | IMAGE_COLUMN | SKIP | REPEATS | LEAST | GROUP,
         PARQUET_FILES),
     "npz": Source(
         "NumPy arrays: uint8 images or numbers", "npz:PATH", from_npz, "a path", SHARE | REPEATS | LEAST | GROUP,
@@ -191,4 +351,5 @@ SHAPES |= dict.fromkeys(("cifar10", "cifar10-lt", "cifar100", "cifar100-lt", "sv
 
 def shape_of(name: str) -> tuple[int, ...] | None:
     """The shape of one input of the data of that name, where the name alone tells it."""
-    return None if BY in name else SHAPES.get(name.partition("?")[0].partition(":")[0])
+    data, backbone = split_backbone(name)
+    return None if backbone else SHAPES.get(split_query(data)[0].partition(":")[0])

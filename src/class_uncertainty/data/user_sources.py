@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from class_uncertainty.data import tabular
 from class_uncertainty.data.cache import Decoding, cached_readable
 from class_uncertainty.data.dataset import LeftOut, align
 from class_uncertainty.data.examples import Data
+from class_uncertainty.data.frame_sources import table_options
 from class_uncertainty.data.readers import folder, npz, parquet
 from class_uncertainty.data.readers.csv_file import read_csv
-from class_uncertainty.data.specs import UNREADABLE, Spec, Splits
+from class_uncertainty.data.spec import DataSpec, Splits
 from class_uncertainty.data.splits import common_classes, distinct_examples, split_off, without_classes
 from class_uncertainty.data.table_splits import TableOptions, encode_splits
 from class_uncertainty.errors import InputError
@@ -22,17 +22,17 @@ from class_uncertainty.text import in_list
 
 Size = tuple[int, int]
 F = TypeVar("F")  # the files of a split
-SKIP = f"?skip={UNREADABLE}"
+SKIP = "?skip=unreadable"
+TABLE_OPTIONS = ("label", "group", "categorical", "drop", "missing", "repeats", "min")
 
 
-def from_folder(spec: Spec) -> Splits:
+def from_folder(spec: DataSpec) -> Splits:
     """Images in one subfolder per class."""
-    _refuse_test_file(spec)
     split_file = spec.file(spec.options["split"]) if "split" in spec.options else None
-    splits = folder.find(spec.path, split_file, empty=spec.least > 0)
+    splits = folder.find(spec.path, split_file, empty="min" in spec.options)
 
     def read(labelled: folder.LabelledFiles, size: Size | None) -> Data:
-        present, broken = folder.without_broken(labelled, spec.skips, SKIP)
+        present, broken = folder.without_broken(labelled, "skip" in spec.options, SKIP)
         files, labels = [file for file, _ in present], [label for _, label in present]
         data, skipped = _decoded(spec, files, partial(folder.decoding, present), size, labels=labels)
         names = np.array([str(file.relative_to(spec.path)) for file in files], dtype=object)
@@ -47,7 +47,7 @@ def from_folder(spec: Spec) -> Splits:
     return _image_splits(spec, read, splits["train"], _judging(spec, splits))
 
 
-def from_parquet(spec: Spec) -> Splits:
+def from_parquet(spec: DataSpec) -> Splits:
     """Images or a table in Parquet files."""
     splits = parquet.find(spec.path)
     test = _judging(spec, splits)
@@ -76,101 +76,89 @@ def from_parquet(spec: Spec) -> Splits:
     return _image_splits(spec, read, train, test)
 
 
-def from_npz(spec: Spec) -> Splits:
+def from_npz(spec: DataSpec) -> Splits:
     """Arrays in one .npz file."""
-    _refuse_test_file(spec)
     return _with_test(spec, *npz.read_splits(spec.path, spec.options.get("group")))
 
 
-def from_csv(spec: Spec) -> Splits:
+def from_csv(spec: DataSpec) -> Splits:
     """A table in a CSV file, and perhaps a test table in another."""
-    test_file, header = _test_file(spec), spec.one_of("header", ("yes", "no")) == "yes"
-    test = None if test_file is None else read_csv(spec.file(test_file), header)
-    return encode_splits(read_csv(spec.path, header), test, _table_options(spec), spec.left_out)
+    has_header = spec.options.get("header") != "no"
+    test_file = _test_file(spec)
+    test = None if test_file is None else read_csv(spec.file(test_file), has_header)
+    return encode_splits(read_csv(spec.path, has_header), test, _table_options(spec), spec.left_out)
 
 
 def _decoded(
-    spec: Spec, files: list[Path], build: Callable[..., Decoding], size: Size | None, **about: Any
+    spec: DataSpec, files: list[Path], build: Callable[..., Decoding], size: Size | None, **about: Any
 ) -> tuple[Data, dict[int, str]]:
     """Images from the cache, and those that were skipped, by their places among all."""
-    options: dict[str, Any] = {"size": size, "channels": spec.channels}
-    unreadable: dict[str, Any] = {"skipped": {}} if spec.skips else {"advice": SKIP}
-    key = about | options | ({"skip": True} if spec.skips else {})
+    options: dict[str, Any] = {"size": size, "channels": int(spec.options.get("channels", 3))}
+    unreadable: dict[str, Any] = {"advice": SKIP}
+    key = about | options
+    if "skip" in spec.options:
+        unreadable = {"skipped": {}}
+        key["skip"] = True
     return cached_readable(spec.argument, files, partial(build, **options, **unreadable), spec.progress, **key)
 
 
-def _image_splits(spec: Spec, read: Callable[[Any, Size | None], Data], train: Any, test: Any) -> Splits:
+def _image_splits(spec: DataSpec, read: Callable[[Any, Size | None], Data], train: Any, test: Any) -> Splits:
     """Test images get the size of the training images."""
     train_data = read(train, spec.size)
     return _with_test(spec, train_data, read(test, (train_data.shape[1], train_data.shape[2])) if test else None)
 
 
-def _table_options(spec: Spec, has_test: bool = False) -> TableOptions:
+def _table_options(spec: DataSpec, has_test: bool = False) -> TableOptions:
     share = _test_share(spec)
     _refuse_second_test(spec, share is not None and has_test)
-    return TableOptions(
-        label=spec.options.get("label", tabular.LABEL),
-        group=spec.options.get("group"),
-        categorical=spec.several("categorical"),
-        drop=spec.several("drop"),
-        missing=spec.one_of("missing", tabular.MISSING_POLICIES),
-        drops_repeats=spec.drops_repeats,
-        least=spec.least,
-        share=share,
-        seed=spec.seed,
-    )
+    options = {name: spec.values[name] for name in TABLE_OPTIONS if name in spec.values}
+    return table_options(**options, share=share, seed=spec.seed)
 
 
-def _judging(spec: Spec, splits: Mapping[str, F]) -> F | None:
+def _judging(spec: DataSpec, splits: Mapping[str, F]) -> F | None:
     """The split that judges: that of ?judge, or else the test split, or a validation split where there is no other."""
     if "judge" not in spec.options:
         return splits.get("test") or splits.get("validation")
-    name = spec.one_of("judge", ("test", "validation"))
+    name = spec.options["judge"]
     if not splits.get(name):
         raise InputError(f"{spec.argument} has no {name} split: leave out ?judge={name}.")
     return splits[name]
 
 
-def _test_share(spec: Spec) -> float | None:
+def _test_share(spec: DataSpec) -> float | None:
     """?test=0.2, if it is a number."""
-    try:
-        return float(spec.options["test"])
-    except (KeyError, ValueError):
-        return None
+    test = spec.values.get("test")
+    return test if isinstance(test, float) else None
 
 
-def _test_file(spec: Spec) -> str | None:
+def _test_file(spec: DataSpec) -> str | None:
     """?test=FILE, if it is not a number."""
-    return spec.options.get("test") if _test_share(spec) is None else None
+    test = spec.values.get("test")
+    return test if isinstance(test, str) else None
 
 
-def _refuse_test_file(spec: Spec) -> None:
-    if (test_file := _test_file(spec)) is not None:
-        raise InputError(f"option 'test' is {test_file!r}: for a {spec.source!r} source it is a share, as 0.2.")
-
-
-def _refuse_options(spec: Spec, content: str, options: Iterable[str]) -> None:
+def _refuse_options(spec: DataSpec, content: str, options: Iterable[str]) -> None:
     """Refuse options that have no effect on such content."""
     if option := next((option for option in options if option in spec.options), None):
         raise InputError(f"{spec.argument} holds {content}: leave out ?{option}={spec.options[option]}.")
 
 
-def _refuse_second_test(spec: Spec, has_test: bool) -> None:
+def _refuse_second_test(spec: DataSpec, has_test: bool) -> None:
     if has_test and "test" in spec.options:
         raise InputError(f"{spec.argument} already has a test split: leave out ?test={spec.options['test']}.")
 
 
-def _with_test(spec: Spec, train: Data, test: Data | None) -> Splits:
+def _with_test(spec: DataSpec, train: Data, test: Data | None) -> Splits:
     """The splits, with the given share of `train` as the test split; examples without names are numbered."""
     if train.names is None:
         train = replace(train, names=np.array([f"row {i}" for i in range(len(train))], dtype=object))
     if test is not None:
         train, test = align(train, test)
-    if spec.drops_repeats:  # before classes are counted, and before a share is set aside
+    if "repeats" in spec.options:  # before classes are counted, and before a share is set aside
         in_test = None if test is None else test.digests
         train = train.take(distinct_examples(train, train.digests, in_test, "?repeats=drop", spec.left_out))
-    if spec.least:
-        common = common_classes(train, spec.least, f"?min={spec.least}", spec.left_out)
+    if least := spec.values.get("min"):
+        common = common_classes(train, least, f"?min={least}", spec.left_out)
         train, test = without_classes(train, common), None if test is None else without_classes(test, common)
     if (share := _test_share(spec)) is not None:
         _refuse_second_test(spec, test is not None)

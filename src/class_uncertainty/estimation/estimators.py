@@ -1,14 +1,18 @@
-"""ESTIMATORS, and estimate(), which turns what networks predict into class uncertainties."""
+"""ESTIMATORS, how estimates are named, and estimate(), which turns what networks predict into class uncertainties."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from class_uncertainty.boundary import check_least, checked
+import numpy as np
+from numpy.typing import NDArray
+
+from class_uncertainty.boundary import check_distinct, check_least, checked
 from class_uncertainty.data import Data, Dataset
+from class_uncertainty.data.readers.npz import read_arrays
+from class_uncertainty.data.spec import split_argument
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.estimation import from_file
-from class_uncertainty.estimation.estimate import Diverged, Estimate, Estimator, read_by
+from class_uncertainty.estimation.estimate import Diverged, Estimate, Estimator, EstimatorOutput, read_by
 from class_uncertainty.estimation.members import (
     bootstrap,
     duq,
@@ -20,7 +24,9 @@ from class_uncertainty.estimation.members import (
     single,
     snapshot,
 )
+from class_uncertainty.io import scratch_array
 from class_uncertainty.measures import SCORES
+from class_uncertainty.measures.scores import checked_blocks
 from class_uncertainty.training import Lane, Recipe, default_recipe
 
 if TYPE_CHECKING:
@@ -28,6 +34,45 @@ if TYPE_CHECKING:
 
 MAX_MEMBERS = 1000
 CHECKPOINTS: dict[str, Callable[[Recipe], Recipe]] = {"last": lambda recipe: recipe, "before-drop": Recipe.before_drop}
+SAVED = "probabilities"  # the estimator whose probabilities another program has saved
+FILES = f"give {SAVED}:FILE, a .npy or .npz file"
+
+
+def saved_estimator(path: str) -> Estimator:
+    """An estimator that trains nothing: its probabilities are in the file."""
+
+    def read(fitted: None, train: Data, views: int) -> EstimatorOutput:
+        return EstimatorOutput(saved_probabilities(path, train))
+
+    about = f"what another program has saved: {SAVED}:FILE, a .npy or .npz file with a row for each training example"
+    return Estimator(about, lambda members, seed: [], read, views=False)
+
+
+def saved_probabilities(path: str, train: Data) -> NDArray[np.float32]:
+    """(T, N, C) from a .npy or .npz file of (N, C) or (T, N, C), with a row for each training example in order."""
+    array = read_arrays(path, lambda loaded: _array(path, loaded), FILES)
+    p = array[None] if array.ndim == 2 else array
+    if p.ndim != 3 or p.shape[1:] != (len(train), len(train.classes)):
+        allowed = f"({len(train)}, {len(train.classes)}), or several members of that"
+        raise InputError(f"{path} has the shape {array.shape}: it must have (training examples, classes) = {allowed}.")
+    probabilities = scratch_array(p.shape)
+    for rows, block in checked_blocks(p):
+        probabilities[:, rows] = block
+    return probabilities
+
+
+def _array(path: str, loaded: Any) -> NDArray:
+    """The array of a .npy file; of a .npz file the one called "probabilities", or its only one."""
+    if isinstance(loaded, np.ndarray):
+        return loaded
+    name = SAVED if SAVED in loaded.files or len(loaded.files) != 1 else loaded.files[0]
+    if name not in loaded.files:
+        raise InputError(f"{path} has arrays {', '.join(loaded.files) or 'none'}: one must be called {SAVED}.")
+    array = loaded[name]
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"{path} is no .npy or .npz file of numbers.")
+    return array
+
 
 ESTIMATORS: dict[str, Estimator] = {
     "ensemble": ensemble,
@@ -38,9 +83,9 @@ ESTIMATORS: dict[str, Estimator] = {
     "snapshot": snapshot,
     "mc-dropout": mc_dropout,
     "duq": duq,
-    from_file.NAME: from_file.file_estimator(""),
+    SAVED: saved_estimator(""),
 }
-MAKERS: dict[str, Callable[[str], Estimator]] = {"ensemble": ensemble_of, from_file.NAME: from_file.file_estimator}
+MAKERS: dict[str, Callable[[str], Estimator]] = {"ensemble": ensemble_of, SAVED: saved_estimator}
 
 
 @checked
@@ -69,10 +114,9 @@ class EstimateRequest:
     @property
     def row(self) -> Estimator:
         """The row of ESTIMATORS; `ensemble:METHOD` and `probabilities:FILE` are rows of their own."""
-        name, colon, argument = self.estimator.partition(":")
-        if name not in ESTIMATORS or (colon and name not in MAKERS):
-            raise unknown("estimator", self.estimator, ESTIMATORS)
-        return MAKERS[name](argument) if colon else ESTIMATORS[name]
+        forms = [f"{SAVED}:FILE" if name == SAVED else name for name in ESTIMATORS]
+        name, argument = split_argument("estimator", self.estimator, [*forms, "ensemble:METHOD"])
+        return MAKERS[name](argument) if argument else ESTIMATORS[name]
 
     @property
     def lanes(self) -> list[Lane]:
@@ -94,6 +138,43 @@ class EstimateRequest:
             raise unknown("score", score, dict.fromkeys([*SCORES, *row.scores]))
         if score.endswith("epistemic") and self.lanes and (row.votes or self.members) < 2:
             raise InputError(f"score {score!r} needs members that may disagree, and {self.estimator!r} asks only one.")
+
+
+def compared_estimators(
+    names: Sequence[str], members: int, rates: Sequence[float | None]
+) -> tuple[dict[tuple[str, float | None], EstimateRequest], list[tuple[str, str]]]:
+    """The estimates to make, and (estimator, score) of each row; refuses what there is not before data are read.
+
+    An ensemble is among them always. The others have other seeds, so that no network is compared with itself.
+    """
+    check_distinct("estimator", names)
+    check_distinct("learning rate", rates)
+    wanted = [_split_score(name) for name in names]
+    others = dict.fromkeys(name for name, _ in wanted if name != "ensemble")
+    requests = {(name, lr): EstimateRequest(name, members, members, lr) for lr in rates for name in others}
+    requests |= {("ensemble", lr): EstimateRequest("ensemble", members, 0, lr) for lr in rates}
+    scored = [(name, score or requests[name, rates[0]].row.natural) for name, score in wanted]
+    if (reference := ("ensemble", requests["ensemble", rates[0]].row.natural)) not in scored:
+        scored.insert(0, reference)
+    if repeated := next((pair for i, pair in enumerate(scored) if pair in scored[:i]), None):
+        raise InputError(f"estimator {repeated[0]} is given twice by {repeated[1]}: each must be there once.")
+    for name, score in scored:
+        requests[name, rates[0]].check_score(score)
+    return requests, scored
+
+
+def _split_score(name: str) -> tuple[str, str]:
+    """(estimator, score) of 'online=predictive'; the score is "" where none is given.
+
+    Names of files and constants of methods may have '=' too.
+    """
+    estimator, equals, score = name.rpartition("=")
+    if equals and not score:
+        raise InputError(f"{name!r} names no score after its equals sign: give one, as in online=predictive.")
+    kind, _, argument = estimator.partition(":")
+    *others, last = argument.split(":")
+    is_complete = kind == "ensemble" and ("=" in last or not others)  # a constant of its method has a value, if any
+    return (estimator, score) if equals and (is_complete or not argument or score in SCORES) else (name, "")
 
 
 @checked(passes_on="class_uncertainty.training.fit.fit", without=("train", "lanes", "test"))

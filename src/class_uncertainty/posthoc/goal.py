@@ -1,16 +1,21 @@
-"""Goal: what is best for whom, as a number that examples with labels measure."""
+"""Goal: what is best for whom, as a number that examples with labels measure; costs and priors come from files."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.errors import InputError, unknown
+from class_uncertainty.data.readers.csv_file import read_rows
+from class_uncertainty.data.readers.npz import read_arrays
+from class_uncertainty.data.spec import split_argument
+from class_uncertainty.data.table import LARGEST
+from class_uncertainty.errors import InputError, MachineFault, nearest, unknown
+from class_uncertainty.io import check_regular, near, parse_json
 from class_uncertainty.measures.measures import Stats, Vector
 from class_uncertainty.metrics import check_prior, decide, errors_by_class, prior_weights, worst_classes
-from class_uncertainty.posthoc.cost_files import check_cost_file, check_costs, read_costs
-from class_uncertainty.posthoc.prediction_files import read_numbers
 from class_uncertainty.text import enumerated
 
 GOALS = ("mean", "worst", "accuracy", "cost:FILE.csv", "prior:FILE")
@@ -18,6 +23,7 @@ NAMED = 5  # classes in a refusal
 
 Matrix = NDArray[np.float64]  # (C, C)
 Labels = NDArray[np.int64]  # (N,)
+Rows = Sequence[Sequence[str]]  # cells as text
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,18 +156,13 @@ def value_digits(unit: str) -> int:
     return 2 if unit == "%" else 3
 
 
-def check_goal(text: str) -> tuple[str, str]:
-    """The kind of a goal, and the file that it names or ""; refuses a goal and a file that there are not."""
-    kind, colon, file = text.partition(":")
-    if kind not in {goal.partition(":")[0] for goal in GOALS} or (colon and kind not in ("cost", "prior")):
-        raise unknown("goal", text, GOALS)
-    if kind in ("cost", "prior") and not file:
-        raise InputError(f"the goal {text!r} names no file: write {GOALS[3] if kind == 'cost' else GOALS[4]}.")
+def check_goal(text: str) -> None:
+    """Refuse a goal, and a file, that there are not."""
+    kind, file = split_argument("goal", text, GOALS)
     if kind == "cost":
         check_cost_file(file)
     if kind == "prior":
         read_numbers(file, f"goal {text!r}: the prior")
-    return kind, file
 
 
 def parse_goal(text: str, classes: Sequence[str], counts: ArrayLike) -> Goal:
@@ -177,7 +178,7 @@ def parse_goal(text: str, classes: Sequence[str], counts: ArrayLike) -> Goal:
     counts : array (C,)
         Training examples of each class.
     """
-    kind, file = check_goal(text)
+    kind, file = split_argument("goal", text, GOALS)
     if kind == "prior":
         try:
             return Goal(text, check_prior(read_numbers(file, "the prior"), len(classes)))
@@ -223,3 +224,131 @@ def check_judgeable(counts: ArrayLike, classes: Sequence[str], goal: Goal) -> No
         subject = f"class {named} has" if len(names) == 1 else f"the classes {named} have"
         needs = f"to judge the goal {goal.name!r}, every class needs 2 at least"
         raise InputError(f"{subject} fewer than 2 examples: {needs}.")
+
+
+def read_costs(path: str | Path, classes: Sequence[str]) -> NDArray[np.float64]:
+    """(C, C) from a CSV file, a row for each true class and a column for each predicted one.
+
+    Class names may stand above, on the left or both, in any order; without names the order is that of `classes`.
+    """
+    path, size = check_cost_file(path), len(classes)
+    rows = [[cell.strip() for cell in row] for row in read_rows(path)[0]]
+    above, left, hint = len(rows) == size + 1, len(rows[0]) == size + 1, _missing(rows, classes)
+    if (len(rows) - above, len(rows[0]) - left) != (size, size):
+        raise InputError(f"{path} has {len(rows)} rows of {len(rows[0])} cells{hint}: {_allowed(size)}.")
+    cells = [row[left:] for row in rows[above:]]
+    true = _order(path, [row[0] for row in rows[above:]], classes) if left else np.arange(size)
+    predicted = _order(path, rows[0][left:], classes) if above else np.arange(size)
+    costs = np.array(
+        [[_number(cell, f"{path} has {cell!r} for a cost{hint}: {_allowed(size)}.") for cell in row] for row in cells]
+    )
+    try:
+        return check_costs(costs[np.ix_(true, predicted)], size, classes)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def check_cost_file(path: str | Path) -> Path:
+    """The path of a file that exists."""
+    path = Path(path)
+    if not os.path.exists(path):  # a name may be too long for path.exists()
+        allowed = "costs are a CSV file with a row for each class and a column for each prediction"
+        raise InputError(f"{path} does not exist{near(path)}: {allowed}.")
+    return path
+
+
+def check_costs(costs: ArrayLike, size: int, classes: Sequence[str] = ()) -> NDArray[np.float64]:
+    """(C, C) finite numbers from 0, of which some wrong prediction costs more than 0, and no right one the most."""
+    try:
+        matrix = np.asarray(costs, dtype=np.float64)
+    except (TypeError, ValueError):
+        matrix = np.empty(0)
+    if matrix.shape != (size, size):
+        raise InputError(f"costs have the shape {matrix.shape}: {_allowed(size)}.")
+    names = [repr(name) for name in classes] or [str(c) for c in range(size)]
+    for bad, allowed in ((~(np.abs(matrix) <= LARGEST), "finite in 32 bits"), (matrix < 0, "at least 0")):
+        if bad.any():
+            i, j = np.argwhere(bad)[0]
+            cost = f"the cost of predicting class {names[j]} for class {names[i]} is {matrix[i, j]:g}"
+            raise InputError(f"{cost}: every cost must be {allowed}.")
+    wrong = matrix[~np.eye(size, dtype=bool)].reshape(size, size - 1)
+    if not wrong.any():
+        raise InputError("every wrong prediction costs 0: one at least must cost more.")
+    if (gains := np.flatnonzero(np.diag(matrix) > wrong.max(axis=1))).size:
+        c = gains[0]
+        right = f"the right prediction of class {names[c]} costs {matrix[c, c]:g}, and a wrong one {wrong[c].max():g}"
+        raise InputError(f"{right} at most: give what predictions cost, not what they gain.")
+    return matrix
+
+
+def _allowed(size: int) -> str:
+    return f"the costs of {size} classes are {size} x {size} numbers, with or without class names above and on the left"
+
+
+def _missing(rows: Rows, classes: Sequence[str]) -> str:
+    """' and no class 'x'' where there are names of other classes above or on the left."""
+    names = {*rows[0], *(row[0] for row in rows)}
+    absent = [name for name in classes if name.strip() not in names]
+    return f" and no class {absent[0]!r}" if 0 < len(absent) < len(classes) else ""
+
+
+def _order(path: Path, names: Sequence[str], classes: Sequence[str]) -> NDArray[np.int64]:
+    """Where each class stands among the names."""
+    stripped = [name.strip() for name in classes]
+    for name in names:
+        if name not in stripped:
+            raise unknown(f"class in {path}", name, classes)
+        if names.count(name) > 1:
+            absent = next(name for name in classes if name.strip() not in names)
+            raise InputError(f"{path} has class {name!r} twice, and no class {absent!r}: give each once.")
+    return np.array([names.index(name) for name in stripped])
+
+
+def _number(cell: str, refusal: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        raise InputError(refusal) from None
+
+
+def read_numbers(text: str, option: str, alternatives: str = "") -> Vector:
+    """'500,60,7' or a file of numbers, one a class: .npy, .json with a list, or text with commas or one number a line.
+
+    `alternatives` is what else the option takes, for the refusal.
+    """
+    try:
+        return _parse(text) if _is_numbers(text) else _read(text)
+    except FileNotFoundError:
+        allowed = f"{alternatives}numbers with commas between them, or a file of numbers that exists"
+        near = nearest(text, filter(None, alternatives.split(", ")))
+        must = f"did you mean {near!r}? It must" if near else "it must"
+        raise InputError(f"{option} is {text!r}: {must} be {allowed}.") from None
+    except OSError as error:
+        raise MachineFault(f"{text} could not be read: {error.strerror or error}.") from error
+    except InputError:
+        raise
+    except (TypeError, ValueError, OverflowError):  # of text, of JSON, and of bytes that are neither
+        raise InputError(f"{text} is no file of numbers: give one number a class.") from None
+
+
+def _is_numbers(text: str) -> bool:
+    try:
+        return len(_parse(text)) > 0 and not os.path.isfile(text)
+    except ValueError:
+        return False
+
+
+def _parse(text: str) -> Vector:
+    return np.array([float(part) for part in text.replace(",", " ").split()])
+
+
+def _read(path: str) -> Vector:
+    if os.path.isdir(path):
+        raise InputError(f"{path} is a folder: give a file of numbers, one a class.")
+    if path.endswith(".npy"):
+        return np.asarray(read_arrays(path, lambda loaded: loaded), dtype=np.float64)
+    if not path:
+        raise FileNotFoundError  # which Path would take for this folder
+    check_regular(Path(path))
+    text = Path(path).read_text(encoding="utf-8-sig")
+    return np.array(parse_json(text), dtype=np.float64) if path.endswith(".json") else _parse(text)

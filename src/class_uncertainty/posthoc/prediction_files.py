@@ -1,6 +1,5 @@
-"""Predictions, counts and priors that another program has saved."""
+"""Predictions that another program has saved."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data.readers.npz import read_arrays
-from class_uncertainty.errors import InputError, MachineFault, nearest
-from class_uncertainty.io import check_regular, parse_json
-from class_uncertainty.measures.measures import Vector
+from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import check_labels, check_rows
 from class_uncertainty.posthoc.averaging import combined
 
@@ -84,46 +81,3 @@ def _softmax(logits: NDArray) -> NDArray[np.float64]:
     if logits.dtype.kind != "f" or not logits.size or not np.isfinite(logits).all():
         raise InputError("logits must be finite floating point numbers, one at least.")
     return softmax(logits.astype(np.float64), axis=-1)
-
-
-def read_numbers(text: str, option: str, alternatives: str = "") -> Vector:
-    """'500,60,7' or a file of numbers, one a class: .npy, .json with a list, or text with commas or one number a line.
-
-    `alternatives` is what else the option takes, for the refusal.
-    """
-    try:
-        return _parse(text) if _is_numbers(text) else _read(text)
-    except FileNotFoundError:
-        allowed = f"{alternatives}numbers with commas between them, or a file of numbers that exists"
-        near = nearest(text, filter(None, alternatives.split(", ")))
-        must = f"did you mean {near!r}? It must" if near else "it must"
-        raise InputError(f"{option} is {text!r}: {must} be {allowed}.") from None
-    except OSError as error:
-        raise MachineFault(f"{text} could not be read: {error.strerror or error}.") from error
-    except InputError:
-        raise
-    except (TypeError, ValueError, OverflowError):  # of text, of JSON, and of bytes that are neither
-        raise InputError(f"{text} is no file of numbers: give one number a class.") from None
-
-
-def _is_numbers(text: str) -> bool:
-    try:
-        return len(_parse(text)) > 0 and not os.path.isfile(text)
-    except ValueError:
-        return False
-
-
-def _parse(text: str) -> Vector:
-    return np.array([float(part) for part in text.replace(",", " ").split()])
-
-
-def _read(path: str) -> Vector:
-    if os.path.isdir(path):
-        raise InputError(f"{path} is a folder: give a file of numbers, one a class.")
-    if path.endswith(".npy"):
-        return np.asarray(read_arrays(path, lambda loaded: loaded), dtype=np.float64)
-    if not path:
-        raise FileNotFoundError  # which Path would take for this folder
-    check_regular(Path(path))
-    text = Path(path).read_text(encoding="utf-8-sig")
-    return np.array(parse_json(text), dtype=np.float64) if path.endswith(".json") else _parse(text)

@@ -31,7 +31,7 @@ from class_uncertainty.io import (
 from class_uncertainty.measures import Stats
 from class_uncertainty.measures.scores import check_rows
 from class_uncertainty.metrics import check_prior
-from class_uncertainty.posthoc.cost_files import check_costs
+from class_uncertainty.posthoc.goal import check_costs
 from class_uncertainty.posthoc.prediction_files import Predictions
 from class_uncertainty.posthoc.priors import at_prior, find_prior
 from class_uncertainty.text import amount_of, listed, printable, read_faults

@@ -1,7 +1,7 @@
 """The learning rates that `cu compare --choose-lr` has chosen, read from the results of the networks that chose."""
 
 from class_uncertainty.data.dataset import folds_fingerprint
-from class_uncertainty.data.specs import without_options
+from class_uncertainty.data.spec import without_options
 from class_uncertainty.methods import parse_name
 from class_uncertainty.posthoc.remedies import REMEDIES
 from class_uncertainty.runs import Store, StoredDataset

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from class_uncertainty.data.specs import file_stem, place_of
+from class_uncertainty.data.spec import file_stem, place_of
 from class_uncertainty.errors import MachineFault, missing, notice
 from class_uncertainty.io import check_ending, check_replaceable, free_name, origin, write_whole
 from class_uncertainty.methods import METHODS

@@ -6,7 +6,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from class_uncertainty.data import Dataset
-from class_uncertainty.estimation import from_file, members_method
+from class_uncertainty.estimation import members_method
+from class_uncertainty.estimation.estimators import SAVED
 from class_uncertainty.posthoc.diagnosis import nothing_wrong, spoken
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.reporting import ladder_view
@@ -244,7 +245,7 @@ def ranking_advice(measured: Measured) -> list[str]:
     poor = f"Uncertainty says little about the class errors (ρ below {POOR})"
     if copies := describe_repeats(measured.dataset):
         return [f"{poor}: {copies}"]
-    if estimator.partition(":")[0] in ("out-of-fold", from_file.NAME):  # what made a file nobody knows
+    if estimator.partition(":")[0] in ("out-of-fold", SAVED):  # what made a file nobody knows
         return []
     return [f"{poor}: networks know what they were trained on. --estimator out-of-fold asks about unseen examples."]
 

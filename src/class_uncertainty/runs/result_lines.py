@@ -12,7 +12,7 @@ import numpy as np
 
 from class_uncertainty.boundary import check_least, check_number, shortly
 from class_uncertainty.data.dataset import folds_fingerprint
-from class_uncertainty.data.specs import without_options
+from class_uncertainty.data.spec import without_options
 from class_uncertainty.errors import InputError, notice, unknown
 from class_uncertainty.io import REPLACE, SQLITE, finite, from_document, near, parse_json, read_regular
 from class_uncertainty.runs.measurement import Measurement

@@ -13,8 +13,7 @@ from class_uncertainty.methods import named
 from class_uncertainty.text import short
 from class_uncertainty.training.folds import Fold
 from class_uncertainty.training.lane import Lane, Teaching
-from class_uncertainty.training.recipe import RECIPES, Recipe, check_lr, default_recipe
-from class_uncertainty.training.recipe_specs import split_changes
+from class_uncertainty.training.recipe import RECIPES, Recipe, check_lr, default_recipe, split_changes
 
 COLOURS = 3  # channels
 
@@ -65,7 +64,7 @@ class Candidate:
 
     @cached_property
     def _parts(self) -> tuple[str, dict[str, Any]]:
-        return split_changes(self.name, {"rate": float, "recipe": str})
+        return split_changes("candidate", self.name, rate=float, recipe=str)
 
     @property
     def method(self) -> str:

@@ -5,10 +5,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, get_type_hints
 
 from class_uncertainty.boundary import check_field, check_least, check_number, checked
 from class_uncertainty.data import Data
+from class_uncertainty.data.spec import Reader, parse_options, read_options, read_text, reader
 from class_uncertainty.errors import InputError, unknown
 
 MAX_EPOCHS = 10**9
@@ -283,3 +284,46 @@ def default_recipe(data: Data, name: str | None = None, **changes: Any) -> Recip
         usual = "forest"  # a table
     recipe = RECIPES[name or usual]
     return dataclasses.replace(recipe, **{field: value for field, value in changes.items() if value is not None})
+
+
+NO_DROPS = "none"
+
+
+def _drops(text: str) -> tuple[float, ...]:
+    return () if text == NO_DROPS else tuple(map(float, text.split("/")))
+
+
+# how the text of a field is read, by its type
+READERS: dict[Any, Reader] = {
+    str: read_text,
+    int: reader(int, "a whole number"),
+    float: reader(float, "a number"),
+    bool: reader({"true": True, "false": False}.__getitem__, "true or false"),
+    tuple[float, ...]: reader(_drops, f"shares of the epochs such as 0.8/0.9, or {NO_DROPS!r}"),
+}
+
+
+def split_changes(kind: str, text: str, **more: type) -> tuple[str, dict[str, Any]]:
+    """The name before '?', and the changes of a recipe after it: 'schedule=cosine&drops=0.8/0.9'.
+
+    `more` fields than those of a recipe have these types.
+    """
+    name, mark, query = text.partition("?")  # the first one: the name of a network may have another
+    if not mark:
+        return name, {}
+    types = get_type_hints(Recipe) | more
+    readers = {field: READERS[types[field]] for field in types}
+    changes = read_options("a recipe", parse_options(kind, text, query), readers)
+    of_recipe = {field: value for field, value in changes.items() if field not in more}
+    dataclasses.replace(next(iter(RECIPES.values())), **of_recipe)  # refuses values that no recipe has
+    return name, changes
+
+
+def parse_recipe(text: str) -> tuple[str | None, dict[str, Any]]:
+    """The name of a recipe, None where the data's own is meant, and its changes: '?schedule=cosine&average=0.25'."""
+    name, changes = split_changes("recipe", text)
+    if name and name not in RECIPES:
+        raise unknown("recipe", name, RECIPES)
+    if not text:
+        raise InputError(f"no recipe is given: there are {', '.join(RECIPES)}.")
+    return name or None, changes

@@ -12,17 +12,16 @@ from typing import Any
 
 from torch import Tensor
 
-from class_uncertainty.data.examples import Embedding
+from class_uncertainty.data.examples import VIEWS, Embedding
 from class_uncertainty.data.images import PIXELS
 from class_uncertainty.data.table import LARGEST, Column, is_number
 from class_uncertainty.errors import InputError, MachineFault, blame_machine, unknown
 from class_uncertainty.io import checksum, near, parse_json, read_regular
 from class_uncertainty.text import reason
-from class_uncertainty.training.networks.backbones import WHOLE
 from class_uncertainty.training.networks.classifier import DECISIONS, HEADS, Names
+from class_uncertainty.training.networks.network_name import code_of
 from class_uncertainty.training.networks.network_table import NETWORKS
 from class_uncertainty.training.networks.preprocessing import checked_preprocessing
-from class_uncertainty.training.networks.user_code import code_of
 from class_uncertainty.training.purpose import Purpose
 
 FORMAT = 4  # of the description, raised when it changes
@@ -163,7 +162,8 @@ def _embedding(document: dict[str, Any]) -> Embedding | None:
     checked_preprocessing("the backbone", {name: values[name] for name in ("size", "mean", "std")})
     if not all(isinstance(text, str) for text in (embedding.backbone, embedding.weights, embedding.transform)):
         raise ValueError("the backbone, its weights and its transform must be text")
-    if type(embedding.views) is not int or not WHOLE["views"][0] <= embedding.views <= WHOLE["views"][1]:
+    fewest, most = VIEWS
+    if type(embedding.views) is not int or not fewest <= embedding.views <= most:
         raise ValueError(f"the embedding has {brief(embedding.views)} views")
     sides = (embedding.size, *embedding.images)
     if not all(type(side) is int and 0 < side <= LARGEST_SIDE for side in sides) or len(embedding.images) != 2:

@@ -27,9 +27,9 @@ from class_uncertainty.posthoc.class_audit import (
     confusions,
     record,
 )
-from class_uncertainty.posthoc.cost_files import check_costs
 from class_uncertainty.posthoc.diagnosis import BY_COST, KINDS, NAMED, UNJUDGED, WITHOUT_COSTS, verdict_summary
-from class_uncertainty.posthoc.gate import broken, parse_conditions
+from class_uncertainty.posthoc.gate import broken, parse_condition
+from class_uncertainty.posthoc.goal import check_costs
 from class_uncertainty.posthoc.noise_model import LabelNoise, label_noise
 from class_uncertainty.posthoc.run_changes import RunChanges, read_record, run_changes
 from class_uncertainty.text import listed, printable
@@ -167,7 +167,7 @@ class Audit:
     @checked
     def broken(self, conditions: Sequence[str], earlier: "Audit | str | Path | None" = None) -> list[str]:
         """A sentence for each condition that holds, as `cu audit --fail-if` takes them: 'error[cat] > 30'."""
-        parsed = parse_conditions(conditions, has_baseline=earlier is not None)
+        parsed = [parse_condition(condition, has_baseline=earlier is not None) for condition in conditions]
         return broken(parsed, self.record, self.against(earlier) if earlier else None)
 
     def to_frame(self) -> Any:

@@ -12,7 +12,7 @@ from class_uncertainty.data.readers.folder import IMAGE_SUFFIXES
 from class_uncertainty.data.readers.npz import Loaded, read_arrays
 from class_uncertainty.errors import InputError, nearest
 from class_uncertainty.io import near
-from class_uncertainty.posthoc.cost_files import read_costs
+from class_uncertainty.posthoc.goal import read_costs
 from class_uncertainty.posthoc.prediction_files import read_probabilities
 from class_uncertainty.posthoc.written_predictions import COLUMN, LABEL, PredictionTable, read_written
 from class_uncertainty.text import amount_of, listed, printable

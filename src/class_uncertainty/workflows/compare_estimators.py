@@ -10,7 +10,7 @@ from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Diverged, Estimate
-from class_uncertainty.estimation.compared_estimators import compared_estimators
+from class_uncertainty.estimation.estimators import compared_estimators
 from class_uncertainty.measures import Vector
 from class_uncertainty.metrics import rank_correlation
 from class_uncertainty.runs.context import open_context

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from class_uncertainty.boundary import check_number
 from class_uncertainty.data import Data, Dataset
-from class_uncertainty.data.specs import place_of
+from class_uncertainty.data.spec import place_of
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.io import origin

@@ -6,7 +6,7 @@ from typing import Unpack
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.data import Data, Dataset
-from class_uncertainty.data.specs import place_of
+from class_uncertainty.data.spec import place_of
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.io import origin

@@ -14,7 +14,6 @@ from class_uncertainty.training.networks.backbones import (
     find_backbone,
     fitted,
     fused,
-    names_backbone,
     same_backbone,
     seen,
     weights_hash,
@@ -159,9 +158,8 @@ def test_a_backbone_without_a_name_is_refused():
         ("mine.py:broken", ["broken() of mine.py raised KeyError", "no such thing"]),
         ("mine.py:number", ["returned int", "torch.nn.Module"]),
         ("absent.py:pooled", ["absent.py is not a Python file"]),
-        ("mine.py:pooled?sise=3", ["'sise'", "did you mean 'size'"]),
-        ("mine.py:pooled?size=3", ["size of a backbone is '3'", "8 to 1024"]),
-        ("mine.py:pooled?views=11", ["views of a backbone is '11'", "1 to 10"]),
+        ("mine.py:pooled?size=3", ["'size' is '3'", "8 to 1024"]),
+        ("mine.py:pooled?views=11", ["'views' is '11'", "1 to 10"]),
         ("mine.py:pooled?download=maybe", ["download 'maybe'", "no, yes"]),
         ("mine.py:convolution?weights=none.pth", ["none.pth does not exist"]),
     ],
@@ -169,11 +167,3 @@ def test_a_backbone_without_a_name_is_refused():
 def test_what_is_refused(factory, name, parts):
     with refused(*parts):
         find_backbone(name)
-
-
-@pytest.mark.parametrize(
-    ("name", "is_one"),
-    [("efficientnet-lite0?size=96", True), ("timm:x", True), ("hf:x/y", True), ("a.py:f", True), ("mine", False)],
-)
-def test_names_of_backbones(name, is_one):
-    assert names_backbone(name) is is_one

@@ -4,12 +4,12 @@ import numpy as np
 
 from class_uncertainty.data.examples import Data
 from class_uncertainty.data.readers.svhn import DIGITS
-from class_uncertainty.data.specs import Spec, Splits
+from class_uncertainty.data.spec import DataSpec, Splits
 
 PER_CLASS = 120  # for training, of 174 to 183; the others, 54 to 63 per class, are the test split
 
 
-def digits(spec: Spec) -> Splits:
+def digits(spec: DataSpec) -> Splits:
     """Handwritten digits that come with scikit-learn: 8×8 grey images, always split the same way."""
     from sklearn.datasets import load_digits
 

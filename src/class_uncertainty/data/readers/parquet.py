@@ -37,7 +37,9 @@ def find(place: Path) -> dict[str, list[Path]]:
 
 
 def below(folder: Path) -> list[Path]:
-    """The Parquet files in a folder and below it."""
+    """The Parquet files in a folder and below it; none where there is no folder."""
+    if not folder.exists():
+        return []
     return sorted(file for file in entries(folder) if file.suffix == ".parquet")
 
 

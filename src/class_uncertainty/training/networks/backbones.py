@@ -14,14 +14,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from class_uncertainty.data.examples import VIEWS, Embedding
-from class_uncertainty.data.specs import split_options
-from class_uncertainty.errors import InputError, nearest, unknown
+from class_uncertainty.data.examples import Embedding
+from class_uncertainty.data.spec import LITE0, names_backbone
+from class_uncertainty.errors import InputError
 from class_uncertainty.training.networks.efficientnet_lite import SameConv
 from class_uncertainty.training.networks.fingerprints import module_code, weights_hash
-from class_uncertainty.training.networks.preprocessing import SIDES
+from class_uncertainty.training.networks.network_name import BACKBONE, NetworkName, code_of, parse_network
 from class_uncertainty.training.networks.pretrained import (
-    LITE0,
     Built,
     from_config,
     from_file,
@@ -30,10 +29,6 @@ from class_uncertainty.training.networks.pretrained import (
     lite0,
 )  # fmt: skip
 
-FORMS = f"{LITE0}, timm:NAME, hf:NAME_OR_FOLDER or PATH.py:FACTORY"
-OPTIONS = ("size", "views", "weights", "download")
-DOWNLOAD = ("no", "yes")
-WHOLE = {"size": SIDES, "views": VIEWS}  # the least and the most
 IMAGENET_SIDE = 224
 
 
@@ -115,74 +110,35 @@ def seen(x: Tensor, views: int) -> list[Tensor]:
     return [view for crop in crops for view in (crop, crop.flip(3))][:views]
 
 
-def names_backbone(name: str) -> bool:
-    """Whether a text is the name of a backbone, which may not be there."""
-    kind = name.partition("?")[0]
-    return kind == LITE0 or kind.startswith(("timm:", "hf:")) or ".py:" in kind
-
-
 def find_backbone(name: str | nn.Module) -> Backbone:
     """A backbone by its name, with its weights; a module is its own, for images of 224 pixels."""
     if isinstance(name, nn.Module):
-        return _described(type(name).__name__, name, {}, module_code(name))
-    module, preprocessing, code = build(name)
-    if code and "weights" not in split_options(name, "backbone")[1]:  # whatever a user's function makes
+        embedding = Embedding(type(name).__name__, weights_hash(name, module_code(name)), IMAGENET_SIDE)
+        return Backbone(name, embedding)
+    parsed = parse_network(BACKBONE, name)
+    module, preprocessing, code = build(parsed)
+    if code and not parsed.weights:  # whatever a user's function makes
         with torch.random.fork_rng([]):
-            again = build(name)[0]
+            again = build(parsed)[0]
         if weights_hash(again) != weights_hash(module):
             raise InputError(
                 f"backbone {name!r} has other weights at every call: give ?weights=FILE, or load them there."
             )
-    return _described(name, module, preprocessing, code + module_code(module) if code else b"")
+    about: dict[str, Any] = {"size": IMAGENET_SIDE} | preprocessing
+    about["size"] = parsed.size or about["size"]
+    # nothing that determines features is left out of the description
+    weights = weights_hash(module, code + module_code(module) if code else b"")
+    return Backbone(module, Embedding(name, weights, views=parsed.views or 1, **about))
 
 
-def build(name: str, pretrained: bool = True) -> Built:
-    """A network by its name: one of a package, or a user's own; without weights unless `pretrained`."""
-    kind_and_rest, options = split_options(name, "backbone")
-    for option in options:
-        if option not in OPTIONS:
-            raise unknown("option of a backbone", option, OPTIONS)
-    if options.get("download", "no") not in DOWNLOAD:
-        raise unknown("download", options["download"], DOWNLOAD)
-    weights = Path(options["weights"]) if "weights" in options else None
-    download = options.get("download") == "yes"
-    kind, _, rest = kind_and_rest.partition(":")
-    file, _, factory = kind_and_rest.rpartition(":")
-    if kind_and_rest == LITE0:
-        return lite0(weights, pretrained)
-    if kind == "timm" and rest:
-        return from_timm(rest, weights, download, pretrained)
-    if kind == "hf" and rest:
-        return from_hugging_face(rest, weights, download, pretrained)
-    if kind in ("timm", "hf") and not rest:
-        raise InputError(f"backbone {name!r} has no name after the colon: give {FORMS}.")
-    if file.endswith(".py"):
-        return from_file(Path(file), factory, weights if pretrained else None)
-    near_name = (
-        f"did you mean {match!r}? G" if (match := nearest(kind_and_rest, [LITE0, "timm:", "hf:", "none"])) else "g"
-    )
-    raise InputError(f"unknown backbone {name!r}: {near_name}ive {FORMS}.")
-
-
-def _described(name: str, module: nn.Module, preprocessing: Mapping[str, Any], code: bytes = b"") -> Backbone:
-    """The network with its description: nothing that determines features is left out of it."""
-    about: dict[str, Any] = {"size": IMAGENET_SIDE} | dict(preprocessing) | given_numbers(name)
-    return Backbone(module, Embedding(name, weights_hash(module, code), **about))
-
-
-def given_numbers(name: str) -> dict[str, int]:
-    """The size and the views that the name of a backbone asks for, as far as it does."""
-    options = split_options(name, "backbone")[1]
-    for option, (least, most) in WHOLE.items():
-        text = options.get(option, str(least))
-        if not text.isdecimal() or not least <= int(text) <= most:
-            raise InputError(f"{option} of a backbone is {text!r}: it must be a whole number from {least} to {most}.")
-    return {option: int(options[option]) for option in WHOLE if option in options}
-
-
-def given_size(name: str) -> dict[str, int]:
-    """The size alone."""
-    return {option: number for option, number in given_numbers(name).items() if option == "size"}
+def build(name: NetworkName, pretrained: bool = True) -> Built:
+    """A network of a package, or a user's own; without weights unless `pretrained`."""
+    if name.is_code:
+        return from_file(Path(name.source), name.argument, name.weights if pretrained else None)
+    if name.source == LITE0:
+        return lite0(name.weights, pretrained)
+    make = from_timm if name.source == "timm" else from_hugging_face
+    return make(name.argument, name.weights, name.download == "yes", pretrained)
 
 
 def check_named(embedding: Embedding) -> None:
@@ -206,15 +162,16 @@ def architecture(name: str, config: Mapping[str, Any]) -> nn.Module:
     """The network of a backbone without its weights; `config` is what `config_of` gave. A user's code runs on a CPU."""
     if config:
         return from_config(config)
-    with torch.device("cpu") if ".py:" in name else nullcontext():
-        return build(name, pretrained=False)[0]
+    parsed = parse_network(BACKBONE, name)
+    with torch.device("cpu") if parsed.is_code else nullcontext():
+        return build(parsed, pretrained=False)[0]
 
 
 def check_same(embedder: Embedder) -> None:
     """Refuse a user's file that has changed since the weights of its network were saved with a head."""
     name = embedder.embedding.backbone
-    if ".py:" not in name:
+    if not code_of(name):
         return
-    code = build(name, pretrained=False)[2] + module_code(embedder.body)
+    code = build(parse_network(BACKBONE, name), pretrained=False)[2] + module_code(embedder.body)
     if weights_hash(embedder.body, code) != embedder.embedding.weights:
         raise InputError(f"backbone {name!r} has other code than when the network was saved.")

@@ -11,20 +11,20 @@ from torch import nn
 
 from class_uncertainty.boundary import checked
 from class_uncertainty.data.examples import Embedding
-from class_uncertainty.data.specs import split_options
+from class_uncertainty.data.spec import LITE0, names_backbone
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.io import read_regular
-from class_uncertainty.training.networks.backbones import FORMS, IMAGENET_SIDE, build, given_size
+from class_uncertainty.training.networks.backbones import IMAGENET_SIDE, build
 from class_uncertainty.training.networks.bodies import identity, mlp, resnet18, resnet32, resnet32x4, small_conv
 from class_uncertainty.training.networks.custom_network import OwnNetwork, factory_code
 from class_uncertainty.training.networks.layers import WIDEST
+from class_uncertainty.training.networks.network_name import NetworkName, parse_network
 from class_uncertainty.training.networks.preprocessing import checked_preprocessing
-from class_uncertainty.training.networks.pretrained import LITE0, Built, call_factory, find_factory, load_weights
+from class_uncertainty.training.networks.pretrained import Built, call_factory, find_factory, load_weights
 from class_uncertainty.training.networks.user_code import trust
 from class_uncertainty.training.recipe import Recipe
 
 Shape = tuple[int, ...]  # of one input
-OPTIONS = ("size", "weights", "download")  # of a network's name: a backbone has views too
 STACKS = ("loop", "vmap")
 
 
@@ -135,48 +135,44 @@ def find_network(name: str) -> Network:
     """The row of that name, or one for a network of timm, Transformers or a user's file."""
     if name in NETWORKS:
         return NETWORKS[name]
-    source, options = split_options(name, "network")
-    if source == LITE0 or ":" in source:
-        for option in options:
-            if option not in OPTIONS:
-                raise unknown("option of a network", option, OPTIONS)
-        return _row_of(name, _identity(name))
-    raise unknown("network", name, [*NETWORKS, *FORMS.replace(" or ", ", ").split(", ")])
+    parsed = parse_network("network", name, NETWORKS)
+    return _row_of(parsed, _identity(parsed))
 
 
 @lru_cache(maxsize=16)
-def _row_of(name: str, identity: bytes) -> Network:
-    source = split_options(name, "network")[0]
-    file, _, factory = source.rpartition(":")
-    if not file.endswith(".py"):
+def _row_of(name: NetworkName, identity: bytes) -> Network:
+    given_size = {"size": name.size} if name.size else {}
+    if not name.is_code:
         defaults = {"size": IMAGENET_SIDE, "mean": Embedding.mean, "std": Embedding.std}
 
         def make(pretrained: bool) -> Built:
             module, given, code = build(name, pretrained)
-            return module, defaults | given | given_size(name), code
+            return module, defaults | given | given_size, code
 
-        return _row(OwnNetwork(name, make, is_replayable=source == LITE0), "pretrained")
-    call, code = find_factory(Path(file), factory)
-    weights = split_options(name, "network")[1].get("weights")
+        return _row(OwnNetwork(name.text, make, is_replayable=name.source == LITE0), "pretrained")
+    call, code = find_factory(Path(name.source), name.argument)
 
     def from_own_file(pretrained: bool) -> Built:
-        module, given = call_factory(f"{factory}() of {file}", call)
-        if pretrained and weights:
-            load_weights(module, Path(weights))
-        return module, given | given_size(name), code
+        module, given = call_factory(f"{name.argument}() of {name.source}", call)
+        if pretrained and name.weights:
+            load_weights(module, name.weights)
+        return module, given | given_size, code
 
-    return _row(OwnNetwork(name, from_own_file, is_factory=not weights), "of a file")
+    return _row(OwnNetwork(name.text, from_own_file, is_factory=not name.weights), "of a file")
 
 
-def _identity(name: str) -> bytes:
+def _identity(name: NetworkName) -> bytes:
     """What tells whether a user's file, a folder or a file of weights is still the one that was read."""
-    source, options = split_options(name, "network")
-    file, folder = Path(source.rpartition(":")[0]), Path(source.partition(":")[2])
-    code = read_regular(file) if file.suffix == ".py" and file.is_file() else b""
-    files = sorted(folder.iterdir()) if source.startswith("hf:") and folder.is_dir() else []
-    files += [Path(options["weights"])] if "weights" in options else []
+    code = b""
+    files: list[Path] = []
+    if name.is_code and Path(name.source).is_file():
+        code = read_regular(Path(name.source))
+    if name.source == "hf" and Path(name.argument).is_dir():
+        files = sorted(Path(name.argument).iterdir())
+    if name.weights:
+        files.append(name.weights)
     stats = [(str(file), file.stat()) for file in files if file.is_file()]
-    return code + repr([(name, stat.st_size, stat.st_mtime_ns, stat.st_ino) for name, stat in stats]).encode()
+    return code + repr([(path, stat.st_size, stat.st_mtime_ns, stat.st_ino) for path, stat in stats]).encode()
 
 
 def _row(own: OwnNetwork, about: str) -> Network:
@@ -194,7 +190,8 @@ def sealed(recipe: Recipe) -> Recipe:
     if recipe.pretrained and not own:
         advice = "leave out --pretrained (in Python pretrained=True), or give another network"
         raise InputError(f"network {recipe.network!r} has no pretrained weights: {advice}.")
-    if not recipe.pretrained and "weights" in split_options(recipe.network, "network")[1]:
+    names_weights = names_backbone(recipe.network) and parse_network("network", recipe.network).weights
+    if names_weights and not recipe.pretrained:
         advice = "give --pretrained (in Python pretrained=True), which starts from them"
         raise InputError(f"network {recipe.network!r} names weights: {advice}.")
     fingerprint = own.fingerprint(recipe.pretrained) if own else ""

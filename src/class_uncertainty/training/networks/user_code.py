@@ -3,9 +3,9 @@
 import hashlib
 from pathlib import Path
 
-from class_uncertainty.data.specs import split_options
 from class_uncertainty.errors import InputError
 from class_uncertainty.io import read_regular
+from class_uncertainty.training.networks.network_name import code_of
 
 SHOWN = 16  # digits of a hash in a sentence
 _trusted = set[tuple[str, str]]()  # (SHA-256 of a file, function in it) that may run in this process
@@ -13,12 +13,6 @@ _trusted = set[tuple[str, str]]()  # (SHA-256 of a file, function in it) that ma
 
 class UntrustedCode(InputError):
     """Code that only a file names."""
-
-
-def code_of(name: str) -> tuple[Path, str] | None:
-    """The file and the function of 'PATH.py:FACTORY?option=value'; None for any other name."""
-    file, _, factory = split_options(name, "network")[0].rpartition(":")
-    return (Path(file), factory) if file.endswith(".py") else None
 
 
 def code_hash(file: Path) -> str:

@@ -72,7 +72,7 @@ def test_a_name_with_a_colon_or_a_space(p: NDArray, train: cu.Data, tmp_path: Pa
 
 def test_no_file(train: cu.Data, tmp_path: Path) -> None:
     for name in ("probabilities", "probabilities:"):
-        with refused("estimator 'probabilities' names no file: give probabilities:FILE, a .npy or .npz file"):
+        with refused("estimator", repr(name), "probabilities:FILE"):
             cu.estimate(train, name)
     with refused(tmp_path / "none.npy", "does not exist: give probabilities:FILE"):
         read(tmp_path / "none.npy", train)

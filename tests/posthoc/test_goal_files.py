@@ -1,4 +1,4 @@
-"""Cost matrices in CSV files, with and without class names, and what is none."""
+"""Files that goals are read from: cost matrices, with and without class names, and numbers of classes."""
 
 from pathlib import Path
 
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from class_uncertainty.posthoc.cost_files import check_costs, read_costs
+from class_uncertainty.posthoc.goal import check_costs, read_costs, read_numbers
 
-CLASSES = ("cat", "dog", "sea eel")
-COSTS = [[0, 1, 4], [2, 0.5, 3], [9, 5, 0]]
+NAMES = ("cat", "dog", "sea eel")
+MATRIX = [[0, 1, 4], [2, 0.5, 3], [9, 5, 0]]
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ COSTS = [[0, 1, 4], [2, 0.5, 3], [9, 5, 0]]
 )
 def test_names_may_be_there_in_any_order(text: str, tmp_path: Path) -> None:
     (tmp_path / "costs.csv").write_text(text, encoding="utf-8")
-    assert read_costs(tmp_path / "costs.csv", CLASSES).tolist() == COSTS
+    assert read_costs(tmp_path / "costs.csv", NAMES).tolist() == MATRIX
 
 
 def test_classes_that_are_numbers(tmp_path: Path) -> None:
@@ -58,20 +58,46 @@ def test_classes_that_are_numbers(tmp_path: Path) -> None:
 def test_what_is_no_cost_matrix_is_refused(text: str, facts: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "costs.csv").write_text(text)
     with refused("costs.csv", *facts):
-        read_costs(tmp_path / "costs.csv", CLASSES)
+        read_costs(tmp_path / "costs.csv", NAMES)
 
 
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     (tmp_path / "costs.csv").write_text("0,1\n1,0\n")
     with refused("cost.csv does not exist", "did you mean", "costs.csv"):
-        read_costs(tmp_path / "cost.csv", CLASSES)
+        read_costs(tmp_path / "cost.csv", NAMES)
     with refused("is a folder"):
-        read_costs(tmp_path, CLASSES)
+        read_costs(tmp_path, NAMES)
 
 
 def test_a_matrix_in_python() -> None:
-    np.testing.assert_array_equal(check_costs(COSTS, 3), COSTS)
+    np.testing.assert_array_equal(check_costs(MATRIX, 3), MATRIX)
     with refused("the shape (3, 3)", "4 x 4"):
-        check_costs(COSTS, 4)
+        check_costs(MATRIX, 4)
     with refused("the shape (0,)"):
         check_costs([["a"]], 2)
+
+
+def test_numbers_are_typed_or_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("counts.npy", [500, 60, 7])
+    Path("lines.txt").write_text("500\n60\n7\n")
+    Path("row.csv").write_text("500, 60, 7")
+    Path("list.json").write_text("[500, 60, 7]")
+    Path("5").write_text("500 60 7")  # a file, though its name is a number
+    for given in ("500,60,7", "500 60 7", "counts.npy", "lines.txt", "row.csv", "list.json", "5"):
+        assert read_numbers(given, "--counts").tolist() == [500, 60, 7]
+
+
+@pytest.mark.parametrize("given", ["", "none.txt", "a,b"])
+def test_numbers_that_are_nowhere_are_refused(given: str) -> None:
+    with refused("--prior", repr(given), "train, equal, "):
+        read_numbers(given, "--prior", "train, equal, ")
+
+
+@pytest.mark.parametrize(("name", "content"), [("w.txt", b"many"), ("w.json", b'{"a": 1}'), ("b.txt", b"\xff\xfe\x00")])
+def test_a_file_without_numbers_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with refused(name):
+        read_numbers(str(tmp_path / name), "--counts")
+    with refused("folder"):
+        read_numbers(str(tmp_path), "--counts")
