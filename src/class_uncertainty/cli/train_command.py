@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from class_uncertainty.boundary import LARGEST
+from class_uncertainty.checks import LARGEST
 from class_uncertainty.cli import options
 from class_uncertainty.errors import InputError
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.boundary import shortly
+from class_uncertainty.checks import shortly
 from class_uncertainty.data.class_names import factorise
 from class_uncertainty.errors import InputError
 from class_uncertainty.text import printable
@@ -26,11 +26,11 @@ def as_labels(labels: NDArray, classes: Sequence[str | int] | None) -> tuple[NDA
     return labels, classes
 
 
-def group_names(groups: NDArray) -> NDArray[np.object_]:
+def as_texts(what: str, values: NDArray) -> NDArray[np.object_]:
     """(N,) as text."""
-    if groups.ndim != 1:
-        raise InputError(f"groups have shape {groups.shape}: give one name or number per example.")
-    return np.array([str(group) for group in groups.tolist()], dtype=object)
+    if values.ndim != 1:
+        raise InputError(f"{what} have shape {values.shape}: give one name or number per example.")
+    return np.array([*map(str, values.tolist())], dtype=object)
 
 
 def check_lengths(inputs: NDArray, labels: NDArray, **others: Sequence[str] | NDArray | None) -> None:

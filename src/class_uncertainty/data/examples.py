@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import Frame, check_place, checked, shortly
+from class_uncertainty.checks import Array, Frame, check, check_place, shortly, take
 from class_uncertainty.data.embedding import Embedding, Pictures
 from class_uncertainty.data.example_checks import (
     Statistics,
     as_inputs,
     as_labels,
+    as_texts,
     check_lengths,
     check_widths,
-    group_names,
     name_classes,
 )
 from class_uncertainty.data.folding import Folds, numbered
@@ -29,7 +29,6 @@ from class_uncertainty.text import printable
 CHUNK = 1024  # images whose pixels are counted at a time
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Data:
     """Examples with labels: images or feature vectors.
@@ -96,10 +95,20 @@ class Data:
         groups: ArrayLike | None = None,
         label: str | None = None,
     ) -> None:
+        check(Array, inputs=inputs, labels=labels)
+        classes = take(list[str | int] | None, classes=classes)
+        columns = take(list[str] | None, columns=columns)
+        statistics = take(Statistics | None, statistics=statistics)
+        check(Array | None, names=names, groups=groups)
+        check(list[Column] | None, encoding=encoding)
+        check(Embedding | None, embedding=embedding)
+        check(Pictures | None, pictures=pictures)
+        check(str | None, label=label)
         if encoding is not None:
             columns = [feature for column in encoding for feature in column.features]
         inputs, (labels, classes) = np.asarray(inputs), as_labels(np.asarray(labels), classes)
-        groups = None if groups is None else group_names(np.asarray(groups))
+        groups = None if groups is None else as_texts("groups", np.asarray(groups))
+        names = None if names is None else as_texts("names", np.array(names, dtype=object))
         check_lengths(inputs, labels, names=names, groups=groups)
         fields = {
             "classes": name_classes(labels, classes),
@@ -107,7 +116,7 @@ class Data:
             "labels": labels.astype(np.int64),
             "columns": None if columns is None else tuple(map(printable, columns)),
             "statistics": None if statistics is None else (tuple(statistics[0]), tuple(statistics[1])),
-            "names": None if names is None else np.array(names, dtype=object),
+            "names": names,
             "encoding": None if encoding is None else tuple(encoding),
             "embedding": embedding,
             "pictures": pictures,
@@ -119,7 +128,6 @@ class Data:
         check_widths(self.shape[0], columns, statistics)
 
     @classmethod
-    @checked
     def from_frame(
         cls,
         frame: Frame,
@@ -150,12 +158,12 @@ class Data:
         >>> cu.Data.from_frame(frame, label="churn").inputs.tolist()
         [[31.0, 1.0, 0.0], [45.0, 0.0, 1.0]]
         """
+        check(Frame, frame=frame)
         sources = import_module("class_uncertainty.data.frame_sources")  # late, since it makes Data
         columns = {"label": label, "group": group, "categorical": categorical, "drop": drop, "missing": missing}
         return sources.data_of(frame, **columns)
 
     @classmethod
-    @checked(passes_on="class_uncertainty.data.hf_sources.data_of", without=("train", "test"))
     def from_hf(cls, ds: Any, image: str | None = None, label: str | None = None, **options: Any) -> "Data":
         """The rows of a split of the Hugging Face library `datasets`: images, decoded into memory, or a table.
 
@@ -224,9 +232,9 @@ class Data:
             digest.update(self.group_codes.data)
         return digest.hexdigest()[:16]
 
-    @checked
     def take(self, indices: ArrayLike) -> "Data":
         """The examples at those indices, or where a mask is true."""
+        check(Array, indices=indices)
         indices = np.asarray(indices)
         try:
             labels = self.labels[indices]
@@ -236,7 +244,6 @@ class Data:
         pictures = None if self.pictures is None else self.pictures.take(indices)
         return replace(self, inputs=self.inputs[indices], labels=labels, names=names, pictures=pictures, groups=groups)
 
-    @checked
     def picture(self, i: int) -> NDArray[np.uint8] | None:
         """(channels, H, W) that example i is shown by, if there is any."""
         check_place("example", i, len(self))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from class_uncertainty.checks import check, check_least, is_frame, take
 from class_uncertainty.data.class_names import notice_twins
 from class_uncertainty.data.dataset import Dataset
 from class_uncertainty.data.examples import Data
@@ -14,7 +15,6 @@ from class_uncertainty.data.specs import Spec
 from class_uncertainty.data.table_splits import TableOptions, encode_splits
 from class_uncertainty.data.tabular import LABEL, MISSING_POLICIES
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.values import is_frame
 
 TEST_FRAME = "the test DataFrame"
 
@@ -49,12 +49,16 @@ def table_options(
     **others: Any,
 ) -> TableOptions:
     """Options of tables from keywords."""
+    check(str | int | None, label=label, group=group)
+    categorical = take(str | list[str], categorical=categorical)
+    drop = take(str | list[str], drop=drop)
+    check(str | None, missing=missing, repeats=repeats)
     if missing is not None and missing not in MISSING_POLICIES:
         raise unknown("missing", missing, MISSING_POLICIES)
     if repeats is not None and repeats not in REPEATS_POLICIES:
         raise unknown("repeats", repeats, REPEATS_POLICIES)
-    if min is not None and min < 1:
-        raise InputError(f"min is {min}: it must be a whole number from 1.")
+    if min is not None:
+        check_least("min", min, 1)
     return TableOptions(
         label=LABEL if label is None else str(label),
         group=None if group is None else str(group),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.boundary import check_least
+from class_uncertainty.checks import check, check_least, shortly, take
 from class_uncertainty.data.class_names import factorise
 from class_uncertainty.data.examples import Data
 from class_uncertainty.data.frame_sources import table_options
@@ -21,7 +21,6 @@ from class_uncertainty.data.table import Table, from_arrow
 from class_uncertainty.data.table_splits import encode_splits
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.text import read_faults
-from class_uncertainty.values import shortly
 
 NAME = "the Hugging Face data set"  # in messages, as a file has its name
 BLOCK = 256  # rows whose encoded images are in memory
@@ -72,6 +71,11 @@ def data_of(
     missing: str | None = None,
 ) -> tuple[list[Data], list[LeftOut]]:
     """The splits as Data, images where a column holds them, else a table; and what options left out."""
+    check(str | None, image=image, label=label, group=group, missing=missing)
+    check(int | None, size=size)
+    check(int, channels=channels)
+    categorical = take(str | list[str], categorical=categorical)
+    drop = take(str | list[str], drop=drop)
     splits = [train] if test is None else [train, test]
     label, image = _label_column(train, label), _image_column(train, image)
     for split in splits:

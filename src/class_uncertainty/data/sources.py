@@ -1,11 +1,11 @@
 """SOURCES, the table of data that have names, and load()."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from class_uncertainty.boundary import Frame, checked
+from class_uncertainty.checks import Frame, check
 from class_uncertainty.data.benchmark_sources import original, places_lt, svci, tailed
 from class_uncertainty.data.cache import Progress
 from class_uncertainty.data.class_names import notice_twins
@@ -18,7 +18,6 @@ from class_uncertainty.data.user_sources import from_csv, from_folder, from_npz,
 from class_uncertainty.errors import InputError
 
 
-@checked
 def load(
     spec: str | Frame,
     *,
@@ -88,6 +87,11 @@ def load(
     >>> cu.load(frame, label="churn").train.columns
     ('age', 'city=Oslo', 'city=Rome')
     """
+    check(str | Frame, spec=spec)
+    check(Path | None, root=root)
+    check(int, seed=seed)
+    check(Callable | None, progress=progress)
+    check(float | Frame | None, test=test)
     columns: dict[str, Any] = {"label": label, "group": group, "categorical": categorical, "drop": drop}
     columns |= {"missing": missing, "repeats": repeats, "min": min}
     if not isinstance(spec, str):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from class_uncertainty.boundary import check_distinct
+from class_uncertainty.checks import check_distinct
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation.estimators import EstimateRequest
 from class_uncertainty.measures import SCORES

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from class_uncertainty.boundary import check_least, checked
+from class_uncertainty.checks import check, check_fields, check_least
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.estimation import from_file
@@ -34,7 +34,6 @@ ESTIMATORS: dict[str, Estimator] = {
 MAKERS: dict[str, Callable[[str], Estimator]] = {"ensemble": ensemble_of, from_file.NAME: from_file.file_estimator}
 
 
-@checked
 @dataclass(frozen=True)
 class EstimateRequest:
     """Which estimate to make: an estimator, its members, a seed and a learning rate (the recipe's if None)."""
@@ -45,6 +44,9 @@ class EstimateRequest:
     lr: float | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self, str, "estimator")
+        check_fields(self, int, "members", "seed")
+        check_fields(self, float | None, "lr")
         fewest = self.row.fewest
         if not fewest <= self.members <= MAX_MEMBERS:
             allowed = f"for {self.estimator} it must be a whole number from {fewest} to {MAX_MEMBERS:,}"
@@ -55,6 +57,7 @@ class EstimateRequest:
         cls, estimator: str | None, members: int, lr: float | None = None, recipe: Recipe | None = None
     ) -> "EstimateRequest":
         """By that estimator or, where none is given, by the usual one of the recipe."""
+        check(str | None, estimator=estimator)
         return cls(estimator or (recipe.measured_by if recipe else cls.estimator), members, lr=lr)
 
     @property
@@ -78,6 +81,7 @@ class EstimateRequest:
 
     def check_score(self, score: str | None) -> None:
         """Refuse before training a score that does not exist, or that would be 0 for every example."""
+        check(str | None, score=score)
         row = self.row
         if score is None or score in row.scores:
             return
@@ -87,7 +91,6 @@ class EstimateRequest:
             raise InputError(f"score {score!r} needs members that may disagree, and {self.estimator!r} asks only one.")
 
 
-@checked(passes_on="class_uncertainty.training.fit.fit", without=("train", "lanes", "test"))
 def estimate(
     data: Data | Dataset,
     estimator: str = "ensemble",
@@ -137,6 +140,9 @@ def estimate(
     """
     from class_uncertainty.training.fit import fit
 
+    check(Data | Dataset, data=data)
+    check(Recipe | None, recipe=recipe)
+    check(str, checkpoint=checkpoint)
     request = EstimateRequest(estimator, members, seed)
     request.check_score(score)
     if checkpoint not in CHECKPOINTS:

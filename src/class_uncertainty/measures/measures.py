@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.checks import Array, check
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.constants import row_with, split_constants
 from class_uncertainty.text import short
-from class_uncertainty.values import span
 
 Vector = NDArray[np.float64]  # (C,)
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Stats:
     """What measures may look at.
@@ -55,13 +53,13 @@ class Stats:
         return f"Stats({', '.join(parts)})"
 
     @classmethod
-    @checked
     def of(cls, counts: ArrayLike, stats: "Stats | None") -> "Stats":
         """These counts with the uncertainties of `stats`, if there are any."""
         return cls(counts, stats.uncertainty if stats else None)
 
 
 def _vector(name: str, values: ArrayLike) -> Vector:
+    check(Array, **{name: values})
     try:
         vector = np.array(np.asarray(values), dtype=np.float64)  # a tensor warns where it is to be copied
     except (TypeError, ValueError):
@@ -75,7 +73,6 @@ def _vector(name: str, values: ArrayLike) -> Vector:
     return vector
 
 
-@checked
 @dataclass(frozen=True)
 class Measure:
     """A formula with its name. `uses_uncertainty`: whether it needs an estimate first."""
@@ -85,8 +82,8 @@ class Measure:
     formula: Callable[[Stats], Vector]
     uses_uncertainty: bool = False
 
-    @checked
     def __call__(self, stats: Stats) -> Vector:
+        check(Stats, stats=stats)
         if self.uses_uncertainty and stats.uncertainty is None:
             raise InputError(f"measure {self.name!r} needs class uncertainties: give stats=cu.estimate(data).stats.")
         with np.errstate(all="ignore"):
@@ -147,7 +144,6 @@ def digest(uncertainty: Vector) -> str:
     return hashlib.sha256(uncertainty.tobytes()).hexdigest()[:16]
 
 
-@checked
 def normalise(mu: ArrayLike) -> Vector:
     """Divide a measure by its sum, so that it sums to 1 (Eqs. 7 and 10).
 
@@ -165,6 +161,7 @@ def normalise(mu: ArrayLike) -> Vector:
     >>> cu.normalise([1, 3])
     array([0.25, 0.75])
     """
+    check(Array, mu=mu)
     try:
         mu = np.asarray(mu, dtype=np.float64)
     except ValueError:  # texts
@@ -172,6 +169,12 @@ def normalise(mu: ArrayLike) -> Vector:
     if not np.isfinite(mu).all() or (mu < 0).any() or not mu.any():
         raise InputError("a measure must be finite and not negative, and above 0 for some class, to be normalised.")
     return mu / mu.sum()
+
+
+def span(numbers: Vector) -> str:
+    """'0.1 to 0.9', or '1' where all are alike."""
+    low, high = f"{numbers.min():.3g}", f"{numbers.max():.3g}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _uncertainty(stats: Stats) -> Vector:

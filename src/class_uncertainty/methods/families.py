@@ -2,7 +2,7 @@
 
 import math
 
-from class_uncertainty.boundary import check_least, check_number
+from class_uncertainty.checks import check_least, check_number
 from class_uncertainty.measures import normalise
 from class_uncertainty.measures.measures import Measure, cardinality, surprisal, uniform
 from class_uncertainty.methods.method import Focal, Knob, Method, Stage

@@ -6,6 +6,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from class_uncertainty.checks import check
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.dataset import describe_unjudged
 from class_uncertainty.errors import InputError, notice
@@ -149,6 +150,14 @@ def open_context(
     retrain_older: bool = False,
 ) -> Iterator[Context]:
     """A Context for one workflow. Without a store, results go to a temporary one; `on` says where lanes train."""
+    check(Data | Dataset, dataset=dataset)
+    check(Recipe | None, recipe=recipe)
+    check(Store | Path | None, store=store)
+    check(str | None, device=device, shard=shard)
+    check(Callable | bool | None, progress=progress)
+    check(Path | None, profile=profile)
+    check(str | Executor | None, on=on)
+    check(bool, retrain_older=retrain_older)
     part = Shard.parse(shard) if shard is not None else None
     dataset = Dataset("data", dataset) if isinstance(dataset, Data) else dataset
     if store is None and budget is not None:

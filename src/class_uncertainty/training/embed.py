@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from class_uncertainty.boundary import check_least, checked
+from class_uncertainty.checks import check, check_least
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.cache import Decoding, Progress, cached, forget
 from class_uncertainty.data.embedding import Pictures
@@ -32,7 +32,6 @@ BLOCK = 2048  # images whose features are kept at a time: what was embedded befo
 Transform = Callable[[Tensor], Tensor]
 
 
-@checked
 def embed(
     data: Data,
     backbone: str | nn.Module,
@@ -76,6 +75,10 @@ def embed(
     >>> cu.embed(digits, network).shape
     (48,)
     """
+    check(Data, data=data)
+    check(str | nn.Module, backbone=backbone)
+    check(Callable | None, transform=transform, progress=progress)
+    check(bool, cache=cache)
     if isinstance(backbone, str):
         trust(backbone)
     return embed_by(find_backbone(backbone), data, transform=transform, batch=batch, cache=cache, progress=progress)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from class_uncertainty.boundary import check_field, check_least, check_number, checked
+from class_uncertainty.checks import check, check_field, check_fields, check_least, check_number
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, unknown
 
@@ -18,13 +18,15 @@ TREES = ("forest", "boosting")  # networks that scikit-learn fits
 STEPS = ("network", "epochs", "batch", "optimizer", "schedule")  # fields that trees have no use for
 # the smallest whole numbers that fields may have
 LEAST = {"epochs": 1, "batch": 1, "crop": 0, "warmup": 0, "trees": 0, "leaf": 1, "leaves": 0}
+RATES = ("lr", "head_rate", "layer_decay")
+SHARES = ("average", "resized_crop", "jitter")
+FROM_ZERO = ("momentum", "weight_decay", "warmup_from", "drop")
 POSITIVE = "a finite number above 0"
 is_positive: Callable[[float], bool] = lambda value: 0 < value < math.inf  # noqa: E731
 from_zero: Callable[[float], bool] = lambda value: 0 <= value < math.inf  # noqa: E731
 check_lr = partial(check_number, "learning rate", allowed=POSITIVE, fine=is_positive)  # refuses a learning rate
 
 
-@checked
 @dataclass(frozen=True)
 class Recipe:
     """SGD with momentum, a warm-up, and a learning rate that drops at shares of the epochs or falls as a cosine.
@@ -134,10 +136,15 @@ class Recipe:
     fingerprint: str = ""
 
     def __post_init__(self) -> None:
+        check_fields(self, str, "network", "schedule", "optimizer", "fingerprint")
+        check_fields(self, int, *LEAST, "accumulate")
+        check_fields(self, float, *RATES, *SHARES, *FROM_ZERO)
+        check_fields(self, bool, "nesterov", "drop_last", "flip", "pretrained", "synchronised")
+        check_fields(self, list[float], "drops")
         for field, least in LEAST.items():
             check_least(field, getattr(self, field), least)
         check_field(self, "epochs", f"a whole number from 1 to {MAX_EPOCHS:,}", lambda epochs: epochs <= MAX_EPOCHS)
-        for field in ("momentum", "weight_decay", "warmup_from", "drop"):
+        for field in FROM_ZERO:
             check_field(self, field, "a finite number from 0", from_zero)
         if not all(0 < share <= 1 for share in self.drops):
             raise InputError(f"drops is {self.drops}: it must be shares of the epochs above 0, and 1 at most.")
@@ -146,7 +153,7 @@ class Recipe:
             raise unknown("schedule", self.schedule, SCHEDULES)
         if self.optimizer not in OPTIMIZERS:
             raise unknown("optimizer", self.optimizer, OPTIMIZERS)
-        for field in ("average", "resized_crop", "jitter"):
+        for field in SHARES:
             check_field(self, field, "a share from 0 to 1", lambda share: 0 <= share <= 1)
         check_field(self, "head_rate", "a finite number above 0", lambda rate: 0 < rate < math.inf)
         check_field(self, "layer_decay", "a number above 0, and 1 at most", lambda decay: 0 < decay <= 1)
@@ -160,9 +167,9 @@ class Recipe:
             return rising * 0.5 * (1 + math.cos(math.pi * epoch / self.epochs))
         return rising * self.drop ** sum(epoch >= start for start in self.dropped)
 
-    @checked
     def cut(self, epochs: int) -> "Recipe":
         """The same training up to that epoch, before weights are averaged. A cosine is a whole one in fewer epochs."""
+        check(int, epochs=epochs)
         drops = tuple(epoch / epochs for epoch in self.dropped if epoch < epochs)
         return dataclasses.replace(self, epochs=epochs, drops=drops, average=0.0)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import Tensorlike, checked
+from class_uncertainty.checks import Array, Tensorlike, check, take
 from class_uncertainty.data.class_names import notice_twins
 from class_uncertainty.data.readers.npz import channels_first
 from class_uncertainty.errors import InputError
@@ -159,14 +159,15 @@ class Audit:
         numbers = {"index": i, "name": self.name_of(i), "label": label, "guess": guess}
         return numbers | {"p_wrong": float(self.noise.p_wrong[i])}
 
-    @checked
     def against(self, earlier: "Audit | str | Path") -> RunChanges:
         """What changed since an earlier audit, or its JSON file; paired where both are of the same examples."""
+        check(Audit | Path, earlier=earlier)
         return run_changes(self.record, earlier.record if isinstance(earlier, Audit) else read_record(Path(earlier)))
 
-    @checked
     def broken(self, conditions: Sequence[str], earlier: "Audit | str | Path | None" = None) -> list[str]:
         """A sentence for each condition that holds, as `cu audit --fail-if` takes them: 'error[cat] > 30'."""
+        conditions = take(list[str], conditions=conditions)
+        check(Audit | Path | None, earlier=earlier)
         parsed = parse_conditions(conditions, has_baseline=earlier is not None)
         return broken(parsed, self.record, self.against(earlier) if earlier else None)
 
@@ -184,7 +185,6 @@ class Audit:
         return html_table(self.summary, (*columns, f"verdict{self.without_costs}"), cells, self.notes)
 
 
-@checked
 def audit(
     labels: Tensorlike | None,
     probabilities: Tensorlike,
@@ -240,6 +240,13 @@ def audit(
     >>> [(row.name, row.kind) for row in audit.verdicts]
     [('rare', 'imbalance')]
     """
+    check(Tensorlike | None, labels=labels, decisions=decisions)
+    check(Tensorlike, probabilities=probabilities)
+    classes = take(list[str] | None, classes=classes)
+    names = take(list[str] | None, names=names)
+    check(list[Path] | Tensorlike | None, images=images)
+    check(Array | None, counts=counts, prior=prior, costs=costs)
+    check(bool, by_cost=by_cost)
     of_examples, unlabelled = labelled_only(
         labels, probabilities=probabilities, names=names, images=images, decisions=decisions
     )

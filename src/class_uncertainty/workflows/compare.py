@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from class_uncertainty.boundary import check_distinct, checked
+from class_uncertainty.checks import check, check_distinct, take
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.measures import Stats
@@ -158,7 +158,6 @@ class Comparison:
         return html_table(f"Methods on {self.dataset.name}", columns, cells)
 
 
-@checked
 def compare(
     dataset: Dataset | Data,
     methods: Sequence[str],
@@ -227,6 +226,12 @@ def compare(
     >>> [(row.method, row.runs) for row in comparison.rows]
     [('naive', 2), ('cb-rs', 2)]
     """
+    methods = take(list[str], methods=methods)
+    lrs = take(list[float] | None, lrs=lrs)
+    members = take(int, members=members)
+    check(bool, equal_cost=equal_cost, choose_lr=choose_lr)
+    check(Dataset | None, choose_on=choose_on)
+    check(str, against=against)
     numbers = check_seeds(seeds)
     check_distinct("method", methods)
     rates: list[float | None] = [None] if lrs is None else list(lrs)

@@ -7,19 +7,17 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import checked, shortly
+from class_uncertainty.checks import check_fields, is_frame, shortly
 from class_uncertainty.data import tabular
 from class_uncertainty.data.frames import table_of
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.metrics import decide
 from class_uncertainty.training.networks.ensemble_network import Deployed
-from class_uncertainty.values import is_frame
 
 BATCH = 1024
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Model:
     """What is deployed, for raw examples: rows of a DataFrame, or an array.
@@ -44,6 +42,9 @@ class Model:
 
     module: Deployed
 
+    def __post_init__(self) -> None:
+        check_fields(self, Deployed, "module")
+
     def __repr__(self) -> str:
         goal = self.module.purpose and self.module.purpose.goal
         aim = f"; predict_proba is for the goal {goal!r}, cu.predict for the training prior" if goal else ""
@@ -53,7 +54,6 @@ class Model:
     def classes_(self) -> NDArray[np.str_]:
         return np.array(self.module.classes)
 
-    @checked
     def predict_proba(self, rows: Any) -> NDArray[np.float64]:
         """(N, C): the probabilities of the classes, as frequent as the goal says: the softmax of `module`.
 
@@ -69,7 +69,6 @@ class Model:
                 p.append(logits.double().softmax(dim=1).numpy())
         return np.concatenate(p)
 
-    @checked
     def predict(self, rows: Any) -> NDArray[np.str_]:
         """(N,): the most probable class of each row or, with costs, the one of the least expected cost."""
         costs = None if self.module.costs is None else self.module.costs.double().numpy()

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.checks import check, take
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.specs import place_of
 from class_uncertainty.errors import InputError, unknown
@@ -57,7 +57,6 @@ SEEDS = 3  # of networks before and after; of a table, other examples would chan
 MEASURING = EstimateRequest("out-of-fold", FOLDS)  # of class uncertainties, where a candidate uses them
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Fix:
     """What `cu.fix` returns: a better network in the place of the naive one.
@@ -146,7 +145,6 @@ class Fix:
         return rows
 
 
-@checked
 def fix(
     dataset: Dataset | Data,
     recipe: Recipe | None = None,
@@ -216,6 +214,14 @@ def fix(
     >>> len(fixed.after.errors), fixed.report.cost
     (1, 2.0)
     """
+    candidates = take(list[str | Candidate] | None, candidates=candidates)
+    check(str, goal=goal)
+    check(str | None, deploy=deploy)
+    trainings = take(float | None, trainings=trainings)
+    seeds = take(int | None, seeds=seeds)
+    check(Path | None, save=save)
+    check(bool, embed_weights=embed_weights, force=force)
+    check(bool | None, label_issues=label_issues)
     if deploy not in (None, *DEPLOYS):
         raise unknown("deploy", str(deploy), DEPLOYS)
     check_seeds(SEEDS if seeds is None else seeds, alternative="")

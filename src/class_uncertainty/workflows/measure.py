@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.checks import take
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.notebook import html_table, interval, number, to_frame
@@ -92,7 +92,6 @@ class Measured:
         return html_table(title, columns, cells)
 
 
-@checked
 def measure(
     dataset: Dataset | Data,
     estimator: str | None = None,
@@ -151,6 +150,7 @@ def measure(
     >>> len(measured.rows), measured.rows[9].count
     (10, 6)
     """
+    members = take(int, members=members)
     EstimateRequest.usual(estimator, members, lr).check_score(score)
     with open_context(dataset, recipe, store, device, budget, progress, profile, on) as context:
         request = EstimateRequest.usual(estimator, members, lr, context.recipe)

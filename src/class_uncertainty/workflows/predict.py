@@ -1,7 +1,7 @@
 """cu.predict(): the classes of new examples, by a model that was saved or that is at hand."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from class_uncertainty.boundary import Frame, check_distinct, checked
+from class_uncertainty.checks import Frame, check, check_distinct, is_frame, take
 from class_uncertainty.data.cache import Progress
 from class_uncertainty.data.frames import FRAME
 from class_uncertainty.data.readers.unlabelled import Unlabelled, read_unlabelled
@@ -27,7 +27,6 @@ from class_uncertainty.training.model_files import restore
 from class_uncertainty.training.networks.backbones import Embedder, fused, same_backbone
 from class_uncertainty.training.networks.ensemble_network import Deployed
 from class_uncertainty.training.purpose import Purpose
-from class_uncertainty.values import is_frame
 from class_uncertainty.workflows.given_labels import find_labels, keep_columns
 from class_uncertainty.workflows.save_model import AnyModel, module_of
 from class_uncertainty.workflows.seen_examples import watch_seen
@@ -39,7 +38,6 @@ NO_PRIOR = "The model does not say which prior its softmax stands for: "
 NAMED = 5  # classes in a repr, and examples that cannot be read
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Predicted:
     """What `cu.predict` returns.
@@ -149,7 +147,6 @@ class Predicted:
         return self.probabilities[np.arange(len(self.labels)), [places[name] for name in self.labels]]
 
 
-@checked
 def predict(
     model: str | Path | AnyModel,
     examples: str | Path | Frame,
@@ -200,6 +197,12 @@ def predict(
     >>> cu.predict("model", "new.npz", prior="equal").probabilities.shape
     (3, 10)
     """
+    check(Path | AnyModel, model=model)
+    check(Path | Frame, examples=examples)
+    keep = take(list[str], keep=keep)
+    check(str | None, label=label)
+    check(bool, trust_code=trust_code)
+    check(Callable | None, progress=progress)
     if keep:
         check_distinct("column", keep)
     network = _at_hand(model, trust_code)

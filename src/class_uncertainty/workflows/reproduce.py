@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from class_uncertainty.boundary import checked
 from class_uncertainty.data import Dataset, load
 from class_uncertainty.errors import InputError, ShardEnded, Unfinished, notice, unknown
 from class_uncertainty.experiments.catalogue import Experiment, check_only, find_experiments
@@ -25,7 +24,6 @@ Read = Callable[[str], Dataset]
 RECIPE = RECIPES["bag-of-tricks"]
 
 
-@checked
 def reproduce(
     experiment: str,
     protocol: str | None = None,
@@ -99,7 +97,6 @@ def reproduce(
         return tuple(reproduced)
 
 
-@checked
 def plan_reproduction(
     experiment: str,
     protocol: str | None = None,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.checks import check
 from class_uncertainty.io import origin
 from class_uncertainty.training.model_files import check_embeds, check_savable
 from class_uncertainty.training.model_files import save as save_module
@@ -14,7 +14,6 @@ from class_uncertainty.workflows.train import Trained
 AnyModel = Fix | Trained | Model | Deployed
 
 
-@checked
 def save(model: AnyModel, path: str | Path, *, embed_weights: bool = False, force: bool = False) -> tuple[Path, ...]:
     """Write a model to PATH.safetensors and PATH.json, as `--save` does.
 
@@ -41,6 +40,9 @@ def save(model: AnyModel, path: str | Path, *, embed_weights: bool = False, forc
     >>> [file.name for file in cu.save(trained, "model")]
     ['model.safetensors', 'model.json']
     """
+    check(AnyModel, model=model)
+    check(Path, path=path)
+    check(bool, embed_weights=embed_weights, force=force)
     module = module_of(model)
     made_from = origin_of(module)
     check_savable(path, made_from, force)

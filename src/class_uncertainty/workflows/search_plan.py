@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from class_uncertainty.boundary import check_number
+from class_uncertainty.checks import check_number
 from class_uncertainty.errors import InputError
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.training.recipe import POSITIVE, is_positive

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.checks import check, take
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.specs import place_of
 from class_uncertainty.errors import InputError
@@ -63,7 +63,6 @@ class Trained:
         return f"Trained({self.dataset!r}, {self.result.method}, {error})"
 
 
-@checked
 def train(
     dataset: Dataset | Data,
     method: str | Method = "naive",
@@ -117,11 +116,14 @@ def train(
     >>> len(trained.result.class_errors)
     10
     """
+    members = take(int, members=members)
+    check(Path | None, save=save)
+    check(bool, embed_weights=embed_weights, force=force)
     lane = Lane(method, seed, lr)
     EstimateRequest.usual(estimator, members).check_score(score)
     with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
         check_embeds(context.train, embed_weights)
-        asked = (lane.name, seed, lr, context.recipe, estimator, members, score)
+        asked = (lane.name, lane.seed, lane.lr, context.recipe, estimator, members, score)
         place = place_of(context.dataset.name, otherwise=context.dataset.fingerprint)
         made_from = origin(context.dataset.name, place, *asked)
         if save:

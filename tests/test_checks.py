@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from boundary_cases import (
+from call_cases import (
     CALLED,
     CASES,
     CONSTANTS,
@@ -34,7 +34,7 @@ from refusals import refused
 from wrong_values import PLAIN, WRONG
 
 import class_uncertainty as cu
-from class_uncertainty.boundary import shortly
+from class_uncertainty.checks import shortly
 from class_uncertainty.methods import Focal, Stage
 from class_uncertainty.training.networks.network_table import NETWORKS
 

@@ -1,0 +1,262 @@
+"""What public calls refuse, in one sentence: a value of another kind, or one that is out of range.
+
+`check(int, seed=seed)` reads as isinstance does: a kind is a type, several types joined by |, or a list of a type.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from reprlib import Repr
+from types import NoneType, UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
+
+import numpy as np
+
+from class_uncertainty.errors import InputError, means_too_little_memory, printable
+
+LARGEST = 2**63  # the first whole number that 64 bits do not hold
+WIDTH = 60  # characters of a value in a sentence
+PLAIN = (bool, float, int, str, NoneType)  # types of values that are Python's own
+
+# Kinds that are no types. As annotations they stand for anything.
+Array = Annotated[Any, "array"]  # whatever NumPy turns into numbers or names
+Frame = Annotated[Any, "DataFrame"]  # of pandas, polars or Arrow
+Tensorlike = Annotated[Any, "array or tensor"]  # tensors on any device
+
+# how to get an object of these classes
+EXAMPLES = {
+    "Data": "Data(inputs, labels)",
+    "Dataset": "load('digits')",
+    "Fit": "fit(data, lanes)",
+    "Lane": "Lane('naive')",
+    "Measure": "MEASURES['surprisal']",
+    "Method": "METHODS['ubrs']",
+    "Recipe": "Recipe('mlp', epochs=40, batch=32)",
+    "Stats": "Stats(counts)",
+}
+
+
+def check(kind: Any, **values: Any) -> None:
+    """Refuse values of another kind.
+
+    A number of NumPy counts as Python's, a whole number as a float too, and a bool as neither. A Path may be text, and
+    a list a tuple, an array or a column.
+    """
+    for name, value in values.items():
+        if not _is_a(kind, value):
+            raise _refusal(name, value, _words(kind))
+
+
+def take(kind: Any, **given: Any) -> Any:
+    """The one value that is given, in Python's own types: lists, arrays and columns become tuples. Others are refused.
+
+    Unlike a number of NumPy it is computed with in double precision, and is printed and stored as everyone's.
+    """
+    check(kind, **given)
+    (value,) = given.values()
+    return _in_python(value)
+
+
+def check_fields(record: object, kind: Any, *fields: str) -> None:
+    """Refuse fields of another kind, and make NumPy's numbers Python's and lists tuples: equal records hash alike."""
+    for field in fields:
+        value = getattr(record, field)
+        if not _is_a(kind, value):
+            raise _refusal(field, value, _words(kind))
+        if type(value) not in PLAIN:
+            object.__setattr__(record, field, _in_python(value))
+
+
+def check_field(record: object, field: str, allowed: str, fine: Callable[[Any], bool]) -> None:
+    """Refuse a field whose number is outside its range; NaN is in none."""
+    check_number(field, getattr(record, field), allowed, fine)
+
+
+def check_number(name: str, value: Any, allowed: str, fine: Callable[[Any], bool]) -> None:
+    """Refuse anything but a number in its range; NaN is in none."""
+    if not _is_a(float, value) or not fine(value):
+        raise _refusal(name, value, allowed)
+
+
+def check_least(name: str, value: int, least: int) -> None:
+    """Refuse anything but a whole number from the least one allowed."""
+    if not _is_a(int, value) or value < least:
+        raise _refusal(name, value, f"a whole number from {least}")
+
+
+def check_distinct(kind: str, values: Sequence[Any]) -> None:
+    """Refuse a list that is empty or in which something repeats."""
+    if not len(values):
+        raise InputError(f"no {kind} is given: there must be one at least.")
+    if repeated := [value for i, value in enumerate(values) if value in values[:i]]:
+        raise InputError(f"{kind} {repeated[0]} is given twice: each must be there once.")
+
+
+def check_place(what: str, place: int, number: int) -> None:
+    """Refuse anything but an index of so many; negative ones count from the end."""
+    check(int, **{what: place})
+    if not -number <= place < number:
+        raise InputError(f"{what} {place} does not exist: there are {number}, counted from 0.")
+
+
+def shortly(value: object) -> str:
+    """A value on one short line, without memory addresses."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return f"an array of shape {value.shape} and type {printable(value.dtype)}"
+    if is_frame(value):
+        return f"a DataFrame of {type(value).__module__.partition('.')[0]}"
+    if isinstance(value, type):
+        return f"the class {printable(value.__qualname__)}"
+    limits = Repr()
+    limits.maxstring = limits.maxlong = WIDTH
+    limits.maxother = 10**4  # cut below, once addresses are removed
+    try:
+        text = re.sub(r" at 0x[0-9A-Fa-f]+", "", limits.repr(value))
+    except Exception:  # a failing repr, or a number of too many digits
+        text = f"<{type(value).__name__}>"
+    text = printable(" ".join(text.split()))
+    return text if len(text) <= WIDTH else f"{text[: WIDTH - 3]}..."
+
+
+def is_frame(value: Any) -> bool:
+    """Whether it is a DataFrame, of pandas, polars or Arrow: it has columns, and hands them to other libraries."""
+    kind = type(value)
+    return hasattr(kind, "columns") and any(hasattr(kind, way) for way in ("__arrow_c_stream__", "__dataframe__"))
+
+
+def _is_a(kind: Any, value: Any) -> bool:
+    if kind in KINDS:
+        return KINDS[kind].takes(_as_number(value))
+    parts = get_args(kind)
+    if not parts:
+        return isinstance(value, kind)
+    if _is_union(kind):
+        return any(_is_a(part, value) for part in parts)
+    if get_origin(kind) is dict:
+        key, item = parts
+        return isinstance(value, Mapping) and all(_is_a(key, k) and _is_a(item, value[k]) for k in value)
+    if not _is_sequence(value):
+        return False
+    if _is_fixed(kind):
+        return len(value) == len(parts) and all(map(_is_a, parts, value))
+    return all(_is_a(parts[0], item) for item in value)
+
+
+def _is_union(kind: Any) -> bool:
+    return get_origin(kind) in (Union, UnionType)
+
+
+def _is_fixed(kind: Any) -> bool:
+    """Whether it is a tuple of so many, as tuple[int, int], not of any number, as tuple[int, ...]."""
+    return get_origin(kind) is tuple and get_args(kind)[-1] is not Ellipsis
+
+
+def _is_sequence(value: Any) -> bool:
+    if isinstance(value, str | bytes | bytearray | memoryview):
+        return False
+    is_column = hasattr(value, "tolist") and np.ndim(value) == 1  # an array, or a column of pandas
+    return is_column or isinstance(value, Sequence)
+
+
+def _as_number(value: Any) -> Any:
+    """A number of NumPy as Python's."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _in_python(value: Any) -> Any:
+    return tuple(map(_in_python, value)) if _is_sequence(value) else _as_number(value)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -LARGEST <= value < LARGEST
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float) or _is_whole(value)
+
+
+def _is_array(value: Any) -> bool:
+    """Whether NumPy turns it into numbers or texts; of a masked array, NumPy would read masked values too."""
+    if isinstance(value, str | bytes | Mapping) or np.ma.is_masked(value):
+        return False
+    try:
+        array = np.asarray(value)
+    except Exception as error:  # uneven lists, a tensor on a GPU: each class raises errors of its own
+        if means_too_little_memory(error):
+            raise
+        return False
+    if array.dtype.kind != "O":
+        return array.dtype.kind in "biufU"
+    items = array.ravel().tolist() if array.ndim else [None]
+    return all(isinstance(item, str) for item in items) or all(_is_number(_as_number(item)) for item in items)
+
+
+def _is_tensorlike(value: Any) -> bool:
+    return (type(value).__module__.startswith("torch") and hasattr(value, "detach")) or _is_array(value)
+
+
+def _names_file(value: Any) -> bool:
+    """Whether it is text or a Path that can name a file: for others, system calls raise errors of their own."""
+    if not isinstance(value, str | Path):
+        return False
+    try:
+        name = os.fsencode(value)
+    except UnicodeError:
+        return False
+    parts = name.replace(os.sep.encode(), b"/").split(b"/")
+    return b"\0" not in name and all(len(part) <= 255 for part in parts)
+
+
+class Kind(NamedTuple):
+    """A kind that is more than a class: whether it takes a value, and the words for it."""
+
+    takes: Callable[[Any], bool]
+    words: str
+
+
+KINDS: dict[Any, Kind] = {
+    Any: Kind(lambda value: True, "anything"),
+    Array: Kind(_is_array, "an array or a list of numbers or of names"),
+    Callable: Kind(callable, "a function"),
+    Frame: Kind(is_frame, "a DataFrame"),
+    Mapping: Kind(lambda value: isinstance(value, Mapping), "a dictionary"),
+    NoneType: Kind(lambda value: value is None, "None"),
+    Path: Kind(_names_file, "a path"),
+    Tensorlike: Kind(_is_tensorlike, "an array, a tensor or a list of numbers"),
+    bool: Kind(lambda value: isinstance(value, bool), "True or False"),
+    float: Kind(_is_number, "a number"),
+    int: Kind(_is_whole, "a whole number"),
+    str: Kind(lambda value: isinstance(value, str), "text"),
+}
+
+
+def _words(kind: Any) -> str:
+    """What is allowed."""
+    if kind in KINDS:
+        return KINDS[kind].words
+    parts = get_args(kind)
+    if _is_union(kind):
+        return " or ".join(map(_words, parts))
+    if get_origin(kind) is dict:
+        return "a dictionary"
+    if _is_fixed(kind):
+        return f"({', '.join(map(_words, parts))})"
+    if parts:
+        return f"a list, each item {_words(parts[0])}"
+    name = kind.__name__
+    example = f", as {EXAMPLES[name]}" if name in EXAMPLES else ""
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name} object{example}"
+
+
+def _refusal(name: str, value: Any, allowed: str) -> InputError:
+    if np.ma.is_masked(value):
+        place = np.argwhere(np.atleast_1d(np.ma.getmaskarray(np.ma.asarray(value))))[0].tolist()
+        return InputError(f"{name} is masked at {tuple(place)}: no value may be missing.")
+    if isinstance(value, int) and abs(value) >= LARGEST and "number" in allowed:
+        allowed = "a number that 64 bits hold"
+    if is_frame(value) and ("Data" in allowed or "array" in allowed):
+        allowed += "; load(frame, label='COLUMN') and Data.from_frame make data of a DataFrame"
+    if isinstance(value, str) and EXAMPLES["Dataset"] in allowed:
+        allowed += f"; load({shortly(value)}) reads data by their name"
+    return InputError(f"{name} is {shortly(value)}: it must be {allowed}.")
