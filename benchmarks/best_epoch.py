@@ -23,7 +23,7 @@ import class_uncertainty as cu
 from class_uncertainty.metrics import evaluate
 from class_uncertainty.training import stage_runner
 from class_uncertainty.training.checkpoints import LaneState
-from class_uncertainty.training.network_inputs import as_tensor
+from class_uncertainty.training.fit_result import as_tensor
 from class_uncertainty.training.networks.stack import State
 from class_uncertainty.training.recipe import default_recipe
 from class_uncertainty.training.stack_training import StackTraining

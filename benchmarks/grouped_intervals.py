@@ -9,8 +9,7 @@ design effects, as reports show them where data are read with ?group=.
 
 import numpy as np
 
-from class_uncertainty.posthoc.clusters import design_effects
-from class_uncertainty.posthoc.intervals import share_interval
+from class_uncertainty.posthoc.intervals import design_effects, share_interval
 
 CLASSES, ROUNDS = 3, 600
 

@@ -21,7 +21,7 @@ import torch
 
 import class_uncertainty as cu
 from class_uncertainty.training import RECIPES
-from class_uncertainty.training.networks.resnet import BLOCKS, WIDTHS
+from class_uncertainty.training.networks.bodies import BLOCKS, WIDTHS
 from class_uncertainty.training.networks.stack import FAILED
 
 RECIPE = dataclasses.replace(RECIPES["bag-of-tricks"], epochs=2)

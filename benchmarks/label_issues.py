@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import class_uncertainty as cu
-from class_uncertainty.posthoc.neighbours import neighbour_counts, neighbour_shares
+from class_uncertainty.posthoc.label_issues import neighbour_counts, neighbour_shares
 from class_uncertainty.posthoc.noise_model import label_noise
 from class_uncertainty.training.recipe import default_recipe
 from class_uncertainty.training.recipe_specs import parse_recipe

@@ -17,7 +17,7 @@ from refusals import refused
 import class_uncertainty as cu
 from class_uncertainty.cli.list_commands import KINDS
 from class_uncertainty.training.networks import network_table, user_code
-from class_uncertainty.training.networks.ensemble_network import Ensemble
+from class_uncertainty.training.networks.classifier import Ensemble
 from class_uncertainty.training.networks.user_code import trusted_bytes
 from class_uncertainty.training.saved_model import model_checksum
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from class_uncertainty.data import cells
 from class_uncertainty.data.table import Table, is_missing
+from class_uncertainty.data.tabular import FEW, as_numbers, as_texts, exact, numbers, of_columns, texts
 
 
 def table(file="a.csv", **columns):
@@ -18,15 +18,15 @@ def table(file="a.csv", **columns):
     ("text", "number"), [("1.5", 1.5), (" -2e3 ", -2000.0), ("1_000", None), ("abc", None), ("inf", np.inf)]
 )
 def test_text_as_a_number(text, number):
-    (value,) = cells.as_numbers(np.array([text], dtype=object))
+    (value,) = as_numbers(np.array([text], dtype=object))
     assert np.isnan(value) if number is None else value == number
 
 
 def test_a_column_is_numbers_or_text_in_all_tables():
-    (first, second) = cells.numbers([table(a=["1", "", "3"]), table(a=["4"])], "a")
+    (first, second) = numbers([table(a=["1", "", "3"]), table(a=["4"])], "a")
     np.testing.assert_array_equal(first, [1, np.nan, 3])
     np.testing.assert_array_equal(second, [4])
-    assert cells.numbers([table(a=["x", ""]), table(a=["?"])], "a") is None  # an empty column is either
+    assert numbers([table(a=["x", ""]), table(a=["?"])], "a") is None  # an empty column is either
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,12 @@ def test_a_column_is_numbers_or_text_in_all_tables():
 )
 def test_odd_cells_are_refused_by_line(column, parts):
     with refused(*parts):
-        cells.numbers([table(a=column)], "a")
+        numbers([table(a=column)], "a")
 
 
 def test_numbers_here_and_text_there_are_refused():
     with refused("numbers in train.csv and text in test.csv"):
-        cells.numbers([table("train.csv", a=["1"]), table("test.csv", a=["x"])], "a")
+        numbers([table("train.csv", a=["1"]), table("test.csv", a=["x"])], "a")
 
 
 @pytest.mark.parametrize("step", [1, 10**17])
@@ -54,9 +54,9 @@ def test_whole_numbers_that_floats_mix_up_are_refused(step):
     column = table(a=[str(10**18 + step * i) for i in range(4)])
     if step == 1:
         with refused("column 'a'", "?drop=a"):
-            cells.numbers([column], "a")
+            numbers([column], "a")
     else:
-        (values,) = cells.numbers([column], "a")
+        (values,) = numbers([column], "a")
         assert len(set(values.tolist())) == 4
 
 
@@ -64,12 +64,12 @@ def test_whole_numbers_that_floats_mix_up_are_refused(step):
     ("text", "number"), [("9007199254740993", 2**53 + 1), ("12", 12), (" 9007199254740993.0 ", 2**53 + 1)]
 )
 def test_exact_numbers_are_those_that_were_written(text, number):
-    assert cells.exact(text) == number
+    assert exact(text) == number
 
 
 def test_texts_have_no_blanks_and_whole_numbers_no_point():
-    assert cells.texts(table(a=[" Rome ", "", "Bonn"]), "a").tolist() == ["Rome", "missing", "Bonn"]
-    assert cells.as_texts(np.array([2.0, -0.0, 2.5])).tolist() == ["2", "0", "2.5"]
+    assert texts(table(a=[" Rome ", "", "Bonn"]), "a").tolist() == ["Rome", "missing", "Bonn"]
+    assert as_texts(np.array([2.0, -0.0, 2.5])).tolist() == ["2", "0", "2.5"]
 
 
 @pytest.mark.parametrize(("number", "more"), [(2, ""), (5, "; and 2 more")])
@@ -77,8 +77,8 @@ def test_columns_are_refused_together(number, more):
     source = table(**{f"c{i}": ["1", "x"] for i in range(number)})
     names = [f"c{i}" for i in range(number)]
     with refused(f"a.csv: {number} columns cannot be used", f"add ?categorical={','.join(names)}", more) as caught:
-        cells.of_columns(names, lambda name: cells.numbers([source], name))
+        of_columns(names, lambda name: numbers([source], name))
     assert str(caught.value).count("a.csv") == 1
     assert ("more" in str(caught.value)) == bool(more)
-    assert str(caught.value).count("has 'x' in line 3") == min(number, cells.FEW)
-    assert cells.of_columns(["c0"], str.upper) == {"c0": "C0"}
+    assert str(caught.value).count("has 'x' in line 3") == min(number, FEW)
+    assert of_columns(["c0"], str.upper) == {"c0": "C0"}

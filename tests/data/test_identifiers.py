@@ -7,7 +7,7 @@ import pytest
 from refusals import refused
 
 import class_uncertainty as cu
-from class_uncertainty.data.identifiers import ENOUGH, is_identifier
+from class_uncertainty.data.tabular import ENOUGH, is_identifier
 
 ROWS = np.arange(40.0)
 

@@ -1,6 +1,6 @@
 """What reading left out, in one sentence."""
 
-from class_uncertainty.data.left_out import FEW, LeftOut
+from class_uncertainty.data.dataset import FEW, LeftOut
 
 
 def test_what_is_left_out_is_counted_and_named():

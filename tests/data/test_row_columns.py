@@ -5,7 +5,7 @@ from refusals import refused
 
 from class_uncertainty.data.frames import table_of
 from class_uncertainty.data.readers.csv_file import read_csv
-from class_uncertainty.data.row_columns import row_cells, row_labels
+from class_uncertainty.data.tabular import row_cells, row_labels
 
 FRAME = pandas.DataFrame(
     {"id": [7, 8, 9], "share": [0.5, None, 1.0], "city": [" Oslo", None, "Rome"], "parts": [[1], [2], [3]]}

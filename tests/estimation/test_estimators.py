@@ -11,7 +11,7 @@ from scipy.stats import entropy
 import class_uncertainty as cu
 from class_uncertainty.data import stratified
 from class_uncertainty.estimation.estimators import EstimateRequest
-from class_uncertainty.estimation.single_run import PASSES, means_of
+from class_uncertainty.estimation.members import PASSES, means_of
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.networks.stack import initial
 from class_uncertainty.training.stages import lane_cost

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 import class_uncertainty as cu
 from class_uncertainty.integrations.method_parts import needs
 from class_uncertainty.integrations.torch import CosineHead
-from class_uncertainty.training.objective import LossTensors
+from class_uncertainty.training.train_step import LossTensors
 
 COUNTS, UNCERTAINTY, EPOCHS = [400, 90, 20, 5], [0.1, 0.7, 0.3, 0.5], 10
 STATS = cu.Stats(COUNTS, UNCERTAINTY)

@@ -18,8 +18,7 @@ import class_uncertainty as cu
 from class_uncertainty.integrations.export import TOLERANCE
 from class_uncertainty.training import default_recipe
 from class_uncertainty.training.networks.backbones import fitted, seen
-from class_uncertainty.training.networks.classifier import Classifier
-from class_uncertainty.training.networks.ensemble_network import Deployed, Ensemble
+from class_uncertainty.training.networks.classifier import Classifier, Deployed, Ensemble
 
 RNG = np.random.default_rng(5)
 LABELS = np.repeat([0, 1, 2], [60, 20, 10])

@@ -10,8 +10,7 @@ from methods.rows import ROWS
 
 from class_uncertainty import MEASURES, METHODS, InputError, Method, Plan, Stats, normalise, plan
 from class_uncertainty.methods import Focal, Knob, Stage, named
-from class_uncertainty.methods.ramps import always, late, late_linear, linear
-from class_uncertainty.methods.units import to_classes
+from class_uncertainty.methods.method import always, late, late_linear, linear, to_classes
 from class_uncertainty.training import describe
 
 pytestmark = pytest.mark.usefixtures("no_global_random")

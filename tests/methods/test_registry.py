@@ -11,8 +11,7 @@ from method_contracts import same_plan
 from class_uncertainty import MEASURES, METHODS, Method, plan
 from class_uncertainty.measures import MEASURE_MAKERS, constants_of, measure_named, normalise
 from class_uncertainty.methods import MAKERS, Focal, Knob, named
-from class_uncertainty.methods.ramps import always, late
-from class_uncertainty.methods.units import to_classes, to_max
+from class_uncertainty.methods.method import always, late, to_classes, to_max
 from class_uncertainty.text import short
 from class_uncertainty.training import describe
 

@@ -9,7 +9,7 @@ from scipy.special import log_softmax, softmax
 
 import class_uncertainty as cu
 from class_uncertainty.methods import named
-from class_uncertainty.methods.trained_prior import trained_prior
+from class_uncertainty.methods.method import trained_prior
 
 STATS = cu.Stats([600, 300, 100], [0.2, 0.3, 0.5])
 FREQUENCIES = STATS.counts / STATS.counts.sum()

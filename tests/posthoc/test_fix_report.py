@@ -11,11 +11,11 @@ from class_uncertainty import Data
 from class_uncertainty.io import from_document
 from class_uncertainty.metrics import Outcomes
 from class_uncertainty.posthoc.diagnosis import diagnose
+from class_uncertainty.posthoc.error_changes import price
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport, JudgedPredictions
 from class_uncertainty.posthoc.label_issues import label_issues
 from class_uncertainty.posthoc.ladder import Rung, RungRow, Step
-from class_uncertainty.posthoc.price import price
 
 COUNTS = (60, 20, 5, 2)
 NAMES = ("wolf", "dog", "seal", "otter")

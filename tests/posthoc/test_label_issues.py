@@ -85,10 +85,8 @@ def test_neighbours_are_counted():
 
 
 def test_neighbours_are_left_out_where_they_would_take_long(monkeypatch):
-    from class_uncertainty.posthoc import neighbours
-
     p, labels = one_wrong()
-    monkeypatch.setattr(neighbours, "CHEAP", 1599)
+    monkeypatch.setattr("class_uncertainty.posthoc.label_issues.CHEAP", 1599)
     (issue,) = label_issues(p, labels, Data(np.zeros((40, 1)), labels))
     assert (issue.near_label, issue.near_guess) == (None, None)
 

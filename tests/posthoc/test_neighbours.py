@@ -3,11 +3,11 @@
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from class_uncertainty.posthoc.neighbours import NEAREST, neighbour_counts, neighbour_shares
+from class_uncertainty.posthoc.label_issues import NEAREST, neighbour_counts, neighbour_shares
 
 
 def test_counts_are_of_the_nearest_by_cosine(rng, monkeypatch):
-    monkeypatch.setattr("class_uncertainty.posthoc.neighbours.ROWS", 7)
+    monkeypatch.setattr("class_uncertainty.posthoc.label_issues.ROWS", 7)
     images = rng.integers(0, 256, (50, 3, 2, 2), dtype=np.uint8)
     images[:, 0, 0, 0] = 9  # a constant pixel says nothing
     labels = rng.integers(0, 4, 50)

@@ -7,10 +7,10 @@ import numpy as np
 from scipy.special import softmax
 
 from class_uncertainty.posthoc.diagnosis import Verdict
+from class_uncertainty.posthoc.error_changes import price
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.ladder import Rung, RungRow, Step
-from class_uncertainty.posthoc.price import price
 from class_uncertainty.reporting.section import Gallery, GalleryImage, Section
 from class_uncertainty.runs.rows import ClassRow, MethodRow
 

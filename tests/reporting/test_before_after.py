@@ -11,10 +11,10 @@ from reporting.test_html_page import Page
 
 from class_uncertainty import Data
 from class_uncertainty.posthoc.diagnosis import BY_COST, NOTHING_WRONG, diagnose
+from class_uncertainty.posthoc.error_changes import ErrorChange, price
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.posthoc.label_issues import LabelIssue, label_issues
-from class_uncertainty.posthoc.price import ErrorChange, price
 from class_uncertainty.reporting import before_after, html_page
 from class_uncertainty.reporting.section import Section
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from reporting.examples import TEN_CLASSES, worsened
 
+from class_uncertainty.posthoc.error_changes import ErrorChange
 from class_uncertainty.posthoc.fix_report import FixReport
-from class_uncertainty.posthoc.price import ErrorChange
 from class_uncertainty.reporting.before_after import view
 from class_uncertainty.reporting.fix_advice import fix_advice, improved
 

@@ -7,10 +7,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 
 import class_uncertainty as cu
 from class_uncertainty.methods import plan
-from class_uncertainty.training.fitted_trees import example_weights, fit_trees, rounded_down
 from class_uncertainty.training.model_files import save
 from class_uncertainty.training.recipe import RECIPES
 from class_uncertainty.training.sampling import LaneSampler
+from class_uncertainty.training.trees import example_weights, fit_trees, rounded_down
 
 FOREST = cu.Recipe("forest", epochs=1, batch=64, trees=12, leaf=2)
 BOOSTING = cu.Recipe("boosting", epochs=1, batch=64, trees=12, leaf=5, leaves=8, lr=0.2, weight_decay=0.5)
@@ -167,7 +167,7 @@ def test_boosting_refuses_more_classes_than_it_has_time_for():
 
 
 def test_forests_of_many_classes_are_pruned_to_fit_into_memory(monkeypatch):
-    monkeypatch.setattr("class_uncertainty.training.fitted_trees.NUMBERS", 2 * FOREST.trees * 3 * 4)
+    monkeypatch.setattr("class_uncertainty.training.trees.NUMBERS", 2 * FOREST.trees * 3 * 4)
     fitted = cu.fit(table(), [cu.Lane("naive")], recipe=FOREST)
     assert len(fitted.states[0]["head.values"]) <= 4 * FOREST.trees + 1
     np.testing.assert_allclose(fitted.probabilities(table())[0], forest_reference(table(), max_leaf_nodes=4), atol=2e-6)

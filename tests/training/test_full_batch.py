@@ -12,9 +12,8 @@ from torch.nn import functional as F
 
 import class_uncertainty as cu
 from class_uncertainty.methods import losses, named
-from class_uncertainty.training.full_batch import FullBatch
+from class_uncertainty.training.full_batch import LBFGS, FullBatch
 from class_uncertainty.training.lane import Epoch
-from class_uncertainty.training.lbfgs import LBFGS
 from class_uncertainty.training.networks.stack import Stack
 from class_uncertainty.training.recipe import RECIPES
 from class_uncertainty.training.sampling import Examples, LaneSampler

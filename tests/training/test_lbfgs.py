@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 import class_uncertainty as cu
-from class_uncertainty.training import lbfgs as lbfgs_module
-from class_uncertainty.training.lbfgs import LBFGS, SHORTEST, TOLERANCE, Point
+from class_uncertainty.training import full_batch
+from class_uncertainty.training.full_batch import LBFGS, SHORTEST, TOLERANCE, Point
 from class_uncertainty.training.networks.stack import Stack
 from class_uncertainty.training.recipe import RECIPES
 
@@ -103,7 +103,7 @@ def test_a_step_that_ends_too_steep_or_too_high_is_not_kept(end: float, value: f
 @pytest.mark.parametrize("stop", [0, 1, 3, 6])
 def test_its_state_is_all_that_it_needs(stop: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What goes on from a checkpoint takes the same steps, to the last bit."""
-    monkeypatch.setattr(lbfgs_module, "PAIRS", 3)
+    monkeypatch.setattr(full_batch, "PAIRS", 3)
     whole, first, second = optimiser(), optimiser(), optimiser()
     points = minimised(whole, quartic, stop + 4)
     begun = minimised(first, quartic, stop)

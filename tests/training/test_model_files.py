@@ -13,7 +13,7 @@ from refusals import refused
 from safetensors.torch import save_file
 
 import class_uncertainty as cu
-from class_uncertainty.data.embedding import Embedding
+from class_uncertainty.data.examples import Embedding
 from class_uncertainty.io import origin
 from class_uncertainty.training.model_files import check_savable, save
 from class_uncertainty.training.purpose import Purpose

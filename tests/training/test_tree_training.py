@@ -6,7 +6,7 @@ import pytest
 import class_uncertainty as cu
 from class_uncertainty.errors import Unfinished
 from class_uncertainty.measures import Stats
-from class_uncertainty.training import tree_training
+from class_uncertainty.training import trees
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import train_lanes
@@ -46,7 +46,7 @@ def test_a_checkpoint_has_all_trees_and_nothing_is_fitted_again(data, tmp_path, 
     checkpoints = Checkpoints(tmp_path)
     first = trained(data, checkpoints)
     assert len([*tmp_path.iterdir()]) == len(LANES)
-    monkeypatch.setattr(tree_training, "fit_trees", lambda *_: pytest.fail("fitted again"))
+    monkeypatch.setattr(trees, "fit_trees", lambda *_: pytest.fail("fitted again"))
     again = trained(data, checkpoints)
     for one, other in zip(first, again, strict=True):
         assert one.lane.state.keys() == other.lane.state.keys()

@@ -11,7 +11,7 @@ from fits import same_fits
 from torch.optim.swa_utils import AveragedModel, update_bn
 
 import class_uncertainty as cu
-from class_uncertainty.training.augment.crop_flip_mixup import augmented, draw
+from class_uncertainty.training.augment.crops import augmented, draw
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 from class_uncertainty.training.networks.classifier import Classifier
 from class_uncertainty.training.networks.stack import State

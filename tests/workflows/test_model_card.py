@@ -11,8 +11,7 @@ from commands import Run
 
 import class_uncertainty as cu
 from class_uncertainty.training.model_files import save
-from class_uncertainty.training.networks.classifier import Classifier
-from class_uncertainty.training.networks.ensemble_network import Ensemble
+from class_uncertainty.training.networks.classifier import Classifier, Ensemble
 from class_uncertainty.workflows.model_card import model_card
 
 RECIPE = cu.Recipe("linear", epochs=2, batch=16)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from class_uncertainty.checks import check_distinct
-from class_uncertainty.data.embedding import VIEWS as VIEWS_RANGE
+from class_uncertainty.data.examples import VIEWS as VIEWS_RANGE
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation.estimators import MAX_MEMBERS
 from class_uncertainty.runs.comparison_checks import MAX_SEEDS, check_seeds

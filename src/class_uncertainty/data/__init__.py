@@ -4,7 +4,7 @@ from class_uncertainty.data.dataset import Dataset, check_fits, check_judge, che
 from class_uncertainty.data.examples import Data
 from class_uncertainty.data.folding import stratified
 from class_uncertainty.data.sources import SOURCES, load
-from class_uncertainty.data.subsets import duplicate, long_tail, mix_hardness, svci20, validation_split
+from class_uncertainty.data.splits import duplicate, long_tail, mix_hardness, svci20, validation_split
 
 __all__ = [
     "SOURCES", "Data", "Dataset", "check_fits", "check_judge", "check_trainable", "duplicate", "load", "long_tail",

@@ -11,7 +11,7 @@ from class_uncertainty.data.examples import Data
 from class_uncertainty.data.images import jpeg
 from class_uncertainty.data.readers import cifar, folder, parquet, places, svhn
 from class_uncertainty.data.specs import Spec, Splits
-from class_uncertainty.data.subsets import long_tail, svci20, validation_split
+from class_uncertainty.data.splits import long_tail, svci20, validation_split
 from class_uncertainty.errors import InputError
 
 # means and deviations of pixels from 0 to 1, by channel; LDAM-DRW and Bag-of-Tricks use cifar for CIFAR-100 too

@@ -14,9 +14,26 @@ from class_uncertainty.checks import check, check_fields
 from class_uncertainty.data.class_names import in_order, notice_twins
 from class_uncertainty.data.examples import Data
 from class_uncertainty.data.folding import FOLDS
-from class_uncertainty.data.left_out import LeftOut
 from class_uncertainty.errors import InputError
 from class_uncertainty.text import enumerated, in_list, listed
+
+FEW = 5  # names in a sentence
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """'?skip=unreadable left out 3 of 2,527 images: a.txt, b.png and c.png.'"""
+
+    option: str
+    what: str  # images, rows or classes
+    number: int
+    of: int
+    names: tuple[str, ...] = ()  # of all, or of the first few, as they are listed
+
+    def __str__(self) -> str:
+        named = f": {enumerated(self.names, FEW, self.number)}" if self.names else ""
+        return f"{self.option} left out {self.number:,} of {self.of:,} {self.what}{named}."
+
 
 LEAVES_OUT = "?min={} leaves out classes with fewer"  # in a refusal
 

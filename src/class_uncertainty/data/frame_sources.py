@@ -6,12 +6,11 @@ from typing import Any
 
 from class_uncertainty.checks import check, check_least, is_frame, take
 from class_uncertainty.data.class_names import notice_twins
-from class_uncertainty.data.dataset import Dataset
+from class_uncertainty.data.dataset import Dataset, LeftOut
 from class_uncertainty.data.examples import Data
 from class_uncertainty.data.frames import table_of
-from class_uncertainty.data.left_out import LeftOut
-from class_uncertainty.data.repeats import REPEATS_POLICIES
 from class_uncertainty.data.specs import Spec
+from class_uncertainty.data.splits import REPEATS_POLICIES
 from class_uncertainty.data.table_splits import TableOptions, encode_splits
 from class_uncertainty.data.tabular import LABEL, MISSING_POLICIES
 from class_uncertainty.errors import InputError, unknown

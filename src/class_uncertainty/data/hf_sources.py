@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from class_uncertainty.checks import check, check_least, shortly, take
 from class_uncertainty.data.class_names import factorise
+from class_uncertainty.data.dataset import LeftOut
 from class_uncertainty.data.examples import Data
 from class_uncertainty.data.frame_sources import table_options
 from class_uncertainty.data.images import ImageSource, common_size, decode
-from class_uncertainty.data.left_out import LeftOut
 from class_uncertainty.data.readers.parquet import LABELS
-from class_uncertainty.data.row_columns import row_cells
 from class_uncertainty.data.table import Table, from_arrow
 from class_uncertainty.data.table_splits import encode_splits
+from class_uncertainty.data.tabular import row_cells
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.text import read_faults
 

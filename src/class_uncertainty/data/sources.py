@@ -13,7 +13,7 @@ from class_uncertainty.data.dataset import Dataset
 from class_uncertainty.data.frame_sources import dataset_of, refuse_keywords
 from class_uncertainty.data.readers.digits import digits
 from class_uncertainty.data.specs import BY, COUNT, RATIO, Source, parse, with_source
-from class_uncertainty.data.subsets import duplicate
+from class_uncertainty.data.splits import duplicate
 from class_uncertainty.data.user_sources import from_csv, from_folder, from_npz, from_parquet
 from class_uncertainty.errors import InputError
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from class_uncertainty.data.cache import Progress, home
+from class_uncertainty.data.dataset import LeftOut
 from class_uncertainty.data.examples import Data
-from class_uncertainty.data.left_out import LeftOut
-from class_uncertainty.data.repeats import REPEATS_POLICIES
+from class_uncertainty.data.splits import REPEATS_POLICIES
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.io import near
 

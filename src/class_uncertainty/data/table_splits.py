@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from class_uncertainty.data import tabular
+from class_uncertainty.data.dataset import LeftOut
 from class_uncertainty.data.examples import Data
-from class_uncertainty.data.left_out import LeftOut
-from class_uncertainty.data.repeats import distinct_examples
-from class_uncertainty.data.subsets import common_classes, split_indices
+from class_uncertainty.data.splits import common_classes, distinct_examples, split_indices
 from class_uncertainty.data.table import Table
 
 

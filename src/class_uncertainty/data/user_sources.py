@@ -10,14 +10,12 @@ import numpy as np
 
 from class_uncertainty.data import tabular
 from class_uncertainty.data.cache import Decoding, cached_readable
-from class_uncertainty.data.dataset import align
+from class_uncertainty.data.dataset import LeftOut, align
 from class_uncertainty.data.examples import Data
-from class_uncertainty.data.left_out import LeftOut
 from class_uncertainty.data.readers import folder, npz, parquet
 from class_uncertainty.data.readers.csv_file import read_csv
-from class_uncertainty.data.repeats import distinct_examples
 from class_uncertainty.data.specs import UNREADABLE, Spec, Splits
-from class_uncertainty.data.subsets import common_classes, split_off, without_classes
+from class_uncertainty.data.splits import common_classes, distinct_examples, split_off, without_classes
 from class_uncertainty.data.table_splits import TableOptions, encode_splits
 from class_uncertainty.errors import InputError
 from class_uncertainty.text import in_list

@@ -8,9 +8,18 @@ from class_uncertainty.checks import check, check_fields, check_least
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.estimation import from_file
-from class_uncertainty.estimation.ensemble import bootstrap, ensemble, ensemble_of, out_of_fold, single
 from class_uncertainty.estimation.estimate import Diverged, Estimate, Estimator, read_by
-from class_uncertainty.estimation.single_run import duq, mc_dropout, online, snapshot
+from class_uncertainty.estimation.members import (
+    bootstrap,
+    duq,
+    ensemble,
+    ensemble_of,
+    mc_dropout,
+    online,
+    out_of_fold,
+    single,
+    snapshot,
+)
 from class_uncertainty.measures import SCORES
 from class_uncertainty.training import Lane, Recipe, default_recipe
 

@@ -5,8 +5,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from class_uncertainty.errors import InputError
-from class_uncertainty.integrations.method_parts import Scheduled
-from class_uncertainty.integrations.processes import in_several_processes
+from class_uncertainty.integrations.method_parts import Scheduled, in_several_processes
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import Method, losses
 

@@ -17,7 +17,7 @@ from class_uncertainty.integrations.onnx_table import COLUMNS
 from class_uncertainty.io import check_ending, check_replaceable, origin, write_together
 from class_uncertainty.text import reason
 from class_uncertainty.training.model_files import restore
-from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.training.networks.classifier import Deployed
 from class_uncertainty.training.saved_model import files_of
 from class_uncertainty.workflows.save_model import AnyModel, module_of, origin_of
 

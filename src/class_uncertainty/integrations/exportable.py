@@ -11,8 +11,7 @@ from torch.nn import functional as F
 
 from class_uncertainty.integrations.onnx_table import features_of, some_rows
 from class_uncertainty.training.networks.backbones import Embedder, centre, fused, same_backbone, scaled_size, seen
-from class_uncertainty.training.networks.classifier import Classifier, Columns
-from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.training.networks.classifier import Classifier, Columns, Deployed
 from class_uncertainty.training.networks.tree_heads import TreeHead
 
 INPUT, OUTPUTS = "inputs", ("probabilities", "label")

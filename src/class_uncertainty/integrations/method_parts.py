@@ -1,9 +1,17 @@
 """What of a method someone else's training loop can take: its draws, its loss, or neither."""
 
+import torch
+
 from class_uncertainty.checks import check, check_least
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import METHODS, Method, Plan, named, plan
+
+
+def in_several_processes() -> bool:
+    """Whether several processes of torch.distributed train together; builds of torch may lack that module."""
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
 
 LOSS_KNOBS = ("weight", "margin", "divisor")
 

@@ -12,10 +12,10 @@ from class_uncertainty.checks import Tensorlike, check, check_least, check_numbe
 from class_uncertainty.errors import InputError, memory_faults
 from class_uncertainty.estimation.estimate import Estimate
 from class_uncertainty.estimation.estimators import ESTIMATORS
-from class_uncertainty.estimation.single_run import means_of
-from class_uncertainty.integrations.processes import in_several_processes
+from class_uncertainty.estimation.members import means_of
+from class_uncertainty.integrations.method_parts import in_several_processes
 from class_uncertainty.measures import Stats, Vector
-from class_uncertainty.training.gathering import to_sum
+from class_uncertainty.training.train_step import to_sum
 
 ONLINE = "online"  # the row of ESTIMATORS that it is
 MOST = 2**48  # probabilities

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from class_uncertainty.integrations.class_loss import Loss
 from class_uncertainty.integrations.class_sampler import ClassSampler
-from class_uncertainty.integrations.method_parts import Scheduled
+from class_uncertainty.integrations.method_parts import Scheduled, in_several_processes
 from class_uncertainty.integrations.online_uncertainty import OnlineUncertainty
-from class_uncertainty.integrations.processes import in_several_processes
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import Method
 

@@ -1,15 +1,17 @@
 """Stats and the measures over them; scores of member probabilities."""
 
-from class_uncertainty.measures.constants import constants_of, row_with, split_constants
 from class_uncertainty.measures.measures import (
     MEASURE_MAKERS,
     MEASURES,
     Measure,
     Stats,
     Vector,
+    constants_of,
     digest,
     measure_named,
     normalise,
+    row_with,
+    split_constants,
 )
 from class_uncertainty.measures.scores import SCORES, class_means
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +12,79 @@ from class_uncertainty.checks import check, check_field, check_fields, check_lea
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.measures import Measure, Stats, Vector, normalise
 from class_uncertainty.measures.measures import span
-from class_uncertainty.methods.ramps import Ramp, always
-from class_uncertainty.methods.units import Unit
+from class_uncertainty.text import short
+
+Unit = Callable[[Vector], Vector]  # raw measure (C,) -> the knob's scale (C,)
+
+
+def to_classes(raw: Vector) -> Vector:
+    """Sums to the number of classes (Eq. 11)."""
+    return normalise(raw) * len(raw)
+
+
+@cache  # equal knobs compare equal
+def to_max(tau: float) -> Unit:
+    """Largest is tau (Eq. 12)."""
+
+    def unit(raw: Vector) -> Vector:
+        return tau * raw / np.max(raw)
+
+    unit.__name__ = f"to_max({short(tau)})"
+    return unit
+
+
+def to_min(raw: Vector) -> Vector:
+    """Smallest is 1."""
+    return raw / np.min(raw)
+
+
+def as_is(raw: Vector) -> Vector:
+    """The measure itself."""
+    return raw
+
+
+@cache
+def times(factor: float, unit: Unit = as_is) -> Unit:
+    """A unit times a factor; times 1 it is the unit itself."""
+    if factor == 1:
+        return unit
+
+    def scaled(raw: Vector) -> Vector:
+        return factor * unit(raw)
+
+    scaled.__name__ = f"{short(factor)}*{unit.__name__}"
+    return scaled
+
+
+Ramp = Callable[[int, int], float]  # (epoch from 0, epochs) -> strength
+
+
+def always(epoch: int, epochs: int) -> float:
+    """On from the first epoch."""
+    return 1.0
+
+
+def linear(epoch: int, epochs: int) -> float:
+    """t / T with t from 1: progressive balancing as Bag-of-Tricks counts it."""
+    return (epoch + 1) / epochs
+
+
+def second_stage(epochs: int) -> int:
+    """The epoch in which it begins: the last fifth of the epochs, from epoch 160 of 200; one epoch at least."""
+    return epochs - max(1, round(epochs / 5))
+
+
+def late(epoch: int, epochs: int) -> float:
+    """On in the second stage."""
+    return float(epoch >= second_stage(epochs))
+
+
+def late_linear(epoch: int, epochs: int) -> float:
+    """Progressive in the second stage, by the absolute epoch as in Bag-of-Tricks: it starts at 0.8, not at 0."""
+    return late(epoch, epochs) * linear(epoch, epochs)
+
+
+LATE = (late, late_linear)  # at rest before the second stage
 
 
 @dataclass(frozen=True)
@@ -310,3 +382,15 @@ def plan(method: Method, stats: Stats, epoch: int, epochs: int) -> Plan:
     gamma, sigmoid = strength * focal.gamma, focal.sigmoid and strength > 0
     rests = np.allclose(knobs["alpha"], natural, rtol=1e-9, atol=0)
     return Plan(**knobs, beta=method.beta, gamma=gamma, sigmoid=sigmoid, scale=method.scale, natural=rests)
+
+
+def trained_prior(method: Method, stats: Stats, epochs: int) -> Vector:
+    """(C,) of sum 1: alpha_c w_c exp(beta scale Delta_c) in the last epoch of the last stage, normalised.
+
+    Classes that are drawn with probability alpha and whose losses weigh w count like classes of the frequency alpha w.
+    A margin that acts on every logit is a shift of them, which the trained network makes up for. So the prior of
+    'naive' is that of the training examples, and 'cb-rs' and 'balanced-softmax' stand for equally frequent classes.
+    Margins of the example's own class alone, focal losses and divisors have no such prior, and are left out of it.
+    """
+    last = plan(method.stages[-1], stats, epochs - 1, epochs)
+    return normalise(last.alpha * last.weight * np.exp(last.beta * last.scale * (last.margin - last.margin.min())))

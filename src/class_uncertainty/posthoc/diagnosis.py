@@ -11,8 +11,7 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import check_labels, check_rows_or_members
 from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.adjustment import adjust
-from class_uncertainty.posthoc.clusters import design_effects, design_effects_of_rest
-from class_uncertainty.posthoc.intervals import LEVEL
+from class_uncertainty.posthoc.intervals import LEVEL, design_effects, design_effects_of_rest
 from class_uncertainty.text import amount_of, decimal, enumerated, in_list
 
 APART = 5.0  # percentage points by which a class must be worse than the others to be spoken of,

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from class_uncertainty.metrics import Outcomes
 from class_uncertainty.posthoc.diagnosis import BY_COST, WITHOUT_COSTS, Verdict
+from class_uncertainty.posthoc.error_changes import ErrorChange, Price
 from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.label_issues import LabelIssue
 from class_uncertainty.posthoc.ladder import NAIVE, Rung, Step
-from class_uncertainty.posthoc.price import ErrorChange, Price
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.io import check_record, from_document, near, parse_json, read_regular
 from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.class_audit import AuditedClass, AuditRecord
+from class_uncertainty.posthoc.error_changes import ErrorChange, price
 from class_uncertainty.posthoc.intervals import LEVEL
-from class_uncertainty.posthoc.price import ErrorChange, price
 from class_uncertainty.text import decimal, listed, read_faults
 
 UNTESTED = {"ece": "ECE", "classwise_ece": "classwise ECE", "nll": "NLL"}  # figures without an interval of the change

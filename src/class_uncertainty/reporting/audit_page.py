@@ -9,7 +9,7 @@ from class_uncertainty.checks import check
 from class_uncertainty.io import origin, write_whole
 from class_uncertainty.posthoc.class_audit import CONFUSIONS
 from class_uncertainty.posthoc.diagnosis import BY_COST, KINDS
-from class_uncertainty.posthoc.price import ErrorChange
+from class_uncertainty.posthoc.error_changes import ErrorChange
 from class_uncertainty.posthoc.run_changes import RunChanges
 from class_uncertainty.reporting import chart_style, page_columns
 from class_uncertainty.reporting.audit_examples import audit_examples

@@ -3,7 +3,7 @@
 from class_uncertainty.notebook import number
 from class_uncertainty.posthoc.class_audit import Taus
 from class_uncertainty.posthoc.diagnosis import KINDS
-from class_uncertainty.posthoc.price import ErrorChange
+from class_uncertainty.posthoc.error_changes import ErrorChange
 from class_uncertainty.posthoc.run_changes import UNTESTED, ClassChange, RunChanges
 from class_uncertainty.reporting.before_after import change_text
 from class_uncertainty.reporting.column_notes import Notes, notes_on

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from class_uncertainty.posthoc.diagnosis import KINDS, UNJUDGED, Verdict, costly, spoken, verdict_summary
+from class_uncertainty.posthoc.error_changes import HANDFUL, ErrorChange
 from class_uncertainty.posthoc.fix_report import FixReport
-from class_uncertainty.posthoc.price import HANDFUL, ErrorChange
 from class_uncertainty.reporting import label_issue_view, ladder_view
 from class_uncertainty.reporting.fix_advice import fix_advice
 from class_uncertainty.reporting.ladder_view import aim_digits, aim_label, aim_values, mean_text, with_unit

@@ -3,8 +3,7 @@
 from typing import Any
 
 from class_uncertainty.posthoc.fix_report import FixReport
-from class_uncertainty.posthoc.label_issues import LabelIssue
-from class_uncertainty.posthoc.neighbours import NEAREST
+from class_uncertainty.posthoc.label_issues import NEAREST, LabelIssue
 
 ROWS = 200  # of the page's table
 ADVICE = "Look before you change a label: unusual examples of a class are listed too."

@@ -27,8 +27,7 @@ from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import is_small
 from class_uncertainty.training.fit_result import Fit, LaneOutcome
 from class_uncertainty.training.networks.network_table import BUILT_IN, NETWORKS
-from class_uncertainty.training.stacking import alike_lanes
-from class_uncertainty.training.stage_context import FitOptions
+from class_uncertainty.training.stage_context import FitOptions, alike_lanes
 from class_uncertainty.training.stages import resolve_stages, staged
 
 POLL = 0.2  # seconds between looks at what has ended

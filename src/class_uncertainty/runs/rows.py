@@ -11,7 +11,7 @@ from class_uncertainty.estimation import Estimate
 from class_uncertainty.measures import MEASURES, Stats, constants_of, normalise
 from class_uncertainty.methods import MAKERS, METHODS, parse_name
 from class_uncertainty.metrics import rank_correlation
-from class_uncertainty.posthoc.clusters import error_intervals
+from class_uncertainty.posthoc.intervals import error_intervals
 from class_uncertainty.runs.measurement import Measurement, class_vector
 from class_uncertainty.runs.significance import aso, corrected_confidence
 from class_uncertainty.training import Result

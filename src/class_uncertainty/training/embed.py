@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from class_uncertainty.checks import check, check_least
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.cache import Decoding, Progress, cached, forget
-from class_uncertainty.data.embedding import Pictures
+from class_uncertainty.data.examples import Pictures
 from class_uncertainty.errors import InputError, means_too_little_memory
 from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.text import reason
 from class_uncertainty.training.fit import default_device
-from class_uncertainty.training.network_inputs import as_tensor
+from class_uncertainty.training.fit_result import as_tensor
 from class_uncertainty.training.networks.backbones import Backbone, Embedder, find_backbone, fused
 from class_uncertainty.training.networks.fingerprints import function_code
 from class_uncertainty.training.networks.user_code import trust

@@ -14,24 +14,61 @@ from class_uncertainty.checks import check, check_least, take
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, MachineFault, Unfinished
 from class_uncertainty.measures import Stats
-from class_uncertainty.training import Lane, Recipe, default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.distillation import check_teachers
 from class_uncertainty.training.executor import Executor
 from class_uncertainty.training.fit_checks import check_fit
-from class_uncertainty.training.fit_result import Done, Fit, LaneOutcome
+from class_uncertainty.training.fit_result import Done, Fit, LaneOutcome, as_tensor
 from class_uncertainty.training.keys import checkpoint_keys
-from class_uncertainty.training.lane import Epoch, Progress
-from class_uncertainty.training.network_inputs import as_tensor
+from class_uncertainty.training.lane import Epoch, Lane, Progress
 from class_uncertainty.training.networks.network_table import find_network
+from class_uncertainty.training.recipe import Recipe, default_recipe
 from class_uncertainty.training.sampling import Examples
 from class_uncertainty.training.shared_epochs import can_share, in_turn, stretches
-from class_uncertainty.training.stacking import equally_far, stacks_of
-from class_uncertainty.training.stage_context import FitOptions
+from class_uncertainty.training.stage_context import FitOptions, equally_far, stacks_of
 from class_uncertainty.training.stage_runner import Ended, StageRunner
 from class_uncertainty.training.stages import ResolvedStage, resolve_stages
-from class_uncertainty.training.twins import Twins, find_twins, report_twins
+
+Duplicates = dict[int, list[int]]  # the places of lanes that are alike, itself among them, by the first of them
+
+
+def is_seedless(lane: Lane, recipe: Recipe) -> bool:
+    """Whether every seed gives the same network, since nothing is drawn.
+
+    A linear head on full batches starts at zero, and boosting takes all examples.
+    """
+    if lane.bootstrap:
+        return False
+    is_head = recipe.full_batch and all(method.head == "linear" for method in lane.value.stages)
+    return is_head or recipe.network == "boosting"
+
+
+def find_duplicates(lanes: Sequence[Lane], recipe: Recipe) -> Duplicates:
+    alike: dict[Lane | int, list[int]] = {}
+    for place, lane in enumerate(lanes):
+        alike.setdefault(replace(lane, seed=0) if is_seedless(lane, recipe) else place, []).append(place)
+    return {places[0]: places for places in alike.values()}
+
+
+def report_duplicates(progress: Progress | None, duplicates: Duplicates, lanes: Sequence[Lane]) -> Progress | None:
+    """The same progress, told of all duplicates of a lane where that lane is reported."""
+    if progress is None or len(duplicates) == len(lanes):
+        return progress
+    by_lane = {lanes[first]: [lanes[place] for place in places] for first, places in duplicates.items()}
+
+    def report(epoch: Epoch) -> None:
+        times = [len(by_lane[lane]) for lane in epoch.lanes]
+        all_lanes = tuple(twin for lane in epoch.lanes for twin in by_lane[lane])
+        loss, error, lr = (_repeated(values, times) for values in (epoch.loss, epoch.error, epoch.lr))
+        progress(replace(epoch, lanes=all_lanes, loss=loss, error=error, lr=lr))
+
+    return report
+
+
+def _repeated(values: Sequence[float], times: Sequence[int]) -> tuple[float, ...]:
+    return tuple(value for value, number in zip(values, times, strict=True) for _ in range(number))
+
 
 SMALL = 2**15  # numbers in a batch of one lane: 32 grey images of 32 x 32, or 32 rows of 1,024 features
 
@@ -169,22 +206,26 @@ def train_lanes(
     device = executor.device if executor else fitted.device
     about = (fitted.recipe, Stats.of(train.counts, options.stats), device, taught_by)
     keys = [checkpoint_keys(train.fingerprint, lane, *about) for lane in fitted.lanes]
-    twins, ended = find_twins(fitted.lanes, fitted.recipe), 0
-    options = replace(options, progress=report_twins(options.progress, twins, fitted.lanes))
+    duplicates, ended = find_duplicates(fitted.lanes, fitted.recipe), 0
+    options = replace(options, progress=report_duplicates(options.progress, duplicates, fitted.lanes))
     train_each = executor.train if executor else train_here
     try:
-        with closing(train_each(fitted, train, options, keys, list(twins))) as batches:
+        with closing(train_each(fitted, train, options, keys, list(duplicates))) as batches:
             for outcomes in batches:
-                batch = [twin for outcome in outcomes for twin in _twins_of(outcome, fitted, twins, keys)]
+                batch: list[LaneOutcome] = []
+                for outcome in outcomes:
+                    batch += _of_duplicates(outcome, fitted, duplicates, keys)
                 ended += len(batch)
                 yield batch
     except Unfinished:
         raise Unfinished(f"the budget is spent with {ended} of {len(fitted.lanes)} networks trained") from None
 
 
-def _twins_of(outcome: LaneOutcome, fitted: Fit, twins: Twins, keys: list[list[str]]) -> Iterator[LaneOutcome]:
+def _of_duplicates(
+    outcome: LaneOutcome, fitted: Fit, duplicates: Duplicates, keys: list[list[str]]
+) -> Iterator[LaneOutcome]:
     """The lane and all that are like it, each with its share of the time."""
-    places = twins[outcome.place]
+    places = duplicates[outcome.place]
     for place in places:
         result = replace(outcome.result, seed=fitted.lanes[place].seed, seconds=outcome.result.seconds / len(places))
         yield replace(outcome, place=place, keys=keys[place], result=result)

@@ -7,8 +7,8 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import Method
 from class_uncertainty.training import Lane, Recipe
+from class_uncertainty.training.networks.bodies import identity
 from class_uncertainty.training.networks.network_table import find_network
-from class_uncertainty.training.networks.small import identity
 
 MOST_BOOSTED = 100  # classes
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from class_uncertainty.checks import check_least, check_place, take
 from class_uncertainty.data import Data, check_fits
-from class_uncertainty.data.embedding import Embedding
+from class_uncertainty.data.examples import Embedding
 from class_uncertainty.data.table import Column
 from class_uncertainty.errors import InputError
 from class_uncertainty.io import scratch_array
@@ -20,18 +20,68 @@ from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.metrics import Outcomes
 from class_uncertainty.text import amount_of
 from class_uncertainty.training import Lane, Recipe, Result
-from class_uncertainty.training.augment.crop_flip_mixup import Drawn, augmented, draw
+from class_uncertainty.training.augment.crops import Drawn, augmented, draw
 from class_uncertainty.training.checkpoints import LaneState
-from class_uncertainty.training.corrections import Correction, costs_of, shift_of
 from class_uncertainty.training.folds import fold_indices
-from class_uncertainty.training.network_inputs import as_tensor, standardising
-from class_uncertainty.training.networks.classifier import Classifier, Standardise
-from class_uncertainty.training.networks.ensemble_network import Ensemble
+from class_uncertainty.training.networks.classifier import Classifier, Ensemble, Standardise
 from class_uncertainty.training.networks.layers import drop_features
 from class_uncertainty.training.networks.network_table import find_network, sealed
 from class_uncertainty.training.networks.stack import Stack, State, precision, to_device
+from class_uncertainty.training.recipe import TREES
 from class_uncertainty.training.stages import staged
 from class_uncertainty.training.streams import stream
+
+NEVER = -1e30  # added to the logit of a class that cannot be: finite, where the logarithm of its prior is not
+
+
+class Correction(Protocol):
+    """What softmax(z / temperature + shift) needs to be known of an Adjustment, which a later stage makes."""
+
+    @property
+    def temperature(self) -> float: ...
+    @property
+    def shift(self) -> NDArray[np.float64]: ...  # (C,), -inf for a class that cannot be
+
+
+def averaged(networks: Sequence[Classifier], costs: NDArray | None = None) -> Ensemble:
+    """Networks with adjustments of their own as one."""
+    return Ensemble(networks, costs=costs_of(costs)).eval()
+
+
+def shift_of(adjustment: Correction | None) -> Tensor | None:
+    """(C,) what is added to the logits."""
+    return None if adjustment is None else torch.tensor(np.maximum(adjustment.shift, NEVER), dtype=torch.float32)
+
+
+def costs_of(costs: NDArray | None) -> Tensor | None:
+    """(C, C) as a network keeps them."""
+    return None if costs is None else torch.tensor(costs, dtype=torch.float32)
+
+
+def as_tensor(inputs: NDArray) -> Tensor:
+    """A tensor without a copy where possible: pixels may be a file mapped into memory."""
+    usable = inputs.flags.writeable and min(inputs.strides) >= 0  # torch has no strides backwards, as in bgr[:, ::-1]
+    return torch.from_numpy(inputs if usable else np.array(inputs))
+
+
+def standardising(train: Data, network: str) -> Standardise:
+    """By the mean and deviation of each channel or column: the network's, or the data's as given or measured.
+
+    Constant columns are only shifted.
+    """
+    row = find_network(network)
+    if network in TREES:  # they only compare
+        return Standardise(torch.zeros(train.shape), torch.ones(train.shape))
+    about = row.own.preprocessing if row.own and train.is_images else {}
+    if "mean" in about:
+        mean, std = (255 * np.asarray(about[name]) for name in ("mean", "std"))
+    else:
+        mean, std = map(np.asarray, train.statistics or train.measured_statistics())
+    shape = (-1, 1, 1) if train.is_images else (-1,)
+    deviation = np.where(std > 0, std, 1)
+    shift, scale = (torch.tensor(value, dtype=torch.float32).view(shape) for value in (mean, deviation))
+    return Standardise(shift, scale, about.get("size"))
+
 
 SCORING = 2**40  # the epoch of streams that no training draws from
 BATCH = 256  # examples of a forward pass

@@ -25,8 +25,7 @@ from class_uncertainty.training.networks.backbones import (
     check_same,
     same_backbone,
 )  # fmt: skip
-from class_uncertainty.training.networks.classifier import DECISIONS, Classifier
-from class_uncertainty.training.networks.ensemble_network import Deployed, Ensemble
+from class_uncertainty.training.networks.classifier import DECISIONS, Classifier, Deployed, Ensemble
 from class_uncertainty.training.networks.network_table import NETWORKS, Network, find_network
 from class_uncertainty.training.networks.pretrained import config_of
 from class_uncertainty.training.networks.tree_heads import FREE, TreeHead

@@ -12,7 +12,7 @@ from class_uncertainty.data import Data
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import Plan, plan
 from class_uncertainty.training import Lane, Recipe
-from class_uncertainty.training.augment.crop_flip_mixup import Drawn, draw
+from class_uncertainty.training.augment.crops import Drawn, draw
 from class_uncertainty.training.folds import fold_indices
 from class_uncertainty.training.networks.classifier import Standardise
 from class_uncertainty.training.stages import ResolvedStage

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from class_uncertainty.data.embedding import Embedding
+from class_uncertainty.data.examples import Embedding
 from class_uncertainty.data.images import PIXELS
 from class_uncertainty.data.table import LARGEST, Column, is_number
 from class_uncertainty.errors import InputError, MachineFault, blame_machine, unknown

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from class_uncertainty.methods import MIXING, Focal, Knob
-from class_uncertainty.methods.ramps import LATE, second_stage
+from class_uncertainty.methods.method import LATE, second_stage
 from class_uncertainty.training.lane import Lane
 from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.recipe import Recipe

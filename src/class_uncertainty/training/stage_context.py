@@ -1,18 +1,20 @@
 """StageContext: what the stacks of a stage share. FitOptions: what all stages of a fit() share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 
 from class_uncertainty.data import Data
 from class_uncertainty.measures import Stats
+from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 from class_uncertainty.training.deadline import Deadline
-from class_uncertainty.training.fit_result import Fit
+from class_uncertainty.training.fit_result import Fit, width_of
 from class_uncertainty.training.lane import Lane, Progress
+from class_uncertainty.training.recipe import Recipe
 from class_uncertainty.training.sampling import Examples
-from class_uncertainty.training.stages import ResolvedStage, staged
+from class_uncertainty.training.stages import ResolvedStage, stack_key, staged
 
 
 class Stopped(Exception):
@@ -85,3 +87,44 @@ class StageContext:
         """Raise Stopped if the stack is to end."""
         if self.stop.is_set():
             raise Stopped
+
+
+def stacks_of(context: StageContext) -> list[list[int]]:
+    """The places of lanes that train as one stack."""
+    epochs = {leader: context.at_start[leader][0] for leader in context.trained_for}
+    groups = list[list[int]]()
+    for group, width in alike_lanes(context.fitted.recipe, context.fitted.device, context.lane, epochs):
+        groups += [group[rows] for rows in row_blocks(len(group), width)]
+    return groups
+
+
+def alike_lanes(
+    recipe: Recipe, device: str, lane_at: Callable[[int], Lane], epochs: dict[int, int]
+) -> Iterator[tuple[list[int], int]]:
+    """Places of lanes that can train as stacks, and how wide a stack may be; `epochs` is how far each place is.
+
+    Lanes that are furthest come first: a short budget finishes what an earlier one began.
+    """
+    alike: dict[tuple, list[int]] = {}
+    for place, epoch in epochs.items():
+        alike.setdefault((epoch, *stack_key(lane_at(place))), []).append(place)
+    width = width_of(recipe, device)
+    for (_, rbf, *_), group in sorted(alike.items(), key=lambda item: (-item[0][0], repr(item[0][1:]))):
+        group.sort(key=lambda place: lane_at(place).value.augment)  # lanes of one augmentation are neighbours
+        # second derivatives at the end of a tensor have other last bits: no lane goes there
+        yield group, max(1, width - 1) if rbf else width
+
+
+def equally_far(context: StageContext, places: list[int]) -> list[tuple[list[int], list[LaneState]]]:
+    """Places and states of lanes that are equally far: another process may have gone on with some of them."""
+    stacks: dict[int, tuple[list[int], list[LaneState]]] = {}
+    for place in places:
+        state = context.held.get(place)
+        if state is None and context.options.checkpoints:
+            state = context.options.checkpoints.load(context.key(place))
+        if state and state.epoch > context.until and len(context.trained_for[place]) > 1:
+            state = None  # another process went on with it, beyond the epochs that it shares with others
+        stack, started = stacks.setdefault(state.epoch if state else 0, ([], []))
+        stack.append(place)
+        started += [state] if state else []
+    return list(stacks.values())

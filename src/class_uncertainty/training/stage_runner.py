@@ -16,7 +16,7 @@ from class_uncertainty.training.networks.stack import Stack
 from class_uncertainty.training.stack_training import StackTraining
 from class_uncertainty.training.stage_context import StageContext
 from class_uncertainty.training.stages import lane_cost
-from class_uncertainty.training.tree_training import TreeTraining
+from class_uncertainty.training.trees import TreeTraining
 
 PROBED = 64  # training examples that show whether a lane diverged, where there is nothing to evaluate it on
 

@@ -13,7 +13,7 @@ from class_uncertainty.data.frames import table_of
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.metrics import decide
-from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.training.networks.classifier import Deployed
 
 BATCH = 1024
 

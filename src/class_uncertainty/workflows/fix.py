@@ -38,7 +38,7 @@ from class_uncertainty.training.folds import FOLDS, judged_folds, judged_labels
 from class_uncertainty.training.model_files import check_embeds, check_savable
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.network_size import NetworkSize, parameters
-from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.training.networks.classifier import Deployed
 from class_uncertainty.training.purpose import Purpose
 from class_uncertainty.training.saved_model import files_of
 from class_uncertainty.workflows.choose_rates import judged_by_folds

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.data.readers.unlabelled import FOLDERS, Unlabelled
-from class_uncertainty.data.row_columns import Cells, row_cells, row_labels
+from class_uncertainty.data.tabular import Cells, row_cells, row_labels
 from class_uncertainty.errors import InputError, nearest
 from class_uncertainty.metrics import Outcomes, Scores, mean_cost, precisions_by_class, score
 from class_uncertainty.posthoc.two_classes import TwoClasses, threshold_at, two_classes

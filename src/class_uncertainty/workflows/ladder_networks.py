@@ -16,10 +16,9 @@ from class_uncertainty.posthoc.ladder import ADJUSTED, ENSEMBLE, NAIVE, STUDENT
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import add_fold_results
 from class_uncertainty.training.candidate import Candidate
-from class_uncertainty.training.corrections import averaged
-from class_uncertainty.training.fit_result import Fit
+from class_uncertainty.training.fit_result import Fit, averaged
 from class_uncertainty.training.folds import Fold, fold_indices, judged_examples, judged_folds
-from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.training.networks.classifier import Deployed
 from class_uncertainty.workflows.choose_rates import judged_by_folds
 from class_uncertainty.workflows.choose_step import Choice, Choices
 from class_uncertainty.workflows.search import Search, at, fit_candidates

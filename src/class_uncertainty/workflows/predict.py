@@ -25,7 +25,7 @@ from class_uncertainty.text import amount_of, enumerated, in_list
 from class_uncertainty.training.fit import default_device
 from class_uncertainty.training.model_files import restore
 from class_uncertainty.training.networks.backbones import Embedder, fused, same_backbone
-from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.training.networks.classifier import Deployed
 from class_uncertainty.training.purpose import Purpose
 from class_uncertainty.workflows.given_labels import find_labels, keep_columns
 from class_uncertainty.workflows.save_model import AnyModel, module_of

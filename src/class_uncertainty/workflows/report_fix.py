@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from class_uncertainty.data import Data
 from class_uncertainty.metrics import Outcomes
 from class_uncertainty.posthoc.diagnosis import diagnose
+from class_uncertainty.posthoc.error_changes import goal_change, price
 from class_uncertainty.posthoc.evaluation import evaluate_seeds
 from class_uncertainty.posthoc.fix_report import FixReport, JudgedPredictions
 from class_uncertainty.posthoc.goal import Goal, adjusts, frequencies
 from class_uncertainty.posthoc.label_issues import LabelIssue, label_issues
 from class_uncertainty.posthoc.ladder import ADJUSTED, ENSEMBLE, NAIVE, SINGLE, STUDENT, Step
-from class_uncertainty.posthoc.price import goal_change, price
 from class_uncertainty.posthoc.priors import at_prior
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.store import FIXES

@@ -6,7 +6,7 @@ from class_uncertainty.checks import check
 from class_uncertainty.io import origin
 from class_uncertainty.training.model_files import check_embeds, check_savable
 from class_uncertainty.training.model_files import save as save_module
-from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.training.networks.classifier import Deployed
 from class_uncertainty.workflows.fitted_model import Model
 from class_uncertainty.workflows.fix import Fix
 from class_uncertainty.workflows.train import Trained

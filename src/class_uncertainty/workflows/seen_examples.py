@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.data.examples import inputs_digest, row_digests
 from class_uncertainty.data.readers.unlabelled import Unlabelled
-from class_uncertainty.training.networks.ensemble_network import Deployed
+from class_uncertainty.training.networks.classifier import Deployed
 
 
 def watch_seen(examples: Unlabelled, module: Deployed) -> tuple[Unlabelled, Callable[[], bool]]:

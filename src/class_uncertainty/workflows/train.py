@@ -11,7 +11,7 @@ from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.io import origin
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import Method
-from class_uncertainty.methods.trained_prior import trained_prior
+from class_uncertainty.methods.method import trained_prior
 from class_uncertainty.posthoc.priors import measured_prior
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import fit_and_store, load_or_estimate, load_or_evaluate, stored_measurement

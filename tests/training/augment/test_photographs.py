@@ -7,7 +7,7 @@ from own_networks import images
 from PIL import Image, ImageEnhance
 
 import class_uncertainty as cu
-from class_uncertainty.training.augment.photographs import draw_boxes, draw_jitter, jitter, resized_crop
+from class_uncertainty.training.augment.crops import draw_boxes, draw_jitter, jitter, resized_crop
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 PIXELS = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (5, 3, 12, 16), dtype=np.uint8))

@@ -11,11 +11,11 @@ import torch
 
 import class_uncertainty as cu
 from class_uncertainty.training import fit as training_fit
-from class_uncertainty.training.augment import crop_flip_mixup
-from class_uncertainty.training.augment.crop_flip_mixup import augmented, draw, mixed, remixed
+from class_uncertainty.training.augment import crops
+from class_uncertainty.training.augment.crops import augmented, draw, mixed, remixed
 from class_uncertainty.training.augment.stack_augmentation import Mixture, StackAugmentation
 from class_uncertainty.training.sampling import LaneSampler, draw_epoch
-from class_uncertainty.training.stacking import stacks_of
+from class_uncertainty.training.stage_context import stacks_of
 from class_uncertainty.training.stage_runner import StageRunner
 from class_uncertainty.training.stages import ResolvedStage, stack_key
 
@@ -175,7 +175,7 @@ def test_an_augmentation_works_on_the_lanes_that_have_it_alone(images, monkeypat
         return count_and_change
 
     for name in ("autoaugment", "cutout", "crop", "flip"):
-        monkeypatch.setattr(crop_flip_mixup, name, counted(name, getattr(crop_flip_mixup, name)))
+        monkeypatch.setattr(crops, name, counted(name, getattr(crops, name)))
     recipe, length = replace(RECIPE, epochs=1), len(images)
     lanes = [cu.Lane(name) for name in ("cb", *NAIVE) if "mix" not in name]
     cu.fit(images, lanes, recipe=recipe, device="cpu")

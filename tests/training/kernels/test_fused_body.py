@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from class_uncertainty.training.networks.resnet import Block, Convolution, ResNet
+from class_uncertainty.training.networks.bodies import Block, Convolution, ResNet
 
 Case = tuple[int, int, int, int, tuple[int, ...], int, int]
 CASES: dict[str, Case] = {  # lanes, images, channels, side, widths, blocks, lanes' seed

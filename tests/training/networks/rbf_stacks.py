@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from class_uncertainty.training.networks.rbf_head import StackedRBFHead, initial
+from class_uncertainty.training.networks.heads import StackedRBFHead, initial_rbf_head
 
 SIGMA, GAMMA = 0.1, 0.999  # of the paper
 DOUBLE = torch.float64
@@ -14,7 +14,7 @@ def lane_states(rng: np.random.Generator, lanes: int, features: int, classes: in
     """With counts that differ, and weights that put K between zero and one."""
     states = []
     for _ in range(lanes):
-        state = {name: torch.from_numpy(value) for name, value in initial(rng, features, classes).items()}
+        state = {name: torch.from_numpy(value) for name, value in initial_rbf_head(rng, features, classes).items()}
         state["weight"] /= 4
         state["count"] *= torch.from_numpy(rng.uniform(0.5, 2, classes).astype(np.float32))
         states.append(state)

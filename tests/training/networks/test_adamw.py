@@ -6,9 +6,8 @@ from own_networks import Scaled, images, registered
 from torch import nn
 
 import class_uncertainty as cu
-from class_uncertainty.training.networks.adamw import AdamW, make_optimiser
 from class_uncertainty.training.networks.network_table import sealed
-from class_uncertainty.training.networks.stack import SGD, Stack
+from class_uncertainty.training.networks.stack import SGD, AdamW, Stack, make_optimiser
 
 SHAPE, CLASSES = (3, 8, 8), ("a", "b", "c")
 RATES = torch.tensor([0.02, 0.005], dtype=torch.float64)

@@ -7,7 +7,7 @@ from PIL import Image
 from refusals import refused
 from torch import nn
 
-from class_uncertainty.data.embedding import Embedding
+from class_uncertainty.data.examples import Embedding
 from class_uncertainty.training.networks.backbones import (
     Embedder,
     check_named,

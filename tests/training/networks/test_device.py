@@ -12,7 +12,7 @@ from fits import same_results
 
 import class_uncertainty as cu
 from class_uncertainty.training.kernels import fused_body
-from class_uncertainty.training.networks.resnet import ResNet, resnet32
+from class_uncertainty.training.networks.bodies import ResNet, resnet32
 from class_uncertainty.training.networks.stack import FAILED, Stack, to_device
 from class_uncertainty.training.stage_runner import StageRunner
 from class_uncertainty.training.train_step import StepProgram

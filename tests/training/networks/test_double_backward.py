@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from class_uncertainty.training.networks.bodies import ResNet, resnet32, small_conv
 from class_uncertainty.training.networks.double_backward import Conv2d, differentiable_twice
-from class_uncertainty.training.networks.resnet import ResNet, resnet32
-from class_uncertainty.training.networks.small import small_conv
 
 SHAPES = [(1, 1, 3), (2, 1, 3), (1, 3, 3), (2, 3, 3), (2, 3, 1)]  # stride, groups and size
 

@@ -3,7 +3,7 @@
 import pytest
 
 import class_uncertainty as cu
-from class_uncertainty.training.networks.layer_rates import layers_of, rate_factors
+from class_uncertainty.training.networks.stack import layers_of, rate_factors
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from training.networks.rbf_stacks import DOUBLE, GAMMA, apart, in_double, lane_states, normal, stack_of
 
-from class_uncertainty.training.networks import rbf_head
-from class_uncertainty.training.networks.rbf_head import gradient_penalty, initial, kernel_loss
-from class_uncertainty.training.networks.small import mlp
+from class_uncertainty.training.networks.bodies import mlp
+from class_uncertainty.training.networks.heads import PENALTY, gradient_penalty, initial_rbf_head, kernel_loss
 
 
 def test_centroids_are_moving_averages(rng: np.random.Generator) -> None:
@@ -79,7 +78,7 @@ def test_a_class_that_is_never_seen_does_not_vanish(rng: np.random.Generator) ->
 def test_the_initial_state(features: int, classes: int, rng: np.random.Generator) -> None:
     """W as torch's kaiming_normal_ makes one (size, C, D), and centroids of standard deviation 0.05 that thirteen
     examples hold."""
-    state = initial(rng, features, classes)
+    state = initial_rbf_head(rng, features, classes)
     theirs = nn.init.kaiming_normal_(
         torch.empty(features, classes, features), generator=torch.Generator().manual_seed(0)
     )
@@ -93,7 +92,10 @@ def test_the_initial_state(features: int, classes: int, rng: np.random.Generator
     centroids = state["total"] / 13
     assert centroids.std() == pytest.approx(0.05, rel=0.1)
     assert centroids.mean() == pytest.approx(0, abs=5 * 0.05 / centroids.size**0.5)
-    again, other = initial(np.random.default_rng(20231114), features, classes), initial(rng, features, classes)
+    again, other = (
+        initial_rbf_head(np.random.default_rng(20231114), features, classes),
+        initial_rbf_head(rng, features, classes),
+    )
     assert all(np.array_equal(value, again[name]) for name, value in state.items())
     assert not np.array_equal(state["weight"], other["weight"])
 
@@ -103,7 +105,7 @@ def test_it_is_certain_on_the_data_and_not_far_away(rng: np.random.Generator) ->
     lanes, centres = 2, np.array([[-1.5, 0], [1.5, 0]])
     body, head = (
         mlp((2,), lanes),
-        stack_of([{n: torch.from_numpy(v) for n, v in initial(rng, 64, 2).items()} for _ in range(lanes)]),
+        stack_of([{n: torch.from_numpy(v) for n, v in initial_rbf_head(rng, 64, 2).items()} for _ in range(lanes)]),
     )
     with torch.no_grad():
         body[0].weight.copy_(normal(rng, lanes * 64, 2))
@@ -122,7 +124,7 @@ def test_it_is_certain_on_the_data_and_not_far_away(rng: np.random.Generator) ->
         body.train()
         z = head(body(x))
         targets = F.one_hot(torch.from_numpy(labels), 2).float()
-        loss = kernel_loss(z, targets).mean(1) + rbf_head.PENALTY * gradient_penalty(x, z).mean(1)
+        loss = kernel_loss(z, targets).mean(1) + PENALTY * gradient_penalty(x, z).mean(1)
         optimiser.zero_grad()
         loss.sum().backward()
         optimiser.step()

@@ -11,8 +11,14 @@ from torch import Tensor
 from torch.nn import functional as F
 from training.networks.rbf_stacks import DOUBLE, SIGMA, apart, in_double, lane_states, normal, stack_of
 
+from class_uncertainty.training.networks.heads import (
+    RBFHead,
+    StackedRBFHead,
+    gradient_penalty,
+    initial_rbf_head,
+    kernel_loss,
+)
 from class_uncertainty.training.networks.layers import Linear
-from class_uncertainty.training.networks.rbf_head import RBFHead, StackedRBFHead, gradient_penalty, initial, kernel_loss
 
 
 def paper_kernel(state: dict[str, Tensor], f: Tensor) -> Tensor:
@@ -55,8 +61,8 @@ def test_the_plain_head_is_a_lane(rng: np.random.Generator) -> None:
 
 
 def test_heads_have_the_same_state(rng: np.random.Generator) -> None:
-    """And `initial` fills it: what is trained is the weight alone."""
-    state = initial(rng, 5, 4)
+    """And `initial_rbf_head` fills it: what is trained is the weight alone."""
+    state = initial_rbf_head(rng, 5, 4)
     for head in (RBFHead(5, 4), StackedRBFHead(5, 4, 1)):
         assert {name: tuple(value.shape) for name, value in head.state_dict().items()} == {
             n: v.shape for n, v in state.items()

@@ -233,7 +233,7 @@ def test_a_long_epoch_ends_in_a_checkpoint(digits, tmp_path, monkeypatch):
 
 def test_a_short_budget_goes_on_with_what_an_earlier_one_began(digits, tmp_path, monkeypatch):
     """Every call has time for one epoch: the lane that is furthest comes first."""
-    monkeypatch.setattr("class_uncertainty.training.stacking.width_of", lambda *_: 1)
+    monkeypatch.setattr("class_uncertainty.training.stage_context.width_of", lambda *_: 1)
     monkeypatch.setattr("class_uncertainty.training.fit_result.width_of", lambda *_: 1)
     monkeypatch.setattr("class_uncertainty.training.fit.SMALL", 0)  # one stack at a time
     seen = []

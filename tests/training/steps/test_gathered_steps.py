@@ -14,7 +14,7 @@ from training.steps.stepped import RECIPE, fit, plain_network
 
 import class_uncertainty as cu
 from class_uncertainty.methods import named
-from class_uncertainty.training.augment.crop_flip_mixup import augmented, draw
+from class_uncertainty.training.augment.crops import augmented, draw
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.folds import fold_indices
 from class_uncertainty.training.keys import checkpoint_keys

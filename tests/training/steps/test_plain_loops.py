@@ -13,13 +13,13 @@ from training.steps.stepped import RECIPE, fit, outcome, plain_network, same
 
 import class_uncertainty as cu
 from class_uncertainty.methods import Stage, losses, named
-from class_uncertainty.methods.units import as_is
+from class_uncertainty.methods.method import as_is
 from class_uncertainty.training import train_step
-from class_uncertainty.training.augment.crop_flip_mixup import augmented, draw
+from class_uncertainty.training.augment.crops import augmented, draw
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 from class_uncertainty.training.keys import checkpoint_keys
 from class_uncertainty.training.networks.classifier import Classifier
-from class_uncertainty.training.networks.rbf_head import RBFHead
+from class_uncertainty.training.networks.heads import RBFHead
 from class_uncertainty.training.networks.stack import initial
 from class_uncertainty.training.sampling import STAGE_STREAMS
 from class_uncertainty.training.stages import stack_key

@@ -25,9 +25,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from class_uncertainty.measures.scores import row_blocks
+from class_uncertainty.training.networks.bodies import ResNet
 from class_uncertainty.training.networks.classifier import Classifier
 from class_uncertainty.training.networks.custom_body import OwnBody
-from class_uncertainty.training.networks.resnet import ResNet
 from class_uncertainty.training.sampling import Examples
 from class_uncertainty.training.streams import stream
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from class_uncertainty.methods import MIXING
-from class_uncertainty.training.augment.crop_flip_mixup import augmented, mixed, remixed
+from class_uncertainty.training.augment.crops import augmented, mixed, remixed
 from class_uncertainty.training.lane import Lane
 from class_uncertainty.training.recipe import Recipe
 

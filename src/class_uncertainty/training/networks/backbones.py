@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from class_uncertainty.data.embedding import VIEWS, Embedding
+from class_uncertainty.data.examples import VIEWS, Embedding
 from class_uncertainty.data.specs import split_options
 from class_uncertainty.errors import InputError, nearest, unknown
 from class_uncertainty.training.networks.efficientnet_lite import SameConv

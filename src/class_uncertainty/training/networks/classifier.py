@@ -5,19 +5,18 @@ Between layers images are (B, lanes * channels, H, W) and features (B, lanes * D
 and statistic is lanes * something, so lane i of a stack is the i-th chunk of each, and loads into the plain network.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from class_uncertainty.data.embedding import Embedding
+from class_uncertainty.data.examples import Embedding
 from class_uncertainty.data.table import Column
 from class_uncertainty.training.networks.backbones import fitted
 from class_uncertainty.training.networks.custom_network import seeded
-from class_uncertainty.training.networks.heads import CosineHead
+from class_uncertainty.training.networks.heads import CosineHead, RBFHead
 from class_uncertainty.training.networks.network_table import Shape, find_network
-from class_uncertainty.training.networks.rbf_head import RBFHead
 from class_uncertainty.training.networks.tree_heads import BoostingHead, ForestHead
 from class_uncertainty.training.purpose import Purpose
 
@@ -98,3 +97,49 @@ class Classifier(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         features = x if self.backbone is None else self.backbone(x)
         return self.scale * self.head(self.body(self.preprocess(features))) + self.shift
+
+
+SHARED = ("network", "shape", "classes", "architecture")  # what describes all networks, or the first
+OWN = ("network", "head", "scale")  # what describes each of them
+
+
+class Ensemble(nn.Module):
+    """Networks of the same inputs and classes, ready to deploy: raw inputs in, scale * mean_i log softmax(z_i) + shift.
+
+    That is the logarithm of the geometric mean of their probabilities. `costs` are as in Classifier. Networks of
+    several kinds may each have an adjustment of their own.
+    """
+
+    shift: Tensor
+    costs: Tensor | None
+
+    def __init__(
+        self, networks: Sequence[Classifier], scale: float = 1, shift: Tensor | None = None, costs: Tensor | None = None
+    ) -> None:
+        super().__init__()
+        first = networks[0]
+        self.classes, self.encoding, self.embedding, self.scale = first.classes, first.encoding, first.embedding, scale
+        self.backbone: nn.Module | None = None
+        self.purpose: Purpose | None = None
+        self.about: dict[str, Any] = {}
+        alike = {name: first.rebuild[name] for name in SHARED if name in first.rebuild}
+        members = [{name: network.rebuild[name] for name in OWN} for network in networks]
+        decides_by = DECISIONS[costs is not None]
+        self.rebuild: dict[str, Any] = {**alike, "networks": len(networks), "members": members, "scale": scale}
+        self.rebuild["decides_by"] = decides_by
+        self.register_buffer("shift", torch.zeros(len(first.classes)) if shift is None else shift)
+        self.register_buffer("costs", costs)
+        self.networks = nn.ModuleList(networks)
+
+    @property
+    def preprocess(self) -> nn.Module:
+        """The same for every network."""
+        return self.networks[0].preprocess  # type: ignore[return-value]
+
+    def forward(self, x: Tensor) -> Tensor:
+        features = x if self.backbone is None else self.backbone(x)
+        logits = torch.stack([network(features) for network in self.networks])
+        return self.scale * logits.log_softmax(dim=-1).mean(dim=0) + self.shift
+
+
+Deployed = Classifier | Ensemble  # what is saved and restored

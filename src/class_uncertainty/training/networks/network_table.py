@@ -10,17 +10,16 @@ from typing import Any
 from torch import nn
 
 from class_uncertainty.checks import check
-from class_uncertainty.data.embedding import Embedding
+from class_uncertainty.data.examples import Embedding
 from class_uncertainty.data.specs import split_options
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.io import read_regular
 from class_uncertainty.training.networks.backbones import FORMS, IMAGENET_SIDE, build, given_size
+from class_uncertainty.training.networks.bodies import identity, mlp, resnet18, resnet32, resnet32x4, small_conv
 from class_uncertainty.training.networks.custom_network import OwnNetwork, factory_code
 from class_uncertainty.training.networks.layers import WIDEST
 from class_uncertainty.training.networks.preprocessing import checked_preprocessing
 from class_uncertainty.training.networks.pretrained import LITE0, Built, call_factory, find_factory, load_weights
-from class_uncertainty.training.networks.resnet import resnet18, resnet32, resnet32x4
-from class_uncertainty.training.networks.small import identity, mlp, small_conv
 from class_uncertainty.training.networks.user_code import trust
 from class_uncertainty.training.recipe import Recipe
 

@@ -1,8 +1,10 @@
 """Stack: lanes of one network as one module, and how it runs on its device. SGD: their optimiser."""
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
+from itertools import takewhile
 
 import torch
 from torch import Tensor, nn
@@ -11,17 +13,45 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from class_uncertainty.errors import fallback
 from class_uncertainty.training import Lane, Recipe
-from class_uncertainty.training.networks import rbf_head
+from class_uncertainty.training.networks.bodies import ResNet
 from class_uncertainty.training.networks.classifier import HEADS, Classifier, Names, Shape
 from class_uncertainty.training.networks.custom_body import MODULE
 from class_uncertainty.training.networks.custom_network import seeded
 from class_uncertainty.training.networks.double_backward import differentiable_twice
-from class_uncertainty.training.networks.heads import StackedHead
-from class_uncertainty.training.networks.layer_rates import rate_factors
+from class_uncertainty.training.networks.heads import StackedHead, StackedRBFHead, initial_rbf_head
 from class_uncertainty.training.networks.network_table import find_network
-from class_uncertainty.training.networks.rbf_head import StackedRBFHead
-from class_uncertainty.training.networks.resnet import ResNet
 from class_uncertainty.training.streams import initial_state, stream
+
+HEAD, BODY = "head.", "body."
+
+
+def rate_factors(names: Sequence[str], recipe: Recipe) -> list[float]:
+    """A factor of the learning rate for each parameter, by its name."""
+    layers = layers_of([name for name in names if name.startswith(BODY)])
+    before_head = {name: len(set(layers.values())) - place for name, place in layers.items()}
+    factors = {name: recipe.layer_decay**number for name, number in before_head.items()}
+    return [recipe.head_rate if name.startswith(HEAD) else factors.get(name, 1.0) for name in names]
+
+
+def layers_of(names: Sequence[str]) -> dict[str, int]:
+    """The layer of each parameter, counted from the stem, in the order of the names.
+
+    A layer is an item of the outermost list of modules, as '3' in 'blocks.3.norm.weight', or what has a name of its own
+    outside of such lists, as 'stem'.
+    """
+    paths = [name.split(".") for name in names]
+    columns = zip(*(path[:-1] for path in paths), strict=False)
+    shared = len(list(takewhile(lambda parts: len(set(parts)) == 1, columns)))
+    if paths and shared and paths[0][shared - 1].isdecimal():
+        shared -= 1  # a list of one item is a list all the same
+    layers: dict[tuple[str, ...], int] = {}
+    places = {}
+    for name, path in zip(names, paths, strict=True):
+        rest = path[shared:-1]
+        number = next((i for i, part in enumerate(rest) if part.isdecimal()), 0)
+        places[name] = layers.setdefault(tuple(rest[: number + 1]), len(layers))
+    return places
+
 
 FAILED = {"kernels": False, "compile": False}  # what did not work in this process, and is not tried again
 
@@ -107,7 +137,7 @@ def initial(recipe: Recipe, shape: Shape, classes: Names, lane: Lane) -> State:
         state["head.weight"] = F.normalize(state["head.weight"], dim=-1)
     if lane.value.head == "rbf":
         features = row.features(shape)
-        head = rbf_head.initial(stream(lane.seed, "initialisation", 1), features, len(classes))
+        head = initial_rbf_head(stream(lane.seed, "initialisation", 1), features, len(classes))
         state = {name: value for name, value in state.items() if not name.startswith("head.")}
         state |= {f"head.{name}": torch.from_numpy(value) for name, value in head.items()}
     return state
@@ -198,3 +228,66 @@ def without_kernels(stack: Stack) -> Stack:
     if any(parameter.ndim > 4 for parameter in stack.parameters()):  # of three-dimensional convolutions
         return stack
     return stack.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+BETA, EPSILON = 0.999, 1e-8  # of the second moments; the first beta is the recipe's momentum
+SECOND, STEPS = "second.", "steps"  # where a lane's state has the second moments, and the number of steps
+
+
+class AdamW(SGD):
+    """torch.optim.AdamW: decay is decoupled, and biases, norms and other vectors have none."""
+
+    def __init__(self, stack: Stack, recipe: Recipe) -> None:
+        super().__init__(stack, recipe)
+        self.seconds = [torch.zeros_like(p) for p in self.parameters]
+        self.steps = torch.zeros(stack.lanes, device=self.parameters[0].device)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        return [*self.momenta, *self.seconds, self.steps]
+
+    def load(self, momenta: Sequence[State]) -> None:
+        super().load(momenta)
+        for name, second in zip(self.names, self.seconds, strict=True):
+            second.copy_(joined([lane[SECOND + name] for lane in momenta]).view_as(second))
+        self.steps.copy_(torch.cat([lane[STEPS] for lane in momenta]))
+
+    def states(self) -> list[State]:
+        """Each lane's moments, apart."""
+        seconds = {SECOND + name: second for name, second in zip(self.names, self.seconds, strict=True)}
+        more = apart(seconds | {STEPS: self.steps}, self.lanes)
+        return [state | rest for state, rest in zip(super().states(), more, strict=True)]
+
+    @torch.no_grad()
+    def step(self, rates: list[Tensor]) -> None:
+        """m, v: moving averages of g and g^2, divided by 1 - beta^t; p <- p - lr (m / (sqrt(v) + e) + decay p)."""
+        live, beta = self.live, self.recipe.momentum
+        parameters, momenta, seconds, rates = (
+            [values[i] for i in live] for values in (self.parameters, self.momenta, self.seconds, rates)
+        )
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        self.steps += 1
+        torch._foreach_mul_(momenta, beta)
+        torch._foreach_add_(momenta, gradients, alpha=1 - beta)
+        torch._foreach_mul_(seconds, BETA)
+        torch._foreach_add_(seconds, list(torch._foreach_mul(gradients, gradients)), alpha=1 - BETA)
+        step = self.steps[0]  # lanes of a stack are equally far
+        roots = list(torch._foreach_sqrt(seconds))
+        torch._foreach_div_(roots, _share_seen(BETA, step).sqrt())
+        torch._foreach_add_(roots, EPSILON)
+        updates = list(torch._foreach_div(momenta, roots))
+        torch._foreach_div_(updates, _share_seen(beta, step))
+        if matrices := [i for i, p in enumerate(parameters) if p.ndim > 1 and self.recipe.weight_decay]:
+            decayed = [updates[i] for i in matrices]
+            torch._foreach_add_(decayed, [parameters[i] for i in matrices], alpha=self.recipe.weight_decay)
+        torch._foreach_sub_(parameters, list(torch._foreach_mul(updates, rates)))
+
+
+def _share_seen(beta: float, step: Tensor) -> Tensor:
+    """1 - beta^step, to the last digit however close to 1 the power is."""
+    return -torch.expm1(step * math.log(beta)) if beta else torch.ones_like(step)
+
+
+def make_optimiser(stack: Stack, recipe: Recipe) -> SGD:
+    """The optimiser that the recipe names."""
+    return AdamW(stack, recipe) if recipe.optimizer == "adamw" else SGD(stack, recipe)

@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import beta, norm, sem
 from scipy.stats import t as student
 
+from class_uncertainty.posthoc.error_changes import Handful, change_of_mean, goal_change, price
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.posthoc.intervals import change_interval, share_interval
-from class_uncertainty.posthoc.price import Handful, change_of_mean, goal_change, price
 
 CHANGES = [(0.9, 0.0, 5.5), (0.1, 0.1, 9), (0.002, 0, 4), (0.01, 0.005, 5)]  # shares worse, better; widest interval
 

@@ -19,7 +19,7 @@ from class_uncertainty import (
     svci20,
     validation_split,
 )
-from class_uncertainty.data.subsets import split_off
+from class_uncertainty.data.splits import split_off
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 

@@ -7,16 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.metrics import prior_weights
-from class_uncertainty.posthoc.clusters import design_effects, error_intervals, paired_reach
 from class_uncertainty.posthoc.goal import Goal, paired_sum
 from class_uncertainty.posthoc.intervals import (
     LEVEL,
     change_interval,
     changed,
+    design_effects,
+    error_intervals,
     holm,
     interval_of_mean,
     loss_interval,
     normal_chance,
+    paired_reach,
     sum_by_class,
 )
 from class_uncertainty.text import decimal

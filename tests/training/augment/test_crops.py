@@ -15,19 +15,9 @@ from torch.nn import functional as F
 from class_uncertainty import METHODS, Recipe, plan
 from class_uncertainty.methods import named
 from class_uncertainty.training import Lane
-from class_uncertainty.training.augment.crop_flip_mixup import (
-    KAPPA,
-    TAU,
-    augmented,
-    crop,
-    draw,
-    draw_pairs,
-    flip,
-    mixed,
-    remixed,
-)
-from class_uncertainty.training.objective import LossTensors
+from class_uncertainty.training.augment.crops import KAPPA, TAU, augmented, crop, draw, draw_pairs, flip, mixed, remixed
 from class_uncertainty.training.streams import stream
+from class_uncertainty.training.train_step import LossTensors
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 RECIPE = Recipe("mlp", epochs=3, batch=16)

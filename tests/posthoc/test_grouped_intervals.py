@@ -4,11 +4,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from class_uncertainty.posthoc.clusters import design_effects, design_effects_of_rest, paired_reach, t_quantile
 from class_uncertainty.posthoc.diagnosis import Tally, diagnose
+from class_uncertainty.posthoc.error_changes import price
 from class_uncertainty.posthoc.goal import paired_sum, parse_goal
-from class_uncertainty.posthoc.intervals import share_interval
-from class_uncertainty.posthoc.price import price
+from class_uncertainty.posthoc.intervals import (
+    design_effects,
+    design_effects_of_rest,
+    paired_reach,
+    share_interval,
+    t_quantile,
+)
 
 GROUPS, COPIES = 12, 4
 WRONG = np.repeat((np.arange(GROUPS) % 3 == 0).astype(float), COPIES)  # groups whose examples are all alike
