@@ -37,7 +37,7 @@ EXAMPLES = {
 }
 
 
-def check(kind: Any, **values: Any) -> None:
+def check(kind: Any, /, **values: Any) -> None:
     """Refuse values of another kind.
 
     A number of NumPy counts as Python's, a whole number as a float too, and a bool as neither. A Path may be text, and
@@ -48,7 +48,7 @@ def check(kind: Any, **values: Any) -> None:
             raise _refusal(name, value, _words(kind))
 
 
-def take(kind: Any, **given: Any) -> Any:
+def take(kind: Any, /, **given: Any) -> Any:
     """The one value that is given, in Python's own types: lists, arrays and columns become tuples. Others are refused.
 
     Unlike a number of NumPy it is computed with in double precision, and is printed and stored as everyone's.
@@ -243,7 +243,7 @@ def _words(kind: Any) -> str:
     if _is_fixed(kind):
         return f"({', '.join(map(_words, parts))})"
     if parts:
-        return f"a list, each item {_words(parts[0])}"
+        return f"a {'tuple' if get_origin(kind) is tuple else 'list'}, each item {_words(parts[0])}"
     name = kind.__name__
     example = f", as {EXAMPLES[name]}" if name in EXAMPLES else ""
     return f"{'an' if name[0] in 'AEIOU' else 'a'} {name} object{example}"

@@ -107,7 +107,7 @@ class Dataset:
         check_fields(self, str, "name")
         check(Data, train=self.train)
         check(Data | None, test=self.test)
-        check_fields(self, list[LeftOut], "left_out")
+        check_fields(self, tuple[LeftOut, ...], "left_out")
         check_fields(self, Path | None, "folder")
         check_trainable(self.train)
         if self.test is not None:

@@ -206,8 +206,8 @@ class Method:
         check_fields(self, Focal | None, "focal")
         check_fields(self, float, "beta", "scale", "dropout", "share")
         check_fields(self, int, "cycles", "revision")
-        check_fields(self, list[str], "augment")
-        check_fields(self, list[Stage], "then")
+        check_fields(self, tuple[str, ...], "augment")
+        check_fields(self, tuple[Stage, ...], "then")
         for name, allowed in CHOICES.items():
             if (value := getattr(self, name)) not in allowed:
                 raise InputError(f"{name} is {value!r}: it must be {' or '.join(map(repr, allowed))}.")

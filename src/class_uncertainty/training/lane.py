@@ -57,7 +57,7 @@ class Teaching:
     def __post_init__(self) -> None:
         check_fields(self, float, "tau", "temperature", "hard")
         check_fields(self, bool, "unseen")
-        check_fields(self, list[int], "teachers")
+        check_fields(self, tuple[int, ...], "teachers")
         check_fields(self, str, "mean")
         check_field(self, "tau", "a finite number from 0", from_zero)
         check_field(self, "temperature", "a finite number above 0", lambda temperature: 0 < temperature < math.inf)

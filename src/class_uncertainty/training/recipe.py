@@ -140,7 +140,7 @@ class Recipe:
         check_fields(self, int, *LEAST, "accumulate")
         check_fields(self, float, *RATES, *SHARES, *FROM_ZERO)
         check_fields(self, bool, "nesterov", "drop_last", "flip", "pretrained", "synchronised")
-        check_fields(self, list[float], "drops")
+        check_fields(self, tuple[float, ...], "drops")
         for field, least in LEAST.items():
             check_least(field, getattr(self, field), least)
         check_field(self, "epochs", f"a whole number from 1 to {MAX_EPOCHS:,}", lambda epochs: epochs <= MAX_EPOCHS)

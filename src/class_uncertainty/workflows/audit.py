@@ -16,7 +16,6 @@ from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Stats
 from class_uncertainty.measures.scores import check_labels
 from class_uncertainty.metrics import check_prior
-from class_uncertainty.notebook import html_table, interval, number, to_frame
 from class_uncertainty.posthoc.adjustment import check_judged
 from class_uncertainty.posthoc.class_audit import (
     AuditedClass,
@@ -32,7 +31,7 @@ from class_uncertainty.posthoc.diagnosis import BY_COST, KINDS, NAMED, UNJUDGED,
 from class_uncertainty.posthoc.gate import broken, parse_conditions
 from class_uncertainty.posthoc.noise_model import LabelNoise, label_noise
 from class_uncertainty.posthoc.run_changes import RunChanges, read_record, run_changes
-from class_uncertainty.text import listed, printable
+from class_uncertainty.text import html_table, interval, listed, number, printable, to_frame
 from class_uncertainty.workflows.audit_labels import labelled_only, left_out_note, numbered
 
 FORMAT = 1  # of the document

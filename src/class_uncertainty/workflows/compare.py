@@ -13,7 +13,6 @@ from class_uncertainty.data import Data, Dataset
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import named
-from class_uncertainty.notebook import html_table, number, to_frame
 from class_uncertainty.posthoc.remedies import Remedy, find_remedy
 from class_uncertainty.runs.comparison_checks import check_against, check_choose_on, check_choosing, check_seeds
 from class_uncertainty.runs.context import Context, open_context
@@ -24,7 +23,7 @@ from class_uncertainty.runs.rows import COUNTERPART, MethodRow, marked, method_r
 from class_uncertainty.runs.significance import corrected_confidence
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.watcher import Shown
-from class_uncertainty.text import amount_of
+from class_uncertainty.text import amount_of, html_table, number, to_frame
 from class_uncertainty.training import Lane, Recipe, Result, Teaching
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit_checks import check_fit

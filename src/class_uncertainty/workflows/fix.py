@@ -18,7 +18,6 @@ from class_uncertainty.estimation import EstimateRequest, read_by
 from class_uncertainty.io import origin, same_file
 from class_uncertainty.methods import named
 from class_uncertainty.metrics import prior_weights
-from class_uncertainty.notebook import html_table, number, to_frame
 from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.fix_report import FixReport
@@ -30,6 +29,7 @@ from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.watcher import Decided, Shown
+from class_uncertainty.text import html_table, number, to_frame
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.candidate import Candidate, default_candidates, find_candidates
 from class_uncertainty.training.deadline import Deadline

@@ -7,12 +7,12 @@ from typing import Any
 from class_uncertainty.checks import take
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
-from class_uncertainty.notebook import html_table, interval, number, to_frame
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, telling_rows
 from class_uncertainty.runs.rows import ClassRow, class_rows, result_marks, spearman
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.watcher import Shown
+from class_uncertainty.text import html_table, interval, number, to_frame
 from class_uncertainty.training import Recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.network_size import NetworkSize
