@@ -217,7 +217,7 @@ def test_arrays_and_columns_are_taken_for_lists():
 def test_a_record_of_a_file_has_the_types_of_its_annotations():
     good = make_result(cu.Lane("cb", 1, 0.2))
     check_record(good)
-    for changes in ({"lr": "0.2"}, {"fold": (1, 2, 3)}, {"plan": {0: 1}}, {"scores": {}}):
+    for changes in ({"lr": "0.2"}, {"fold": (1, 2, 3)}, {"plan": [0, 1]}, {"scores": {}}):
         with refused(next(iter(changes))):
             check_record(replace(good, **changes))
     with refused("class_errors", "tuple"):

@@ -6,10 +6,12 @@
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from reprlib import Repr
 from types import NoneType, UnionType
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from class_uncertainty.errors import InputError, means_too_little_memory, printa
 
 LARGEST = 2**63  # the first whole number that 64 bits do not hold
 WIDTH = 60  # characters of a value in a sentence
+UNIONS = (Union, UnionType)
 PLAIN = (bool, float, int, str, NoneType)  # types of values that are Python's own
 
 # Kinds that are no types. As annotations they stand for anything.
@@ -58,14 +61,26 @@ def take(kind: Any, /, **given: Any) -> Any:
     return _in_python(value)
 
 
-def check_fields(record: object, kind: Any, *fields: str) -> None:
-    """Refuse fields of another kind, and make NumPy's numbers Python's and lists tuples: equal records hash alike."""
-    for field in fields:
-        value = getattr(record, field)
-        if not _is_a(kind, value):
-            raise _refusal(field, value, _words(kind))
+def check_fields(record: Any, *names: str) -> None:
+    """Refuse values of other types than these fields of a dataclass have, or all its fields.
+
+    NumPy's numbers become Python's, and lists tuples: equal records are printed, stored and hashed alike.
+    """
+    kind: Any = type(record)
+    types = field_types(kind)
+    for name in names or types:
+        value = getattr(record, name)
+        if not _is_a(types[name], value):
+            raise _refusal(name, value, _words(types[name]))
         if type(value) not in PLAIN:
-            object.__setattr__(record, field, _in_python(value))
+            object.__setattr__(record, name, _in_python(value))
+
+
+@cache
+def field_types(kind: Any) -> dict[str, Any]:
+    """The types of a dataclass's fields that its __init__ takes."""
+    types = get_type_hints(kind)
+    return {field.name: types[field.name] for field in fields(kind) if field.init}
 
 
 def check_field(record: object, field: str, allowed: str, fine: Callable[[Any], bool]) -> None:
@@ -128,23 +143,18 @@ def is_frame(value: Any) -> bool:
 def _is_a(kind: Any, value: Any) -> bool:
     if kind in KINDS:
         return KINDS[kind].takes(_as_number(value))
-    parts = get_args(kind)
-    if not parts:
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is None:
         return isinstance(value, kind)
-    if _is_union(kind):
+    if origin in UNIONS:
         return any(_is_a(part, value) for part in parts)
-    if get_origin(kind) is dict:
-        key, item = parts
-        return isinstance(value, Mapping) and all(_is_a(key, k) and _is_a(item, value[k]) for k in value)
+    if origin in KINDS:
+        return KINDS[origin].takes(value)
     if not _is_sequence(value):
         return False
     if _is_fixed(kind):
         return len(value) == len(parts) and all(map(_is_a, parts, value))
     return all(_is_a(parts[0], item) for item in value)
-
-
-def _is_union(kind: Any) -> bool:
-    return get_origin(kind) in (Union, UnionType)
 
 
 def _is_fixed(kind: Any) -> bool:
@@ -165,7 +175,8 @@ def _as_number(value: Any) -> Any:
 
 
 def _in_python(value: Any) -> Any:
-    return tuple(map(_in_python, value)) if _is_sequence(value) else _as_number(value)
+    is_list = _is_sequence(value) and (type(value) is tuple or not isinstance(value, tuple))  # no named tuple
+    return tuple(map(_in_python, value)) if is_list else _as_number(value)
 
 
 def _is_whole(value: Any) -> bool:
@@ -220,7 +231,7 @@ KINDS: dict[Any, Kind] = {
     Array: Kind(_is_array, "an array or a list of numbers or of names"),
     Callable: Kind(callable, "a function"),
     Frame: Kind(is_frame, "a DataFrame"),
-    Mapping: Kind(lambda value: isinstance(value, Mapping), "a dictionary"),
+    dict: Kind(lambda value: isinstance(value, Mapping), "a dictionary"),
     NoneType: Kind(lambda value: value is None, "None"),
     Path: Kind(_names_file, "a path"),
     Tensorlike: Kind(_is_tensorlike, "an array, a tensor or a list of numbers"),
@@ -235,15 +246,15 @@ def _words(kind: Any) -> str:
     """What is allowed."""
     if kind in KINDS:
         return KINDS[kind].words
-    parts = get_args(kind)
-    if _is_union(kind):
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in UNIONS:
         return " or ".join(map(_words, parts))
-    if get_origin(kind) is dict:
-        return "a dictionary"
+    if origin in KINDS:
+        return KINDS[origin].words
     if _is_fixed(kind):
         return f"({', '.join(map(_words, parts))})"
     if parts:
-        return f"a {'tuple' if get_origin(kind) is tuple else 'list'}, each item {_words(parts[0])}"
+        return f"a {'tuple' if origin is tuple else 'list'}, each item {_words(parts[0])}"
     name = kind.__name__
     example = f", as {EXAMPLES[name]}" if name in EXAMPLES else ""
     return f"{'an' if name[0] in 'AEIOU' else 'a'} {name} object{example}"

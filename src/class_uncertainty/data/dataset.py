@@ -104,11 +104,7 @@ class Dataset:
     folder: Path | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self, str, "name")
-        check(Data, train=self.train)
-        check(Data | None, test=self.test)
-        check_fields(self, tuple[LeftOut, ...], "left_out")
-        check_fields(self, Path | None, "folder")
+        check_fields(self)
         check_trainable(self.train)
         if self.test is not None:
             check_judge(self.train, self.test)

@@ -14,7 +14,7 @@ from class_uncertainty.data.cache import Progress
 from class_uncertainty.errors import InputError, MachineFault, unknown
 from class_uncertainty.io import disk_faults, write_together
 
-ATTEMPTS = 5  # in a row that bring no new bytes
+ATTEMPTS = 5  # that fail in a row, with no new bytes in between
 BLOCK = 2**18  # bytes
 PAUSE = 1.0  # seconds after the first failure, twice as many after the second, and so on
 TIMEOUT = 30.0  # seconds without a byte

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.checks import check, check_number, take
+from class_uncertainty.checks import check, take
 from class_uncertainty.data.dataset import LEAVES_OUT, Dataset, LeftOut, few_words, independent_counts
 from class_uncertainty.data.examples import Data
 from class_uncertainty.data.folding import held_groups
@@ -16,7 +16,8 @@ from class_uncertainty.text import in_list
 
 def _check_seed(seed: int) -> None:
     check(int, seed=seed)
-    check_number("seed", seed, "a whole number from 0 to 2 ** 32 - 1", lambda number: 0 <= number < 2**32)
+    if not 0 <= seed < 2**32:
+        raise InputError(f"seed is {seed}: it must be a whole number from 0 to 2 ** 32 - 1.")
 
 
 def long_tail(data: Data, ratio: float, seed: int = 0) -> Data:

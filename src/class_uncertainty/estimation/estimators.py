@@ -53,9 +53,7 @@ class EstimateRequest:
     lr: float | None = None
 
     def __post_init__(self) -> None:
-        check_fields(self, str, "estimator")
-        check_fields(self, int, "members", "seed")
-        check_fields(self, float | None, "lr")
+        check_fields(self)
         fewest = self.row.fewest
         if not fewest <= self.members <= MAX_MEMBERS:
             allowed = f"for {self.estimator} it must be a whole number from {fewest} to {MAX_MEMBERS:,}"

@@ -186,7 +186,7 @@ class ClassSampler(Sampler[int]):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state_dict` was taken; any number of processes may."""
-        check(Mapping, state=state)
+        check(dict, state=state)
         for name in FIELDS:
             if name not in state:
                 raise InputError(f"the state has no {name!r}: give what ClassSampler.state_dict returned.")

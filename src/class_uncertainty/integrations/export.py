@@ -81,10 +81,8 @@ def export(
     >>> exported.input, exported.classes
     ('float32 (batch, 8)', ('cat', 'dog'))
     """
-    check(Path | AnyModel, model=model)
     check(Path, path=path)
     check(str | None, to=to)
-    check(bool, trust_code=trust_code, force=force)
     if to is not None and to not in FORMATS:
         raise unknown("format", to, FORMATS)
     file = Path(path)

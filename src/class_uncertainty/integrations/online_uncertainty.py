@@ -119,7 +119,7 @@ class OnlineUncertainty:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state_dict` returned."""
-        check(Mapping, state=state)
+        check(dict, state=state)
         tensors = {"marks": self.marks, **self.sums}
         shapes = {name: getattr(state.get(name), "shape", None) for name in tensors}
         if shapes != {name: tensor.shape for name, tensor in tensors.items()}:

@@ -97,8 +97,7 @@ class Knob:
     fixed: bool = False  # part of the method itself: no other measure takes its place
 
     def __post_init__(self) -> None:
-        check_fields(self, Measure, "measure")
-        check_fields(self, Callable, "unit", "ramp")
+        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -201,13 +200,7 @@ class Method:
     origin: Origin = field(default=Origin(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_fields(self, str, "about", "counterpart", "head", "reduction", "level")
-        check_fields(self, Knob | None, "alpha", "weight", "margin", "divisor")
-        check_fields(self, Focal | None, "focal")
-        check_fields(self, float, "beta", "scale", "dropout", "share")
-        check_fields(self, int, "cycles", "revision")
-        check_fields(self, tuple[str, ...], "augment")
-        check_fields(self, tuple[Stage, ...], "then")
+        check_fields(self)
         for name, allowed in CHOICES.items():
             if (value := getattr(self, name)) not in allowed:
                 raise InputError(f"{name} is {value!r}: it must be {' or '.join(map(repr, allowed))}.")
@@ -292,9 +285,7 @@ class Stage:
     balanced: bool = False  # whether an epoch is as long as if every class had as many examples as the largest
 
     def __post_init__(self) -> None:
-        check_fields(self, Method, "method")
-        check_fields(self, float, "epochs", "rate")
-        check_fields(self, str, "trains")
+        check_fields(self)
         if self.trains not in ("all", "head", "body"):
             raise InputError(f"trains is {self.trains!r}: it must be 'all', 'head' or 'body'.")
         if not 0 < self.epochs < math.inf or not 0 < self.rate < math.inf:

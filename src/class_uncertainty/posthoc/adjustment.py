@@ -51,7 +51,7 @@ class Adjustment:
             raise InputError("bias must be finite numbers, one for each of at least two classes.")
         object.__setattr__(self, "bias", np.asarray(bias, dtype=np.float64))
         object.__setattr__(self, "prior", check_prior(self.prior, len(self.bias)))
-        check_fields(self, float, "tau", "temperature")
+        check_fields(self, "tau", "temperature")
         check_tau(self.tau)
         check_number("temperature", self.temperature, "a finite number above 0", lambda value: 0 < value < np.inf)
 

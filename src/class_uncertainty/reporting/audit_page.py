@@ -66,11 +66,9 @@ def write_page(
     """
     check(Audit, audit=audit)
     check(Path, path=path)
-    check(Audit | Path | None, earlier=earlier)
-    check(bool, force=force)
     made_from = origin("labels", audit.names, audit.labels.tolist())
     check_place(Path(path), made_from, force)
-    return write(audit, Path(path), audit.against(earlier) if earlier else None, made_from=made_from)
+    return write(audit, Path(path), None if earlier is None else audit.against(earlier), made_from=made_from)
 
 
 def write(

@@ -51,7 +51,7 @@ class Candidate:
     data: str = field(default="any", compare=False)
 
     def __post_init__(self) -> None:
-        check_fields(self, str, "name", "data")
+        check_fields(self)
         if self.data not in SUITS:
             raise unknown("data", self.data, SUITS)
         named(self.method)

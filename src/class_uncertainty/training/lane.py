@@ -55,10 +55,7 @@ class Teaching:
     mean: str = "geometric"
 
     def __post_init__(self) -> None:
-        check_fields(self, float, "tau", "temperature", "hard")
-        check_fields(self, bool, "unseen")
-        check_fields(self, tuple[int, ...], "teachers")
-        check_fields(self, str, "mean")
+        check_fields(self)
         check_field(self, "tau", "a finite number from 0", from_zero)
         check_field(self, "temperature", "a finite number above 0", lambda temperature: 0 < temperature < math.inf)
         check_field(self, "hard", "a share from 0 to 1", lambda share: 0 <= share <= 1)
@@ -110,13 +107,7 @@ class Lane:
     value: Method = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_fields(self, str | Method, "method")
-        check_fields(self, int, "seed")
-        check_fields(self, float | None, "lr")
-        check_fields(self, tuple[int, int] | None, "fold")
-        check_fields(self, bool, "bootstrap")
-        check_fields(self, str, "gather")
-        check_fields(self, Teaching | None, "teaching")
+        check_fields(self)
         object.__setattr__(self, "value", named(self.method) if isinstance(self.method, str) else self.method)
         check_field(self, "seed", "a whole number from 0 to 2 ** 63 - 1", from_zero)
         if self.lr is not None:

@@ -57,6 +57,7 @@ def check_savable(path: str | Path, made_from: str, force: bool = False) -> None
 
 def check_embeds(features: Data | Deployed, embed_weights: bool) -> None:
     """Refuse to embed the weights of a backbone that there is not, or that a file cannot name."""
+    check(bool, embed_weights=embed_weights)
     if embed_weights and features.embedding is None:
         advice = "name one by --backbone, in Python by cu.embed"
         raise InputError(f"the weights of a backbone are to be saved, and there is none: {advice}.")

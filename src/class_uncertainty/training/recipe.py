@@ -18,9 +18,6 @@ TREES = ("forest", "boosting")  # networks that scikit-learn fits
 STEPS = ("network", "epochs", "batch", "optimizer", "schedule")  # fields that trees have no use for
 # the smallest whole numbers that fields may have
 LEAST = {"epochs": 1, "batch": 1, "crop": 0, "warmup": 0, "trees": 0, "leaf": 1, "leaves": 0}
-RATES = ("lr", "head_rate", "layer_decay")
-SHARES = ("average", "resized_crop", "jitter")
-FROM_ZERO = ("momentum", "weight_decay", "warmup_from", "drop")
 POSITIVE = "a finite number above 0"
 is_positive: Callable[[float], bool] = lambda value: 0 < value < math.inf  # noqa: E731
 from_zero: Callable[[float], bool] = lambda value: 0 <= value < math.inf  # noqa: E731
@@ -136,15 +133,11 @@ class Recipe:
     fingerprint: str = ""
 
     def __post_init__(self) -> None:
-        check_fields(self, str, "network", "schedule", "optimizer", "fingerprint")
-        check_fields(self, int, *LEAST, "accumulate")
-        check_fields(self, float, *RATES, *SHARES, *FROM_ZERO)
-        check_fields(self, bool, "nesterov", "drop_last", "flip", "pretrained", "synchronised")
-        check_fields(self, tuple[float, ...], "drops")
+        check_fields(self)
         for field, least in LEAST.items():
             check_least(field, getattr(self, field), least)
         check_field(self, "epochs", f"a whole number from 1 to {MAX_EPOCHS:,}", lambda epochs: epochs <= MAX_EPOCHS)
-        for field in FROM_ZERO:
+        for field in ("momentum", "weight_decay", "warmup_from", "drop"):
             check_field(self, field, "a finite number from 0", from_zero)
         if not all(0 < share <= 1 for share in self.drops):
             raise InputError(f"drops is {self.drops}: it must be shares of the epochs above 0, and 1 at most.")
@@ -153,7 +146,7 @@ class Recipe:
             raise unknown("schedule", self.schedule, SCHEDULES)
         if self.optimizer not in OPTIMIZERS:
             raise unknown("optimizer", self.optimizer, OPTIMIZERS)
-        for field in SHARES:
+        for field in ("average", "resized_crop", "jitter"):
             check_field(self, field, "a share from 0 to 1", lambda share: 0 <= share <= 1)
         check_field(self, "head_rate", "a finite number above 0", lambda rate: 0 < rate < math.inf)
         check_field(self, "layer_decay", "a number above 0, and 1 at most", lambda decay: 0 < decay <= 1)

@@ -166,9 +166,8 @@ class Audit:
     def broken(self, conditions: Sequence[str], earlier: "Audit | str | Path | None" = None) -> list[str]:
         """A sentence for each condition that holds, as `cu audit --fail-if` takes them: 'error[cat] > 30'."""
         conditions = take(list[str], conditions=conditions)
-        check(Audit | Path | None, earlier=earlier)
         parsed = parse_conditions(conditions, has_baseline=earlier is not None)
-        return broken(parsed, self.record, self.against(earlier) if earlier else None)
+        return broken(parsed, self.record, None if earlier is None else self.against(earlier))
 
     def to_frame(self) -> Any:
         """The classes as a DataFrame of pandas, one row a class."""

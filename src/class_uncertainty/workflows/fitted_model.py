@@ -43,7 +43,7 @@ class Model:
     module: Deployed
 
     def __post_init__(self) -> None:
-        check_fields(self, Deployed, "module")
+        check_fields(self)
 
     def __repr__(self) -> str:
         goal = self.module.purpose and self.module.purpose.goal

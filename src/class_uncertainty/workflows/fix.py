@@ -220,7 +220,6 @@ def fix(
     trainings = take(float | None, trainings=trainings)
     seeds = take(int | None, seeds=seeds)
     check(Path | None, save=save)
-    check(bool, embed_weights=embed_weights, force=force)
     check(bool | None, label_issues=label_issues)
     if deploy not in (None, *DEPLOYS):
         raise unknown("deploy", str(deploy), DEPLOYS)

@@ -197,11 +197,9 @@ def predict(
     >>> cu.predict("model", "new.npz", prior="equal").probabilities.shape
     (3, 10)
     """
-    check(Path | AnyModel, model=model)
     check(Path | Frame, examples=examples)
     keep = take(list[str], keep=keep)
     check(str | None, label=label)
-    check(bool, trust_code=trust_code)
     check(Callable | None, progress=progress)
     if keep:
         check_distinct("column", keep)

@@ -40,9 +40,7 @@ def save(model: AnyModel, path: str | Path, *, embed_weights: bool = False, forc
     >>> [file.name for file in cu.save(trained, "model")]
     ['model.safetensors', 'model.json']
     """
-    check(AnyModel, model=model)
     check(Path, path=path)
-    check(bool, embed_weights=embed_weights, force=force)
     module = module_of(model)
     made_from = origin_of(module)
     check_savable(path, made_from, force)
@@ -59,4 +57,5 @@ def origin_of(module: Deployed) -> str:
 
 
 def module_of(model: AnyModel) -> Deployed:
+    check(AnyModel, model=model)
     return model.module if isinstance(model, Fix | Trained | Model) else model

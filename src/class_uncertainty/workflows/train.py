@@ -118,7 +118,6 @@ def train(
     """
     members = take(int, members=members)
     check(Path | None, save=save)
-    check(bool, embed_weights=embed_weights, force=force)
     lane = Lane(method, seed, lr)
     EstimateRequest.usual(estimator, members).check_score(score)
     with open_context(dataset, recipe, store, device, budget, progress, profile) as context:

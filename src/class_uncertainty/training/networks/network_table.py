@@ -115,7 +115,7 @@ def register_network(
     """
     check(str, name=name, stack=stack)
     check(Callable, factory=factory)
-    check(Mapping | None, preprocess=preprocess)
+    check(dict | None, preprocess=preprocess)
     if name in BUILT_IN or name == LITE0:
         raise InputError(f"network {name!r} is the package's own: register yours under another name.")
     if not name or not name.isprintable() or set(name) & set(":?&=,/ "):
