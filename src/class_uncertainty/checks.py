@@ -19,13 +19,15 @@ from class_uncertainty.errors import InputError, means_too_little_memory, printa
 
 LARGEST = 2**63  # the first whole number that 64 bits do not hold
 WIDTH = 60  # characters of a value in a sentence
-UNIONS = (Union, UnionType)
-PLAIN = (bool, float, int, str, NoneType)  # types of values that are Python's own
+PYTHONS = {bool, float, int, str, NoneType}  # types of values that are in Python's form
 
-# Kinds that are no types. As annotations they stand for anything.
-Array = Annotated[Any, "array"]  # whatever NumPy turns into numbers or names
-Frame = Annotated[Any, "DataFrame"]  # of pandas, polars or Arrow
-Tensorlike = Annotated[Any, "array or tensor"]  # tensors on any device
+Frame = Annotated[Any, "a DataFrame of pandas, polars or Arrow"]  # as an annotation it stands for anything
+Tensorlike = Annotated[Any, "an array, or a tensor on any device"]
+
+
+class Array:
+    """Stands for whatever NumPy turns into numbers or names, where an argument is checked."""
+
 
 # how to get an object of these classes
 EXAMPLES = {
@@ -46,9 +48,10 @@ def check(kind: Any, /, **values: Any) -> None:
     A number of NumPy counts as Python's, a whole number as a float too, and a bool as neither. A Path may be text, and
     a list a tuple, an array or a column.
     """
+    allowed = kind_of(kind)
     for name, value in values.items():
-        if not _is_a(kind, value):
-            raise _refusal(name, value, _words(kind))
+        if not allowed.takes(value):
+            raise _refusal(name, value, allowed.words)
 
 
 def take(kind: Any, /, **given: Any) -> Any:
@@ -66,13 +69,14 @@ def check_fields(record: Any, *names: str) -> None:
 
     NumPy's numbers become Python's, and lists tuples: equal records are printed, stored and hashed alike.
     """
-    kind: Any = type(record)
-    types = field_types(kind)
+    cls: Any = type(record)
+    types = field_types(cls)
     for name in names or types:
         value = getattr(record, name)
-        if not _is_a(types[name], value):
-            raise _refusal(name, value, _words(types[name]))
-        if type(value) not in PLAIN:
+        kind = kind_of(types[name])
+        if not kind.takes(value):
+            raise _refusal(name, value, kind.words)
+        if type(value) not in PYTHONS:
             object.__setattr__(record, name, _in_python(value))
 
 
@@ -84,19 +88,21 @@ def field_types(kind: Any) -> dict[str, Any]:
 
 
 def check_field(record: object, field: str, allowed: str, fine: Callable[[Any], bool]) -> None:
-    """Refuse a field whose number is outside its range; NaN is in none."""
-    check_number(field, getattr(record, field), allowed, fine)
+    """Refuse a number, of a field that is one, outside its range; NaN is in none."""
+    value = getattr(record, field)
+    if not fine(value):
+        raise _refusal(field, value, allowed)
 
 
 def check_number(name: str, value: Any, allowed: str, fine: Callable[[Any], bool]) -> None:
     """Refuse anything but a number in its range; NaN is in none."""
-    if not _is_a(float, value) or not fine(value):
+    if not _is_number(value) or not fine(value):
         raise _refusal(name, value, allowed)
 
 
 def check_least(name: str, value: int, least: int) -> None:
     """Refuse anything but a whole number from the least one allowed."""
-    if not _is_a(int, value) or value < least:
+    if not _is_whole(value) or value < least:
         raise _refusal(name, value, f"a whole number from {least}")
 
 
@@ -140,33 +146,51 @@ def is_frame(value: Any) -> bool:
     return hasattr(kind, "columns") and any(hasattr(kind, way) for way in ("__arrow_c_stream__", "__dataframe__"))
 
 
-def _is_a(kind: Any, value: Any) -> bool:
-    if kind in KINDS:
-        return KINDS[kind].takes(_as_number(value))
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin is None:
-        return isinstance(value, kind)
-    if origin in UNIONS:
-        return any(_is_a(part, value) for part in parts)
+class Kind(NamedTuple):
+    """What a type stands for where it is checked: whether it takes a value, and the words for what it takes."""
+
+    takes: Callable[[Any], bool]
+    words: str
+
+
+@cache
+def kind_of(given: Any) -> Kind:
+    """The kind that a type, a union or a list of a type stands for."""
+    if given in KINDS:
+        return KINDS[given]
+    origin = get_origin(given)
     if origin in KINDS:
-        return KINDS[origin].takes(value)
-    if not _is_sequence(value):
+        return KINDS[origin]
+    if origin is None:
+        return Kind(lambda value: isinstance(value, given), _words(given.__name__))
+    kinds = [kind_of(part) for part in get_args(given) if part is not Ellipsis]
+    words = [kind.words for kind in kinds]
+    if origin in (Union, UnionType):
+        return Kind(lambda value: any(kind.takes(value) for kind in kinds), " or ".join(words))
+    if origin is tuple and Ellipsis not in get_args(given):
+        return Kind(lambda value: _is_row(kinds, value), f"({', '.join(words)})")
+    items = f"a {'tuple' if origin is tuple else 'list'}, each item {words[0]}"
+    return Kind(lambda value: _is_list(value) and all(map(kinds[0].takes, value)), items)
+
+
+def _words(name: str) -> str:
+    """'a Data object, as Data(inputs, labels)'."""
+    example = f", as {EXAMPLES[name]}" if name in EXAMPLES else ""
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name} object{example}"
+
+
+def _is_row(kinds: Sequence[Kind], value: Any) -> bool:
+    """Whether each item is of the kind in its place."""
+    if not _is_list(value) or len(value) != len(kinds):
         return False
-    if _is_fixed(kind):
-        return len(value) == len(parts) and all(map(_is_a, parts, value))
-    return all(_is_a(parts[0], item) for item in value)
+    return all(kind.takes(item) for kind, item in zip(kinds, value, strict=True))
 
 
-def _is_fixed(kind: Any) -> bool:
-    """Whether it is a tuple of so many, as tuple[int, int], not of any number, as tuple[int, ...]."""
-    return get_origin(kind) is tuple and get_args(kind)[-1] is not Ellipsis
-
-
-def _is_sequence(value: Any) -> bool:
+def _is_list(value: Any) -> bool:
+    """Whether it is a list, a tuple, an array or a column of pandas."""
     if isinstance(value, str | bytes | bytearray | memoryview):
         return False
-    is_column = hasattr(value, "tolist") and np.ndim(value) == 1  # an array, or a column of pandas
-    return is_column or isinstance(value, Sequence)
+    return isinstance(value, Sequence) or (hasattr(value, "tolist") and np.ndim(value) == 1)
 
 
 def _as_number(value: Any) -> Any:
@@ -175,16 +199,19 @@ def _as_number(value: Any) -> Any:
 
 
 def _in_python(value: Any) -> Any:
-    is_list = _is_sequence(value) and (type(value) is tuple or not isinstance(value, tuple))  # no named tuple
+    if type(value) in PYTHONS:
+        return value
+    is_list = _is_list(value) and (type(value) is tuple or not isinstance(value, tuple))  # no named tuple
     return tuple(map(_in_python, value)) if is_list else _as_number(value)
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -LARGEST <= value < LARGEST
+    number = _as_number(value)
+    return isinstance(number, int) and not isinstance(number, bool) and -LARGEST <= number < LARGEST
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, float) or _is_whole(value)
+    return isinstance(_as_number(value), float) or _is_whole(value)
 
 
 def _is_array(value: Any) -> bool:
@@ -200,7 +227,7 @@ def _is_array(value: Any) -> bool:
     if array.dtype.kind != "O":
         return array.dtype.kind in "biufU"
     items = array.ravel().tolist() if array.ndim else [None]
-    return all(isinstance(item, str) for item in items) or all(_is_number(_as_number(item)) for item in items)
+    return all(issubclass(kind, str) for kind in set(map(type, items))) or all(map(_is_number, items))
 
 
 def _is_tensorlike(value: Any) -> bool:
@@ -219,45 +246,21 @@ def _names_file(value: Any) -> bool:
     return b"\0" not in name and all(len(part) <= 255 for part in parts)
 
 
-class Kind(NamedTuple):
-    """A kind that is more than a class: whether it takes a value, and the words for it."""
-
-    takes: Callable[[Any], bool]
-    words: str
-
-
+# types that stand for more than their own objects, or have words of their own
 KINDS: dict[Any, Kind] = {
     Any: Kind(lambda value: True, "anything"),
     Array: Kind(_is_array, "an array or a list of numbers or of names"),
     Callable: Kind(callable, "a function"),
     Frame: Kind(is_frame, "a DataFrame"),
-    dict: Kind(lambda value: isinstance(value, Mapping), "a dictionary"),
     NoneType: Kind(lambda value: value is None, "None"),
     Path: Kind(_names_file, "a path"),
     Tensorlike: Kind(_is_tensorlike, "an array, a tensor or a list of numbers"),
-    bool: Kind(lambda value: isinstance(value, bool), "True or False"),
+    bool: Kind(lambda value: isinstance(_as_number(value), bool), "True or False"),
+    dict: Kind(lambda value: isinstance(value, Mapping), "a dictionary"),
     float: Kind(_is_number, "a number"),
     int: Kind(_is_whole, "a whole number"),
     str: Kind(lambda value: isinstance(value, str), "text"),
 }
-
-
-def _words(kind: Any) -> str:
-    """What is allowed."""
-    if kind in KINDS:
-        return KINDS[kind].words
-    origin, parts = get_origin(kind), get_args(kind)
-    if origin in UNIONS:
-        return " or ".join(map(_words, parts))
-    if origin in KINDS:
-        return KINDS[origin].words
-    if _is_fixed(kind):
-        return f"({', '.join(map(_words, parts))})"
-    if parts:
-        return f"a {'tuple' if origin is tuple else 'list'}, each item {_words(parts[0])}"
-    name = kind.__name__
-    example = f", as {EXAMPLES[name]}" if name in EXAMPLES else ""
-    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name} object{example}"
 
 
 def _refusal(name: str, value: Any, allowed: str) -> InputError:

@@ -77,6 +77,8 @@ def as_texts(what: str, values: NDArray) -> NDArray[np.object_]:
     """(N,) as text."""
     if values.ndim != 1:
         raise InputError(f"{what} have shape {values.shape}: give one name or number per example.")
+    if values.dtype == object and set(map(type, values.tolist())) == {str}:
+        return values
     return np.array([*map(str, values.tolist())], dtype=object)
 
 

@@ -109,6 +109,7 @@ class Focal:
     ramp: Ramp = always
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_field(self, "gamma", "a finite number from 0", lambda gamma: 0 <= gamma < math.inf)
 
 
