@@ -7,7 +7,9 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
+from itertools import repeat
+from operator import call
 from pathlib import Path
 from reprlib import Repr
 from types import NoneType, UnionType
@@ -163,14 +165,15 @@ def kind_of(given: Any) -> Kind:
         return KINDS[origin]
     if origin is None:
         return Kind(lambda value: isinstance(value, given), _words(given.__name__))
-    kinds = [kind_of(part) for part in get_args(given) if part is not Ellipsis]
-    words = [kind.words for kind in kinds]
+    parts = [kind_of(part) for part in get_args(given) if part is not Ellipsis]
+    tests = [part.takes for part in parts]
+    words = [part.words for part in parts]
     if origin in (Union, UnionType):
-        return Kind(lambda value: any(kind.takes(value) for kind in kinds), " or ".join(words))
+        return Kind(partial(_passes_one, tests), " or ".join(words))
     if origin is tuple and Ellipsis not in get_args(given):
-        return Kind(lambda value: _is_row(kinds, value), f"({', '.join(words)})")
-    items = f"a {'tuple' if origin is tuple else 'list'}, each item {words[0]}"
-    return Kind(lambda value: _is_list(value) and all(map(kinds[0].takes, value)), items)
+        return Kind(partial(_is_row, tests), f"({', '.join(words)})")
+    form = "tuple" if origin is tuple else "list"
+    return Kind(partial(_is_list_of, tests[0]), f"a {form}, each item {words[0]}")
 
 
 def _words(name: str) -> str:
@@ -179,11 +182,17 @@ def _words(name: str) -> str:
     return f"{'an' if name[0] in 'AEIOU' else 'a'} {name} object{example}"
 
 
-def _is_row(kinds: Sequence[Kind], value: Any) -> bool:
-    """Whether each item is of the kind in its place."""
-    if not _is_list(value) or len(value) != len(kinds):
-        return False
-    return all(kind.takes(item) for kind, item in zip(kinds, value, strict=True))
+def _passes_one(tests: Sequence[Callable[[Any], bool]], value: Any) -> bool:
+    return any(map(call, tests, repeat(value)))
+
+
+def _is_row(tests: Sequence[Callable[[Any], bool]], value: Any) -> bool:
+    """Whether each item passes the test in its place."""
+    return _is_list(value) and len(value) == len(tests) and all(map(call, tests, value))
+
+
+def _is_list_of(test: Callable[[Any], bool], value: Any) -> bool:
+    return _is_list(value) and all(map(test, value))
 
 
 def _is_list(value: Any) -> bool:
