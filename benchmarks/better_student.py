@@ -20,6 +20,7 @@ from class_uncertainty.metrics import evaluate
 from class_uncertainty.posthoc import combined
 from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_fit
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.text import seconds
 from class_uncertainty.training import Recipe, default_recipe
 from class_uncertainty.training.deadline import Deadline
@@ -141,7 +142,7 @@ def main() -> None:
     recipe = default_recipe(dataset.train, name, **changes)
     deadline = Deadline.after(options.budget)
     print(json.dumps({"taus": TAUS, "classes": len(dataset.classes), "train": len(dataset.train)}))
-    with open_context(dataset, recipe, options.store, budget=deadline) as context:
+    with open_context(dataset, Settings(recipe=recipe, store=options.store, budget=deadline)) as context:
         try:
             for part in options.parts.split(";"):
                 if part in STUDENTS:

@@ -28,6 +28,7 @@ from class_uncertainty.runs import ray_executor, ray_task
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_evaluate
 from class_uncertainty.runs.ray_task import StackEnded
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training.fit_result import LaneOutcome
 
 DATASET = cu.load("digits-lt:20")
@@ -143,7 +144,9 @@ def driver() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         nodes(1, cores=2),
-        open_context(DATASET, recipe, Path(folder) / "runs.sqlite", "cpu", on="auto") as context,
+        open_context(
+            DATASET, Settings(recipe=recipe, store=Path(folder) / "runs.sqlite", device="cpu", on="auto")
+        ) as context,
     ):
         load_or_evaluate(context, [cu.Lane("cb", LANES + seed) for seed in range(WARM)])
         load, began = os.getloadavg()[0], time.perf_counter()

@@ -20,6 +20,7 @@ import class_uncertainty as cu
 from class_uncertainty.metrics import evaluate
 from class_uncertainty.posthoc.goal import parse_goal
 from class_uncertainty.runs.context import open_context
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training import default_recipe
 from class_uncertainty.training.candidate import default_candidates
 from class_uncertainty.training.folds import FOLDS, fold_indices, judged_examples, judged_folds, judged_labels
@@ -31,7 +32,7 @@ def rows(dataset: cu.Dataset, recipe: cu.Recipe, seeds: int, store: Path) -> dic
     """The errors of every candidate, one a seed, as it is and adjusted; tau is chosen on folds that are not judged."""
     train, folds, labels = dataset.train, judged_folds(dataset), judged_labels(dataset)
     candidates = default_candidates(train)
-    with open_context(dataset, recipe, store) as context:
+    with open_context(dataset, Settings(recipe=recipe, store=store)) as context:
         goal = parse_goal("mean", train.classes, train.counts)
         quiet = judged_by_folds(context)
         evidence = fit_candidates(quiet, candidates, [0], [(k, FOLDS) for k in range(FOLDS)], None)

@@ -24,6 +24,7 @@ from class_uncertainty.metrics import evaluate
 from class_uncertainty.posthoc import combined
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_fit
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.text import seconds
 from class_uncertainty.training import default_recipe
 from class_uncertainty.training.fit import default_device
@@ -81,7 +82,7 @@ def ablation(
         return evaluate(p, test.labels, dataset.train.counts).error
 
     taus = (0.0, 0.5, 1.0, 1.25, 1.5)
-    with open_context(dataset, recipe, store, budget=budget) as context:
+    with open_context(dataset, Settings(recipe=recipe, store=store, budget=budget)) as context:
         teachers = load_or_fit(context, members)
         p = teachers.probabilities(test)
         for name, p_group in (("one", p[:1]), ("five", p[:5]), ("eight", p[:MOST]), ("out-of-fold", p[MOST:])):
@@ -112,7 +113,9 @@ def small(folder: Path) -> None:
         dataset, recipe = cu.Dataset(name, data), default_recipe(data)
         teacher_lr, folds = 4 * recipe.lr, judged_folds(dataset)
         p_naive, p_taught = [], []
-        with open_context(dataset, recipe, folder / f"{name.replace(':', '-')}.sqlite") as context:
+        with open_context(
+            dataset, Settings(recipe=recipe, store=folder / f"{name.replace(':', '-')}.sqlite")
+        ) as context:
             (estimate,) = load_or_estimate(context, [EstimateRequest("out-of-fold", 5, lr=teacher_lr)])
             assert isinstance(estimate, Estimate)
             choices = choose_adjustments(context, teacher_lr, estimate, folds)

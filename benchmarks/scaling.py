@@ -16,20 +16,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from class_uncertainty import Data
-from class_uncertainty.estimation import EstimateRequest
-from class_uncertainty.experiments.catalogue import find_experiments
-from class_uncertainty.experiments.needs import PROTOCOLS, Lookup, Missing, SixNaive
+from class_uncertainty.paper.experiments import select
+from class_uncertainty.paper.ledger import Ledger, Missing
 from class_uncertainty.runs.context import EVERY
-from class_uncertainty.runs.ledger import Ledger
 from class_uncertainty.runs.stack_queue import StackQueue
-from class_uncertainty.training import Lane
+from class_uncertainty.training import RECIPES, Lane
 from class_uncertainty.training.fit_result import width_of
 from class_uncertainty.training.stages import lane_cost, naive_passes
-from class_uncertainty.workflows.reproduce import RECIPE
 
 SPEEDS = {1: 26_396, 4: 84_518, 16: 177_674, 64: 204_277}  # model-images/s by lanes, docs/performance.md
 GPUS = (1, 8, 64, 512)
 FIRST = {"cifar10": (5000, 10), "cifar100": (500, 100)}  # examples of the largest class, and classes
+RECIPE = RECIPES["bag-of-tricks"]
 WIDTH = width_of(RECIPE, "cuda")
 
 
@@ -54,30 +52,21 @@ def long_tail(name: str) -> Data:
 
 def table_1() -> list[list[Campaign]]:
     """For each data set what trains first, and what waits for the class uncertainties that come of it."""
-    wanted = find_experiments("table1", None)["table1"].wanted(PROTOCOLS, None, RECIPE.lr)
+    selection = select("table1")
+    wanted = selection.wanted(selection.experiments["table1"])
     by_data: dict[str, list[Missing]] = {}
-    for one in Lookup(Ledger(), RECIPE).missing(wanted, assume=True):
+    for one in Ledger(RECIPE).missing(wanted, assume=True):
         by_data.setdefault(one.data, []).append(one)
     chains = []
     for name, missing in by_data.items():
         train = long_tail(name)
         costs: tuple[dict[Lane, float], dict[Lane, float]] = {}, {}
         for one in missing:
-            for lane in _lanes(one):
+            for lane in one.lanes(RECIPE):
                 costs[one.request is not None][lane] = lane_cost(lane, RECIPE, train)
         passes = naive_passes(RECIPE, train)
         chains.append([Campaign(name, tuple(phase.values()), passes) for phase in costs if phase])
     return chains
-
-
-def _lanes(missing: Missing) -> list[Lane]:
-    match missing.item:
-        case Lane():
-            return [missing.item]
-        case EstimateRequest():
-            return [Lane(lane.name, lane.seed, lane.rate(RECIPE)) for lane in missing.item.lanes]
-        case SixNaive():
-            return [Lane("naive", seed, RECIPE.lr) for seed in range(6)]
 
 
 def step_seconds(lanes: int) -> float:

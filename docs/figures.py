@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from class_uncertainty.experiments.catalogue import DRAWN, GROUPS
-from class_uncertainty.experiments.outcomes import Gain
-from class_uncertainty.experiments.reproduction import MeasuredData, Reproduction
 from class_uncertainty.metrics import rank_correlation
+from class_uncertainty.paper.experiments import DRAWN, GROUPS
+from class_uncertainty.paper.outcomes import Gain
+from class_uncertainty.paper.reproduction import MeasuredData, Reproduction
+from class_uncertainty.paper.tables import half_errors, title_of
 from class_uncertainty.reporting import chart_style as style
 from class_uncertainty.reporting.class_curves import HEIGHT, LOW_HEIGHT, curves, stacked
 from class_uncertainty.reporting.class_scatter import ShareAxis, error_panels, rho_text, side_by_side
-from class_uncertainty.reporting.reproduction_tables import half_errors, title_of
 
 FORMS = {  # of uncertainty, and the scores of its parts
     "entropy": {"aleatoric": "aleatoric", "epistemic": "epistemic", "predictive": "predictive"},

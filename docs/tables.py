@@ -8,32 +8,32 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from figures import Figure, figures
+from verdict_tables import printed_gains, published_baselines, verdicts
 
 import class_uncertainty
 from class_uncertainty.data import SOURCES
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import ESTIMATORS
-from class_uncertainty.experiments.catalogue import EXPERIMENTS
-from class_uncertainty.experiments.needs import PROTOCOLS, Lookup
-from class_uncertainty.experiments.reproduction import Reproduction, summarise
 from class_uncertainty.measures import MEASURE_MAKERS, MEASURES, constants_of
 from class_uncertainty.methods import AUGMENTATIONS, MAKERS, METHODS, Method
+from class_uncertainty.paper.experiments import EXPERIMENTS, PROTOCOLS, select
+from class_uncertainty.paper.ledger import Ledger
+from class_uncertainty.paper.reproduction import Reproduction, summarise
+from class_uncertainty.paper.tables import TextTable, text_tables
 from class_uncertainty.posthoc.gate import CHANGES, CLASS_FIGURES, SPECIAL_FIGURES
 from class_uncertainty.posthoc.gate import FIGURES as FIGURES_OF_RUNS
 from class_uncertainty.reporting.candidate_words import describe_candidate
 from class_uncertainty.reporting.chart_images import draw
 from class_uncertainty.reporting.glossary import GLOSSARY
-from class_uncertainty.reporting.reproduction_tables import TextTable, text_tables
-from class_uncertainty.reporting.verdict_tables import printed_gains, published_baselines, verdicts
-from class_uncertainty.runs.ledger import Ledger
-from class_uncertainty.runs.result_lines import read_ledger
+from class_uncertainty.runs.measurement import Measurement
+from class_uncertainty.runs.result_lines import check_same_data, read_lines
+from class_uncertainty.runs.store import StoredDataset
 from class_uncertainty.text import amount, short
-from class_uncertainty.training import Lane, Result, describe
+from class_uncertainty.training import RECIPES, Lane, Result, describe
 from class_uncertainty.training.candidate import CANDIDATES
 from class_uncertainty.training.network_size import listed_parameters
-from class_uncertainty.training.networks.network_table import BUILT_IN, NETWORKS
+from class_uncertainty.training.networks.network_table import BUILT_IN, NETWORKS, sealed
 from class_uncertainty.training.shared_epochs import spared_epochs
-from class_uncertainty.workflows.reproduce import RECIPE, recipe_of
 
 HERE = Path(__file__).parent
 RESULTS, FIGURES = HERE.parent / "results", HERE / "figures"
@@ -168,24 +168,39 @@ def api() -> str:
 
 
 @lru_cache
-def ledger() -> Ledger:
-    """The project's own results."""
-    return read_ledger(sorted(RESULTS.glob("*.jsonl")))
+def results() -> dict[StoredDataset, list[Result | Measurement]]:
+    """The project's own results by data set."""
+    by_name: dict[str, StoredDataset] = {}
+    by_data: dict[str, list[Result | Measurement]] = {}
+    for path in sorted(RESULTS.glob("*.jsonl")):
+        for value, _, data in read_lines(path):
+            if isinstance(value, StoredDataset):
+                check_same_data(by_name.get(value.name), value, str(path))
+                by_name[value.name] = value
+            else:
+                by_data.setdefault(data, []).append(value)
+    return {data: by_data.get(data.fingerprint, []) for data in by_name.values()}
+
+
+def trained_on(data: StoredDataset) -> list[Result]:
+    return [value for value in results()[data] if isinstance(value, Result)]
 
 
 @lru_cache
 def reproduced(name: str) -> Reproduction:
     """An experiment of the paper, as far as the project has run it."""
-    recipe = recipe_of({name: EXPERIMENTS[name]}, NETWORK if EXPERIMENTS[name].needs else None)
-    return summarise(name, EXPERIMENTS[name], PROTOCOLS, Lookup(ledger(), recipe))
+    selection = select(name, network=NETWORK if EXPERIMENTS[name].needs else None)
+    ledger = Ledger(sealed(selection.recipe))
+    for data, values in results().items():
+        ledger.add(data, trained_on(data), [value for value in values if isinstance(value, Measurement)])
+    return summarise(name, EXPERIMENTS[name], PROTOCOLS, ledger)
 
 
 def markdown(text_table: TextTable, hidden: Sequence[str] = ()) -> str:
     """A table of a reproduction with its notes, under its title."""
-    places = [i for i, column in enumerate(text_table.columns) if column not in hidden]
-    rows = [[row[i] for i in places] for row in text_table.rows]
+    columns = [column for column in text_table.columns if column not in hidden]
+    lines = table(columns, ([line[column] for column in columns] for line in text_table.lines))
     notes = bullets(text_table.notes) if text_table.notes else ""
-    lines = table([text_table.columns[i] for i in places], rows)
     return "\n\n".join(filter(None, [f"**{text_table.title}**", lines, notes]))
 
 
@@ -233,15 +248,15 @@ def speed() -> str:
     Of those that see as many images as a naive one and share no epochs: the seconds of the others are of fewer images.
     """
     rows = []
-    for name, data in sorted(ledger().data.items()):
-        plain = [result for result in ledger().of_data(name) if result.recipe.network == RECIPE.network]
-        results = [result for result in plain if result.cost == 1 and "networks" not in result.plan]
-        for device in sorted({result.device for result in results}):
-            trained = [result for result in results if result.device == device]
-            lanes = [one for one in trained if not any(share_epochs(one, other) for other in trained if other != one)]
+    for data in sorted(results(), key=lambda data: data.name):
+        trained = [result for result in trained_on(data) if result.recipe.network == RECIPES["bag-of-tricks"].network]
+        plain = [result for result in trained if result.cost == 1 and "networks" not in result.plan]
+        for device in sorted({result.device for result in plain}):
+            there = [result for result in plain if result.device == device]
+            lanes = [one for one in there if not any(share_epochs(one, other) for other in there if other != one)]
             images = sum(one.recipe.epochs * (sum(data.counts) // one.recipe.batch * one.recipe.batch) for one in lanes)
             if seconds := sum(one.seconds for one in lanes):
-                rows.append((f"`{name}`", device, f"{len(lanes):,}", f"{images / seconds:,.0f}"))
+                rows.append((f"`{data.name}`", device, f"{len(lanes):,}", f"{images / seconds:,.0f}"))
     return table(("data", "device", "lanes", "model-images/s"), rows)
 
 

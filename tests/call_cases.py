@@ -88,8 +88,7 @@ LABELS = np.arange(6) % 3
 STATS = cu.Stats([30, 20, 10], [1.0, 2.0, 3.0])
 RUNS = {"device": "cpu", "budget": None, "progress": None, "profile": None}  # what every call that trains takes
 FITS = RUNS | {"checkpoints": None, "every": 1, "done": None, "stats": None, "teachers": None}
-WORKFLOW = RUNS | {"recipe": RECIPE, "store": None}
-ANYWHERE = WORKFLOW | {"on": None}  # what may train on a cluster
+WORKFLOW = RUNS | {"recipe": RECIPE, "store": None, "on": None}
 MEASURES_BY = {"estimator": "single", "members": 1, "score": None}
 
 
@@ -178,11 +177,11 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         cu.compare,
         {"dataset": dataset(), "methods": ["naive"], "seeds": 1, "lrs": [0.1], "equal_cost": False}
         | {"choose_lr": False, "choose_on": None, "against": "naive", "shard": None, "retrain_older": False}
-        | MEASURES_BY | ANYWHERE,
+        | MEASURES_BY | WORKFLOW,
     ),
     "compare_estimators": lambda: (
         cu.compare_estimators,
-        {"dataset": dataset(), "estimators": ["single"], "members": 1, "lrs": None} | ANYWHERE,
+        {"dataset": dataset(), "estimators": ["single"], "members": 1, "lrs": None} | WORKFLOW,
     ),
     "duplicate": lambda: (cu.duplicate, {"data": table(), "strength": 0.5, "seed": 0}),
     "embed": lambda: (
@@ -208,7 +207,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
     "fix": lambda: (
         cu.fix,
         {"dataset": dataset(), "candidates": ["naive"], "goal": "mean", "deploy": "one", "trainings": 3.0, "seeds": 1}
-        | {"save": None, "embed_weights": False, "force": False, "label_issues": None} | ANYWHERE,
+        | {"save": None, "embed_weights": False, "force": False, "label_issues": None} | WORKFLOW,
     ),
     "kwon": lambda: (cu.kwon, {"p": P}),
     "label_noise": lambda: (cu.label_noise, {"probabilities": P, "labels": LABELS, "others": [P[0]]}),
@@ -218,7 +217,7 @@ CASES: dict[str, Callable[[], tuple[Callable[..., Any], dict[str, Any]]]] = {
         | COLUMNS,
     ),
     "long_tail": lambda: (cu.long_tail, {"data": table(), "ratio": 2, "seed": 0}),
-    "measure": lambda: (cu.measure, {"dataset": dataset(), "lr": None} | MEASURES_BY | ANYWHERE),
+    "measure": lambda: (cu.measure, {"dataset": dataset(), "lr": None} | MEASURES_BY | WORKFLOW),
     "mix_hardness": lambda: (cu.mix_hardness, {"easy": dataset(), "hard": dataset("hard"), "per_class": 2, "seed": 0}),
     "normalise": lambda: (cu.normalise, {"mu": [1.0, 2.0]}),
     "plan": lambda: (cu.plan, {"method": cu.METHODS["ubrs"], "stats": STATS, "epoch": 0, "epochs": 2}),

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -71,7 +72,7 @@ def scripts_bundled_once() -> Iterator[None]:
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """cu ARGS in an empty folder -> (exit code, stdout, stderr)."""
+    """A command line after `cu`, and more words, in an empty folder -> (exit code, stdout, stderr)."""
     from class_uncertainty.cli import app
 
     monkeypatch.chdir(tmp_path)
@@ -79,8 +80,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     # a slow machine writes no lines of progress between those that tests compare
     monkeypatch.setattr("class_uncertainty.reporting.progress.FIRST_LINE", 3600.0)
 
-    def call(*args: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["cu", *args])
+    def call(line: str, *words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["cu", *shlex.split(line), *words])
         monkeypatch.setattr(sys.stdout, "reconfigure", lambda **_: None, raising=False)
         monkeypatch.setattr(sys.stderr, "reconfigure", lambda **_: None, raising=False)
         with pytest.raises(SystemExit) as ended:

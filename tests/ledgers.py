@@ -5,15 +5,14 @@ from collections.abc import Sequence
 import pytest
 
 import class_uncertainty as cu
-from class_uncertainty.experiments.catalogue import EXPERIMENTS, Experiment
-from class_uncertainty.experiments.paper_table import PaperTable, Row, judge_of
 from class_uncertainty.measures import digest
 from class_uncertainty.metrics import Scores
-from class_uncertainty.runs.ledger import Ledger
+from class_uncertainty.paper.experiments import EXPERIMENTS, Experiment, Measuring, judge_of
+from class_uncertainty.paper.ledger import Ledger
+from class_uncertainty.paper.printed_tables import PaperTable, Row
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.store import StoredDataset
-from class_uncertainty.training import describe
-from class_uncertainty.workflows import reproduce as workflow
+from class_uncertainty.training import RECIPES, describe
 
 RECIPE = cu.Recipe("small-conv", epochs=2, batch=32)
 COUNTS, CLASSES = (90, 30, 10), ("cat", "dog", "eel")
@@ -24,7 +23,7 @@ TABLE = PaperTable(
     rows=(
         Row("Naive", "naive", "20.0±1.0"),
         Row("CB", "cb-rs", "18.0±0.5"),
-        Row("UBRs", "ubrs", "15.0±0.5", ours=True, baseline="cb-rs"),
+        Row("UBRs", "ubrs", "15.0±0.5", baseline="cb-rs"),
         Row("New", "balanced-softmax", note="not in the paper"),
     ),
     seeds=2,
@@ -34,9 +33,9 @@ TABLE = PaperTable(
 
 def use_toys(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small table and a measurement, in the place of the paper's Table I and IF1a; training takes seconds."""
-    monkeypatch.setattr(workflow, "RECIPE", cu.Recipe("small-conv", epochs=1, batch=32))
+    monkeypatch.setitem(RECIPES, "bag-of-tricks", cu.Recipe("small-conv", epochs=1, batch=32))
     monkeypatch.setitem(EXPERIMENTS, "table1", Experiment("a small table", TABLE))
-    monkeypatch.setitem(EXPERIMENTS, "if1a", Experiment("a measurement", measured=(DATA,)))
+    monkeypatch.setitem(EXPERIMENTS, "if1a", Experiment("a measurement", measured=(Measuring(DATA),)))
 
 
 def stored(name: str = DATA) -> StoredDataset:
@@ -64,10 +63,9 @@ def result(
 
 def ledger(results: Sequence[cu.Result], judged: Sequence[cu.Result] = (), measured: bool = True) -> Ledger:
     """Results on DATA, results on the data set that rates are chosen on, and the measurements of both."""
-    made = Ledger()
+    made = Ledger(RECIPE)
     for name, listed in ((DATA, results), (judge_of(DATA), judged)):
-        made.data[name] = stored(name)
-        made.add(stored(name).fingerprint, listed, [measurement()] if measured else [])
+        made.add(stored(name), listed, [measurement()] if measured else [])
     return made
 
 

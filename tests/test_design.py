@@ -19,14 +19,15 @@ PACKAGE = Path(class_uncertainty.__file__).parent
 NAME = "class_uncertainty"
 STAGES = (
     "errors", "limits", "text", "checks", "io", "data", "measures", "methods",
-    "metrics", "training", "estimation", "posthoc", "runs", "experiments", "workflows", "reporting", "integrations",
+    "metrics", "training", "estimation", "posthoc", "runs", "workflows", "reporting", "integrations", "paper",
     "cli", "__main__",
 )  # fmt: skip
 FOLDERS = (
-    "", "cli", "data", "data/readers", "estimation", "experiments", "integrations", "integrations/sklearn", "measures",
-    "methods", "posthoc", "reporting", "runs", "training", "training/augment", "training/kernels", "training/networks",
+    "", "cli", "data", "data/readers", "estimation", "integrations", "integrations/sklearn", "measures", "methods",
+    "paper", "posthoc", "reporting", "runs", "training", "training/augment", "training/kernels", "training/networks",
     "workflows",
 )  # fmt: skip
+IMPORTERS = {"paper": {"cli"}}  # a folder that nobody else imports -> who may
 BANNED = {"deepsig": "GPL, and only an oracle of the tests", "torchvision": "a heavy dependency for a few file formats"}
 LATE = {"torch", "altair", "scipy", "sklearn", "jinja2"}
 FILES = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py"))
@@ -99,6 +100,33 @@ def test_an_early_import_is_seen(line):
 )
 def test_a_timely_import_is_let_be(line):
     assert too_early(line, f"{NAME}.measures.measures") == []
+
+
+def unasked(source: str, module: str) -> list[str]:
+    """Imports of a folder that is for others."""
+    own = stage_of(module)
+    inside = [name for name in imports(source, module) if name.split(".")[0] == NAME]
+    return [name for name in inside if own not in IMPORTERS.get(stage_of(name), {own}) | {stage_of(name)}]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_folder_is_imported_by_those_who_may(file):
+    assert unasked((PACKAGE / file).read_text(), module_of(file)) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "module", "is_allowed"),
+    [
+        ("from class_uncertainty.paper.tables import text_tables", "reporting.words", False),
+        ("def late():\n    from ..paper import reproduce", "workflows.fix", False),
+        ("import class_uncertainty.paper.reproduce", "__init__", False),
+        ("from class_uncertainty.paper import tables", "cli.reproduce_command", True),
+        ("from class_uncertainty.paper.ledger import Ledger", "paper.outcomes", True),
+        ("from class_uncertainty.text import short", "reporting.words", True),
+    ],
+)
+def test_an_import_by_others_is_seen(line, module, is_allowed):
+    assert (unasked(line, f"{NAME}.{module}") == []) == is_allowed
 
 
 def test_the_folders_are_those_of_the_design():

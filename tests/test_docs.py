@@ -12,8 +12,8 @@ import pytest
 import class_uncertainty
 from class_uncertainty.cli.list_commands import KINDS
 from class_uncertainty.data import SOURCES
-from class_uncertainty.experiments.catalogue import EXPERIMENTS
-from class_uncertainty.experiments.printed_tables import TABLES
+from class_uncertainty.paper.experiments import EXPERIMENTS
+from class_uncertainty.paper.printed_tables import TABLES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -174,7 +174,7 @@ def test_every_number_of_the_reproduction_s_prose_is_in_its_results() -> None:
     rendered = re.compile("|".join(f"<!-- {name} -->.*?<!-- end of {name} -->" for name in marked), re.DOTALL)
     printed = (row.printed.replace("±", " ") for table in TABLES.values() for row in table.rows)
     number, tables = re.compile(r"(?<![\w.:=])\d+\.\d+(?![\w.])"), " ".join([*rendered.findall(text), *printed])
-    errors = {result.error for data in script["ledger"]().data for result in script["ledger"]().of_data(data)}
+    errors = {result.error for data in script["results"]() for result in script["trained_on"](data)}
     values = {float(value) for value in number.findall(tables)} | errors - {None}
     stated = set(number.findall(rendered.sub("", text)))
     assert len(stated) > 150

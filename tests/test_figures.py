@@ -7,16 +7,15 @@ from dataclasses import replace
 import figures
 import numpy as np
 import pytest
-from ledgers import CLASSES, RECIPE, TABLE, choosing, ledger, measurement, result, stored
+from ledgers import CLASSES, TABLE, choosing, ledger, measurement, result, stored
 from reporting.examples import NASTY, TWENTY
 from scipy.stats import spearmanr
 
-from class_uncertainty.experiments.catalogue import GROUPS, Experiment
-from class_uncertainty.experiments.needs import Lookup
-from class_uncertainty.experiments.reproduction import MeasuredData, Reproduction, summarise
+from class_uncertainty.paper.experiments import GROUPS, Experiment
+from class_uncertainty.paper.reproduction import MeasuredData, Reproduction, summarise
 from class_uncertainty.reporting.chart_images import draw
 
-EMPTY = summarise("toy", Experiment(""), ("paper",), Lookup(ledger([]), RECIPE))
+EMPTY = summarise("toy", Experiment(""), ("paper",), ledger([]))
 ONE = MeasuredData(stored(), measurement())
 SCORES = {score: (0.1, 0.2, 0.3) for parts in figures.FORMS.values() for score in parts.values()}
 HALVES = replace(
@@ -36,9 +35,8 @@ def gained() -> Reproduction:
         ("cifar100-lt:50", [result("naive", 20.0)] + [result(name, 15.0, lr=0.1) for name in names]),
         ("cifar100-lt:50?validation=50", [one for name in names for one in choosing(name, 1, 2, 3, 4)]),
     ):
-        made.data[data] = stored(data)
-        made.add(stored(data).fingerprint, listed, [measurement()])
-    return summarise("figure1", Experiment("", table), ("paper",), Lookup(made, RECIPE))
+        made.add(stored(data), listed, [measurement()])
+    return summarise("figure1", Experiment("", table), ("paper",), made)
 
 
 CASES = {

@@ -2,8 +2,9 @@
 
 import subprocess
 import sys
+from inspect import signature
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,131 +14,110 @@ from typer.models import OptionInfo
 from class_uncertainty.cli.app import app, data_app, results_app
 
 WRONG = {
-    "method": (("compare", "digits-lt:20", "--methods", "naive,ubr"), "unknown method 'ubr': did you mean 'ubrw'?"),
-    "constant": (
-        ("compare", "digits-lt:20", "--methods", "naive,cb:bet=0.9"),
-        "unknown constant 'bet': did you mean 'beta'?",
-    ),
-    "constant of train": (("train", "digits", "--method", "cb:beta=2"), "method 'cb:beta=2': beta is 2: "),
-    "no constants": (("train", "digits", "--method", "naive:beta=2"), "'naive' takes no constants"),
-    "constant of a remedy": (("compare", "digits", "--methods", "ensemble:tau=2"), "takes no constant"),
-    "method of train": (("train", "digits", "--method", "nave"), "did you mean 'naive'?"),
-    "data": (("measure", "digit-lt:20"), "unknown data 'digit-lt:20': did you mean 'digits-lt:20'?"),
-    "ratio": (("measure", "digits-lt:x"), "needs an imbalance ratio"),
-    "too steep": (("measure", "digits-lt:500"), "leaves class '9' 0 of 120 examples"),
-    "option of data": (("measure", "digits?size=3"), "unknown option of 'digits' 'size': there is only duplicate"),
-    "estimator": (("measure", "digits", "--estimator", "ensembel"), "did you mean 'ensemble'?"),
-    "members": (("measure", "digits", "--members", "0"), "members is 0"),
-    "folds": (("measure", "digits", "--estimator", "out-of-fold", "--members", "1"), "members is 1: for out-of-fold"),
-    "score": (("measure", "digits", "--score", "preditive"), "unknown score 'preditive': did you mean 'predictive'?"),
-    "score of another": (("measure", "digits", "--score", "kernel"), "unknown score 'kernel'"),
-    "score of compare": (
-        ("compare", "digits", "--score", "epistemc", "--methods", "ubrw"),
-        "did you mean 'epistemic'?",
-    ),
-    "score of train": (("train", "digits", "--score", "true-clas", "--method", "ubrw"), "did you mean 'true-class'?"),
+    "method": ("compare digits-lt:20 --methods naive,ubr", "unknown method 'ubr': did you mean 'ubrw'?"),
+    "constant": ("compare digits-lt:20 --methods naive,cb:bet=0.9", "unknown constant 'bet': did you mean 'beta'?"),
+    "constant of train": ("train digits --method cb:beta=2", "method 'cb:beta=2': beta is 2: "),
+    "no constants": ("train digits --method naive:beta=2", "'naive' takes no constants"),
+    "constant of a remedy": ("compare digits --methods ensemble:tau=2", "takes no constant"),
+    "method of train": ("train digits --method nave", "did you mean 'naive'?"),
+    "data": ("measure digit-lt:20", "unknown data 'digit-lt:20': did you mean 'digits-lt:20'?"),
+    "ratio": ("measure digits-lt:x", "needs an imbalance ratio"),
+    "too steep": ("measure digits-lt:500", "leaves class '9' 0 of 120 examples"),
+    "option of data": ("measure digits?size=3", "unknown option of 'digits' 'size': there is only duplicate"),
+    "estimator": ("measure digits --estimator ensembel", "did you mean 'ensemble'?"),
+    "members": ("measure digits --members 0", "members is 0"),
+    "folds": ("measure digits --estimator out-of-fold --members 1", "members is 1: for out-of-fold"),
+    "score": ("measure digits --score preditive", "unknown score 'preditive': did you mean 'predictive'?"),
+    "score of another": ("measure digits --score kernel", "unknown score 'kernel'"),
+    "score of compare": ("compare digits --score epistemc --methods ubrw", "did you mean 'epistemic'?"),
+    "score of train": ("train digits --score true-clas --method ubrw", "did you mean 'true-class'?"),
     "one of the estimators": (
-        ("measure", "digits", "--estimators", "single,onlin"),
+        "measure digits --estimators single,onlin",
         "unknown estimator 'onlin': did you mean 'online'?",
     ),
-    "estimators repeat": (
-        ("measure", "digits", "--estimators", "single,online,single"),
-        "estimator single is given twice",
-    ),
-    "no estimators": (("measure", "digits", "--estimators", ","), "no estimator is given"),
+    "estimators repeat": ("measure digits --estimators single,online,single", "estimator single is given twice"),
+    "no estimators": ("measure digits --estimators ,", "no estimator is given"),
     "too few folds among them": (
-        ("measure", "digits", "--estimators", "out-of-fold", "--members", "1"),
+        "measure digits --estimators out-of-fold --members 1",
         "members is 1: for out-of-fold",
     ),
-    "rates of one": (
-        ("measure", "digits", "--lrs", "0.1,0.4"),
-        "--lrs is 0.1,0.4: without --estimators give one learning rate",
-    ),
-    "rate of measure": (("measure", "digits", "--lrs", "-1"), "learning rate is -1"),
+    "rates of one": ("measure digits --lrs 0.1,0.4", "--lrs is 0.1,0.4: without --estimators give one learning rate"),
+    "rate of measure": ("measure digits --lrs -1", "learning rate is -1"),
     "estimators and estimator": (
-        ("measure", "digits", "--estimators", "single,online", "--estimator", "duq"),
+        "measure digits --estimators single,online --estimator duq",
         "leave out --estimator and --score",
     ),
     "estimators and score": (
-        ("measure", "digits", "--estimators", "single", "--score", "aleatoric"),
+        "measure digits --estimators single --score aleatoric",
         "leave out --estimator and --score",
     ),
-    "no file": (("measure", "digits", "--estimator", "probabilities"), "estimator 'probabilities' names no file"),
+    "no file": ("measure digits --estimator probabilities", "estimator 'probabilities' names no file"),
     "missing file": (
-        ("measure", "digits", "--estimator", "probabilities:none.npy"),
+        "measure digits --estimator probabilities:none.npy",
         "none.npy does not exist: give probabilities:FILE",
     ),
     "measure of a method": (
-        ("compare", "digits", "--methods", "ubrw@prodct"),
+        "compare digits --methods ubrw@prodct",
         "unknown measure 'prodct': did you mean 'product'?",
     ),
-    "augmentation": (
-        ("compare", "digits", "--methods", "naive+mixp"),
-        "unknown augmentation 'mixp': did you mean 'mixup'?",
-    ),
-    "measure of nothing": (("compare", "digits", "--methods", "naive@product"), "@product"),
-    "epochs": (("measure", "digits", "--epochs", "0"), "epochs is 0"),
-    "epochs word": (
-        ("measure", "digits", "--epochs", "three"),
-        "--epochs is 'three': it must be a whole number from 1",
-    ),
-    "members word": (("measure", "digits", "--members", "1.5"), "--members is '1.5': it must be a whole number from 1"),
-    "views": (("measure", "digits", "--views", "11"), "--views is 11: it must be a whole number from 1 to 10"),
-    "trainings word": (("fix", "digits", "--trainings", "few"), "--trainings is 'few': it must be a finite number"),
-    "runs of a row": (
-        ("reproduce", "table1", "--seeds", "0"),
-        "--seeds is 0: it must be a whole number from 1 to 1,000",
-    ),
-    "rate 0": (("compare", "digits", "--lrs", "0"), "learning rate is 0"),
-    "rate below 0": (("compare", "digits", "--lrs", "0.1,-2"), "learning rate is -2"),
-    "rate nan": (("train", "digits", "--lr", "nan"), "--lr is nan: it must be a finite number above 0"),
-    "rate word": (("compare", "digits", "--lrs", "fast"), "learning rate 'fast' is not a number: give one above 0"),
-    "no rate": (("compare", "digits", "--lrs", ","), "no learning rate is given"),
-    "seeds repeat": (("compare", "digits", "--seeds", "0,1,0"), "seed 0 is given twice"),
+    "augmentation": ("compare digits --methods naive+mixp", "unknown augmentation 'mixp': did you mean 'mixup'?"),
+    "measure of nothing": ("compare digits --methods naive@product", "@product"),
+    "epochs": ("measure digits --epochs 0", "epochs is 0"),
+    "epochs word": ("measure digits --epochs three", "--epochs is 'three': it must be a whole number from 1"),
+    "members word": ("measure digits --members 1.5", "--members is '1.5': it must be a whole number from 1"),
+    "views": ("measure digits --views 11", "--views is 11: it must be a whole number from 1 to 10"),
+    "trainings word": ("fix digits --trainings few", "--trainings is 'few': it must be a finite number"),
+    "runs of a row": ("reproduce table1 --seeds 0", "--seeds is 0: it must be a whole number from 1 to 1,000"),
+    "rate 0": ("compare digits --lrs 0", "learning rate is 0"),
+    "rate below 0": ("compare digits --lrs 0.1,-2", "learning rate is -2"),
+    "rate nan": ("train digits --lr nan", "--lr is nan: it must be a finite number above 0"),
+    "rate word": ("compare digits --lrs fast", "learning rate 'fast' is not a number: give one above 0"),
+    "no rate": ("compare digits --lrs ,", "no learning rate is given"),
+    "seeds repeat": ("compare digits --seeds 0,1,0", "seed 0 is given twice"),
     "seeds word": (
-        ("compare", "digits", "--seeds", "many"),
+        "compare digits --seeds many",
         "seed 'many' is not a whole number: give how many, from 1 to 1,000, or which",
     ),
-    "no seeds": (("compare", "digits", "--seeds", "0"), "seeds is 0"),
-    "seed below 0": (("compare", "digits", "--seeds", "1,-1"), "seed is -1"),
-    "methods repeat": (("compare", "digits", "--methods", "naive,naive"), "method naive is given twice"),
-    "seed too large": (("train", "digits", "--seed", "18446744073709551616"), "seed is 18446744073709551616"),
+    "no seeds": ("compare digits --seeds 0", "seeds is 0"),
+    "seed below 0": ("compare digits --seeds 1,-1", "seed is -1"),
+    "methods repeat": ("compare digits --methods naive,naive", "method naive is given twice"),
+    "seed too large": ("train digits --seed 18446744073709551616", "seed is 18446744073709551616"),
     "save to a folder": (
-        ("train", "digits", "--epochs", "1", "--save", "."),
+        "train digits --epochs 1 --save .",
         ". is a folder: give the name of a network in it, as in model",
     ),
     "too many members": (
-        ("measure", "digits", "--members", "1000000"),
+        "measure digits --members 1000000",
         "members is 1000000: it must be a whole number from 1 to 1,000",
     ),
-    "store is a folder": (("measure", "digits", "--store", "."), "store . is a folder"),
-    "kind": (("list", "method"), "unknown kind 'method': did you mean 'methods'? There are data, methods, "),
-    "name of a kind": (("list", "data", "cifar"), "unknown name in 'cu list data' 'cifar': did you mean 'cifar10'?"),
-    "data to fetch": (("data", "fetch", "cifar"), "unknown data to fetch 'cifar': did you mean 'cifar10'?"),
-    "no such folder": (("measure", "folder:nowhere"), "'nowhere' is neither here nor in the data folder"),
+    "store is a folder": ("measure digits --store .", "store . is a folder"),
+    "kind": ("list method", "unknown kind 'method': did you mean 'methods'? There are data, methods, "),
+    "name of a kind": ("list data cifar", "unknown name in 'cu list data' 'cifar': did you mean 'cifar10'?"),
+    "data to fetch": ("data fetch cifar", "unknown data to fetch 'cifar': did you mean 'cifar10'?"),
+    "no such folder": ("measure folder:nowhere", "'nowhere' is neither here nor in the data folder"),
     "no such data": (
-        ("measure", "cifar10", "--root", "."),
+        "measure cifar10 --root .",
         "cifar10 is not in the data folder .: 'cu data fetch cifar10' gets it",
     ),
-    "no store": (("report",), "store runs.sqlite does not exist"),
-    "no store to export": (("results", "export", "a.jsonl"), "store runs.sqlite does not exist"),
-    "no file to import": (("results", "import", "a.jsonl"), "a.jsonl does not exist"),
+    "no store": ("report", "store runs.sqlite does not exist"),
+    "no store to export": ("results export a.jsonl", "store runs.sqlite does not exist"),
+    "no file to import": ("results import a.jsonl", "a.jsonl does not exist"),
     "command of results": (
-        ("results", "exprt", "a.jsonl"),
+        "results exprt a.jsonl",
         "unknown command 'exprt': did you mean 'export'? There are export, import.",
     ),
     "option": (
-        ("measure", "digits", "--memebrs", "3"),
+        "measure digits --memebrs 3",
         "unknown option of 'cu measure' '--memebrs': did you mean '--members'? There are --members, ",
     ),
-    "command": (("mesure", "digits"), "unknown command 'mesure': did you mean 'measure'? There are demo, measure, "),
+    "command": ("mesure digits", "unknown command 'mesure': did you mean 'measure'? There are demo, measure, "),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_input_is_one_sentence_and_exit_code_2(case: str, run: Run, tmp_path: Path) -> None:
     args, sentence = WRONG[case]
-    code, out, err = run(*args)
+    code, out, err = run(args)
     assert code == 2
     assert sentence in " ".join(err.split())
     assert "Traceback" not in err
@@ -167,7 +147,7 @@ def test_options_are_refused_before_data_are_read(command: str, options: str, se
 
 
 def test_a_device_that_is_none_is_refused_before_an_experiment_begins(run: Run, tmp_path: Path) -> None:
-    code, out, err = run("reproduce", "if1a", "--device", "gpu", "--root", "nowhere")
+    code, out, err = run("reproduce if1a --device gpu --root nowhere")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "device 'gpu'" in err
     assert not list(tmp_path.glob("*.sqlite"))
@@ -177,29 +157,29 @@ def test_a_device_that_is_none_is_refused_before_an_experiment_begins(run: Run, 
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (("measure", "digits", "--store", "file/runs.sqlite"), "file is not a folder"),
-        (("train", "digits", "--epochs", "1", "--save", "file/model"), "file is not a folder"),
-        (("report", "--out", "file/report.html", "--store", "good.sqlite"), "file is not a folder"),
-        (("report", "--figures", "file", "--store", "good.sqlite"), "file is not a folder"),
-        (("report", "--out", "good.sqlite", "--store", "good.sqlite"), "must end in .html"),
-        (("report", "--out", "t.csv", "--store", "good.sqlite"), "must end in .html"),
-        (("results", "export", "t.csv", "--store", "good.sqlite"), "t.csv"),
-        (("results", "export", "file/a.jsonl", "--store", "good.sqlite"), "file is not a folder"),
-        (("fix", "csv:t.csv", "--epochs", "1", "--report", "t.csv"), "must end in .html"),
-        (("measure", "csv:t.csv", "--epochs", "1", "--profile", "t.csv"), "must end in .json"),
-        (("train", "csv:t.csv", "--epochs", "1", "--save", "mine"), "mine.json exists"),
-        (("adjust", "p.npz", "--counts", "2,1", "--out", "q.npz"), "q.npz exists"),
+        ("measure digits --store file/runs.sqlite", "file is not a folder"),
+        ("train digits --epochs 1 --save file/model", "file is not a folder"),
+        ("report --out file/report.html --store good.sqlite", "file is not a folder"),
+        ("report --figures file --store good.sqlite", "file is not a folder"),
+        ("report --out good.sqlite --store good.sqlite", "must end in .html"),
+        ("report --out t.csv --store good.sqlite", "must end in .html"),
+        ("results export t.csv --store good.sqlite", "t.csv"),
+        ("results export file/a.jsonl --store good.sqlite", "file is not a folder"),
+        ("fix csv:t.csv --epochs 1 --report t.csv", "must end in .html"),
+        ("measure csv:t.csv --epochs 1 --profile t.csv", "must end in .json"),
+        ("train csv:t.csv --epochs 1 --save mine", "mine.json exists"),
+        ("adjust p.npz --counts 2,1 --out q.npz", "q.npz exists"),
     ],
 )
-def test_outputs_never_replace_something_else(args: tuple[str, ...], sentence: str, run: Run, tmp_path: Path) -> None:
+def test_outputs_never_replace_something_else(args: str, sentence: str, run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "t.csv").write_text("a,label\n" + "1,u\n2,v\n" * 5)
     (tmp_path / "mine.json").write_text("{}")
     for name in "pq":
         np.savez(f"{name}.npz", probabilities=[[0.5, 0.5]])
-    assert run("train", "digits", "--epochs", "1", "--store", "good.sqlite")[0] == 0
+    assert run("train digits --epochs 1 --store good.sqlite")[0] == 0
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    code, _, err = run(*args)
+    code, _, err = run(args)
     assert code == 2
     assert sentence in err
     assert err.count("\n") == 1
@@ -239,7 +219,12 @@ def test_no_option_is_named_by_its_metavar() -> None:
         "measure digits-lt:20 --budget soon",
         "fix digits-lt:20 --goal meen",
         "fix digits-lt:20 --deploy nosuch",
+        "fix digits-lt:20 --on nosuch",
+        "measure digits-lt:20 --on ray --profile trace.json",
+        "compare digits-lt:20 --shard 3/2",
         "train digits-lt:20 --recipe nosuch",
+        "train digits-lt:20 --recipe images?epochs=2 --epochs 3",
+        "train digits-lt:20 --pretrained",
         "clean --older-than soon",
     ],
 )
@@ -268,11 +253,12 @@ def test_a_path_to_write_has_one_name_in_all_commands() -> None:
     named: dict[str, set[str]] = {}
     for command in [one.callback for group in (app, data_app, results_app) for one in group.registered_commands]:
         assert command is not None
-        for parameter, hint in get_type_hints(command, include_extras=True).items():
+        for name, parameter in signature(command).parameters.items():
+            hint = parameter.annotation
             kinds = {Path} & {getattr(hint, "__origin__", None), *get_args(getattr(hint, "__origin__", None))}
             options = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, OptionInfo)]
             if kinds and options and not options[0].hidden:
-                named.setdefault(f"--{parameter}", set()).add(command.__name__)
+                named.setdefault(f"--{name}", set()).add(command.__name__)
     named["--report"] |= named.pop("--page")  # what the parameter of 'cu fix' is called
     written = {option: users for option, users in named.items() if option not in READ}
     assert written == {option: set(users) for option, users in WRITTEN.items()}

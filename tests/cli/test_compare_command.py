@@ -13,25 +13,12 @@ from class_uncertainty.runs import Store
 
 
 def test_compare(run: Run) -> None:
-    options = (
-        "compare",
-        "digits-lt:20",
-        "--epochs",
-        "2",
-        "--members",
-        "2",
-        "--methods",
-        "naive,cb-rs,ubrs",
-        "--seeds",
-        "2",
-        "--lrs",
-        "0.1,0.2",
-    )
-    code, out, err = run(*options)
+    options = "compare digits-lt:20 --epochs 2 --members 2 --methods naive,cb-rs,ubrs --seeds 2 --lrs 0.1,0.2"
+    code, out, err = run(options)
     assert (code, err) == (0, "")
     assert "vs cb-rs" in out
     assert "at least 5 are needed" in out
-    code, out, err = run(*options, "--json")
+    code, out, err = run(f"{options} --json")
     rows = json.loads(out)["methods"]
     assert [(row["method"], row["lr"], row["runs"]) for row in rows] == [
         (m, lr, 2) for m in ("naive", "cb-rs", "ubrs") for lr in (0.1, 0.2)
@@ -45,12 +32,12 @@ def test_compare(run: Run) -> None:
 
 def test_rows_at_chosen_rates(run: Run, forbid_training: Call) -> None:
     """The table names each row's rate, whom it is tested against, how many tests there are and what choosing cost."""
-    options = ("--epochs", "1", "--methods", "naive,ldam", "--seeds", "2", "--lrs", "0.4,0.1")
-    command = ("compare", "digits-lt:20", *options, "--choose-lr", "--against", "naive")
-    code, out, err = run(*command)
+    options = "--methods naive,ldam --seeds 2 --lrs 0.4,0.1 --choose-lr --against naive"
+    command = f"compare digits-lt:20 --epochs 1 {options}"
+    code, out, err = run(command)
     assert (code, err) == (0, "")
     forbid_training()
-    document = json.loads(run(*command, "--json")[1])
+    document = json.loads(run(f"{command} --json")[1])
     rows = {row["method"]: row for row in document["methods"]}
     for name, row in rows.items():
         assert document["chosen"][name]["lr"] == row["lr"]
@@ -72,14 +59,14 @@ def test_rows_at_chosen_rates(run: Run, forbid_training: Call) -> None:
 
 
 def test_rates_are_chosen_on_data_that_are_named(run: Run, forbid_training: Call) -> None:
-    options = ("--epochs", "1", "--methods", "naive,ldam", "--seeds", "1", "--lrs", "0.4,0.1", "--choose-lr")
-    command = ("compare", "digits-lt:20", *options, "--choose-on", "digits-lt:20?validation=20")
-    code, out, err = run(*command)
+    options = "--methods naive,ldam --seeds 1 --lrs 0.4,0.1 --choose-lr --choose-on digits-lt:20?validation=20"
+    command = f"compare digits-lt:20 --epochs 1 {options}"
+    code, out, err = run(command)
     assert (code, err) == (0, "")
     printed = " ".join(out.split())
     assert "chosen on what judges digits-lt:20?validation=20, 2 trainings each of naive, ldam" in printed
     forbid_training()
-    document = json.loads(run(*command, "--json")[1])
+    document = json.loads(run(f"{command} --json")[1])
     assert document["chosen_on"] == "digits-lt:20?validation=20"
     assert {row["method"]: row["lr"] for row in document["methods"]} == {
         name: chosen["lr"] for name, chosen in document["chosen"].items()
@@ -89,18 +76,18 @@ def test_rates_are_chosen_on_data_that_are_named(run: Run, forbid_training: Call
 @pytest.mark.parametrize(
     ("options", "facts"),
     [
-        (("--choose-on", "digits-lt:20?validation=20"), ("choose_on", "choose_lr")),
-        (("--choose-lr", "--lrs", "0.1,0.2", "--choose-on", ""), ("''", "digits-lt")),
-        (("--choose-lr", "--lrs", "0.1,0.2", "--choose-on", "digit-lt:20"), ("'digit-lt:20'", "digits-lt")),
-        (("--choose-lr",), ("learning rates",)),
-        (("--choose-lr", "--lrs", "0.1"), ("one learning rate",)),
-        (("--choose-lr", "--lrs", "0.1,0.2", "--seeds", "5,1000"), ("seed 1000",)),
-        (("--methods", "naive,cb-rs", "--against", "cbrs"), ("'cbrs'", "'cb-rs'")),
-        (("--methods", "cb-rs,ubrs", "--against", "naive"), ("'naive'", "cb-rs, ubrs")),
+        ("--choose-on digits-lt:20?validation=20", ("choose_on", "choose_lr")),
+        ("--choose-lr --lrs 0.1,0.2 --choose-on ''", ("''", "digits-lt")),
+        ("--choose-lr --lrs 0.1,0.2 --choose-on digit-lt:20", ("'digit-lt:20'", "digits-lt")),
+        ("--choose-lr", ("learning rates",)),
+        ("--choose-lr --lrs 0.1", ("one learning rate",)),
+        ("--choose-lr --lrs 0.1,0.2 --seeds 5,1000", ("seed 1000",)),
+        ("--methods naive,cb-rs --against cbrs", ("'cbrs'", "'cb-rs'")),
+        ("--methods cb-rs,ubrs --against naive", ("'naive'", "cb-rs, ubrs")),
     ],
 )
-def test_what_cannot_be_chosen_or_tested_is_refused(run: Run, options: tuple, facts: tuple, tmp_path: Path) -> None:
-    code, out, err = run("compare", "digits-lt:20", *options)
+def test_what_cannot_be_chosen_or_tested_is_refused(run: Run, options: str, facts: tuple, tmp_path: Path) -> None:
+    code, out, err = run(f"compare digits-lt:20 {options}")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert [fact for fact in facts if fact not in err] == []
     assert list(tmp_path.iterdir()) == []
@@ -108,37 +95,26 @@ def test_what_cannot_be_chosen_or_tested_is_refused(run: Run, options: tuple, fa
 
 def test_choosing_needs_a_test_split(run: Run) -> None:
     np.savez("all.npz", x=np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32), y=np.arange(60) % 3)
-    command = ("--epochs", "1", "--methods", "naive", "--seeds", "1", "--lrs", "0.1,0.2", "--choose-lr")
-    code, out, err = run("compare", "npz:all.npz", *command)
+    options = "--epochs 1 --methods naive --seeds 1 --lrs 0.1,0.2 --choose-lr"
+    code, out, err = run(f"compare npz:all.npz {options}")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "?test=0.2" in err
-    assert run("compare", "npz:all.npz?test=0.2", *command)[0] == 0
+    assert run(f"compare npz:all.npz?test=0.2 {options}")[0] == 0
 
 
 def test_compare_and_train_by_an_estimator_and_a_score(run: Run) -> None:
     """Each score is another vector of class uncertainties, and so another training."""
-    command = (
-        "compare",
-        "digits-lt:20",
-        *SHORT,
-        "--methods",
-        "ubrw",
-        "--seeds",
-        "1",
-        "--estimator",
-        "out-of-fold",
-        "--json",
-    )
+    command = f"compare digits-lt:20 {SHORT} --methods ubrw --seeds 1 --estimator out-of-fold --json"
     plain, other = (
-        json.loads(run(*command, *score)[1])["methods"][0] for score in ((), ("--score", "least-confidence"))
+        json.loads(run(command, *score)[1])["methods"][0] for score in ((), ("--score", "least-confidence"))
     )
     assert plain["nll"] != other["nll"]
     data, recipe = cu.load("digits-lt:20"), cu.training.default_recipe(cu.load("digits-lt:20").train, epochs=2)
     found = cu.estimate(data, "out-of-fold", 2, recipe, score="least-confidence")
     (result,) = cu.fit(data.train, [cu.Lane("ubrw")], recipe=recipe, stats=found.stats, test=data.test).results
     assert other["nll"] == pytest.approx(result.scores.nll)
-    options = ("--method", "ubrw", "--estimator", "out-of-fold", "--score", "least-confidence", "--json")
-    trained = json.loads(run("train", "digits-lt:20", *SHORT, *options)[1])["result"]
+    options = "--method ubrw --estimator out-of-fold --score least-confidence"
+    trained = json.loads(run(f"train digits-lt:20 {SHORT} {options} --json")[1])["result"]
     assert trained["scores"]["nll"] == pytest.approx(result.scores.nll)
     assert run("report")[0] == 0
 
@@ -146,11 +122,11 @@ def test_compare_and_train_by_an_estimator_and_a_score(run: Run) -> None:
 def test_any_method_by_any_measure_with_any_augmentation(run: Run) -> None:
     """Stored, shown and reported under the name that was typed."""
     names = ("ubrw@product", "naive+mixup")
-    command = ("compare", "digits-lt:20", *SHORT, "--methods", ",".join(names), "--seeds", "1")
-    code, out, err = run(*command)
+    command = f"compare digits-lt:20 {SHORT} --methods {','.join(names)} --seeds 1"
+    code, out, err = run(command)
     assert (code, err) == (0, "")
     assert all(name in out for name in names)
-    assert [row["method"] for row in json.loads(run(*command, "--json")[1])["methods"]] == list(names)
+    assert [row["method"] for row in json.loads(run(f"{command} --json")[1])["methods"]] == list(names)
     with Store("runs.sqlite") as store:
         assert {result.method for result in store.results(store.data()[0].fingerprint)} == {"naive", *names}
     assert run("report")[0] == 0
@@ -158,35 +134,21 @@ def test_any_method_by_any_measure_with_any_augmentation(run: Run) -> None:
 
 
 def test_tables_say_who_measured_and_who_judged(run: Run, tmp_path: Path) -> None:
-    _, out, _ = run(
-        "compare",
-        "digits-lt:20",
-        "--methods",
-        "ubrw",
-        "--estimator",
-        "online",
-        "--score",
-        "aleatoric",
-        "--seeds",
-        "1",
-        *SHORT,
-    )
+    _, out, _ = run(f"compare digits-lt:20 --methods ubrw --estimator online --score aleatoric --seeds 1 {SHORT}")
     assert "Uncertainty was measured by online, score aleatoric." in out
     rng = np.random.default_rng(0)
     np.savez("own.npz", x=rng.normal(size=(60, 4)).astype(np.float32), y=np.arange(60) % 3)
-    _, out, _ = run("measure", "npz:own.npz", "--estimators", "ensemble,single", *SHORT)
+    _, out, _ = run(f"measure npz:own.npz --estimators ensemble,single {SHORT}")
     assert "There is no test split: errors come from 5 stratified folds" in " ".join(out.split())
-    assert (
-        json.loads(run("measure", "npz:own.npz", "--estimators", "ensemble,single", *SHORT, "--json")[1])["folds"] == 5
-    )
+    assert json.loads(run(f"measure npz:own.npz --estimators ensemble,single {SHORT} --json")[1])["folds"] == 5
 
 
 def test_remedies_beside_methods(run: Run) -> None:
     names = ["naive", "ubrw", *REMEDIES, "cb*2"]
-    command = ("compare", "digits-lt:20", *SHORT, "--seeds", "2", "--methods", ",".join(names))
-    code, out, err = run(*command)
+    command = f"compare digits-lt:20 {SHORT} --seeds 2 --methods {','.join(names)}"
+    code, out, err = run(command)
     assert (code, err) == (0, "")
-    rows = {row["method"]: row for row in json.loads(run(*command, "--json")[1])["methods"]}
+    rows = {row["method"]: row for row in json.loads(run(f"{command} --json")[1])["methods"]}
     assert list(rows) == names
     assert [rows[name]["cost"] for name in ("naive", "ubrw", "adjusted", "ensemble", "cb*2")] == [1, 3, 1, 2, 2]
     assert rows["distil"]["cost"] == pytest.approx(2 + 1 + 2 / 3)
@@ -199,20 +161,8 @@ def test_remedies_beside_methods(run: Run) -> None:
 
 
 def test_tau_is_chosen_out_of_fold_at_every_rate(run: Run) -> None:
-    command = (
-        "compare",
-        "digits-lt:20",
-        *SHORT,
-        "--seeds",
-        "1",
-        "--methods",
-        "adjusted",
-        "--lrs",
-        "0.1,0.4",
-        "--estimator",
-        "out-of-fold",
-    )
-    rows = json.loads(run(*command, "--json")[1])["methods"]
+    command = f"compare digits-lt:20 {SHORT} --seeds 1 --methods adjusted --lrs 0.1,0.4 --estimator out-of-fold"
+    rows = json.loads(run(f"{command} --json")[1])["methods"]
     assert [(row["lr"], row["cost"]) for row in rows] == [(0.1, 3), (0.4, 3)]
     with Store("runs.sqlite") as store:
         kept = store.results(store.data()[0].fingerprint)
@@ -231,8 +181,8 @@ def test_what_is_said_of_adjusted_rows(run: Run, rng: np.random.Generator) -> No
     np.savez("even.npz", X=rng.normal(0, 1, (60, 4)), y=np.arange(60) % 3)
     texts = {}
     for name in ("some", "even"):
-        options = ("--seeds", "1", "--methods", "naive,adjusted", "--estimator", "out-of-fold")
-        texts[name] = " ".join(run("compare", f"npz:{name}.npz", *SHORT, *options)[1].split())
+        options = "--seeds 1 --methods naive,adjusted --estimator out-of-fold"
+        texts[name] = " ".join(run(f"compare npz:{name}.npz {SHORT} {options}")[1].split())
     assert ("each fold's was chosen on the others" in texts["some"]) == ("(τ): 1 at" not in texts["some"])
     assert "equally frequent classes" in texts["some"]
     assert "equally frequent" not in texts["even"]
@@ -241,17 +191,8 @@ def test_what_is_said_of_adjusted_rows(run: Run, rng: np.random.Generator) -> No
 
 def test_equal_cost(run: Run) -> None:
     """naive costs 1 and ubrs 2 + 1, where distil costs 2 + 1 + 2/3: three of the one, and one of the other still."""
-    command = (
-        "compare",
-        "digits-lt:20",
-        *SHORT,
-        "--seeds",
-        "1",
-        "--methods",
-        "naive,adjusted,ubrs,distil,adjusted*3",
-        "--equal-cost",
-    )
-    document = json.loads(run(*command, "--json")[1])
+    command = f"compare digits-lt:20 {SHORT} --seeds 1 --methods naive,adjusted,ubrs,distil,adjusted*3 --equal-cost"
+    document = json.loads(run(f"{command} --json")[1])
     assert [row["method"] for row in document["methods"]] == [
         "naive",
         "adjusted",

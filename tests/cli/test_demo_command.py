@@ -24,6 +24,6 @@ def test_demo(run: Run, monkeypatch: pytest.MonkeyPatch, forbid_training: Call, 
     assert out.index("best single") < out.index("rank rarity")
     assert "digits-lt:20" in Path("cu-demo/report.html").read_text()
     forbid_training()
-    code, out, _ = run("demo", "--json")
+    code, out, _ = run("demo --json")
     assert code == 0
     assert list(json.loads(out)) == ["fix", "measure", "compare", "report"]

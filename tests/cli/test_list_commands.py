@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import pytest
 from commands import Run
@@ -10,8 +10,8 @@ from own_networks import registered
 from torch import nn
 
 import class_uncertainty as cu
-from class_uncertainty.cli import options
 from class_uncertainty.cli.list_commands import KINDS
+from class_uncertainty.cli.options import Command
 from class_uncertainty.data import SOURCES
 from class_uncertainty.measures import SCORES
 from class_uncertainty.training import RECIPES
@@ -34,7 +34,7 @@ def rows(run: Run, kind: str) -> dict[str, dict]:
 
 
 def test_the_help_names_every_recipe() -> None:
-    about = get_args(options.RECIPE)[1].help
+    about = get_args(get_type_hints(Command, include_extras=True)["recipe"])[1].help
     assert [name for name in RECIPES if not re.search(rf"(?<![\w-]){name}(?![\w-])", about)] == []
 
 
@@ -43,7 +43,7 @@ def test_without_a_kind_the_kinds_are_listed(run: Run) -> None:
     code, out, _ = run("list")
     assert code == 0
     assert all(kind in out for kind in KINDS)
-    assert [row["kind"] for row in json.loads(run("list", "--json")[1])] == list(KINDS)
+    assert [row["kind"] for row in json.loads(run("list --json")[1])] == list(KINDS)
 
 
 @pytest.mark.parametrize("kind", TABLES)
@@ -62,12 +62,12 @@ def test_constants_are_listed_with_their_defaults(run: Run) -> None:
     measures = {name: row["constants"] for name, row in rows(run, "measures").items()}
     assert measures["mix"] == {"gamma": 0.5, "beta": 0.9999}
     assert measures["uncertainty"] == {}
-    assert "power=1" in run("list", "measures")[1]
-    assert all(text in run("list", "methods")[1] for text in ("beta=0.9999", "kappa=1", "rate=0.5"))
+    assert "power=1" in run("list measures")[1]
+    assert all(text in run("list methods")[1] for text in ("beta=0.9999", "kappa=1", "rate=0.5"))
 
 
 def test_networks_are_listed_with_their_parameters(run: Run) -> None:
-    assert "464,154" in run("list", "networks")[1]
+    assert "464,154" in run("list networks")[1]
     assert {name: rows(run, "networks")[name]["parameters"] for name in ("resnet32", "linear")} == {
         "resnet32": 464_154,
         "linear": 650,
@@ -79,7 +79,7 @@ def test_registered_networks_are_listed(run: Run) -> None:
     with registered("mine", lambda: nn.Linear(64, 5)), registered("odd", lambda: nn.Linear(7, 5)):
         listed = rows(run, "networks")
         assert (listed["mine"]["parameters"], listed["odd"]["parameters"]) == (64 * 5 + 5 + 5 * 10 + 10, None)
-        assert "registered here" in run("list", "networks")[1]
+        assert "registered here" in run("list networks")[1]
 
 
 def test_candidates_are_described(run: Run) -> None:
@@ -118,10 +118,10 @@ def test_estimators_have_the_scores_that_they_take(run: Run) -> None:
 
 
 def test_a_name_is_shown_with_all_its_fields(run: Run) -> None:
-    code, out, _ = run("list", "data", "csv")
+    code, out, _ = run("list data csv")
     assert code == 0
     shown = " ".join(out.split())
     assert "csv:PATH?label=COLUMN" in shown
     assert all(f"options: {option} " in shown for option in SOURCES["csv"].options)
-    assert json.loads(run("list", "data", "csv", "--json")[1]) == [rows(run, "data")["csv"]]
-    assert "constants: gamma 2" in " ".join(run("list", "methods", "cb-focal")[1].split())
+    assert json.loads(run("list data csv --json")[1]) == [rows(run, "data")["csv"]]
+    assert "constants: gamma 2" in " ".join(run("list methods cb-focal")[1].split())

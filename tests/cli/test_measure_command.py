@@ -14,11 +14,11 @@ from class_uncertainty.runs import Store
 
 
 def test_measure(run: Run) -> None:
-    code, out, err = run("measure", "digits-lt:20", "--epochs", "2", "--members", "2")
+    code, out, err = run("measure digits-lt:20 --epochs 2 --members 2")
     assert (code, err) == (0, "")
     for word in ("μ^C", "μ^U", "rarity", "effective", "disputed", "rank unc.", "0.2864", "Spearman"):
         assert word in out
-    code, out, err = run("measure", "digits-lt:20", "--epochs", "2", "--members", "2", "--json")
+    code, out, err = run("measure digits-lt:20 --epochs 2 --members 2 --json")
     document = json.loads(out)
     assert [row["count"] for row in document["classes"]] == [120, 86, 61, 44, 31, 22, 16, 11, 8, 6]
     assert sum(row["uncertainty"] for row in document["classes"]) == pytest.approx(1)
@@ -28,8 +28,7 @@ def test_measure(run: Run) -> None:
 def test_measure_by_a_score(run: Run) -> None:
     """The same networks read otherwise: nothing is trained again."""
     plain, other = (
-        json.loads(run("measure", "digits-lt:20", *SHORT, "--json", *score)[1])
-        for score in ((), ("--score", "true-class"))
+        json.loads(run(f"measure digits-lt:20 {SHORT} --json", *score)[1]) for score in ((), ("--score", "true-class"))
     )
     assert (plain["estimator"], plain["score"], plain["cost"], other["score"]) == (
         "ensemble",
@@ -50,10 +49,10 @@ def test_measure_by_a_score(run: Run) -> None:
 def test_estimators_side_by_side(run: Run) -> None:
     """Each has a row at every learning rate; table, JSON and SciPy agree."""
     names = ["ensemble", "bootstrap", "out-of-fold", "single", "online", "snapshot", "mc-dropout", "duq"]
-    command = ("measure", "digits-lt:20", *SHORT, "--lrs", "0.1,0.4", "--estimators", ",".join(names))
-    code, out, err = run(*command)
+    command = f"measure digits-lt:20 {SHORT} --lrs 0.1,0.4 --estimators {','.join(names)}"
+    code, out, err = run(command)
     assert (code, err) == (0, "")
-    document = json.loads(run(*command, "--json")[1])
+    document = json.loads(run(f"{command} --json")[1])
     rows = document["estimators"]
     assert [row["estimator"] for row in rows] == 2 * [*names, "cardinality"]
     assert [row["lr"] for row in rows] == [*[0.1] * 9, *[0.4] * 9]
@@ -68,8 +67,7 @@ def test_estimators_side_by_side(run: Run) -> None:
         assert line[0] == row["estimator"]
         assert line[-5] == f"{row['cost']:g}"
     measured = {
-        lr: json.loads(run("measure", "digits-lt:20", *SHORT, "--lrs", lr, "--json")[1])["classes"]
-        for lr in ("0.1", "0.4")
+        lr: json.loads(run(f"measure digits-lt:20 {SHORT} --lrs", lr, "--json")[1])["classes"] for lr in ("0.1", "0.4")
     }
     data, recipe = cu.load("digits-lt:20"), cu.training.default_recipe(cu.load("digits-lt:20").train, epochs=2)
     for row in rows:
@@ -86,35 +84,31 @@ def test_estimators_side_by_side(run: Run) -> None:
 def test_an_estimator_that_diverges_has_no_row_and_takes_none_away(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     wild = replace(cu.ESTIMATORS["single"], lanes=lambda members, seed: [cu.Lane("naive", seed, lr=1e30)])
     monkeypatch.setitem(cu.ESTIMATORS, "wild", wild)
-    code, out, _ = run("measure", "digits-lt:20", *SHORT, "--estimators", "ensemble,wild,single")
+    code, out, _ = run(f"measure digits-lt:20 {SHORT} --estimators ensemble,wild,single")
     assert code == 0
     assert "Not shown: wild: the member of seed 2 diverged in epoch 1 at the learning rate 0.1." in " ".join(
         out.split()
     )
-    code, out, _ = run("measure", "digits-lt:20", *SHORT, "--estimators", "ensemble,wild,single", "--json")
+    code, out, _ = run(f"measure digits-lt:20 {SHORT} --estimators ensemble,wild,single --json")
     document = json.loads(out)
     assert [row["estimator"] for row in document["estimators"]] == ["ensemble", "single", "cardinality"]
     assert len(document["diverged"]) == 1
-    code, out, err = run("measure", "digits-lt:20", *SHORT, "--estimators", "ensemble", "--lrs", "1e30")
+    code, out, err = run(f"measure digits-lt:20 {SHORT} --estimators ensemble --lrs 1e30")
     assert (code, out) == (2, "")
     assert "diverged in epoch 1 at the learning rate 1e+30, and there is nothing to compare with: lower it." in err
-    code, out, err = run("measure", "digits-lt:20", *SHORT, "--estimator", "wild")
+    code, out, err = run(f"measure digits-lt:20 {SHORT} --estimator wild")
     assert (code, out) == (2, "")
     assert "diverged in epoch 1: lower the learning rate." in err
 
 
 def test_estimators_train_nothing_twice(run: Run, forbid_training: Call) -> None:
     """What one was compared for is there for the next; the ensemble is always beside them."""
-    first = json.loads(run("measure", "digits-lt:20", *SHORT, "--estimators", "single,online", "--json")[1])[
-        "estimators"
-    ]
+    first = json.loads(run(f"measure digits-lt:20 {SHORT} --estimators single,online --json")[1])["estimators"]
     assert [row["estimator"] for row in first] == ["ensemble", "single", "online", "cardinality"]
     forbid_training()
-    again = json.loads(run("measure", "digits-lt:20", *SHORT, "--estimators", "online,ensemble", "--json")[1])[
-        "estimators"
-    ]
+    again = json.loads(run(f"measure digits-lt:20 {SHORT} --estimators online,ensemble --json")[1])["estimators"]
     assert sorted(again, key=str) == sorted((row for row in first if row["estimator"] != "single"), key=str)
-    assert run("measure", "digits-lt:20", *SHORT)[0] == 0
+    assert run(f"measure digits-lt:20 {SHORT}")[0] == 0
 
 
 def test_probabilities_of_another_program(run: Run, tmp_path: Path) -> None:
@@ -123,27 +117,20 @@ def test_probabilities_of_another_program(run: Run, tmp_path: Path) -> None:
     raws = []
     for _ in range(2):
         np.save("p.npy", rng.dirichlet(np.ones(10), 405))
-        code, out, err = run("measure", "digits-lt:20", "--estimator", "probabilities:p.npy", "--json")
+        code, out, err = run("measure digits-lt:20 --estimator probabilities:p.npy --json")
         assert (code, err) == (0, "")
         document = json.loads(out)
         assert (document["estimator"], document["members"], document["cost"]) == ("probabilities:p.npy", 1, 0)
         assert {row["error"] for row in document["classes"]} == {None}
         raws.append([row["raw"] for row in document["classes"]])
     assert raws[0] != raws[1]
-    rows = json.loads(run("measure", "digits-lt:20", *SHORT, "--estimators", "probabilities:p.npy", "--json")[1])[
-        "estimators"
-    ]
+    rows = json.loads(run(f"measure digits-lt:20 {SHORT} --estimators probabilities:p.npy --json")[1])["estimators"]
     assert [(row["estimator"], row["lr"]) for row in rows] == [
         ("ensemble", 0.1),
         ("probabilities:p.npy", 0.1),
         ("cardinality", 0.1),
     ]
-    assert (
-        run(
-            "compare", "digits-lt:20", *SHORT, "--methods", "ubrw", "--seeds", "1", "--estimator", "probabilities:p.npy"
-        )[0]
-        == 0
-    )
+    assert run(f"compare digits-lt:20 {SHORT} --methods ubrw --seeds 1 --estimator probabilities:p.npy")[0] == 0
     assert run("report")[0] == 0
 
 
@@ -160,9 +147,7 @@ def test_probabilities_of_another_program(run: Run, tmp_path: Path) -> None:
 def test_wrong_probabilities_are_one_sentence(content: bytes | np.ndarray, sentence: str, run: Run) -> None:
     Path("p.npy").write_bytes(content) if isinstance(content, bytes) else np.save("p.npy", content)
     for option in ("--estimator", "--estimators"):
-        code, out, err = run(
-            "measure", "digits-lt:20", "--epochs", "1", "--members", "1", option, "probabilities:p.npy"
-        )
+        code, out, err = run("measure digits-lt:20 --epochs 1 --members 1", option, "probabilities:p.npy")
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert sentence in err
 
@@ -172,9 +157,9 @@ def test_own_data_by_every_estimator(run: Run, rng: np.random.Generator) -> None
     names = "bootstrap,out-of-fold,single,online,snapshot,mc-dropout,duq"
     x, y = rng.normal(size=(60, 4)), np.repeat(["a", "b", "c"], [35, 15, 10])
     np.savez("own.npz", x=x + (y == "a")[:, None], y=y)
-    document = json.loads(run("measure", "npz:own.npz", *SHORT, "--estimator", "out-of-fold", "--json")[1])
+    document = json.loads(run(f"measure npz:own.npz {SHORT} --estimator out-of-fold --json")[1])
     assert (document["folds"], document["estimator"]) == (5, "out-of-fold")
-    code, out, err = run("measure", "npz:own.npz", *SHORT, "--estimators", names, "--json")
+    code, out, err = run(f"measure npz:own.npz {SHORT} --estimators", names, "--json")
     assert (code, err) == (0, "")
     rows = json.loads(out)["estimators"]
     assert [row["estimator"] for row in rows] == ["ensemble", *names.split(","), "cardinality"]
@@ -184,21 +169,18 @@ def test_own_data_by_every_estimator(run: Run, rng: np.random.Generator) -> None
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (("measure", "digits-lt:20", "--estimator", "single", "--score", "epistemic"), "epistemic"),
-        (("measure", "digits-lt:20", "--members", "1", "--score", "kwon-epistemic"), "epistemic"),
-        (
-            ("measure", "digits-lt:20", "--estimators", "online,online=true-class"),
-            "estimator online is given twice by true-class",
-        ),
-        (("measure", "digits-lt:20", "--estimators", "online="), "'online=' names no score after its equals sign"),
-        (("measure", "digits-lt:20", "--estimators", "single=epistemic"), "epistemic"),
-        (("measure", "digits-lt:20", "--estimators", ""), "no estimator is given"),
-        (("compare", "digits-lt:20", "--methods", "naive", "--score", "foo"), "unknown score 'foo'"),
-        (("train", "digits-lt:20", "--score", "foo"), "unknown score 'foo'"),
+        ("measure digits-lt:20 --estimator single --score epistemic", "epistemic"),
+        ("measure digits-lt:20 --members 1 --score kwon-epistemic", "epistemic"),
+        ("measure digits-lt:20 --estimators online,online=true-class", "estimator online is given twice by true-class"),
+        ("measure digits-lt:20 --estimators online=", "'online=' names no score after its equals sign"),
+        ("measure digits-lt:20 --estimators single=epistemic", "epistemic"),
+        ("measure digits-lt:20 --estimators ''", "no estimator is given"),
+        ("compare digits-lt:20 --methods naive --score foo", "unknown score 'foo'"),
+        ("train digits-lt:20 --score foo", "unknown score 'foo'"),
     ],
 )
-def test_what_cannot_be_measured_is_refused_before_training(run: Run, args: tuple[str, ...], sentence: str) -> None:
-    code, out, err = run(*args)
+def test_what_cannot_be_measured_is_refused_before_training(run: Run, args: str, sentence: str) -> None:
+    code, out, err = run(args)
     assert (code, out) == (2, "")
     assert sentence in err
     assert err.count("\n") == 1
@@ -206,9 +188,9 @@ def test_what_cannot_be_measured_is_refused_before_training(run: Run, args: tupl
 
 def test_uncertainty_of_networks_by_another_method_is_said_to_be_theirs(run: Run) -> None:
     """No class is called easy that the method favours."""
-    given = ("measure", "digits-lt:20", "--members", "2", "--epochs", "2")
-    code, out, _ = run(*given, "--estimator", "ensemble:power-rs:q=-1")
+    given = "measure digits-lt:20 --members 2 --epochs 2"
+    code, out, _ = run(f"{given} --estimator ensemble:power-rs:q=-1")
     assert code == 0
     assert "trained by power-rs:q=-1" in out
     assert "examples suggest" not in out
-    assert "trained by" not in run(*given)[1]
+    assert "trained by" not in run(given)[1]

@@ -45,17 +45,17 @@ def test_commands_train_a_network_of_a_users_own(command, run: Run, own_file: Pa
     if "--save" in options:
         assert json.loads(Path("model.json").read_text())["network"] == "mine.py:small"
         np.save("new.npy", np.zeros((2, 1, 8, 8), np.uint8))
-        assert run("predict", "model", "new.npy")[0] == 0
+        assert run("predict model new.npy")[0] == 0
         own_file.unlink()
-        code, _, err = run("predict", "model", "new.npy")
+        code, _, err = run("predict model new.npy")
         assert code == 2
         assert "'mine.py:small', which is not here" in err
 
 
 def test_pretrained_means_the_recipe_fine_tune(run: Run, tmp_path: Path):
     swin_folder(tmp_path)
-    arguments = ("train", "digits-lt:20", "--network", "hf:swin", "--pretrained", "--epochs", "1", "--json")
-    code, out, err = run(*arguments)
+    arguments = "train digits-lt:20 --network hf:swin --pretrained --epochs 1 --json"
+    code, out, err = run(arguments)
     assert (code, err) == (0, "")
     recipe = json.loads(out)["result"]["recipe"]
     assert (recipe["optimizer"], recipe["pretrained"], recipe["network"]) == ("adamw", True, "hf:swin")
@@ -82,7 +82,7 @@ def test_an_unknown_network_is_refused_before_data_are_read(command: str, option
     ],
 )
 def test_networks_that_do_not_work_end_in_one_sentence(options, words, run: Run, own_file: Path):
-    code, out, err = run("train", "digits-lt:20", *options)
+    code, out, err = run("train digits-lt:20", *options)
     assert (code, out) == (2, "")
     assert words in err
     assert err.count("\n") == 1

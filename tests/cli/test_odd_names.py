@@ -54,7 +54,7 @@ def files(run: Run) -> Run:
 
 
 COMMANDS = {
-    "measured": (0, ("measure", f"folder:{ODD}p?size=8", *SHORT)),
+    "measured": (0, ("measure", f"folder:{ODD}p?size=8", *SHORT.split())),
     "trained": (0, ("train", f"folder:{ODD}p?size=8", "--epochs", "1", "--save", f"{ODD}new")),
     "a table": (0, ("train", f"csv:{ODD}.csv", "--epochs", "1", "--save", f"{ODD}new", "--store", f"{ODD}.sqlite")),
     "a budget": (3, ("compare", f"csv:{ODD}.csv", "--epochs", "3000", "--budget", "1s", "--store", f"{ODD}.sqlite")),
@@ -99,7 +99,7 @@ def test_predictions_have_a_line_for_each_example(run: Run, monkeypatch: pytest.
     names, classes = [ODD, "=1+1", "-2", "a,b"], (ODD, "@x")
     predicted = Predicted(names, classes, np.array([[0.75, 0.25]] * 4), [classes[0]] * 4)
     monkeypatch.setattr("class_uncertainty.workflows.predict.predict", lambda *_, **__: predicted)
-    assert run("predict", "model", "examples")[0] == 0
+    assert run("predict model examples")[0] == 0
     lines = Path("examples-predictions.csv").read_text()
     assert seen(lines) == []
     header, *rows = csv.reader(io.StringIO(lines, newline=""))

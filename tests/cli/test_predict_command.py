@@ -24,7 +24,7 @@ from class_uncertainty.training.purpose import Purpose
 @pytest.fixture
 def pictures(run: Run) -> cu.Predicted:
     """A network saved as 'model', 20 pictures in 'new', and what it says of them."""
-    assert run("train", "digits-lt:20", "--epochs", "2", "--save", "model")[0] == 0
+    assert run("train digits-lt:20 --epochs 2 --save model")[0] == 0
     Path("new").mkdir()
     test = cu.load("digits-lt:20").test
     assert test is not None
@@ -34,7 +34,7 @@ def pictures(run: Run) -> cu.Predicted:
 
 
 def test_a_line_for_every_picture(run: Run, pictures: cu.Predicted) -> None:
-    code, out, err = run("predict", "model", "new")
+    code, out, err = run("predict model new")
     assert (code, err) == (0, "")
     with open("new-predictions.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -70,7 +70,7 @@ def test_least_sure_are_those_that_were_hardest_to_decide() -> None:
 
 
 def test_json(run: Run, pictures: cu.Predicted) -> None:
-    document = json.loads(run("predict", "model", "new", "--out", "deep/p.csv", "--json")[1])
+    document = json.loads(run("predict model new --out deep/p.csv --json")[1])
     assert (document["file"], document["examples"], sum(document["classes"].values())) == ("deep/p.csv", 20, 20)
     assert Path("deep/p.csv").is_file()
     assert [row["class"] for row in document["predictions"]] == pictures.labels
@@ -78,7 +78,7 @@ def test_json(run: Run, pictures: cu.Predicted) -> None:
     np.testing.assert_allclose([row["probability"] for row in document["predictions"]], pictures.confidence)
     assert document["prior"] == pytest.approx(pictures.prior)
     assert document["meaning"] == pictures.meaning == json.loads(Path("deep/p.json").read_text())["meaning"]
-    assert run("predict", "model", "new", "--out", "deep/p.csv")[0] == 0  # over an earlier one
+    assert run("predict model new --out deep/p.csv")[0] == 0  # over an earlier one
 
 
 def test_odd_names_and_other_files(run: Run, pictures: cu.Predicted) -> None:
@@ -87,7 +87,7 @@ def test_odd_names_and_other_files(run: Run, pictures: cu.Predicted) -> None:
     os.rename("new/4, \u00e9.png", "new/4.PNG")
     Path("new/notes.txt").write_text("not a picture")
     Path("new/t.parquet").write_text("nor this")
-    code, out, err = run("predict", "model", "new")
+    code, out, err = run("predict model new")
     assert (code, err) == (0, "")
     assert "2 of 22 files" in " ".join(out.split())
     with open("new-predictions.csv", newline="", encoding="utf-8") as file:
@@ -106,9 +106,9 @@ def test_what_fix_saves_can_be_asked(run: Run, blank_charts: Call) -> None:
             csv.writer(file).writerow(
                 (f"{age:.2f}" if i % 9 else "", "Oslo" if i % 4 else "", "yes" if age > 1 else "no")
             )
-    assert run("fix", "csv:t.csv?missing=fill", *SHORT_FIX, "--save", "model")[0] == 0
+    assert run(f"fix csv:t.csv?missing=fill {SHORT_FIX} --save model")[0] == 0
     np.savetxt("prior.txt", cu.restore("model").purpose.prior)  # what the softmax stands for
-    assert run("predict", "model", "t.csv", "--prior", "prior.txt")[0] == 0
+    assert run("predict model t.csv --prior prior.txt")[0] == 0
     with open("t-predictions.csv", newline="") as file:
         p = np.array([[float(row["p(no)"]), float(row["p(yes)"])] for row in csv.DictReader(file)])
     with torch.inference_mode():
@@ -121,21 +121,21 @@ def test_what_fix_saves_can_be_asked(run: Run, blank_charts: Call) -> None:
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (("modle", "new"), "modle.safetensors does not exist (did you mean 'model.safetensors'?):"),
-        (("model", "newer"), "did you mean 'new'?"),
-        (("model", "new", "--out", "new"), "--out is new, which is read: give another name."),
-        (("model", "new", "--out", "model.json"), "model.json, which is read"),
-        (("model", "new", "--out", "x.json"), ".csv"),
-        (("model", "new", "--out", "x.xlsx"), ".csv"),
-        (("model", "new", "--out", "model.csv"), "beside which model.json is written, which is read:"),
-        (("model", "new/0, \u00e9.png", "--out", "new/0, \u00e9.png"), "which is read: give another name."),
-        (("model", "new", "--out", "new/1, \u00e9.png"), "name of an image"),
-        (("model", "new", "--out", "runs.sqlite"), "must end in .csv"),
+        ("modle new", "modle.safetensors does not exist (did you mean 'model.safetensors'?):"),
+        ("model newer", "did you mean 'new'?"),
+        ("model new --out new", "--out is new, which is read: give another name."),
+        ("model new --out model.json", "model.json, which is read"),
+        ("model new --out x.json", ".csv"),
+        ("model new --out x.xlsx", ".csv"),
+        ("model new --out model.csv", "beside which model.json is written, which is read:"),
+        ("model 'new/0, é.png' --out 'new/0, é.png'", "which is read: give another name."),
+        ("model new --out 'new/1, é.png'", "name of an image"),
+        ("model new --out runs.sqlite", "must end in .csv"),
     ],
 )
-def test_refusals(run: Run, pictures: cu.Predicted, args: tuple[str, ...], sentence: str) -> None:
+def test_refusals(run: Run, pictures: cu.Predicted, args: str, sentence: str) -> None:
     before = {file: file.read_bytes() for file in Path().rglob("*") if file.is_file()}
-    code, out, err = run("predict", *args)
+    code, out, err = run(f"predict {args}")
     assert (code, out) == (2, "")
     assert err.startswith("cu: ")
     assert err.count("\n") == 1
@@ -153,8 +153,8 @@ def test_precisions_are_scikit_learn_s(run: Run, pictures: cu.Predicted) -> None
     expected = 100 * precision_score([names[c] for c in test.labels], found.labels, **options)
     assert found.class_precisions == pytest.approx(expected.tolist(), nan_ok=True)
     shown = [None if np.isnan(precision) else pytest.approx(precision) for precision in expected]
-    assert json.loads(run("predict", "model", "test.npz", "--json")[1])["class_precisions"] == shown
-    out = run("predict", "model", "test.npz")[1]
+    assert json.loads(run("predict model test.npz --json")[1])["class_precisions"] == shown
+    out = run("predict model test.npz")[1]
     assert json.loads(Path("test-predictions.json").read_text())["class_precisions"] == shown
     rows = [line.split() for line in out.splitlines() if line.split()[:1] and line.split()[0] in names]
     assert [row[-1] for row in rows] == ["–" if np.isnan(precision) else f"{precision:.1f}" for precision in expected]
@@ -169,7 +169,7 @@ def test_classes_by_cost(run: Run, pictures: cu.Predicted) -> None:
     rebuilt = Classifier("small-conv", (1, 8, 8), module.classes, costs=torch.tensor(costs, dtype=torch.float32))
     rebuilt.load_state_dict(module.state_dict() | {"costs": torch.tensor(costs, dtype=torch.float32)})
     save(rebuilt.eval(), "by-cost", {})
-    code, out, err = run("predict", "by-cost", "new")
+    code, out, err = run("predict by-cost new")
     assert (code, err) == (0, "")
     assert "least expected cost" in " ".join(out.split())
     with open("new-predictions.csv", newline="", encoding="utf-8") as file:
@@ -192,13 +192,13 @@ def test_the_mean_cost_of_a_labelled_file(run: Run, pictures: cu.Predicted) -> N
     rebuilt.purpose = module.purpose
     save(rebuilt.eval(), "by-cost", {})
     np.savez("new.npz", x=data.inputs[:60], y=data.labels[:60])
-    code, out, err = run("predict", "by-cost", "new.npz")
+    code, out, err = run("predict by-cost new.npz")
     assert (code, err) == (0, "")
     decided = [int(name) for name in cu.predict("by-cost", "new.npz").labels]
     expected = costs[data.labels[:60], decided].mean()
     assert f"Mean cost of an example: {expected:.4g}." in " ".join(out.split())
     assert ", ECE of the predicted classes " in " ".join(out.split())  # they are not the most probable ones
-    code, out, err = run("audit", "new-predictions.csv", "--json")
+    code, out, err = run("audit new-predictions.csv --json")
     assert (code, err) == (0, "")
     assert json.loads(out)["figures"]["mean_cost"] == pytest.approx(expected)
 
@@ -213,12 +213,10 @@ def test_a_table_with_an_id_and_labels(run: Run) -> None:
     y = rng.permutation(np.arange(200) < 50)
     rows = [f"c{i},{x:.3f},{'yes' if c else 'no'}" for i, (x, c) in enumerate(zip(rng.normal(y), y, strict=True))]
     Path("t.csv").write_text("\n".join(["id,x,churn", *rows]))
-    assert run("train", "csv:t.csv?label=churn&drop=id", "--epochs", "2", "--save", "model")[0] == 0
+    assert run("train csv:t.csv?label=churn&drop=id --epochs 2 --save model")[0] == 0
     adjusted = []
     for prior in ("train", "equal", "0.1,0.9"):
-        code, out, err = run(
-            "predict", "model", "t.csv", "--keep", "id", "--prior", prior, "--out", "predictions.csv", "--force"
-        )
+        code, out, err = run("predict model t.csv --keep id --prior", prior, "--out", "predictions.csv", "--force")
         assert (code, err) == (0, "")
         text = " ".join(out.split())
         assert "Scored by column 'churn', 200 examples: overall error" in text
@@ -237,7 +235,7 @@ def test_a_table_with_an_id_and_labels(run: Run) -> None:
         header, first, *_ = Path("predictions.csv").read_text().splitlines()
         assert header == "example,id,label,class,probability,p(no),p(yes)"
         assert first.startswith(f"line 2,c0,{'yes' if y[0] else 'no'},")
-        assert run("adjust", "predictions.csv", "--prior", "0.3,0.7")[0] == 0
+        assert run("adjust predictions.csv --prior 0.3,0.7")[0] == 0
         with open("predictions-adjusted.csv", newline="") as file:
             adjusted.append(list(csv.DictReader(file)))
     assert [row["id"] for row in adjusted[0]] == [f"c{i}" for i in range(200)]
@@ -246,12 +244,12 @@ def test_a_table_with_an_id_and_labels(run: Run) -> None:
     for of_prior in p:
         np.testing.assert_allclose(of_prior, expected.probabilities, atol=2e-5)
     assert json.loads(Path("predictions-adjusted.json").read_text())["prior"] == pytest.approx([0.3, 0.7])
-    assert "must end in .npz or .csv" in run("adjust", "predictions.csv", "--out", "x.txt")[2]
+    assert "must end in .npz or .csv" in run("adjust predictions.csv --out x.txt")[2]
     for name in ("p(old)", "class"):  # before the examples are read
-        code, _, err = run("predict", "model", "none.csv", "--keep", name)
+        code, _, err = run("predict model none.csv --keep", name)
         assert (code, err.count("\n")) == (2, 1)
         assert f"column '{name}' cannot be kept" in err
-    code, out, _ = run("predict", "model", "t.csv", "--keep", "id", "--json")
+    code, out, _ = run("predict model t.csv --keep id --json")
     document = json.loads(out)
     assert document["scores"]["top1_error"] == pytest.approx(expected.scores.top1_error)
     assert document["predictions"][0]["id"] == "c0"
@@ -262,20 +260,20 @@ def test_labels_of_a_part_and_a_narrow_terminal(run: Run, monkeypatch: pytest.Mo
     classes = np.where(np.arange(600) % 4 == 0, "subscribes", "unsubscribes")
     rows = [f"{len(name) + i % 3},{name}" for i, name in enumerate(classes)]
     Path("t.csv").write_text("\n".join(["x,kind", *rows]))
-    assert run("train", "csv:t.csv?label=kind", "--epochs", "1", "--save", "model")[0] == 0
+    assert run("train csv:t.csv?label=kind --epochs 1 --save model")[0] == 0
     Path("part.csv").write_text("\n".join(["x,kind", *rows[:400], *(f"{row.split(',')[0]}," for row in rows[400:])]))
-    code, out, err = run("predict", "model", "part.csv")
+    code, out, err = run("predict model part.csv")
     assert (code, err) == (0, "")
     text = " ".join(out.split())
     assert "Of the 400 of 600 examples that are scored: true %, examples, error %, precision %." in text
     monkeypatch.setenv("COLUMNS", "40")
-    narrow = run("predict", "model", "part.csv")[1]
+    narrow = run("predict model part.csv")[1]
     assert "…" not in narrow
     assert "No room for %, true %, precision %, mean p %, examples" in " ".join(narrow.split())
     assert "examples that are scored: error %." in " ".join(narrow.split())
     Path("empty.csv").write_text("\n".join(["x,kind", *(f"{row.split(',')[0]}," for row in rows)]))
-    assert "Not scored: column 'kind' is empty." in " ".join(run("predict", "model", "empty.csv")[1].split())
-    assert "Of the" not in run("predict", "model", "t.csv")[1]
+    assert "Not scored: column 'kind' is empty." in " ".join(run("predict model empty.csv")[1].split())
+    assert "Of the" not in run("predict model t.csv")[1]
 
 
 def test_what_a_spreadsheet_would_compute_is_text_on_request(run: Run) -> None:
@@ -285,14 +283,14 @@ def test_what_a_spreadsheet_would_compute_is_text_on_request(run: Run) -> None:
     data = "csv:new.csv?drop=note"
     assert run("train", data, "--network", "mlp", "--epochs", "1", "--save", "model")[0] == 0
     for option, note, risky in ((["--excel-safe"], "'=1+0", False), ([], "=1+0", True)):
-        code, _, err = run("predict", "model", "new.csv", "--keep", "note", *option)
+        code, _, err = run("predict model new.csv --keep note", *option)
         assert (code, err) == (0, "")
-        assert run("adjust", "new-predictions.csv", *option)[0] == 0
-        assert run("audit", "new-predictions.csv")[0] == 0
+        assert run("adjust new-predictions.csv", *option)[0] == 0
+        assert run("audit new-predictions.csv")[0] == 0
         for name in ("new-predictions.csv", "new-predictions-adjusted.csv"):
             with open(name, newline="") as file:
                 rows = list(csv.DictReader(file))
             assert rows[0]["note"] == note
             assert any(cell.startswith("=") for row in rows for cell in row.values()) is risky
-    code, _, err = run("adjust", "new-predictions.csv", "--out", "x.npz", "--excel-safe")
+    code, _, err = run("adjust new-predictions.csv --out x.npz --excel-safe")
     assert (code, ".csv" in err, Path("x.npz").exists()) == (2, True, False)

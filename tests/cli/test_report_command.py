@@ -23,16 +23,14 @@ def test_own_data_from_a_folder_with_odd_names_to_the_report(run: Run, tmp_path:
             Image.fromarray(pixels).save(tmp_path / "my pictures" / name / f"{i}.png")
     Image.fromarray(pixels).save(tmp_path / "my pictures" / "zwölf" / "copy.png")
     judged = "There is no test split: errors come from 5 stratified folds"
-    code, out, _ = run("measure", "folder:my pictures", "--epochs", "1", "--members", "2")
+    code, out, _ = run("measure 'folder:my pictures' --epochs 1 --members 2")
     assert code == 0
     assert "1 of the 19 examples" in out
     assert all(text in out for text in (judged, "zwölf", "new\\nline"))
-    document = json.loads(
-        run("compare", "folder:my pictures", "--epochs", "1", "--members", "2", "--seeds", "1", "--json")[1]
-    )
+    document = json.loads(run("compare 'folder:my pictures' --epochs 1 --members 2 --seeds 1 --json")[1])
     assert (document["folds"], document["duplicates"]) == (5, 1)
     assert {row["method"] for row in document["methods"]} == {"naive", "cb-rs", "ubrs"}
-    assert judged in run("train", "folder:my pictures", "--epochs", "1", "--save", "model")[1]
+    assert judged in run("train 'folder:my pictures' --epochs 1 --save model")[1]
     assert cu.restore("model")(torch.zeros(1, 3, 10, 12)).shape == (1, 3)
     assert run("report")[0] == 0
     page = Path("report.html").read_text()
@@ -41,17 +39,17 @@ def test_own_data_from_a_folder_with_odd_names_to_the_report(run: Run, tmp_path:
 
 def test_the_estimator_is_chosen_by_name(run: Run, blank_charts: Call) -> None:
     blank_charts()
-    assert run("measure", "digits", "--estimators", "ensemble,snapshot", "--epochs", "1", "--members", "2")[0] == 0
-    assert run("report", "--estimator", "snapshot")[0] == 0
+    assert run("measure digits --estimators ensemble,snapshot --epochs 1 --members 2")[0] == 0
+    assert run("report --estimator snapshot")[0] == 0
     assert ">snapshot<" in Path("report.html").read_text()
-    code, _, err = run("report", "--estimator", "snapshott")
+    code, _, err = run("report --estimator snapshott")
     assert (code, "unknown estimator 'snapshott': did you mean 'snapshot'?" in err) == (2, True)
-    assert "no estimate by 'duq'; it has ensemble, snapshot." in run("report", "--estimator", "duq")[2]
+    assert "no estimate by 'duq'; it has ensemble, snapshot." in run("report --estimator duq")[2]
 
 
 def test_faults_of_the_machine_are_exit_code_1(run: Run, monkeypatch: pytest.MonkeyPatch, blank_charts: Call) -> None:
     blank_charts()
-    assert run("train", "digits", "--epochs", "1")[0] == 0
+    assert run("train digits --epochs 1")[0] == 0
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

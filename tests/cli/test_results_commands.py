@@ -18,7 +18,7 @@ def full(run: Run) -> Run:
     """In a folder with the store runs.sqlite and its export a.jsonl."""
     with Store("runs.sqlite") as store:
         fill(store)
-    assert run("results", "export", "a.jsonl")[0] == 0
+    assert run("results export a.jsonl")[0] == 0
     return run
 
 
@@ -28,22 +28,22 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_what_is_measured_and_compared_here_is_reported_there(run: Run, tmp_path: Path, forbid_training: Call) -> None:
     """Estimates are exported as class vectors; the other store has the same results, and exports the same bytes."""
-    assert run("measure", "digits-lt:20", *SHORT)[0] == 0
-    assert run("compare", "digits-lt:20", *SHORT, "--methods", "naive,ubrs", "--seeds", "2")[0] == 0
-    code, out, err = run("results", "export", "a.jsonl", "--json")
+    assert run(f"measure digits-lt:20 {SHORT}")[0] == 0
+    assert run(f"compare digits-lt:20 {SHORT} --methods naive,ubrs --seeds 2")[0] == 0
+    code, out, err = run("results export a.jsonl --json")
     assert (code, err) == (0, "")
     assert json.loads(out) == {"file": "a.jsonl", "lines": 1 + 1 + 4}
     kinds = [json.loads(line)["kind"] for line in Path("a.jsonl").read_text().splitlines()]
     assert kinds == ["data", "measurement", *["result"] * 4]
     for added in (5, 0):
-        code, out, err = run("results", "import", "a.jsonl", "--store", "new/b.sqlite", "--json")
+        code, out, err = run("results import a.jsonl --store new/b.sqlite --json")
         assert (code, err) == (0, "")
         assert json.loads(out) == {"store": "new/b.sqlite", "values": 5, "added": added, "differing": 0}
-    assert run("results", "export", "b.jsonl", "--store", "new/b.sqlite")[0] == 0
+    assert run("results export b.jsonl --store new/b.sqlite")[0] == 0
     assert Path("b.jsonl").read_bytes() == Path("a.jsonl").read_bytes()
     forbid_training()
     again = ("compare", "digits-lt:20", "--epochs", "2", "--methods", "naive,cb-rs", "--seeds", "2", "--json")
-    assert run("report", "--store", "new/b.sqlite", "--json")[0] == 0
+    assert run("report --store new/b.sqlite --json")[0] == 0
     naive = run(*(word.replace("naive,cb-rs", "naive") for word in again), "--store", "new/b.sqlite")
     assert (naive[0], json.loads(naive[1])["methods"][0]["runs"]) == (0, 2)
 
@@ -87,8 +87,8 @@ def test_data_are_exported_by_name(full: Run) -> None:
 def test_a_store_without_results_exports_no_file(run: Run) -> None:
     """An empty file could not be imported."""
     with Store("runs.sqlite") as empty:
-        empty.begin()
-    code, out, err = run("results", "export", "a.jsonl")
+        empty.create_file()
+    code, out, err = run("results export a.jsonl")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "runs.sqlite has no results" in err
     assert not Path("a.jsonl").exists()

@@ -15,8 +15,7 @@ from commands import Call, Run
 from example_results import DATA, export_text, fill
 
 import class_uncertainty as cu
-from class_uncertainty import Unfinished
-from class_uncertainty.cli import running
+from class_uncertainty import Unfinished, text
 from class_uncertainty.runs import Store
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 
@@ -24,73 +23,69 @@ from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 @pytest.fixture
 def short_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A budget of 1s ends with the first epoch."""
-    monkeypatch.setattr(running, "seconds", {"1s": 1e-9, "1h": 3600.0}.get)
+    monkeypatch.setattr(text, "seconds", {"1s": 1e-9, "1h": 3600.0}.get)
 
 
 @pytest.mark.usefixtures("short_seconds")
 def test_a_budget_stops_cleanly_and_the_same_command_goes_on(run: Run, tmp_path: Path) -> None:
-    command = ("measure", "digits-lt:20", "--epochs", "3", "--members", "2", "--budget")
-    code, out, err = run(*command, "1s")
+    command = "measure digits-lt:20 --epochs 3 --members 2 --budget"
+    code, out, err = run(f"{command} 1s")
     assert (code, out) == (3, "")
     assert (
         "cu: the budget is spent with 0 of 2 networks trained; runs.sqlite keeps what has finished "
         "(0 results, 0 networks), checkpoints keep what has not, and the same command goes on from there." in err
     )
     assert len(list((tmp_path / "runs.sqlite.running").iterdir())) == 2
-    assert run(*command, "1h")[0] == 0
+    assert run(f"{command} 1h")[0] == 0
     assert not (tmp_path / "runs.sqlite.running").exists()
 
 
 def test_what_a_stop_leaves_is_gone_when_all_is_done(run: Run, tmp_path: Path) -> None:
     """Lanes that had ended before it too; and a trace that nothing was traced for is spoken of."""
-    command = ("compare", "digits-lt:20", "--methods", "naive", "--seeds", "12", "--epochs", "8")
-    assert run(*command, "--budget", "1s")[0] in (0, 3)
-    assert run(*command)[0] == 0
+    command = "compare digits-lt:20 --methods naive --seeds 12 --epochs 8"
+    assert run(f"{command} --budget 1s")[0] in (0, 3)
+    assert run(command)[0] == 0
     assert not (tmp_path / "runs.sqlite.running").exists()
-    code, _, err = run(*command, "--profile", "trace.json")
+    code, _, err = run(f"{command} --profile trace.json")
     assert (code, err) == (0, "cu: nothing was trained, so trace.json was not written.\n")
-    assert run(*command, "--profile", "trace.txt")[0] == 2
-    assert run(*command, "--profile", "runs.sqlite")[0] == 2
+    assert run(f"{command} --profile trace.txt")[0] == 2
+    assert run(f"{command} --profile runs.sqlite")[0] == 2
 
 
 @pytest.mark.parametrize(
     "command",
-    [
-        ("compare", "digits-lt:20"),
-        ("measure", "digits-lt:20", "--estimators", "ensemble,snapshot,online"),
-        ("fix", "digits-lt:20"),
-    ],
+    ["compare digits-lt:20", "measure digits-lt:20 --estimators ensemble,snapshot,online", "fix digits-lt:20"],
 )
-def test_a_budget_holds_for_any_number_of_epochs(run: Run, command: tuple[str, ...]) -> None:
+def test_a_budget_holds_for_any_number_of_epochs(run: Run, command: str) -> None:
     began = time.monotonic()
-    code, _, err = run(*command, "--epochs", "1000000000", "--budget", "1s")
+    code, _, err = run(f"{command} --epochs 1000000000 --budget 1s")
     assert code == 3
     assert "the budget is spent" in err
     assert time.monotonic() - began < 10  # about 2, where nothing else runs
 
 
 def test_more_epochs_than_anyone_trains(run: Run) -> None:
-    code, _, err = run("compare", "digits-lt:20", "--epochs", str(10**30), "--budget", "1s")
+    code, _, err = run("compare digits-lt:20 --epochs", str(10**30), "--budget", "1s")
     assert code == 2
     assert str(10**30) in err
 
 
 @pytest.mark.parametrize("budget", ["", "0", "soon", "5x", "-3m", "1m1h", "1.5m", "9" * 400])
 def test_a_budget_that_is_no_time(run: Run, budget: str) -> None:
-    code, _, err = run("measure", "digits-lt:20", "--budget", budget)
+    code, _, err = run("measure digits-lt:20 --budget", budget)
     assert code == 2
     assert f"budget is {budget!r}" in err
     assert "1h30m" in err
 
 
 def test_a_terminal_sees_progress_and_a_pipe_does_not(run: Run, tmp_path: Path) -> None:
-    words = ("train", "digits-lt:20", "--epochs", "3", "--store")
-    command = [sys.executable, "-m", "class_uncertainty.cli.app", *words, str(tmp_path / "seen")]
+    line = "train digits-lt:20 --epochs 3 --store"
+    command = [sys.executable, "-m", "class_uncertainty.cli.app", *line.split(), str(tmp_path / "seen")]
     leader, follower = pty.openpty()
     with subprocess.Popen(command, stderr=follower, stdout=subprocess.DEVNULL, env=os.environ | {"TERM": "xterm"}):
         os.close(follower)
         assert b"training naive" in screen(leader)
-    code, _, err = run(*words, "unseen")
+    code, _, err = run(f"{line} unseen")
     assert (code, err) == (0, "")
 
 
@@ -111,21 +106,21 @@ def test_what_is_known_is_printed_before_a_budget_ends_a_command(run: Run, monke
         raise Unfinished("the budget is spent")
 
     monkeypatch.setattr(workflow, "train_ladder", spent)
-    command = ("fix", "digits-lt:20", "--epochs", "2", "--candidates", "naive,cb-rs", "--seeds", "1")
-    code, out, err = run(*command)
+    command = "fix digits-lt:20 --epochs 2 --candidates naive,cb-rs --seeds 1"
+    code, out, err = run(command)
     assert code == 3
     assert out.startswith("\nKnown so far:\nTrained naively, once a fold, on ")
     assert "All 2 candidates, 5 folds" in out
     assert "One network is kept" in out
     assert err.startswith("cu: the budget is spent; runs.sqlite keeps what has finished")
-    assert run(*command, "--json")[:2] == (3, "")
+    assert run(f"{command} --json")[:2] == (3, "")
 
 
 @pytest.mark.usefixtures("short_seconds")
 def test_rows_that_are_stored_are_printed_when_others_are_not_trained(run: Run) -> None:
-    command = ("compare", "digits-lt:20", "--seeds", "1", "--epochs", "3")
-    assert run(*command, "--methods", "naive")[0] == 0
-    code, out, _ = run(*command, "--methods", "naive,cb-rs", "--budget", "1s")
+    command = "compare digits-lt:20 --seeds 1 --epochs 3"
+    assert run(f"{command} --methods naive")[0] == 0
+    code, out, _ = run(f"{command} --methods naive,cb-rs --budget 1s")
     assert code == 3
     assert out.startswith("\nKnown so far:\n")
     assert "naive" in out
@@ -134,7 +129,7 @@ def test_rows_that_are_stored_are_printed_when_others_are_not_trained(run: Run) 
 
 def test_ctrl_c_prints_what_is_known(tmp_path: Path) -> None:
     """On a terminal, in the middle of a fix, once the candidates have been judged: the bar, and the last rung."""
-    words = ("fix", "digits-lt:20", "--epochs", "10", "--candidates", "naive,cb-rs")
+    words = ["fix", "digits-lt:20", "--epochs", "10", "--candidates", "naive,cb-rs"]
     files = ("--report", str(tmp_path / "r.html"), "--store", str(tmp_path / "s"))
     command = [sys.executable, "-m", "class_uncertainty", *words, *files]
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
@@ -159,20 +154,20 @@ def test_ctrl_c_prints_what_is_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ("compare", "npz:unread.npz"),
-        ("measure", "npz:unread.npz"),
-        ("fix", "npz:unread.npz"),
-        ("train", "npz:unread.npz"),
-        ("reproduce", "if1a"),
-        ("reproduce", "if1a", "--stored"),
-        ("reproduce", "if1a", "--plan"),
-        ("results", "import", "a.jsonl"),
-        ("results", "export", "b.jsonl"),
-        ("report", "--out", "b.html"),
-        ("report", DATA.name, "--out", "b.html"),
+        "compare npz:unread.npz",
+        "measure npz:unread.npz",
+        "fix npz:unread.npz",
+        "train npz:unread.npz",
+        "reproduce if1a",
+        "reproduce if1a --stored",
+        "reproduce if1a --plan",
+        "results import a.jsonl",
+        "results export b.jsonl",
+        "report --out b.html",
+        f"report {DATA.name} --out b.html",
     ],
 )
-def test_a_store_of_another_engine_is_refused_before_data_are_read(run: Run, command: tuple[str, ...]) -> None:
+def test_a_store_of_another_engine_is_refused_before_data_are_read(run: Run, command: str) -> None:
     with Store("runs.sqlite") as store:
         fill(store)
         store.connection.execute("UPDATE results SET engine = 2")
@@ -182,7 +177,7 @@ def test_a_store_of_another_engine_is_refused_before_data_are_read(run: Run, com
     Path("unread.npz").write_text("no data")
     Path("a.jsonl").write_bytes(export_text())
     before = {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
-    code, out, err = run(*command)
+    code, out, err = run(command)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"store runs.sqlite has results of training engine 2 on {DATA.name!r}" in err
     assert {path: path.read_bytes() for path in Path().iterdir() if path.is_file()} == before
@@ -190,26 +185,26 @@ def test_a_store_of_another_engine_is_refused_before_data_are_read(run: Run, com
 
 NOT_FOR_TABLES = ("--methods", "2s-cam-rs-bot", "--seeds", "1")
 REFUSED = {
-    "a mistyped path": ("measure", "csv:churm.csv"),
-    "an unknown column": ("train", "csv:churn.csv?label=lable"),
-    "a store in a new folder": ("measure", "csv:churm.csv", "--store", "new/runs.sqlite"),
-    "a page of another format": ("fix", "csv:churn.csv", "--report", "new/page.pdf"),
-    "a model that is a folder": ("fix", "csv:churn.csv", "--save", "."),
-    "costs that are missing": ("fix", "csv:churn.csv", "--goal", "cost:none.csv"),
-    "candidates of other data": ("fix", "csv:churn.csv", "--candidates", "naive?network=resnet32"),
-    "a method for images": ("compare", "csv:churn.csv", *NOT_FOR_TABLES),
-    "a trace that is a table": ("train", "csv:churn.csv", "--profile", "churn.csv"),
-    "an import that is a table": ("results", "import", "churn.csv"),
-    "no store": ("report", "--out", "new/page.html"),
-    "an experiment without data": ("reproduce", "if2", "--only", "cifar10-lt:99"),
+    "a mistyped path": "measure csv:churm.csv",
+    "an unknown column": "train csv:churn.csv?label=lable",
+    "a store in a new folder": "measure csv:churm.csv --store new/runs.sqlite",
+    "a page of another format": "fix csv:churn.csv --report new/page.pdf",
+    "a model that is a folder": "fix csv:churn.csv --save .",
+    "costs that are missing": "fix csv:churn.csv --goal cost:none.csv",
+    "candidates of other data": "fix csv:churn.csv --candidates naive?network=resnet32",
+    "a method for images": f"compare csv:churn.csv {NOT_FOR_TABLES}",
+    "a trace that is a table": "train csv:churn.csv --profile churn.csv",
+    "an import that is a table": "results import churn.csv",
+    "no store": "report --out new/page.html",
+    "an experiment without data": "reproduce if2 --only cifar10-lt:99",
 }
 
 
 @pytest.mark.parametrize("words", REFUSED.values(), ids=REFUSED.keys())
-def test_a_command_that_is_refused_leaves_nothing_behind(run: Run, words: tuple[str, ...]) -> None:
+def test_a_command_that_is_refused_leaves_nothing_behind(run: Run, words: str) -> None:
     rows = "".join(f"{i % 9},{i % 7},{'yes' if i % 4 else 'no'}\n" for i in range(40))
     Path("churn.csv").write_text(f"age,calls,label\n{rows}")
-    code, _, err = run(*words)
+    code, _, err = run(words)
     assert (code, err.count("\n")) == (2, 1)
     assert [path.name for path in Path().iterdir()] == ["churn.csv"]
     assert Path("churn.csv").read_text().endswith(rows)
@@ -225,7 +220,7 @@ def test_the_store_is_there_while_networks_train(run: Run, monkeypatch: pytest.M
         save(checkpoints, lanes)
 
     monkeypatch.setattr(Checkpoints, "save", look)
-    assert run("train", "digits-lt:20", "--epochs", "1")[0] == 0
+    assert run("train digits-lt:20 --epochs 1")[0] == 0
     assert seen
     assert all(seen)
 
@@ -245,26 +240,22 @@ def write_tables(*folders: str) -> None:
 def test_another_model_is_replaced_by_force_alone(run: Run) -> None:
     """Refused before anything is trained or stored; the same command is never refused, also when its data change."""
     write_tables("a", "b")
-    command = ("train", "csv:a/churn.csv", "--recipe", "logistic", "--save", "m")
-    assert run(*command)[0] == 0
+    command = "train csv:a/churn.csv --recipe logistic --save m"
+    assert run(command)[0] == 0
     before = contents()
-    others = (
-        ("train", "csv:b/churn.csv", "--recipe", "logistic", "--save", "m"),
-        (*command, "--seed", "1"),
-        ("fix", "csv:a/churn.csv", "--save", "m"),
-    )
+    others = ("train csv:b/churn.csv --recipe logistic --save m", f"{command} --seed 1", "fix csv:a/churn.csv --save m")
     for other in others:
-        code, _, err = run(*other, "--store", "new/runs.sqlite")
+        code, _, err = run(f"{other} --store new/runs.sqlite")
         assert (code, err.count("\n")) == (2, 1)
         assert "m.safetensors was made from csv:a/churn.csv" in err
         assert "--force" in err
         assert contents() == before
     with open("a/churn.csv", "a") as table:
         table.write("1,2,yes\n")
-    assert run(*command)[0] == 0
-    assert run(*others[0], "--force")[0] == 0
+    assert run(command)[0] == 0
+    assert run(f"{others[0]} --force")[0] == 0
     assert cu.restore("m").about["data"] == "csv:b/churn.csv"
-    assert run(*command)[0] == 2
+    assert run(command)[0] == 2
 
 
 def test_data_of_one_name_have_pages_of_their_own(run: Run, blank_charts: Call) -> None:
@@ -273,7 +264,7 @@ def test_data_of_one_name_have_pages_of_their_own(run: Run, blank_charts: Call) 
     write_tables("a", "b")
     Path("report.html").write_text("mine")
     for data in ("csv:a/churn.csv", "csv:b/churn.csv"):
-        assert run("measure", data, "--recipe", "logistic", "--members", "2")[0] == 0
+        assert run(f"measure {data} --recipe logistic --members 2")[0] == 0
         for _ in range(2):
             assert run("report", data)[0] == run("report")[0] == 0
     first, other = sorted(Path().glob("churn*.html"), key=lambda page: len(page.name))
@@ -282,47 +273,46 @@ def test_data_of_one_name_have_pages_of_their_own(run: Run, blank_charts: Call) 
     assert "csv:b/churn.csv" in other.read_text()
     assert Path("report.html").read_text() == "mine"
     assert len(list(Path().glob("report-*.html"))) == 1
-    code, _, err = run("report", "csv:b/churn.csv", "--out", "churn.html")
+    code, _, err = run("report csv:b/churn.csv --out churn.html")
     assert (code, err.count("\n")) == (2, 1)
     assert "churn.html was made from csv:a/churn.csv" in err
-    assert run("report", "csv:b/churn.csv", "--out", "churn.html", "--force")[0] == 0
+    assert run("report csv:b/churn.csv --out churn.html --force")[0] == 0
     assert "csv:b/churn.csv" in Path("churn.html").read_text()
 
 
 def test_predictions_of_other_examples_or_options_stay(run: Run) -> None:
     write_tables("a", "b")
-    assert run("train", "csv:a/churn.csv", "--recipe", "logistic", "--save", "m")[0] == 0
-    predict = ("predict", "m", "a/churn.csv")
-    assert run(*predict)[0] == run(*predict)[0] == 0
+    assert run("train csv:a/churn.csv --recipe logistic --save m")[0] == 0
+    predict = "predict m a/churn.csv"
+    assert run(predict)[0] == run(predict)[0] == 0
     first = Path("churn-predictions.csv").read_bytes()
-    assert run(*predict, "--prior", "equal")[0] == run("predict", "m", "b/churn.csv")[0] == 0
+    assert run(f"{predict} --prior equal")[0] == run("predict m b/churn.csv")[0] == 0
     assert len(list(Path().glob("churn-predictions*.csv"))) == len(list(Path().glob("churn-predictions*.json"))) == 3
     assert Path("churn-predictions.csv").read_bytes() == first
-    code, _, err = run("predict", "m", "b/churn.csv", "--out", "churn-predictions.csv")
+    code, _, err = run("predict m b/churn.csv --out churn-predictions.csv")
     assert (code, err.count("\n")) == (2, 1)
     assert "a/churn.csv by m" in err
-    adjust = ("adjust", "churn-predictions.csv", "--prior")
+    adjust = "adjust churn-predictions.csv --prior"
     for prior in ("equal", "equal", "0.5,0.5"):
-        assert run(*adjust, prior)[0] == 0
+        assert run(adjust, prior)[0] == 0
     assert len(list(Path().glob("churn-predictions-adjusted*.csv"))) == 2
-    audit = ("audit", "churn-predictions.csv", "--save", "audit.json", "--report", "audit.html")
-    assert run(*audit)[0] == run(*audit)[0] == 0
-    for words in (("--save", "audit.json"), ("--report", "audit.html")):
-        code, _, err = run("audit", "churn-predictions-adjusted.csv", *words)
+    audit = "audit churn-predictions.csv --save audit.json --report audit.html"
+    assert run(audit)[0] == run(audit)[0] == 0
+    for words in ("--save audit.json", "--report audit.html"):
+        code, _, err = run(f"audit churn-predictions-adjusted.csv {words}")
         assert (code, "made from churn-predictions.csv" in err) == (2, True)
-        assert run("audit", "churn-predictions-adjusted.csv", *words, "--force")[0] == 0
+        assert run(f"audit churn-predictions-adjusted.csv {words} --force")[0] == 0
 
 
 def test_an_export_of_another_model_stays(run: Run) -> None:
     write_tables("a")
     for name, seed in (("m", "0"), ("n", "1")):
-        words = ("train", "csv:a/churn.csv", "--epochs", "1", "--recipe", "features", "--seed", seed, "--save", name)
-        assert run(*words)[0] == 0
-    export = ("export", "m", "--to", "pt2")
-    assert run(*export)[0] == run(*export)[0] == 0
+        assert run(f"train csv:a/churn.csv --epochs 1 --recipe features --seed {seed} --save {name}")[0] == 0
+    export = "export m --to pt2"
+    assert run(export)[0] == run(export)[0] == 0
     before = Path("m.pt2").read_bytes()
-    code, _, err = run("export", "n", "--out", "m.pt2")
+    code, _, err = run("export n --out m.pt2")
     assert (code, "m.pt2" in err, "--force" in err) == (2, True, True)
     assert Path("m.pt2").read_bytes() == before
-    assert run("export", "n", "--out", "m.pt2", "--force")[0] == 0
-    assert run("card", "m", "--out", "m.json", "--force")[0] == 2  # it is read
+    assert run("export n --out m.pt2 --force")[0] == 0
+    assert run("card m --out m.json --force")[0] == 2  # it is read

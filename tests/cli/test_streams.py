@@ -119,7 +119,16 @@ def test_a_terminal_without_greek_letters_has_columns_under_their_heads(tmp_path
     """The letters' names are longer than the letters."""
     plain = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
     script = "import sys; from class_uncertainty.cli.app import main; sys.argv[0] = 'cu'; main()"
-    command = [sys.executable, "-c", script, "measure", "digits-lt:20", *SHORT, "--estimators", "ensemble,single"]
+    command = [
+        sys.executable,
+        "-c",
+        script,
+        "measure",
+        "digits-lt:20",
+        *SHORT.split(),
+        "--estimators",
+        "ensemble,single",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=plain, check=True)
     table = [line for line in done.stdout.splitlines() if line.startswith(("|", "+"))]
     assert "rho ensemble" in table[1]

@@ -81,22 +81,22 @@ def check_page(place: Path) -> None:
 
 @pytest.mark.parametrize("source", [TABLE, FOLDER])
 def test_measure_and_report_leave_its_error_blank(data: Path, run: Run, source: str) -> None:
-    code, out, err = run("measure", source, *SHORT, "--json")
+    code, out, err = run(f"measure {source} {SHORT} --json")
     assert (code, err.count(NAMED)) == (0, 1)
     rows = strict(out)["classes"]
     (bee,) = [row for row in rows if row["name"] == "bee"]
     assert [bee[name] for name in ("error", "low", "high", "examples")] == [None, None, None, 0]
     assert all(0 <= row["low"] <= row["error"] <= row["high"] <= 100 for row in rows if row["name"] != "bee")
-    _, out, err = run("measure", source, *SHORT)
+    _, out, err = run(f"measure {source} {SHORT}")
     assert "nan" not in out
     assert err.count(NAMED) == 1
-    assert run("report", "--out", "page.html")[0] == 0
+    assert run("report --out page.html")[0] == 0
     check_page(data / "page.html")
 
 
 def test_compare_takes_means_over_the_other_classes(data: Path, run: Run) -> None:
-    words = ("compare", TABLE, "--methods", "naive,ubrs,adjusted", "--seeds", "2", *SHORT)
-    code, out, err = run(*words, "--json")
+    command = f"compare {TABLE} --methods naive,ubrs,adjusted --seeds 2 {SHORT}"
+    code, out, err = run(f"{command} --json")
     assert (code, err.count(NAMED)) == (0, 1)
     rows = strict(out)["methods"]
     with Store("runs.sqlite") as store:
@@ -107,12 +107,12 @@ def test_compare_takes_means_over_the_other_classes(data: Path, run: Run) -> Non
         assert np.isnan(errors).all(axis=0).tolist() == [False, True, False, False]
         assert row["error"] == pytest.approx(np.nanmean(errors, axis=1).mean())
         assert row["worst"] == pytest.approx(np.nanmax(errors, axis=1).mean())
-    _, out, _ = run(*words)
+    _, out, _ = run(command)
     assert "nan" not in re.sub("naive", "", out)
-    assert run("results", "export", "results.jsonl")[0] == 0
+    assert run("results export results.jsonl")[0] == 0
     lines = [strict(line) for line in Path("results.jsonl").read_text().splitlines()]
     assert any(line["document"]["scores"]["class_errors"][1] is None for line in lines if line["kind"] == "result")
-    assert run("results", "import", "results.jsonl", "--store", "other.sqlite")[0] == 0
+    assert run("results import results.jsonl --store other.sqlite")[0] == 0
     with Store("other.sqlite") as store:
         imported = store.results(cu.load(TABLE).fingerprint)
     stored = {(result.method, result.seed): result.class_errors for result in results}
@@ -123,8 +123,8 @@ def test_compare_takes_means_over_the_other_classes(data: Path, run: Run) -> Non
 
 @pytest.mark.parametrize("source", [TABLE, FOLDER])
 def test_fix_judges_on_the_other_classes(data: Path, run: Run, source: str) -> None:
-    words = ("fix", source, *SHORT_FIX, "--trainings", "2")
-    code, out, err = run(*words, "--save", "model", "--json")
+    command = f"fix {source} {SHORT_FIX} --trainings 2"
+    code, out, err = run(f"{command} --save model --json")
     assert (code, err.count(NAMED)) == (0, 1)
     document = strict(out)
     for side in ("before", "after"):
@@ -140,13 +140,13 @@ def test_fix_judges_on_the_other_classes(data: Path, run: Run, source: str) -> N
     judged = strict(Path("model.json").read_text())["about"]["judged"]
     assert judged["class_errors"] == [None if c == 1 else document["after"]["class_errors"][0][c] for c in range(4)]
     check_page(data / "model.html")
-    assert run("card", "model")[0] == 0
+    assert run("card model")[0] == 0
     card = (data / "README.md").read_text()
     (bee,) = [line for line in card.splitlines() if line.startswith("| bee ")]
     assert bee.count("–") == 3  # the error, its interval, and the error before
     assert f"Class-mean error on the test split: {document['after']['errors'][0]:.1f} %" in card
     assert "nan" not in card
-    _, out, _ = run(*words)
+    _, out, _ = run(command)
     assert re.findall(r"(?i)\bnan\b", out) == []
 
 
@@ -181,5 +181,5 @@ def test_train_and_predict_score_the_other_classes(data: Path, run: Run) -> None
     assert predicted.scores is not None
     recalls = recall_score(labels, predicted.labels, labels=["ant", "cow", "dog"], average=None)
     assert predicted.scores.error == pytest.approx(100 * (1 - recalls.mean()))
-    code, out, _ = run("predict", "model", "test.csv", "--json")
+    code, out, _ = run("predict model test.csv --json")
     strict(out)

@@ -103,9 +103,9 @@ def test_commands_on_a_store(command: str, store: str, planted: Path, run: Run) 
 @pytest.mark.parametrize("store", STORES)
 def test_a_file_of_results_and_what_is_shown_of_it(store: str, planted: Path, run: Run) -> None:
     """The name and the stored number of parameters are shown."""
-    assert run("results", "export", "out.jsonl", "--store", STORES[store])[0] == 0
-    assert run("results", "import", "out.jsonl", "--store", "new.sqlite")[0] == 0
-    assert run("report", "--store", "new.sqlite", "--out", "page.html")[0] == 0
+    assert run("results export out.jsonl --store", STORES[store])[0] == 0
+    assert run("results import out.jsonl --store new.sqlite")[0] == 0
+    assert run("report --store new.sqlite --out page.html")[0] == 0
     page = (planted / "page.html").read_text()
     if store == "a network":
         assert "<b>70</b> parameters of code.py:small" in page  # 3 * 9 + 3 of the convolution, 10 * 3 + 10 of the head
@@ -198,8 +198,8 @@ def test_a_plain_model_that_was_edited_to_name_code(planted: Path, run: Run) -> 
     content = (planted / "plain.safetensors").read_bytes()
     document["checksum"] = model_checksum(document, content)
     (planted / "plain.json").write_text(json.dumps(document))
-    for options in ((), ("--trust-code",)):
-        code, _, err = run("predict", "plain", "new.npy", *options)
+    for options in ("", "--trust-code"):
+        code, _, err = run(f"predict plain new.npy {options}")
         assert code == 2
         assert "code.py" in err
     assert not (planted / "mark").exists()
@@ -243,7 +243,7 @@ def test_bytecode_beside_the_file_does_not_run(planted: Path) -> None:
 
 
 def test_a_file_that_is_typed_for_training_runs(planted: Path, run: Run) -> None:
-    assert run("train", "digits-lt:20", "--network", "code.py:small", *QUICK)[0] == 0
+    assert run("train digits-lt:20 --network code.py:small", *QUICK)[0] == 0
     assert (planted / "mark").exists()
 
 
@@ -255,7 +255,7 @@ def test_code_in_a_folder_of_transformers_never_runs(typed: str, tmp_path: Path,
     config = json.loads((folder / "config.json").read_text())
     config |= {"model_type": "planted", "auto_map": {"AutoConfig": "planted.C", "AutoModel": "planted.M"}}
     (folder / "config.json").write_text(json.dumps(config))
-    code, _, err = run("train", "digits-lt:20", typed, "hf:swin", *QUICK)
+    code, _, err = run("train digits-lt:20", typed, "hf:swin", *QUICK)
     assert code == 2
     assert all(part in err for part in ("hf:swin", "code", "PATH.py:FACTORY"))
     assert not list(tmp_path.rglob("mark"))
@@ -267,7 +267,7 @@ def test_weights_that_would_run_code(planted: Path, run: Run) -> None:
             return open, ("mark", "w")
 
     torch.save({"weight": Leaves()}, "weights.pth")
-    code, _, err = run("train", "digits-lt:20", "--network", "efficientnet-lite0?weights=weights.pth", "--pretrained")
+    code, _, err = run("train digits-lt:20 --network efficientnet-lite0?weights=weights.pth --pretrained")
     assert code == 2
     assert "weights.pth" in err
     assert not (planted / "mark").exists()

@@ -304,12 +304,12 @@ def test_commands_count_what_is_left_out(here, spoilt, run: Run):
     picture(spoilt / "elk" / "1.png", 50)
     (spoilt / "dog" / "x.png").write_bytes(encoded(pixels(0)))  # a cat too
     data = "folder:pets?skip=unreadable&min=2"
-    _, out, _ = run("measure", data, *SHORT, "--estimator", "single")
+    _, out, _ = run(f"measure {data} {SHORT} --estimator single")
     out = " ".join(out.split())
     assert "?skip=unreadable left out 3 of 13 images: dog/gone.png, cat/0.png, cat/000a.txt." in out
     assert "?min=2 left out 1 of 3 classes: elk (1)." in out
     assert "1 of the 9 examples repeats another (dog/x.png = cat/000.png)" in out
-    _, out, _ = run("measure", data, *SHORT, "--estimator", "single", "--json")
+    _, out, _ = run(f"measure {data} {SHORT} --estimator single --json")
     counted = [(part["option"], part["number"]) for part in json.loads(out)["left_out"]]
     assert counted == [("?skip=unreadable", 3), ("?min=2", 1)]
 

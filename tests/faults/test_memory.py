@@ -10,8 +10,8 @@ from contextlib import closing
 import pytest
 from commands import SHORT
 
-COMPARE = ("compare", "digits-lt:20", "--methods", "naive,ubrs", "--seeds", "1", *SHORT, "--json")
-REPORT = ("report", "--json")
+COMPARE = f"compare digits-lt:20 --methods naive,ubrs --seeds 1 {SHORT} --json"
+REPORT = "report --json"
 POINTS = {
     "training.train_step:StepProgram.epoch": COMPARE,
     "training.fit_result:Fit.probabilities": COMPARE,
@@ -77,11 +77,11 @@ def test_too_little_memory_costs_a_sentence_and_nothing_else(point, run, tmp_pat
         for file in tmp_path.iterdir():
             shutil.rmtree(file) if file.is_dir() else file.unlink()
         if before:
-            run(*COMPARE)
+            run(COMPARE)
         scarce = Scarce(real, error, k)
         with monkeypatch.context() as patch:
             patch.setattr(place, function, scarce)
-            return run(*POINTS[point]), scarce.calls
+            return run(POINTS[point]), scarce.calls
 
     (code, right, _), calls = patched(None, None)
     assert code == 0
@@ -93,5 +93,5 @@ def test_too_little_memory_costs_a_sentence_and_nothing_else(point, run, tmp_pat
         assert "memory" in err
         with closing(sqlite3.connect(tmp_path / "runs.sqlite")) as store:
             assert store.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        code, out, err = run(*POINTS[point])
+        code, out, err = run(POINTS[point])
         assert (code, timeless(out), err) == (0, timeless(right), "")

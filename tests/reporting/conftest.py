@@ -14,6 +14,7 @@ from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate
+from class_uncertainty.runs.settings import Settings
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def measure(store: Store, digits: cu.Dataset) -> Estimator:
     """(estimator, members, lr) -> an estimate of the digits, through the store."""
 
     def call(estimator: str = "ensemble", members: int = 2, lr: float | None = None) -> cu.Estimate:
-        with open_context(digits, SHORT, store) as context:
+        with open_context(digits, Settings(recipe=SHORT, store=store)) as context:
             (estimate,) = load_or_estimate(context, [EstimateRequest(estimator, members, lr=lr)])
         return estimate
 
@@ -46,7 +47,7 @@ def train(store: Store, digits: cu.Dataset) -> Trainer:
         dataset: cu.Dataset = digits,
     ) -> None:
         named = [cu.Lane(lane) if isinstance(lane, str) else lane for lane in lanes]
-        with open_context(dataset, recipe, store) as context:
+        with open_context(dataset, Settings(recipe=recipe, store=store)) as context:
             load_or_evaluate(context, named, estimate.stats if estimate else None)
 
     return call

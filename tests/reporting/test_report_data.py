@@ -18,6 +18,7 @@ from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
 from class_uncertainty.runs.result_lines import export_lines, import_lines, read_lines
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training.network_size import NetworkSize
 
 
@@ -46,7 +47,7 @@ def test_results_of_another_estimate_are_not_mixed_in(store: Store, measure: Est
 
 def test_members_are_counted_where_folds_judge_them(store: Store, digits: cu.Dataset) -> None:
     """Without a test split, one naive lane by folds judges, which is no member."""
-    with open_context(cu.Dataset("folds", digits.train), SHORT, store) as context:
+    with open_context(cu.Dataset("folds", digits.train), Settings(recipe=SHORT, store=store)) as context:
         load_or_estimate(context, [EstimateRequest("ensemble", 2)])
     assert [section.members for section in sections(store)] == [2]
 
@@ -94,7 +95,7 @@ def test_of_imported_measurements_that_of_naive_networks_is_shown(
 def test_copies_in_two_folds_are_told_of(store: Store, digits: cu.Dataset) -> None:
     """Where the data are at hand, and are those that were trained on."""
     copies = cu.Dataset("copies", digits.train.take(np.r_[np.arange(len(digits.train)), 0, 1]))
-    with open_context(copies, SHORT, store) as context:
+    with open_context(copies, Settings(recipe=SHORT, store=store)) as context:
         load_or_estimate(context, [EstimateRequest("single")])
     assert "never saw it" in sections(store)[0].note
     told = sections(store, read=lambda name: copies)[0].note

@@ -30,7 +30,7 @@ def full(store: Store) -> Store:
 @pytest.fixture
 def empty(tmp_path: Path) -> Store:
     empty = Store(tmp_path / "empty.sqlite")
-    empty.begin()
+    empty.create_file()
     return empty
 
 

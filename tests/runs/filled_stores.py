@@ -9,17 +9,18 @@ from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate
+from class_uncertainty.runs.settings import Settings
 
 
 def evaluated(
     store: Store, dataset: cu.Dataset, lanes: Sequence[cu.Lane] = (cu.Lane("naive"),), recipe: cu.Recipe = RECIPE
 ) -> list[cu.Result]:
-    with open_context(dataset, recipe, store) as context:
+    with open_context(dataset, Settings(recipe=recipe, store=store)) as context:
         return load_or_evaluate(context, lanes)
 
 
 def estimated(store: Store, dataset: cu.Dataset, *requests: EstimateRequest) -> list[cu.Estimate]:
-    with open_context(dataset, RECIPE, store) as context:
+    with open_context(dataset, Settings(recipe=RECIPE, store=store)) as context:
         return load_or_estimate(context, requests)
 
 

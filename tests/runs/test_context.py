@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from refusals import refused
 from watching import Watched
 
 import class_uncertainty as cu
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import Context, open_context
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.keys import lane_key
 
@@ -21,7 +21,7 @@ STATS = cu.Stats([30, 20, 10], [0.1, 0.2, 0.4])
 
 
 def test_a_store_is_opened_from_its_path_and_closed_at_the_end(tmp_path: Path, digits: cu.Dataset) -> None:
-    with open_context(digits, RECIPE, tmp_path / "deep" / "runs.sqlite") as context:
+    with open_context(digits, Settings(recipe=RECIPE, store=tmp_path / "deep" / "runs.sqlite")) as context:
         assert context.store.path == tmp_path / "deep" / "runs.sqlite"
         assert (context.dataset, context.train, context.recipe) == (digits, digits.train, RECIPE)
         assert context.checkpoints.folder == tmp_path / "deep" / "runs.sqlite.running"
@@ -31,7 +31,7 @@ def test_a_store_is_opened_from_its_path_and_closed_at_the_end(tmp_path: Path, d
 
 
 def test_a_store_that_is_given_open_stays_open(store: Store, digits: cu.Dataset) -> None:
-    with open_context(digits, RECIPE, store) as context:
+    with open_context(digits, Settings(recipe=RECIPE, store=store)) as context:
         assert context.store is store
     assert len(store.data()) == 1
 
@@ -40,9 +40,9 @@ def test_without_a_store_a_temporary_one_is_used_and_removed(
     digits: cu.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with open_context(digits) as context:
+    with open_context(digits, Settings()) as context:
         folder = context.store.path.parent
-        context.store.begin()
+        context.store.create_file()
         assert context.store.path.is_file()
         assert context.recipe == cu.training.default_recipe(digits.train)
     assert not folder.exists()
@@ -50,27 +50,25 @@ def test_without_a_store_a_temporary_one_is_used_and_removed(
 
 
 def test_plain_data_become_a_data_set_without_a_test_split(digits: cu.Dataset) -> None:
-    with open_context(digits.train, RECIPE) as context:
+    with open_context(digits.train, Settings(recipe=RECIPE)) as context:
         assert context.dataset.train is digits.train
         assert context.dataset.test is None
 
 
-def test_a_budget_without_a_store_is_refused(digits: cu.Dataset) -> None:
-    with refused("budget", "store"), open_context(digits, budget=5.0):
-        pass
-
-
 def test_a_deadline_is_made_of_seconds_or_taken_as_it_is(store: Store, digits: cu.Dataset) -> None:
-    with open_context(digits, RECIPE, store, budget=1e-9) as context, pytest.raises(cu.Unfinished, match="0 of 1"):
+    with (
+        open_context(digits, Settings(recipe=RECIPE, store=store, budget=1e-9)) as context,
+        pytest.raises(cu.Unfinished, match="0 of 1"),
+    ):
         list(context.train_lanes(context.untrained([cu.Lane()]), None))
     deadline = Deadline.after(60)
-    with open_context(digits, RECIPE, store, budget=deadline) as context:
+    with open_context(digits, Settings(recipe=RECIPE, store=store, budget=deadline)) as context:
         assert context.deadline is deadline
 
 
 @pytest.fixture
 def context(store: Store, digits: cu.Dataset) -> Context:
-    with open_context(digits, RECIPE, store) as context:
+    with open_context(digits, Settings(recipe=RECIPE, store=store)) as context:
         return context
 
 
@@ -119,7 +117,7 @@ def test_checkpoints_of_lanes_with_results_are_dropped_and_others_stay(store: St
     """A method of two stages has a checkpoint of each."""
     lanes = [cu.Lane("naive"), cu.Lane("crt")]
     watched = Watched()
-    with open_context(digits, RECIPE, store) as context:
+    with open_context(digits, Settings(recipe=RECIPE, store=store)) as context:
         list(context.train_lanes(context.untrained(lanes), watched.hear))
         assert len(list(context.checkpoints.folder.iterdir())) == 3
         assert [context.has_checkpoint(lane) for lane in (*lanes, cu.Lane("naive", 1))] == [True, True, False]

@@ -12,7 +12,7 @@ from watching import Watched, no_training
 import class_uncertainty as cu
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.runs import Store
-from class_uncertainty.runs.context import Watch, open_context
+from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import (
     add_fold_results,
     fit_and_store,
@@ -21,6 +21,9 @@ from class_uncertainty.runs.load_or_train import (
     load_or_fit,
 )
 from class_uncertainty.runs.rows import OLDER
+from class_uncertainty.runs.settings import Settings
+from class_uncertainty.runs.watcher import Watch
+from class_uncertainty.training.fit import train_here
 from class_uncertainty.training.folds import fold_indices, folded
 from class_uncertainty.training.lane import Epoch
 
@@ -46,14 +49,14 @@ def estimates(
     progress: Watch | None = None,
     recipe: cu.Recipe = RECIPE,
 ) -> list[cu.Estimate]:
-    with open_context(dataset, recipe, store, progress=progress) as context:
+    with open_context(dataset, Settings(recipe=recipe, store=store, progress=progress)) as context:
         return load_or_estimate(context, requests)
 
 
 def results(
     store: Store, dataset: cu.Dataset, lanes: Sequence[cu.Lane], progress: Watch | None = None
 ) -> list[cu.Result]:
-    with open_context(dataset, RECIPE, store, progress=progress) as context:
+    with open_context(dataset, Settings(recipe=RECIPE, store=store, progress=progress)) as context:
         return load_or_evaluate(context, lanes)
 
 
@@ -221,11 +224,11 @@ def test_members_come_from_the_store(store: Store, digits: cu.Dataset) -> None:
     """Those of an ensemble that was measured are not trained again; other lanes and other recipes are."""
     (ensemble,) = estimates(store, digits, [EstimateRequest("ensemble", 2, 20)])
     watched = Watched()
-    with open_context(digits, RECIPE, store, progress=watched) as context:
+    with open_context(digits, Settings(recipe=RECIPE, store=store, progress=watched)) as context:
         fitted = load_or_fit(context, naive(20, 21, 22))
     assert watched.lanes == naive(22)
     np.testing.assert_array_equal(fitted.probabilities(digits.train)[:2], ensemble.probabilities)
-    with open_context(digits, replace(RECIPE, epochs=1), store, progress=watched) as context:
+    with open_context(digits, Settings(recipe=replace(RECIPE, epochs=1), store=store, progress=watched)) as context:
         again = load_or_fit(context, naive(20, 21))
     assert watched.announced == [1, 2]
     assert [result.recipe.epochs for result in again.results] == [1, 1]
@@ -236,7 +239,7 @@ def test_a_lane_that_is_given_twice_is_trained_and_read_once(
 ) -> None:
     watched, keys, get_network = Watched(), [], Store.get_network
     monkeypatch.setattr(Store, "get_network", lambda store, key: keys.append(key) or get_network(store, key))
-    with open_context(digits, RECIPE, store, progress=watched) as context:
+    with open_context(digits, Settings(recipe=RECIPE, store=store, progress=watched)) as context:
         fitted = load_or_fit(context, naive(0, 1, 0))
     assert watched.trained == len(keys) == 2
     p = fitted.probabilities(digits.test)
@@ -247,24 +250,39 @@ def test_a_lane_that_is_given_twice_is_trained_and_read_once(
 def test_networks_of_the_store_are_those_that_were_trained(store: Store, digits: cu.Dataset) -> None:
     """Students too, whose teachers are part of the key."""
     students = [cu.Lane("naive", 0, teaching=cu.Teaching(temperature=t)) for t in (2.0, 4.0)]
-    with open_context(digits, RECIPE, store) as context:
+    with open_context(digits, Settings(recipe=RECIPE, store=store)) as context:
         teachers = load_or_fit(context, naive(0, 1))
         trained = load_or_fit(context, students, teachers=teachers)
-    with open_context(digits, RECIPE, store, progress=no_training) as context:
+    with open_context(digits, Settings(recipe=RECIPE, store=store, progress=no_training)) as context:
         read = load_or_fit(context, students, teachers=load_or_fit(context, naive(0, 1)))
     assert read.keys == trained.keys
     assert np.array_equal(read.probabilities(digits.test), trained.probabilities(digits.test))
     alone = cu.fit(digits.train, students, recipe=RECIPE, teachers=cu.fit(digits.train, naive(0, 1), recipe=RECIPE))
     assert np.array_equal(read.probabilities(digits.test), alone.probabilities(digits.test))
     watched = Watched()
-    with open_context(digits, RECIPE, store, progress=watched) as context:
+    with open_context(digits, Settings(recipe=RECIPE, store=store, progress=watched)) as context:
         load_or_fit(context, students[:1], teachers=teachers.take([1]))
     assert watched.trained == 1
 
 
+class Elsewhere:
+    """An executor, in this process."""
+
+    device = "cpu"
+    train = staticmethod(train_here)
+
+
+def test_a_network_that_an_executor_trains_is_the_same(digits: cu.Dataset) -> None:
+    answers = []
+    for where in ({"device": "cpu"}, {"on": Elsewhere()}):
+        with open_context(digits, Settings(recipe=RECIPE, **where)) as context:
+            answers.append(fit_and_store(context, cu.Lane("cb")).probabilities(digits.test))
+    assert np.array_equal(*answers)
+
+
 def test_fit_and_store_always_trains_and_keeps_naive_networks(store: Store, digits: cu.Dataset) -> None:
     watched, uncertainty = Watched(), cu.Stats(digits.train.counts, np.arange(1.0, 11))
-    with open_context(digits, RECIPE, store, progress=watched) as context:
+    with open_context(digits, Settings(recipe=RECIPE, store=store, progress=watched)) as context:
         for _ in range(2):
             fitted = fit_and_store(context, cu.Lane("naive"))
             context.drop_checkpoints([cu.Lane("naive")])
@@ -281,7 +299,7 @@ def test_results_by_folds_of_networks_at_hand_are_those_of_the_lane(
     store: Store, without_test: cu.Dataset, tmp_path: Path
 ) -> None:
     (lane,) = naive(0)
-    with open_context(without_test, RECIPE, store) as context:
+    with open_context(without_test, Settings(recipe=RECIPE, store=store)) as context:
         add_fold_results(context, [lane], load_or_fit(context, folded(lane)))
     (result,) = results(store, without_test, [lane], no_training)
     with Store(tmp_path / "other.sqlite") as other:
@@ -325,7 +343,7 @@ def everything_of_dro(store: Store, digits: cu.Dataset, retrain_older: bool = Fa
     rows = cu.compare(
         digits, ["naive", "dro-learned", "dro-learned*2"], 1, recipe=RECIPE, store=store, retrain_older=retrain_older
     ).rows
-    with open_context(digits, RECIPE, store, retrain_older=retrain_older) as context:
+    with open_context(digits, Settings(recipe=RECIPE, store=store, retrain_older=retrain_older)) as context:
         (network,) = load_or_fit(context, [cu.Lane("dro-learned")]).results
         (estimate,) = load_or_estimate(context, [EstimateRequest("ensemble:dro-learned", 2)])
     shown = {row.method: OLDER in row.marks for row in rows}

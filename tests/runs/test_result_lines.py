@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from example_results import DATA, RECIPE, SCORES, STATS, add_data, fill, make_estimate, make_measurement, make_result
+from example_results import DATA, SCORES, add_data, fill, make_estimate, make_measurement, make_result
 from refusals import refused
 from runs.exchanged import OTHER, VALIDATION, exported, imported, written
 
@@ -15,7 +15,8 @@ from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
 from class_uncertainty.runs.measurement import Measurement
-from class_uncertainty.runs.result_lines import import_lines, read_ledger, read_lines
+from class_uncertainty.runs.result_lines import import_lines, read_lines
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.runs.store import StoredDataset, result_row
 from class_uncertainty.training.keys import ENGINE
 
@@ -218,7 +219,7 @@ def test_every_estimate_is_exported_whatever_its_seed(store: Store) -> None:
 def test_estimates_without_a_test_split_keep_apart(store: Store) -> None:
     """There the results of every estimate are those of one network by folds."""
     data = cu.Data(make_estimate().probabilities[0], make_estimate().labels)
-    with open_context(data, cu.Recipe("linear", epochs=1, batch=8), store) as context:
+    with open_context(data, Settings(recipe=cu.Recipe("linear", epochs=1, batch=8), store=store)) as context:
         requests = [EstimateRequest("ensemble", 2), EstimateRequest("ensemble", 3), EstimateRequest("ensemble", 2, 1)]
         load_or_estimate(context, requests)
     kinds = [json.loads(line)["kind"] for line in exported(store).splitlines()]
@@ -243,19 +244,3 @@ def test_any_name_is_exchanged_in_ascii(store: Store, empty: Store, tmp_path: Pa
     assert text.count("\n") == 2
     assert imported(empty, written(tmp_path / "a.jsonl", text)) == 1
     assert empty.data() == [data]
-
-
-def test_a_ledger_of_files(full: Store, tmp_path: Path) -> None:
-    files = [written(tmp_path / str(i), exported(full, data.name)) for i, data in enumerate((OTHER, VALIDATION))]
-    ledger = read_ledger(files)
-    assert ledger.data == {OTHER.name: OTHER, VALIDATION.name: VALIDATION}
-    for seed in (0, 1):
-        lane = cu.Lane("ubrw", seed, 0.2)
-        measured = ledger.measurement(OTHER.name, RECIPE, EstimateRequest())
-        assert ledger.results(OTHER.name, lane, RECIPE, measured.stats(OTHER.counts)).get(lane.seed) == make_result(
-            lane, STATS
-        )
-    assert ledger.measurement(OTHER.name, RECIPE, EstimateRequest(members=2)) == Measurement.of(make_estimate())
-    line = json.loads(exported(full).splitlines()[0]) | {"fingerprint": "1" * 32}
-    with refused("other.jsonl", OTHER.name):
-        read_ledger([*files, written(tmp_path / "other.jsonl", json.dumps(line))])

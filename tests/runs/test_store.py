@@ -73,7 +73,7 @@ def test_not_a_store(content: bytes, tmp_path: Path) -> None:
 def test_a_store_of_another_layout_is_refused_and_stays_as_it_is(layout: int, tmp_path: Path) -> None:
     path = tmp_path / "runs.sqlite"
     with Store(path) as store:
-        store.begin()
+        store.create_file()
         store.connection.execute(f"PRAGMA user_version = {layout}")
     content = path.read_bytes()
     for create in (True, False):
@@ -113,7 +113,7 @@ def test_a_read_only_folder_takes_no_new_store_and_keeps_its_stores_readable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Store(tmp_path / "old.sqlite") as old:
-        old.begin()
+        old.create_file()
     monkeypatch.setattr("os.access", lambda *_: False)
     with refused("runs.sqlite could not be written: its folder is read-only", kind=cu.MachineFault):
         Store(tmp_path / "runs.sqlite")
@@ -124,7 +124,7 @@ def test_a_read_only_folder_takes_no_new_store_and_keeps_its_stores_readable(
 def test_memory_is_a_file_name_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with Store(":memory:") as store:
-        store.begin()
+        store.create_file()
     assert (tmp_path / ":memory:").is_file()
 
 
@@ -178,7 +178,7 @@ def test_rows_are_added_together_or_not_at_all(store: Store) -> None:
 
 
 def test_a_full_disk_leaves_no_part_of_many_rows(store: Store) -> None:
-    store.begin()
+    store.create_file()
     pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
     store.connection.execute(f"PRAGMA max_page_count = {pages + 2}")
     rows = [("results", result_row(str(i), "x", make_result(cu.Lane()))) for i in range(100)]

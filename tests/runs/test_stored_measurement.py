@@ -13,6 +13,7 @@ from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, stored_measurement
 from class_uncertainty.runs.measurement import Measurement
+from class_uncertainty.runs.settings import Settings
 
 RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
 REQUEST = EstimateRequest("duq")  # it has a score of its own
@@ -26,7 +27,7 @@ def trained(digits: cu.Dataset) -> cu.Estimate:
 
 @pytest.fixture
 def context(store: Store, digits: cu.Dataset) -> Iterator[Context]:
-    with open_context(digits, RECIPE, store, progress=no_training) as context:
+    with open_context(digits, Settings(recipe=RECIPE, store=store, progress=no_training)) as context:
         yield context
 
 

@@ -66,11 +66,6 @@ def test_a_watch_of_the_caller_is_told():
     assert watch_by(watch) is watch
 
 
-def test_what_is_neither_is_refused(digits):
-    with pytest.raises(cu.InputError, match="progress is 'yes'"):
-        cu.measure(digits, progress="yes")
-
-
 @pytest.mark.parametrize(("stream", "says"), [(Notebook, True), (io.StringIO, False)])
 def test_a_call_speaks_to_a_notebook_and_not_to_a_pipe(monkeypatch, digits, stream, says):
     monkeypatch.setattr(progress, "FIRST_LINE", 0.0)

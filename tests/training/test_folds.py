@@ -11,6 +11,7 @@ from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.metrics import Outcomes, evaluate
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training.folds import FOLDS, fold_indices, folded, pooled
 
 RECIPE = cu.Recipe("mlp", epochs=3, batch=16)
@@ -79,7 +80,7 @@ def test_with_a_test_split_nothing_is_pooled(blobs):
 
 
 def test_results_of_data_without_a_test_split(blobs, tmp_path, monkeypatch):
-    with open_context(blobs, RECIPE, tmp_path / "runs.sqlite") as context:
+    with open_context(blobs, Settings(recipe=RECIPE, store=tmp_path / "runs.sqlite")) as context:
         lanes = [cu.Lane("naive", 0), cu.Lane("cb-rs", 0), cu.Lane("naive", 1)]
         results = load_or_evaluate(context, lanes)
         assert [(result.method, result.seed, result.folds) for result in results] == [
@@ -96,7 +97,7 @@ def test_results_of_data_without_a_test_split(blobs, tmp_path, monkeypatch):
 
 def test_measuring_without_a_test_split(blobs, tmp_path):
     """Members see every example; the errors are the naive lane's, by folds."""
-    with open_context(blobs, RECIPE, tmp_path / "runs.sqlite") as context:
+    with open_context(blobs, Settings(recipe=RECIPE, store=tmp_path / "runs.sqlite")) as context:
         (found,) = load_or_estimate(context, [EstimateRequest("ensemble", 2)])
         assert found.probabilities.shape == (2, 55, 3)
         np.testing.assert_array_equal(found.probabilities, cu.estimate(blobs, members=2, recipe=RECIPE).probabilities)
@@ -114,7 +115,7 @@ def test_a_stop_while_the_folds_train_keeps_the_members(blobs, tmp_path):
 
     def estimate(progress):
         with open_context(
-            blobs, RECIPE, tmp_path / "runs.sqlite", progress=lambda *_: nullcontext(progress)
+            blobs, Settings(recipe=RECIPE, store=tmp_path / "runs.sqlite", progress=lambda *_: nullcontext(progress))
         ) as context:
             return load_or_estimate(context, [EstimateRequest("ensemble", 2)])
 

@@ -12,6 +12,7 @@ from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_fit
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training import default_recipe
 from class_uncertainty.training.folds import FOLDS, fold_indices, judged_examples, judged_folds, judged_labels
 from class_uncertainty.training.stages import distillation_cost
@@ -22,7 +23,9 @@ from class_uncertainty.workflows.choose import choose_adjustments, choose_teachi
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory, digits: cu.Dataset) -> Iterator[Context]:
     recipe = default_recipe(digits.train, epochs=2)
-    with open_context(digits, recipe, tmp_path_factory.mktemp("choose") / "runs.sqlite") as context:
+    with open_context(
+        digits, Settings(recipe=recipe, store=tmp_path_factory.mktemp("choose") / "runs.sqlite")
+    ) as context:
         yield context
 
 

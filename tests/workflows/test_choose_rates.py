@@ -19,6 +19,7 @@ from class_uncertainty.runs.comparison_checks import check_choosing
 from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_evaluate
 from class_uncertainty.runs.rate_choice import CHOOSING_SEED, RateChoice
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.workflows.choose_rates import check_judges, choose_rates, judged_by_folds
 
 RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
@@ -33,7 +34,7 @@ def watched() -> Watched:
 
 @pytest.fixture
 def context(digits: cu.Dataset, watched: Watched) -> Iterator[Context]:
-    with open_context(digits, RECIPE, progress=watched) as context:
+    with open_context(digits, Settings(recipe=RECIPE, progress=watched)) as context:
         yield context
 
 
@@ -55,7 +56,7 @@ def test_folds_of_the_training_split_judge_without_a_look_at_the_test_split(
     assert watched.announced == [4 * 5]
     assert {lane.fold for lane in watched.lanes} == {(k, 5) for k in range(5)}
     other_labels = cu.Data(digits.test.inputs, (digits.test.labels + 1) % 10, digits.classes)
-    with open_context(cu.Dataset("other", digits.train, other_labels), RECIPE) as other:
+    with open_context(cu.Dataset("other", digits.train, other_labels), Settings(recipe=RECIPE)) as other:
         assert choose_rates(judged_by_folds(other), ["naive", "ldam"], RATES, None) == choices
 
 
@@ -107,7 +108,7 @@ def test_naive_chooses_for_remedies_even_if_it_is_not_compared(digits: cu.Datase
 def test_uncertainty_rows_choose_with_the_uncertainties_that_they_use(digits: cu.Dataset, tmp_path: Path) -> None:
     options = {"members": 2, "recipe": RECIPE, "store": tmp_path / "runs.sqlite"}
     comparison = cu.compare(digits, ["ubrw"], 1, RATES, choose_lr=True, **options)
-    with open_context(digits, RECIPE, tmp_path / "runs.sqlite", progress=no_training) as context:
+    with open_context(digits, Settings(recipe=RECIPE, store=tmp_path / "runs.sqlite", progress=no_training)) as context:
         lanes = [cu.Lane("ubrw", CHOOSING_SEED, lr) for lr in RATES]
         results = load_or_evaluate(judged_by_folds(context), lanes, comparison.estimate.stats)
     assert comparison.chosen[0].errors == {result.lr: result.error for result in results}

@@ -11,6 +11,7 @@ import pytest
 import class_uncertainty as cu
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.runs.context import Context, open_context
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import fold_indices
 from class_uncertainty.training.recipe import RECIPES
@@ -26,7 +27,7 @@ WHY_NOT = "there was no time"
 @pytest.fixture(scope="module")
 def context() -> Iterator[Context]:
     data = cu.Data(np.random.default_rng(0).normal(size=(100, 2)).astype(np.float32), LABELS)
-    with open_context(data, cu.Recipe("linear", 1, 8)) as context:
+    with open_context(data, Settings(recipe=cu.Recipe("linear", 1, 8))) as context:
         yield context
 
 

@@ -17,6 +17,7 @@ from class_uncertainty.posthoc.remedies import REMEDIES, find_remedy
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evaluate, load_or_fit
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training import default_recipe
 from class_uncertainty.training.folds import FOLDS, fold_indices, judged_folds
 from class_uncertainty.workflows.choose import Choices, RemedyChoice, choose_adjustments, choose_teaching, trial_members
@@ -65,7 +66,9 @@ def recipe(digits: cu.Dataset) -> cu.Recipe:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory, digits: cu.Dataset, recipe: cu.Recipe) -> Iterator[Measured]:
-    with open_context(digits, recipe, tmp_path_factory.mktemp("remedies") / "runs.sqlite") as context:
+    with open_context(
+        digits, Settings(recipe=recipe, store=tmp_path_factory.mktemp("remedies") / "runs.sqlite")
+    ) as context:
         (estimate,) = load_or_estimate(context, [EstimateRequest("out-of-fold", 3)])
         yield Measured(context, estimate, 3)
 
@@ -162,7 +165,7 @@ def test_remedies_that_train_together_are_those_that_train_alone(
 ) -> None:
     """Two rows and two seeds in one call; the order is by row, then by seed."""
     names = ("ensemble-adjusted", "distil")
-    with open_context(digits, recipe, tmp_path / "runs.sqlite") as context:
+    with open_context(digits, Settings(recipe=recipe, store=tmp_path / "runs.sqlite")) as context:
         (estimate,) = load_or_estimate(context, [EstimateRequest("out-of-fold", 3)])
         remedies = {name: REMEDIES[name] for name in names}
         together = evaluate_remedies(context, remedies, [0, 1], 3, None, estimate, None)
@@ -186,7 +189,7 @@ def test_without_a_test_split_nothing_is_judged_by_what_saw_it(
     """Neither the network nor any of its teachers trained on a judged example, and tau was not chosen on it."""
     few = np.concatenate([np.flatnonzero(digits.train.labels == c)[:15] for c in range(10)])
     train, remedy, parts = digits.train.take(few), REMEDIES[name], []
-    with open_context(cu.Dataset("no-test", train), recipe, tmp_path / "runs.sqlite") as context:
+    with open_context(cu.Dataset("no-test", train), Settings(recipe=recipe, store=tmp_path / "runs.sqlite")) as context:
         (estimate,) = load_or_estimate(context, [EstimateRequest("out-of-fold", 2)])
         measured = Measured(context, estimate, 2)
         (result,) = measured.results(name, 0)
@@ -244,7 +247,7 @@ def test_what_is_chosen_is_in_the_key_and_in_the_plan(measured: Measured, monkey
 def test_networks_of_a_remedy_have_results_of_their_own(tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe) -> None:
     """A method's lanes in an ensemble have the results that they have alone."""
     lanes = [cu.Lane("cb", 0), cu.Lane("cb", 1)]
-    with open_context(digits, recipe, tmp_path / "runs.sqlite") as context:
+    with open_context(digits, Settings(recipe=recipe, store=tmp_path / "runs.sqlite")) as context:
         remedied(context, "cb*2", [0], 2)
         stored = load_or_evaluate(replace(context, watch=no_training), lanes)
     alone = cu.fit(digits.train, lanes, recipe=recipe, test=digits.test).results
@@ -277,7 +280,7 @@ def test_results_with_another_tau_or_other_teachers_are_others(measured: Measure
 def test_a_remedy_of_networks_that_diverge_has_no_scores(
     tmp_path: Path, digits: cu.Dataset, recipe: cu.Recipe, name: str
 ) -> None:
-    with open_context(digits, recipe, tmp_path / "runs.sqlite") as context:
+    with open_context(digits, Settings(recipe=recipe, store=tmp_path / "runs.sqlite")) as context:
         (result,) = remedied(context, name, [0], 2, lr=1e30)
     assert (result.scores, result.diverged, result.lr) == (None, 0, 1e30)
 

@@ -12,6 +12,7 @@ import class_uncertainty as cu
 from class_uncertainty.metrics import decide
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.runs.context import Context, open_context
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import FOLDS, Fold, fold_indices
 from class_uncertainty.training.recipe import RECIPES
@@ -39,7 +40,7 @@ EVERY_FOLD: list[Fold] = [(k, FOLDS) for k in range(FOLDS)]
 @pytest.fixture(scope="module")
 def context() -> Iterator[Context]:
     data = cu.Data(np.random.default_rng(0).normal(size=(100, 2)).astype(np.float32), LABELS)
-    with open_context(data, cu.Recipe("linear", 1, 8)) as context:
+    with open_context(data, Settings(recipe=cu.Recipe("linear", 1, 8))) as context:
         yield context
 
 

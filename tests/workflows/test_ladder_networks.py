@@ -10,6 +10,7 @@ from refusals import refused
 import class_uncertainty as cu
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.runs.context import Context, open_context
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.workflows.choose_step import choose_step
 from class_uncertainty.workflows.ladder_networks import Networks, cooled, predictions, train_ladder
 from class_uncertainty.workflows.search import Search, search
@@ -24,7 +25,7 @@ TRIAL = Trial(2, Gain(1, 0), {"naive?rate=1": Gain(2, 0)}, {"naive?rate=1": 1.25
 
 @pytest.fixture(scope="module")
 def context(digits: cu.Dataset) -> Iterator[Context]:
-    with open_context(digits, cu.Recipe("small-conv", epochs=1, batch=32)) as context:
+    with open_context(digits, Settings(recipe=cu.Recipe("small-conv", epochs=1, batch=32))) as context:
         yield context
 
 

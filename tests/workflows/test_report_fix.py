@@ -15,6 +15,7 @@ from class_uncertainty.posthoc.goal import Goal, parse_goal
 from class_uncertainty.posthoc.ladder import Step
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import open_context
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import fold_indices
 from class_uncertainty.workflows import fall_back, fix, report_fix
@@ -142,7 +143,7 @@ def test_witnesses_speak_for_classes_as_frequent_as_in_training(rng: np.random.G
     p, places, prior = rng.dirichlet([1, 1, 1], 20), rng.permutation(20), np.array([0.2, 0.5, 0.3])
     one = Evidence(cu.Candidate("naive"), cast(Fit, None), places, train.labels[places], p, p, 1.0)
     expected = p * train.counts / train.counts.sum() / prior
-    with open_context(train, cu.Recipe("linear", 1, 8)) as context:
+    with open_context(train, Settings(recipe=cu.Recipe("linear", 1, 8))) as context:
         witnesses = _witnesses(context, Search(one, (one,), (), {}), Goal("mean", prior))
     np.testing.assert_allclose(witnesses[0][places], expected / expected.sum(axis=1, keepdims=True))
 

@@ -13,6 +13,7 @@ import class_uncertainty as cu
 from class_uncertainty.posthoc.calibration import cross_adjusted
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.runs.context import Context, open_context
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import fold_indices
 from class_uncertainty.workflows import search as workflow
@@ -33,7 +34,9 @@ def evidence(name: str, wrong: Sequence[int], cost: float = 1.0, number: int = 1
 
 @pytest.fixture(scope="module")
 def context(digits: cu.Dataset) -> Iterator[Context]:
-    with open_context(cu.Dataset("digits", digits.train), cu.Recipe("small-conv", epochs=1, batch=32)) as context:
+    with open_context(
+        cu.Dataset("digits", digits.train), Settings(recipe=cu.Recipe("small-conv", epochs=1, batch=32))
+    ) as context:
         yield context
 
 
@@ -125,7 +128,7 @@ def test_groups_stay_together_where_tau_is_fitted() -> None:
     rng, labels = np.random.default_rng(0), np.repeat([0, 1], [80, 40])
     groups, candidate = rng.integers(0, 15, 120), cu.Candidate("naive")
     data = cu.Data(rng.normal(0, 1, (120, 2)) + labels[:, None], labels, groups=groups)
-    with open_context(cu.Dataset("x", data), cu.Recipe("linear", 1, 16)) as grouped:
+    with open_context(cu.Dataset("x", data), Settings(recipe=cu.Recipe("linear", 1, 16))) as grouped:
         networks = fit_candidates(grouped, [candidate], [0], [(k, 5) for k in range(5)], None)[candidate.name]
         one = judge(grouped, candidate, networks, MEAN)
     rest = one.without(np.arange(0, 120, 7), data.counts, MEAN)
@@ -193,7 +196,7 @@ PLAN = SearchPlan(4, 2, 3, 5, 0, False)
 def table() -> Iterator[Context]:
     random = np.random.default_rng(0)
     data = cu.Data(random.normal(size=(50, 2)).astype(np.float32), np.arange(50) % 2)
-    with open_context(data, cu.Recipe("linear", 1, 8)) as context:
+    with open_context(data, Settings(recipe=cu.Recipe("linear", 1, 8))) as context:
         yield context
 
 

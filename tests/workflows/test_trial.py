@@ -9,6 +9,7 @@ import pytest
 import class_uncertainty as cu
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.runs.context import Context, open_context
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training.folds import fold_indices
 from class_uncertainty.workflows.search import Evidence, fit_candidates, judge
 from class_uncertainty.workflows.search_plan import STUDENT_RATES
@@ -20,7 +21,9 @@ MEAN = Goal("mean", np.full(10, 0.1))
 
 @pytest.fixture(scope="module")
 def context(digits: cu.Dataset) -> Iterator[Context]:
-    with open_context(cu.Dataset("digits", digits.train), cu.Recipe("small-conv", epochs=3, batch=32)) as context:
+    with open_context(
+        cu.Dataset("digits", digits.train), Settings(recipe=cu.Recipe("small-conv", epochs=3, batch=32))
+    ) as context:
         yield context
 
 
@@ -102,7 +105,7 @@ def test_students_that_diverge_do_not_count(context: Context, evidence: Evidence
 
 def test_duq_has_no_students(digits: cu.Dataset) -> None:
     recipe, row = cu.Recipe("small-conv", epochs=1, batch=32), cu.Candidate("duq")
-    with open_context(cu.Dataset("digits", digits.train), recipe) as context:
+    with open_context(cu.Dataset("digits", digits.train), Settings(recipe=recipe)) as context:
         networks = fit_candidates(context, [row], [0], [(k, 5) for k in range(5)], None)
         trial = try_steps(context, judge(context, row, networks["duq"], MEAN), 2, STUDENT_RATES, MEAN, None)
     assert isinstance(trial, Trial)

@@ -1,14 +1,19 @@
 """`cu compare`: methods side by side."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from class_uncertainty.cli import options
+from class_uncertainty.cli.options import PLACE, ROWS, TRAINING, Command, shared
+from class_uncertainty.cli.start import start
+from class_uncertainty.runs.comparison_checks import check_against, check_choose_on, check_choosing
 
 
+@shared(*TRAINING, *PLACE, *ROWS)
 def compare(
     data: options.DATA,
+    command: Command,
     methods: Annotated[
         str, typer.Option(help="Names from 'cu list methods'; more: cb:beta=0.9, cb@product, cb+mixup.")
     ] = "naive,cb-rs,ubrs",
@@ -17,7 +22,6 @@ def compare(
     members: options.MEMBERS = 5,
     estimator: options.ESTIMATOR = None,
     score: options.SCORE = None,
-    epochs: options.EPOCHS = None,
     equal_cost: Annotated[bool, typer.Option("--equal-cost", help="Add ensembles as dear as the dearest row.")] = False,
     choose_lr: Annotated[
         bool, typer.Option("--choose-lr", help="Train each row at its best of --lrs, by folds of the training split.")
@@ -28,20 +32,6 @@ def compare(
     against: Annotated[
         str, typer.Option(help="Test rows against their cardinality counterpart, or all against one: naive, cb-rs.")
     ] = "counterpart",
-    recipe: options.RECIPE = None,
-    backbone: options.BACKBONE = None,
-    views: options.VIEWS = None,
-    network: options.NETWORK = None,
-    pretrained: options.PRETRAINED = False,
-    budget: options.BUDGET = None,
-    on: options.ON = None,
-    device: options.DEVICE = None,
-    shard: options.SHARD = None,
-    retrain_older: options.RETRAIN_OLDER = False,
-    profile: options.PROFILE = None,
-    root: options.ROOT = None,
-    store: options.STORE = options.RUNS,
-    as_json: options.JSON = False,
 ) -> None:
     """Train methods side by side, with the same seeds.
 
@@ -59,28 +49,36 @@ def compare(
     networks of a method together. With --estimator out-of-fold their tau is chosen on examples that the members never
     saw; otherwise it is 1.
     """
-    names, numbers = options.split("method", methods, options.check_method), options.read_seeds(seeds)
+    names = options.split("method", methods, options.check_method)
+    numbers = options.read_seeds(seeds)
     rates = options.read_rates(lrs)
     options.check_estimate(estimator, members, score)
-    options.check_comparison(names, numbers, rates, choose_lr, choose_on, against)
-    for given in (data, choose_on):
-        if given is not None:
-            options.check_start(given, root, budget, recipe)
-    options.check_on(on, device, profile, shard)
-    from class_uncertainty.cli.running import running
-    from class_uncertainty.reporting import terminal_tables
-    from class_uncertainty.workflows.compare import compare as compare_methods
+    check_against(against, names)
+    check_choose_on(choose_on, choose_lr)
+    if choose_lr:
+        check_choosing(rates, numbers)
+    with start(command, data, *([] if choose_on is None else [choose_on])) as running:
+        from class_uncertainty.reporting import terminal_tables
+        from class_uncertainty.workflows.compare import compare as compare_methods
 
-    with running(store, as_json, root, budget=budget, profile=profile) as now:
-        how: dict[str, Any] = {"backbone": backbone, "views": views, "network": network, "pretrained": pretrained}
-        dataset, chosen = now.prepare(data, epochs, recipe, **how)
-        other = None
+        dataset, known = running.prepare(data)
+        chosen_on = None
         if choose_on is not None:
-            other, _ = now.prepare(choose_on, epochs, recipe, **how, prefix=f"{choose_on}: ")
-        measuring: dict[str, Any] = {"estimator": estimator, "members": members, "score": score}
-        choosing = {"choose_lr": choose_lr, "choose_on": other}
-        rows: dict[str, Any] = {"equal_cost": equal_cost, "against": against} | choosing
-        where: dict[str, Any] = {"device": device, "on": on, "shard": shard, "retrain_older": retrain_older}
-        about = rows | measuring | where
-        comparison = compare_methods(dataset, names, numbers, rates, **about, **now.settings(chosen))
-        now.answer(now.show(comparison, terminal_tables.print_comparison))
+            chosen_on, _ = running.prepare(choose_on, prefix=f"{choose_on}: ")
+        comparison = compare_methods(
+            dataset,
+            names,
+            numbers,
+            rates,
+            estimator=estimator,
+            members=members,
+            score=score,
+            equal_cost=equal_cost,
+            choose_lr=choose_lr,
+            choose_on=chosen_on,
+            against=against,
+            shard=command.shard,
+            retrain_older=command.retrain_older,
+            **known,
+        )
+        running.answer(running.show(comparison, terminal_tables.print_comparison))

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from class_uncertainty.cli import options
+from class_uncertainty.cli.options import PLACE, TRAINING, Command, shared
+from class_uncertainty.cli.start import start
 from class_uncertainty.errors import InputError, notice
 from class_uncertainty.runs.comparison_checks import MAX_SEEDS
 from class_uncertainty.workflows.search_plan import HEAD_TRAININGS, TRAININGS
@@ -26,8 +28,10 @@ SEEDS = "Networks before and after, for the ±, which --trainings does not count
 ALL_CLASSES = "List every class before and after, however many there are."
 
 
+@shared(*TRAINING, *PLACE)
 def fix(
     data: options.DATA,
+    command: Command,
     goal: Annotated[str, typer.Option(help=GOAL)] = "mean",
     candidates: Annotated[str | None, options.optional(CANDIDATES_HELP)] = None,
     deploy: Annotated[str | None, options.optional(DEPLOY)] = None,
@@ -39,19 +43,6 @@ def fix(
     all_classes: Annotated[bool, typer.Option("--all-classes", help=ALL_CLASSES)] = False,
     page: Annotated[Path | None, options.optional(PAGE, "PAGE.html", "--report")] = None,
     force: options.FORCE = False,
-    epochs: options.EPOCHS = None,
-    recipe: options.RECIPE = None,
-    backbone: options.BACKBONE = None,
-    views: options.VIEWS = None,
-    network: options.NETWORK = None,
-    pretrained: options.PRETRAINED = False,
-    budget: options.BUDGET = None,
-    on: options.ON = None,
-    device: options.DEVICE = None,
-    profile: options.PROFILE = None,
-    root: options.ROOT = None,
-    store: options.STORE = options.RUNS,
-    as_json: options.JSON = False,
     costs: Annotated[str | None, options.elsewhere("--costs", "--cost", instead="--goal cost:")] = None,
     prior: Annotated[str | None, options.elsewhere("--prior", instead="--goal prior:", **PRIORS)] = None,
 ) -> None:
@@ -79,19 +70,14 @@ def fix(
     """
     names = options.read_candidates(candidates)
     options.check_fix(goal, deploy)
-    options.check_start(data, root, budget, recipe)
-    options.check_on(on, device, profile)
-    from class_uncertainty.cli.running import running
-    from class_uncertainty.reporting.html_page import page_place, write
-    from class_uncertainty.reporting.report_data import sections
-    from class_uncertainty.reporting.terminal_tables import print_fix
-    from class_uncertainty.training.model_files import files_of
-    from class_uncertainty.workflows.fix import fix as fix_classes
+    with start(command, data) as running:
+        from class_uncertainty.reporting.html_page import page_place, write
+        from class_uncertainty.reporting.report_data import sections
+        from class_uncertainty.reporting.terminal_tables import print_fix
+        from class_uncertainty.training.model_files import files_of
+        from class_uncertainty.workflows.fix import fix as fix_classes
 
-    with running(store, as_json, root, budget=budget, profile=profile) as now:
-        dataset, chosen = now.prepare(
-            data, epochs, recipe, backbone=backbone, views=views, network=network, pretrained=pretrained
-        )
+        dataset, known = running.prepare(data)
         default = Path(files_of(save)[0].with_suffix(".html").name) if save else None
         page, made_from = page_place(dataset.name, page, default, force)
         fixed = fix_classes(
@@ -105,16 +91,15 @@ def fix(
             embed_weights=embed_weights,
             force=force,
             label_issues=label_issues,
-            **now.settings(chosen),
-            device=device,
-            on=on,
+            **known,
         )
-        document, files = now.show(fixed, partial(print_fix, all_classes=all_classes)), [*fixed.files]
+        document = running.show(fixed, partial(print_fix, all_classes=all_classes))
+        files = [*fixed.files]
         try:
-            with now.loader() as load:
-                files += write(sections(now.store, dataset.name, load), page, made_from=made_from)
+            with running.loader() as load:
+                files += write(sections(running.store, dataset.name, load), page, made_from=made_from)
         except InputError as error:  # a package that pages need is missing: what was found is told all the same
             notice(f"{page} was not written: {error}")
-        now.say(*(f"wrote {file}" for file in files))
+        running.say(*(f"wrote {file}" for file in files))
         left_out = [asdict(part) for part in dataset.left_out]
-        now.answer(document | {"left_out": left_out, "files": [str(file) for file in files]})
+        running.answer(document | {"left_out": left_out, "files": [str(file) for file in files]})

@@ -3,29 +3,21 @@
 from typing import Annotated
 
 from class_uncertainty.cli import options
+from class_uncertainty.cli.options import PLACE, TRAINING, Command, shared
+from class_uncertainty.cli.start import start
 from class_uncertainty.errors import InputError
+from class_uncertainty.estimation.compared_estimators import compared_estimators
 
 
+@shared(*TRAINING, *PLACE)
 def measure(
     data: options.DATA,
+    command: Command,
     members: options.MEMBERS = 5,
     estimator: options.ESTIMATOR = None,
     score: options.SCORE = None,
     estimators: Annotated[str | None, options.optional("Several, as ensemble,online,online=predictive.")] = None,
     lrs: options.LRS = None,
-    epochs: options.EPOCHS = None,
-    recipe: options.RECIPE = None,
-    backbone: options.BACKBONE = None,
-    views: options.VIEWS = None,
-    network: options.NETWORK = None,
-    pretrained: options.PRETRAINED = False,
-    budget: options.BUDGET = None,
-    on: options.ON = None,
-    device: options.DEVICE = None,
-    profile: options.PROFILE = None,
-    root: options.ROOT = None,
-    store: options.STORE = options.RUNS,
-    as_json: options.JSON = False,
 ) -> None:
     """Measure which classes are under-represented, by count and by how uncertain networks are about them.
 
@@ -46,25 +38,16 @@ def measure(
     lr = rates[0] if rates else None
     options.check_estimate(estimator, members, score, lr)
     if names:
-        options.check_estimators(names, members, rates)
-    options.check_start(data, root, budget, recipe)
-    options.check_on(on, device, profile)
-    from class_uncertainty.cli.running import running
-    from class_uncertainty.reporting import terminal_tables
-    from class_uncertainty.workflows.compare_estimators import compare_estimators
-    from class_uncertainty.workflows.measure import measure as measure_classes
+        compared_estimators(names, members, rates or [None])
+    with start(command, data) as running:
+        from class_uncertainty.reporting import terminal_tables
+        from class_uncertainty.workflows.compare_estimators import compare_estimators
+        from class_uncertainty.workflows.measure import measure as measure_classes
 
-    with running(store, as_json, root, budget=budget, profile=profile) as now:
-        dataset, chosen = now.prepare(
-            data, epochs, recipe, backbone=backbone, views=views, network=network, pretrained=pretrained
-        )
+        dataset, known = running.prepare(data)
         if names:
-            comparison = compare_estimators(
-                dataset, names, members, lrs=rates, **now.settings(chosen), device=device, on=on
-            )
-            now.answer(now.show(comparison, terminal_tables.print_estimator_comparison))
-            return
-        measured = measure_classes(
-            dataset, estimator, members, score=score, lr=lr, **now.settings(chosen), device=device, on=on
-        )
-        now.answer(now.show(measured, terminal_tables.print_measured))
+            comparison = compare_estimators(dataset, names, members, lrs=rates, **known)
+            running.answer(running.show(comparison, terminal_tables.print_estimator_comparison))
+        else:
+            measured = measure_classes(dataset, estimator, members, score=score, lr=lr, **known)
+            running.answer(running.show(measured, terminal_tables.print_measured))

@@ -4,7 +4,10 @@ The file that a command is for is --out. Others are named after what they hold: 
 --report for a page, --profile, --store.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Signature, signature
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -72,12 +75,9 @@ def argument(about: str, metavar: str) -> Any:
     return typer.Argument(help=about, metavar=metavar, show_default=False)
 
 
-RUNS = Path("runs.sqlite")
 DATA = Annotated[
     str, argument("What to train on, as 'cu list data' lists it, e.g. digits-lt:20 or folder:PATH.", "DATA")
 ]
-STORE = Annotated[Path, typer.Option(help="SQLite file of results; what is in it is not trained again.")]
-EPOCHS = Annotated[int | None, whole("--epochs", "Passes over the data; by default the recipe's.", 1, MAX_EPOCHS)]
 MEMBERS = Annotated[
     int, whole("--members", "Networks, folds or snapshots that measure uncertainty.", 1, MAX_MEMBERS, shown=True)
 ]
@@ -92,47 +92,6 @@ SCORE = Annotated[
     str | None, optional("What counts as uncertain, from 'cu list estimators'; by default the estimator's own.")
 ]
 LRS = Annotated[str | None, optional("Learning rates, the same for every method or estimator.")]
-RECIPE = Annotated[
-    str | None,
-    optional(
-        "For tables forest, boosting, logistic or features, for features of a backbone embeddings, for images "
-        "images, bag-of-tricks, ldam-drw, fine-tune or oltr; by default chosen by the data. "
-        "Change its fields by '?', as in 'bag-of-tricks?schedule=cosine&average=0.25', or without a name."
-    ),
-]
-BACKBONE = Annotated[
-    str | None,
-    optional(
-        "A frozen pretrained network that makes features of images: efficientnet-lite0, timm:NAME, hf:NAME_OR_FOLDER "
-        "or PATH.py:FACTORY, with options as in 'efficientnet-lite0?size=96'; none trains from pixels."
-    ),
-]
-VIEWS = Annotated[
-    int | None,
-    whole(
-        "--views", "Features are means over so many views of an image: it, its mirror image, and crops.", *VIEWS_RANGE
-    ),
-]
-NETWORK = Annotated[
-    str | None,
-    optional("A name from 'cu list networks', efficientnet-lite0, timm:NAME, hf:FOLDER or PATH.py:FACTORY.", "NAME"),
-]
-PRETRAINED = Annotated[
-    bool, typer.Option("--pretrained", help="Start from pretrained weights; for images, by the recipe fine-tune.")
-]
-BUDGET = Annotated[str | None, optional("Stop at an epoch's end after 90s, 25m or 1h30m; the same command goes on.")]
-ON = Annotated[
-    str | None,
-    optional("Train on Ray: ray (this machine), auto (the cluster that runs here) or ray://HOST:10001.", "PLACE"),
-]
-DEVICE = Annotated[str | None, optional("By default the fastest that is there.", "cpu|cuda|mps")]
-SHARD = Annotated[
-    str | None, optional("Train the i-th of n parts of the rows; 'cu results export' and 'import' join them.", "i/n")
-]
-RETRAIN_OLDER = Annotated[
-    bool, typer.Option("--retrain-older", help="Train results of older revisions of a method again.")
-]
-PROFILE = Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.")]
 EXCEL_SAFE = Annotated[
     bool,
     typer.Option(
@@ -153,33 +112,92 @@ ROOT = Annotated[Path | None, optional("The data folder; by default CLASS_UNCERT
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
-def check_start(data: str, root: Path | None, budget: str | None, recipe: str | None) -> None:
-    """Refuse, before torch is imported, data of no known kind, a budget that is no time, and an unknown recipe."""
-    from class_uncertainty.data import SOURCES
-    from class_uncertainty.data.specs import BY, parse
-    from class_uncertainty.text import seconds
-    from class_uncertainty.training.recipe_specs import parse_recipe
+RUNS = Path("runs.sqlite")
 
-    seconds(budget)
-    if recipe is not None:
-        parse_recipe(recipe)
-    if BY not in data:  # what follows may be a backbone, which torch must look at
-        parse(data, SOURCES, root, 0)
+# which of the shared options a command has
+STORED = ("root", "store", "as_json")
+TRAINING = ("epochs", "recipe", "backbone", "views", "network", "pretrained", "budget", "profile", *STORED)
+PLACE = ("on", "device")
+ROWS = ("shard", "retrain_older")
 
 
-def check_on(on: str | None, device: str | None, profile: Path | None = None, shard: str | None = None) -> None:
-    """Refuse, before data are read, a place that is none, what it cannot do, a device and a shard that are none."""
-    from class_uncertainty.runs.place import check_place
-    from class_uncertainty.runs.shard import Shard
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """The options that commands share, as they were typed; at their defaults where a command lacks them."""
 
-    if shard is not None:
-        Shard.parse(shard)
-    if on is not None:
-        check_place(on, profile is not None, device)
-    elif device is not None:  # torch is imported late, after all that is refused without it
-        from class_uncertainty.training.fit import resolve_device
+    epochs: Annotated[
+        int | None, whole("--epochs", "Passes over the data; by default the recipe's.", 1, MAX_EPOCHS)
+    ] = None
+    recipe: Annotated[
+        str | None,
+        optional(
+            "For tables forest, boosting, logistic or features, for features of a backbone embeddings, for images "
+            "images, bag-of-tricks, ldam-drw, fine-tune or oltr; by default chosen by the data. "
+            "Change its fields by '?', as in 'bag-of-tricks?schedule=cosine&average=0.25', or without a name."
+        ),
+    ] = None
+    backbone: Annotated[
+        str | None,
+        optional(
+            "A frozen pretrained network that makes features of images: efficientnet-lite0, timm:NAME, "
+            "hf:NAME_OR_FOLDER or PATH.py:FACTORY, with options as in 'efficientnet-lite0?size=96'; none trains from "
+            "pixels."
+        ),
+    ] = None
+    views: Annotated[
+        int | None,
+        whole(
+            "--views",
+            "Features are means over so many views of an image: it, its mirror image, and crops.",
+            *VIEWS_RANGE,
+        ),
+    ] = None
+    network: Annotated[
+        str | None,
+        optional(
+            "A name from 'cu list networks', efficientnet-lite0, timm:NAME, hf:FOLDER or PATH.py:FACTORY.", "NAME"
+        ),
+    ] = None
+    pretrained: Annotated[
+        bool, typer.Option("--pretrained", help="Start from pretrained weights; for images, by the recipe fine-tune.")
+    ] = False
+    budget: Annotated[
+        str | None, optional("Stop at an epoch's end after 90s, 25m or 1h30m; the same command goes on.")
+    ] = None
+    on: Annotated[
+        str | None,
+        optional("Train on Ray: ray (this machine), auto (the cluster that runs here) or ray://HOST:10001.", "PLACE"),
+    ] = None
+    device: Annotated[str | None, optional("By default the fastest that is there.", "cpu|cuda|mps")] = None
+    shard: Annotated[
+        str | None,
+        optional("Train the i-th of n parts of the rows; 'cu results export' and 'import' join them.", "i/n"),
+    ] = None
+    retrain_older: Annotated[
+        bool, typer.Option("--retrain-older", help="Train results of older revisions of a method again.")
+    ] = False
+    profile: Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.")] = None
+    root: ROOT = None
+    store: Annotated[Path, typer.Option(help="SQLite file of results; what is in it is not trained again.")] = RUNS
+    as_json: JSON = False
 
-        resolve_device(device)
+
+def shared(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the shared options of these names, behind its own, in the place of its parameter `command`."""
+
+    def give(function: Callable[..., None]) -> Callable[..., None]:
+        own = [option for option in signature(function).parameters.values() if option.name != "command"]
+        given = [option for option in signature(Command).parameters.values() if option.name in names]
+
+        @wraps(function)
+        def call(**typed: Any) -> None:
+            command = Command(**{name: typed.pop(name) for name in names})
+            function(command=command, **typed)
+
+        call.__signature__ = Signature([*own, *given])  # type: ignore[attr-defined]
+        return call
+
+    return give
 
 
 def check_estimate(estimator: str | None, members: int, score: str | None, lr: float | None = None) -> None:
@@ -187,13 +205,6 @@ def check_estimate(estimator: str | None, members: int, score: str | None, lr: f
     from class_uncertainty.estimation import EstimateRequest
 
     EstimateRequest.usual(estimator, members, lr).check_score(score)
-
-
-def check_estimators(names: Sequence[str], members: int, rates: Sequence[float] | None) -> None:
-    """Refuse, before any data are read, estimators that cannot be compared."""
-    from class_uncertainty.estimation.compared_estimators import compared_estimators
-
-    compared_estimators(names, members, rates or [None])
 
 
 def check_fix(goal: str, deploy: str | None) -> None:
@@ -219,23 +230,6 @@ def check_method(name: str) -> str:
     if not find_remedy(name):
         named(name)
     return name
-
-
-def check_comparison(
-    methods: Sequence[str],
-    seeds: Sequence[int],
-    lrs: Sequence[float] | None,
-    choose_lr: bool,
-    choose_on: str | None,
-    against: str,
-) -> None:
-    """Refuse, before any data are read, what --choose-lr, --choose-on and --against cannot do."""
-    from class_uncertainty.runs.comparison_checks import check_against, check_choose_on, check_choosing
-
-    check_against(against, methods)
-    check_choose_on(choose_on, choose_lr)
-    if choose_lr:
-        check_choosing(lrs, seeds)
 
 
 def read_seeds(seeds: str) -> list[int]:

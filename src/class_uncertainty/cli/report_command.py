@@ -4,19 +4,20 @@ from pathlib import Path
 from typing import Annotated
 
 from class_uncertainty.cli import options
+from class_uncertainty.cli.options import STORED, Command, shared
+from class_uncertainty.cli.start import start
 
 PAGE = "The HTML file to write; by default named after DATA, or report.html."
 
 
+@shared(*STORED)
 def report(
+    command: Command,
     data: Annotated[str | None, options.argument("Only this data set; by default all that are stored.", "DATA")] = None,
     out: Annotated[Path | None, options.optional(PAGE, "PAGE.html")] = None,
     force: options.FORCE = False,
     estimator: options.ESTIMATOR = None,
     figures: Annotated[Path | None, options.optional("A folder for the charts as SVG and PNG.", "FOLDER")] = None,
-    root: options.ROOT = None,
-    store: options.STORE = options.RUNS,
-    as_json: options.JSON = False,
 ) -> None:
     """Render what is stored as one self-contained HTML file, to open in any browser, no network needed.
 
@@ -24,18 +25,17 @@ def report(
     ensemble for images, and the rows that use it. **--estimator** shows another.
     """
     options.check_estimate(estimator, 5, None)
-    from class_uncertainty.cli.running import running
-    from class_uncertainty.io import check_folder
-    from class_uncertainty.reporting import html_page
-    from class_uncertainty.reporting.report_data import sections
+    with start(command, create=False) as running:
+        from class_uncertainty.io import check_folder
+        from class_uncertainty.reporting import html_page
+        from class_uncertainty.reporting.report_data import sections
 
-    with running(store, as_json, root, create=False) as now:
         default = None if data else Path("report.html")
-        out, made_from = html_page.page_place(data or f"all of {store}", out, default, force)
+        out, made_from = html_page.page_place(data or f"all of {command.store}", out, default, force)
         if figures:
             check_folder(figures / "chart")
-        with now.loader() as load:
-            shown = sections(now.store, data, load, estimator)
+        with running.loader() as load:
+            shown = sections(running.store, data, load, estimator)
         files = html_page.write(shown, out, figures, made_from, force)
-        now.say(*(f"wrote {file}" for file in files))
-        now.answer({"files": [str(file) for file in files]})
+        running.say(*(f"wrote {file}" for file in files))
+        running.answer({"files": [str(file) for file in files]})

@@ -1,16 +1,23 @@
 """`cu reproduce`: the paper's tables beside what is measured here."""
 
-from contextlib import ExitStack
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from class_uncertainty.cli import options
-from class_uncertainty.errors import InputError
+from class_uncertainty.cli.options import PLACE, ROWS, STORED, Command, shared
+from class_uncertainty.cli.start import start
+from class_uncertainty.errors import InputError, Unfinished
 from class_uncertainty.runs.comparison_checks import MAX_SEEDS
 
+if TYPE_CHECKING:
+    from class_uncertainty.cli.running import Running
+    from class_uncertainty.paper.reproduction import Reproduction
 
+
+@shared("budget", *PLACE, *ROWS, *STORED)
 def reproduce(
     experiment: Annotated[
         str,
@@ -20,6 +27,7 @@ def reproduce(
             "EXPERIMENT",
         ),
     ],
+    command: Command,
     protocol: Annotated[str | None, options.optional("paper or equal; by default both.", "paper|equal")] = None,
     only: Annotated[str | None, options.optional("One data set, as cifar100-lt:50.", "DATA")] = None,
     methods: Annotated[str | None, options.optional("Only these rows, as naive,ubrw-focal.")] = None,
@@ -32,14 +40,6 @@ def reproduce(
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Train nothing: list lanes, images and time left.")] = False,
     stored: Annotated[bool, typer.Option("--stored", help="Train nothing: show what is stored.")] = False,
-    budget: options.BUDGET = None,
-    on: options.ON = None,
-    device: options.DEVICE = None,
-    shard: options.SHARD = None,
-    retrain_older: options.RETRAIN_OLDER = False,
-    root: options.ROOT = None,
-    store: options.STORE = options.RUNS,
-    as_json: options.JSON = False,
 ) -> None:
     """Run an experiment of the paper, and put every printed value beside ours.
 
@@ -64,31 +64,53 @@ def reproduce(
             "--plan and --stored are both given: give --plan for what is left, or --stored for what is stored."
         )
     names = None if methods is None else options.split("method", methods, str)
-    options.check_on(on, device, shard=shard)
-    from class_uncertainty.cli.running import running
+    started = start(command, create=not stored)
     from class_uncertainty.data import load
-    from class_uncertainty.errors import Unfinished
-    from class_uncertainty.reporting import reproduction_tables
-    from class_uncertainty.workflows.reproduce import check_request, plan_reproduction
-    from class_uncertainty.workflows.reproduce import reproduce as run
+    from class_uncertainty.paper.experiments import select
 
-    check_request(experiment, protocol, only, seeds, names, network)
-    with ExitStack() as stack:
-        now = stack.enter_context(running(store, as_json, root, create=not stored, budget=budget))
-        read = stack.enter_context(now.loader(load))
-        about = (experiment, protocol, only, seeds, names, network)
-        if plan:
-            remaining = plan_reproduction(*about, read=read, store=now.store, device=device)
-            if not as_json:
-                reproduction_tables.print_remaining(remaining)
-            now.answer({"remaining": [asdict(row) for row in remaining]})
+    selection = select(experiment, protocol, only, seeds, names, network)
+    with started as running:
+        if stored:
+            from class_uncertainty.paper.reproduction import stored_reproductions
+
+            _show(running, stored_reproductions(selection, running.store, without_older=command.retrain_older))
             return
-        where: dict[str, Any] = {"store": now.store, "device": device, "on": on, "shard": shard}
-        where["retrain_older"] = retrain_older
-        reproduced = run(*about, train=not stored, read=read, budget=now.deadline, progress=now.watch, **where)
-        if not as_json:
-            for one in reproduced:
-                reproduction_tables.print_reproduction(one)
-        now.answer({"experiments": [one.document() for one in reproduced]})
-        if unfinished := next((one.unfinished for one in reproduced if one.unfinished), ""):
-            raise Unfinished(unfinished)
+        from class_uncertainty.paper.reproduce import plan_reproduction
+        from class_uncertainty.paper.reproduce import reproduce as run
+        from class_uncertainty.paper.tables import print_remaining
+
+        if plan:
+            with running.loader(load) as read:
+                rows = plan_reproduction(
+                    selection, running.store, read=read, device=command.device, retrain_older=command.retrain_older
+                )
+            if not command.as_json:
+                print_remaining(rows)
+            running.answer({"remaining": [asdict(row) for row in rows]})
+            return
+        with running.loader(load) as read:
+            reproductions = run(
+                selection,
+                running.store,
+                read=read,
+                device=command.device,
+                budget=running.deadline,
+                progress=running.watch,
+                on=command.on,
+                shard=command.shard,
+                retrain_older=command.retrain_older,
+            )
+        _show(running, reproductions)
+
+
+def _show(running: "Running", reproductions: "Sequence[Reproduction]") -> None:
+    """All experiments, as far as they have been run; then why they are unfinished, if they are."""
+    from class_uncertainty.paper.tables import print_reproduction
+
+    if not running.command.as_json:
+        for reproduction in reproductions:
+            print_reproduction(reproduction)
+    running.answer({"experiments": [reproduction.document() for reproduction in reproductions]})
+    for reproduction in reproductions:
+        if reproduction.unfinished:
+            raise Unfinished(reproduction.unfinished)

@@ -1,4 +1,4 @@
-"""What the commands share: an open store, progress on stderr, text or JSON on stdout, a Ctrl-C that loses nothing."""
+"""A command at work: an open store, progress on stderr, text or JSON on stdout, a Ctrl-C that loses nothing."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any
 
+from class_uncertainty.cli.options import Command
 from class_uncertainty.data import Dataset
 from class_uncertainty.data.specs import BY
 from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_faults
@@ -19,43 +20,40 @@ from class_uncertainty.reporting.progress import LiveProgress
 from class_uncertainty.reporting.section import describe_duplicates
 from class_uncertainty.runs import Store
 from class_uncertainty.runs.context import checkpoints_beside
-from class_uncertainty.text import amount_of, seconds, tell
+from class_uncertainty.runs.settings import Shared
+from class_uncertainty.text import amount_of, tell
 from class_uncertainty.training import Recipe, default_recipe
 from class_uncertainty.training.deadline import Deadline
+from class_uncertainty.training.fit import resolve_device
+from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.networks.user_code import trust
-from class_uncertainty.training.recipe_specs import parse_recipe
 from class_uncertainty.workflows.load_named import PIXELS, load_named, with_backbone
-
-if TYPE_CHECKING:
-    from class_uncertainty.runs.watcher import Watch
 
 FINE_TUNE = "fine-tune"  # the recipe for images and pretrained weights
 FEATURES = "features by "  # how the progress of embedding begins
 TRACE = re.compile(rb'\s*\{\s*"schemaVersion"')  # how a trace begins
 
 
-class Settings(TypedDict):
+class Known(Shared):
+    """What a command passes to a workflow beside its own arguments."""
+
     recipe: Recipe
-    store: Store
-    budget: Deadline
-    progress: "Watch"
-    profile: Path | None
 
 
 @dataclass(frozen=True, eq=False)
 class Running:
-    """A command that runs on one store."""
+    """A command whose store is open."""
 
+    command: Command
+    recipe: str | None  # its name; None for the data's own
+    changes: dict[str, Any]  # of the recipe
     store: Store
-    as_json: bool
-    root: Path | None
     deadline: Deadline
-    profile: Path | None
     watch: LiveProgress = field(default_factory=LiveProgress)
 
     def say(self, *lines: str) -> None:
         """For people; silent where JSON is asked for."""
-        if not self.as_json:
+        if not self.command.as_json:
             terminal.say(*lines)
 
     @contextmanager
@@ -66,37 +64,19 @@ class Running:
             def show(what: str, done: int, total: int) -> None:
                 bars(what if what.startswith(FEATURES) else f"decoding {what}", done, total)
 
-            yield partial(read, root=self.root, progress=show)
+            yield partial(read, root=self.command.root, progress=show)
 
-    def prepare(
-        self,
-        data: str,
-        epochs: int | None = None,
-        recipe: str | None = None,
-        *,
-        backbone: str | None = None,
-        views: int | None = None,
-        network: str | None = None,
-        pretrained: bool = False,
-        prefix: str = "",
-    ) -> tuple[Dataset, Recipe]:
-        """The data set, and the recipe of that name with its changes; `prefix` begins every note on the data."""
+    def prepare(self, data: str, prefix: str = "") -> tuple[Dataset, Known]:
+        """The data set, and what a workflow is to know; `prefix` begins every note on the data."""
         self.watch.open()  # reading large data takes time too
-        name, changes = parse_recipe(recipe) if recipe is not None else (None, {})
-        given = {"epochs": epochs, "network": network, "pretrained": pretrained or None}
-        if twice := next((name for name, value in given.items() if value is not None and name in changes), None):
-            raise InputError(f"{twice} is given twice: by --{twice} and in --recipe {recipe!r}.")
-        if pretrained and network is None and "network" not in changes:
-            raise InputError("--pretrained is given, and no network: name one by --network, as efficientnet-lite0.")
-        if network is not None and backbone not in (None, PIXELS):
-            raise InputError(f"--network is {network!r} and --backbone {backbone!r}: give one of them.")
-        if named := changes.get("network", network):
-            from class_uncertainty.training.networks.network_table import find_network
-
-            trust(named)
-            find_network(named)  # refuses one that there is not, before data are read
-        from_pixels = recipe is not None or network is not None or pretrained
-        full_name, note = with_backbone(data, backbone, views, from_pixels, self.root)
+        command = self.command
+        if command.network is not None and command.backbone not in (None, PIXELS):
+            raise InputError(f"--network is {command.network!r} and --backbone {command.backbone!r}: give one of them.")
+        if network := self.changes.get("network"):
+            trust(network)
+            find_network(network)  # refuses one that there is not, before data are read
+        from_pixels = command.recipe is not None or command.network is not None or command.pretrained
+        full_name, note = with_backbone(data, command.backbone, command.views, from_pixels, command.root)
         trust(full_name.rpartition(BY)[2])
         if note:
             self.say(prefix + note)
@@ -106,65 +86,67 @@ class Running:
             self.say(f"{prefix}{part}")
         if note := describe_duplicates(dataset):
             self.say(prefix + note)
-        if pretrained and name is None and dataset.train.is_images:
+        name = self.recipe
+        if command.pretrained and name is None and dataset.train.is_images:
             name = FINE_TUNE
-        return dataset, default_recipe(dataset.train, name, **given | changes)
-
-    def settings(self, recipe: Recipe) -> Settings:
-        """What every workflow takes beside its own arguments."""
-        budget, profile = self.deadline, self.profile
-        return {"recipe": recipe, "store": self.store, "budget": budget, "progress": self.watch, "profile": profile}
-
-    def show_news(self) -> None:
-        """What is known of a workflow that was stopped; a JSON document is of whole ones alone."""
-        if not self.as_json:
-            print_news(self.watch.news)
+        return dataset, {
+            "recipe": default_recipe(dataset.train, name, **self.changes),
+            "store": self.store,
+            "device": command.device,
+            "budget": self.deadline,
+            "progress": self.watch,
+            "profile": command.profile,
+            "on": command.on,
+        }
 
     def show(self, value: Any, render: Callable[[Any], None]) -> Any:
         """Render a workflow's value for people; its document is for programs."""
-        if not self.as_json:
+        if not self.command.as_json:
             render(value)
         return value.document()
 
     def answer(self, document: dict[str, Any]) -> None:
         """For programs; silent where people read."""
-        if self.as_json:
+        if self.command.as_json:
             terminal.print_json(document)
+
+    def show_news(self) -> None:
+        """What is known of a workflow that was stopped; JSON is printed only for finished ones."""
+        if not self.command.as_json:
+            print_news(self.watch.news)
 
 
 @contextmanager
-def running(
-    path: Path,
-    as_json: bool,
-    root: Path | None = None,
-    create: bool = True,
-    budget: str | None = None,
-    profile: Path | None = None,
+def open_running(
+    command: Command, recipe: str | None, changes: dict[str, Any], budget: float | None, create: bool
 ) -> Iterator[Running]:
     """A command that says, when it is stopped or short of memory, what is kept and how to go on."""
-    deadline = Deadline.after(seconds(budget))
+    deadline = Deadline.after(budget)
     check_address_space()
-    if profile and profile.resolve() == path.resolve():
-        raise InputError(f"--profile and --store are both {path}: give them different names.")
+    if command.device is not None and command.on is None:
+        resolve_device(command.device)  # refuses one that there is not, before data are read
+    profile = command.profile
+    if profile and profile.resolve() == command.store.resolve():
+        raise InputError(f"--profile and --store are both {command.store}: give them different names.")
     written = _written(profile)
-    with Store(path, create) as store:
-        now = Running(store, as_json, root, deadline, profile)
+    with Store(command.store, create) as store:
+        running = Running(command, recipe, changes, store, deadline)
         try:
             with memory_faults(lambda: _kept(store)):
                 try:
-                    yield now
+                    yield running
                 finally:
-                    now.watch.close()
+                    running.watch.close()
             if profile and _written(profile) == written:
                 tell(f"nothing was trained, so {profile} was not written.")
         except KeyboardInterrupt:
-            now.show_news()
+            running.show_news()
             tell(f"stopped{_kept(store)}.", start="\n")  # after the ^C that a terminal shows
             raise SystemExit(130) from None
         except ShardEnded as ended:
             tell(f"{ended}.")
         except Unfinished as unfinished:
-            now.show_news()
+            running.show_news()
             tell(f"{unfinished}{_kept(store)}.")
             raise SystemExit(3) from None
 
@@ -174,7 +156,8 @@ def _kept(store: Store) -> str:
     under_way = ", checkpoints keep what has not" if checkpoints_beside(store).count() else ""
     if not (store.finished or store.networks or under_way):
         return ""
-    results, networks = amount_of(store.finished, "result", "results"), amount_of(store.networks, "network", "networks")
+    results = amount_of(store.finished, "result", "results")
+    networks = amount_of(store.networks, "network", "networks")
     kept = f"{store.path} keeps what has finished ({results}, {networks}){under_way}"
     return f"; {kept}, and the same command goes on from there"
 
@@ -185,6 +168,8 @@ def _written(profile: Path | None) -> int:
         return 0
     check_ending(profile, "trace", (".json", ""))
     check_writable(profile)
-    if profile.exists() and profile.stat().st_size and not starts_with(profile, TRACE):
+    if not profile.exists():
+        return 0
+    if profile.stat().st_size and not starts_with(profile, TRACE):
         raise InputError(f"{profile} exists and is not a trace that --profile wrote: give another name.")
-    return profile.stat().st_mtime_ns if profile.exists() else 0
+    return profile.stat().st_mtime_ns

@@ -1,17 +1,21 @@
 """`cu train`: one network, to keep."""
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from class_uncertainty.checks import LARGEST
 from class_uncertainty.cli import options
+from class_uncertainty.cli.options import TRAINING, Command, shared
+from class_uncertainty.cli.start import start
 from class_uncertainty.errors import InputError
 
 
+@shared(*TRAINING)
 def train(
     data: options.DATA,
+    command: Command,
     method: Annotated[str, typer.Option(help="A name from 'cu list methods'.")] = "naive",
     save: options.SAVE = None,
     embed_weights: options.EMBED_WEIGHTS = False,
@@ -23,17 +27,6 @@ def train(
     members: options.MEMBERS = 5,
     estimator: options.ESTIMATOR = None,
     score: options.SCORE = None,
-    epochs: options.EPOCHS = None,
-    recipe: options.RECIPE = None,
-    backbone: options.BACKBONE = None,
-    views: options.VIEWS = None,
-    network: options.NETWORK = None,
-    pretrained: options.PRETRAINED = False,
-    budget: options.BUDGET = None,
-    profile: options.PROFILE = None,
-    root: options.ROOT = None,
-    store: options.STORE = options.RUNS,
-    as_json: options.JSON = False,
 ) -> None:
     """Train one network and, with --save, keep it: weights as safetensors, and a JSON file that rebuilds it.
 
@@ -48,20 +41,28 @@ def train(
         raise InputError(f"{method!r} is a remedy, made of trained networks: {advice}.")
     Lane(method, seed, lr)
     options.check_estimate(estimator, members, score)
-    options.check_start(data, root, budget, recipe)
-    from class_uncertainty.cli.running import running
-    from class_uncertainty.reporting.terminal_tables import print_comparison
-    from class_uncertainty.workflows.compare import Comparison
-    from class_uncertainty.workflows.train import train as train_network
+    with start(command, data) as running:
+        from class_uncertainty.reporting.terminal_tables import print_comparison
+        from class_uncertainty.workflows.compare import Comparison
+        from class_uncertainty.workflows.train import train as train_network
 
-    with running(store, as_json, root, budget=budget, profile=profile) as now:
-        dataset, chosen = now.prepare(
-            data, epochs, recipe, backbone=backbone, views=views, network=network, pretrained=pretrained
+        dataset, known = running.prepare(data)
+        trained = train_network(
+            dataset,
+            method,
+            seed,
+            lr,
+            estimator=estimator,
+            members=members,
+            score=score,
+            save=save,
+            embed_weights=embed_weights,
+            force=force,
+            **known,
         )
-        measuring: dict[str, Any] = {"estimator": estimator, "members": members, "score": score}
-        saving: dict[str, Any] = {"save": save, "embed_weights": embed_weights, "force": force}
-        trained = train_network(dataset, method, seed, lr, **saving, **measuring, **now.settings(chosen))
-        now.show(Comparison(dataset, (trained.result,), trained.estimate), print_comparison)
-        written = [f"wrote {file}" for file in trained.files]
-        now.say(*written or ("The network is not kept: --save PATH would write it.",))
-        now.answer({"result": asdict(trained.result), "files": [str(file) for file in trained.files]})
+        running.show(Comparison(dataset, (trained.result,), trained.estimate), print_comparison)
+        if trained.files:
+            running.say(*(f"wrote {file}" for file in trained.files))
+        else:
+            running.say("The network is not kept: --save PATH would write it.")
+        running.answer({"result": asdict(trained.result), "files": [str(file) for file in trained.files]})

@@ -1,21 +1,22 @@
 """Context: what a workflow works with. It is made once and handed down; its keys hash values and do nothing else."""
 
-import tempfile
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from class_uncertainty.checks import check
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.dataset import describe_unjudged
-from class_uncertainty.errors import InputError, notice
+from class_uncertainty.errors import notice
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.measures import Stats
-from class_uncertainty.runs.open_executor import On, open_executor
+from class_uncertainty.runs.open_executor import open_executor
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.runs.shard import Shard
 from class_uncertainty.runs.store import RUNNING, Store
-from class_uncertainty.runs.watcher import News, Shown, Watch, Watcher, watch_by
+from class_uncertainty.runs.watcher import News, Watcher, watch_by
 from class_uncertainty.training import Lane, Recipe, default_recipe
 from class_uncertainty.training.checkpoints import Checkpoints
 from class_uncertainty.training.deadline import Deadline
@@ -34,26 +35,28 @@ EVERY = 10  # epochs between checkpoints
 class Context:
     """One data set, one recipe, one store, and how training runs."""
 
-    store: Store
     dataset: Dataset
     recipe: Recipe
+    store: Store
     device: str
-    deadline: Deadline = field(default_factory=Deadline)
-    watch: Watch = field(default_factory=Watcher)
-    checkpoints: Checkpoints | None = None
-    profile: Path | None = None
-    executor: Executor | None = None  # where lanes train; None stands for this process
-    shard: Shard | None = None  # of the rows, if others train the rest
-    retrain_older: bool = False  # whether results of older revisions count as missing
+    deadline: Deadline
+    watch: Watcher
+    profile: Path | None
+    executor: Executor | None  # where lanes train; None stands for this process
+    shard: Shard | None  # of the rows, if others train the rest
+    retrain_older: bool  # whether results of older revisions count as missing
 
     @property
     def train(self) -> Data:
         return self.dataset.train
 
+    @property
+    def checkpoints(self) -> Checkpoints:
+        return checkpoints_beside(self.store)
+
     def tell(self, news: News) -> None:
-        """Tell a Watcher what is known by now."""
-        if isinstance(self.watch, Watcher):
-            self.watch.tell(news)
+        """Tell the watcher what is known by now."""
+        self.watch.tell(news)
 
     def untrained(self, lanes: Sequence[Lane]) -> Fit:
         """Lanes that are to be trained; large arrays go beside the store."""
@@ -68,115 +71,105 @@ class Context:
         What the caller writes to the store for lanes that ended together is one transaction.
         """
         check_fit(self.train, fitted.lanes, self.recipe, stats, self.dataset.test)
-        self.store.begin()  # 'cu clean' leaves the checkpoints of a store alone that is open
-        how = (self.checkpoints, EVERY, self.deadline, self.profile, teachers)
-        options = FitOptions(stats, self.dataset.test, progress, *how)
+        self.store.create_file()  # 'cu clean' leaves the checkpoints of a store alone that is open
+        options = FitOptions(
+            stats, self.dataset.test, progress, self.checkpoints, EVERY, self.deadline, self.profile, teachers
+        )
         with closing(train_lanes(fitted, self.train, options, self.executor)) as batches:
             for outcomes in batches:
                 with self.store.batch():
                     yield from outcomes
 
     def result_key(self, lane: Lane, stats: Stats | None = None, revision: int | None = None) -> str:
-        """Of a lane's result, which depends on what it is judged on."""
-        about = (self.recipe, self._stats(stats), self.device)
-        return lane_key(self.dataset.fingerprint, lane, *about, revision=revision)
+        """The key of a lane's result, which depends on what it is judged on."""
+        stats = Stats.of(self.train.counts, stats)
+        return lane_key(self.dataset.fingerprint, lane, self.recipe, stats, self.device, revision=revision)
 
     def network_key(
         self, lane: Lane, stats: Stats | None = None, teachers: Sequence[str] = (), revision: int | None = None
     ) -> str:
-        """Of a lane's network, which depends on what it was trained on alone."""
-        about = (self.recipe, self._stats(stats), self.device, teachers, revision)
-        return lane_key(self.train.fingerprint, lane, *about)
+        """The key of a lane's network, which depends on what it was trained on alone."""
+        stats = Stats.of(self.train.counts, stats)
+        return lane_key(self.train.fingerprint, lane, self.recipe, stats, self.device, teachers, revision)
 
     def estimate_key(self, request: EstimateRequest, revision: int | None = None) -> str:
         keys = [self.result_key(lane, revision=revision) for lane in request.lanes]
         return key_of(request.estimator, keys or [self.dataset.fingerprint])
 
-    def find(self, tables: Sequence[str], lanes: Sequence[Lane], key: Callable[[int | None], str]) -> str:
-        """The key of these lanes by a revision: the newest, or an older one where the tables have that alone."""
-        newest = key(None)
-        if self.retrain_older or any(self.store.has(table, newest) for table in tables):
-            return newest
-        for revision in reversed(range(max((lane.value.revision for lane in lanes), default=0))):
-            older = key(revision)
-            if any(self.store.has(table, older) for table in tables):
-                return older
-        return newest
+    def revisions(self, lanes: Sequence[Lane]) -> list[int | None]:
+        """The revisions of these lanes whose results count: the newest, which is None, and the older ones."""
+        newest = max((lane.value.revision for lane in lanes), default=0)
+        return [None] if self.retrain_older else [None, *reversed(range(newest))]
+
+    def first_stored(self, keys: Sequence[str], *tables: str) -> str:
+        """The first of these keys that one of the tables has; the first of all where they have none."""
+        for key in keys:
+            if any(self.store.has(table, key) for table in tables):
+                return key
+        return keys[0]
 
     def stored_result_key(self, lane: Lane, stats: Stats | None = None) -> str:
-        return self.find(["results"], [lane], lambda revision: self.result_key(lane, stats, revision))
+        keys = [self.result_key(lane, stats, revision) for revision in self.revisions([lane])]
+        return self.first_stored(keys, "results")
 
     def stored_network_key(self, lane: Lane, stats: Stats | None = None, teachers: Sequence[str] = ()) -> str:
-        return self.find(["networks"], [lane], lambda revision: self.network_key(lane, stats, teachers, revision))
+        keys = [self.network_key(lane, stats, teachers, revision) for revision in self.revisions([lane])]
+        return self.first_stored(keys, "networks")
 
     def stored_estimate_key(self, request: EstimateRequest) -> str:
-        tables = ["estimates", "measurements"]
-        return self.find(tables, request.lanes, lambda revision: self.estimate_key(request, revision))
+        keys = [self.estimate_key(request, revision) for revision in self.revisions(request.lanes)]
+        return self.first_stored(keys, "estimates", "measurements")
+
+    def checkpoint_keys(self, lane: Lane, stats: Stats | None = None, teachers: Sequence[str] = ()) -> list[str]:
+        """The keys of a lane's checkpoints, one for each stage of its method."""
+        stats = Stats.of(self.train.counts, stats)
+        return checkpoint_keys(self.train.fingerprint, lane, self.recipe, stats, self.device, teachers)
 
     def drop_checkpoints(self, lanes: Sequence[Lane], stats: Stats | None = None, teachers: Sequence[str] = ()) -> None:
         """Remove the checkpoints of lanes whose results are stored."""
-        if self.checkpoints:
-            about = (self.recipe, self._stats(stats), self.device, teachers)
-            keys = (key for lane in lanes for key in checkpoint_keys(self.train.fingerprint, lane, *about))
-            self.checkpoints.remove(keys)
+        self.checkpoints.remove(key for lane in lanes for key in self.checkpoint_keys(lane, stats, teachers))
 
     def has_checkpoint(self, lane: Lane, stats: Stats | None = None) -> bool:
         """Whether a command that was stopped has begun to train the lane."""
-        if self.checkpoints is None:
-            return False
-        keys = checkpoint_keys(self.train.fingerprint, lane, self.recipe, self._stats(stats), self.device)
-        return any(self.checkpoints.epoch(key) for key in keys)
-
-    def _stats(self, stats: Stats | None) -> Stats:
-        return Stats.of(self.train.counts, stats)
+        return any(self.checkpoints.epoch(key) for key in self.checkpoint_keys(lane, stats))
 
 
 def checkpoints_beside(store: Store) -> Checkpoints:
-    """Of what trains by its results."""
+    """The checkpoints of what trains with its results in a store."""
     return Checkpoints(store.path.with_name(store.path.name + RUNNING))
 
 
 @contextmanager
-def open_context(
-    dataset: Dataset | Data,
-    recipe: Recipe | None = None,
-    store: Store | str | Path | None = None,
-    device: str | None = None,
-    budget: float | Deadline | None = None,
-    progress: Shown = None,
-    profile: str | Path | None = None,
-    on: On = None,
-    shard: str | None = None,
-    retrain_older: bool = False,
-) -> Iterator[Context]:
-    """A Context for one workflow. Without a store, results go to a temporary one; `on` says where lanes train."""
+def open_context(dataset: Dataset | Data, settings: Settings) -> Iterator[Context]:
+    """Make all that a workflow works with, once. Without a store, results go to a temporary one."""
     check(Data | Dataset, dataset=dataset)
-    check(Recipe | None, recipe=recipe)
-    check(Store | Path | None, store=store)
-    check(str | None, device=device, shard=shard)
-    check(Callable | bool | None, progress=progress)
-    check(Path | None, profile=profile)
-    check(str | Executor | None, on=on)
-    check(bool, retrain_older=retrain_older)
-    part = Shard.parse(shard) if shard is not None else None
-    dataset = Dataset("data", dataset) if isinstance(dataset, Data) else dataset
-    if store is None and budget is not None:
-        raise InputError("a budget is given and no store: give one, or what has been trained is lost when it is spent.")
-    recipe, deadline = sealed(recipe or default_recipe(dataset.train)), Deadline.after(budget)
+    if isinstance(dataset, Data):
+        dataset = Dataset("data", dataset)
+    recipe = sealed(settings.recipe or default_recipe(dataset.train))
+    deadline = Deadline.after(settings.budget)
     with ExitStack() as stack:
-        executor = stack.enter_context(open_executor(on, device, profile is not None))
-        device = executor.device if executor else resolve_device(device)
+        executor = stack.enter_context(open_executor(settings.on, settings.device))
+        device = executor.device if executor else resolve_device(settings.device)
+        store = settings.store
         if store is None:
-            store = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "runs.sqlite"
+            store = Path(stack.enter_context(TemporaryDirectory()), "runs.sqlite")
         if not isinstance(store, Store):
             store = stack.enter_context(Store(store))
-        checkpoints = checkpoints_beside(store)
         store.add_data(dataset)
         if note := describe_unjudged(dataset):
             notice(note)
-        place, watch = Path(profile) if profile else None, watch_by(progress)
-        if isinstance(watch, Watcher):
-            stack.callback(watch.close)
-            watch.open()
-        about = (watch, checkpoints, place, executor, part, retrain_older)
-        yield Context(store, dataset, recipe, device, deadline, *about)
+        watch = watch_by(settings.progress)
+        stack.callback(watch.close)
+        watch.open()
+        yield Context(
+            dataset,
+            recipe,
+            store,
+            device,
+            deadline,
+            watch,
+            profile=Path(settings.profile) if settings.profile else None,
+            executor=executor,
+            shard=settings.shard,
+            retrain_older=settings.retrain_older,
+        )

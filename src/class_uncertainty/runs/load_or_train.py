@@ -1,9 +1,9 @@
 """Training through the store: what it has is not trained again."""
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from class_uncertainty.errors import MachineFault, ShardEnded
 from class_uncertainty.estimation import Diverged, Estimate, EstimateRequest, estimates_from
@@ -13,6 +13,7 @@ from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.watcher import RowTrained
+from class_uncertainty.text import amount_of
 from class_uncertainty.training import Lane, Result
 from class_uncertainty.training.fit import LaneOutcome, Progress
 from class_uncertainty.training.fit_result import Fit
@@ -32,20 +33,24 @@ def load_or_estimate(
     """
     keys = {request: context.stored_estimate_key(request) for request in requests}
     estimates: dict[EstimateRequest, Estimate | Diverged | None] = {}
-    for request in dict.fromkeys(requests):  # a file is always read anew
-        stored = context.store.get_estimate(keys[request]) if request.lanes else None
+    for request in dict.fromkeys(requests):
+        stored = context.store.get_estimate(keys[request]) if request.lanes else None  # a file is always read anew
         estimates[request] = stored or _diverged_member(context, request)
-    todo = [request for request, estimate in estimates.items() if estimate is None]
-    lanes = [lane for request in todo for lane in request.lanes]
-    judges = list({_fold_judge(request) for request in todo if request.lanes}) if context.dataset.test is None else []
-    networks = len(lanes) + FOLDS * len(_without_result(context, judges))
+    missing = [request for request, estimate in estimates.items() if estimate is None]
+    lanes = [lane for request in missing for lane in request.lanes]
+
+    networks = len(lanes)
+    is_judged_by_folds = context.dataset.test is None
+    if is_judged_by_folds:
+        judges = {_fold_judge(request) for request in missing if request.lanes}
+        networks += FOLDS * sum(context.store.get(context.stored_result_key(judge)) is None for judge in judges)
     with context.watch(what, networks, context.recipe.epochs) if networks else nullcontext() as progress:
         fitted = _train_members(context, lanes, progress, ended) if lanes else None
-        for request, estimate in zip(todo, estimates_from(context.train, todo, fitted), strict=True):
+        for request, estimate in zip(missing, estimates_from(context.train, missing, fitted), strict=True):
             if isinstance(estimate, Diverged):
                 estimates[request] = estimate
                 continue
-            if judges and estimate.results:
+            if is_judged_by_folds and estimate.results:
                 results = load_or_evaluate(context, [_fold_judge(request)], progress=progress)
                 estimate = replace(estimate, results=tuple(results))
             context.store.add_estimate(keys[request], context.dataset.fingerprint, estimate)
@@ -67,20 +72,9 @@ def stored_measurement(context: Context, request: EstimateRequest, score: str | 
     return measured.using(score or measured.score)
 
 
-def start_anew(context: Context, lanes: Sequence[Lane], stats: Stats | None, weights_of: Sequence[Lane]) -> bool:
-    """Whether `load_or_evaluate` trains all of these lanes from their first epochs: none has a result or checkpoint."""
-    without_network = _without_network(context, weights_of)
-    for lane in lanes:
-        networks = [lane] if context.dataset.test else folded(lane)
-        if any(context.has_checkpoint(network, stats) for network in networks):
-            return False
-        if lane not in without_network and context.store.has("results", context.stored_result_key(lane, stats)):
-            return False
-    return True
-
-
 def _train_members(context: Context, lanes: Sequence[Lane], progress: Progress | None, ended: Ended | None) -> Fit:
-    fitted, outcomes = context.untrained(lanes), []
+    fitted = context.untrained(lanes)
+    outcomes = []
     with closing(context.train_lanes(fitted, progress)) as trained:
         for outcome in trained:
             lane = lanes[outcome.place]
@@ -93,9 +87,12 @@ def _train_members(context: Context, lanes: Sequence[Lane], progress: Progress |
 
 def _diverged_member(context: Context, request: EstimateRequest) -> Diverged | None:
     """A naive member of the estimate that is stored and diverged."""
-    keys = [context.network_key(lane) for lane in request.lanes if lane.name == "naive"]
-    result = next(filter(None, map(context.store.diverged_network, keys)), None)
-    return Diverged(request.estimator, result.seed, result.divergence) if result else None
+    for lane in request.lanes:
+        if lane.name == "naive":
+            result = context.store.diverged_network(context.network_key(lane))
+            if result:
+                return Diverged(request.estimator, result.seed, result.divergence)
+    return None
 
 
 def _fold_judge(request: EstimateRequest) -> Lane:
@@ -116,59 +113,93 @@ def load_or_evaluate(
     Naive lanes of `weights_of` are trained too where the store has their results alone, without their networks; by
     folds nobody has a network of all examples.
     """
-    by_folds = context.dataset.test is None
     keys = [context.stored_result_key(lane, stats) for lane in lanes]
-    stored_before = [context.store.get(key) for key in keys]
-    bare = _without_network(context, weights_of)
+    stored = [context.store.get(key) for key in keys]
+    if ended:
+        for result in filter(None, stored):
+            ended(result)
+    without_network = _without_network(context, weights_of)
     missing = {
         key: lane
-        for key, lane, result in zip(keys, lanes, stored_before, strict=True)
-        if result is None or lane in bare
+        for key, lane, result in zip(keys, lanes, stored, strict=True)
+        if result is None or lane in without_network
     }
-    todo = [lane for key, lane in missing.items() if not context.shard or context.shard.has(key)]
-    if ended:
-        for result in filter(None, stored_before):
-            ended(result)
-    parts = [part for lane in todo for part in folded(lane)] if by_folds else todo
-    folds: dict[int, dict[int, tuple[Result, Outcomes]]] = {i: {} for i in range(len(todo))}
-    if parts:
-        watched = nullcontext(progress) if progress else context.watch("training", len(parts), context.recipe.epochs)
-        with watched as watching, closing(context.train_lanes(context.untrained(parts), watching, stats)) as trained:
-            for outcome in trained:
-                _keep_naive(context, parts[outcome.place], outcome)
-                i, k = divmod(outcome.place, FOLDS if by_folds else 1)
-                if outcome.unseen is None:  # judged on the test split
-                    _add_result(context, todo[i], stats, outcome.result, ended)
-                    continue
-                folds[i][k] = outcome.result, outcome.unseen
-                if len(folds[i]) == FOLDS:
-                    ended_folds = folds.pop(i)
-                    results, unseen = zip(*(ended_folds[k] for k in range(FOLDS)), strict=True)
-                    _add_result(context, todo[i], stats, pooled(context.train, results, unseen), ended)
-    if len(todo) < len(missing):
-        number = len(missing) - len(todo)
-        rest = f"{number:,} {'row is' if number == 1 else 'rows are'} for others"
+    to_train = [lane for key, lane in missing.items() if not context.shard or context.shard.has(key)]
+    if to_train and context.dataset.test:
+        _train_and_test(context, to_train, stats, progress, ended)
+    elif to_train:
+        _train_and_judge_by_folds(context, to_train, stats, progress, ended)
+    if len(to_train) < len(missing):
+        rest = amount_of(len(missing) - len(to_train), "row is", "rows are")
         advice = "'cu results export' writes the rows of each store, and 'cu results import' joins them"
-        raise ShardEnded(f"shard {context.shard} of {context.dataset.name} is trained: {rest}; {advice}")
-    stored = [context.store.get(key) for key in keys]
-    context.drop_checkpoints([part for lane in lanes for part in folded(lane)] if by_folds else lanes, stats)
-    return read_back(context.store, stored)
+        raise ShardEnded(f"shard {context.shard} of {context.dataset.name} is trained: {rest} for others; {advice}")
+
+    networks = lanes if context.dataset.test else [part for lane in lanes for part in folded(lane)]
+    results = [context.store.get(key) for key in keys]
+    context.drop_checkpoints(networks, stats)
+    return read_back(context.store, results)
+
+
+def _train_and_test(
+    context: Context, lanes: Sequence[Lane], stats: Stats | None, progress: Progress | None, ended: Ended | None
+) -> None:
+    """Train a network for each lane, and store its result on the test split."""
+    with _training(context, context.untrained(lanes), stats, progress=progress) as outcomes:
+        for outcome in outcomes:
+            lane = lanes[outcome.place]
+            _keep_naive(context, lane, outcome)
+            _add_result(context, lane, stats, outcome.result, ended)
+
+
+def _train_and_judge_by_folds(
+    context: Context, lanes: Sequence[Lane], stats: Stats | None, progress: Progress | None, ended: Ended | None
+) -> None:
+    """Train a network for each fold of each lane, and store the lane's result once its last fold has ended."""
+    lane_of = {fold_lane: lane for lane in lanes for fold_lane in folded(lane)}
+    fold_lanes = list(lane_of)
+    # results and outcomes only: whole networks would stay in memory until the last fold has ended
+    judged: dict[Lane, dict[Lane, tuple[Result, Outcomes]]] = {lane: {} for lane in lanes}
+    with _training(context, context.untrained(fold_lanes), stats, progress=progress) as outcomes:
+        for outcome in outcomes:
+            assert outcome.unseen is not None
+            fold_lane = fold_lanes[outcome.place]
+            lane = lane_of[fold_lane]
+            _keep_naive(context, fold_lane, outcome)
+            judged[lane][fold_lane] = (outcome.result, outcome.unseen)
+            if len(judged[lane]) == FOLDS:
+                folds = judged.pop(lane)
+                in_order = [folds[part] for part in folded(lane)]
+                results, unseen = zip(*in_order, strict=True)
+                _add_result(context, lane, stats, pooled(context.train, results, unseen), ended)
+
+
+@contextmanager
+def _training(
+    context: Context,
+    fitted: Fit,
+    stats: Stats | None,
+    teachers: Fit | None = None,
+    what: str = "training",
+    progress: Progress | None = None,
+) -> Iterator[Iterator[LaneOutcome]]:
+    """The outcomes of lanes as they end. Where no caller's progress is told of their epochs, the watcher is."""
+    watched = nullcontext(progress) if progress else context.watch(what, len(fitted.lanes), context.recipe.epochs)
+    with watched as told, closing(context.train_lanes(fitted, told, stats, teachers)) as outcomes:
+        yield outcomes
 
 
 def _without_network(context: Context, lanes: Sequence[Lane]) -> set[Lane]:
-    keys = {lane: context.network_key(lane) for lane in lanes if context.dataset.test}
-    return {lane for lane, key in keys.items() if not context.store.has("networks", key)}
-
-
-def _without_result(context: Context, lanes: Sequence[Lane]) -> list[Lane]:
-    return [lane for lane in lanes if context.store.get(context.stored_result_key(lane)) is None]
+    """The lanes that the store has no network of; by folds nobody has a network of all examples."""
+    if context.dataset.test is None:
+        return set()
+    return {lane for lane in lanes if not context.store.has("networks", context.network_key(lane))}
 
 
 def fit_and_store(context: Context, lane: Lane, stats: Stats | None = None) -> Fit:
     """Train one lane on all training examples, whatever the store has."""
     fitted = context.untrained([lane])
-    with context.watch(f"training {lane.name}", 1, context.recipe.epochs) as progress:
-        (outcome,) = context.train_lanes(fitted, progress, stats)
+    with _training(context, fitted, stats, what=f"training {lane.name}") as outcomes:
+        (outcome,) = outcomes
     if context.dataset.test:
         _add_result(context, lane, stats, outcome.result)
     _keep_naive(context, lane, outcome)
@@ -186,22 +217,28 @@ def load_or_fit(
     teacher_keys = teachers.keys if teachers else ()
     keys = [context.stored_network_key(lane, stats, teacher_keys) for lane in lanes]
     networks = {key: context.store.get_network(key) for key in dict.fromkeys(keys)}
-    if todo := {key: lane for key, lane in zip(keys, lanes, strict=True) if networks[key] is None}:
-        fitted, todo_keys = context.untrained(list(todo.values())), list(todo)
-        with (
-            context.watch(f"training {what}", len(todo), context.recipe.epochs) as progress,
-            closing(context.train_lanes(fitted, progress, stats, teachers)) as ended,
-        ):
-            for outcome in ended:
-                key, lane = todo_keys[outcome.place], fitted.lanes[outcome.place]
-                networks[key] = network = (outcome.result, outcome.lane.state)
-                context.store.add_network(key, *network)
+    missing = {key: lane for key, lane in zip(keys, lanes, strict=True) if networks[key] is None}
+    if missing:
+        keys_to_train = list(missing)
+        fitted = context.untrained(list(missing.values()))
+        with _training(context, fitted, stats, teachers, f"training {what}") as outcomes:
+            for outcome in outcomes:
+                key = keys_to_train[outcome.place]
+                lane = missing[key]
+                networks[key] = (outcome.result, outcome.lane.state)
+                context.store.add_network(key, outcome.result, outcome.lane.state)
                 if context.dataset.test and not lane.fold and not lane.teaching:
                     _add_result(context, lane, stats, outcome.result)
     context.drop_checkpoints(lanes, stats, teacher_keys)
     results, states = zip(*read_back(context.store, [networks[key] for key in keys]), strict=True)
-    fields: dict[str, Any] = {"states": list(states), "results": list(results), "keys": keys}
-    return replace(context.untrained(lanes), **fields, unseen=[None] * len(keys), gathered=[{}] * len(keys))
+    return replace(
+        context.untrained(lanes),
+        states=list(states),
+        results=list(results),
+        keys=keys,
+        unseen=[None] * len(keys),
+        gathered=[{}] * len(keys),
+    )
 
 
 def add_fold_results(context: Context, lanes: Sequence[Lane], networks: Fit) -> None:
@@ -221,9 +258,10 @@ def add_fold_results(context: Context, lanes: Sequence[Lane], networks: Fit) -> 
 def read_back(store: Store, rows: Iterable[T | None]) -> list[T]:
     """What was just written, or was stored before."""
     values = list(rows)
-    if any(value is None for value in values):
+    present = [value for value in values if value is not None]
+    if len(present) < len(values):
         raise MachineFault(f"store {store.path} does not give back what was written to it: the disk may be failing.")
-    return [value for value in values if value is not None]
+    return present
 
 
 def telling_rows(context: Context, runs: int) -> Ended:

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 On = Any  # str | Executor | None, checked here
 
 
-def open_executor(on: On, device: str | None, profiles: bool = False) -> "AbstractContextManager[Executor | None]":
+def open_executor(on: On, device: str | None) -> "AbstractContextManager[Executor | None]":
     """What trains lanes there; None stands for this process."""
     if on is not None and not isinstance(on, str):
         return nullcontext(on)
     if on is None:
         return nullcontext()
-    check_place(on, profiles, device)
+    check_place(on, device=device)
     return _on_ray(on, device)
 
 

@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,6 @@ from class_uncertainty.data.dataset import folds_fingerprint
 from class_uncertainty.data.specs import without_options
 from class_uncertainty.errors import InputError, notice, unknown
 from class_uncertainty.io import REPLACE, SQLITE, check_record, finite, from_document, near, parse_json, read_regular
-from class_uncertainty.runs.ledger import Ledger, check_same_data
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.store import (
     UNREADABLE,
@@ -249,6 +248,13 @@ def checked_rows(lines: Sequence[ResultLine], place: str, store: Store) -> list[
         raise InputError(f"{place} has a line that is nested too deeply.") from None
 
 
+def check_same_data(stored: StoredDataset | None, given: StoredDataset, place: str) -> None:
+    """Refuse other data under a name that is taken."""
+    if stored and stored.fingerprint != given.fingerprint:
+        prints = f"{stored.fingerprint} and {given.fingerprint}"
+        raise InputError(f"{place} has two data sets called {given.name!r}, {prints}: keep their results apart.")
+
+
 class Imported(NamedTuple):
     """What an import did, in results and measurements."""
 
@@ -332,19 +338,3 @@ def _check_classes(line: ResultLine, data: StoredDataset, place: str) -> None:
         if not math.isclose(mean, scores.error, abs_tol=ROUNDED):
             numbers = f"an error of {scores.error:.2f} %, and class errors whose mean is {mean:.2f} %"
             raise InputError(f"{place} has a line with {numbers}: it is damaged.")
-
-
-def read_ledger(paths: Iterable[Path]) -> Ledger:
-    """A ledger of files of results."""
-    ledger = Ledger()
-    for path in paths:
-        for value, _, data in read_lines(path):
-            match value:
-                case StoredDataset():
-                    check_same_data(ledger.data.get(value.name), value, str(path))
-                    ledger.data[value.name] = value
-                case Result():
-                    ledger.add(data, [value])
-                case _:
-                    ledger.add(data, [], [value])
-    return ledger

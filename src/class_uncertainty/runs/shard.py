@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from class_uncertainty.checks import check
 from class_uncertainty.errors import InputError
 
 
@@ -14,8 +15,11 @@ class Shard:
     count: int
 
     @classmethod
-    def parse(cls, text: str) -> "Shard":
-        """'2/8' is the second of eight."""
+    def parse(cls, text: str | None) -> "Shard | None":
+        """'2/8' is the second of eight; None is all rows."""
+        check(str | None, shard=text)
+        if text is None:
+            return None
         parts = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text.strip(), re.ASCII)
         number, count = (int(parts[1]), int(parts[2])) if parts else (0, 0)
         if not 1 <= number <= count:

@@ -34,10 +34,15 @@ class WaitingConnection(sqlite3.Connection):
                 notice(f"store {self.store} is locked by another process; waiting up to {LIMIT:g} s for it.")
                 is_reported = True
 
-    def __exit__(self, *raised: Any) -> Literal[False]:
-        """Commit, or roll back after an exception. SQLite waits for readers, too, before it commits."""
-        if raised[0] is None and self.in_transaction:
+    def commit(self) -> None:
+        """Commit what is open, if anything is. SQLite waits for readers, too, before it commits."""
+        if self.in_transaction:
             self.execute("COMMIT")
+
+    def __exit__(self, *raised: Any) -> Literal[False]:
+        """Commit, or roll back after an exception."""
+        if raised[0] is None:
+            self.commit()
         return super().__exit__(*raised)
 
 

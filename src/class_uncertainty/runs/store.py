@@ -117,7 +117,7 @@ class Store:
             self.connection.close()
             raise
 
-    def begin(self) -> None:
+    def create_file(self) -> None:
         """Create the file where there is none, with the names of the data: results follow."""
         if self.is_in_memory:
             data = self.data()
@@ -132,7 +132,7 @@ class Store:
         if version not in (0, VERSION):
             advice = "choose another store, or use the version of class-uncertainty that wrote it"
             raise InputError(f"store {self.path} has layout {version}, and this version reads {VERSION}: {advice}.")
-        # two processes may lay out one file at once
+        # two processes may lay out one file at the same time
         self.connection.execute("BEGIN IMMEDIATE" if version == 0 else "BEGIN")
         (tables,) = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if self._version() == 0:
@@ -158,16 +158,18 @@ class Store:
     def _write(self, table: str, row: dict[str, Any], last: bool = False) -> None:
         """One row with its checksum, in the place of any of its key, which may be damaged; or as the last of all."""
         if table != "data":
-            self.begin()
+            self.create_file()
         with self._faults(), nullcontext() if self.is_batch else self.connection:
             self._insert(table, row, last)
 
     def _insert(self, table: str, row: dict[str, Any], last: bool) -> None:
         row = row | {"checksum": seal(table, row)}
-        insert = f"INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
-        assignments = ", ".join(f"{name} = excluded.{name}" for name in row)
-        update = f" ON CONFLICT ({SEALED[table][0]}) DO UPDATE SET {assignments}"
-        statement = f"INSERT OR REPLACE {insert}" if last else f"INSERT {insert}{update}"
+        into = f"INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})"
+        if last:
+            statement = f"INSERT OR REPLACE {into}"
+        else:
+            assignments = ", ".join(f"{name} = excluded.{name}" for name in row)
+            statement = f"INSERT {into} ON CONFLICT ({SEALED[table][0]}) DO UPDATE SET {assignments}"
         self.connection.execute(statement, list(row.values()))
 
     def _cell(self, query: str, *values: Any) -> Any:
@@ -271,11 +273,12 @@ class Store:
             yield
         finally:
             self.is_batch = False
-            self.add_rows([])
+            with self._faults():
+                self.connection.commit()
 
     def add_rows(self, rows: Iterable[tuple[str, dict[str, Any]]]) -> None:
         """Rows with their tables, all of them or none."""
-        self.begin()
+        self.create_file()
         with self._faults(), self.connection:
             for table, row in rows:
                 self._insert(table, row, last=False)
@@ -329,11 +332,22 @@ class Store:
         buffer = io.BytesIO()
         scores = {f"own.{name}": values for name, values in estimate.extra_scores.items()}
         np.savez_compressed(buffer, labels=estimate.labels, **scores)  # type: ignore[arg-type]
-        document: dict[str, Any] = {"results": [asdict(result) for result in estimate.results], "score": estimate.score}
-        document |= {"cost": estimate.cost, "probabilities": checksum(key, crcs.crcs)}
-        row = {"key": key, "engine": ENGINE, "data": data, "estimator": estimate.estimator}
-        row |= {"members": len(estimate.probabilities), "labels_and_probabilities": buffer.getvalue()}
-        self._write("estimates", row | {"results": json.dumps(document)}, last=True)
+        document = {
+            "results": [asdict(result) for result in estimate.results],
+            "score": estimate.score,
+            "cost": estimate.cost,
+            "probabilities": checksum(key, crcs.crcs),
+        }
+        row = {
+            "key": key,
+            "engine": ENGINE,
+            "data": data,
+            "estimator": estimate.estimator,
+            "members": len(estimate.probabilities),
+            "labels_and_probabilities": buffer.getvalue(),
+            "results": json.dumps(document),
+        }
+        self._write("estimates", row, last=True)
 
     def get_estimate(self, key: str) -> Estimate | None:
         return self._read("estimates", self._estimate, "key = ?", key).get(key)

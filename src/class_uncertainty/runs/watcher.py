@@ -60,14 +60,17 @@ News = RungsJudged | Diagnosed | Decided | RowTrained
 
 
 class Watcher:
-    """Hears everything and does nothing with it."""
+    """Hears everything, and hands on to a function that watches training what that one is for."""
+
+    def __init__(self, watch: Watch | None = None) -> None:
+        self.watch = watch
 
     def open(self) -> None:
         """A workflow begins."""
 
     def __call__(self, what: str, networks: int, epochs: int) -> AbstractContextManager[Progress | None]:
         """Training begins, within the returned context; what it yields is told of every epoch."""
-        return nullcontext()
+        return self.watch(what, networks, epochs) if self.watch else nullcontext()
 
     def tell(self, news: News) -> None:
         """Something is known before the workflow ends."""
@@ -76,13 +79,15 @@ class Watcher:
         """The workflow has ended, or was stopped."""
 
 
-def watch_by(progress: Shown) -> Watch:
+def watch_by(progress: Shown) -> Watcher:
     """What a call is watched by."""
     if progress is None:
         stream = sys.stderr
         in_notebook = type(stream).__module__.startswith("ipykernel")
         progress = stream is not None and not stream.closed and (in_notebook or stream.isatty())
-    if not isinstance(progress, bool):
+    if isinstance(progress, Watcher):
         return progress
+    if not isinstance(progress, bool):
+        return Watcher(progress)
     # late, since what is shown is of a later stage
     return import_module("class_uncertainty.reporting.progress").LiveProgress() if progress else Watcher()

@@ -1,14 +1,13 @@
 """Executor: where lanes train, if not in this process. The training loop knows nothing of clusters."""
 
 from collections.abc import Generator
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from class_uncertainty.data import Data
 from class_uncertainty.training.fit_result import Fit, LaneOutcome
 from class_uncertainty.training.stage_context import FitOptions
 
 
-@runtime_checkable
 class Executor(Protocol):
     """Trains lanes on a device, wherever that is: bit for bit as `fit` does on the same device."""
 

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -20,12 +19,10 @@ from class_uncertainty.runs.load_or_train import load_or_estimate, load_or_evalu
 from class_uncertainty.runs.measurement import Measurement, class_vector
 from class_uncertainty.runs.rate_choice import RateChoice
 from class_uncertainty.runs.rows import COUNTERPART, MethodRow, marked, method_rows
+from class_uncertainty.runs.settings import Settings, Shared, lists_shared
 from class_uncertainty.runs.significance import corrected_confidence
-from class_uncertainty.runs.store import Store
-from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.text import amount_of, html_table, number, to_frame
 from class_uncertainty.training import Lane, Recipe, Result, Teaching
-from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.training.network_size import NetworkSize
@@ -157,6 +154,7 @@ class Comparison:
         return html_table(f"Methods on {self.dataset.name}", columns, cells)
 
 
+@lists_shared
 def compare(
     dataset: Dataset | Data,
     methods: Sequence[str],
@@ -171,14 +169,9 @@ def compare(
     choose_on: Dataset | None = None,
     against: str = COUNTERPART,
     recipe: Recipe | None = None,
-    store: Store | str | Path | None = None,
-    device: str | None = None,
-    budget: float | Deadline | None = None,
-    progress: Shown = None,
-    profile: str | Path | None = None,
-    on: str | None = None,
     shard: str | None = None,
     retrain_older: bool = False,
+    **settings: Unpack[Shared],
 ) -> Comparison:
     """Train methods side by side, with the same seeds, at the same learning rates or each at the one that suits it.
 
@@ -244,8 +237,7 @@ def compare(
     lanes = [Lane(name, seed, lr) for name in methods if name not in remedies for lr in rates for seed in numbers]
     EstimateRequest.usual(estimator, members).check_score(score)
     trained = dict.fromkeys(remedies[name].method if name in remedies else name for name in methods)
-    about_runs = (device, budget, progress, profile, on, shard, retrain_older)
-    with open_context(dataset, recipe, store, *about_runs) as context:
+    with open_context(dataset, Settings.of(compare, settings, recipe, shard, retrain_older)) as context:
         request = EstimateRequest.usual(estimator, members, recipe=context.recipe)
         distils = [Lane(teaching=Teaching())] if any(remedy.distils for remedy in remedies.values()) else []
         _check_lanes(context, [*(Lane(name, lr=lr) for name in trained for lr in rates), *distils])

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -16,11 +15,9 @@ from class_uncertainty.measures import Vector
 from class_uncertainty.metrics import rank_correlation
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
-from class_uncertainty.runs.store import Store
-from class_uncertainty.runs.watcher import Shown
+from class_uncertainty.runs.settings import Settings, Shared, lists_shared
 from class_uncertainty.text import amount_of
 from class_uncertainty.training import Recipe
-from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
 
 
@@ -91,6 +88,7 @@ class EstimatorComparison:
         }
 
 
+@lists_shared
 def compare_estimators(
     dataset: Dataset | Data,
     estimators: Sequence[str],
@@ -98,12 +96,7 @@ def compare_estimators(
     *,
     lrs: Sequence[float] | None = None,
     recipe: Recipe | None = None,
-    store: Store | str | Path | None = None,
-    device: str | None = None,
-    budget: float | Deadline | None = None,
-    progress: Shown = None,
-    profile: str | Path | None = None,
-    on: str | None = None,
+    **settings: Unpack[Shared],
 ) -> EstimatorComparison:
     """Compare estimators with a deep ensemble at each learning rate.
 
@@ -137,7 +130,7 @@ def compare_estimators(
     lrs = take(list[float] | None, lrs=lrs)
     rates: list[float | None] = [None] if lrs is None else list(lrs)
     requests, scored = compared_estimators(estimators, members, rates)
-    with open_context(dataset, recipe, store, device, budget, progress, profile, on) as context:
+    with open_context(dataset, Settings.of(compare_estimators, settings, recipe)) as context:
         estimates = dict(zip(requests, load_or_estimate(context, list(requests.values())), strict=True))
         dataset, default_lr = context.dataset, context.recipe.lr
     rows: list[EstimatorRow] = []

@@ -69,7 +69,8 @@ class RemedySetting:
 
     def stored_key(self, name: str, remedy: Remedy, seed: int) -> str:
         networks = self.networks(remedy, seed, None)
-        return self.context.find(["results"], networks, lambda revision: self.key(name, remedy, seed, revision))
+        keys = [self.key(name, remedy, seed, revision) for revision in self.context.revisions(networks)]
+        return self.context.first_stored(keys, "results")
 
     def key(self, name: str, remedy: Remedy, seed: int, revision: int | None = None) -> str:
         """A hash of the networks, their teachers, and how they are adjusted."""

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from math import isnan
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Unpack
 
 from class_uncertainty.checks import check, take
 from class_uncertainty.data import Data, Dataset
@@ -27,12 +27,11 @@ from class_uncertainty.posthoc.priors import measured_prior
 from class_uncertainty.runs.comparison_checks import check_seeds
 from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
-from class_uncertainty.runs.store import Store
-from class_uncertainty.runs.watcher import Decided, Shown
+from class_uncertainty.runs.settings import Settings, Shared, lists_shared
+from class_uncertainty.runs.watcher import Decided
 from class_uncertainty.text import html_table, number, to_frame
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.candidate import Candidate, default_candidates, find_candidates
-from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.folds import FOLDS, judged_folds, judged_labels
 from class_uncertainty.training.model_files import check_embeds, check_savable
@@ -145,6 +144,7 @@ class Fix:
         return rows
 
 
+@lists_shared
 def fix(
     dataset: Dataset | Data,
     recipe: Recipe | None = None,
@@ -158,12 +158,7 @@ def fix(
     embed_weights: bool = False,
     force: bool = False,
     label_issues: bool | None = None,
-    store: Store | str | Path | None = None,
-    device: str | None = None,
-    budget: float | Deadline | None = None,
-    progress: Shown = None,
-    profile: str | Path | None = None,
-    on: str | None = None,
+    **settings: Unpack[Shared],
 ) -> Fix:
     """Train the best network that a number of trainings buys, chosen on examples that the choosing networks never saw.
 
@@ -224,7 +219,7 @@ def fix(
     if deploy not in (None, *DEPLOYS):
         raise unknown("deploy", str(deploy), DEPLOYS)
     check_seeds(SEEDS if seeds is None else seeds, alternative="")
-    with open_context(dataset, recipe, store, device, budget, progress, profile, on) as context:
+    with open_context(dataset, Settings.of(fix, settings, recipe)) as context:
         check_embeds(context.train, embed_weights)
         train, is_table = context.train, context.recipe.is_trees
         deploy = deploy or (ENSEMBLE if is_table else DEPLOYS[0])

@@ -1,8 +1,7 @@
 """cu.measure(): which classes are under-represented, by count and by how uncertain networks are about them."""
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from class_uncertainty.checks import take
 from class_uncertainty.data import Data, Dataset
@@ -10,11 +9,9 @@ from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, telling_rows
 from class_uncertainty.runs.rows import ClassRow, class_rows, result_marks, spearman
-from class_uncertainty.runs.store import Store
-from class_uncertainty.runs.watcher import Shown
+from class_uncertainty.runs.settings import Settings, Shared, lists_shared
 from class_uncertainty.text import html_table, interval, number, to_frame
 from class_uncertainty.training import Recipe
-from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.network_size import NetworkSize
 
 
@@ -92,6 +89,7 @@ class Measured:
         return html_table(title, columns, cells)
 
 
+@lists_shared
 def measure(
     dataset: Dataset | Data,
     estimator: str | None = None,
@@ -100,12 +98,7 @@ def measure(
     score: str | None = None,
     lr: float | None = None,
     recipe: Recipe | None = None,
-    store: Store | str | Path | None = None,
-    device: str | None = None,
-    budget: float | Deadline | None = None,
-    progress: Shown = None,
-    profile: str | Path | None = None,
-    on: str | None = None,
+    **settings: Unpack[Shared],
 ) -> Measured:
     """Measure how under-represented each class is, by its count and by its uncertainty.
 
@@ -151,9 +144,9 @@ def measure(
     (10, 6)
     """
     members = take(int, members=members)
-    EstimateRequest.usual(estimator, members, lr).check_score(score)
-    with open_context(dataset, recipe, store, device, budget, progress, profile, on) as context:
+    with open_context(dataset, Settings.of(measure, settings, recipe)) as context:
         request = EstimateRequest.usual(estimator, members, lr, context.recipe)
+        request.check_score(score)
         estimate = read_by(load_or_estimate(context, [request], ended=telling_rows(context, members))[0], score)
         rows = class_rows(context.dataset.classes, context.train.counts.tolist(), estimate, context.dataset)
         return Measured(context.dataset, estimate, tuple(rows))

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Unpack
 
 from class_uncertainty.checks import check, take
 from class_uncertainty.data import Data, Dataset
@@ -16,10 +17,8 @@ from class_uncertainty.posthoc.priors import measured_prior
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import fit_and_store, load_or_estimate, load_or_evaluate, stored_measurement
 from class_uncertainty.runs.measurement import Measurement, class_vector
-from class_uncertainty.runs.store import Store
-from class_uncertainty.runs.watcher import Shown
+from class_uncertainty.runs.settings import Settings, Shared, lists_shared
 from class_uncertainty.training import Lane, Recipe, Result
-from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.model_files import check_embeds, check_savable
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.networks.classifier import Classifier
@@ -63,6 +62,7 @@ class Trained:
         return f"Trained({self.dataset!r}, {self.result.method}, {error})"
 
 
+@lists_shared
 def train(
     dataset: Dataset | Data,
     method: str | Method = "naive",
@@ -76,11 +76,7 @@ def train(
     embed_weights: bool = False,
     force: bool = False,
     recipe: Recipe | None = None,
-    store: Store | str | Path | None = None,
-    device: str | None = None,
-    budget: float | Deadline | None = None,
-    progress: Shown = None,
-    profile: str | Path | None = None,
+    **settings: Unpack[Shared],
 ) -> Trained:
     """Train one network by a method, whatever a store has.
 
@@ -102,7 +98,7 @@ def train(
         Whether the saved files hold the weights of the backbone too, where features come from one.
     force : bool
         Whether `save` may replace a model of other data or options.
-    recipe, store, device, budget, progress, profile
+    recipe, store, device, budget, progress, profile, on
         As for `cu.measure`.
 
     Returns
@@ -119,15 +115,15 @@ def train(
     members = take(int, members=members)
     check(Path | None, save=save)
     lane = Lane(method, seed, lr)
-    EstimateRequest.usual(estimator, members).check_score(score)
-    with open_context(dataset, recipe, store, device, budget, progress, profile) as context:
+    with open_context(dataset, Settings.of(train, settings, recipe)) as context:
+        request = EstimateRequest.usual(estimator, members, recipe=context.recipe)
+        request.check_score(score)
         check_embeds(context.train, embed_weights)
         asked = (lane.name, lane.seed, lane.lr, context.recipe, estimator, members, score)
         place = place_of(context.dataset.name, otherwise=context.dataset.fingerprint)
         made_from = origin(context.dataset.name, place, *asked)
         if save:
             check_savable(save, made_from, force)
-        request = EstimateRequest.usual(estimator, members, recipe=context.recipe)
         estimate: Estimate | Measurement | None = None
         if lane.value.uses_uncertainty:
             estimate = stored_measurement(context, request, score)

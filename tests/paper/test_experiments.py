@@ -1,16 +1,29 @@
-"""Experiments by name: what each wants, on which data, and what is refused."""
+"""Experiments by name: what each wants trained, on which data, and what is refused."""
+
+from dataclasses import replace
 
 import pytest
+from ledgers import DATA, TABLE
 from refusals import refused
 
 import class_uncertainty as cu
 from class_uncertainty.data.sources import SOURCES
 from class_uncertainty.data.specs import parse
 from class_uncertainty.estimation import EstimateRequest
-from class_uncertainty.experiments.catalogue import EXPERIMENTS, check_only, find_experiments
-from class_uncertainty.experiments.needs import Measuring, Need, SixNaive
-from class_uncertainty.experiments.paper_table import RATES, judge_of
-from class_uncertainty.experiments.printed_tables import TABLE_1
+from class_uncertainty.paper.experiments import (
+    EXPERIMENTS,
+    RATES,
+    REQUESTS,
+    Measuring,
+    Need,
+    SixNaive,
+    judge_of,
+    need_of,
+    rates_from,
+    select,
+)
+from class_uncertainty.paper.printed_tables import TABLE_1
+from class_uncertainty.training import RECIPES
 
 RUN = {name: experiment for name, experiment in EXPERIMENTS.items() if not experiment.needs}
 
@@ -85,14 +98,79 @@ def test_rows_can_be_chosen_by_their_methods() -> None:
         RUN["if1a"].restricted(["naive"])
 
 
-def test_bad_names_are_refused() -> None:
-    with refused("tabel1", "table1"):
-        find_experiments("tabel1")
-    for name in ("architectures", "places"):
-        with refused(name, EXPERIMENTS[name].needs):
-            find_experiments(name)
-    assert find_experiments("all") == RUN
-    with refused("cifar100-lt:5", "cifar10-lt:50"):
-        check_only(find_experiments("table1"), "cifar100-lt:5")
-    check_only(find_experiments("if2"), "cifar10-lt:50?duplicate=0.3")
+def test_other_estimators_are_shown_of_their_own_data() -> None:
+    assert [one.estimator for one in RUN["if2"].requests_on("cifar10-lt:50")][:2] == [
+        "ensemble",
+        "ensemble:power-rs:q=0.7",
+    ]
+    assert RUN["if2"].requests_on("cifar10-lt:50?duplicate=0.3") == [REQUESTS["ensemble"]]
+    assert RUN["table1"].requests_on("cifar10-lt:50") == []  # one estimator is compared with none
+    assert RUN["duq"].requests_on("cifar10-lt:50") == [REQUESTS["ensemble"], REQUESTS["duq"]]
+
+
+@pytest.mark.parametrize(
+    ("row", "protocol", "rates"), [(0, "paper", (0.1,)), (2, "paper", RATES), (0, "equal", RATES), (2, "equal", RATES)]
+)
+def test_what_a_cell_needs(row: int, protocol: str, rates: tuple[float, ...]) -> None:
+    cell = TABLE.cells()[row]
+    assert need_of(cell, protocol, 0.1, 2) == Need(DATA, cell.method, rates, 2)
+
+
+@pytest.mark.parametrize(("estimator", "score"), [("duq", ""), ("ensemble", "epistemic")])
+def test_a_cell_needs_the_estimator_and_the_score_of_its_row(estimator: str, score: str) -> None:
+    row = replace(TABLE.rows[2], estimator=estimator, score=score)
+    (cell,) = replace(TABLE, rows=(row,)).cells()
+    assert need_of(cell, "paper", 0.1, 2) == Need(DATA, "ubrs", RATES, 2, REQUESTS[estimator], score)
+
+
+@pytest.mark.parametrize(
+    ("data", "judge"),
+    [
+        ("cifar10-lt:100", "cifar10-lt:100?validation=500"),
+        ("cifar100-lt:50", "cifar100-lt:50?validation=50"),
+        ("svci20:250", "svci20:250?validation=250"),
+        ("places-lt?size=256", "places-lt?judge=val&size=256"),  # the split of Places that is for this
+    ],
+)
+def test_rates_are_chosen_on_images_set_aside(data: str, judge: str) -> None:
+    assert judge_of(data) == judge
+
+
+def test_rates_are_as_far_apart_as_the_paper_s() -> None:
+    assert rates_from(0.1) == (0.1, 0.2, 0.4, 0.7)
+    assert rates_from(0.001) == pytest.approx((0.001, 0.002, 0.004, 0.007))
+
+
+def test_what_is_selected() -> None:
+    everything = select("all")
+    assert everything.experiments == RUN
+    assert (everything.protocols, everything.recipe) == (("paper", "equal"), RECIPES["bag-of-tricks"])
+    one = select("if2", "paper", only="cifar10-lt:50?duplicate=0.3", seeds=2)
+    assert one.wanted(RUN["if2"]) == [Measuring("cifar10-lt:50?duplicate=0.3")]
+    (swin,) = select("architectures", network="hf:swin").experiments.values()
+    other = select("architectures", methods=["naive"], network="hf:swin")
+    assert (other.recipe.network, other.recipe.lr) == ("hf:swin", RECIPES["fine-tune"].lr)
+    assert len(swin.table.rows) > len(other.experiments["architectures"].table.rows) == 1
+
+
+@pytest.mark.parametrize(
+    ("request_", "parts"),
+    [
+        ({"experiment": "tabel1"}, ("tabel1", "table1")),
+        ({"experiment": "table1", "protocol": "papper"}, ("papper", "paper")),
+        ({"experiment": "table1", "only": "cifar100-lt:5"}, ("cifar100-lt:5", "cifar10-lt:50")),
+        ({"experiment": "table1", "seeds": 0}, ("seeds", 0)),
+        ({"experiment": "table1", "methods": ["naiv"]}, ("naiv", "naive")),
+        ({"experiment": "architectures"}, ("Swin-T", "--network hf:FOLDER", "efficientnet-lite0")),
+        ({"experiment": "places"}, ("ResNet-152", "--network timm:resnet152")),
+        ({"experiment": "table1", "network": "hf:swin"}, ("hf:swin", "ResNet-32", "architectures and places")),
+        ({"experiment": "all", "network": "hf:swin"}, ("hf:swin", "ResNet-32", "architectures and places")),
+    ],
+)
+def test_what_there_is_not_is_refused(request_: dict, parts: tuple) -> None:
+    with refused(*parts):
+        select(**request_)
+
+
+def test_the_name_of_what_judges_is_that_of_its_data() -> None:
     assert cu.load("digits-lt:9?validation=10").name == judge_of("digits-lt:9")

@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,24 +17,25 @@ from watching import Watched, no_training
 
 import class_uncertainty as cu
 from class_uncertainty.estimation import EstimateRequest
-from class_uncertainty.experiments.catalogue import Experiment
-from class_uncertainty.experiments.needs import REQUESTS, SIX_NAIVE, Measuring, Need
-from class_uncertainty.experiments.reproduction import Reproduction, summarise
+from class_uncertainty.paper import trainer as module
+from class_uncertainty.paper.experiments import REQUESTS, SIX_NAIVE, Experiment, Measuring, Need, Wanted
+from class_uncertainty.paper.ledger import Ledger, Remaining
+from class_uncertainty.paper.reproduce import remaining
+from class_uncertainty.paper.reproduction import Reproduction, summarise
+from class_uncertainty.paper.trainer import Trainer
+from class_uncertainty.paper.training_time import TrainingTime
 from class_uncertainty.runs import Store
-from class_uncertainty.runs.ledger import Ledger
 from class_uncertainty.runs.load_or_train import load_or_evaluate
 from class_uncertainty.runs.result_lines import export_lines, import_lines, read_lines
 from class_uncertainty.runs.rows import OLDER
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit_result import width_of
 from class_uncertainty.training.stages import lane_cost
-from class_uncertainty.workflows import train_missing
-from class_uncertainty.workflows.train_missing import ExperimentTrainer
 
 RECIPE = cu.Recipe("small-conv", epochs=1, batch=32)
 WIDTH = width_of(RECIPE, "cpu")  # lanes of a stack
 DATA = TABLE.columns[0]
-EXPERIMENT = Experiment("toy", TABLE, measured=(DATA,))
+EXPERIMENT = Experiment("toy", TABLE, measured=(Measuring(DATA),))
 LANES = {  # members and six together, which include the two seeds of naive; rows; and what chooses the rate of the last
     DATA: {("naive", seed, 0.1) for seed in range(6)}
     | {(method, seed, 0.1) for method in ("cb-rs", "balanced-softmax") for seed in (0, 1)},
@@ -43,19 +44,28 @@ LANES = {  # members and six together, which include the two seeds of naive; row
 }
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "runs.sqlite") as store:
-        yield store
+def trainer(store: Store, progress=None, speed: float | None = None, recipe: cu.Recipe = RECIPE, **changes) -> Trainer:
+    made = Trainer(store, changes.pop("read", cu.load), recipe, "cpu", progress=progress, **changes)
+    made.training_time.speed = speed
+    return made
 
 
-def trainer(store: Store, progress=None, **changes) -> ExperimentTrainer:
-    return ExperimentTrainer(store, cu.load, RECIPE, "cpu", progress=progress, **changes)
+def left(
+    store: Store,
+    wanted: Sequence[Wanted],
+    recipe: cu.Recipe = RECIPE,
+    device: str = "cpu",
+    read: Callable[[str], cu.Dataset] = cu.load,
+) -> list[Remaining]:
+    """At 60 images a second."""
+    ledger = trainer(store, recipe=recipe).ledger(wanted)
+    missing = ledger.missing(wanted, assume=True)
+    return remaining(missing, ledger, store, read, TrainingTime(recipe, device, speed=60.0))
 
 
 def reproduced(store: Store, protocols: tuple[str, ...] = ("paper",)) -> Reproduction:
     wanted = EXPERIMENT.wanted(protocols, None, RECIPE.lr)
-    return summarise("toy", EXPERIMENT, protocols, trainer(store).lookup(wanted))
+    return summarise("toy", EXPERIMENT, protocols, trainer(store).ledger(wanted))
 
 
 def train(store: Store, progress=None, protocols: tuple[str, ...] = ("paper",), **changes) -> None:
@@ -150,7 +160,7 @@ def test_members_without_weights_train_beside_new_rows(
     watched = Watched()
     timed = trainer(store, watched, deadline=Deadline.after(1e9), speed=0.01)
     timed.train([Measuring(DATA), Need(DATA, "focal", (0.1,), 2)])
-    assert timed.speed > 1  # by what they have taken
+    assert timed.training_time.speed > 1  # by what they have taken
     assert watched.announced == [5 + 2]
     assert watched.trained == 5 + 2
     fingerprint = cu.load(DATA).fingerprint
@@ -173,14 +183,14 @@ def test_a_spent_budget_keeps_what_has_finished(store: Store) -> None:
 def test_lanes_begin_only_if_they_will_end_in_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that keeps no checkpoints loses what has begun."""
     watched = Watched()
-    limited = trainer(store, watched, deadline=Deadline.after(1000.0), speed=1.0, begun=True)
+    limited = trainer(store, watched, deadline=Deadline.after(1000.0), speed=1.0, has_begun=True)
     wanted = EXPERIMENT.wanted(("paper",), None, RECIPE.lr)
     passes = len(cu.load(DATA).train) // 32 * 32
-    assert WIDTH * passes > 1000 * train_missing.RESERVE
+    assert WIDTH * passes > 1000 * module.RESERVE
     with pytest.raises(cu.Unfinished, match=DATA):
         limited.train(wanted)
     assert watched.trained == 0
-    limited.speed = 1.5 * WIDTH * passes / (1000 * train_missing.RESERVE)  # of a stack and a half
+    limited.training_time.speed = 1.5 * WIDTH * passes / (1000 * module.RESERVE)  # of a stack and a half
     with pytest.raises(cu.Unfinished):
         limited.train(wanted)
     assert watched.trained == WIDTH
@@ -195,49 +205,48 @@ def test_a_device_that_others_use_too_is_as_slow_as_it_was(store: Store, monkeyp
         clock[0] += 3 * a_stack
         return load_or_evaluate(*given, **options)
 
-    monkeypatch.setattr(train_missing, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    monkeypatch.setattr(train_missing, "load_or_evaluate", slow_evaluate)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(module, "load_or_evaluate", slow_evaluate)
     limited = trainer(store, deadline=Deadline.after(2.5 * a_stack), speed=1.0)
     with pytest.raises(cu.Unfinished, match="validation"):
         limited.train(needs)
-    assert limited.speed == pytest.approx(1 / 3)
+    assert limited.training_time.speed == pytest.approx(1 / 3)
 
 
 def test_what_is_stored_says_nothing_about_the_speed(store: Store) -> None:
     trainer(store).train([Need(DATA, "naive", (0.1,), 5)])
     timed = trainer(store, no_training, deadline=Deadline.after(1e9), speed=0.01)
     timed.train([Measuring(DATA)])
-    assert timed.speed == 0.01
+    assert timed.training_time.speed == 0.01
 
 
 def test_lanes_that_a_checkpoint_has_begun_say_nothing_about_the_speed(store: Store) -> None:
     needs, recipe = [Need(DATA, "cb-rs", (0.1,), 2)], replace(RECIPE, epochs=3)
-    stopped = ExperimentTrainer(store, cu.load, recipe, "cpu", deadline=Deadline.after(1e-6))
+    stopped = trainer(store, recipe=recipe, deadline=Deadline.after(1e-6))
     with pytest.raises(cu.Unfinished):
         stopped.train(needs)
-    timed = ExperimentTrainer(store, cu.load, recipe, "cpu", deadline=Deadline.after(1e9), speed=0.01)
+    timed = trainer(store, recipe=recipe, deadline=Deadline.after(1e9), speed=0.01)
     timed.train(needs)
-    assert timed.speed == 0.01
+    assert timed.training_time.speed == 0.01
 
 
 def test_what_is_left_is_counted_without_training(trained: tuple[Path, Watched], store: Store) -> None:
-    wanted, timed = EXPERIMENT.wanted(("paper",), None, RECIPE.lr), trainer(store, speed=60.0)
-    remaining = {row.data: row for row in timed.remaining(wanted)}
+    wanted = EXPERIMENT.wanted(("paper",), None, RECIPE.lr)
+    rows = {row.data: row for row in left(store, wanted)}
     lanes = {name: len(expected) for name, expected in LANES.items()}
     lanes[DATA] += 2  # the paper's row at the rate that is not chosen yet
-    assert {name: row.lanes for name, row in remaining.items()} == lanes
+    assert {name: row.lanes for name, row in rows.items()} == lanes
     length = len(cu.load(DATA).train) // 32 * 32
-    assert remaining[DATA].images == lanes[DATA] * length * RECIPE.epochs
-    assert remaining[DATA].minutes == pytest.approx(15 * length / 60 / 60)  # 12 lanes in three stacks of five
+    assert rows[DATA].images == lanes[DATA] * length * RECIPE.epochs
+    assert rows[DATA].minutes == pytest.approx(15 * length / 60 / 60)  # 12 lanes in three stacks of five
     assert store.data() == []
     with Store(trained[0]) as full:
-        assert trainer(full).remaining(wanted) == []
+        assert left(full, wanted) == []
 
 
 def test_a_stack_that_is_not_full_takes_longer_on_a_gpu(store: Store) -> None:
     """Five lanes seem to be nine of 64 + 4, at the speed of a full stack."""
-    timed = ExperimentTrainer(store, cu.load, replace(RECIPE, network="resnet32"), "cuda", speed=60.0)
-    (row,) = timed.remaining([Measuring(DATA)])
+    (row,) = left(store, [Measuring(DATA)], replace(RECIPE, network="resnet32"), "cuda")
     assert row.minutes == pytest.approx(row.images / 5 * 64 * 9 / 68 / 60 / 60)
 
 
@@ -252,10 +261,11 @@ def test_other_data_under_a_known_name_are_refused(trained: tuple[Path, Watched]
 
     with Store(copy) as store:
         before = store.finished
-        other = ExperimentTrainer(store, altered, RECIPE, "cpu", progress=no_training)
-        for work in (other.train, other.remaining):
-            with refused(DATA, str(copy)):
-                work(EXPERIMENT.wanted(("paper",), 3, RECIPE.lr))
+        wanted = EXPERIMENT.wanted(("paper",), 3, RECIPE.lr)
+        with refused(DATA, str(copy)):
+            trainer(store, no_training, read=altered).train(wanted)
+        with refused(DATA, str(copy)):
+            left(store, wanted, read=altered)
         assert store.finished == before
 
 
@@ -281,14 +291,14 @@ def test_measurements_by_one_network_are_found_by_their_members(store: Store) ->
     requests = [EstimateRequest("snapshot", 3), EstimateRequest("snapshot", 2), EstimateRequest("duq", 4)]
     wanted = [Measuring(DATA, request) for request in requests]
     for progress in (watched, no_training):
-        replace(trainer(store, progress), recipe=recipe).train(wanted)
+        trainer(store, progress, recipe=recipe).train(wanted)
     assert watched.trained == 3
-    ledger = Ledger.read(store, [DATA])
-    assert [ledger.measurement(DATA, recipe, request).members for request in requests] == [3, 2, 1]
-    three, two, _ = (ledger.measurement(DATA, recipe, request).raw["predictive"] for request in requests)
+    ledger = Ledger.read(store, recipe, [DATA])
+    assert [ledger.measurement(DATA, request).members for request in requests] == [3, 2, 1]
+    three, two, _ = (ledger.measurement(DATA, request).raw["predictive"] for request in requests)
     assert three != two
-    assert ledger.measurement(DATA, recipe, EstimateRequest("snapshot", 1)) is None
-    assert ledger.measurement(DATA, recipe, EstimateRequest("duq", 1)) is not None
+    assert ledger.measurement(DATA, EstimateRequest("snapshot", 1)) is None
+    assert ledger.measurement(DATA, EstimateRequest("duq", 1)) is not None
 
 
 def test_members_by_several_methods_are_trained_in_one_go(store: Store) -> None:
@@ -297,8 +307,8 @@ def test_members_by_several_methods_are_trained_in_one_go(store: Store) -> None:
     trainer(store, watched).train(wanted)
     assert watched.trained == 6
     assert watched.announced == [2, 4]
-    ledger = Ledger.read(store, [DATA])
-    vectors = [ledger.measurement(DATA, RECIPE, request).raw["predictive"] for request in requests]
+    ledger = Ledger.read(store, RECIPE, [DATA])
+    vectors = [ledger.measurement(DATA, request).raw["predictive"] for request in requests]
     assert len(set(vectors)) == 3
     trainer(store, no_training).train(wanted)
 
@@ -312,27 +322,25 @@ def test_a_store_that_loses_what_is_written_ends_the_training(store: Store, monk
 def test_the_same_lane_is_trained_by_each_estimator_and_score(store: Store) -> None:
     needs, watched = [Need(DATA, "ubrw", (0.1,), 1, request) for request in REQUESTS.values()], Watched()
     needs.append(replace(needs[0], score="epistemic"))
-    (row,) = trainer(store, speed=60.0).remaining(needs)
+    (row,) = left(store, needs)
     assert row.lanes == 5 + 1 + 5 + 4  # members, the DUQ network, those of the folds, and the lane by each
     trainer(store, watched).train(needs)
     assert [lane.name for lane in watched.lanes].count("ubrw") == 4
-    lookup = trainer(store).lookup(needs)
-    assert [len(lookup.results(need, lookup.choice(need))) for need in needs] == [1, 1, 1, 1]
+    ledger = trainer(store).ledger(needs)
+    assert [len(ledger.runs(need, ledger.choice(need))) for need in needs] == [1, 1, 1, 1]
 
 
 def test_a_slice_that_ends_measures_what_it_has_trained(store: Store) -> None:
     """Weights stay on this machine: another one would train the members again."""
     needs, passes = [Measuring(DATA), Need(DATA, "cb-rs", (0.1,), 9)], len(cu.load(DATA).train) // 32 * 32
-    speed = 2.5 * WIDTH * passes / (1000 * train_missing.RESERVE)  # of two stacks and a half
+    speed = 2.5 * WIDTH * passes / (1000 * module.RESERVE)  # of two stacks and a half
     with pytest.raises(cu.Unfinished, match="4 more lanes"):
         trainer(store, deadline=Deadline.after(1000.0), speed=speed).train(needs)
     assert [one.members for one in store.measurements(store.data()[0].fingerprint)] == [5]
 
 
 def test_what_is_left_counts_every_stage(store: Store) -> None:
-    (naive,), (dro,) = (
-        trainer(store, speed=60.0).remaining([Need(DATA, name, (0.1,), 1)]) for name in ("naive", "dro")
-    )
+    (naive,), (dro,) = (left(store, [Need(DATA, name, (0.1,), 1)]) for name in ("naive", "dro"))
     cost = lane_cost(cu.Lane("dro"), RECIPE, cu.load(DATA).train)
     assert (dro.lanes, dro.images) == (1, pytest.approx(cost * naive.images))
     assert cost > 1
@@ -340,7 +348,7 @@ def test_what_is_left_counts_every_stage(store: Store) -> None:
 
 
 def test_a_network_that_measures_alone_begins_only_if_it_will_end_in_time(store: Store) -> None:
-    late = trainer(store, no_training, deadline=Deadline.after(1000.0), speed=0.1, begun=True)
+    late = trainer(store, no_training, deadline=Deadline.after(1000.0), speed=0.1, has_begun=True)
     with pytest.raises(cu.Unfinished, match=DATA):
         late.train([Measuring(DATA, REQUESTS["duq"])])
 
@@ -349,13 +357,13 @@ def test_what_was_trained_in_the_last_moment_is_measured(store: Store, monkeypat
     """Two of three estimates fit, and the time is spent when their networks have ended."""
     requests, asked = [EstimateRequest(f"ensemble:power-rs:q={q}", 2) for q in (0, 0.5, 0.7)], list[int]()
 
-    def two_estimates(self: ExperimentTrainer, lanes: list[cu.Lane], train: cu.Data) -> list[cu.Lane]:
+    def two_estimates(self: Trainer, lanes: list[cu.Lane], train: cu.Data) -> list[cu.Lane]:
         asked.extend([len(lanes)] if lanes else [])
         return lanes[:4] if len(asked) == 1 else []
 
-    monkeypatch.setattr(ExperimentTrainer, "_affordable", two_estimates)
+    monkeypatch.setattr(Trainer, "_affordable", two_estimates)
     with pytest.raises(cu.Unfinished, match="2 more lanes"):
         trainer(store).train([Measuring(DATA, request) for request in requests])
-    ledger = Ledger.read(store, [DATA])
-    measured = [ledger.measurement(DATA, RECIPE, request) is not None for request in requests]
+    ledger = Ledger.read(store, RECIPE, [DATA])
+    measured = [ledger.measurement(DATA, request) is not None for request in requests]
     assert measured == [True, True, False]

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 from ledgers import TABLE
+from verdict_tables import printed_gains, published_baselines, verdicts
 
-from class_uncertainty.experiments.outcomes import Outcome
-from class_uncertainty.experiments.paper_table import PaperTable, Row
-from class_uncertainty.experiments.printed_tables import TABLE_1
-from class_uncertainty.reporting.verdict_tables import printed_gains, published_baselines, verdicts
+from class_uncertainty.paper.outcomes import Outcome
+from class_uncertainty.paper.printed_tables import TABLE_1, PaperTable, Row
 
 ROWS = {row.label: row for row in TABLE.rows}
 
@@ -16,7 +15,7 @@ ROWS = {row.label: row for row in TABLE.rows}
 def made(table: PaperTable, errors: dict[str, tuple[float, ...]], protocol: str = "paper") -> list[Outcome]:
     """A row that is not named has not been run."""
     return [
-        Outcome(cell, protocol, 0.1, errors.get(cell.method, ()), 0, 1.0, ("cpu",) if cell.method in errors else ())
+        Outcome(cell, protocol, 0.1, errors.get(cell.method, ()), devices=("cpu",) if cell.method in errors else ())
         for cell in table.cells()
     ]
 
@@ -25,9 +24,11 @@ def test_verdicts_are_counted() -> None:
     """Printed: 20 ± 1 (naive), 18 ± 0.5 (cb-rs) and 15 ± 0.5 (ubrs)."""
     table = verdicts(made(TABLE, {"naive": (20.0, 21.0), "cb-rs": (18.0, 19.0), "ubrs": (25.0, 25.5)}))
     rows = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
-    told = {name: int(count) for name, count in rows["paper"].items() if count.isdigit() and count != "0"}
-    assert told == {"cells": 3, "agrees": 2, "higher": 1, "gain: worse": 1}
+    counts = {name: int(count) for name, count in rows["paper"].items() if count.isdigit() and count != "0"}
+    assert counts == {"cells": 3, "agrees": 2, "higher": 1, "gain: worse": 1}
     assert {*rows["equal"].values()} == {"equal", "0"}
+    (naive,) = (replace(one, collapsed=1) for one in made(TABLE, {"naive": (20.0, 21.0)})[:1])
+    assert verdicts([naive]).rows[0][:7] == ["paper", "1", "0", "0", "0", "0", "1"]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_a_printed_gain_has_become_one_or_not(ours: tuple[float, ...], word: str
 
 def test_a_printed_gain_counts_once_and_a_printed_loss_not_at_all() -> None:
     """Of two readings of a row the first counts."""
-    first, loser = ROWS["UBRs"], Row("UBRw", "ubrw", "19.0±0.5", ours=True, baseline="cb-rs")
+    first, loser = ROWS["UBRs"], Row("UBRw", "ubrw", "19.0±0.5", baseline="cb-rs")
     second = replace(first, method="pb-ubrs", note="another reading")
     table = replace(TABLE, rows=(*TABLE.rows, second, loser))
     errors = {"cb-rs": (18.0, 18.5), "ubrs": (18.0, 18.5), "pb-ubrs": (10.0, 10.5), "ubrw": (10.0, 10.5)}

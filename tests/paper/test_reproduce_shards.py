@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ledgers import use_toys
@@ -9,9 +10,11 @@ from same_stores import contents
 from watching import no_training
 
 from class_uncertainty.errors import InputError
+from class_uncertainty.paper.experiments import select
+from class_uncertainty.paper.reproduce import reproduce
+from class_uncertainty.paper.reproduction import Reproduction
 from class_uncertainty.runs.result_lines import export_lines, import_lines, read_lines
 from class_uncertainty.runs.store import Store
-from class_uncertainty.workflows.reproduce import reproduce
 
 
 @pytest.fixture(autouse=True)
@@ -33,23 +36,28 @@ def join(store: Path, parts: Iterable[Path]) -> None:
             import_lines(joined, read_lines(lines), str(lines))
 
 
+def run(path: Path, **options: Any) -> Reproduction:
+    with Store(path) as store:
+        (shown,) = reproduce(select("table1", "paper"), store, device="cpu", **options)
+    return shown
+
+
 def test_shards_joined_are_the_whole(tmp_path: Path, notices: list[str]) -> None:
     whole, joined = tmp_path / "whole.sqlite", tmp_path / "joined.sqlite"
-    reproduce("table1", "paper", store=whole, device="cpu")
+    run(whole)
     parts = {f"{number}/2": tmp_path / f"part-{number}.sqlite" for number in (1, 2)}
     for _ in range(2):
         for shard, part in parts.items():
-            (shown,) = reproduce("table1", "paper", store=part, device="cpu", shard=shard)
-            assert not shown.unfinished
+            assert not run(part, shard=shard).unfinished
             assert f"shard {shard}" in notices[-1]
         assert len(results(tmp_path / "part-1.sqlite")) < len(results(whole))
         join(joined, parts.values())
         for part in parts.values():
             join(part, [joined])
-    reproduce("table1", "paper", store=joined, device="cpu", progress=no_training)
+    run(joined, progress=no_training)
     assert results(joined) == results(whole)
 
 
 def test_what_is_no_shard_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="write i/n with i from 1 to n"):
-        reproduce("table1", "paper", store=tmp_path / "runs.sqlite", shard="3/2")
+        run(tmp_path / "runs.sqlite", shard="3/2")

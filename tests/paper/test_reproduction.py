@@ -10,24 +10,22 @@ from scipy.stats import spearmanr
 
 import class_uncertainty as cu
 from class_uncertainty.estimation import EstimateRequest
-from class_uncertainty.experiments import reproduction
-from class_uncertainty.experiments.catalogue import Experiment
-from class_uncertainty.experiments.needs import SIX_NAIVE, Lookup, Measuring
-from class_uncertainty.experiments.reproduction import MeasuredData, summarise
-from class_uncertainty.runs.ledger import Ledger
+from class_uncertainty.paper import reproduction
+from class_uncertainty.paper.experiments import SIX_NAIVE, Experiment, Measuring
+from class_uncertainty.paper.ledger import Ledger
+from class_uncertainty.paper.reproduction import MeasuredData, shift, summarise
 
-EXPERIMENT = Experiment("A table and a measurement", TABLE, measured=(DATA,), naive=(DATA,))
+EXPERIMENT = Experiment("A table and a measurement", TABLE, measured=(Measuring(DATA),), naive=(DATA,))
 
 
 @pytest.fixture
-def lookup() -> Lookup:
+def known() -> Ledger:
     rows = [
         result(method, error + seed, seed) for method, error in (("naive", 20.0), ("cb-rs", 18.0)) for seed in (0, 1)
     ]
     rows += [result("ubrs", 15.0 + seed, seed, 0.2) for seed in (0, 1)]
-    made = ledger(rows, choosing("ubrs", 20, 14, 17, 18))
-    made.add(stored().fingerprint, [replace(result("naive", 12.0), method=SIX_NAIVE)])
-    return Lookup(made, RECIPE)
+    rows += [replace(result("naive", 12.0), method=SIX_NAIVE)]
+    return ledger(rows, choosing("ubrs", 20, 14, 17, 18))
 
 
 def test_measures_of_a_data_set() -> None:
@@ -54,15 +52,14 @@ def test_how_far_measures_move() -> None:
     """Half the sum of the absolute changes: 0 for none, 1 where all of it has moved."""
     one, turned = MeasuredData(stored(), measurement()), {"predictive": (0.3, 0.2, 0.1)}
     other = MeasuredData(replace(stored(), counts=(10, 30, 90)), replace(measurement(), raw=turned))
-    assert one.distance(one) == (0, 0)
-    cardinality, uncertainty = one.distance(other)
-    assert uncertainty == pytest.approx(1 / 3)
+    assert shift(one.uncertainty, one.uncertainty) == 0
+    assert shift(one.uncertainty, other.uncertainty) == pytest.approx(1 / 3)
     shares = np.array([1 / 13, 3 / 13, 9 / 13])
-    assert cardinality == pytest.approx(0.5 * np.abs(shares - shares[::-1]).sum())
+    assert shift(one.cardinality, other.cardinality) == pytest.approx(0.5 * np.abs(shares - shares[::-1]).sum())
 
 
-def test_all_that_is_known_of_an_experiment(lookup: Lookup) -> None:
-    made = summarise("toy", EXPERIMENT, ("paper",), lookup)
+def test_all_that_is_known_of_an_experiment(known: Ledger) -> None:
+    made = summarise("toy", EXPERIMENT, ("paper",), known)
     assert [(one.cell.row.label, one.mean) for one in made.outcomes] == [
         ("Naive", 20.5),
         ("CB", 18.5),
@@ -72,48 +69,39 @@ def test_all_that_is_known_of_an_experiment(lookup: Lookup) -> None:
     assert made.six_naive[DATA].error == 12.0
     assert [one.error for one in made.naive[DATA]] == [20.0, 21.0]
     assert [one.data.name for one in made.measured] == [DATA]
-    assert (made.tests, made.ablated, made.unfinished) == ((), (), "")
+    assert (made.tests, made.ablations, made.unfinished) == ((), (), "")
 
 
-def test_nothing_is_known_of_other_recipes_or_data(lookup: Lookup) -> None:
-    for empty in (Lookup(Ledger(), RECIPE), replace(lookup, recipe=replace(RECIPE, epochs=3))):
-        made = summarise("toy", EXPERIMENT, ("paper", "equal"), empty)
-        assert {one.verdict for one in made.outcomes} == {"not run"}
-        assert (made.measured, made.naive, made.six_naive) == ((), {}, {})
-    assert summarise("toy", EXPERIMENT, ("paper",), lookup, only="digits-lt:20").outcomes == ()
+def test_nothing_is_known_of_other_data(known: Ledger) -> None:
+    made = summarise("toy", EXPERIMENT, ("paper", "equal"), Ledger(RECIPE))
+    assert {one.verdict for one in made.outcomes} == {"not run"}
+    assert (made.measured, made.naive, made.six_naive) == ((), {}, {})
+    assert summarise("toy", EXPERIMENT, ("paper",), known, only="digits-lt:20").outcomes == ()
 
 
-def test_other_estimators_are_shown_of_their_own_data(lookup: Lookup) -> None:
+def test_class_uncertainties_are_shown_by_each_estimator(known: Ledger) -> None:
     drawn = EstimateRequest("ensemble:power-rs:q=0.3")
-    lookup.ledger.add(stored().fingerprint, [], [measurement(estimator=drawn.estimator)])
-    for data, names in ((DATA, ["ensemble", drawn.estimator]), ("digits-lt:20", ["ensemble"])):
-        experiment = Experiment("", measured=(DATA,), by_others=(Measuring(data, drawn),))
-        assert [one.measurement.estimator for one in summarise("if2", experiment, (), lookup).measured] == names
-
-
-def test_several_estimators_are_shown_beside_each_other(lookup: Lookup) -> None:
-    rows = (*TABLE.rows, replace(TABLE.rows[2], note="by DUQ", estimator="duq"))
-    experiment = Experiment("DUQ", replace(TABLE, rows=rows))
-    assert summarise("table1", Experiment("", TABLE), (), lookup).measured == ()  # one estimator is compared with none
-    assert [one.measurement.estimator for one in summarise("duq", experiment, (), lookup).measured] == ["ensemble"]
-    lookup.ledger.add(stored().fingerprint, [], [measurement(estimator="duq", members=1)])
-    names = [one.measurement.estimator for one in summarise("duq", experiment, (), lookup).measured]
-    assert names == ["ensemble", "duq"]
+    known.add(stored(), [], [measurement(estimator=drawn.estimator)])
+    experiment = Experiment("", measured=(Measuring(DATA), Measuring(DATA, drawn), Measuring("digits-lt:20")))
+    names = [one.measurement.estimator for one in summarise("if2", experiment, (), known).measured]
+    assert names == ["ensemble", drawn.estimator]
 
 
 def test_the_ablation_stands_beside_the_cell_at_the_recipe_s_rate() -> None:
     data, other = "cifar10-lt:50", "cifar10-lt:50?jpeg=95"
     table = replace(TABLE, columns=(data,), ablation="jpeg=95", ablated=("naive",))
-    made = Ledger()
+    made = Ledger(RECIPE)
     for name, error in ((data, 20.0), (other, 22.0)):
-        made.data[name] = stored(name)
-        made.add(stored(name).fingerprint, [result("naive", error + seed, seed) for seed in (0, 1)])
-    ((one, errors),) = summarise("toy", Experiment("", table), ("equal",), Lookup(made, RECIPE)).ablated
-    assert (one.lr, one.errors, errors) == (0.1, (20.0, 21.0), (22.0, 23.0))
+        made.add(stored(name), [result("naive", error + seed, seed) for seed in (0, 1)])
+    shown = summarise("toy", Experiment("", table), ("equal",), made)
+    ((one, changed),) = shown.ablations
+    assert (one.lr, one.errors, changed.errors) == (0.1, (20.0, 21.0), (22.0, 23.0))
+    (document,) = shown.document()["ablation"]
+    assert (document["data"], document["errors_with_other_pixels"]) == (data, (22.0, 23.0))
 
 
-def test_the_document_is_json_with_every_number(lookup: Lookup) -> None:
-    document = json.loads(json.dumps(summarise("toy", EXPERIMENT, ("paper",), lookup).document()))
+def test_the_document_is_json_with_every_number(known: Ledger) -> None:
+    document = json.loads(json.dumps(summarise("toy", EXPERIMENT, ("paper",), known).document()))
     cell = document["cells"][2]
     assert {
         name: cell[name] for name in ("row", "method", "data", "protocol", "printed", "error", "lr", "verdict")
@@ -137,12 +125,12 @@ def test_the_document_is_json_with_every_number(lookup: Lookup) -> None:
 
 def test_naive_runs_that_diverged_have_no_gap() -> None:
     rows = [result("naive", None, 0), result("naive", 20.0, 1)]
-    made = summarise("toy", EXPERIMENT, (), Lookup(ledger(rows), RECIPE))
+    made = summarise("toy", EXPERIMENT, (), ledger(rows))
     assert [one.error for one in made.naive[DATA]] == [20.0]
-    assert summarise("toy", EXPERIMENT, (), Lookup(ledger(rows[:1]), RECIPE)).naive == {}
+    assert summarise("toy", EXPERIMENT, (), ledger(rows[:1])).naive == {}
 
 
-def test_only_the_significance_table_has_tests(lookup: Lookup, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_significance_table_has_tests(known: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reproduction, "significance", lambda protocol, *_: [protocol])
-    made = {name: summarise(name, EXPERIMENT, ("paper", "equal"), lookup).tests for name in ("table1", "significance")}
+    made = {name: summarise(name, EXPERIMENT, ("paper", "equal"), known).tests for name in ("table1", "significance")}
     assert made == {"table1": (), "significance": ("paper", "equal")}

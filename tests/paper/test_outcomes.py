@@ -6,16 +6,15 @@ from dataclasses import replace
 import pytest
 from ledgers import DATA, RECIPE, TABLE, choosing, ledger, result
 
-from class_uncertainty.experiments.needs import Lookup
-from class_uncertainty.experiments.outcomes import Gain, Outcome, gains, outcomes, significance, without_repeats
-from class_uncertainty.experiments.printed_tables import SIGNIFICANCE
-from class_uncertainty.runs.ledger import Ledger
+from class_uncertainty.paper.ledger import Ledger
+from class_uncertainty.paper.outcomes import Gain, Outcome, gains, outcomes, published, significance, without_repeats
+from class_uncertainty.paper.printed_tables import SIGNIFICANCE, SVCI_20, TABLE_1, Cell, PaperTable
 
 NAIVE, CB, UBRS, NEW = TABLE.cells()
 
 
 def made(cell=NAIVE, errors: tuple[float, ...] = (), diverged: int = 0) -> Outcome:
-    return Outcome(cell, "paper", 0.1, errors, diverged, 1.0, ("cpu",))
+    return Outcome(cell, "paper", 0.1, errors, diverged, devices=("cpu",))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def test_a_run_that_collapsed_is_the_verdict() -> None:
 def test_a_row_says_how_many_of_its_runs_were_imported() -> None:
     rows = [replace(result("naive", 20.0, seed), imported=seed == 0) for seed in (0, 1)]
     rows += [replace(result("cb-rs", 18.0, seed), imported=True) for seed in (0, 1)]
-    shown = {one.cell.method: one for one in outcomes(TABLE, ("paper",), Lookup(ledger(rows), RECIPE))}
+    shown = {one.cell.method: one for one in outcomes(TABLE, ("paper",), ledger(rows))}
     assert shown["naive"].marks == ("1 of 2 runs imported",)
     assert shown["cb-rs"].marks == ("imported",)
     assert shown["ubrs"].marks == ()
@@ -63,15 +62,15 @@ def test_a_protocol_is_told_apart_once_a_baseline_has_been_run_under_it() -> Non
     """Until then its rows are those of the other, which must not count twice."""
     rows = [result("naive", 20.0, seed) for seed in (0, 1)] + [result("ubrs", 15.0, seed, 0.2) for seed in (0, 1)]
     judged = choosing("ubrs", 20, 14, 17, 18)
-    both = outcomes(TABLE, ("paper", "equal"), Lookup(ledger(rows, judged), RECIPE))
+    both = outcomes(TABLE, ("paper", "equal"), ledger(rows, judged))
     assert {one.protocol for one in both if one.errors} == {"paper", "equal"}
     assert without_repeats(both) == both[: len(TABLE.rows)]
     equal = both[len(TABLE.rows) :]
     assert without_repeats(equal) == equal  # where nothing else is shown
     judged += choosing("naive", 17, 18, 19, 20)
-    both = outcomes(TABLE, ("paper", "equal"), Lookup(ledger(rows, judged), RECIPE))
+    both = outcomes(TABLE, ("paper", "equal"), ledger(rows, judged))
     assert without_repeats(both) == both
-    same = [replace(one, cell=replace(one.cell, table=replace(TABLE, tunes_all=True))) for one in both]
+    same = [replace(one, cell=replace(one.cell, tunes_all=True)) for one in both]
     assert {one.protocol for one in without_repeats(same)} == {"paper"}
 
 
@@ -80,7 +79,7 @@ def test_protocols_differ_in_whose_rate_is_chosen() -> None:
     rows = [result("cb-rs", error, seed, lr) for lr, error in ((0.1, 18.0), (0.4, 16.0)) for seed in (0, 1)]
     rows += [result("ubrs", 15.0 + seed, seed, 0.2) for seed in (0, 1)]
     judged = choosing("cb-rs", 20, 19, 17, 18) + choosing("ubrs", 20, 14, 17, 18)
-    listed = outcomes(TABLE, ("paper", "equal"), Lookup(ledger(rows, judged), RECIPE))
+    listed = outcomes(TABLE, ("paper", "equal"), ledger(rows, judged))
     by_cell = {(one.cell.row.label, one.protocol): one for one in listed}
     assert [(by_cell["CB", p].lr, by_cell["CB", p].mean) for p in ("paper", "equal")] == [(0.1, 18.0), (0.4, 16.0)]
     assert [(by_cell["UBRs", p].lr, by_cell["UBRs", p].mean) for p in ("paper", "equal")] == [(0.2, 15.5)] * 2
@@ -101,13 +100,13 @@ def test_a_row_that_loses_loses() -> None:
         result("ubrs", 15.0 + seed, seed, 0.2) for seed in (0, 1)
     ]
     made_ledger = ledger(rows, choosing("ubrs", 20, 14, 17, 18))
-    (gain,) = gains(outcomes(TABLE, ("paper",), Lookup(made_ledger, RECIPE)))
+    (gain,) = gains(outcomes(TABLE, ("paper",), made_ledger))
     assert (gain.gain, gain.verdict) == (-1.5, "worse")
 
 
 def test_one_run_gains_without_a_verdict() -> None:
     made_ledger = ledger([result("cb-rs", 14.0), result("ubrs", 15.0, lr=0.2)], choosing("ubrs", 20, 14, 17, 18))
-    (gain,) = gains(outcomes(TABLE, ("paper",), Lookup(made_ledger, RECIPE)))
+    (gain,) = gains(outcomes(TABLE, ("paper",), made_ledger))
     assert (gain.gain, gain.standard_error, gain.verdict) == (-1.0, None, "one run")
     twice = replace(gain, baseline=replace(gain.baseline, errors=(14.0, 15.0)))
     assert (twice.standard_error, twice.verdict) == (None, "one run")
@@ -115,40 +114,71 @@ def test_one_run_gains_without_a_verdict() -> None:
 
 def test_runs_that_diverged_are_counted_apart() -> None:
     rows = [result("naive", error, seed) for seed, error in enumerate((20.0, None, None))]
-    one, *_ = outcomes(TABLE, ("paper",), Lookup(ledger(rows), RECIPE))
+    one, *_ = outcomes(TABLE, ("paper",), ledger(rows))
     assert (one.errors, one.diverged) == ((20.0,), 2)
 
 
-@pytest.mark.parametrize(("ours", "cost"), [(True, 5 * 1.5 + 5 + 5), (False, 1.5 + 5)])
-def test_the_cost_of_a_row_counts_its_stages_and_what_chose_its_rate(ours: bool, cost: float) -> None:
-    table = replace(TABLE, rows=(replace(TABLE.rows[2], ours=ours, baseline=""),))
+def test_the_cost_of_a_row_counts_its_stages_what_chose_its_rate_and_what_measured() -> None:
     rows = [replace(result("ubrs", 15.0, lr=0.1), cost=1.5)]
-    (one,) = outcomes(table, ("paper",), Lookup(ledger(rows, choosing("ubrs", 13, 14, 17, 18)), RECIPE))
-    assert one.cost == cost
+    made = ledger(rows, choosing("ubrs", 13, 14, 17, 18))
+    costs = {one.cell.method: one.cost for one in outcomes(TABLE, ("paper",), made)}
+    assert costs["ubrs"] == 5 * 1.5 + 5 + 5
 
 
 def test_only_one_data_set() -> None:
     table = replace(TABLE, columns=(DATA, "digits-lt:20"), rows=(replace(TABLE.rows[0], printed="20.0 19.0"),))
-    lookup = Lookup(Ledger(), RECIPE)
-    assert [one.cell.data for one in outcomes(table, ("paper",), lookup)] == [DATA, "digits-lt:20"]
-    assert [one.cell.data for one in outcomes(table, ("paper",), lookup, "digits-lt:20")] == ["digits-lt:20"]
+    nothing = Ledger(RECIPE)
+    assert [one.cell.data for one in outcomes(table, ("paper",), nothing)] == [DATA, "digits-lt:20"]
+    assert [one.cell.data for one in outcomes(table, ("paper",), nothing, "digits-lt:20")] == ["digits-lt:20"]
 
 
 def test_the_significance_table_corrects_for_the_tests_that_were_made(monkeypatch: pytest.MonkeyPatch) -> None:
     confidences = []
 
-    def made_outcome(cell, protocol, lookup):
-        errors = (10.0, 11.0, 12.0) if cell.row.ours else (20.0, 21.0, 22.0)
-        return Outcome(cell, protocol, 0.1, errors if cell.data == "cifar100-lt:50" else (), 0, 1.0, ())
+    def made_outcome(cell: Cell, protocol: str, ledger: Ledger) -> Outcome:
+        errors = (10.0, 11.0, 12.0) if cell.is_ours else (20.0, 21.0, 22.0)
+        return Outcome(cell, protocol, 0.1, errors if cell.data == "cifar100-lt:50" else ())
 
     def aso(ours, baseline, confidence):
         confidences.append(confidence)
         assert max(ours) < min(baseline)
         return 0.0
 
-    monkeypatch.setattr("class_uncertainty.experiments.outcomes.outcome", made_outcome)
-    monkeypatch.setattr("class_uncertainty.experiments.outcomes.aso", aso)
-    tests = significance("paper", Lookup(Ledger(), RECIPE))
+    monkeypatch.setattr("class_uncertainty.paper.outcomes.outcome", made_outcome)
+    monkeypatch.setattr("class_uncertainty.paper.outcomes.aso", aso)
+    tests = significance("paper", Ledger(RECIPE))
     assert [test.printed for test in tests] == [float(printed.split()[2]) for *_, printed in SIGNIFICANCE]
     assert set(confidences) == {test.confidence for test in tests} == {1 - 0.05 / len(SIGNIFICANCE)}
-    assert significance("paper", Lookup(Ledger(), RECIPE), only="cifar10-lt:50") == []
+    assert significance("paper", Ledger(RECIPE), only="cifar10-lt:50") == []
+
+
+def baseline(
+    method: str, data: str, errors: tuple[float, ...], protocol: str = "paper", table: PaperTable = TABLE_1
+) -> Outcome:
+    (cell,) = (cell for cell in table.cells() if (cell.row.method, cell.data) == (method, data))
+    return Outcome(cell, protocol, 0.1, errors)
+
+
+@pytest.mark.parametrize(
+    ("method", "data", "errors", "nearest"),
+    [
+        ("naive", "cifar10-lt:100", (29.0, 29.2), 29.1 - 30.12),  # 30.18 is printed, 28.05 is farther
+        ("cb:beta={cross}", "cifar10-lt:100", (29.0,), 29.0 - 29.52),
+        ("2s-cb-rs", "cifar100-lt:50", (54.4,), 54.4 - 54.39),  # the paper's own
+        ("balanced-softmax", "cifar100-lt:100", (58.0,), 58.0 - 57.01),  # not in the paper
+    ],
+)
+def test_the_nearest_published_value(method: str, data: str, errors: tuple[float, ...], nearest: float) -> None:
+    (one,) = published([baseline(method, data, errors)])
+    assert one.nearest == pytest.approx(nearest)
+
+
+def test_only_baselines_of_table_1_that_have_been_run_at_their_rate_are_published() -> None:
+    others = [
+        baseline("naive", "cifar10-lt:100", ()),
+        baseline("naive", "cifar10-lt:100", (29.0,), protocol="equal"),
+        baseline("ubrs", "cifar10-lt:100", (29.0,)),
+        baseline("dro", "cifar10-lt:100", (29.0,)),
+        baseline("naive", "svci20:100", (34.0,), table=SVCI_20),
+    ]
+    assert published(others) == []

@@ -1,9 +1,9 @@
-"""The speed of a device, from a few steps."""
+"""The time that lanes take on a device, from a few steps."""
 
 import pytest
 
 import class_uncertainty as cu
-from class_uncertainty.training import speed
+from class_uncertainty.paper import training_time
 from class_uncertainty.training.fit import fit
 
 
@@ -14,9 +14,9 @@ def test_a_few_steps_of_a_full_stack_are_timed(digits: cu.Dataset, monkeypatch: 
         calls.append((len(train), len(lanes), options["recipe"].epochs))
         return fit(train, lanes, **options)
 
-    monkeypatch.setattr(speed, "fit", watched)
+    monkeypatch.setattr(training_time, "fit", watched)
     recipe = cu.Recipe("small-conv", epochs=40, batch=32, crop=1)
-    assert speed.images_per_second(digits.train, recipe, "cpu") > 0
+    assert training_time.images_per_second(digits.train, recipe, "cpu") > 0
     assert calls == [(4 * 32, 5, 2)]  # on a CPU stacks of this network have five lanes
 
 
@@ -31,4 +31,4 @@ def test_a_few_steps_of_a_full_stack_are_timed(digits: cu.Dataset, monkeypatch: 
     ],
 )
 def test_stacks_that_are_not_full(lanes: int, width: int, is_padded: bool, stacks: float) -> None:
-    assert speed.full_stacks(lanes, width, is_padded) == pytest.approx(stacks)
+    assert training_time.full_stacks(lanes, width, is_padded) == pytest.approx(stacks)
