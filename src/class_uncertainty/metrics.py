@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.checks import Array, check, check_field
+from class_uncertainty.checks import Array, check, check_number
 from class_uncertainty.errors import InputError
 
 MANY, FEW = 100, 20  # training examples: many-shot is over MANY, few-shot under FEW, medium-shot between them
@@ -31,7 +31,7 @@ class Scores:
     prior_error: float | None = None  # where classes are as frequent as a given prior says
 
     def __post_init__(self) -> None:
-        check_field(self, "error", "a number from 0 to 100", lambda error: 0 <= error <= 100)
+        check_number("error", self.error, "a number from 0 to 100", lambda error: 0 <= error <= 100)
 
     def __repr__(self) -> str:
         errors = f"class-mean error {self.error:.1f} %, overall {self.top1_error:.1f} %, worst tenth {self.worst:.1f} %"

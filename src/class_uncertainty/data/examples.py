@@ -78,7 +78,7 @@ def as_texts(what: str, values: NDArray) -> NDArray[np.object_]:
     if values.ndim != 1:
         raise InputError(f"{what} have shape {values.shape}: give one name or number per example.")
     if values.dtype == object and set(map(type, values.tolist())) == {str}:
-        return values
+        return values.copy()
     return np.array([*map(str, values.tolist())], dtype=object)
 
 
@@ -237,7 +237,7 @@ class Data:
             columns = [feature for column in encoding for feature in column.features]
         inputs, (labels, classes) = np.asarray(inputs), as_labels(np.asarray(labels), classes)
         groups = None if groups is None else as_texts("groups", np.asarray(groups))
-        names = None if names is None else as_texts("names", np.array(names, dtype=object))
+        names = None if names is None else as_texts("names", np.asarray(names, dtype=object))
         check_lengths(inputs, labels, names=names, groups=groups)
         fields = {
             "classes": name_classes(labels, classes),

@@ -21,13 +21,12 @@ TEST_FRAME = "the test DataFrame"
 def dataset_of(frame: Any, seed: int, test: Any = None, **columns: Any) -> Dataset:
     """`load` for a frame: `test` is a share or another frame; the name of the data set has all options."""
     shares = test is not None and not is_frame(test)
+    table = table_options(**columns, share=test if shares else None, seed=seed)
     options = {option: value for option, value in columns.items() if value} | ({"test": test} if shares else {})
     query = {option: ",".join(_several(value)) for option, value in options.items()}
     left_out = list[LeftOut]()
     train, test_table = table_of(frame), table_of(test, TEST_FRAME) if is_frame(test) else None
-    splits = encode_splits(
-        train, test_table, table_options(**columns, share=test if shares else None, seed=seed), left_out
-    )
+    splits = encode_splits(train, test_table, table, left_out)
     notice_twins(splits[0].classes)
     return Dataset(Spec("frame", "", query, Path(), seed).name, *splits, tuple(left_out))
 

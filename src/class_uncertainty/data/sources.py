@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from class_uncertainty.checks import Frame, check
+from class_uncertainty.checks import Frame, check, take
 from class_uncertainty.data.benchmark_sources import original, places_lt, svci, tailed
 from class_uncertainty.data.cache import Progress
 from class_uncertainty.data.class_names import notice_twins
@@ -92,6 +92,8 @@ def load(
     check(int, seed=seed)
     check(Callable | None, progress=progress)
     check(float | Frame | None, test=test)
+    categorical = take(str | list[str], categorical=categorical)
+    drop = take(str | list[str], drop=drop)
     columns: dict[str, Any] = {"label": label, "group": group, "categorical": categorical, "drop": drop}
     columns |= {"missing": missing, "repeats": repeats, "min": min}
     if not isinstance(spec, str):

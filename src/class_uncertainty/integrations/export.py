@@ -81,6 +81,7 @@ def export(
     >>> exported.input, exported.classes
     ('float32 (batch, 8)', ('cat', 'dog'))
     """
+    check(Path | AnyModel, model=model)
     check(Path, path=path)
     check(str | None, to=to)
     if to is not None and to not in FORMATS:

@@ -131,7 +131,10 @@ class OnlineUncertainty:
 
 def _whole(name: str, values: Any, number: int, below: int) -> Tensor:
     """Whole numbers from 0 as int64 (number,), on the host."""
-    whole = np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values)
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        values = values.double() if values.is_floating_point() else values  # NumPy has no bfloat16
+    whole = np.asarray(values)
     if whole.shape != (number,) or whole.dtype.kind not in "iu":
         given = f"{whole.dtype} of shape {whole.shape}"
         raise InputError(f"{name} are {given}: give a whole number for each of {number} rows of logits.")

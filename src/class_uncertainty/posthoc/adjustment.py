@@ -149,7 +149,7 @@ def best_tau(
         raise InputError(f"counts are of {classes} classes, and probabilities of {p.shape[1]}: give one a class.")
     goal = Goal("prior", candidates[0].prior) if goal is None else goal
     under_prior = prior_weights(labels, goal.prior, weights)
-    if not np.ptp(np.asarray(counts)):
+    if not np.ptp(Stats(counts).counts):
         return grid[0]
     decisions = list(_decisions(log_probabilities(p) / temperature, candidates, goal))
     values = [round(float(goal.contributions_of(guesses, labels, weights).sum()), 10) for guesses in decisions]

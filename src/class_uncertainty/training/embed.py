@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from class_uncertainty.checks import check, check_least
+from class_uncertainty.checks import check, check_least, take
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.cache import Decoding, Progress, cached, forget
 from class_uncertainty.data.examples import Pictures
@@ -95,6 +95,7 @@ def embed_by(
 ) -> Data:
     """Likewise, with a backbone whose weights are read already."""
     check_least("batch", batch, 1)
+    batch = take(int, batch=batch)
     if not data.is_images or data.shape[0] not in (1, 3):
         raise InputError(f"examples have shape {data.shape}: backbones take images with 1 or 3 channels.")
     height, width = data.shape[1:]

@@ -178,6 +178,7 @@ def fit(
     check(Callable | None, progress=progress, done=done)
     check(Path | Checkpoints | None, checkpoints=checkpoints)
     check_least("every", every, 1)
+    every = take(int, every=every)
     check(Path | None, profile=profile)
     check(Fit | None, teachers=teachers)
     recipe, device, deadline = recipe or default_recipe(train), resolve_device(device), Deadline.after(budget)

@@ -235,6 +235,7 @@ class Fit:
         """(lanes * passes, N, C): each pass drops other features, by the dropout of the lane's method."""
         check_fits(self.shape, data)
         check_least("passes", passes, 1)
+        passes = take(int, passes=passes)
         inputs = as_tensor(data.inputs).to(self.device)
         return self._filled(data, lambda stack, group: self._passes(stack, group, inputs, passes), passes)
 

@@ -138,6 +138,7 @@ def adjust_predictions(
     if tau is not None:
         check_tau(tau, or_auto=True)
     check(bool, bias=bias, excel_safe=excel_safe)
+    check(str | Array, prior=prior)
     source, other_source = Path(predictions), Path(unseen) if unseen else None
     target = Path(out) if out else None
     _check_places(source, other_source, target)
