@@ -148,10 +148,13 @@ def is_frame(value: Any) -> bool:
     return hasattr(kind, "columns") and any(hasattr(kind, way) for way in ("__arrow_c_stream__", "__dataframe__"))
 
 
+Test = Callable[[Any], bool]
+
+
 class Kind(NamedTuple):
     """What a type stands for where it is checked: whether it takes a value, and the words for what it takes."""
 
-    takes: Callable[[Any], bool]
+    takes: Test
     words: str
 
 
@@ -182,16 +185,16 @@ def _words(name: str) -> str:
     return f"{'an' if name[0] in 'AEIOU' else 'a'} {name} object{example}"
 
 
-def _passes_one(tests: Sequence[Callable[[Any], bool]], value: Any) -> bool:
+def _passes_one(tests: Sequence[Test], value: Any) -> bool:
     return any(map(call, tests, repeat(value)))
 
 
-def _is_row(tests: Sequence[Callable[[Any], bool]], value: Any) -> bool:
+def _is_row(tests: Sequence[Test], value: Any) -> bool:
     """Whether each item passes the test in its place."""
     return _is_list(value) and len(value) == len(tests) and all(map(call, tests, value))
 
 
-def _is_list_of(test: Callable[[Any], bool], value: Any) -> bool:
+def _is_list_of(test: Test, value: Any) -> bool:
     return _is_list(value) and all(map(test, value))
 
 

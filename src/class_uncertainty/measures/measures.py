@@ -220,9 +220,11 @@ def normalise(mu: ArrayLike) -> Vector:
         mu = np.asarray(mu, dtype=np.float64)
     except ValueError:  # texts
         mu = np.full(1, np.nan)
-    if not np.isfinite(mu).all() or (mu < 0).any() or not mu.any():
+    with np.errstate(all="ignore"):
+        total = mu.sum()
+    if (mu < 0).any() or not 0 < total < np.inf:
         raise InputError("a measure must be finite and not negative, and above 0 for some class, to be normalised.")
-    return mu / mu.sum()
+    return mu / total
 
 
 def span(numbers: Vector) -> str:

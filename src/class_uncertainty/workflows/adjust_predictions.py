@@ -193,8 +193,8 @@ def adjusted_from(source: Path, counts: ArrayLike | None, unseen: Path | None, *
 
 def check_target(target: Path, made_from: str, force: bool = False) -> None:
     """Refuse to replace other predictions than these."""
-    check = check_places if target.suffix == ".csv" else check_replaceable
-    check(target, made_from, force)
+    check_path = check_places if target.suffix == ".csv" else check_replaceable
+    check_path(target, made_from, force)
 
 
 def _read(path: Path) -> tuple[PredictionTable | None, Predictions]:
