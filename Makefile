@@ -42,7 +42,7 @@ fuzz-faults: .venv/installed-dev
 	@$(BIN)/python tests/faults/run.py
 
 fuzz-calls: .venv/installed-dev
-	@FUZZ_EXAMPLES=2000 $(BIN)/python -m pytest -n auto tests/test_boundary.py
+	@FUZZ_EXAMPLES=2000 $(BIN)/python -m pytest -n auto tests/test_checks.py
 
 fuzz-readers: .venv/installed-dev
 	@cd tests && ../$(BIN)/python -m fuzz

@@ -18,7 +18,7 @@ from class_uncertainty.methods import losses
 PACKAGE = Path(class_uncertainty.__file__).parent
 NAME = "class_uncertainty"
 STAGES = (
-    "errors", "limits", "text", "values", "io", "boundary", "notebook", "data", "measures", "methods",
+    "errors", "limits", "text", "checks", "io", "data", "measures", "methods",
     "metrics", "training", "estimation", "posthoc", "scale", "runs", "workflows", "reporting", "integrations", "paper",
     "cli", "__main__",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Lists of names: a name with a comma in it cannot be taken for two."""
+"""Lists of names, in which a name with a comma cannot be taken for two; numbers and tables."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 import class_uncertainty as cu
 from class_uncertainty.data.dataset import few_words
 from class_uncertainty.posthoc.diagnosis import verdict_summary
-from class_uncertainty.text import enumerated, in_list, listed
+from class_uncertainty.text import MOST, enumerated, html_table, in_list, listed, number
 
 NAMES = ["bread, white", "milk", "egg's, large"]
 
@@ -39,3 +39,15 @@ def test_classes_are_told_apart_in_an_audit() -> None:
     probabilities = np.tile([0.6, 0.3, 0.1], (80, 1))
     audit = cu.audit(labels, probabilities, classes=["milk", "tea", "bread, white"])
     assert any(note.endswith("'bread, white'.") for note in audit.notes)
+
+
+def test_of_many_rows_the_first_are_shown() -> None:
+    html = html_table("t", ["a"], [[f"row {i}"] for i in range(MOST + 7)])
+    assert f"row {MOST - 1}<" in html
+    assert f"row {MOST}<" not in html
+    assert "7 more rows" in html
+
+
+def test_what_rounds_to_zero_has_no_sign() -> None:
+    assert [number(value, 1, "+") for value in (-0.04, 0.04, -0.06, 0.06)] == ["0.0", "0.0", "-0.1", "+0.1"]
+    assert (number(-0.0), number(None), number(float("nan"))) == ("0.0", "–", "–")

@@ -21,11 +21,12 @@ from pathlib import Path
 from stat import S_ISREG
 from threading import get_ident
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
 
+from class_uncertainty.checks import check, check_fields, field_types
 from class_uncertainty.errors import InputError, MachineFault, nearest
 
 SQLITE = re.compile(rb"SQLite format 3\0")  # how a store begins
@@ -245,6 +246,7 @@ def check_replaceable(path: Path, made_from: str, force: bool = False, beside: P
 
     The file `beside` it may hold its origin.
     """
+    check(bool, force=force)
     check_writable(path)
     if force or not path.is_file() or not path.stat().st_size:
         return
@@ -341,11 +343,20 @@ def _parse(item: Any, depth: int, value: Any) -> Any:
     return tuple(_parse(item, depth - 1, part) for part in value)
 
 
+def check_record(record: Any) -> None:
+    """Refuse a record of a file that anyone may have written, where a field is of another type than its annotation."""
+    check_fields(record)
+    for value in vars(record).values():
+        for part in value if isinstance(value, tuple) else [value]:
+            if dataclasses.is_dataclass(part):
+                check_record(part)
+
+
 @lru_cache(maxsize=64)
 def _structured_fields(kind: Any) -> dict[str, tuple[Any, int]]:
     """The fields of a dataclass that JSON does not hold as they are: (a dataclass, float or None; tuples around it)."""
     structured = {}
-    for name, annotation in get_type_hints(kind).items():
+    for name, annotation in field_types(kind).items():
         hint, depth = annotation, 0
         if get_origin(hint) is UnionType and NoneType in get_args(hint):
             hint = get_args(hint)[0]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import check_field, checked
+from class_uncertainty.checks import Array, check, check_number
 from class_uncertainty.errors import InputError
 
 MANY, FEW = 100, 20  # training examples: many-shot is over MANY, few-shot under FEW, medium-shot between them
@@ -14,7 +14,6 @@ BINS = 15  # of the expected calibration error
 TINY = 1e-30  # the floor of a probability: 0 has no logarithm
 
 
-@checked
 @dataclass(frozen=True, kw_only=True)
 class Scores:
     """How well one network does: errors and ECE in percent, NLL in nats. A group without classes is None."""
@@ -32,7 +31,7 @@ class Scores:
     prior_error: float | None = None  # where classes are as frequent as a given prior says
 
     def __post_init__(self) -> None:
-        check_field(self, "error", "a number from 0 to 100", lambda error: 0 <= error <= 100)
+        check_number("error", self.error, "a number from 0 to 100", lambda error: 0 <= error <= 100)
 
     def __repr__(self) -> str:
         errors = f"class-mean error {self.error:.1f} %, overall {self.top1_error:.1f} %, worst tenth {self.worst:.1f} %"
@@ -148,6 +147,7 @@ def surprise(p: NDArray) -> NDArray:
 
 def check_prior(prior: ArrayLike | None, classes: int) -> NDArray[np.float64]:
     """(C,) of sum 1; without a prior every class is equally frequent."""
+    check(Array | None, prior=prior)
     try:
         p = np.full(classes, 1 / classes) if prior is None else np.asarray(prior, dtype=np.float64)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Sentences for the user: on one line, on any terminal, about files that cannot be read."""
+"""Text for people: sentences on one line, numbers, tables in a notebook; all of it on any terminal."""
 
 import codecs
 import io
@@ -7,15 +7,19 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from html import escape
+from importlib import import_module
 from typing import Any
 
-from class_uncertainty.errors import InputError, MachineFault, blame_machine
+from class_uncertainty.errors import InputError, MachineFault, blame_machine, missing
 from class_uncertainty.errors import printable as printable  # offered here too
 
 GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "ε": "eps", "κ": "kappa", "μ": "mu", "ρ": "rho", "τ": "tau"}
 ASCII = GREEK | {"±": "+-", "×": "x", "–": "-", "−": "-", "─": "-", "…": "..."}
+MOST = 20  # rows that a notebook shows
+CELL = "padding:.2em .6em;text-align:{}"
 TORN = re.compile(r"(?<=\d) (?=[%±])|(?<=±) (?=\d)")  # where a line must not break: '95 %', '7.2 ± 1.4'
 
 
@@ -67,6 +71,15 @@ def decimal(number: float, digits: int, sign: str = "") -> str:
     return f"{rounded:{sign if rounded else ''},.{digits}f}"
 
 
+def number(value: float | None, digits: int = 1, sign: str = "") -> str:
+    """A number of a table; a dash where there is none."""
+    return "–" if value is None else decimal(value, digits, sign)
+
+
+def interval(low: float | None, high: float | None) -> str:
+    return "–" if low is None or high is None else f"{low:.0f} to {high:.0f}"
+
+
 def unbroken(text: str) -> str:
     """The same text, or markup, whose numbers stay on one line with their unit and their deviation."""
     return type(text)(TORN.sub("\N{NO-BREAK SPACE}", text))
@@ -106,6 +119,29 @@ def seconds(duration: str | None) -> float | None:
     if not 0 < total < 10**9:
         raise InputError(f"budget is {duration!r}: write hours, minutes or seconds above 0, as in 1h30m, 25m or 90s.")
     return total
+
+
+def to_frame(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """A DataFrame with a column for each key; pandas is needed for that alone."""
+    try:
+        pandas = import_module("pandas")
+    except ModuleNotFoundError:
+        raise missing("pandas", needed_by="to_frame() needs") from None
+    return pandas.DataFrame(list(rows))
+
+
+def html_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], notes: Sequence[str] = ()) -> str:
+    """A table for a notebook: the first column is aligned left, as names are; of many rows the first ones."""
+    head = "".join(_cell("th", column, i) for i, column in enumerate(columns))
+    body = "".join(f"<tr>{''.join(_cell('td', cell, i) for i, cell in enumerate(row))}</tr>" for row in rows[:MOST])
+    rest = [f"{len(rows) - MOST:,} more rows: to_frame() has all."] if len(rows) > MOST else []
+    below = "".join(f"<p>{escape(note)}</p>" for note in (*rest, *notes))
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<div><p><b>{escape(title)}</b></p>{table}{below}</div>"
+
+
+def _cell(tag: str, content: object, place: int) -> str:
+    return f'<{tag} style="{CELL.format("left" if place == 0 else "right")}">{escape(str(content))}</{tag}>'
 
 
 def shown(text: str) -> str:

@@ -265,9 +265,10 @@ def test_normalise_sums_to_one_and_keeps_ratios(values):
     np.testing.assert_allclose(mu * values[0], mu[0] * np.array(values), rtol=1e-9)
 
 
-def test_normalise_refuses_a_vector_without_a_sum():
+@pytest.mark.parametrize("mu", [[0.0, 0.0], [1e308, 1e308], [math.inf, 1.0], [math.nan, 1.0], [-1.0, 2.0]])
+def test_normalise_refuses_a_vector_without_a_sum(mu):
     with pytest.raises(InputError):
-        normalise([0.0, 0.0])
+        normalise(mu)
 
 
 def test_duplicates_of_single_examples_are_weighed_as_examples():

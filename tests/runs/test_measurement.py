@@ -9,8 +9,10 @@ from example_results import DATA, RECIPE, make_estimate, make_measurement, make_
 from refusals import refused
 
 import class_uncertainty as cu
+from class_uncertainty.io import check_record
 from class_uncertainty.measures import SCORES
 from class_uncertainty.runs.measurement import Measurement
+from class_uncertainty.runs.result_lines import _check_numbers
 from class_uncertainty.runs.rows import class_rows
 from class_uncertainty.runs.store import parse_measurement
 
@@ -98,4 +100,6 @@ def test_an_older_document_is_of_the_first_seed() -> None:
 )
 def test_what_is_no_measurement_is_refused(changes: dict) -> None:
     with refused(next(iter(changes)) if "raw" not in changes else ""):
-        make_measurement(**changes)
+        measurement = make_measurement(**changes)
+        check_record(measurement)
+        _check_numbers(measurement)

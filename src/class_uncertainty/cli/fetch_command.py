@@ -10,7 +10,7 @@ def fetch(
 ) -> None:
     """Download the original files of a data set into the data folder and check them.
 
-    What is there is not fetched again, and a download that broke off goes on where it stopped.
+    What is there is not fetched again.
     """
     from class_uncertainty.data.download import fetch as download
     from class_uncertainty.data.spec import data_folder

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from class_uncertainty.boundary import check_distinct
+from class_uncertainty.checks import check_distinct
 from class_uncertainty.data.examples import VIEWS as VIEWS_RANGE
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation.estimators import MAX_MEMBERS

@@ -14,6 +14,7 @@ from class_uncertainty.limits import check_address_space
 from class_uncertainty.text import in_list, printable
 
 if TYPE_CHECKING:
+    from class_uncertainty.text import number
     from class_uncertainty.workflows.predict import Predicted
 
 UNSURE = 5  # examples that are named
@@ -127,7 +128,6 @@ def _rows(predicted: "Predicted") -> list[dict[str, Any]]:
 
 def _print_classes(predicted: "Predicted") -> None:
     """How often each class was predicted and, where there are labels, its error and precision."""
-    from class_uncertainty.notebook import number
     from class_uncertainty.reporting import terminal
 
     examples, counts = len(predicted.labels), Counter(predicted.labels)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from class_uncertainty.boundary import LARGEST
+from class_uncertainty.checks import LARGEST
 from class_uncertainty.cli import options
 from class_uncertainty.cli.options import TRAINING, Command, shared
 from class_uncertainty.cli.start import start

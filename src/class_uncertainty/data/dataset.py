@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.checks import check, check_fields
 from class_uncertainty.data.class_names import in_order, notice_twins
 from class_uncertainty.data.examples import Data
 from class_uncertainty.data.folding import FOLDS
@@ -72,7 +72,6 @@ def independent_counts(data: Data) -> NDArray[np.int64]:
     return np.bincount(pairs % len(data.classes), minlength=len(data.classes))
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """A named training split, and the test split that judges it; without one, folds of the training split do.
@@ -105,6 +104,7 @@ class Dataset:
     folder: Path | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_trainable(self.train)
         if self.test is not None:
             check_judge(self.train, self.test)
@@ -112,7 +112,6 @@ class Dataset:
             self.train.folds[FOLDS]  # refuses too few groups before anything is trained
 
     @classmethod
-    @checked(passes_on="class_uncertainty.data.hf_sources.data_of", without=("train", "test"))
     def from_hf(cls, ds: Any, image: str | None = None, label: str | None = None, **options: Any) -> "Dataset":
         """The splits `train` and `test` of a DatasetDict of the Hugging Face library `datasets`.
 
@@ -217,6 +216,7 @@ def describe_unjudged(dataset: Dataset) -> str:
 
 def check_fits(shape: tuple[int, ...], data: Data) -> None:
     """Refuse examples of another shape than the networks take."""
+    check(Data, data=data)
     if data.shape != shape:
         raise InputError(f"examples have shape {data.shape}, and the networks take {shape}: they must agree.")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import Frame, check_place, checked, shortly
+from class_uncertainty.checks import Array, Frame, check, check_place, shortly, take
 from class_uncertainty.data.class_names import factorise
 from class_uncertainty.data.folding import Folds, numbered
 from class_uncertainty.data.table import Column
@@ -73,11 +73,13 @@ def as_labels(labels: NDArray, classes: Sequence[str | int] | None) -> tuple[NDA
     return labels, classes
 
 
-def group_names(groups: NDArray) -> NDArray[np.object_]:
+def as_texts(what: str, values: NDArray) -> NDArray[np.object_]:
     """(N,) as text."""
-    if groups.ndim != 1:
-        raise InputError(f"groups have shape {groups.shape}: give one name or number per example.")
-    return np.array([str(group) for group in groups.tolist()], dtype=object)
+    if values.ndim != 1:
+        raise InputError(f"{what} have shape {values.shape}: give one name or number per example.")
+    if values.dtype == object and set(map(type, values.tolist())) == {str}:
+        return values.copy()
+    return np.array([*map(str, values.tolist())], dtype=object)
 
 
 def check_lengths(inputs: NDArray, labels: NDArray, **others: Sequence[str] | NDArray | None) -> None:
@@ -156,7 +158,6 @@ def check_apart(names: Sequence[str], features: NDArray[np.float32], offsets: ND
 CHUNK = 1024  # images whose pixels are counted at a time
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Data:
     """Examples with labels: images or feature vectors.
@@ -223,10 +224,20 @@ class Data:
         groups: ArrayLike | None = None,
         label: str | None = None,
     ) -> None:
+        check(Array, inputs=inputs, labels=labels)
+        classes = take(list[str | int] | None, classes=classes)
+        columns = take(list[str] | None, columns=columns)
+        statistics = take(Statistics | None, statistics=statistics)
+        check(Array | None, names=names, groups=groups)
+        check(list[Column] | None, encoding=encoding)
+        check(Embedding | None, embedding=embedding)
+        check(Pictures | None, pictures=pictures)
+        check(str | None, label=label)
         if encoding is not None:
             columns = [feature for column in encoding for feature in column.features]
         inputs, (labels, classes) = np.asarray(inputs), as_labels(np.asarray(labels), classes)
-        groups = None if groups is None else group_names(np.asarray(groups))
+        groups = None if groups is None else as_texts("groups", np.asarray(groups))
+        names = None if names is None else as_texts("names", np.asarray(names, dtype=object))
         check_lengths(inputs, labels, names=names, groups=groups)
         fields = {
             "classes": name_classes(labels, classes),
@@ -234,7 +245,7 @@ class Data:
             "labels": labels.astype(np.int64),
             "columns": None if columns is None else tuple(map(printable, columns)),
             "statistics": None if statistics is None else (tuple(statistics[0]), tuple(statistics[1])),
-            "names": None if names is None else np.array(names, dtype=object),
+            "names": names,
             "encoding": None if encoding is None else tuple(encoding),
             "embedding": embedding,
             "pictures": pictures,
@@ -246,7 +257,6 @@ class Data:
         check_widths(self.shape[0], columns, statistics)
 
     @classmethod
-    @checked
     def from_frame(
         cls,
         frame: Frame,
@@ -277,12 +287,12 @@ class Data:
         >>> cu.Data.from_frame(frame, label="churn").inputs.tolist()
         [[31.0, 1.0, 0.0], [45.0, 0.0, 1.0]]
         """
+        check(Frame, frame=frame)
         sources = import_module("class_uncertainty.data.frame_sources")  # late, since it makes Data
         columns = {"label": label, "group": group, "categorical": categorical, "drop": drop, "missing": missing}
         return sources.data_of(frame, **columns)
 
     @classmethod
-    @checked(passes_on="class_uncertainty.data.hf_sources.data_of", without=("train", "test"))
     def from_hf(cls, ds: Any, image: str | None = None, label: str | None = None, **options: Any) -> "Data":
         """The rows of a split of the Hugging Face library `datasets`: images, decoded into memory, or a table.
 
@@ -351,9 +361,9 @@ class Data:
             digest.update(self.group_codes.data)
         return digest.hexdigest()[:16]
 
-    @checked
     def take(self, indices: ArrayLike) -> "Data":
         """The examples at those indices, or where a mask is true."""
+        check(Array, indices=indices)
         indices = np.asarray(indices)
         try:
             labels = self.labels[indices]
@@ -363,7 +373,6 @@ class Data:
         pictures = None if self.pictures is None else self.pictures.take(indices)
         return replace(self, inputs=self.inputs[indices], labels=labels, names=names, pictures=pictures, groups=groups)
 
-    @checked
     def picture(self, i: int) -> NDArray[np.uint8] | None:
         """(channels, H, W) that example i is shown by, if there is any."""
         check_place("example", i, len(self))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from class_uncertainty.checks import check, check_least, is_frame, take
 from class_uncertainty.data.class_names import notice_twins
 from class_uncertainty.data.dataset import Dataset, LeftOut
 from class_uncertainty.data.examples import Data
@@ -12,7 +13,6 @@ from class_uncertainty.data.splits import REPEATS_POLICIES
 from class_uncertainty.data.table_splits import TableOptions, encode_splits
 from class_uncertainty.data.tabular import LABEL, MISSING_POLICIES
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.values import is_frame
 
 TEST_FRAME = "the test DataFrame"
 
@@ -20,13 +20,12 @@ TEST_FRAME = "the test DataFrame"
 def dataset_of(frame: Any, seed: int, test: Any = None, **columns: Any) -> Dataset:
     """`load` for a frame: `test` is a share or another frame; the name of the data set has all options."""
     shares = test is not None and not is_frame(test)
+    table = table_options(**columns, share=test if shares else None, seed=seed)
     options = {option: value for option, value in columns.items() if value} | ({"test": test} if shares else {})
     query = {option: ",".join(_several(value)) for option, value in options.items()}
     left_out = list[LeftOut]()
     train, test_table = table_of(frame), table_of(test, TEST_FRAME) if is_frame(test) else None
-    splits = encode_splits(
-        train, test_table, table_options(**columns, share=test if shares else None, seed=seed), left_out
-    )
+    splits = encode_splits(train, test_table, table, left_out)
     notice_twins(splits[0].classes)
     return Dataset(str(Spec("frame", options=query)), *splits, tuple(left_out))
 
@@ -47,12 +46,16 @@ def table_options(
     **others: Any,
 ) -> TableOptions:
     """Options of tables from keywords."""
+    check(str | int | None, label=label, group=group)
+    categorical = take(str | list[str], categorical=categorical)
+    drop = take(str | list[str], drop=drop)
+    check(str | None, missing=missing, repeats=repeats)
     if missing is not None and missing not in MISSING_POLICIES:
         raise unknown("missing", missing, MISSING_POLICIES)
     if repeats is not None and repeats not in REPEATS_POLICIES:
         raise unknown("repeats", repeats, REPEATS_POLICIES)
-    if min is not None and min < 1:
-        raise InputError(f"min is {min}: it must be a whole number from 1.")
+    if min is not None:
+        check_least("min", min, 1)
     return TableOptions(
         label=LABEL if label is None else str(label),
         group=None if group is None else str(group),

@@ -6,7 +6,6 @@ from typing import Any
 
 from class_uncertainty.data.table import Table, from_arrow
 from class_uncertainty.text import read_faults
-from class_uncertainty.values import is_pandas
 
 FRAME = "the DataFrame"  # in messages, as a file has its name
 
@@ -16,7 +15,7 @@ def table_of(frame: Any, name: str = FRAME) -> Table:
     import pyarrow
 
     with read_faults(name, "cannot be read"):
-        if is_pandas(frame):
+        if hasattr(frame, "iloc"):  # of pandas
             return _table_of_pandas(frame, name)
         if hasattr(frame, "__arrow_c_stream__"):
             return from_arrow(name, pyarrow.table(frame), is_frame=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.boundary import check_least
+from class_uncertainty.checks import check, check_least, shortly
 from class_uncertainty.data.class_names import factorise
 from class_uncertainty.data.dataset import LeftOut
 from class_uncertainty.data.examples import Data
@@ -17,11 +17,10 @@ from class_uncertainty.data.frame_sources import table_options
 from class_uncertainty.data.images import ImageSource, common_size, decode
 from class_uncertainty.data.readers.parquet import LABELS
 from class_uncertainty.data.table import Table, from_arrow
-from class_uncertainty.data.table_splits import encode_splits
+from class_uncertainty.data.table_splits import TableOptions, encode_splits
 from class_uncertainty.data.tabular import row_cells
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.text import read_faults
-from class_uncertainty.values import shortly
 
 NAME = "the Hugging Face data set"  # in messages, as a file has its name
 BLOCK = 256  # rows whose encoded images are in memory
@@ -72,6 +71,9 @@ def data_of(
     missing: str | None = None,
 ) -> tuple[list[Data], list[LeftOut]]:
     """The splits as Data, images where a column holds them, else a table; and what options left out."""
+    check(str | None, image=image, label=label, group=group)
+    check(int, channels=channels)
+    options = table_options(label, group, categorical, drop, missing)
     splits = [train] if test is None else [train, test]
     label, image = _label_column(train, label), _image_column(train, image)
     for split in splits:
@@ -80,15 +82,14 @@ def data_of(
                 raise InputError(f"column {column!r} is in one split alone: both need it.")
     codes, names = _labels(splits, label)
     of_images = {"size": size is not None, "channels": channels != 3}
-    of_tables = {"categorical": bool(categorical), "drop": bool(drop), "missing": missing is not None}
+    of_tables = {"categorical": bool(options.categorical), "drop": bool(options.drop), "missing": missing is not None}
     for option, is_given in (of_tables if image else of_images).items():
         if is_given:
             raise InputError(f"{NAME} holds {'images' if image else 'a table'}: leave out {option}.")
     if image is not None:
         return _images(splits, image, codes, names, size, channels, group), []
-    columns = {"group": group, "categorical": categorical, "drop": drop, "missing": missing}
     left_out = list[LeftOut]()
-    return _tables(splits, label, codes, names, left_out, **columns), left_out
+    return _tables(splits, replace(options, label=label), codes, names, left_out), left_out
 
 
 def _label_column(split: Split, given: str | None) -> str:
@@ -193,14 +194,12 @@ def _groups(split: Split, column: str) -> list[Any]:
 
 def _tables(
     splits: Sequence[Split],
-    label: str,
+    options: TableOptions,
     codes: Sequence[NDArray[np.int64]],
     names: list[str],
     left_out: list[LeftOut],
-    **columns: Any,
 ) -> list[Data]:
-    options = table_options(label=label, **columns)
-    tables = [_table(split, label, labels, options.drop) for split, labels in zip(splits, codes, strict=True)]
+    tables = [_table(split, options.label, labels, options.drop) for split, labels in zip(splits, codes, strict=True)]
     encoded = encode_splits(tables[0], tables[1] if len(tables) > 1 else None, options, left_out)
     return [replace(data, classes=tuple(names)) for data in encoded if data is not None]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from class_uncertainty.boundary import Frame, checked
+from class_uncertainty.checks import Frame, check, take
 from class_uncertainty.data.benchmark_sources import STATISTICS, original, places_lt, svci, tailed
 from class_uncertainty.data.cache import Progress
 from class_uncertainty.data.class_names import notice_twins
@@ -70,7 +70,6 @@ class NamedData:
     backbone: str = ""
 
 
-@checked
 def load(
     spec: str | Frame,
     *,
@@ -140,6 +139,13 @@ def load(
     >>> cu.load(frame, label="churn").train.columns
     ('age', 'city=Oslo', 'city=Rome')
     """
+    check(str | Frame, spec=spec)
+    check(Path | None, root=root)
+    check(int, seed=seed)
+    check(Callable | None, progress=progress)
+    check(float | Frame | None, test=test)
+    categorical = take(str | list[str], categorical=categorical)
+    drop = take(str | list[str], drop=drop)
     columns: dict[str, Any] = {"label": label, "group": group, "categorical": categorical, "drop": drop}
     columns |= {"missing": missing, "repeats": repeats, "min": min}
     if not isinstance(spec, str):

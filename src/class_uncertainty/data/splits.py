@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.checks import check, take
 from class_uncertainty.data.dataset import LEAVES_OUT, Dataset, LeftOut, few_words, independent_counts
 from class_uncertainty.data.examples import Data
 from class_uncertainty.data.folding import held_groups
@@ -15,11 +15,11 @@ from class_uncertainty.text import in_list
 
 
 def _check_seed(seed: int) -> None:
+    check(int, seed=seed)
     if not 0 <= seed < 2**32:
         raise InputError(f"seed is {seed}: it must be a whole number from 0 to 2 ** 32 - 1.")
 
 
-@checked
 def long_tail(data: Data, ratio: float, seed: int = 0) -> Data:
     """Keep N / ratio ** (c / (C - 1)) examples of class c, rounded down (Eq. 13), in the order of the classes.
 
@@ -44,6 +44,8 @@ def long_tail(data: Data, ratio: float, seed: int = 0) -> Data:
     >>> cu.long_tail(balanced, ratio=10).counts.tolist()
     [100, 31, 10]
     """
+    check(Data, data=data)
+    ratio = take(float, ratio=ratio)
     if not np.isfinite(ratio) or ratio < 1:
         raise InputError(f"imbalance ratio is {ratio:g}: it must be 1 (balanced) or more.")
     _check_seed(seed)
@@ -70,13 +72,13 @@ def _drawn(data: Data, counts: Sequence[int], seed: int) -> NDArray[np.int64]:
 
 def _check_per_class(data: Data, per_class: int, left: int) -> None:
     """Refuse a number of examples that leaves some class fewer than `left`."""
+    check(int, per_class=per_class)
     c = int(np.argmin(data.counts))
     if not 1 <= per_class <= data.counts[c] - left:
         smallest, most = f"class {data.classes[c]!r} has {data.counts[c]:,}", data.counts[c] - left
         raise InputError(f"{per_class} examples per class cannot be taken, since {smallest}: give 1 to {most:,}.")
 
 
-@checked
 def validation_split(full_train: Data, per_class: int, seed: int = 0) -> tuple[Data, Data]:
     """Split off a balanced validation set, before the long tail is cut, so that nothing is tuned on test data.
 
@@ -101,6 +103,7 @@ def validation_split(full_train: Data, per_class: int, seed: int = 0) -> tuple[D
     >>> train.counts.tolist(), validation.counts.tolist()
     ([3, 3], [2, 2])
     """
+    check(Data, full_train=full_train)
     _check_seed(seed)
     if full_train.groups is not None:
         raise InputError("full_train has groups, which a balanced draw would part: split off a share by load().")
@@ -153,7 +156,6 @@ def without_classes(data: Data, kept: NDArray[np.bool_]) -> Data:
     return replace(data, labels=(np.cumsum(kept) - 1)[data.labels], classes=classes)
 
 
-@checked
 def duplicate(data: Data, strength: float, seed: int = 0) -> Data:
     """Repeat examples until class c has N_c ** (1 - strength) * max(N) ** strength of them (IF2).
 
@@ -179,6 +181,8 @@ def duplicate(data: Data, strength: float, seed: int = 0) -> Data:
     >>> cu.duplicate(data, strength=1).counts.tolist()
     [4, 4]
     """
+    check(Data, data=data)
+    strength = take(float, strength=strength)
     if not 0 <= strength <= 1:
         raise InputError(f"strength is {strength:g}: it must lie between 0 (natural) and 1 (balanced).")
     _check_seed(seed)
@@ -193,7 +197,6 @@ def duplicate(data: Data, strength: float, seed: int = 0) -> Data:
     return data.take(np.concatenate(kept))
 
 
-@checked
 def mix_hardness(easy: Dataset, hard: Dataset, per_class: int, seed: int = 0) -> Dataset:
     """Join two data sets into one with equal counts and unequal hardness; the classes of `hard` come first.
 
@@ -219,6 +222,7 @@ def mix_hardness(easy: Dataset, hard: Dataset, per_class: int, seed: int = 0) ->
     >>> mixed.name, len(mixed.train), mixed.classes[0], mixed.classes[-1]
     ('inverted+digits:5', 100, 'inverted/0', 'digits/9')
     """
+    check(Dataset, easy=easy, hard=hard)
     _check_seed(seed)
     if easy.train.shape != hard.train.shape:
         raise InputError(f"{easy.name} has shape {easy.train.shape}, {hard.name} {hard.train.shape}: they must agree.")
@@ -234,7 +238,6 @@ def mix_hardness(easy: Dataset, hard: Dataset, per_class: int, seed: int = 0) ->
     return Dataset(f"{hard.name}+{easy.name}:{per_class}", train, _joined(hard.test, easy.test, classes))
 
 
-@checked
 def svci20(cifar10: Dataset, svhn: Dataset, per_class: int, seed: int = 0) -> Dataset:
     """SVCI-20: CIFAR-10 as classes 0 to 9, SVHN as classes 10 to 19, with equal counts.
 
@@ -261,6 +264,7 @@ def svci20(cifar10: Dataset, svhn: Dataset, per_class: int, seed: int = 0) -> Da
     >>> mixed.classes, mixed.train.counts.tolist()
     (('cat', 'ship', '0', '1'), [2, 2, 2, 2])
     """
+    check(Dataset, cifar10=cifar10, svhn=svhn)
     return mix_hardness(svhn, cifar10, per_class, seed)
 
 

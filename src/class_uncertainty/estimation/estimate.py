@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.checks import check
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.measures import SCORES, Stats, Vector, class_means, normalise
@@ -46,7 +46,6 @@ class Estimator:
     counted: Callable[[int, Recipe], int] | None = None
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """How uncertain the members are about each training example, and so about each class.
@@ -101,9 +100,9 @@ class Estimate:
         of = f"{amount_of(members, 'member', 'members')}, {examples:,} examples, {classes:,} classes"
         return f"Estimate({self.estimator!r}, {of}, score {self.score!r})"
 
-    @checked
     def using(self, score: str) -> "Estimate":
         """The same networks read by another score."""
+        check(str, score=score)
         if score not in (allowed := {**SCORES, **self.extra_scores}):
             raise unknown("score", score, allowed)
         return replace(self, score=score)

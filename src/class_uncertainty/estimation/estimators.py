@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.boundary import check_distinct, check_least, checked
+from class_uncertainty.checks import check, check_distinct, check_fields, check_least
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.readers.npz import read_arrays
 from class_uncertainty.data.spec import split_argument
@@ -88,7 +88,6 @@ ESTIMATORS: dict[str, Estimator] = {
 MAKERS: dict[str, Callable[[str], Estimator]] = {"ensemble": ensemble_of, SAVED: saved_estimator}
 
 
-@checked
 @dataclass(frozen=True)
 class EstimateRequest:
     """Which estimate to make: an estimator, its members, a seed and a learning rate (the recipe's if None)."""
@@ -99,6 +98,7 @@ class EstimateRequest:
     lr: float | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         fewest = self.row.fewest
         if not fewest <= self.members <= MAX_MEMBERS:
             allowed = f"for {self.estimator} it must be a whole number from {fewest} to {MAX_MEMBERS:,}"
@@ -109,6 +109,7 @@ class EstimateRequest:
         cls, estimator: str | None, members: int, lr: float | None = None, recipe: Recipe | None = None
     ) -> "EstimateRequest":
         """By that estimator or, where none is given, by the usual one of the recipe."""
+        check(str | None, estimator=estimator)
         return cls(estimator or (recipe.measured_by if recipe else cls.estimator), members, lr=lr)
 
     @property
@@ -131,6 +132,7 @@ class EstimateRequest:
 
     def check_score(self, score: str | None) -> None:
         """Refuse before training a score that does not exist, or that would be 0 for every example."""
+        check(str | None, score=score)
         row = self.row
         if score is None or score in row.scores:
             return
@@ -177,7 +179,6 @@ def _split_score(name: str) -> tuple[str, str]:
     return (estimator, score) if equals and (is_complete or not argument or score in SCORES) else (name, "")
 
 
-@checked(passes_on="class_uncertainty.training.fit.fit", without=("train", "lanes", "test"))
 def estimate(
     data: Data | Dataset,
     estimator: str = "ensemble",
@@ -227,6 +228,9 @@ def estimate(
     """
     from class_uncertainty.training.fit import fit
 
+    check(Data | Dataset, data=data)
+    check(Recipe | None, recipe=recipe)
+    check(str, checkpoint=checkpoint)
     request = EstimateRequest(estimator, members, seed)
     request.check_score(score)
     if checkpoint not in CHECKPOINTS:

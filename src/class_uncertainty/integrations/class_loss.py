@@ -4,7 +4,6 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError
 from class_uncertainty.integrations.method_parts import Scheduled, in_several_processes
 from class_uncertainty.measures import Stats
@@ -60,7 +59,6 @@ class Loss(nn.Module):
     sigmoid: Tensor
     by_weights: Tensor
 
-    @checked
     def __init__(
         self,
         method: str | Method,
@@ -79,7 +77,6 @@ class Loss(nn.Module):
         self._set(0)
         self._checks_cosines = self.head == "cosine"  # once: a look at the values makes a GPU wait
 
-    @checked
     def set_epoch(self, epoch: int) -> None:
         """Say which epoch is trained, from 0."""
         self._set(epoch)

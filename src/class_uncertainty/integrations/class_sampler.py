@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import Sampler
 
-from class_uncertainty.boundary import Tensorlike, check_least, check_number, checked
+from class_uncertainty.checks import Array, Tensorlike, check, check_least, check_number
 from class_uncertainty.errors import InputError, memory_faults
 from class_uncertainty.integrations.method_parts import Scheduled
 from class_uncertainty.measures import Stats, Vector, normalise
@@ -53,10 +53,11 @@ class ClassSampler(Sampler[int]):
     506
     """
 
-    @checked
     def __init__(
         self, labels: Tensorlike, alpha: ArrayLike | None = None, *, num_samples: int | None = None, seed: int = 0
     ) -> None:
+        check(Tensorlike, labels=labels)
+        check(Array | None, alpha=alpha)
         if num_samples is not None:
             check_least("num_samples", num_samples, 1)
         check_least("seed", seed, 0)
@@ -72,7 +73,6 @@ class ClassSampler(Sampler[int]):
         self._begin(0, 0)
 
     @classmethod
-    @checked
     def for_method(
         cls,
         method: str | Method,
@@ -126,7 +126,6 @@ class ClassSampler(Sampler[int]):
                 return permutations(rng, len(self.grouped.positions), self.num_samples)
             return draw_by_class(rng, self.grouped, self.alpha, self.num_samples)
 
-    @checked
     def shard(self, rank: int, world: int) -> "ClassSampler":
         """The draws of one of several processes: every `world`-th, from the `rank`-th on.
 
@@ -134,6 +133,7 @@ class ClassSampler(Sampler[int]):
         are longer by one.
         """
         check_least("world", world, 1)
+        check(int, rank=rank)
         check_number("rank", rank, f"a whole number from 0 to {world - 1}", lambda number: 0 <= number < world)
         if self.world > 1:
             raise InputError(f"this sampler is shard {self.rank} of {self.world} already: shard the whole one.")
@@ -142,7 +142,6 @@ class ClassSampler(Sampler[int]):
         part._begin(self.epoch, self._resume_at)
         return part
 
-    @checked
     def set_epoch(self, epoch: int) -> None:
         """Say which epoch is drawn next, from 0; a state that was loaded counts for its own epoch alone."""
         check_least("epoch", epoch, 0)
@@ -171,7 +170,6 @@ class ClassSampler(Sampler[int]):
             self._block, self._block_end = iter(mine[rows].tolist()), first + rows.stop * self.world
             yield self._block
 
-    @checked
     def state_dict(self, drawn: int | None = None) -> dict[str, Any]:
         """Where the epoch stands, so that another process can go on there.
 
@@ -186,9 +184,9 @@ class ClassSampler(Sampler[int]):
         self._check_drawn(drawn)
         return {"seed": self.seed, "epoch": self.epoch, "drawn": drawn, "digest": self._digest}
 
-    @checked
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state_dict` was taken; any number of processes may."""
+        check(dict, state=state)
         for name in FIELDS:
             if name not in state:
                 raise InputError(f"the state has no {name!r}: give what ClassSampler.state_dict returned.")

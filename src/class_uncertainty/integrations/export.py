@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from class_uncertainty.boundary import checked
-from class_uncertainty.errors import InputError, blame_machine, means_too_little_memory
+from class_uncertainty.checks import check
+from class_uncertainty.errors import InputError, blame_machine, means_too_little_memory, unknown
 from class_uncertainty.integrations.export_formats import FORMATS, ExportFormat
 from class_uncertainty.integrations.exportable import INPUT, Exportable, whole
 from class_uncertainty.integrations.onnx import check_installed, run_onnx, to_onnx
@@ -40,7 +40,6 @@ class Exported:
         return asdict(self) | {"file": str(self.file)}
 
 
-@checked
 def export(
     model: str | Path | AnyModel,
     path: str | Path,
@@ -82,6 +81,11 @@ def export(
     >>> exported.input, exported.classes
     ('float32 (batch, 8)', ('cat', 'dog'))
     """
+    check(Path | AnyModel, model=model)
+    check(Path, path=path)
+    check(str | None, to=to)
+    if to is not None and to not in FORMATS:
+        raise unknown("format", to, FORMATS)
     file = Path(path)
     formats = [to] if to else FORMATS
     check_ending(file, "exported model", [*(f".{name}" for name in formats), ""])

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from torch.utils._pytree import tree_leaves
 from torch.utils.data.distributed import DistributedSampler
 
-from class_uncertainty.boundary import Tensorlike, checked
+from class_uncertainty.checks import Tensorlike, take
 from class_uncertainty.errors import InputError, missing
 from class_uncertainty.estimation.estimate import Estimate
 from class_uncertainty.integrations.class_loss import Loss
@@ -58,7 +58,6 @@ class ClassUncertaintyCallback(Callback):
         Of the last validation.
     """
 
-    @checked
     def __init__(
         self,
         labels: Tensorlike,
@@ -69,6 +68,7 @@ class ClassUncertaintyCallback(Callback):
         epochs: int | None = None,
         seed: int = 0,
     ) -> None:
+        classes = take(list[str] | None, classes=classes)
         self.parts, self.classes = TrainingParts(method, labels, uncertainty, epochs, seed), classes
         self.estimate: Estimate | None = None
         self.audit: Any = None

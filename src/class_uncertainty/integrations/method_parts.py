@@ -2,6 +2,7 @@
 
 import torch
 
+from class_uncertainty.checks import check, check_least
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import METHODS, Method, Plan, named, plan
@@ -19,6 +20,9 @@ class Scheduled:
     """A method with the counts and uncertainties that its measures see: its plan in every epoch."""
 
     def __init__(self, method: str | Method, stats: Stats, epochs: int | None) -> None:
+        check(str | Method, method=method)
+        if epochs is not None:
+            check_least("epochs", epochs, 1)
         self.method = named(method) if isinstance(method, str) else method
         names = [method] if isinstance(method, str) else [name for name, row in METHODS.items() if row is method]
         self.name = f"method {names[0]!r}" if names else "the method"
@@ -28,8 +32,6 @@ class Scheduled:
         if self.method.uses_uncertainty and stats.uncertainty is None:
             sources = "cu.estimate(data).stats or cu.OnlineUncertainty"
             raise InputError(f"{self.name} needs class uncertainties: give uncertainty=, as {sources} has them.")
-        if epochs is not None and epochs < 1:
-            raise InputError(f"epochs is {epochs}: it must be a whole number from 1.")
         if epochs is None and not self.method.is_steady:
             raise InputError(f"{self.name} changes over the epochs: give epochs=, how many there are.")
         self.epochs = epochs
@@ -50,6 +52,7 @@ class Scheduled:
 
     def plan(self, epoch: int) -> Plan:
         """A method that is the same in every epoch has no last one."""
+        check(int, epoch=epoch)
         if epoch < 0 or (self.epochs is not None and epoch >= self.epochs):
             last = "" if self.epochs is None else f" to {self.epochs - 1}"
             raise InputError(f"epoch is {epoch}: it must be a whole number from 0{last}.")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from class_uncertainty.boundary import Tensorlike, check_least, check_number, checked, shortly
+from class_uncertainty.checks import Tensorlike, check, check_least, check_number, shortly
 from class_uncertainty.errors import InputError, memory_faults
 from class_uncertainty.estimation.estimate import Estimate
 from class_uncertainty.estimation.estimators import ESTIMATORS
@@ -40,7 +40,6 @@ class OnlineUncertainty:
     array([0.193, 0.807])
     """
 
-    @checked
     def __init__(self, n: int, classes: int) -> None:
         check_least("n", n, 1)
         check_least("classes", classes, 2)
@@ -56,7 +55,6 @@ class OnlineUncertainty:
         return f"OnlineUncertainty({self.n:,} examples, {self.classes:,} classes, {drawn:,} examples drawn)"
 
     @torch.no_grad()
-    @checked
     def update(self, indices: Tensorlike, logits: Tensor, labels: Tensorlike) -> None:
         """Take over a batch.
 
@@ -68,6 +66,8 @@ class OnlineUncertainty:
             Before the softmax, without margins; those of a `Loss` with a scale times that scale.
         labels : array or tensor (B,)
         """
+        check(Tensorlike, indices=indices, labels=labels)
+        check(Tensor, logits=logits)
         if logits.ndim != 2 or logits.shape[1] != self.classes:
             raise InputError(f"logits have shape {tuple(logits.shape)}: they must be (B, {self.classes}).")
         places = _whole("indices", indices, len(logits), self.n)
@@ -119,6 +119,7 @@ class OnlineUncertainty:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from what `state_dict` returned."""
+        check(dict, state=state)
         tensors = {"marks": self.marks, **self.sums}
         shapes = {name: getattr(state.get(name), "shape", None) for name in tensors}
         if shapes != {name: tensor.shape for name, tensor in tensors.items()}:
@@ -130,7 +131,10 @@ class OnlineUncertainty:
 
 def _whole(name: str, values: Any, number: int, below: int) -> Tensor:
     """Whole numbers from 0 as int64 (number,), on the host."""
-    whole = np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values)
+    if isinstance(values, Tensor):
+        values = values.detach().cpu()
+        values = values.double() if values.is_floating_point() else values  # NumPy has no bfloat16
+    whole = np.asarray(values)
     if whole.shape != (number,) or whole.dtype.kind not in "iu":
         given = f"{whole.dtype} of shape {whole.shape}"
         raise InputError(f"{name} are {given}: give a whole number for each of {number} rows of logits.")

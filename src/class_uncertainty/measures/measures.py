@@ -11,10 +11,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.checks import Array, check
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.text import short
-from class_uncertainty.values import span
 
 Row = TypeVar("Row")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
@@ -70,7 +69,6 @@ def _number(text: str, where: str, name: str, default: float) -> float:
 Vector = NDArray[np.float64]  # (C,)
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Stats:
     """What measures may look at.
@@ -109,13 +107,13 @@ class Stats:
         return f"Stats({', '.join(parts)})"
 
     @classmethod
-    @checked
     def of(cls, counts: ArrayLike, stats: "Stats | None") -> "Stats":
         """These counts with the uncertainties of `stats`, if there are any."""
         return cls(counts, stats.uncertainty if stats else None)
 
 
 def _vector(name: str, values: ArrayLike) -> Vector:
+    check(Array, **{name: values})
     try:
         vector = np.array(np.asarray(values), dtype=np.float64)  # a tensor warns where it is to be copied
     except (TypeError, ValueError):
@@ -129,7 +127,6 @@ def _vector(name: str, values: ArrayLike) -> Vector:
     return vector
 
 
-@checked
 @dataclass(frozen=True)
 class Measure:
     """A formula with its name. `uses_uncertainty`: whether it needs an estimate first."""
@@ -139,8 +136,8 @@ class Measure:
     formula: Callable[[Stats], Vector]
     uses_uncertainty: bool = False
 
-    @checked
     def __call__(self, stats: Stats) -> Vector:
+        check(Stats, stats=stats)
         if self.uses_uncertainty and stats.uncertainty is None:
             raise InputError(f"measure {self.name!r} needs class uncertainties: give stats=cu.estimate(data).stats.")
         with np.errstate(all="ignore"):
@@ -201,7 +198,6 @@ def digest(uncertainty: Vector) -> str:
     return hashlib.sha256(uncertainty.tobytes()).hexdigest()[:16]
 
 
-@checked
 def normalise(mu: ArrayLike) -> Vector:
     """Divide a measure by its sum, so that it sums to 1 (Eqs. 7 and 10).
 
@@ -219,13 +215,22 @@ def normalise(mu: ArrayLike) -> Vector:
     >>> cu.normalise([1, 3])
     array([0.25, 0.75])
     """
+    check(Array, mu=mu)
     try:
         mu = np.asarray(mu, dtype=np.float64)
     except ValueError:  # texts
         mu = np.full(1, np.nan)
-    if not np.isfinite(mu).all() or (mu < 0).any() or not mu.any():
+    with np.errstate(all="ignore"):
+        total = mu.sum()
+    if (mu < 0).any() or not 0 < total < np.inf:
         raise InputError("a measure must be finite and not negative, and above 0 for some class, to be normalised.")
-    return mu / mu.sum()
+    return mu / total
+
+
+def span(numbers: Vector) -> str:
+    """'0.1 to 0.9', or '1' where all are alike."""
+    low, high = f"{numbers.min():.3g}", f"{numbers.max():.3g}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _uncertainty(stats: Stats) -> Vector:

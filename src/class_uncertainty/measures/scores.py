@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.boundary import Tensorlike, checked
+from class_uncertainty.checks import Tensorlike, check
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.measures import Vector
 
@@ -22,7 +22,6 @@ def row_blocks(rows: int, size: int = 1024) -> Iterator[slice]:
         yield slice(start, min(start + size, rows))
 
 
-@checked
 def predictive(p: Probabilities) -> ExampleScores:
     """Predictive uncertainty: the entropy of the mean prediction, H[mean_t p_t] (Eq. 8).
 
@@ -45,7 +44,6 @@ def predictive(p: Probabilities) -> ExampleScores:
     return _in_blocks(lambda p: _entropy(p.mean(axis=0)), p)
 
 
-@checked
 def aleatoric(p: Probabilities) -> ExampleScores:
     """Aleatoric uncertainty: the mean entropy of the members, mean_t H[p_t]. It remains when the members agree.
 
@@ -68,7 +66,6 @@ def aleatoric(p: Probabilities) -> ExampleScores:
     return _in_blocks(lambda p: _entropy(p).mean(axis=0), p)
 
 
-@checked
 def epistemic(p: Probabilities) -> ExampleScores:
     """Epistemic uncertainty: how far the members disagree, H[mean_t p_t] - mean_t H[p_t] (mutual information).
 
@@ -91,7 +88,6 @@ def epistemic(p: Probabilities) -> ExampleScores:
     return _in_blocks(lambda p: np.maximum(_entropy(p.mean(axis=0)) - _entropy(p).mean(axis=0), 0.0), p)
 
 
-@checked
 def kwon(p: Probabilities) -> tuple[ExampleScores, ExampleScores]:
     """Aleatoric and epistemic uncertainty as variances: traces of the matrices of Kwon et al.
 
@@ -141,7 +137,6 @@ def mean_guess(p: Probabilities) -> NDArray[np.int64]:
     return np.concatenate([block.mean(axis=0).argmax(axis=-1) for _, block in checked_blocks(p)])
 
 
-@checked
 def class_uncertainty(p: Probabilities, labels: Tensorlike, score: Callable[..., ExampleScores] = predictive) -> Vector:
     """Mean uncertainty of the examples of each class, not normalised (Eq. 9).
 
@@ -164,6 +159,8 @@ def class_uncertainty(p: Probabilities, labels: Tensorlike, score: Callable[...,
     >>> cu.class_uncertainty(p, labels=[0, 1]).round(3)
     array([0.325, 0.693])
     """
+    check(Tensorlike, p=p, labels=labels)
+    check(Callable, score=score)
     classes = np.shape(p)[-1] if np.ndim(p) == 3 else 0
     try:
         takes_labels = len(signature(score).parameters) > 1
@@ -260,6 +257,7 @@ def _checked(p: Any, first: int, has_members: bool = True) -> NDArray[np.float64
 
 def check_labels(labels: Any, examples: int, classes: int) -> NDArray[np.int64]:
     """Labels as int64 (N,), each from 0 to C - 1."""
+    check(Tensorlike, labels=labels)
     if "bfloat16" in str(getattr(labels, "dtype", "")):  # NumPy has no such type
         raise InputError(f"labels are {labels.dtype}: they must be whole numbers from 0 to {classes - 1}.")
     labels = np.asarray(_detached(labels))
@@ -284,6 +282,7 @@ def _detached(values: Any) -> Any:
 
 def _array(p: Probabilities) -> Any:
     """A NumPy array, or a tensor of the one type that NumPy does not have."""
+    check(Tensorlike, probabilities=p)
     p = _detached(p)
     return p if "bfloat16" in str(getattr(p, "dtype", "")) else np.asarray(p)
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from class_uncertainty.boundary import check_field, check_least, checked
+from class_uncertainty.checks import check, check_field, check_fields, check_least
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.measures import Measure, Stats, Vector, normalise
+from class_uncertainty.measures.measures import span
 from class_uncertainty.text import short
-from class_uncertainty.values import span
 
 Unit = Callable[[Vector], Vector]  # raw measure (C,) -> the knob's scale (C,)
 
@@ -87,7 +87,6 @@ def late_linear(epoch: int, epochs: int) -> float:
 LATE = (late, late_linear)  # at rest before the second stage
 
 
-@checked
 @dataclass(frozen=True)
 class Knob:
     """A measure, the unit it is brought to, and how it comes in over the epochs: interpolated from rest by the ramp."""
@@ -97,8 +96,10 @@ class Knob:
     ramp: Ramp = always
     fixed: bool = False  # part of the method itself: no other measure takes its place
 
+    def __post_init__(self) -> None:
+        check_fields(self)
 
-@checked
+
 @dataclass(frozen=True)
 class Focal:
     """(1 - p) ** gamma on the loss; sigmoid as in Cui et al. and Bag-of-Tricks, or softmax as in LDAM-DRW."""
@@ -108,6 +109,7 @@ class Focal:
     ramp: Ramp = always
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_field(self, "gamma", "a finite number from 0", lambda gamma: 0 <= gamma < math.inf)
 
 
@@ -129,7 +131,6 @@ AUGMENTATIONS = {
 MIXING = frozenset({"mixup", "remix"})  # those that pair the examples of a batch
 
 
-@checked
 @dataclass(frozen=True)
 class Method:
     """What differs from the naive classifier: measures on knobs. With every field at rest it is the naive classifier.
@@ -200,6 +201,7 @@ class Method:
     origin: Origin = field(default=Origin(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name, allowed in CHOICES.items():
             if (value := getattr(self, name)) not in allowed:
                 raise InputError(f"{name} is {value!r}: it must be {' or '.join(map(repr, allowed))}.")
@@ -240,9 +242,9 @@ class Method:
     def uses_uncertainty(self) -> bool:
         return any(knob.measure.uses_uncertainty for method in self.stages for knob in method.knobs.values())
 
-    @checked
     def using(self, measure: Measure) -> "Method":
         """The same method driven by another measure: any measure x any method that acts on a knob."""
+        check(Measure, measure=measure)
         if not self.can_be_driven:
             raise InputError("this method acts on no knob, so no measure can drive it.")
         knobs: dict[str, Any] = {name: replace(knob, measure=measure) for name, knob in self._free.items()}
@@ -259,19 +261,16 @@ class Method:
     def _free(self) -> dict[str, Knob]:
         return {name: knob for name, knob in self.knobs.items() if not knob.fixed}
 
-    @checked
     def cited(self, paper: str = "", released: str = "") -> "Method":
         """The same method with its origin: the row of the paper, and what public code does differently."""
         return replace(self, origin=Origin(paper, released))
 
-    @checked
     def augmented(self, *names: str) -> "Method":
         """The same method with more augmentations, in every stage."""
         then = tuple(replace(stage, method=stage.method.augmented(*names)) for stage in self.then)
         return replace(self, augment=(*self.augment, *names), then=then)
 
 
-@checked
 @dataclass(frozen=True)
 class Stage:
     """A training that goes on from the one before it, by a method of its own and a recipe that differs."""
@@ -287,6 +286,7 @@ class Stage:
     balanced: bool = False  # whether an epoch is as long as if every class had as many examples as the largest
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.trains not in ("all", "head", "body"):
             raise InputError(f"trains is {self.trains!r}: it must be 'all', 'head' or 'body'.")
         if not 0 < self.epochs < math.inf or not 0 < self.rate < math.inf:
@@ -297,7 +297,6 @@ class Stage:
             raise InputError("the method of a stage has stages of its own: put them one after the other.")
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Plan:
     """The knobs of a method in one epoch.
@@ -336,7 +335,6 @@ class Plan:
         return f"Plan({len(self.alpha):,} classes, {knobs})"
 
 
-@checked
 def plan(method: Method, stats: Stats, epoch: int, epochs: int) -> Plan:
     """The knobs of a method in an epoch.
 
@@ -360,6 +358,9 @@ def plan(method: Method, stats: Stats, epoch: int, epochs: int) -> Plan:
     >>> cu.plan(cu.METHODS["pb-rs"], stats, epoch=1, epochs=2).alpha
     array([0.5, 0.5])
     """
+    check(Method, method=method)
+    check(Stats, stats=stats)
+    check(int, epoch=epoch, epochs=epochs)
     if not 0 <= epoch < epochs:
         raise InputError(f"epoch is {epoch}: it must be from 0 to {epochs - 1}.")
     ones, natural = np.ones(len(stats.counts)), normalise(stats.counts)

@@ -7,7 +7,7 @@ A row is a method, or a function of its constants that makes it. Any row can be 
 import math
 from collections.abc import Callable
 
-from class_uncertainty.boundary import check_least, check_number
+from class_uncertainty.checks import check_least, check_number
 from class_uncertainty.measures import normalise
 from class_uncertainty.measures.measures import Measure, cardinality, effective, surprisal, uncertainty, uniform
 from class_uncertainty.methods.method import (

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import Tensorlike, checked
+from class_uncertainty.checks import Array, Tensorlike, check, check_fields, check_number
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.measures import Stats, Vector
 from class_uncertainty.measures.scores import check_labels, check_rows
@@ -18,7 +18,6 @@ from class_uncertainty.posthoc.goal import Goal, is_clear, paired_sum
 GRID = tuple(round(0.05 * i, 2) for i in range(41))  # 0 to 2
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Adjustment:
     """A correction of probabilities: softmax((log p - bias) / temperature + log prior).
@@ -46,23 +45,24 @@ class Adjustment:
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bias", np.asarray(self.bias, dtype=np.float64))
-        if self.bias.ndim != 1 or len(self.bias) < 2 or not np.isfinite(self.bias).all():
+        check(Array, bias=self.bias)
+        bias = np.asarray(self.bias)
+        if bias.dtype.kind not in "biuf" or bias.ndim != 1 or len(bias) < 2 or not np.isfinite(bias).all():
             raise InputError("bias must be finite numbers, one for each of at least two classes.")
+        object.__setattr__(self, "bias", np.asarray(bias, dtype=np.float64))
         object.__setattr__(self, "prior", check_prior(self.prior, len(self.bias)))
-        _check_tau(self.tau)
-        if not np.isfinite(self.temperature) or self.temperature <= 0:
-            raise InputError(f"temperature is {self.temperature!r}: it must be a finite number above 0.")
+        check_fields(self, "tau", "temperature")
+        check_tau(self.tau)
+        check_number("temperature", self.temperature, "a finite number above 0", lambda value: 0 < value < np.inf)
 
     def __repr__(self) -> str:
         return f"Adjustment({len(self.bias):,} classes, tau {self.tau:g}, temperature {self.temperature:.3g})"
 
     @classmethod
-    @checked
     def of(cls, counts: ArrayLike, tau: float = 1.0, prior: ArrayLike | None = None) -> "Adjustment":
         """The bias tau log N_c at the temperature 1."""
         checked_counts = Stats(counts).counts
-        _check_tau(tau)
+        check_tau(tau)
         with np.errstate(over="ignore"):
             bias = tau * np.log(checked_counts)
         if not np.isfinite(bias).all():
@@ -74,11 +74,11 @@ class Adjustment:
         """log prior - bias / temperature."""
         return log_prior(self.prior) - self.bias / self.temperature
 
-    @checked
     def __call__(self, probabilities: Tensorlike) -> Any:
         """(..., C), a NumPy array or a tensor -> the same kind and type."""
         from scipy.special import softmax
 
+        check(Tensorlike, probabilities=probabilities)
         given = probabilities if hasattr(probabilities, "detach") else np.asarray(probabilities)
         shape = tuple(given.shape)
         if not shape or shape[-1] != len(self.bias):
@@ -89,7 +89,6 @@ class Adjustment:
         return adjusted.astype(given.dtype) if isinstance(given, np.ndarray) else given.new_tensor(adjusted)
 
 
-@checked
 def adjust(probabilities: Tensorlike, counts: ArrayLike, tau: float = 1.0, prior: ArrayLike | None = None) -> Any:
     """Correct probabilities for the class counts: p_c prior_c / N_c ** tau, renormalised.
 
@@ -150,7 +149,7 @@ def best_tau(
         raise InputError(f"counts are of {classes} classes, and probabilities of {p.shape[1]}: give one a class.")
     goal = Goal("prior", candidates[0].prior) if goal is None else goal
     under_prior = prior_weights(labels, goal.prior, weights)
-    if not np.ptp(np.asarray(counts)):
+    if not np.ptp(Stats(counts).counts):
         return grid[0]
     decisions = list(_decisions(log_probabilities(p) / temperature, candidates, goal))
     values = [round(float(goal.contributions_of(guesses, labels, weights).sum()), 10) for guesses in decisions]
@@ -202,6 +201,9 @@ def weighted_means(example_losses: NDArray[np.float64], weights: NDArray[np.floa
     return error, nll
 
 
-def _check_tau(tau: Any) -> None:
-    if isinstance(tau, bool) or not isinstance(tau, int | float | np.number) or not np.isfinite(tau) or tau < 0:
-        raise InputError(f"tau is {tau!r}: it must be a finite number from 0.")
+def check_tau(tau: Any, or_auto: bool = False) -> None:
+    """Refuse anything but a strength of the adjustment or, where it may be chosen, "auto"."""
+    if or_auto and isinstance(tau, str) and tau == "auto":
+        return
+    allowed = "a finite number from 0, or 'auto'" if or_auto else "a finite number from 0"
+    check_number("tau", tau, allowed, lambda number: 0 <= number < np.inf)

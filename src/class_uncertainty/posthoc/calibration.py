@@ -7,12 +7,20 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import Tensorlike, checked
+from class_uncertainty.checks import Array, Tensorlike, check
 from class_uncertainty.data import stratified
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.measures import Vector
 from class_uncertainty.metrics import TINY, check_prior, log_probabilities, prior_weights
-from class_uncertainty.posthoc.adjustment import Adjustment, best_tau, check_judged, log_prior, losses, weighted_means
+from class_uncertainty.posthoc.adjustment import (
+    Adjustment,
+    best_tau,
+    check_judged,
+    check_tau,
+    log_prior,
+    losses,
+    weighted_means,
+)
 from class_uncertainty.posthoc.goal import Goal, is_clear
 from class_uncertainty.posthoc.intervals import normal_quantile
 
@@ -26,7 +34,6 @@ Probabilities = NDArray[np.float64]  # (N, C)
 Labels = NDArray[np.int64]  # (N,)
 
 
-@checked
 def fit_adjustment(
     unseen: Tensorlike,
     labels: Tensorlike,
@@ -77,6 +84,12 @@ def fit_adjustment(
     >>> cu.fit_adjustment(p, [0, 0, 1, 1], counts=[90, 10], temperature=False).tau
     0.55
     """
+    check(Array, counts=counts)
+    check_tau(tau, or_auto=True)
+    check(bool, bias=bias, temperature=temperature)
+    check(Goal | None, goal=goal)
+    check(float | None, usual_tau=usual_tau)
+    check(Array | None, weights=weights)
     p, labels = check_judged(unseen, labels)
     if np.shape(counts) != p.shape[1:]:
         shape = f"{np.shape(counts)}, and the unseen probabilities are of {p.shape[1]} classes"

@@ -8,7 +8,6 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.boundary import checked
 from class_uncertainty.errors import InputError
 from class_uncertainty.io import checksum
 from class_uncertainty.measures.scores import predictive
@@ -39,7 +38,6 @@ Probabilities = NDArray[np.float64]  # (N, C)
 Taus = tuple[float, ...]
 
 
-@checked
 @dataclass(frozen=True, kw_only=True)
 class AuditedClass:
     """One class. Errors, shares and ECE are in percent, changes in points; None where there is nothing to tell from."""
@@ -65,7 +63,6 @@ class AuditedClass:
     precision: float | None = None  # of the predictions of the class; None in audits of earlier versions
 
 
-@checked
 @dataclass(frozen=True, kw_only=True)
 class AuditFigures:
     """All classes together. Errors and ECE are in percent, changes in points, NLL in nats."""
@@ -131,7 +128,6 @@ class Confusion:
     high: float
 
 
-@checked
 @dataclass(frozen=True, kw_only=True)
 class AuditRecord:
     """What an audit keeps for later ones to be compared with."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.checks import Tensorlike, check
 from class_uncertainty.data import stratified
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import check_labels, check_rows, check_rows_or_members
@@ -28,7 +28,6 @@ FITTED, EACH = 10**6, 20  # probabilities that a model is fitted to, or so many 
 SETTLED = 1e-3  # largest change of a probability in the last round
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class LabelNoise:
     """Which labels are probably wrong.
@@ -82,7 +81,6 @@ class LabelNoise:
         return issues[np.argsort(-self.p_wrong[issues], kind="stable")]
 
 
-@checked
 def label_noise(probabilities: ArrayLike, labels: ArrayLike, others: Sequence[ArrayLike] = ()) -> LabelNoise:
     """Find labels that are probably wrong, from probabilities of examples that their networks never saw.
 
@@ -111,6 +109,7 @@ def label_noise(probabilities: ArrayLike, labels: ArrayLike, others: Sequence[Ar
     >>> cu.label_noise(p, (np.arange(60) >= 30).astype(int)).ranked
     array([], dtype=int64)
     """
+    check(list[Tensorlike], others=others)
     p = check_rows_or_members(probabilities)
     labels = check_labels(labels, *p.shape[1:])
     sources = [_logs(p).mean(axis=0)]

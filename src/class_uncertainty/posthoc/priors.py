@@ -5,6 +5,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from class_uncertainty.checks import shortly
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.measures import Vector
 from class_uncertainty.metrics import check_prior, log_probabilities
@@ -19,6 +20,8 @@ Prior = ArrayLike | Literal["train", "equal"]
 def find_prior(prior: Prior, counts: ArrayLike) -> Vector:
     """(C,) of sum 1: the frequencies of training examples, equal ones, or those that are given."""
     frequent = frequencies(counts)
+    if isinstance(prior, str) and prior not in PRIORS:
+        raise InputError(f"prior is {shortly(prior)}: it must be 'train' or 'equal', or a probability of each class.")
     if isinstance(prior, str):
         return frequent if prior == "train" else check_prior(None, len(frequent))
     return check_prior(prior, len(frequent))

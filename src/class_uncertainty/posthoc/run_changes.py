@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.errors import InputError
-from class_uncertainty.io import from_document, near, parse_json, read_regular
+from class_uncertainty.io import check_record, from_document, near, parse_json, read_regular
 from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.class_audit import AuditedClass, AuditRecord
 from class_uncertainty.posthoc.error_changes import ErrorChange, price
@@ -86,9 +86,11 @@ def read_record(path: Path) -> AuditRecord:
             raise InputError(f"{path} lacks {listed(absent, 2)}, which audits of this version have: write it again.")
         fields = {name: document[name] for name in AuditRecord.__dataclass_fields__}
         try:
-            return from_document(AuditRecord, fields)
+            record = from_document(AuditRecord, fields)
+            check_record(record)
         except InputError as error:
             raise InputError(f"{path} is no audit that 'cu audit --save' wrote: {error}") from None
+    return record
 
 
 def run_changes(now: AuditRecord, earlier: AuditRecord) -> RunChanges:

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.checks import check
 from class_uncertainty.io import origin, write_whole
 from class_uncertainty.posthoc.class_audit import CONFUSIONS
 from class_uncertainty.posthoc.diagnosis import BY_COST, KINDS
@@ -38,7 +38,6 @@ class Gate:
     broken: tuple[str, ...] = ()
 
 
-@checked
 def write_page(
     audit: Audit, path: str | Path, earlier: Audit | str | Path | None = None, *, force: bool = False
 ) -> Path:
@@ -65,9 +64,11 @@ def write_page(
     >>> cu.write_page(cu.audit([0, 0, 1, 1], p), "audit.html").name
     'audit.html'
     """
+    check(Audit, audit=audit)
+    check(Path, path=path)
     made_from = origin("labels", audit.names, audit.labels.tolist())
     check_place(Path(path), made_from, force)
-    return write(audit, Path(path), audit.against(earlier) if earlier else None, made_from=made_from)
+    return write(audit, Path(path), None if earlier is None else audit.against(earlier), made_from=made_from)
 
 
 def write(

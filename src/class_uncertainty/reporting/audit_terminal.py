@@ -1,6 +1,5 @@
 """An audit for a terminal: the verdict first, then figures, classes, confusions, and what changed."""
 
-from class_uncertainty.notebook import number
 from class_uncertainty.posthoc.class_audit import Taus
 from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.error_changes import ErrorChange
@@ -9,7 +8,7 @@ from class_uncertainty.reporting.before_after import change_text
 from class_uncertainty.reporting.column_notes import Notes, notes_on
 from class_uncertainty.reporting.terminal import print_fitting, say
 from class_uncertainty.reporting.two_class_view import cost_sentence, two_class_sentence
-from class_uncertainty.text import amount_of, decimal, enumerated, in_list, listed
+from class_uncertainty.text import amount_of, decimal, enumerated, in_list, listed, number
 from class_uncertainty.workflows.audit import Audit
 
 MOST_VERDICTS, MOST_CLASSES, MOST_CONFUSIONS, NAMED = 10, 20, 5, 5

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from class_uncertainty.boundary import check_distinct
+from class_uncertainty.checks import check_distinct, take
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.runs.rate_choice import CHOOSING_SEED
 from class_uncertainty.runs.rows import COUNTERPART
@@ -12,6 +12,7 @@ MAX_SEEDS = 1000
 
 def check_seeds(seeds: int | Sequence[int], alternative: str = ", or a list of seeds") -> list[int]:
     """Which seeds: given as a list, or as a number of them."""
+    seeds = take(int | list[int], seeds=seeds)
     if not isinstance(seeds, int):
         check_distinct("seed", seeds)
         return list(seeds)

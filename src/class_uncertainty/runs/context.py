@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from class_uncertainty.checks import check
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.dataset import describe_unjudged
 from class_uncertainty.errors import notice
@@ -154,6 +155,7 @@ def open_executor(on: str | Executor | None, device: str | None) -> Iterator[tup
 @contextmanager
 def open_context(dataset: Dataset | Data, settings: Settings) -> Iterator[Context]:
     """Make all that a workflow works with, once. Without a store, results go to a temporary one."""
+    check(Data | Dataset, dataset=dataset)
     if isinstance(dataset, Data):
         dataset = Dataset("data", dataset)
     recipe = sealed(settings.recipe or default_recipe(dataset.train))

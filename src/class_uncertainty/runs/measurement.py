@@ -4,7 +4,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from class_uncertainty.boundary import checked
 from class_uncertainty.errors import unknown
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.estimation.estimate import share_of
@@ -12,7 +11,6 @@ from class_uncertainty.measures import SCORES, Stats, Vector, class_means, norma
 from class_uncertainty.training import Recipe
 
 
-@checked
 @dataclass(frozen=True)
 class Measurement:
     """How uncertain the members of an estimate are about each class, by every score."""

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from class_uncertainty.boundary import check_least, check_number, shortly
+from class_uncertainty.checks import check_least, check_number, shortly
 from class_uncertainty.data.dataset import folds_fingerprint
 from class_uncertainty.data.spec import without_options
 from class_uncertainty.errors import InputError, notice, unknown
-from class_uncertainty.io import REPLACE, SQLITE, finite, from_document, near, parse_json, read_regular
+from class_uncertainty.io import REPLACE, SQLITE, check_record, finite, from_document, near, parse_json, read_regular
 from class_uncertainty.runs.measurement import Measurement
 from class_uncertainty.runs.store import (
     UNREADABLE,
@@ -175,6 +175,7 @@ def _parse(text: bytes) -> ResultLine:
         raise ValueError(f"its kind is {shortly(kind)}, not one of {', '.join(KINDS)}")
     if kind == "data":
         stored = from_document(StoredDataset, {name: value for name, value in line.items() if name != "kind"})
+        check_record(stored)
         _check_texts(fingerprint=stored.fingerprint, name=stored.name)
         for count in stored.counts:
             check_least("a count", count, 1)
@@ -183,6 +184,7 @@ def _parse(text: bytes) -> ResultLine:
         raise ValueError(f"it is of training engine {shortly(engine)}, and this version has {ENGINE}")
     parse = parse_result if kind == "result" else parse_measurement
     value = parse(line["document"])
+    check_record(value)
     _check_numbers(value)
     _check_texts(key=line["key"], data=line["data"], method=value.method if isinstance(value, Result) else "")
     return ResultLine(value, line["key"], line["data"])

@@ -6,14 +6,13 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, get_type_hints
 
-from class_uncertainty.boundary import WRONG, kind_of
+from class_uncertainty.checks import check
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.runs.store import Store
 from class_uncertainty.runs.watcher import Shown
 from class_uncertainty.scale.targets import Shard, check_target
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.recipe import Recipe
-from class_uncertainty.values import shortly
 
 if TYPE_CHECKING:
     from class_uncertainty.training.fit import Executor
@@ -70,11 +69,15 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse what is wrong for any data."""
-        for name, hint in HINTS.items():
-            value = getattr(self, name)
-            is_executor = name == "on" and hasattr(value, "train")
-            if kind_of(hint).take(value) is WRONG and not is_executor:
-                raise InputError(f"{name} is {shortly(value)}: it must be {kind_of(hint).words}.")
+        check(Recipe | None, recipe=self.recipe)
+        check(Store | Path | None, store=self.store)
+        check(str | None, device=self.device)
+        check(float | Deadline | None, budget=self.budget)
+        check(Callable | bool | None, progress=self.progress)
+        check(Path | None, profile=self.profile)
+        if not (hasattr(self.on, "train") and hasattr(self.on, "device")):  # an Executor, which needs torch
+            check(str | None, on=self.on)
+        check(bool, retrain_older=self.retrain_older)
         if self.store is None and self.budget is not None:
             raise InputError(
                 "a budget is given and no store: give one, or what has been trained is lost when it is spent."

@@ -5,7 +5,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import check_least, checked
+from class_uncertainty.checks import Array, check, check_least, take
 from class_uncertainty.errors import InputError
 
 ENOUGH = 5  # scores a side below which the bootstrap knows little
@@ -30,7 +30,6 @@ def corrected_confidence(tests: int) -> float:
     return 1 - SIGNIFICANCE / max(tests, 1)
 
 
-@checked
 def aso(a: ArrayLike, b: ArrayLike, confidence: float = 0.95, seed: int = 0) -> Epsilon:
     """Test whether errors `a` are stochastically below errors `b`.
 
@@ -57,6 +56,8 @@ def aso(a: ArrayLike, b: ArrayLike, confidence: float = 0.95, seed: int = 0) -> 
     >>> cu.aso([5.1, 5.0, 5.3, 4.9, 5.2], [6.0, 6.2, 5.9, 6.1, 6.3])
     0.0
     """
+    check(Array, a=a, b=b)
+    confidence = take(float, confidence=confidence)
     a, b = _scores("a", a), _scores("b", b)
     if not 0 < 1 - confidence < 1:
         raise InputError(f"confidence is {confidence:g}: it must lie between 0 and 1.")

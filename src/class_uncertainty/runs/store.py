@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.boundary import checked
 from class_uncertainty.data import Dataset
 from class_uncertainty.data.readers.npz import arrays_in
 from class_uncertainty.errors import InputError, MachineFault, notice
@@ -74,7 +73,6 @@ OF_DATA = f"engine = {ENGINE} AND data = ?"  # rows of this engine on the data s
 WRITTEN = 2**22  # bytes of probabilities that are written at once
 
 
-@checked
 @dataclass(frozen=True)
 class StoredDataset:
     """A data set with stored results."""

@@ -87,7 +87,7 @@ def watch_by(progress: Shown) -> Watcher:
         progress = stream is not None and not stream.closed and (in_notebook or stream.isatty())
     if isinstance(progress, Watcher):
         return progress
-    if not isinstance(progress, bool):
+    if callable(progress):
         return Watcher(progress)
     # late, since what is shown is of a later stage
     return import_module("class_uncertainty.reporting.progress").LiveProgress() if progress else Watcher()

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from class_uncertainty.checks import check
 from class_uncertainty.errors import InputError, unknown
 
 LOCAL, AUTO, REMOTE = "ray", "auto", "ray://HOST:PORT"
@@ -36,6 +37,7 @@ class Shard:
     @classmethod
     def parse(cls, text: str | None) -> "Shard | None":
         """'2/8' is the second of eight; None is all rows."""
+        check(str | None, shard=text)
         if text is None:
             return None
         parts = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text.strip(), re.ASCII)

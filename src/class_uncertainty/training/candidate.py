@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from class_uncertainty.boundary import check_distinct, checked
+from class_uncertainty.checks import check_distinct, check_fields
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.methods import named
@@ -18,7 +18,6 @@ from class_uncertainty.training.recipe import RECIPES, Recipe, check_lr, default
 COLOURS = 3  # channels
 
 
-@checked
 @dataclass(frozen=True)
 class Candidate:
     """A way to train one network: a method, and what it changes in the recipe, or another recipe.
@@ -51,6 +50,7 @@ class Candidate:
     data: str = field(default="any", compare=False)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.data not in SUITS:
             raise unknown("data", self.data, SUITS)
         named(self.method)

@@ -4,6 +4,7 @@ import math
 import time
 from dataclasses import dataclass
 
+from class_uncertainty.checks import check
 from class_uncertainty.errors import InputError
 
 
@@ -16,6 +17,7 @@ class Deadline:
     @classmethod
     def after(cls, budget: "float | Deadline | None") -> "Deadline":
         """So many seconds from now; never without a budget."""
+        check(float | Deadline | None, budget=budget)
         if budget is None or isinstance(budget, Deadline):
             return budget or cls()
         if not budget > 0:

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from class_uncertainty.boundary import check_least, checked
+from class_uncertainty.checks import check, check_least, take
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.cache import Decoding, Progress, cached, forget
 from class_uncertainty.data.examples import Pictures
@@ -32,7 +32,6 @@ BLOCK = 2048  # images whose features are kept at a time: what was embedded befo
 Transform = Callable[[Tensor], Tensor]
 
 
-@checked
 def embed(
     data: Data,
     backbone: str | nn.Module,
@@ -76,6 +75,10 @@ def embed(
     >>> cu.embed(digits, network).shape
     (48,)
     """
+    check(Data, data=data)
+    check(str | nn.Module, backbone=backbone)
+    check(Callable | None, transform=transform, progress=progress)
+    check(bool, cache=cache)
     if isinstance(backbone, str):
         trust(backbone)
     return embed_by(find_backbone(backbone), data, transform=transform, batch=batch, cache=cache, progress=progress)
@@ -92,6 +95,7 @@ def embed_by(
 ) -> Data:
     """Likewise, with a backbone whose weights are read already."""
     check_least("batch", batch, 1)
+    batch = take(int, batch=batch)
     if not data.is_images or data.shape[0] not in (1, 3):
         raise InputError(f"examples have shape {data.shape}: backbones take images with 1 or 3 channels.")
     height, width = data.shape[1:]

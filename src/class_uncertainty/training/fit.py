@@ -1,7 +1,7 @@
 """fit(): the only training loop. Lanes train in stacks, on a CPU of one fixed width: none depends on its neighbours."""
 
 import gc
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from class_uncertainty.boundary import check_least, checked
+from class_uncertainty.checks import check, check_least, take
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, MachineFault, Unfinished
 from class_uncertainty.measures import Stats
@@ -93,6 +93,7 @@ def default_device() -> str:
 
 def resolve_device(name: str | torch.device | None) -> str:
     """'cpu', 'cuda' or 'mps'."""
+    check(str | torch.device | None, device=name)
     try:
         device = torch.device(name or default_device())
         torch.empty(0, device=device)
@@ -114,7 +115,6 @@ def available(device: str) -> str:
         return "cpu"
 
 
-@checked
 def fit(
     train: Data,
     lanes: Sequence[Lane],
@@ -183,8 +183,18 @@ def fit(
     >>> [(result.method, result.seed) for result in fitted.results]
     [('naive', 0), ('cb-rs', 1)]
     """
-    recipe, device, deadline = recipe or default_recipe(train), resolve_device(device), Deadline.after(budget)
+    check(Data, train=train)
+    lanes = take(list[Lane], lanes=lanes)
+    check(Recipe | None, recipe=recipe)
+    check(Stats | None, stats=stats)
+    check(Data | None, test=test)
+    check(Callable | None, progress=progress, done=done)
+    check(Path | Checkpoints | None, checkpoints=checkpoints)
     check_least("every", every, 1)
+    every = take(int, every=every)
+    check(Path | None, profile=profile)
+    check(Fit | None, teachers=teachers)
+    recipe, device, deadline = recipe or default_recipe(train), resolve_device(device), Deadline.after(budget)
     folder = Checkpoints(checkpoints) if isinstance(checkpoints, str | Path) else checkpoints
     trace, scratch = Path(profile) if profile else None, folder.folder.parent if folder else None
     fitted, outcomes = Fit.untrained(train, lanes, recipe, device, scratch), []

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from class_uncertainty.boundary import check_least, check_place, checked
+from class_uncertainty.checks import check_least, check_place, take
 from class_uncertainty.data import Data, check_fits
 from class_uncertainty.data.examples import Embedding
 from class_uncertainty.data.table import Column
@@ -109,7 +109,6 @@ def width_of(recipe: Recipe, device: str) -> int:
     return 1 if recipe.is_fitted else network.width if device == "cpu" else network.widest
 
 
-@checked
 @dataclass(eq=False)
 class Fit:
     """Trained lanes: their results, their probabilities on any data, and each as a plain network.
@@ -185,9 +184,9 @@ class Fit:
         """These of the lanes."""
         return self.take([self.lanes.index(lane) for lane in lanes])
 
-    @checked
     def take(self, places: Sequence[int]) -> "Fit":
         """The lanes at these places."""
+        places = take(list[int], places=places)
         for place in places:
             check_place("lane", place, len(self.states))
         by_lane = ("lanes", "states", "results", "unseen", "gathered", "keys")
@@ -199,14 +198,12 @@ class Fit:
         width = width_of(self.recipe, self.device) if self.device == "cpu" else 0
         return items + items[:1] * (width - len(items))
 
-    @checked
     def probabilities(self, data: Data, views: int = 0) -> NDArray[np.float32]:
         """(lanes, N, C); with `views`, means over so many random crops and flips, the same for every lane."""
         check_fits(self.shape, data)
         check_least("views", views, 0)
         return self._filled(data, lambda stack, group: self.batches(stack, group, data, views))
 
-    @checked
     def logits(self, data: Data) -> NDArray[np.float32]:
         """(lanes, N, C), scaled: softmax gives the probabilities. A DUQ head gives logarithms of its kernels."""
         check_fits(self.shape, data)
@@ -217,7 +214,6 @@ class Fit:
                 logits[places, rows] = batch
         return logits
 
-    @checked
     def out_of_fold(self, data: Data, views: int = 0) -> NDArray[np.float32]:
         """(N, C): the probabilities of each training example by the lane that left it out."""
         check_fits(self.shape, data)
@@ -235,11 +231,11 @@ class Fit:
                     out_of_fold[rows][unseen] = p[unseen]
         return out_of_fold
 
-    @checked
     def dropped_out(self, data: Data, passes: int) -> NDArray[np.float32]:
         """(lanes * passes, N, C): each pass drops other features, by the dropout of the lane's method."""
         check_fits(self.shape, data)
         check_least("passes", passes, 1)
+        passes = take(int, passes=passes)
         inputs = as_tensor(data.inputs).to(self.device)
         return self._filled(data, lambda stack, group: self._passes(stack, group, inputs, passes), passes)
 
@@ -316,7 +312,6 @@ class Fit:
                 p.append((scale * z.float()[: len(group)]).cpu().softmax(dim=-1))
             yield rows, torch.stack(p, dim=1).numpy()
 
-    @checked
     def module(self, i: int) -> Classifier:
         """Lane i as a plain network in evaluation mode: raw inputs in, logits out."""
         return self.adjusted_module(i, None)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from class_uncertainty.boundary import check_field, checked
+from class_uncertainty.checks import check_field, check_fields
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.methods import METHODS, Method, Stage, named, parse_name
 from class_uncertainty.metrics import Scores
@@ -19,7 +19,6 @@ MEANS = ("geometric", "arithmetic")
 DUQ_STEP_COST = 3.0  # a training step of DUQ, in plain ones: `make bench-estimators`
 
 
-@checked
 @dataclass(frozen=True)
 class Teaching:
     """What a student learns from its teachers: softmax((log p - tau log N) / temperature).
@@ -56,6 +55,7 @@ class Teaching:
     mean: str = "geometric"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_field(self, "tau", "a finite number from 0", from_zero)
         check_field(self, "temperature", "a finite number above 0", lambda temperature: 0 < temperature < math.inf)
         check_field(self, "hard", "a share from 0 to 1", lambda share: 0 <= share <= 1)
@@ -63,7 +63,6 @@ class Teaching:
             raise unknown("mean", self.mean, MEANS)
 
 
-@checked
 @dataclass(frozen=True)
 class Lane:
     """One training.
@@ -108,6 +107,7 @@ class Lane:
     value: Method = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_fields(self)
         object.__setattr__(self, "value", named(self.method) if isinstance(self.method, str) else self.method)
         check_field(self, "seed", "a whole number from 0 to 2 ** 63 - 1", from_zero)
         if self.lr is not None:
@@ -148,7 +148,6 @@ class Lane:
         return self.rate(recipe) * 0.5 * (1 + math.cos(math.pi * (epoch - start) / (end - start)))
 
 
-@checked
 @dataclass(frozen=True, kw_only=True)
 class Result:
     """What a lane reached at its last epoch.

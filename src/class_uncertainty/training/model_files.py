@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.checks import check
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.io import check_replaceable, finite, parse_json, write_together
@@ -57,6 +57,7 @@ def check_savable(path: str | Path, made_from: str, force: bool = False) -> None
 
 def check_embeds(features: Data | Deployed, embed_weights: bool) -> None:
     """Refuse to embed the weights of a backbone that there is not, or that a file cannot name."""
+    check(bool, embed_weights=embed_weights)
     if embed_weights and features.embedding is None:
         advice = "name one by --backbone, in Python by cu.embed"
         raise InputError(f"the weights of a backbone are to be saved, and there is none: {advice}.")
@@ -94,7 +95,6 @@ def save(module: Deployed, path: str | Path, about: dict[str, Any], embed_weight
     return weights, description
 
 
-@checked
 def restore(path: str | Path, trust_code: bool = False) -> Deployed:
     """Load a network that `cu train --save PATH` or `cu fix --save PATH` wrote.
 
@@ -121,6 +121,8 @@ def restore(path: str | Path, trust_code: bool = False) -> Deployed:
     >>> cu.restore(path).classes[:3]
     ('0', '1', '2')
     """
+    check(Path, path=path)
+    check(bool, trust_code=trust_code)
     with reading(path) as (weights, description):
         saved = read_files(weights, description)
         if trust_code:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_type_hints
 
-from class_uncertainty.boundary import check_field, check_least, check_number, checked
+from class_uncertainty.checks import check, check_field, check_fields, check_least, check_number
 from class_uncertainty.data import Data
 from class_uncertainty.data.spec import Reader, parse_options, read_options, read_text, reader
 from class_uncertainty.errors import InputError, unknown
@@ -25,7 +25,6 @@ from_zero: Callable[[float], bool] = lambda value: 0 <= value < math.inf  # noqa
 check_lr = partial(check_number, "learning rate", allowed=POSITIVE, fine=is_positive)  # refuses a learning rate
 
 
-@checked
 @dataclass(frozen=True)
 class Recipe:
     """SGD with momentum, a warm-up, and a learning rate that drops at shares of the epochs or falls as a cosine.
@@ -135,6 +134,7 @@ class Recipe:
     fingerprint: str = ""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for field, least in LEAST.items():
             check_least(field, getattr(self, field), least)
         check_field(self, "epochs", f"a whole number from 1 to {MAX_EPOCHS:,}", lambda epochs: epochs <= MAX_EPOCHS)
@@ -161,9 +161,9 @@ class Recipe:
             return rising * 0.5 * (1 + math.cos(math.pi * epoch / self.epochs))
         return rising * self.drop ** sum(epoch >= start for start in self.dropped)
 
-    @checked
     def cut(self, epochs: int) -> "Recipe":
         """The same training up to that epoch, before weights are averaged. A cosine is a whole one in fewer epochs."""
+        check(int, epochs=epochs)
         drops = tuple(epoch / epochs for epoch in self.dropped if epoch < epochs)
         return dataclasses.replace(self, epochs=epochs, drops=drops, average=0.0)
 

@@ -8,11 +8,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.checks import Array, check
 from class_uncertainty.errors import InputError, notice
 from class_uncertainty.io import check_replaceable, origin, same_file, write_whole
 from class_uncertainty.metrics import Scores
-from class_uncertainty.posthoc.adjustment import Adjustment
+from class_uncertainty.posthoc.adjustment import Adjustment, check_tau
 from class_uncertainty.posthoc.calibration import fit_adjustment
 from class_uncertainty.posthoc.prediction_files import Predictions, read_predictions
 from class_uncertainty.posthoc.priors import Prior, find_prior
@@ -83,7 +83,6 @@ class AdjustedPredictions:
         }
 
 
-@checked
 def adjust_predictions(
     predictions: str | Path,
     counts: ArrayLike | None = None,
@@ -133,6 +132,13 @@ def adjust_predictions(
     >>> adjusted.changed, adjusted.before.error, adjusted.after.error
     (1, 50.0, 0.0)
     """
+    check(Path, predictions=predictions)
+    check(Array | None, counts=counts)
+    check(Path | None, unseen=unseen, out=out)
+    if tau is not None:
+        check_tau(tau, or_auto=True)
+    check(bool, bias=bias, excel_safe=excel_safe)
+    check(str | Array, prior=prior)
     source, other_source = Path(predictions), Path(unseen) if unseen else None
     target = Path(out) if out else None
     _check_places(source, other_source, target)
@@ -187,8 +193,8 @@ def adjusted_from(source: Path, counts: ArrayLike | None, unseen: Path | None, *
 
 def check_target(target: Path, made_from: str, force: bool = False) -> None:
     """Refuse to replace other predictions than these."""
-    check = check_places if target.suffix == ".csv" else check_replaceable
-    check(target, made_from, force)
+    check_path = check_places if target.suffix == ".csv" else check_replaceable
+    check_path(target, made_from, force)
 
 
 def _read(path: Path) -> tuple[PredictionTable | None, Predictions]:

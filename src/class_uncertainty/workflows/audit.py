@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import Tensorlike, checked
+from class_uncertainty.checks import Array, Tensorlike, check, take
 from class_uncertainty.data.class_names import notice_twins
 from class_uncertainty.data.readers.npz import channels_first
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Stats
 from class_uncertainty.measures.scores import check_labels
 from class_uncertainty.metrics import check_prior
-from class_uncertainty.notebook import html_table, interval, number, to_frame
 from class_uncertainty.posthoc.adjustment import check_judged
 from class_uncertainty.posthoc.class_audit import (
     AuditedClass,
@@ -32,7 +31,7 @@ from class_uncertainty.posthoc.gate import broken, parse_condition
 from class_uncertainty.posthoc.goal import check_costs
 from class_uncertainty.posthoc.noise_model import LabelNoise, label_noise
 from class_uncertainty.posthoc.run_changes import RunChanges, read_record, run_changes
-from class_uncertainty.text import listed, printable
+from class_uncertainty.text import html_table, interval, listed, number, printable, to_frame
 from class_uncertainty.workflows.audit_labels import labelled_only, left_out_note, numbered
 
 FORMAT = 1  # of the document
@@ -159,16 +158,16 @@ class Audit:
         numbers = {"index": i, "name": self.name_of(i), "label": label, "guess": guess}
         return numbers | {"p_wrong": float(self.noise.p_wrong[i])}
 
-    @checked
     def against(self, earlier: "Audit | str | Path") -> RunChanges:
         """What changed since an earlier audit, or its JSON file; paired where both are of the same examples."""
+        check(Audit | Path, earlier=earlier)
         return run_changes(self.record, earlier.record if isinstance(earlier, Audit) else read_record(Path(earlier)))
 
-    @checked
     def broken(self, conditions: Sequence[str], earlier: "Audit | str | Path | None" = None) -> list[str]:
         """A sentence for each condition that holds, as `cu audit --fail-if` takes them: 'error[cat] > 30'."""
+        conditions = take(list[str], conditions=conditions)
         parsed = [parse_condition(condition, has_baseline=earlier is not None) for condition in conditions]
-        return broken(parsed, self.record, self.against(earlier) if earlier else None)
+        return broken(parsed, self.record, None if earlier is None else self.against(earlier))
 
     def to_frame(self) -> Any:
         """The classes as a DataFrame of pandas, one row a class."""
@@ -184,7 +183,6 @@ class Audit:
         return html_table(self.summary, (*columns, f"verdict{self.without_costs}"), cells, self.notes)
 
 
-@checked
 def audit(
     labels: Tensorlike | None,
     probabilities: Tensorlike,
@@ -240,6 +238,13 @@ def audit(
     >>> [(row.name, row.kind) for row in audit.verdicts]
     [('rare', 'imbalance')]
     """
+    check(Tensorlike | None, labels=labels, decisions=decisions)
+    check(Tensorlike, probabilities=probabilities)
+    classes = take(list[str] | None, classes=classes)
+    names = take(list[str] | None, names=names)
+    check(list[Path] | Tensorlike | None, images=images)
+    check(Array | None, counts=counts, prior=prior, costs=costs)
+    check(bool, by_cost=by_cost)
     of_examples, unlabelled = labelled_only(
         labels, probabilities=probabilities, names=names, images=images, decisions=decisions
     )

@@ -7,12 +7,11 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from class_uncertainty.boundary import check_distinct, checked
+from class_uncertainty.checks import check, check_distinct, take
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import named
-from class_uncertainty.notebook import html_table, number, to_frame
 from class_uncertainty.posthoc.remedies import Remedy, find_remedy
 from class_uncertainty.runs.comparison_checks import check_against, check_choose_on, check_choosing, check_seeds
 from class_uncertainty.runs.context import Context, open_context
@@ -22,7 +21,7 @@ from class_uncertainty.runs.rate_choice import RateChoice
 from class_uncertainty.runs.rows import COUNTERPART, MethodRow, marked, method_rows
 from class_uncertainty.runs.settings import Settings, Shared, lists_shared
 from class_uncertainty.runs.significance import corrected_confidence
-from class_uncertainty.text import amount_of
+from class_uncertainty.text import amount_of, html_table, number, to_frame
 from class_uncertainty.training import Lane, Recipe, Result, Teaching
 from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.folds import FOLDS
@@ -156,7 +155,6 @@ class Comparison:
         return html_table(f"Methods on {self.dataset.name}", columns, cells)
 
 
-@checked
 @lists_shared
 def compare(
     dataset: Dataset | Data,
@@ -221,6 +219,12 @@ def compare(
     >>> [(row.method, row.runs) for row in comparison.rows]
     [('naive', 2), ('cb-rs', 2)]
     """
+    methods = take(list[str], methods=methods)
+    lrs = take(list[float] | None, lrs=lrs)
+    members = take(int, members=members)
+    check(bool, equal_cost=equal_cost, choose_lr=choose_lr)
+    check(Dataset | None, choose_on=choose_on)
+    check(str, against=against)
     numbers = check_seeds(seeds)
     check_distinct("method", methods)
     rates: list[float | None] = [None] if lrs is None else list(lrs)

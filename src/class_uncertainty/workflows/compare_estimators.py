@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.checks import take
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Diverged, Estimate
@@ -88,7 +88,6 @@ class EstimatorComparison:
         }
 
 
-@checked
 @lists_shared
 def compare_estimators(
     dataset: Dataset | Data,
@@ -126,6 +125,9 @@ def compare_estimators(
     >>> [row.estimator for row in comparison.rows]
     ['ensemble', 'single', 'cardinality']
     """
+    estimators = take(list[str], estimators=estimators)
+    members = take(int, members=members)
+    lrs = take(list[float] | None, lrs=lrs)
     rates: list[float | None] = [None] if lrs is None else list(lrs)
     requests, scored = compared_estimators(estimators, members, rates)
     with open_context(dataset, Settings.of(compare_estimators, settings, recipe)) as context:

@@ -10,13 +10,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Unpack
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.checks import check, take
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import read_by
 from class_uncertainty.io import same_file
 from class_uncertainty.measures import Stats
-from class_uncertainty.notebook import html_table, number, to_frame
 from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.evaluation import Evaluation
 from class_uncertainty.posthoc.fix_report import NAIVE, FixReport
@@ -25,6 +24,7 @@ from class_uncertainty.runs.context import Context, open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate
 from class_uncertainty.runs.settings import Settings, Shared, lists_shared
 from class_uncertainty.runs.watcher import Decided
+from class_uncertainty.text import html_table, number, to_frame
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_checks import check_fit
@@ -45,7 +45,6 @@ from class_uncertainty.workflows.model_card import judged_about
 from class_uncertainty.workflows.search import Search, search
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Fix:
     """What `cu.fix` returns: a better network in the place of the naive one.
@@ -137,7 +136,6 @@ class Fix:
         return rows
 
 
-@checked
 @lists_shared
 def fix(
     dataset: Dataset | Data,
@@ -203,6 +201,13 @@ def fix(
     >>> len(fixed.after.errors), fixed.report.cost
     (1, 2.0)
     """
+    candidates = take(list[str | Candidate] | None, candidates=candidates)
+    check(str, goal=goal)
+    check(str | None, deploy=deploy)
+    trainings = take(float | None, trainings=trainings)
+    seeds = take(int | None, seeds=seeds)
+    check(Path | None, save=save)
+    check(bool | None, label_issues=label_issues)
     check_request(deploy, seeds)
     with open_context(dataset, Settings.of(fix, settings, recipe)) as context:
         check_fit(context.train, [Lane("naive")], context.recipe, None, None)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from class_uncertainty.boundary import check_number
+from class_uncertainty.checks import check_number
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.spec import place_of
 from class_uncertainty.errors import InputError, unknown

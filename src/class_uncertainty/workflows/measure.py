@@ -3,14 +3,14 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Unpack
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.checks import take
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.estimation import Estimate, EstimateRequest, read_by
-from class_uncertainty.notebook import html_table, interval, number, to_frame
 from class_uncertainty.runs.context import open_context
 from class_uncertainty.runs.load_or_train import load_or_estimate, telling_rows
 from class_uncertainty.runs.rows import ClassRow, class_rows, result_marks, spearman
 from class_uncertainty.runs.settings import Settings, Shared, lists_shared
+from class_uncertainty.text import html_table, interval, number, to_frame
 from class_uncertainty.training import Recipe
 from class_uncertainty.training.network_size import NetworkSize
 
@@ -89,7 +89,6 @@ class Measured:
         return html_table(title, columns, cells)
 
 
-@checked
 @lists_shared
 def measure(
     dataset: Dataset | Data,
@@ -144,6 +143,7 @@ def measure(
     >>> len(measured.rows), measured.rows[9].count
     (10, 6)
     """
+    members = take(int, members=members)
     with open_context(dataset, Settings.of(measure, settings, recipe)) as context:
         request = EstimateRequest.usual(estimator, members, lr, context.recipe)
         request.check_score(score)

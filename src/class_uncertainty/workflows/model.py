@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from class_uncertainty.boundary import MODEL, checked, shortly
+from class_uncertainty.checks import check, check_fields, is_frame, shortly
 from class_uncertainty.data import tabular
 from class_uncertainty.data.frames import table_of
 from class_uncertainty.errors import InputError
@@ -18,7 +18,6 @@ from class_uncertainty.metrics import decide
 from class_uncertainty.training.model_files import check_embeds, check_savable
 from class_uncertainty.training.model_files import save as save_module
 from class_uncertainty.training.networks.classifier import Deployed
-from class_uncertainty.values import is_frame
 
 BATCH = 1024
 
@@ -30,10 +29,9 @@ class HasModule(Protocol):
     def module(self) -> Deployed: ...
 
 
-AnyModel = Annotated[HasModule | Deployed, MODEL]
+AnyModel = HasModule | Deployed
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Model:
     """What is deployed, for raw examples: rows of a DataFrame, or an array.
@@ -58,6 +56,9 @@ class Model:
 
     module: Deployed
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     def __repr__(self) -> str:
         goal = self.module.purpose and self.module.purpose.goal
         aim = f"; predict_proba is for the goal {goal!r}, cu.predict for the training prior" if goal else ""
@@ -67,7 +68,6 @@ class Model:
     def classes_(self) -> NDArray[np.str_]:
         return np.array(self.module.classes)
 
-    @checked
     def predict_proba(self, rows: Any) -> NDArray[np.float64]:
         """(N, C): the probabilities of the classes, as frequent as the goal says: the softmax of `module`.
 
@@ -83,7 +83,6 @@ class Model:
                 p.append(logits.double().softmax(dim=1).numpy())
         return np.concatenate(p)
 
-    @checked
     def predict(self, rows: Any) -> NDArray[np.str_]:
         """(N,): the most probable class of each row or, with costs, the one of the least expected cost."""
         costs = None if self.module.costs is None else self.module.costs.double().numpy()
@@ -118,7 +117,6 @@ def _checked(rows: ArrayLike, shape: tuple[int, ...]) -> NDArray:
     return inputs
 
 
-@checked
 def save(model: AnyModel, path: str | Path, *, embed_weights: bool = False, force: bool = False) -> tuple[Path, ...]:
     """Write a model to PATH.safetensors and PATH.json, as `--save` does.
 
@@ -145,6 +143,7 @@ def save(model: AnyModel, path: str | Path, *, embed_weights: bool = False, forc
     >>> [file.name for file in cu.save(trained, "model")]
     ['model.safetensors', 'model.json']
     """
+    check(Path, path=path)
     module = module_of(model)
     made_from = origin_of(module)
     check_savable(path, made_from, force)

@@ -12,10 +12,9 @@ from class_uncertainty.data import Dataset
 from class_uncertainty.data.examples import inputs_digest
 from class_uncertainty.errors import InputError
 from class_uncertainty.io import REPLACE, check_ending, check_writable, parse_json, read_regular, same_file, starts_with
-from class_uncertainty.notebook import interval, number
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.posthoc.intervals import error_intervals
-from class_uncertainty.text import in_list, listed, printable
+from class_uncertainty.text import in_list, interval, listed, number, printable
 from class_uncertainty.training.folds import judged_groups, judged_labels
 from class_uncertainty.training.saved_model import SavedModel, files_of, read_model
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from class_uncertainty.boundary import Frame, check_distinct, checked
+from class_uncertainty.checks import Frame, check, check_distinct, is_frame, take
 from class_uncertainty.data.cache import Progress
 from class_uncertainty.data.examples import inputs_digest, row_digests
 from class_uncertainty.data.frames import FRAME
@@ -28,7 +28,6 @@ from class_uncertainty.training.model_files import restore
 from class_uncertainty.training.networks.backbones import Embedder, fused, same_backbone
 from class_uncertainty.training.networks.classifier import Deployed
 from class_uncertainty.training.purpose import Purpose
-from class_uncertainty.values import is_frame
 from class_uncertainty.workflows.given_labels import find_labels, keep_columns
 from class_uncertainty.workflows.model import AnyModel, module_of
 
@@ -39,7 +38,6 @@ NO_PRIOR = "The model does not say which prior its softmax stands for: "
 NAMED = 5  # classes in a repr, and examples that cannot be read
 
 
-@checked
 @dataclass(frozen=True, eq=False)
 class Predicted:
     """What `cu.predict` returns.
@@ -149,7 +147,6 @@ class Predicted:
         return self.probabilities[np.arange(len(self.labels)), [places[name] for name in self.labels]]
 
 
-@checked
 def predict(
     model: str | Path | AnyModel,
     examples: str | Path | Frame,
@@ -200,6 +197,10 @@ def predict(
     >>> cu.predict("model", "new.npz", prior="equal").probabilities.shape
     (3, 10)
     """
+    check(Path | Frame, examples=examples)
+    keep = take(list[str], keep=keep)
+    check(str | None, label=label)
+    check(Callable | None, progress=progress)
     if keep:
         check_distinct("column", keep)
     network = _at_hand(model, trust_code)

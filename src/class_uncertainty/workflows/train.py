@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Unpack
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.checks import check, take
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.spec import place_of
 from class_uncertainty.errors import InputError
@@ -62,7 +62,6 @@ class Trained:
         return f"Trained({self.dataset!r}, {self.result.method}, {error})"
 
 
-@checked
 @lists_shared
 def train(
     dataset: Dataset | Data,
@@ -113,12 +112,14 @@ def train(
     >>> len(trained.result.class_errors)
     10
     """
+    members = take(int, members=members)
+    check(Path | None, save=save)
     lane = Lane(method, seed, lr)
     with open_context(dataset, Settings.of(train, settings, recipe)) as context:
         request = EstimateRequest.usual(estimator, members, recipe=context.recipe)
         request.check_score(score)
         check_embeds(context.train, embed_weights)
-        asked = (lane.name, seed, lr, context.recipe, estimator, members, score)
+        asked = (lane.name, lane.seed, lane.lr, context.recipe, estimator, members, score)
         place = place_of(context.dataset.name, otherwise=context.dataset.fingerprint)
         made_from = origin(context.dataset.name, place, *asked)
         if save:

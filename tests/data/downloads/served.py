@@ -20,7 +20,9 @@ class Site:
     """What is served, how, and what was asked for: one Range header or None a request."""
 
     def __init__(self):
-        self.content, self.asked, self.over = CONTENT, [], threading.Event()
+        self.content = CONTENT
+        self.asked = []
+        self.over = threading.Event()
         self.answers = [honest]  # of the first request, the second, ...; the last one goes on
 
     def answer(self, request):
@@ -37,10 +39,10 @@ def send(request, status, body, **headers):
     request.wfile.write(body)
 
 
-def part(site, request, start, upto=None, span=None):
+def part(site, request, start, upto=None):
     """From the byte asked for, with all the length promised but nothing sent after byte `upto`."""
     total = len(site.content)
-    headers = {"Content_Range": span or f"bytes {start}-{total - 1}/{total}"} if request.headers["Range"] else {}
+    headers = {"Content_Range": f"bytes {start}-{total - 1}/{total}"} if request.headers["Range"] else {}
     send(request, 206 if headers else 200, site.content[start:upto], Content_Length=total - start, **headers)
 
 
@@ -48,7 +50,12 @@ def honest(site, request, start):
     part(site, request, start)
 
 
-def without_ranges(upto=None):
+def cut(upto):
+    return lambda site, request, start: part(site, request, start, upto)
+
+
+def whole(upto=None):
+    """Of a server without ranges."""
     return lambda site, request, start: send(request, 200, site.content[:upto], Content_Length=len(site.content))
 
 
@@ -66,12 +73,6 @@ def names(root):
     return sorted(path.name for path in root.iterdir())
 
 
-def leave(root, content, ending=".partial"):
-    path = root / (NAME + ending)
-    path.write_bytes(content)
-    return path
-
-
 def check_done(root):
     """The file, and nothing beside it."""
     assert fetch("toy", root) == [root / NAME]  # by its checksum; a further request would be seen by the caller
@@ -86,4 +87,3 @@ def refusal(kind, root, *words):
     for word in words:
         assert str(word) in message
     assert re.fullmatch(r"[^\n]+\.", message)
-    return message

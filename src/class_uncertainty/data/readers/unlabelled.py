@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.boundary import Frame
+from class_uncertainty.checks import Frame, is_frame
 from class_uncertainty.data import tabular
 from class_uncertainty.data.frames import FRAME, table_of
 from class_uncertainty.data.images import ImageSource, decode
@@ -18,7 +18,6 @@ from class_uncertainty.data.readers.npz import by_lower_case, channels_first, re
 from class_uncertainty.data.table import Column, Table
 from class_uncertainty.errors import InputError
 from class_uncertainty.io import check_regular, near
-from class_uncertainty.values import is_frame
 
 BATCH = 1024  # examples of a table or an array
 FOLDERS, Y = "the folders", "the array y"  # that name the classes of examples

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from class_uncertainty.boundary import check_number
+from class_uncertainty.checks import check, check_number, shortly
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.measures import Stats, Vector
 from class_uncertainty.methods import METHODS, Method, named, plan
-from class_uncertainty.values import shortly
 
 SAMPLINGS = ("same-size", "over-sampling", "under-sampling")
 ROUNDING = 1e-9
@@ -20,6 +19,7 @@ Counts = NDArray[np.int64]  # (C,)
 
 def resampling_method(name: str) -> Method:
     """The method of that name, if it draws classes by another rule than their frequency."""
+    check(str, method=name)
     method = named(name)
     if method.alpha is None:
         rows = ", ".join(row for row, value in METHODS.items() if value.alpha)
@@ -41,6 +41,7 @@ def resampled_counts(alpha: Vector, counts: Counts, sampling: str) -> Counts:
     "same-size" has as many examples as before, "over-sampling" the fewest without removing one, "under-sampling" the
     most without repeating one.
     """
+    check(str, sampling=sampling)
     if sampling not in SAMPLINGS:
         raise unknown("sampling", sampling, SAMPLINGS)
     if sampling == "over-sampling":

@@ -10,14 +10,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from class_uncertainty.checks import check, is_frame, take
 from class_uncertainty.data import Data
 from class_uncertainty.data.frames import table_of
 from class_uncertainty.data.table_splits import TableOptions, encode_splits
 from class_uncertainty.data.tabular import MISSING_POLICIES
 from class_uncertainty.errors import unknown
-from class_uncertainty.integrations.sklearn.over_classifier import Codes, check_parameters, encode_labels
+from class_uncertainty.integrations.sklearn.over_classifier import Codes, encode_labels
 from class_uncertainty.training import Recipe
-from class_uncertainty.values import is_frame
 from class_uncertainty.workflows.fix import fix
 
 LABEL = "y"  # the column of classes beside those of X, with underscores until no other has its name
@@ -84,11 +84,12 @@ class DistilledClassifier(ClassifierMixin, BaseEstimator):
         groups : array (N,), optional
             What each example belongs to, as a patient: folds never part a group.
         """
-        check_parameters(self)
+        categorical = take(list[str], categorical=self.categorical)
+        check(str, missing=self.missing)
         if self.missing not in MISSING_POLICIES[:2]:
             raise unknown("missing", self.missing, MISSING_POLICIES[:2])
         self.classes_, codes = encode_labels(y)
-        data = self._table(X, codes) if is_frame(X) else self._array(X, codes)
+        data = self._table(X, codes, categorical) if is_frame(X) else self._array(X, codes)
         names = tuple(str(name) for name in self.classes_)
         data = replace(data, classes=names, label=None, groups=None if groups is None else column_or_1d(groups))
         how: dict[str, Any] = {
@@ -105,14 +106,14 @@ class DistilledClassifier(ClassifierMixin, BaseEstimator):
         check_consistent_length(X, codes)
         return Data(X, codes)
 
-    def _table(self, X: Any, codes: Codes) -> Data:
+    def _table(self, X: Any, codes: Codes, categorical: Sequence[str]) -> Data:
         validate_data(self, X, skip_check_array=True)
         table, label = table_of(X), LABEL
         check_consistent_length(np.empty(len(table)), codes)
         while label in table.names:
             label += "_"
         columns, missing = table.columns | {label: codes}, table.missing | {label: np.zeros(len(codes), dtype=bool)}
-        options = TableOptions(label, categorical=list(self.categorical), missing=self.missing)
+        options = TableOptions(label, categorical=list(categorical), missing=self.missing)
         return encode_splits(replace(table, columns=columns, missing=missing), None, options, [])[0]
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:

@@ -15,10 +15,9 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_method_params, _check_sample_weight, _num_samples, has_fit_parameter
 
-from class_uncertainty.boundary import Expected, check_least
+from class_uncertainty.checks import check, check_least, shortly
 from class_uncertainty.data.folding import FOLDS, stratified
 from class_uncertainty.errors import InputError
-from class_uncertainty.values import shortly
 
 MULTILABEL = "Multilabel and multioutput targets are not supported: give one class an example."
 
@@ -83,7 +82,7 @@ class OverClassifier(MetaEstimatorMixin, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any = None, fit_params: dict[str, Any] | None = None
     ) -> Labelled:
         """The examples of a call of `fit`, once its arguments and the estimator's own are checked."""
-        check_parameters(self)
+        check(int | None, n_jobs=self.n_jobs)
         inner = classifier_of(self.estimator)
         X, y = indexable(X, y)
         classes, codes = encode_labels(y)
@@ -139,11 +138,6 @@ def classifier_of(estimator: Any) -> Any:
         )
         raise InputError(f"estimator is {shortly(estimator)}: it must be {needs}.")
     return estimator
-
-
-def check_parameters(estimator: Any) -> None:
-    """Refuse a parameter of another kind than the annotations of __init__ allow."""
-    Expected(type(estimator).__init__).take((estimator,), estimator.get_params(deep=False))
 
 
 def encode_labels(y: Any) -> tuple[NDArray, Codes]:

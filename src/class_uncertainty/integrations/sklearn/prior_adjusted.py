@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from class_uncertainty.checks import check
 from class_uncertainty.errors import InputError
 from class_uncertainty.integrations.sklearn.over_classifier import OverClassifier, aligned, classifier_of
-from class_uncertainty.posthoc.adjustment import Adjustment
+from class_uncertainty.posthoc.adjustment import Adjustment, check_tau
 from class_uncertainty.posthoc.calibration import fit_adjustment
 from class_uncertainty.posthoc.priors import Prior, find_prior
 
@@ -87,6 +88,8 @@ class PriorAdjustedClassifier(ClassifierMixin, OverClassifier):
         **fit_params
             Go to the classifier's `fit`.
         """
+        check_tau(self.tau, or_auto=True)
+        check(bool, bias=self.bias, temperature=self.temperature)
         labelled = self._labelled(X, y, sample_weight, fit_params)
         prior = find_prior(self.prior, labelled.counts)
         self.classes_, self.oof_ = labelled.classes, None

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from class_uncertainty.checks import check
 from class_uncertainty.data.dataset import few_words
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.estimation import Estimate
@@ -80,6 +81,7 @@ class ClassUncertainty(OverClassifier):
         return self._measure(self._labelled(X, y, sample_weight, fit_params))
 
     def _measure(self, labelled: Labelled) -> "ClassUncertainty":
+        check(str, uncertainty=self.uncertainty)
         if self.uncertainty not in SCORES:
             raise unknown("uncertainty", self.uncertainty, SCORES)
         validate_data(self, labelled.X, skip_check_array=True)

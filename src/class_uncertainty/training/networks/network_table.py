@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from class_uncertainty.boundary import checked
+from class_uncertainty.checks import check
 from class_uncertainty.data.examples import Embedding
 from class_uncertainty.data.spec import LITE0, names_backbone
 from class_uncertainty.errors import InputError, unknown
@@ -81,7 +81,6 @@ NETWORKS: dict[str, Network] = {
 BUILT_IN = tuple(NETWORKS)
 
 
-@checked
 def register_network(
     name: str, factory: Callable[[], Any], preprocess: Mapping[str, Any] | None = None, stack: str = "loop"
 ) -> None:
@@ -114,6 +113,9 @@ def register_network(
     >>> fitted.module(0).head
     Linear(in_features=16, out_features=2, bias=True)
     """
+    check(str, name=name, stack=stack)
+    check(Callable, factory=factory)
+    check(dict | None, preprocess=preprocess)
     if name in BUILT_IN or name == LITE0:
         raise InputError(f"network {name!r} is the package's own: register yours under another name.")
     if not name or not name.isprintable() or set(name) & set(":?&=,/ "):

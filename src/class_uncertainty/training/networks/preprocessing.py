@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from class_uncertainty.boundary import shortly
+from class_uncertainty.checks import shortly
 from class_uncertainty.errors import InputError, unknown
 
 SIDES = (8, 1024)  # of an image that passes through

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import class_uncertainty as cu
-from class_uncertainty.notebook import MOST, html_table, number
 
 RECIPE = cu.Recipe("linear", epochs=1, batch=16)
 
@@ -51,15 +50,3 @@ def test_a_repr_is_one_short_line(dataset: cu.Dataset) -> None:
     assert "judged by folds" in repr(cu.Dataset("toy", dataset.train))
     predicted = cu.Predicted(names, tuple(names), np.eye(7, dtype=np.float32)[[0, 0, 1, 2, 3, 4, 5]], [*"aabcdef"])
     assert repr(predicted) == "Predicted(7 examples: a 2, b 1, c 1, d 1, e 1 and 1 more)"
-
-
-def test_of_many_rows_the_first_are_shown() -> None:
-    html = html_table("t", ["a"], [[f"row {i}"] for i in range(MOST + 7)])
-    assert f"row {MOST - 1}<" in html
-    assert f"row {MOST}<" not in html
-    assert "7 more rows" in html
-
-
-def test_what_rounds_to_zero_has_no_sign() -> None:
-    assert [number(value, 1, "+") for value in (-0.04, 0.04, -0.06, 0.06)] == ["0.0", "0.0", "-0.1", "+0.1"]
-    assert (number(-0.0), number(None), number(float("nan"))) == ("0.0", "–", "–")
