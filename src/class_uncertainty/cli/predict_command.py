@@ -11,10 +11,9 @@ from class_uncertainty.cli.options import EXCEL_SAFE, FORCE, JSON, TRUST_CODE, a
 from class_uncertainty.errors import InputError
 from class_uncertainty.io import free_name, origin, same_file
 from class_uncertainty.limits import check_address_space
-from class_uncertainty.text import in_list, printable
+from class_uncertainty.text import in_list, number, printable
 
 if TYPE_CHECKING:
-    from class_uncertainty.text import number
     from class_uncertainty.workflows.predict import Predicted
 
 UNSURE = 5  # examples that are named
@@ -152,12 +151,12 @@ def _scored(predicted: "Predicted") -> list[str]:
 
     if not predicted.scores or not predicted.truth:
         return []
-    scores, number = predicted.scores, sum(map(bool, predicted.truth))
+    scores, labelled = predicted.scores, sum(map(bool, predicted.truth))
     errors = f"overall error {scores.top1_error:.1f} %, class-mean error {scores.error:.1f} %"
     weighing = "" if predicted.prior is None else ", with classes weighed by the prior that they are for"
     decided = " of the predicted classes" if _differ(predicted) else ""
     calibration = f"NLL {scores.nll:.3f}, ECE{decided} {scores.ece:.1f} %"
-    scored = f"Scored by {predicted.scored_by}, {number:,} examples: {errors}"
+    scored = f"Scored by {predicted.scored_by}, {labelled:,} examples: {errors}"
     sentences = [f"{scored}; of the probabilities{weighing}: {calibration}."]
     if predicted.two:
         sentences.append(two_class_sentence(predicted.two, predicted.classes[predicted.two.positive]))

@@ -81,7 +81,8 @@ def export(
     >>> exported.input, exported.classes
     ('float32 (batch, 8)', ('cat', 'dog'))
     """
-    check(Path | AnyModel, model=model)
+    if isinstance(model, str):
+        check(Path, model=model)
     check(Path, path=path)
     check(str | None, to=to)
     if to is not None and to not in FORMATS:
