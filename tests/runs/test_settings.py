@@ -39,7 +39,8 @@ def test_what_is_wrong_for_any_data_is_refused(given: dict[str, Any], parts: lis
 
 
 def test_settings_are_checked_without_torch() -> None:
-    code = "import sys; from class_uncertainty.runs.settings import Settings; Settings(device='cpu'); print(*sys.modules)"
+    settings = "from class_uncertainty.runs.settings import Settings; Settings(device='cpu')"
+    code = f"import sys; {settings}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert "class_uncertainty.runs.settings" in done.stdout.split()
     assert "torch" not in done.stdout.split()
