@@ -13,10 +13,9 @@ from class_uncertainty.io import from_document
 from class_uncertainty.metrics import Scores
 from class_uncertainty.posthoc.diagnosis import ClassEvidence, Verdict
 from class_uncertainty.posthoc.error_changes import ErrorChange, Price
-from class_uncertainty.posthoc.evaluation import Bin, Evaluation
+from class_uncertainty.posthoc.evaluation import Bin, Evaluation, Threshold, TwoClasses
 from class_uncertainty.posthoc.fix_report import FixReport, JudgedPredictions, Rung, RungRow, Step
 from class_uncertainty.posthoc.label_issues import LabelIssue
-from class_uncertainty.posthoc.two_classes import Threshold, TwoClasses
 from class_uncertainty.runs import StoredDataset
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

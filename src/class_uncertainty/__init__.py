@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from class_uncertainty.workflows.adjust_predictions import AdjustedPredictions, adjust_predictions
     from class_uncertainty.workflows.audit import Audit, audit
     from class_uncertainty.workflows.compare import Comparison, compare
-    from class_uncertainty.workflows.compare_estimators import EstimatorComparison, compare_estimators
     from class_uncertainty.workflows.fix import Fix, fix
     from class_uncertainty.workflows.fix_choice import Choice
-    from class_uncertainty.workflows.measure import Measured, measure
+    from class_uncertainty.workflows.measure import EstimatorComparison, Measured, compare_estimators, measure
     from class_uncertainty.workflows.model import Model, save
     from class_uncertainty.workflows.predict import Predicted, predict
     from class_uncertainty.workflows.train import Trained, train
@@ -60,10 +59,9 @@ _LATE = {  # imported on first use: `cu` handles Ctrl-C before it imports NumPy 
     "workflows.adjust_predictions": ("AdjustedPredictions", "adjust_predictions"),
     "workflows.audit": ("Audit", "audit"),
     "workflows.compare": ("Comparison", "compare"),
-    "workflows.compare_estimators": ("EstimatorComparison", "compare_estimators"),
     "workflows.fix": ("Fix", "fix"),
     "workflows.fix_choice": ("Choice",),
-    "workflows.measure": ("Measured", "measure"),
+    "workflows.measure": ("EstimatorComparison", "Measured", "compare_estimators", "measure"),
     "workflows.model": ("Model", "save"),
     "workflows.predict": ("Predicted", "predict"),
     "workflows.train": ("Trained", "train"),

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import softmax as scipy_softmax
+from scipy.stats import gmean
 
 import class_uncertainty as cu
-from class_uncertainty.posthoc.adjustment import Adjustment, best_tau
+from class_uncertainty.posthoc.adjustment import Adjustment, best_tau, combined
 
 COUNTS = np.array([500, 60, 7])
 
@@ -216,3 +217,12 @@ def test_a_list_and_a_tensor_that_has_a_gradient():
 def test_refusals(p, call, sentence):
     with pytest.raises(cu.InputError, match=sentence):
         call(p)
+
+
+def test_means(rng: np.random.Generator) -> None:
+    p = rng.dirichlet(np.ones(4), size=(3, 20))
+    np.testing.assert_allclose(combined(p, "arithmetic"), p.mean(axis=0))
+    geometric = gmean(p, axis=0)
+    np.testing.assert_allclose(combined(p), geometric / geometric.sum(axis=1, keepdims=True))
+    with pytest.raises(cu.InputError, match="unknown mean 'harmonic'"):
+        combined(p, "harmonic")

@@ -9,8 +9,8 @@ from sklearn import metrics as reference
 from sklearn.metrics import log_loss
 
 import class_uncertainty as cu
+from class_uncertainty.posthoc.evaluation import FIGURES as TWO_CLASS_FIGURES
 from class_uncertainty.posthoc.gate import CHANGES, FIGURES, figures_of, parse_condition
-from class_uncertainty.posthoc.two_classes import FIGURES as TWO_CLASS_FIGURES
 from class_uncertainty.reporting.audit_terminal import figure_sentences
 
 Z = norm.ppf(0.975)

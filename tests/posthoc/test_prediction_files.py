@@ -7,7 +7,7 @@ import pytest
 from refusals import refused
 from scipy.special import softmax
 
-from class_uncertainty.posthoc.averaging import combined
+from class_uncertainty.posthoc.adjustment import combined
 from class_uncertainty.posthoc.prediction_files import read_predictions
 
 

@@ -13,7 +13,7 @@ import class_uncertainty as cu
 from class_uncertainty.reporting import terminal_tables
 from class_uncertainty.runs.rows import ClassRow
 from class_uncertainty.training.network_size import NOTHING_TRAINED, NetworkSize
-from class_uncertainty.workflows.compare_estimators import EstimatorComparison, EstimatorRow
+from class_uncertainty.workflows.measure import EstimatorComparison, EstimatorRow
 
 LONGEST = EstimatorRow("out-of-fold", "least-confidence", 0.1, 5.0, 0.123456, -0.5, None, 0.75)
 

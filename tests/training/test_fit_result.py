@@ -5,8 +5,7 @@ import pytest
 import torch
 
 import class_uncertainty as cu
-from class_uncertainty.posthoc.adjustment import Adjustment
-from class_uncertainty.posthoc.averaging import combined
+from class_uncertainty.posthoc.adjustment import Adjustment, combined
 
 LANES = ("naive", "ldam", "crt")
 

@@ -1,6 +1,7 @@
 """cu.compare(): methods and remedies side by side."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +12,17 @@ from runs.exchanged import exported, imported, written
 from watching import Watched, no_training
 
 import class_uncertainty as cu
+from class_uncertainty.errors import ShardEnded
+from class_uncertainty.reporting.report_data import sections
 from class_uncertainty.runs import Store
-from class_uncertainty.runs.comparison_checks import check_seeds
+from class_uncertainty.runs.comparison import CHOOSING_SEED, RateChoice, check_choosing, check_seeds
+from class_uncertainty.runs.context import Context, open_context
+from class_uncertainty.runs.load_or_train import load_or_evaluate
 from class_uncertainty.runs.rows import method_rows
+from class_uncertainty.runs.settings import Settings
 from class_uncertainty.training import RECIPES
+from class_uncertainty.workflows.compare import check_judges, choose_rates
+from class_uncertainty.workflows.ladder import judged_by_folds
 
 RECIPE = cu.Recipe("small-conv", epochs=2, batch=32)
 
@@ -186,3 +194,263 @@ def test_what_does_not_fit_the_data_is_refused(method: str, recipe: dict, facts:
         cu.compare(table, [method], seeds=1, recipe=recipe)
     with refused(*facts):
         cu.train(table, method, recipe=recipe)
+
+
+SHORT = cu.Recipe("small-conv", epochs=1, batch=32)
+RATES = [0.4, 0.1]  # in one epoch naive is better at the first by 18 points, and ldam at the second by 19
+WILD = 1e6  # diverges
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+@pytest.fixture
+def context(digits: cu.Dataset, watched: Watched) -> Iterator[Context]:
+    with open_context(digits, Settings(recipe=SHORT, progress=watched)) as context:
+        yield context
+
+
+def test_the_rate_with_the_lowest_error_is_chosen_for_each_method(context: Context, watched: Watched) -> None:
+    """By what judges in the context, here the test split; all networks train in one step."""
+    choices = choose_rates(context, ["naive", "ldam"], RATES, None)
+    assert watched.announced == [4]
+    assert {(lane.seed, lane.fold) for lane in watched.lanes} == {(CHOOSING_SEED, None)}
+    for method, lr in (("naive", 0.4), ("ldam", 0.1)):
+        lanes = [cu.Lane(method, CHOOSING_SEED, rate) for rate in RATES]
+        results = cu.fit(context.train, lanes, recipe=SHORT, test=context.dataset.test).results
+        assert choices[method] == RateChoice(method, lr, {result.lr: pytest.approx(result.error) for result in results})
+
+
+def test_folds_of_the_training_split_judge_without_a_look_at_the_test_split(
+    context: Context, digits: cu.Dataset, watched: Watched
+) -> None:
+    choices = choose_rates(judged_by_folds(context), ["naive", "ldam"], RATES, None)
+    assert watched.announced == [4 * 5]
+    assert {lane.fold for lane in watched.lanes} == {(k, 5) for k in range(5)}
+    other_labels = cu.Data(digits.test.inputs, (digits.test.labels + 1) % 10, digits.classes)
+    with open_context(cu.Dataset("other", digits.train, other_labels), Settings(recipe=SHORT)) as other:
+        assert choose_rates(judged_by_folds(other), ["naive", "ldam"], RATES, None) == choices
+
+
+def test_a_rate_at_which_training_diverges_is_never_chosen(context: Context) -> None:
+    choices = choose_rates(context, ["naive"], [WILD, 0.1], None)
+    assert choices["naive"].lr == 0.1
+    assert choices["naive"].errors[WILD] is None
+
+
+def test_a_method_that_always_diverges_keeps_its_row(digits: cu.Dataset) -> None:
+    comparison = cu.compare(digits, ["naive"], 1, [2 * WILD, WILD], choose_lr=True, recipe=SHORT)
+    (row,) = comparison.rows
+    assert (row.lr, row.runs, row.diverged, row.error) == (WILD, 0, 1, None)
+    assert comparison.document()["chosen"] == {"naive": {"lr": WILD, "errors": {2 * WILD: None, WILD: None}}}
+
+
+# in a comparison
+
+
+def test_every_row_trains_at_its_rate_and_gains_over_naive_at_its_own(digits: cu.Dataset) -> None:
+    """Remedies take the rate of the method that they are made of."""
+    names = ["ldam", "naive", "adjusted", "ldam*2"]
+    comparison = cu.compare(digits, names, 2, RATES, choose_lr=True, recipe=SHORT)
+    assert [(row.method, row.lr, row.runs) for row in comparison.rows] == [
+        ("ldam", 0.1, 2), ("naive", 0.4, 2), ("adjusted", 0.4, 2), ("ldam*2", 0.1, 2)
+    ]  # fmt: skip
+    plain = cu.compare(digits, ["ldam", "naive"], 2, RATES, recipe=SHORT).results
+    expected = [result for result in plain if (result.method, result.lr) in {("ldam", 0.1), ("naive", 0.4)}]
+    chosen = [result for result in comparison.results if result.method in ("ldam", "naive")]
+    assert [(result.method, result.seed, result.scores) for result in chosen] == [
+        (result.method, result.seed, result.scores) for result in expected
+    ]
+    ldam, naive = comparison.rows[:2]
+    assert ldam.gain == pytest.approx(naive.error - ldam.error)
+    assert (ldam.naive_lr, ldam.cost, naive.cost) == (0.4, 1, 1)
+    assert comparison.choosing_trainings == 2 * 5
+
+
+def test_naive_chooses_for_remedies_even_if_it_is_not_compared(digits: cu.Dataset) -> None:
+    measuring = {"estimator": "out-of-fold", "members": 2}
+    comparison = cu.compare(
+        digits, ["adjusted", "ldam"], 1, RATES, **measuring, choose_lr=True, equal_cost=True, recipe=SHORT
+    )
+    assert [choice.method for choice in comparison.chosen] == ["naive", "ldam"]
+    assert [(row.method, row.lr) for row in comparison.rows] == [("adjusted", 0.4), ("ldam", 0.1), ("ldam*3", 0.1)]
+    assert list(comparison.strengths) == [0.4]
+
+
+def test_uncertainty_rows_choose_with_the_uncertainties_that_they_use(digits: cu.Dataset, tmp_path: Path) -> None:
+    options = {"members": 2, "recipe": SHORT, "store": tmp_path / "runs.sqlite"}
+    comparison = cu.compare(digits, ["ubrw"], 1, RATES, choose_lr=True, **options)
+    with open_context(digits, Settings(recipe=SHORT, store=tmp_path / "runs.sqlite", progress=no_training)) as context:
+        lanes = [cu.Lane("ubrw", CHOOSING_SEED, lr) for lr in RATES]
+        results = load_or_evaluate(judged_by_folds(context), lanes, comparison.estimate.stats)
+    assert comparison.chosen[0].errors == {result.lr: result.error for result in results}
+    again = cu.compare(digits, ["ubrw"], 1, RATES, choose_lr=True, **options, progress=no_training)
+    assert (again.results, again.chosen) == (comparison.results, comparison.chosen)
+
+
+def test_what_was_chosen_there_is_not_chosen_again_here(digits: cu.Dataset, tmp_path: Path) -> None:
+    there = cu.compare(digits, ["naive"], 1, RATES, choose_lr=True, recipe=SHORT, store=tmp_path / "a")
+    with Store(tmp_path / "a") as first, Store(tmp_path / "b") as second:
+        imported(second, written(tmp_path / "a.jsonl", exported(first)))
+        options = {"recipe": SHORT, "store": second, "progress": no_training}
+        here = cu.compare(digits, ["naive"], 1, RATES, choose_lr=True, **options)
+    assert (here.results, here.chosen) == (there.results, there.chosen)
+
+
+def test_validation_images_choose_by_one_training_a_rate(digits: cu.Dataset, tmp_path: Path) -> None:
+    """The store lists their data, so that another machine need not choose again; the rows train as ever."""
+    judged = cu.load("digits-lt:20?validation=20")
+    options = {"choose_lr": True, "choose_on": judged, "members": 2, "recipe": SHORT}
+    with Store(tmp_path / "a") as first, Store(tmp_path / "b") as second:
+        comparison = cu.compare(digits, ["naive", "ldam", "ubrw"], 1, RATES, **options, store=first)
+        stats = cu.Stats(judged.train.counts, comparison.estimate.mu)
+        lanes = [cu.Lane(choice.method, CHOOSING_SEED, lr) for choice in comparison.chosen for lr in RATES]
+        fitted = cu.fit(judged.train, lanes, recipe=SHORT, stats=stats, test=judged.test)
+        errors = iter([result.error for result in fitted.results])
+        assert [choice.errors for choice in comparison.chosen] == [
+            {lr: pytest.approx(next(errors)) for lr in RATES} for _ in comparison.chosen
+        ]
+        assert (comparison.chosen_on, comparison.choosing_trainings) == (judged, 2)
+        assert [data.name for data in first.data()] == [judged.name, digits.name]
+        shown = {(row.method, row.lr): row for row in sections(first, digits.name)[0].methods}
+        assert [shown[row.method, row.lr].gain for row in comparison.rows] == [row.gain for row in comparison.rows]
+        assert f": chosen on what judges {judged.name}." in sections(first, digits.name)[0].note
+        imported(second, written(tmp_path / "a.jsonl", exported(first)))
+        again = cu.compare(digits, ["naive", "ldam", "ubrw"], 1, RATES, **options, store=second, progress=no_training)
+        assert (again.results, again.chosen) == (comparison.results, comparison.chosen)
+    plain = cu.compare(digits, ["naive"], 1, [comparison.rows[0].lr], recipe=SHORT)
+    assert plain.results[0].scores == comparison.results[0].scores
+
+
+def test_shards_choose_and_train_in_parts(digits: cu.Dataset, tmp_path: Path) -> None:
+    """The first trains some of the choosing networks, the second the others and some rows, and the first the rest."""
+    options = {"choose_lr": True, "choose_on": cu.load("digits-lt:20?validation=20"), "recipe": SHORT}
+    whole = cu.compare(digits, ["naive", "ldam"], 2, RATES, **options, store=tmp_path / "whole.sqlite")
+    options["store"] = tmp_path / "parts.sqlite"
+    for shard in ("1/2", "2/2"):
+        with pytest.raises(ShardEnded, match=f"shard {shard}"):
+            cu.compare(digits, ["naive", "ldam"], 2, RATES, **options, shard=shard)
+    cu.compare(digits, ["naive", "ldam"], 2, RATES, **options, shard="1/2")
+    joined = cu.compare(digits, ["naive", "ldam"], 2, RATES, **options, progress=no_training)
+    assert joined.chosen == whole.chosen
+    assert [result.scores for result in joined.results] == [result.scores for result in whole.results]
+
+
+def test_data_that_cannot_choose_are_refused(digits: cu.Dataset, tmp_path: Path) -> None:
+    train, test = digits.train, digits.test
+    validated = cu.load("digits-lt:20?validation=20")
+
+    def part(data: cu.Data, first: int, last: int) -> cu.Data:
+        return data.take(np.arange(first, last))
+
+    def joined(*parts: cu.Data) -> cu.Data:
+        return cu.Data(*(np.concatenate([getattr(one, name) for one in parts]) for name in ("inputs", "labels")))
+
+    def other(train: cu.Data, test: cu.Data | None, name: str = "other") -> cu.Dataset:
+        return cu.Dataset(name, train, test)
+
+    def renamed(data: cu.Data) -> cu.Data:
+        return cu.Data(data.inputs, data.labels, [f"digit {c}" for c in range(10)])
+
+    def wider(data: cu.Data) -> cu.Data:
+        return cu.Data(np.pad(data.inputs, ((0, 0), (0, 0), (0, 0), (0, 1))), data.labels)
+
+    many = joined(validated.test, *[validated.train] * 10)
+    for choose_on, told in (
+        (digits, ["597 of the 597 examples", "?judge=validation"]),
+        (other(train, part(test, 0, 20)), ["20 of the 597 examples"]),  # all that choose
+        (other(train, joined(many, part(test, 0, 6))), ["6 of the 597 examples"]),  # of few that judge
+        (other(joined(train, part(test, 0, 6)), validated.test), ["6 of the 597 examples"]),  # to train on
+        (other(train, None), ["'other'", "no test split to choose on"]),
+        (other(renamed(train), renamed(test)), ["'other'", "classes"]),
+        (other(wider(train), wider(test)), ["'other'", "shape"]),
+        (other(validated.train, validated.test, digits.name), [repr(digits.name), "name"]),
+    ):
+        with refused(*told):
+            options = {"choose_lr": True, "choose_on": choose_on, "store": tmp_path / "runs.sqlite"}
+            cu.compare(digits, ["naive"], 1, RATES, **options)
+    with refused("choose_on", "choose_lr"):
+        cu.compare(digits, ["naive"], 1, RATES, choose_on=digits, store=tmp_path / "runs.sqlite")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_few_shared_examples_may_choose(digits: cu.Dataset) -> None:
+    """One in a hundred images, and half of the rows of a table, which may be alike by chance."""
+    validated, test = cu.load("digits-lt:20?validation=20"), digits.test
+    images = cu.Data(
+        np.concatenate([validated.train.inputs, test.inputs[:5]]),
+        np.concatenate([validated.train.labels, test.labels[:5]]),
+    )
+    check_judges(digits, cu.Dataset("other", images, validated.test))
+    rows = np.arange(80.0).reshape(40, 2)
+    labels, table = np.arange(40) % 2, cu.Data(rows + 1000, np.arange(40) % 2)
+    judged = cu.Dataset("rows", table, cu.Data(rows, labels))
+    check_judges(judged, cu.Dataset("other", table, cu.Data(np.concatenate([rows[:20], rows[:20] + 500]), labels)))
+    with refused("21 of the 40 examples"):
+        check_judges(judged, cu.Dataset("other", table, cu.Data(np.concatenate([rows[:21], rows[:19] + 500]), labels)))
+
+
+def test_groups_that_judge_cannot_choose() -> None:
+    def data(first: int, groups: list[int]) -> cu.Data:
+        return cu.Data(np.arange(first, first + 8.0).reshape(8, 1), np.arange(8) % 2, groups=np.array(groups))
+
+    train, test = data(0, [0, 0, 1, 1, 2, 2, 3, 3]), data(10, [4, 4, 5, 5, 6, 6, 7, 7])
+    judged = cu.Dataset("rows", train, test)
+    check_judges(judged, cu.Dataset("other", train, data(20, [8] * 8)))
+    with refused("'other'", "groups"):
+        check_judges(judged, cu.Dataset("other", train, data(20, [7, *[8] * 7])))
+
+
+def test_the_document_has_every_error(digits: cu.Dataset) -> None:
+    comparison = cu.compare(digits, ["naive"], 1, RATES, choose_lr=True, recipe=SHORT)
+    chosen = json.loads(json.dumps(comparison.document()))["chosen"]
+    errors = comparison.chosen[0].errors
+    assert chosen == {"naive": {"lr": 0.4, "errors": {"0.4": errors[0.4], "0.1": errors[0.1]}}}
+    assert cu.compare(digits, ["naive"], 1, recipe=SHORT).document()["chosen"] == {}
+
+
+def test_the_report_shows_no_choosing_network_and_the_same_gains(digits: cu.Dataset, tmp_path: Path) -> None:
+    """Naive has measured at 0.1, where ldam is compared; ldam gains over the naive that is compared, at 0.4."""
+    with Store(tmp_path / "runs.sqlite") as store:
+        options = {"members": 2, "choose_lr": True, "recipe": SHORT, "store": store}
+        comparison = cu.compare(digits, ["naive", "ldam", "ubm-ldam"], 2, RATES, **options)
+        (section,) = sections(store)
+        assert (section.name, len(store.data())) == (digits.name, 1)
+        assert {result.seed for result in store.results(digits.fingerprint)} == {0, 1}
+        assert store.finished == len(store.results(digits.fingerprint)) + 3 * len(RATES)
+        cu.compare(digits, ["ldam*2"], 2, RATES, **options)
+        (ensemble,) = (row for row in sections(store)[0].methods if row.method == "ldam*2")
+        assert (ensemble.lr, ensemble.naive_lr) == (0.1, 0.4)
+    rows = {(row.method, row.lr): row for row in section.methods}
+    assert set(rows) == {("naive", 0.1), *((row.method, row.lr) for row in comparison.rows)}
+    for row in comparison.rows:
+        shown = rows[row.method, row.lr]
+        assert (shown.gain, shown.naive_lr, shown.runs, shown.aso, shown.aso_against) == (
+            row.gain, row.naive_lr, row.runs, row.aso, row.aso_against
+        )  # fmt: skip
+    assert rows["ldam", 0.1].naive_lr == 0.4
+    methods = section.note.removeprefix("Learning rates of ").removesuffix(": chosen by folds of the training split.")
+    assert sorted(methods.split(", ")) == ["ldam", "naive", "ubm-ldam"]
+
+
+@pytest.mark.parametrize(
+    ("lrs", "seeds", "facts"),
+    [(None, [0], ("no learning rate",)), ([0.1], [0], ("one learning rate",)), (RATES, [3, 1000], ("seed 1000",))],
+)
+def test_what_cannot_be_chosen_is_refused(
+    digits: cu.Dataset, lrs: list | None, seeds: list, facts: tuple, tmp_path: Path
+) -> None:
+    with refused(*facts):
+        check_choosing(lrs, seeds)
+    with refused(*facts):
+        cu.compare(digits, ["naive"], seeds, lrs, choose_lr=True, store=tmp_path / "runs.sqlite")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_choice_by_the_examples_that_judge_is_refused(digits: cu.Dataset, tmp_path: Path) -> None:
+    for data in (digits.train, replace(digits, test=None)):
+        with refused("no test split", "?test=0.2"):
+            cu.compare(data, ["naive"], 1, RATES, choose_lr=True, store=tmp_path / "runs.sqlite")
+    assert list(tmp_path.iterdir()) == []

@@ -11,10 +11,10 @@ from PIL import Image
 from refusals import refused
 
 import class_uncertainty as cu
-from class_uncertainty.posthoc.averaging import combined
+from class_uncertainty.posthoc.adjustment import combined
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.training.model_files import save
-from class_uncertainty.workflows.predict import LEAST_COST, LIKELIEST
+from class_uncertainty.workflows.predict import LEAST_COST, LIKELIEST, GivenLabels
 
 ROWS = [
     ("31.5", "Oslo", "yes"),
@@ -304,3 +304,26 @@ def test_what_is_deployed_decides_as_its_goal(here, kind: str, costs: np.ndarray
     np.testing.assert_array_equal(found.confidence, found.probabilities[np.arange(60), decided])
     assert (found.labels != [data.classes[c] for c in expected.argmax(axis=1)]) == (costs is not None)
     assert found.meaning[0] == (LIKELIEST if costs is None else LEAST_COST)
+
+
+def test_scores_are_of_labelled_examples_alone():
+    """Of five examples, the label of one is no class: two of class 0, one of them wrong, and two of class 1, right."""
+    labels = GivenLabels(np.array([0, -1, 0, 1, 1]), "y", ["a", "c", "a", "b", "b"])
+    decisions = np.array([0, 0, 1, 1, 1])
+    p = np.array([[0.8, 0.2], [0.5, 0.5], [0.4, 0.6], [0.1, 0.9], [0.3, 0.7]], dtype=np.float32)
+    scores = labels.scores(p, decisions, [50, 50], None)
+    assert scores is not None
+    assert (scores.error, scores.top1_error, scores.class_errors) == (25.0, 25.0, (50.0, 0.0))
+    assert scores.nll == pytest.approx(-np.log([0.8, 0.4, 0.9, 0.7]).mean(), rel=1e-6)
+    assert labels.at([1]).scores(p[[1]], decisions[[1]], [50, 50], None) is None
+    assert labels.at([4, 0]).classes.tolist() == [1, 0]
+    assert labels.at([4, 0]).unscored(["a", "b"]) == []
+    assert labels.at([1, 0]).unscored(["a", "b"]) == [
+        "1 example is not scored: by y it is 'c', which the model does not know."
+    ]
+
+
+def test_unknown_labels_are_named_at_most_five_times():
+    names = [f"zz{i}" for i in range(7)]
+    (sentence,) = GivenLabels(np.full(7, -1), "y", names).unscored(["a"])
+    assert sentence.startswith("7 examples are not scored: by y they are 'zz0', 'zz1', 'zz2', 'zz3', 'zz4' and 2 more,")

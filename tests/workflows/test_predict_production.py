@@ -12,7 +12,7 @@ import class_uncertainty as cu
 from class_uncertainty.posthoc.written_predictions import SEEN, write_predictions
 from class_uncertainty.training.model_files import save
 from class_uncertainty.training.purpose import Purpose
-from class_uncertainty.workflows.audit_files import audit_file
+from class_uncertainty.workflows.audit import audit_file
 from class_uncertainty.workflows.predict import IN_PYTHON, LIKELIEST, NO_PRIOR, _meaning
 
 CHURN = 0.265  # of the rows are of the second class

@@ -58,7 +58,7 @@ def audit(
     from class_uncertainty.posthoc.goal import read_numbers
     from class_uncertainty.posthoc.run_changes import read_record, run_changes
     from class_uncertainty.reporting import audit_page, audit_terminal, terminal
-    from class_uncertainty.workflows.audit_files import audit_file
+    from class_uncertainty.workflows.audit import audit_file
 
     conditions = [parse_condition(text, has_baseline=baseline is not None) for text in fail_if or []]
     earlier = read_record(baseline) if baseline else None

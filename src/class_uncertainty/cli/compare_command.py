@@ -7,7 +7,7 @@ import typer
 from class_uncertainty.cli import options
 from class_uncertainty.cli.options import PLACE, ROWS, TRAINING, Command, shared
 from class_uncertainty.cli.start import start
-from class_uncertainty.runs.comparison_checks import check_against, check_choose_on, check_choosing
+from class_uncertainty.runs.comparison import check_against, check_choose_on, check_choosing
 
 
 @shared(*TRAINING, *PLACE, *ROWS)

@@ -11,7 +11,7 @@ from class_uncertainty.cli import options
 from class_uncertainty.cli.options import PLACE, TRAINING, Command, shared
 from class_uncertainty.cli.start import start
 from class_uncertainty.errors import InputError, notice
-from class_uncertainty.runs.comparison_checks import MAX_SEEDS
+from class_uncertainty.runs.comparison import MAX_SEEDS
 from class_uncertainty.workflows.fix_plan import HEAD_TRAININGS, TRAININGS
 
 CANDIDATES_HELP = "What to choose from, as METHOD?field=value; '+NAME' and '-NAME' change 'cu list candidates'."

@@ -41,7 +41,7 @@ def measure(
         compared_estimators(names, members, rates or [None])
     with start(command, data) as running:
         from class_uncertainty.reporting import terminal_tables
-        from class_uncertainty.workflows.compare_estimators import compare_estimators
+        from class_uncertainty.workflows.measure import compare_estimators
         from class_uncertainty.workflows.measure import measure as measure_classes
 
         dataset, known = running.prepare(data)

@@ -17,7 +17,7 @@ from class_uncertainty.checks import check_distinct
 from class_uncertainty.data.examples import VIEWS as VIEWS_RANGE
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation.estimators import MAX_MEMBERS
-from class_uncertainty.runs.comparison_checks import MAX_SEEDS, check_seeds
+from class_uncertainty.runs.comparison import MAX_SEEDS, check_seeds
 from class_uncertainty.text import tell
 from class_uncertainty.training.recipe import MAX_EPOCHS, POSITIVE, check_lr, is_positive
 

@@ -10,7 +10,7 @@ from class_uncertainty.cli import options
 from class_uncertainty.cli.options import PLACE, ROWS, STORED, Command, shared
 from class_uncertainty.cli.start import start
 from class_uncertainty.errors import InputError, Unfinished
-from class_uncertainty.runs.comparison_checks import MAX_SEEDS
+from class_uncertainty.runs.comparison import MAX_SEEDS
 
 if TYPE_CHECKING:
     from class_uncertainty.cli.running import Running

@@ -10,10 +10,8 @@ from torch.utils.data.distributed import DistributedSampler
 from class_uncertainty.checks import Tensorlike, take
 from class_uncertainty.errors import InputError, missing
 from class_uncertainty.estimation.estimate import Estimate
-from class_uncertainty.integrations.class_loss import Loss
-from class_uncertainty.integrations.class_sampler import ClassSampler
 from class_uncertainty.integrations.online_uncertainty import OnlineUncertainty
-from class_uncertainty.integrations.training_parts import TrainingParts, audit_figures
+from class_uncertainty.integrations.torch import ClassSampler, Loss, TrainingParts, audit_figures
 from class_uncertainty.methods import Method
 
 try:

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from class_uncertainty.errors import InputError, missing
 from class_uncertainty.estimation.estimate import Estimate
-from class_uncertainty.integrations.class_loss import mean_in_all
-from class_uncertainty.integrations.training_parts import TrainingParts, audit_figures
+from class_uncertainty.integrations.torch import TrainingParts, audit_figures, mean_in_all
 from class_uncertainty.methods import Method
 
 try:

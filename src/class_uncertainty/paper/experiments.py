@@ -21,8 +21,7 @@ from class_uncertainty.paper.printed_tables import (
     PaperTable,
     on_data,
 )
-from class_uncertainty.runs.comparison_checks import check_seeds
-from class_uncertainty.runs.rate_choice import CHOOSING_SEED
+from class_uncertainty.runs.comparison import CHOOSING_SEED, check_seeds
 from class_uncertainty.training import RECIPES, Lane, Recipe
 
 PROTOCOLS = ("paper", "equal")

@@ -8,8 +8,8 @@ from typing import Any
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.measures import Stats, digest
 from class_uncertainty.paper.experiments import SIX_NAIVE, Measuring, Need, SixNaive, Wanted, judge_of
+from class_uncertainty.runs.comparison import RateChoice
 from class_uncertainty.runs.measurement import Measurement
-from class_uncertainty.runs.rate_choice import RateChoice
 from class_uncertainty.runs.result_lines import check_same_data
 from class_uncertainty.runs.store import Store, StoredDataset
 from class_uncertainty.training import Lane, Recipe, Result, describe

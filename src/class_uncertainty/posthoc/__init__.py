@@ -1,7 +1,6 @@
 """What to do with trained networks: pure functions of their probabilities."""
 
-from class_uncertainty.posthoc.adjustment import Adjustment, adjust, best_tau
-from class_uncertainty.posthoc.averaging import combined
+from class_uncertainty.posthoc.adjustment import Adjustment, adjust, best_tau, combined
 from class_uncertainty.posthoc.calibration import cross_adjusted, fit_adjustment
 from class_uncertainty.posthoc.goal import Goal, parse_goal
 from class_uncertainty.posthoc.noise_model import LabelNoise, label_noise

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.checks import Array, Tensorlike, check, check_fields, check_number
-from class_uncertainty.errors import InputError
+from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.measures.measures import Stats, Vector
-from class_uncertainty.measures.scores import check_labels, check_rows
+from class_uncertainty.measures.scores import check_labels, check_probabilities, check_rows
 from class_uncertainty.metrics import check_prior, log_probabilities, prior_weights
 from class_uncertainty.posthoc.goal import Goal, is_clear, paired_sum
+from class_uncertainty.training.lane import MEANS
 
 GRID = tuple(round(0.05 * i, 2) for i in range(41))  # 0 to 2
 
@@ -207,3 +208,16 @@ def check_tau(tau: Any, or_auto: bool = False) -> None:
         return
     allowed = "a finite number from 0, or 'auto'" if or_auto else "a finite number from 0"
     check_number("tau", tau, allowed, lambda number: 0 <= number < np.inf)
+
+
+def combined(probabilities: Any, mean: str = "geometric") -> NDArray[np.float64]:
+    """The members' mean (T, N, C) -> (N, C): of their probabilities, or of the logarithms and renormalised.
+
+    The geometric mean stays as sure as one member, so a tau or a temperature that suits one suits all together.
+    """
+    from scipy.special import softmax
+
+    if mean not in MEANS:
+        raise unknown("mean", mean, MEANS)
+    p = check_probabilities(probabilities)
+    return p.mean(axis=0) if mean == "arithmetic" else softmax(log_probabilities(p).mean(axis=0), axis=-1)

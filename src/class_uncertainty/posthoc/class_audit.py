@@ -25,11 +25,11 @@ from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.calibration import cross_fitted
 from class_uncertainty.posthoc.diagnosis import Tally, diagnose
 from class_uncertainty.posthoc.error_changes import ErrorChange, Price, change_of_mean, price
+from class_uncertainty.posthoc.evaluation import FIGURES as TWO_CLASS_FIGURES
+from class_uncertainty.posthoc.evaluation import TwoClasses, two_classes
 from class_uncertainty.posthoc.goal import Goal, adjusts
 from class_uncertainty.posthoc.noise_model import LabelNoise
 from class_uncertainty.posthoc.priors import at_prior, find_prior
-from class_uncertainty.posthoc.two_classes import FIGURES as TWO_CLASS_FIGURES
-from class_uncertainty.posthoc.two_classes import TwoClasses, two_classes
 
 CONFUSIONS = 5  # of a class, at most
 

@@ -8,9 +8,122 @@ from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures.scores import check_labels, check_probabilities
-from class_uncertainty.metrics import Outcomes, check_prior, reliability, score, surprise
-from class_uncertainty.posthoc.two_classes import TwoClasses, two_classes
+from class_uncertainty.metrics import Outcomes, check_prior, decide, reliability, score, surprise
+from class_uncertainty.posthoc.priors import at_prior
 from class_uncertainty.text import amount_of
+
+POINTS = 60  # of a curve at most
+FIGURES = {"precision": "precision", "recall": "recall", "f1": "F1", "auc": "AUC"}  # fields of TwoClasses, in words
+FIGURES |= {"average_precision": "average precision"}
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """What predicting the positive class from some probability on gives, in percent."""
+
+    probability: float
+    precision: float
+    recall: float
+
+
+@dataclass(frozen=True)
+class TwoClasses:
+    """How well the positive class, the rarer one in training, is found. In percent, means over the seeds."""
+
+    positive: int
+    precision: float  # of the examples that are predicted as positive; 0 where none is
+    recall: float  # of the positive examples
+    f1: float
+    auc: float  # area under the ROC curve
+    average_precision: float
+    threshold: float | None  # the probability from which an example is predicted as positive; None if not known
+    curve: tuple[Threshold, ...]  # of the first seed, from high probabilities to low ones
+
+
+def two_classes(
+    p: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    counts: ArrayLike,
+    costs: NDArray[np.float64] | None = None,
+    decisions: NDArray[np.int64] | None = None,
+) -> TwoClasses | None:
+    """The TwoClasses of probabilities (S, N, C) on labels (N,), given training counts (C,).
+
+    None unless there are two classes, and examples of both. With costs (2, 2) a prediction is the class of the least
+    expected cost; decisions (S, N) stand in the place of such predictions, and do not tell the threshold.
+    """
+    if p.shape[2] != 2 or len(np.unique(labels)) != 2:
+        return None
+    first, second = np.asarray(counts).tolist()
+    positive = 0 if first < second else 1
+    is_positive, scores = labels == positive, p[:, :, positive]
+    guesses = np.array([decide(of_seed, costs) for of_seed in p]) if decisions is None else decisions  # (S, N)
+    decided = np.array([_precision_recall(of_seed == positive, is_positive) for of_seed in guesses])  # (S, 2)
+    sums = decided.sum(axis=1)
+    f1 = 2 * decided.prod(axis=1) / np.where(sums > 0, sums, 1)
+    areas = [(roc_area(of_seed, is_positive), average_precision(of_seed, is_positive)) for of_seed in scores]
+    precision, recall, mean_f1, auc, average = (100 * np.column_stack([decided, f1, areas]).mean(axis=0)).tolist()
+    threshold = _threshold(costs, positive) if decisions is None else None
+    thresholds, precisions, recalls = _points(scores[0], is_positive, POINTS)
+    columns = (side.tolist() for side in (thresholds, 100 * precisions, 100 * recalls))
+    curve = tuple(Threshold(*point) for point in zip(*columns, strict=True))
+    return TwoClasses(positive, precision, recall, mean_f1, auc, average, threshold, curve)
+
+
+def threshold_at(
+    prior: ArrayLike | None, made_for: ArrayLike | None, costs: NDArray[np.float64] | None, positive: int
+) -> float | None:
+    """The threshold of probabilities under a prior, of decisions by probabilities that hold under `made_for`.
+
+    None stands for the same prior. A prior of 0 leaves nothing that a threshold could tell apart: it has none.
+    """
+    threshold = _threshold(costs, positive)
+    if prior is None or made_for is None:
+        return threshold
+    if not (np.all(prior) and np.all(made_for)):
+        return None
+    p = np.full((1, 2), 1 - threshold)
+    p[0, positive] = threshold
+    return float(at_prior(p, made_for, prior)[0, positive])
+
+
+def roc_area(scores: NDArray[np.float64], is_positive: NDArray[np.bool_]) -> float:
+    """P that a positive example has a higher score than another one, ties counted by half: Mann and Whitney's U."""
+    from scipy.stats import rankdata
+
+    positives = int(is_positive.sum())
+    above = rankdata(scores)[is_positive].sum() - positives * (positives + 1) / 2
+    return float(above / (positives * (len(scores) - positives)))
+
+
+def average_precision(scores: NDArray[np.float64], is_positive: NDArray[np.bool_]) -> float:
+    """sum_t (recall_t - recall_t-1) precision_t over the thresholds t, from high to low."""
+    _, precision, recall = _points(scores, is_positive, len(scores))
+    return float(precision @ np.diff(recall, prepend=0))
+
+
+def _precision_recall(predicted: NDArray[np.bool_], is_positive: NDArray[np.bool_]) -> tuple[float, float]:
+    hits = (predicted & is_positive).sum()
+    return hits / max(predicted.sum(), 1), hits / is_positive.sum()
+
+
+def _points(scores: NDArray[np.float64], is_positive: NDArray[np.bool_], most: int) -> tuple[NDArray[np.float64], ...]:
+    """(thresholds, precision, recall) at every score that occurs, or at so many that are equally far apart in rank."""
+    order = np.argsort(-scores, kind="stable")
+    hits, ends = np.cumsum(is_positive[order]), np.flatnonzero(np.diff(scores[order], append=-1))  # of equal scores
+    if len(ends) > most:
+        ends = ends[np.unique(np.linspace(0, len(ends) - 1, most).astype(int))]
+    return scores[order][ends], hits[ends] / (ends + 1), hits[ends] / hits[-1]
+
+
+def _threshold(costs: NDArray[np.float64] | None, positive: int) -> float:
+    """Where both predictions are expected to cost the same."""
+    if costs is None:
+        return 0.5
+    other = 1 - positive
+    false_alarm = costs[other, positive] - costs[other, other]
+    missed = costs[positive, other] - costs[positive, positive]
+    return float(false_alarm / (false_alarm + missed)) if false_alarm + missed > 0 else 0.5
 
 
 @dataclass(frozen=True)

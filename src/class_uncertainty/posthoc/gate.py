@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.posthoc.class_audit import AuditRecord
+from class_uncertainty.posthoc.evaluation import FIGURES as TWO_CLASS_FIGURES
 from class_uncertainty.posthoc.run_changes import RunChanges
-from class_uncertainty.posthoc.two_classes import FIGURES as TWO_CLASS_FIGURES
 from class_uncertainty.text import decimal
 
 CONDITION = re.compile(

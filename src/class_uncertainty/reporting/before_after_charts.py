@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from class_uncertainty.posthoc.evaluation import TwoClasses
 from class_uncertainty.posthoc.fix_report import FixReport, Step
-from class_uncertainty.posthoc.two_classes import TwoClasses
 from class_uncertainty.reporting import chart_style as style
 from class_uncertainty.reporting.before_after import NAME_ALL, Change, changes
 from class_uncertainty.reporting.ladder_view import aim_digits, aim_label, mean_text

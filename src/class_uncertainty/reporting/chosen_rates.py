@@ -5,7 +5,7 @@ from class_uncertainty.data.spec import without_options
 from class_uncertainty.methods import parse_name
 from class_uncertainty.posthoc.remedies import REMEDIES
 from class_uncertainty.runs import Store, StoredDataset
-from class_uncertainty.runs.rate_choice import CHOOSING_SEED, best_rate
+from class_uncertainty.runs.comparison import CHOOSING_SEED, best_rate
 from class_uncertainty.training import Result
 
 

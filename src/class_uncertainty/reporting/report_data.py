@@ -30,8 +30,8 @@ from class_uncertainty.reporting.section import (
     kept_size,
 )
 from class_uncertainty.runs import Store, StoredDataset
+from class_uncertainty.runs.comparison import chosen_where
 from class_uncertainty.runs.measurement import Measurement, class_vector
-from class_uncertainty.runs.rate_choice import chosen_where
 from class_uncertainty.runs.rows import ClassRow, class_rows, method_rows
 from class_uncertainty.training import Recipe, Result
 from class_uncertainty.training.candidate import Candidate

@@ -27,7 +27,7 @@ from class_uncertainty.reporting.section import (
     describe_tests,
 )
 from class_uncertainty.reporting.terminal import print_fitting, say
-from class_uncertainty.runs.rate_choice import chosen_where
+from class_uncertainty.runs.comparison import chosen_where
 from class_uncertainty.runs.rows import (
     RANKS_APART,
     ClassRow,
@@ -40,8 +40,7 @@ from class_uncertainty.runs.rows import (
 from class_uncertainty.text import amount_of, decimal, in_list
 from class_uncertainty.training.folds import FOLDS
 from class_uncertainty.workflows.compare import Comparison
-from class_uncertainty.workflows.compare_estimators import EstimatorComparison
-from class_uncertainty.workflows.measure import Measured
+from class_uncertainty.workflows.measure import EstimatorComparison, Measured
 
 if TYPE_CHECKING:
     from class_uncertainty.workflows.fix import Fix

@@ -1,6 +1,6 @@
 """Two classes in words: how well the rarer one is found, for terminals and pages."""
 
-from class_uncertainty.posthoc.two_classes import FIGURES, TwoClasses
+from class_uncertainty.posthoc.evaluation import FIGURES, TwoClasses
 from class_uncertainty.text import enumerated
 
 

@@ -18,7 +18,7 @@ from class_uncertainty.posthoc.prediction_files import Predictions, read_predict
 from class_uncertainty.posthoc.priors import Prior, find_prior
 from class_uncertainty.posthoc.written_predictions import PredictionTable, check_places, read_written, write_predictions
 from class_uncertainty.text import amount_of
-from class_uncertainty.workflows.given_labels import GivenLabels
+from class_uncertainty.workflows.predict import GivenLabels
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.measures import Stats
 from class_uncertainty.methods import named
-from class_uncertainty.posthoc.adjustment import Adjustment
-from class_uncertainty.posthoc.averaging import combined
+from class_uncertainty.posthoc.adjustment import Adjustment, combined
 from class_uncertainty.posthoc.calibration import fit_adjustment
 from class_uncertainty.posthoc.fix_report import ENSEMBLE, STUDENT
 from class_uncertainty.posthoc.goal import Goal, is_clear, paired_sum

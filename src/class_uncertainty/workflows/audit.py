@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.checks import Array, Tensorlike, check, take
 from class_uncertainty.data.class_names import notice_twins
-from class_uncertainty.data.readers.npz import channels_first
-from class_uncertainty.errors import InputError
+from class_uncertainty.data.readers.folder import IMAGE_SUFFIXES
+from class_uncertainty.data.readers.npz import Loaded, channels_first, read_arrays
+from class_uncertainty.errors import InputError, nearest
+from class_uncertainty.io import near
 from class_uncertainty.measures import Stats
 from class_uncertainty.measures.scores import check_labels
 from class_uncertainty.metrics import check_prior
@@ -28,11 +31,62 @@ from class_uncertainty.posthoc.class_audit import (
 )
 from class_uncertainty.posthoc.diagnosis import BY_COST, KINDS, NAMED, UNJUDGED, WITHOUT_COSTS, verdict_summary
 from class_uncertainty.posthoc.gate import broken, parse_condition
-from class_uncertainty.posthoc.goal import check_costs
+from class_uncertainty.posthoc.goal import check_costs, read_costs
 from class_uncertainty.posthoc.noise_model import LabelNoise, label_noise
+from class_uncertainty.posthoc.prediction_files import read_probabilities
 from class_uncertainty.posthoc.run_changes import RunChanges, read_record, run_changes
-from class_uncertainty.text import html_table, interval, listed, number, printable, to_frame
-from class_uncertainty.workflows.audit_labels import labelled_only, left_out_note, numbered
+from class_uncertainty.posthoc.written_predictions import COLUMN, LABEL, PredictionTable, read_written
+from class_uncertainty.text import amount_of, html_table, interval, listed, number, printable, to_frame
+
+NO_LABELS = "no example has a label: an audit needs true classes, as `truth` of cu.predict where examples have them."
+
+
+def left_out_note(number: int) -> str:
+    """How many examples an audit leaves out, in a sentence."""
+    return f"{amount_of(number, 'example has no label and is', 'examples have no label and are')} not judged."
+
+
+def labelled_only(labels: Any, **of_examples: Any) -> tuple[dict[str, Any], int]:
+    """What is given of each example, for those with a label alone, and how many others there are.
+
+    The label "" stands for none, as in `Predicted.truth`.
+    """
+    given = {"labels": labels} | {name: values for name, values in of_examples.items() if values is not None}
+    if labels is None:
+        raise InputError(NO_LABELS)
+    names = np.array([]) if hasattr(labels, "detach") else np.asarray(labels)
+    unlabelled = int((names == "").sum()) if names.dtype.kind in "UO" and names.ndim == 1 else 0
+    if not unlabelled:
+        return given, 0
+    if unlabelled == len(names):
+        raise InputError(NO_LABELS)
+    for name, values in given.items():
+        if (shape := np.shape(values))[:1] != names.shape:
+            raise InputError(f"there are {len(names)} labels, and {name} have the shape {shape}: give as many.")
+    rows = np.flatnonzero(names != "")
+    given.setdefault("names", [f"no. {i}" for i in range(len(names))])  # their numbers stay
+    return {name: _at(values, rows) for name, values in given.items()}, unlabelled
+
+
+def _at(values: Any, rows: Any) -> Any:
+    return values[rows] if hasattr(values, "detach") else np.asarray(values)[rows]
+
+
+def numbered(labels: Any, classes: Sequence[str], named: bool) -> Any:
+    """Names of classes as their places; numbers as they are."""
+    if hasattr(labels, "detach") or np.asarray(labels).dtype.kind not in "UO":
+        return labels
+    texts = [printable(name) for name in np.asarray(labels).ravel().tolist()]
+    if not named:
+        example = f", as {texts[0]!r}" if texts else ""
+        raise InputError(f"labels are names{example}: give classes, their names in the order of probabilities.")
+    places = {name: place for place, name in enumerate(classes)}
+    if absent := [name for name in texts if name not in places]:
+        near = nearest(absent[0], places)
+        hint = f" (did you mean {near!r}?)" if near else ""
+        raise InputError(f"label {absent[0]!r}{hint} is no class: the classes are {listed(classes, 2 * NAMED)}.")
+    return np.array([places[name] for name in texts]).reshape(np.shape(labels))
+
 
 FORMAT = 1  # of the document
 CHECKED = 2 * 10**7  # probabilities: with more, labels are not checked, which would take minutes
@@ -345,3 +399,106 @@ def _notes(judged: Judged, examples: NDArray[np.int64], counted: bool, has_error
     if judged.noise is None:
         notes.append(f"Labels were not checked: there are more than {CHECKED:,} probabilities.")
     return notes
+
+
+ARRAYS = ("probabilities", "logits", "labels", "classes", "names", "images", "counts", "prior", "decisions", "costs")
+ENDINGS = (".npz", ".csv", ".parquet")
+IMAGE = "image"  # the column of a table that holds paths of pictures
+
+
+def audit_file(path: Path, **given: Any) -> Audit:
+    """The audit of a file; what is given, such as counts, stands in the place of what the file has.
+
+    A .npz file has the arrays probabilities (or logits) and labels, and perhaps classes, names, images, counts,
+    prior, decisions and costs. A .csv or .parquet file has a line for each example: columns label and p(CLASS), and
+    perhaps example, image and class, the decision. Costs may be a CSV file.
+    """
+    if path.suffix.lower() not in ENDINGS:
+        raise InputError(
+            f"{path} has no known ending: predictions are in a {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]} file."
+        )
+    if not path.exists():
+        raise InputError(f"{path} does not exist{near(path)}: give a file of predictions with labels.")
+    arguments, notes = (_from_arrays(path), []) if path.suffix.lower() == ".npz" else _from_table(path)
+    arguments["by_cost"] = "costs" in arguments and "decisions" in arguments  # of the file: what the model decided by
+    arguments |= {name: value for name, value in given.items() if value is not None}
+    if isinstance(costs := arguments.get("costs"), Path):
+        number = np.shape(arguments["probabilities"])[-1]
+        arguments["costs"] = read_costs(costs, arguments.get("classes") or [str(c) for c in range(number)])
+    try:
+        audited = audit(**arguments)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return replace(audited, notes=(*notes, *audited.notes))
+
+
+def _from_arrays(path: Path) -> dict[str, Any]:
+    arrays = read_arrays(path, lambda loaded: _named(path, loaded))
+    if "labels" not in arrays:
+        advice = f"save them with np.savez({path.name!r}, probabilities=p, labels=y)"
+        raise InputError(f"{path} has no array called labels: {advice}.")
+    arguments: dict[str, Any] = {"labels": arrays["labels"], "probabilities": read_probabilities(path, arrays)}
+    for name in ("classes", "names"):
+        if name in arrays:
+            arguments[name] = [str(value) for value in arrays[name].ravel().tolist()]
+    others = ("images", "counts", "prior", "decisions", "costs")
+    return arguments | {name: arrays[name] for name in others if name in arrays}
+
+
+def _named(path: Path, loaded: Loaded) -> dict[str, NDArray]:
+    if not isinstance(loaded, NpzFile):
+        raise InputError(f"{path} holds one array without a name: an audit needs probabilities and labels.")
+    return {name: loaded[name] for name in ARRAYS if name in loaded.files}
+
+
+def _from_table(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """The arguments, and what is not judged."""
+    table, predictions = read_written(path)
+    if predictions.labels is None:
+        raise _no_labels(path, table)
+    rows = np.flatnonzero(predictions.labels >= 0)
+    arguments: dict[str, Any] = {
+        "labels": predictions.labels[rows],
+        "probabilities": predictions.probabilities[rows],
+        "classes": list(table.classes),
+        "names": [table.names[i] for i in rows.tolist()],
+        "images": _image_paths(path.parent, table, rows),
+    }
+    notes, other = (
+        list(table.notes),
+        int((predictions.decisions != predictions.probabilities.argmax(axis=1))[rows].sum()),
+    )
+    if not np.allclose(predictions.probabilities, table.probabilities, atol=1e-5):
+        notes.append("The probabilities of the file are for another prior: they were converted to that of training.")
+    if len(rows) < len(predictions.labels):
+        notes.append(left_out_note(len(predictions.labels) - len(rows)))
+    if other:
+        arguments["decisions"] = predictions.decisions[rows]
+        few = amount_of(other, "example has a more probable class", "examples have a more probable class")
+        decided = f"Errors are of the decisions in the column class: {few}, by the probabilities"
+        under = "" if predictions.counts is None else ", which are for classes as frequent as in training"
+        calibration = f"Uncertainty and NLL are of the probabilities{under}, ECE of those of the decided classes"
+        notes.insert(0, f"{decided}. {calibration}.")
+    known = {"counts": predictions.counts, "costs": predictions.costs}
+    return arguments | {name: values for name, values in known.items() if values is not None}, notes
+
+
+def _no_labels(path: Path, table: PredictionTable) -> InputError:
+    """What the file has in place of the column label."""
+    if LABEL in table.columns:
+        return InputError(f"{path} has an empty column label: an audit needs the class of each example.")
+    close = nearest(LABEL, [name for name in table.columns if not COLUMN.fullmatch(name)])
+    hint = f" Rename {printable(close)!r} if it is that." if close else ""
+    return InputError(f"{path} has no column label, and an audit needs it: it has {listed(table.columns, 8)}.{hint}")
+
+
+def _image_paths(folder: Path, table: PredictionTable, rows: NDArray[np.int64]) -> list[Path] | None:
+    """The column image, or names that are all image files: from this folder, or from the file's."""
+    column = table.kept.get(IMAGE, table.names)
+    named = [Path(column[i]) for i in rows.tolist()]
+    if IMAGE not in table.kept and not all(name.suffix.lower() in IMAGE_SUFFIXES for name in named):
+        return None
+    for base in (Path(), folder):
+        if all((base / name).is_file() for name in named):
+            return [base / name for name in named]
+    return [folder / name for name in named] if IMAGE in table.kept else None

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from class_uncertainty.data import Data, Dataset
-from class_uncertainty.posthoc.adjustment import Adjustment
-from class_uncertainty.posthoc.averaging import combined
+from class_uncertainty.posthoc.adjustment import Adjustment, combined
 from class_uncertainty.posthoc.fix_report import ADJUSTED, ENSEMBLE, NAIVE, SINGLE, STUDENT
 from class_uncertainty.posthoc.goal import Goal, value_digits
 from class_uncertainty.training import Teaching

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.errors import InputError
 from class_uncertainty.measures import Stats
-from class_uncertainty.posthoc.adjustment import Adjustment
-from class_uncertainty.posthoc.averaging import combined
+from class_uncertainty.posthoc.adjustment import Adjustment, combined
 from class_uncertainty.posthoc.fix_report import ADJUSTED, ENSEMBLE, NAIVE, STUDENT
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.posthoc.remedies import REMEDIES, Remedy

@@ -13,7 +13,7 @@ from class_uncertainty.methods import named
 from class_uncertainty.metrics import prior_weights
 from class_uncertainty.posthoc.fix_report import DEPLOYS, ENSEMBLE
 from class_uncertainty.posthoc.goal import Goal, check_judgeable, parse_goal
-from class_uncertainty.runs.comparison_checks import check_seeds
+from class_uncertainty.runs.comparison import check_seeds
 from class_uncertainty.training.candidate import Candidate, default_candidates, find_candidates
 from class_uncertainty.training.folds import FOLDS, judged_labels
 from class_uncertainty.training.recipe import POSITIVE, Recipe, is_positive

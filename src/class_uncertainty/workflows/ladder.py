@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.measures import Stats
-from class_uncertainty.posthoc.adjustment import Adjustment
-from class_uncertainty.posthoc.averaging import combined
+from class_uncertainty.posthoc.adjustment import Adjustment, combined
 from class_uncertainty.posthoc.remedies import Remedy
 from class_uncertainty.runs.context import Context
 from class_uncertainty.runs.load_or_train import load_or_fit

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import class_uncertainty as cu
-from class_uncertainty.posthoc.averaging import combined
+from class_uncertainty.posthoc.adjustment import combined
 from class_uncertainty.training import default_recipe
 from class_uncertainty.training.folds import fold_indices
 from class_uncertainty.training.recipe import RECIPES

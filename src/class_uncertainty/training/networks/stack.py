@@ -17,8 +17,12 @@ from class_uncertainty.training.networks.bodies import ResNet
 from class_uncertainty.training.networks.classifier import HEADS, Classifier, Names, Shape
 from class_uncertainty.training.networks.custom_body import MODULE
 from class_uncertainty.training.networks.custom_network import seeded
-from class_uncertainty.training.networks.double_backward import differentiable_twice
-from class_uncertainty.training.networks.heads import StackedHead, StackedRBFHead, initial_rbf_head
+from class_uncertainty.training.networks.heads import (
+    StackedHead,
+    StackedRBFHead,
+    differentiable_twice,
+    initial_rbf_head,
+)
 from class_uncertainty.training.networks.network_table import find_network
 from class_uncertainty.training.streams import initial_state, stream
 

@@ -3,8 +3,15 @@
 import pytest
 from refusals import refused
 
-from class_uncertainty.runs.comparison_checks import MAX_SEEDS, check_against, check_choosing, check_seeds
-from class_uncertainty.runs.rate_choice import CHOOSING_SEED
+from class_uncertainty.runs.comparison import (
+    CHOOSING_SEED,
+    MAX_SEEDS,
+    RateChoice,
+    best_rate,
+    check_against,
+    check_choosing,
+    check_seeds,
+)
 
 
 def test_seeds_are_a_number_or_a_list():
@@ -37,3 +44,18 @@ def test_rates_are_chosen_from_two_by_networks_that_are_not_judged():
             check_choosing(lrs, [0])
     with refused(f"seed {CHOOSING_SEED} is that of the networks that choose"):
         check_choosing([0.1, 0.2], [0, CHOOSING_SEED])
+
+
+@pytest.mark.parametrize(
+    ("errors", "lr"),
+    [
+        ({0.4: 20.0, 0.1: 30.0}, 0.4),
+        ({0.4: 20.0, 0.1: 20.0, 0.2: 20.0}, 0.1),
+        ({0.1: None, 0.4: 99.0}, 0.4),
+        ({0.4: None, 0.1: None, 0.2: None}, 0.1),
+    ],
+    ids=["lowest error", "a tie", "diverged", "all diverged"],
+)
+def test_the_best_rate(errors: dict, lr: float) -> None:
+    assert best_rate(errors) == lr
+    assert RateChoice.of("ldam", errors) == RateChoice("ldam", lr, errors)

@@ -1,11 +1,38 @@
-"""What a comparison is refused for, before torch is imported: seeds, rates to choose from, a row to test against."""
+"""What a comparison needs before torch is imported: its checks, and how learning rates are chosen."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from class_uncertainty.checks import check_distinct, take
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.runs.rate_choice import CHOOSING_SEED
 from class_uncertainty.runs.rows import COUNTERPART
+
+CHOOSING_SEED = 1000  # of the networks that choose; those that are judged have others
+
+
+@dataclass(frozen=True)
+class RateChoice:
+    """The learning rate of a method, and the class-mean errors in percent that it was chosen by."""
+
+    method: str
+    lr: float
+    errors: dict[float, float | None]  # by learning rate; None where the training diverged
+
+    @classmethod
+    def of(cls, method: str, errors: dict[float, float | None]) -> "RateChoice":
+        return cls(method, best_rate(errors), errors)
+
+
+def chosen_where(data: str | None) -> str:
+    """What learning rates were chosen by, in words: these data, or where there are none folds."""
+    return "by folds of the training split" if data is None else f"on what judges {data}"
+
+
+def best_rate(errors: Mapping[float, float | None]) -> float:
+    """The rate with the lowest error, of several the lowest one; the lowest of all where every training diverged."""
+    ranked = [(error, lr) for lr, error in errors.items() if error is not None]
+    return min(ranked)[1] if ranked else min(errors)
+
 
 MAX_SEEDS = 1000
 
