@@ -166,7 +166,10 @@ def best_tau(
 def _on_grid(
     counts: tuple[float, ...], grid: tuple[float, ...], prior: tuple[float, ...], temperature: float
 ) -> list[Adjustment]:
-    return [replace(Adjustment.of(counts, tau, prior), temperature=temperature) for tau in grid]
+    adjustments = []
+    for tau in grid:
+        adjustments.append(replace(Adjustment.of(counts, tau, prior), temperature=temperature))
+    return adjustments
 
 
 def _decisions(scaled: NDArray, candidates: Sequence[Adjustment], goal: Goal) -> Iterator[NDArray[np.int64]]:
