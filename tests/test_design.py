@@ -90,7 +90,7 @@ def test_an_early_import_is_seen(line):
     "line",
     [
         "from class_uncertainty.errors import InputError",
-        "from class_uncertainty.measures.scores import kwon",
+        "from class_uncertainty.measures.uncertainty import kwon",
         "from class_uncertainty import data, __version__",
         "from . import scores",
         "from ..data import Data",

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.checks import Array, Tensorlike, check, check_fields, check_number
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.measures.measures import Stats, Vector
-from class_uncertainty.measures.scores import check_labels, check_probabilities, check_rows
+from class_uncertainty.measures.uncertainty import check_labels, check_probabilities, check_rows
 from class_uncertainty.metrics import check_prior, log_probabilities, prior_weights
 from class_uncertainty.posthoc.goal import Goal, is_clear, paired_sum
 from class_uncertainty.training.lane import MEANS

@@ -11,7 +11,7 @@ from scipy.stats import entropy
 
 from class_uncertainty import InputError, aleatoric, class_uncertainty, epistemic, kwon, predictive
 from class_uncertainty.measures import SCORES, scores
-from class_uncertainty.measures.scores import class_means, kwon_predictive, least_confidence, true_class
+from class_uncertainty.measures.uncertainty import class_means, kwon_predictive, least_confidence, true_class
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 LABELS = np.random.default_rng(1).permutation(np.arange(40) % 7)
