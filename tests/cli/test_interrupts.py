@@ -70,8 +70,15 @@ main()
 """
 
 
-@STOPPING
-@pytest.mark.parametrize("module", ["typer", "numpy", "numpy._core.multiarray", "class_uncertainty.runs"])
+@pytest.mark.parametrize(
+    ("module", "number", "code"),
+    [
+        ("typer", signal.SIGINT, 130),
+        ("numpy", signal.SIGTERM, 143),
+        ("numpy._core.multiarray", signal.SIGINT, 130),
+        ("class_uncertainty.runs", signal.SIGTERM, 143),
+    ],
+)
 def test_an_interrupt_while_modules_are_imported(module: str, number: signal.Signals, code: int) -> None:
     """Modules in C turn KeyboardInterrupt into errors of their own."""
     source = IMPORTING.format(module=module, number=int(number), words="'list', 'methods'")
@@ -79,8 +86,10 @@ def test_an_interrupt_while_modules_are_imported(module: str, number: signal.Sig
     assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", "")
 
 
-@STOPPING
-@pytest.mark.parametrize("module", ["torch", "torch._C", "torch._ops"])
+@pytest.mark.parametrize(
+    ("module", "number", "code"),
+    [("torch", signal.SIGTERM, 143), ("torch._C", signal.SIGINT, 130), ("torch._ops", signal.SIGTERM, 143)],
+)
 def test_an_interrupt_while_a_command_imports(module: str, number: signal.Signals, code: int, tmp_path: Path) -> None:
     """The command is stopped when the module is there. What a callback raises, as one of Python's locks, is lost."""
     words = f"'measure', 'digits-lt:20', '--epochs', '1000', '--store', {str(tmp_path / 'store')!r}"
@@ -174,8 +183,16 @@ def test_the_exit_code_of_a_module_that_was_interrupted_in_exec(tmp_path: Path) 
     assert (ended.returncode, ended.stderr) == (143, "")
 
 
-@STOPPING
-@pytest.mark.parametrize("seconds", [0.1, 0.2, 0.3, 0.4, 0.5])
+@pytest.mark.parametrize(
+    ("seconds", "number", "code"),
+    [
+        (0.1, signal.SIGINT, 130),
+        (0.2, signal.SIGTERM, 143),
+        (0.3, signal.SIGINT, 130),
+        (0.4, signal.SIGTERM, 143),
+        (0.5, signal.SIGINT, 130),
+    ],
+)
 def test_an_interrupt_at_some_moment(seconds: float, methods: str, number: signal.Signals, code: int) -> None:
     command = [sys.executable, "-c", "print('begins', flush=True)\nfrom class_uncertainty.__main__ import main\nmain()"]
     with subprocess.Popen(

@@ -1,6 +1,7 @@
 """Naive training is kept where the choice is worse, on folds that it was not chosen on."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 
 import class_uncertainty as cu
 from class_uncertainty.metrics import decide
+from class_uncertainty.posthoc import calibration
+from class_uncertainty.posthoc.adjustment import best_tau
 from class_uncertainty.posthoc.goal import Goal
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.folds import FOLDS, Fold, fold_indices
@@ -30,6 +33,12 @@ GOALS = {
 MEAN = GOALS["mean"]
 NOT_TRIED = Alternatives(why_none="there was no time")
 EVERY_FOLD: list[Fold] = [(k, FOLDS) for k in range(FOLDS)]
+
+
+@pytest.fixture(autouse=True)
+def few_taus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said here is so sure that all of them decide alike."""
+    monkeypatch.setattr(calibration, "best_tau", partial(best_tau, grid=(0.0, 0.5, 1.0)))
 
 
 def evidence(name: str, wrong: Sequence[int], network: str = "mlp", folds: int = FOLDS) -> Evidence:
@@ -58,9 +67,10 @@ def search_result(goal: Goal, finalists: Sequence[Evidence]) -> Search:
     return Search(best, tuple(finalists), (), {one.candidate.name: one for one in (best, *naive)})
 
 
-def decided(search: Search, goal: Goal, alternatives: Alternatives = NOT_TRIED) -> Choices:
-    """The choices by folds, and what is left of them."""
-    folds: list[Fold] = [None, *EVERY_FOLD]
+def decided(
+    search: Search, goal: Goal, alternatives: Alternatives = NOT_TRIED, folds: Sequence[Fold] = (None,)
+) -> Choices:
+    """What is left of the choices without these folds."""
     chosen = {fold: choose_step(TRAIN, search, alternatives, goal, "ensemble", fold) for fold in folds}
     return fall_back(TRAIN, search, alternatives, chosen, goal, "ensemble")
 
@@ -71,7 +81,7 @@ def test_a_choice_that_is_best_by_chance_gives_way_to_naive_training(name: str) 
     goal, naive = GOALS[name], evidence("naive", wrong_everywhere(2))
     search = search_result(goal, [naive, *lucky()])
     assert search.best.candidate.name == "cb-rs"
-    kept = decided(search, goal)
+    kept = decided(search, goal, folds=[None, *EVERY_FOLD])
     assert set(kept) == {None, *EVERY_FOLD}
     for choice in kept.values():
         assert (choice.candidate.name, choice.parts, choice.student) == ("naive", (), None)
@@ -91,10 +101,9 @@ def test_a_real_gain_is_kept(name: str) -> None:
 
 def test_with_a_test_split_the_same_folds_judge() -> None:
     search = search_result(MEAN, [evidence("naive", wrong_everywhere(2)), *lucky()])
-    chosen = {None: choose_step(TRAIN, search, NOT_TRIED, MEAN, "one", None)}
-    (kept,) = fall_back(TRAIN, search, NOT_TRIED, chosen, MEAN, "one").values()
+    (kept,) = decided(search, MEAN).values()
     assert kept.candidate.name == "naive"
-    by_folds = decided(search, MEAN)[None]
+    by_folds = decided(search, MEAN, folds=[None, *EVERY_FOLD])[None]
     assert (kept.candidate, kept.step, kept.why) == (by_folds.candidate, by_folds.step, by_folds.why)
 
 
@@ -129,7 +138,7 @@ def test_a_kept_adjustment_is_chosen_without_the_fold_that_it_is_judged_on() -> 
     sure = np.random.default_rng(0).uniform(0.8, 0.99, (len(naive.p), 1))
     p = np.where(naive.p > 0.5, sure, 1 - sure)
     unsure = hesitant(Evidence(naive.candidate, naive.networks, naive.places, naive.labels, p, p, 1.0), label=1)
-    kept = decided(search_result(MEAN, [unsure, *lucky()]), MEAN)
+    kept = decided(search_result(MEAN, [unsure, *lucky()]), MEAN, folds=[None, *EVERY_FOLD])
     assert kept[None].step == "adjusted"
     overall = unsure.adjustment(TRAIN.counts, MEAN).temperature
     assert kept[None].adjustment.temperature == overall

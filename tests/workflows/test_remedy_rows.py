@@ -68,7 +68,7 @@ def remedied(
 
 @pytest.fixture(scope="module")
 def recipe(digits: cu.Dataset) -> cu.Recipe:
-    return default_recipe(digits.train, epochs=3)
+    return default_recipe(digits.train, epochs=2)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -67,10 +66,25 @@ def test_lanes_that_another_process_went_on_with(digits, stats, whole, tmp_path,
     same_fits(cu.fit(digits.train, LANES, **options, checkpoints=tmp_path / "running"), whole)
 
 
+CHILD = """
+import sys, time
+import numpy as np
+import class_uncertainty as cu
+sys.path.insert(0, sys.argv[1])
+from stacked import LANES, RECIPE, every_third_digit
+
+digits = every_third_digit()
+stats = cu.Stats(digits.train.counts, np.linspace(1, 3, 10))
+slow = lambda news: (print(f"{news.epoch}\\n", end="", flush=True), time.sleep(0.2))
+options = {"device": "cpu", "checkpoints": sys.argv[2], "every": 1, "progress": slow}
+cu.fit(digits.train, LANES, recipe=RECIPE, stats=stats, test=digits.test, **options)
+"""
+
+
 def test_two_processes_train_the_same_at_once(digits, stats, whole, tmp_path):
     """This one and a child, which has just begun."""
     here, environment = str(Path(__file__).parent), os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", KILLED, here, str(tmp_path / "running"), "0.2"]
+    command = [sys.executable, "-c", CHILD, here, str(tmp_path / "running")]
     options = {"recipe": RECIPE, "stats": stats, "test": digits.test, "device": "cpu", "every": 1}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=environment, **pipes) as child:
@@ -130,48 +144,6 @@ def test_wrong_options_are_refused(digits, options):
     ((name, value),) = options.items()
     with pytest.raises(cu.InputError, match=f"{name} (is )?{value!r}.* must be .*number"):
         cu.fit(digits.train, [cu.Lane("naive")], recipe=RECIPE, **options)
-
-
-KILLED = """
-import sys, time
-import numpy as np
-import class_uncertainty as cu
-sys.path.insert(0, sys.argv[1])
-from stacked import LANES, RECIPE, every_third_digit
-
-digits = every_third_digit()
-stats = cu.Stats(digits.train.counts, np.linspace(1, 3, 10))
-slow = lambda news: (print(f"{news.epoch}\\n", end="", flush=True), time.sleep(float(sys.argv[3])))
-options = {"device": "cpu", "checkpoints": sys.argv[2], "every": 1, "progress": slow}
-cu.fit(digits.train, LANES, recipe=RECIPE, stats=stats, test=digits.test, **options)
-"""
-
-
-def test_kill_9_and_the_same_call_goes_on_with_the_same_bits(digits, stats, whole, tmp_path):
-    here, running = str(Path(__file__).parent), tmp_path / "running"
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(
-        [sys.executable, "-c", KILLED, here, str(running), "0.3"], env=environment, stdout=subprocess.PIPE, text=True
-    ) as child:
-        while int(child.stdout.readline()) < 2:
-            pass
-        child.send_signal(signal.SIGKILL)
-    assert child.returncode == -signal.SIGKILL
-    assert list(running.glob("*.safetensors"))
-    told = []
-    fitted = cu.fit(
-        digits.train,
-        LANES,
-        recipe=RECIPE,
-        stats=stats,
-        test=digits.test,
-        device="cpu",
-        checkpoints=running,
-        progress=told.append,
-    )
-    same_fits(fitted, whole)
-    assert sum(len(news.lanes) for news in told) < len(LANES) * RECIPE.epochs
-    assert not running.exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"not safetensors", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])
