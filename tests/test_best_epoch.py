@@ -1,6 +1,7 @@
 """benchmarks/best_epoch.py: what choosing on test images would report, beside networks that train as ever."""
 
 import runpy
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -18,6 +19,13 @@ RECIPE = cu.Recipe("small-conv", epochs=10, batch=32)  # DRO-LT then trains feat
 LANES = [cu.Lane("dro", seed) for seed in range(2)]
 
 errors_by_epoch = BENCHMARK["errors_by_epoch"]
+
+
+@pytest.fixture(scope="module")
+def digits() -> cu.Dataset:
+    """A third of them to train on."""
+    digits = cu.load("digits-lt:20")
+    return replace(digits, train=digits.train.take(np.arange(0, len(digits.train), 3)))
 
 
 def test_evaluating_every_epoch_changes_no_network(digits: cu.Dataset) -> None:

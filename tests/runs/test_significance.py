@@ -108,7 +108,6 @@ ORACLE = {
     "clearly better": errors(0, 5, 5, 5),
     "clearly worse": errors(1, -5, 5, 5),
     "overlapping, 5 scores": errors(2, 1.0, 5, 5),
-    "overlapping, 10 scores": errors(3, 0.6, 10, 10),
     "overlapping, 20 scores": errors(4, 0.4, 20, 20),
     "5 against 12": errors(5, 1.0, 5, 12),
     "12 against 8": errors(6, 0.8, 12, 8),

@@ -157,8 +157,7 @@ def test_lanes_that_share_are_what_they_are_alone(
     assert all(result.seconds > 0 for result in fitted.results)
 
 
-@pytest.mark.parametrize("average", [0.0, 0.5])
-@pytest.mark.parametrize("epoch", [1, 3, 4])
+@pytest.mark.parametrize(("epoch", "average"), [(1, 0.5), (3, 0.0), (4, 0.5)])
 def test_stopped_while_epochs_are_shared_and_taken_up_again(
     epoch: int, average: float, digits: cu.Dataset, stats: cu.Stats, tmp_path: Path, trained: list[int]
 ) -> None:

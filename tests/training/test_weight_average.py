@@ -159,19 +159,18 @@ def test_other_networks(network: str, train: cu.Data) -> None:
     assert all(result.diverged is None for result in together.results)
 
 
-@pytest.mark.parametrize("budget", [2, 5])
-def test_stop_and_resume(budget: int, whole: cu.Fit, train: cu.Data, tmp_path: Path, monkeypatch) -> None:
+def test_stop_and_resume(whole: cu.Fit, train: cu.Data, tmp_path: Path, monkeypatch) -> None:
     """The same bits, wherever it stops: before the first averaged epoch, among them, and at the end."""
-    clock, stops = iter(range(10**6)), 0
+    clock, stops, some = iter(range(10**6)), 0, [0, 3, 4, 7]
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     while True:
         try:
-            fitted = fit(train, LANES, checkpoints=tmp_path / "running", budget=budget)
+            fitted = fit(train, [LANES[i] for i in some], checkpoints=tmp_path / "running", budget=2)
             break
         except cu.Unfinished:
             stops += 1
-    assert stops > 1
-    same_fits(fitted, whole)
+    assert stops > 5
+    same_fits(fitted, whole.take(some))
 
 
 def test_checkpoints_have_sums_only_while_they_are_needed(train: cu.Data, tmp_path: Path) -> None:

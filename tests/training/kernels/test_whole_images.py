@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from training.kernels.test_fused_body import WHOLE, above, interpreted
 
 from class_uncertainty.training.kernels import whole_images
 
@@ -203,6 +204,21 @@ def test_weights_of_fewer_inputs() -> None:
     y = torch.empty_like(x)
     whole_images.convolve(x, weight, y)
     assert gap(stacked(y), F.conv2d(stacked(x)[:, :3], weight.double(), padding=1)) < 0.003
+
+
+EMULATED = """
+import ctypes, json, torch, test_fused_body as body, test_whole_images as whole
+for name, value in whole.use(ctypes.CDLL({library!r})).items():
+    setattr(whole.whole_images, name, value)
+print(json.dumps({{name: body.errors(case, "cpu", torch.bfloat16) for name, case in body.WHOLE.items()}}))
+"""
+
+
+def test_bodies_of_whole_images(library: ctypes.CDLL) -> None:
+    """Between them Triton's kernels are interpreted."""
+    made = interpreted(EMULATED.format(library=library._name))
+    assert made.keys() == WHOLE.keys()
+    assert above(0.01, made) == {}
 
 
 class Properties:
