@@ -78,26 +78,6 @@ def test_a_budget_that_is_no_time(run: Run, budget: str) -> None:
     assert "1h30m" in err
 
 
-def test_a_terminal_sees_progress_and_a_pipe_does_not(run: Run, tmp_path: Path) -> None:
-    line = "train digits-lt:20 --epochs 3 --store"
-    command = [sys.executable, "-m", "class_uncertainty.cli.app", *line.split(), str(tmp_path / "seen")]
-    leader, follower = pty.openpty()
-    with subprocess.Popen(command, stderr=follower, stdout=subprocess.DEVNULL, env=os.environ | {"TERM": "xterm"}):
-        os.close(follower)
-        assert b"training naive" in screen(leader)
-    code, _, err = run(f"{line} unseen")
-    assert (code, err) == (0, "")
-
-
-def screen(leader: int) -> bytes:
-    """All that was written to a pseudo-terminal until its other end closed."""
-    seen = b""
-    with os.fdopen(leader, "rb", buffering=0) as terminal, suppress(OSError):  # Linux ends such a file with an error
-        while part := terminal.read(4096):
-            seen += part
-    return seen
-
-
 def test_what_is_known_is_printed_before_a_budget_ends_a_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """On stdout for people; beside --json it stays empty."""
     from class_uncertainty.workflows import fix as workflow
@@ -127,26 +107,25 @@ def test_rows_that_are_stored_are_printed_when_others_are_not_trained(run: Run) 
     assert "cb-rs" not in out
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_ctrl_c_and_sigterm_print_what_is_known(number: signal.Signals, code: int, tmp_path: Path) -> None:
+def test_ctrl_c_prints_what_is_known(tmp_path: Path) -> None:
     """On a terminal, in the middle of a fix, once the candidates have been judged: the bar, and the last rung."""
-    words = ["fix", "digits-lt:20", "--epochs", "10", "--candidates", "naive,cb-rs"]
+    words = ["fix", "digits-lt:20", "--epochs", "5", "--candidates", "naive,cb-rs"]
     files = ("--report", str(tmp_path / "r.html"), "--store", str(tmp_path / "s"))
     command = [sys.executable, "-m", "class_uncertainty", *words, *files]
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
     leader, follower = pty.openpty()
     with subprocess.Popen(command, stderr=follower, stdout=subprocess.PIPE, text=True, env=environment) as process:
         os.close(follower)
-        seen, stopped = b"", False
+        seen, stopped = b"", False  # Linux ends such a file with an error
         with os.fdopen(leader, "rb", buffering=0) as terminal, suppress(OSError):
             while part := terminal.read(4096):
                 seen += part
                 if b"training naive networks" in seen and not stopped:
-                    process.send_signal(number)
+                    process.send_signal(signal.SIGINT)
                     stopped = True
         out, _ = process.communicate()
     text = seen.decode()
-    assert process.returncode == code
+    assert process.returncode == 130
     assert "training candidates" in text
     assert "All 2 candidates, 5 folds" in out
     assert text.rstrip().endswith("goes on from there.")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import SHORT, SHORT_FIX, Run
+from commands import SHORT, SHORT_FIX, Call, Run
 from pictures import tree
 from sklearn.metrics import recall_score
 
@@ -80,7 +80,8 @@ def check_page(place: Path) -> None:
 
 
 @pytest.mark.parametrize("source", [TABLE, FOLDER])
-def test_measure_and_report_leave_its_error_blank(data: Path, run: Run, source: str) -> None:
+def test_measure_and_report_leave_its_error_blank(data: Path, run: Run, source: str, blank_charts: Call) -> None:
+    blank_charts()
     code, out, err = run(f"measure {source} {SHORT} --json")
     assert (code, err.count(NAMED)) == (0, 1)
     rows = strict(out)["classes"]
@@ -122,7 +123,8 @@ def test_compare_takes_means_over_the_other_classes(data: Path, run: Run) -> Non
 
 
 @pytest.mark.parametrize("source", [TABLE, FOLDER])
-def test_fix_judges_on_the_other_classes(data: Path, run: Run, source: str) -> None:
+def test_fix_judges_on_the_other_classes(data: Path, run: Run, source: str, blank_charts: Call) -> None:
+    blank_charts()
     command = f"fix {source} {SHORT_FIX} --trainings 2"
     code, out, err = run(f"{command} --save model --json")
     assert (code, err.count(NAMED)) == (0, 1)

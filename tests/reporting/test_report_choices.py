@@ -147,9 +147,10 @@ def test_data_that_the_asked_estimator_has_not_measured_keep_the_usual_one(store
 
 @pytest.mark.parametrize("name", [name for name in cu.ESTIMATORS if name != "probabilities"])
 def test_every_estimate_can_be_reported(
-    name: str, store: Store, digits: cu.Dataset, measure: Estimator, train: Trainer
+    name: str, store: Store, digits: cu.Dataset, measure: Estimator, train: Trainer, blank_charts: Call
 ) -> None:
     """One member or several, with what was trained by it; naive's row is never of folds, bootstraps or cycles."""
+    blank_charts()
     estimate = measure(name)
     train("naive", "ubrw", estimate=estimate)
     (section,) = sections(store)
@@ -164,8 +165,15 @@ def test_every_estimate_can_be_reported(
 
 
 def test_an_estimate_from_a_file_can_be_reported(
-    store: Store, digits: cu.Dataset, tmp_path: Path, rng: np.random.Generator, measure: Estimator, train: Trainer
+    store: Store,
+    digits: cu.Dataset,
+    tmp_path: Path,
+    rng: np.random.Generator,
+    measure: Estimator,
+    train: Trainer,
+    blank_charts: Call,
 ) -> None:
+    blank_charts()
     np.save(tmp_path / "p.npy", rng.dirichlet(np.ones(10), len(digits.train)))
     estimate = measure(f"probabilities:{tmp_path / 'p.npy'}", 5)
     train("ubrw", estimate=estimate)

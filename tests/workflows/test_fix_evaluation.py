@@ -23,7 +23,7 @@ from class_uncertainty.workflows.alternatives import Gain
 from class_uncertainty.workflows.fix_evaluation import _keeps_naive, _note, _witnesses
 from class_uncertainty.workflows.search import Evidence, Search
 
-RECIPE = cu.Recipe("small-conv", epochs=4, batch=32, crop=1, flip=False)
+RECIPE = cu.Recipe("small-conv", epochs=3, batch=32, crop=1, flip=False)
 ROWS = ["naive", "cb-rs?rate=2"]
 
 
