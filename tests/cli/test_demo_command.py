@@ -11,9 +11,9 @@ from class_uncertainty.cli import demo_command
 
 
 def test_demo(run: Run, monkeypatch: pytest.MonkeyPatch, forbid_training: Call, blank_charts: Call) -> None:
-    """The whole tour, two epochs and three methods long; a second one trains nothing."""
+    """The whole tour, an epoch and three methods long; a second one trains nothing."""
     monkeypatch.setattr(demo_command, "ROWS", ["naive", "cb-rs", "ubrs"])
-    recipes = {"images": cu.Recipe("small-conv", epochs=2, batch=32)}
+    recipes = {"images": cu.Recipe("small-conv", epochs=1, batch=32)}
     monkeypatch.setattr(cu.training.recipe, "RECIPES", recipes)
     blank_charts()
     code, out, err = run("demo")

@@ -111,7 +111,7 @@ def torch_of(method, at, z, labels):
     return reduce(each, tensor(at.weight)[labels], torch.tensor(method.reduction == "weights"))
 
 
-@pytest.mark.parametrize("epoch", [0, 2, 4], ids="epoch{}".format)
+@pytest.mark.parametrize("epoch", [2, 4], ids="epoch{}".format)
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.head != "rbf"])
 def test_the_loss_of_every_row(name, epoch, rng):
     """Values and gradients against the loops; cosine heads have logits in [-1, 1], then the scale of 30. DUQ has no

@@ -221,8 +221,8 @@ def test_the_gallery_shows_the_training_images(page):
     assert "guessed" not in right
 
 
-def test_charts_are_those_with_data():
-    """One page of all: a process that draws takes seconds."""
+def test_charts_are_those_with_data(blank_charts):
+    blank_charts()
     expected = [
         (FULL, ["profile", "measures", "errors", "comparison"]),
         (EQUAL, ["profile", "errors"]),
@@ -264,9 +264,12 @@ def test_figures_are_files_of_their_kind(tmp_path):
 
 
 def test_a_name_that_is_not_unicode_is_drawn(tmp_path):
-    odd = replace(FULL, classes=tuple(replace(row, name=f"a\udcff{row.count}") for row in FULL.classes))
-    html_page.write([odd], tmp_path / "report.html")
-    assert "a?500" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    fixed = replace(TEN_CLASSES, classes=("fixed\udcff", *TEN_CLASSES.classes[1:]))
+    odd = tuple(replace(row, name=f"a\udcff{row.count}") for row in FULL.classes)
+    html_page.write([replace(FULL, classes=odd, fix_report=fixed)], tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "a?500" in page
+    assert "fixed?" in page
 
 
 def test_full_disk_is_a_machine_fault_and_keeps_the_old_page(tmp_path, monkeypatch, blank_charts):

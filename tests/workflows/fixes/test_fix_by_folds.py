@@ -157,7 +157,7 @@ def test_embeddings_are_fixed_by_heads_that_converge(tmp_path: Path) -> None:
     """All of their rows are judged on all folds, no student is tried, and every seed gives the same network."""
     wine = load_wine()
     data = cu.Data(wine.data, wine.target)
-    heads = replace(RECIPES["embeddings"], epochs=30)
+    heads = replace(RECIPES["embeddings"], epochs=12)
     fixed = cu.fix(data, heads, store=tmp_path / "runs.sqlite")
     rows = {row.name for row in default_candidates(data, heads)}
     assert {row.candidate for row in fixed.report.rungs[-1].rows} == rows
