@@ -1,5 +1,6 @@
 """Strict for all tests: a warning is an error, and random numbers come from a fixture with a fixed seed."""
 
+import gc
 import logging
 import os
 import shlex
@@ -45,6 +46,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.getini("filterwarnings").insert(0, "error")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell leaves it to what it starts in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """The tests and their modules stay to the end: no later search for garbage goes through them."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
