@@ -107,7 +107,9 @@ TRUST_CODE = Annotated[
 EMBED_WEIGHTS = Annotated[
     bool, typer.Option("--embed-weights", help="Save the weights of the backbone too, in the same file.")
 ]
-FORCE = Annotated[bool, typer.Option("--force", help="Replace files of other data, other options or another origin.")]
+FORCE = Annotated[
+    bool, typer.Option("--force", help="Replace files that the same command did not write, or that have changed.")
+]
 ROOT = Annotated[Path | None, optional("The data folder; by default CLASS_UNCERTAINTY_DATA.", "FOLDER")]
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
@@ -116,7 +118,7 @@ RUNS = Path("runs.sqlite")
 
 # which of the shared options a command has
 STORED = ("root", "store", "as_json")
-TRAINING = ("epochs", "recipe", "backbone", "views", "network", "pretrained", "budget", "profile", *STORED)
+TRAINING = ("epochs", "recipe", "backbone", "views", "network", "pretrained", "budget", "profile", "force", *STORED)
 PLACE = ("on", "device")
 ROWS = ("shard", "retrain_older")
 
@@ -177,6 +179,7 @@ class Command:
         bool, typer.Option("--retrain-older", help="Train results of older revisions of a method again.")
     ] = False
     profile: Annotated[Path | None, optional("Write a trace of one epoch, for chrome://tracing.")] = None
+    force: FORCE = False
     root: ROOT = None
     store: Annotated[Path, typer.Option(help="SQLite file of results; what is in it is not trained again.")] = RUNS
     as_json: JSON = False

@@ -1,7 +1,6 @@
 """A command at work: an open store, progress on stderr, text or JSON on stdout, a Ctrl-C that loses nothing."""
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,8 +10,9 @@ from typing import Any
 from class_uncertainty.cli.interrupts import exit_code
 from class_uncertainty.cli.options import Command
 from class_uncertainty.data import Dataset
+from class_uncertainty.data.spec import files_named
 from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_faults
-from class_uncertainty.io import check_ending, check_writable, starts_with
+from class_uncertainty.io import check_unread
 from class_uncertainty.limits import check_address_space
 from class_uncertainty.reporting import terminal
 from class_uncertainty.reporting.news_view import print_news
@@ -31,7 +31,6 @@ from class_uncertainty.workflows.load_named import PIXELS, load_named, with_back
 
 FINE_TUNE = "fine-tune"  # the recipe for images and pretrained weights
 FEATURES = "features by "  # how the progress of embedding begins
-TRACE = re.compile(rb'\s*\{\s*"schemaVersion"')  # how a trace begins
 
 
 class Known(Shared):
@@ -66,12 +65,18 @@ class Running:
 
             yield partial(read, root=self.command.root, progress=show)
 
-    def prepare(self, data: str, prefix: str = "") -> tuple[Dataset, Known]:
-        """The data set, and what a workflow is to know; `prefix` begins every note on the data."""
+    def prepare(self, data: str, prefix: str = "", writes: Iterable[Path] = ()) -> tuple[Dataset, Known]:
+        """The data set, and what a workflow is to know; `prefix` begins every note on the data.
+
+        What the command `writes` must be none of what it reads.
+        """
         self.watch.open()  # reading large data takes time too
         command = self.command
         if command.network is not None and command.backbone not in (None, PIXELS):
             raise InputError(f"--network is {command.network!r} and --backbone {command.backbone!r}: give one of them.")
+        read = files_named(data, command.network, command.backbone, root=command.root)
+        for file in (*writes, *([command.profile] if command.profile else [])):
+            check_unread(file, read)
         if network := self.changes.get("network"):
             trust(network)
             find_network(network)  # refuses one that there is not, before data are read
@@ -96,6 +101,7 @@ class Running:
             "budget": self.deadline,
             "progress": self.watch,
             "profile": command.profile,
+            "force": command.force,
             "on": command.on,
         }
 
@@ -163,13 +169,5 @@ def _kept(store: Store) -> str:
 
 
 def _written(profile: Path | None) -> int:
-    """When a trace was last written; 0 where there is none. Refuses a file that is not ours."""
-    if not profile:
-        return 0
-    check_ending(profile, "trace", (".json", ""))
-    check_writable(profile)
-    if not profile.exists():
-        return 0
-    if profile.stat().st_size and not starts_with(profile, TRACE):
-        raise InputError(f"{profile} exists and is not a trace that --profile wrote: give another name.")
-    return profile.stat().st_mtime_ns
+    """When a trace was last written; 0 where there is none."""
+    return profile.stat().st_mtime_ns if profile and profile.exists() else 0

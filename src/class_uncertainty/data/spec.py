@@ -204,10 +204,25 @@ def without_options(name: str) -> str:
     return f"{head}{BY}{backbone}" if backbone else head
 
 
-def place_of(name: str, otherwise: str = "") -> str:
-    """The full path of data that are files here: what tells them from others of their name."""
+def place_of(name: str, otherwise: str = "", root: str | Path | None = None) -> str:
+    """The full path of data that are files: what tells them from others of their name."""
     argument = _head(name).partition(":")[2]
-    return os.path.realpath(argument) if argument and os.path.exists(argument) else otherwise
+    places = [argument] if root is None else [argument, data_folder(root) / argument]
+    found = [os.path.realpath(place) for place in places if argument and os.path.exists(place)]
+    return found[0] if found else otherwise
+
+
+def files_named(*names: str | None, root: str | Path | None = None) -> list[Path]:
+    """What names of data, backbones, networks and goals read, as far as it is there: files, and all in an hf:FOLDER."""
+    words = list[str]()
+    for name in filter(None, names):
+        for text in split_backbone(name):
+            head, query = split_query(text)
+            values = [unquote(option.partition("=")[2]) for option in query.split("&")]
+            words += [head, head.partition(":")[2], head.rpartition(":")[0], *values]
+    given = [place for word in filter(None, words) for place in (Path(word), data_folder(root) / word)]
+    folders = [Path(word.removeprefix("hf:")) for word in words if word.startswith("hf:")]
+    return [*given, *(file for folder in folders if folder.is_dir() for file in folder.iterdir())]
 
 
 def file_stem(name: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from class_uncertainty.checks import check
+from class_uncertainty.data.spec import files_named
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.dataset import describe_unjudged
 from class_uncertainty.errors import notice
@@ -24,7 +25,7 @@ from class_uncertainty.training.fit_checks import check_fit
 from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.keys import checkpoint_keys, key_of, lane_key
 from class_uncertainty.training.networks.network_table import sealed
-from class_uncertainty.training.stage_context import FitOptions
+from class_uncertainty.training.stage_context import FitOptions, Trace
 
 EVERY = 10  # epochs between checkpoints
 
@@ -39,7 +40,8 @@ class Context:
     device: str
     deadline: Deadline
     watch: Watcher
-    profile: Path | None
+    profile: Trace | None
+    force: bool  # whether files may be replaced that the same call did not write
     executor: Executor | None  # where lanes train; None stands for this process
     shard: Shard | None  # of the rows, if others train the rest
     retrain_older: bool  # whether results of older revisions count as missing
@@ -159,6 +161,9 @@ def open_context(dataset: Dataset | Data, settings: Settings) -> Iterator[Contex
     if isinstance(dataset, Data):
         dataset = Dataset("data", dataset)
     recipe = sealed(settings.recipe or default_recipe(dataset.train))
+    trace = None
+    if settings.profile:
+        trace = Trace(settings.profile, dataset.name, settings.force, files_named(dataset.name, recipe.network))
     deadline = Deadline.after(settings.budget)
     with ExitStack() as stack:
         executor, device = stack.enter_context(open_executor(settings.on, settings.device))
@@ -180,7 +185,8 @@ def open_context(dataset: Dataset | Data, settings: Settings) -> Iterator[Contex
             device,
             deadline,
             watch,
-            profile=Path(settings.profile) if settings.profile else None,
+            profile=trace,
+            force=settings.force,
             executor=executor,
             shard=Shard.parse(settings.shard),
             retrain_older=settings.retrain_older,

@@ -152,16 +152,13 @@ def read_lines(path: Path) -> list[ResultLine]:
 
 
 def check_export(path: Path, lines: Sequence[str]) -> None:
-    """Refuse to replace a file that is no export, or has results which the new lines lack."""
-    if not path.exists() or not path.stat().st_size:
+    """Refuse to replace a file with a line that is not among the new ones as it is."""
+    if not path.exists():
         return
-    try:
-        lost = {line.key for line in read_lines(path)} - {_parse(line.encode()).key for line in lines}
-    except InputError as error:
-        raise InputError(f"{str(error).removesuffix('.')}; {REPLACE}.") from None
+    lost = set(read_regular(path).splitlines()) - {line.rstrip("\n").encode() for line in lines}
     if lost:
-        results = amount_of(len(lost), "line", "lines")
-        raise InputError(f"{path} has {results} that this store does not export: {REPLACE}.")
+        amount = amount_of(len(lost), "line", "lines")
+        raise InputError(f"{path} has {amount} that this store does not export: {REPLACE}.")
 
 
 def _parse(text: bytes) -> ResultLine:

@@ -1,7 +1,7 @@
 """A trained network on disk: weights as safetensors, and a JSON file beside them that rebuilds it."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import asdict
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from class_uncertainty.checks import check
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.io import check_replaceable, finite, parse_json, write_together
+from class_uncertainty.io import blank_mark, check_replaceable, finite, parse_json, signed, write_together
 from class_uncertainty.text import reason
 from class_uncertainty.training.networks.backbones import (
     Backbone,
@@ -44,7 +44,7 @@ ROOM = 8  # layers, weights and statistics that may be built for each tensor of 
 FOREIGN = (".bin", ".ckpt", ".h5", ".joblib", ".keras", ".onnx", ".pickle", ".pkl", ".pt", ".pt2", ".pth")  # of models
 
 
-def check_savable(path: str | Path, made_from: str, force: bool = False) -> None:
+def check_savable(path: str | Path, made_from: str, force: bool = False, read: Iterable[object] = ()) -> None:
     """Refuse before hours of training, not after, a path where nothing can be written, or another model is."""
     if Path(path).is_dir():
         raise InputError(f"{path} is a folder: give the name of a network in it, as in {Path(path) / 'model'}.")
@@ -52,7 +52,7 @@ def check_savable(path: str | Path, made_from: str, force: bool = False) -> None
         files = "a model is a .safetensors and a .json file"
         raise InputError(f"{path} ends in {ending}, but {files}: name it {Path(path).with_suffix('')}.")
     for file in files_of(path):
-        check_replaceable(file, made_from, force)
+        check_replaceable(file, made_from, force, read=read)
 
 
 def check_embeds(features: Data | Deployed, embed_weights: bool) -> None:
@@ -87,11 +87,12 @@ def save(module: Deployed, path: str | Path, about: dict[str, Any], embed_weight
     if isinstance(module.backbone, Embedder):
         document["backbone"] = config_of(module.backbone.body)
     tensors = {name: value.clone(memory_format=torch.contiguous_format) for name, value in module.state_dict().items()}
-    made_from = {"made_from": about["made_from"]} if "made_from" in about else None
-    content = to_bytes(tensors, made_from)  # copies: some may be shared
+    made_from = about.get("made_from", "")
+    mark = {"mark": blank_mark(made_from)}
+    content = signed(to_bytes(tensors, mark), made_from)  # copies of tensors: some may be shared
     document["checksum"] = model_checksum(parse_json(json.dumps(document)), content)  # of what a reader will parse
-    described = json.dumps(document, indent=2).encode()
-    write_together({description: [described], weights: [content]})
+    described = json.dumps(document | mark, indent=2).encode()
+    write_together({description: [signed(described, made_from)], weights: [content]})
     return weights, description
 
 

@@ -173,5 +173,5 @@ def _embedding(document: dict[str, Any]) -> Embedding | None:
 
 def model_checksum(document: dict[str, Any], content: bytes) -> str:
     """Of both files together: one that was changed, or written before a crash, does not match the other."""
-    rest = {name: value for name, value in document.items() if name != "checksum"}
+    rest = {name: value for name, value in document.items() if name not in ("checksum", "mark")}
     return checksum(json.dumps(rest, sort_keys=True), content)

@@ -148,7 +148,6 @@ def fix(
     seeds: int | None = None,
     save: str | Path | None = None,
     embed_weights: bool = False,
-    force: bool = False,
     label_issues: bool | None = None,
     **settings: Unpack[Shared],
 ) -> Fix:
@@ -183,11 +182,9 @@ def fix(
         Write the network to PATH.safetensors and PATH.json, which `cu.restore` reads.
     embed_weights : bool
         Whether the saved files hold the weights of the backbone too, where features come from one.
-    force : bool
-        Whether `save` may replace a model of other data or options.
     label_issues : bool, optional
         Whether to look for wrong labels; by default for images alone, since labels of tables are often facts.
-    store, device, budget, progress, profile, on
+    store, device, budget, progress, profile, force, on
         As for `cu.measure`.
 
     Returns
@@ -214,7 +211,7 @@ def fix(
         plan = plan_fix(context.dataset, context.recipe, candidates, goal, deploy, trainings, seeds, label_issues)
         check_embeds(context.train, embed_weights)
         if save:
-            _check_save(save, plan, force)
+            check_model_place(context, save, plan.made_from, plan.goal.name)
 
         stats = _measure_uncertainty(context, plan)
         choosing = judged_by_folds(context)  # what chooses is no result
@@ -228,14 +225,6 @@ def fix(
         module = _module(context, searched, alternatives, networks, plan, report)
         files = save_model(module, save, module.about, embed_weights) if save else ()
         return Fix(context.dataset, module, report, networks.choice, _size(context, networks.choice), tuple(files))
-
-
-def _check_save(save: str | Path, plan: FixPlan, force: bool) -> None:
-    """Refuse, before anything trains, a path where the model may not be written."""
-    goal = plan.goal.name
-    if any(same_file(file, goal.partition(":")[2]) for file in files_of(save)):
-        raise InputError(f"save is {save}, and goal {goal!r} is read from there: give another name.")
-    check_savable(save, plan.made_from, force)
 
 
 def _measure_uncertainty(context: Context, plan: FixPlan) -> Stats | None:

@@ -19,10 +19,11 @@ from class_uncertainty.runs.load_or_train import fit_and_store, load_or_estimate
 from class_uncertainty.runs.measurement import Measurement, class_vector
 from class_uncertainty.runs.settings import Settings, Shared, lists_shared
 from class_uncertainty.training import Lane, Recipe, Result
-from class_uncertainty.training.model_files import check_embeds, check_savable
+from class_uncertainty.training.model_files import check_embeds
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.networks.classifier import Classifier
 from class_uncertainty.training.purpose import Purpose
+from class_uncertainty.workflows.model import check_model_place
 from class_uncertainty.workflows.model_card import judged_about
 
 
@@ -74,7 +75,6 @@ def train(
     score: str | None = None,
     save: str | Path | None = None,
     embed_weights: bool = False,
-    force: bool = False,
     recipe: Recipe | None = None,
     **settings: Unpack[Shared],
 ) -> Trained:
@@ -96,9 +96,7 @@ def train(
         Write the network to PATH.safetensors and PATH.json, which `cu.restore` reads.
     embed_weights : bool
         Whether the saved files hold the weights of the backbone too, where features come from one.
-    force : bool
-        Whether `save` may replace a model of other data or options.
-    recipe, store, device, budget, progress, profile, on
+    recipe, store, device, budget, progress, profile, force, on
         As for `cu.measure`.
 
     Returns
@@ -123,7 +121,7 @@ def train(
         place = place_of(context.dataset.name, otherwise=context.dataset.fingerprint)
         made_from = origin(context.dataset.name, place, *asked)
         if save:
-            check_savable(save, made_from, force)
+            check_model_place(context, save, made_from)
         estimate: Estimate | Measurement | None = None
         if lane.value.uses_uncertainty:
             estimate = stored_measurement(context, request, score)
