@@ -207,9 +207,10 @@ def without_options(name: str) -> str:
 def place_of(name: str, otherwise: str = "", root: str | Path | None = None) -> str:
     """The full path of data that are files: what tells them from others of their name."""
     argument = _head(name).partition(":")[2]
-    places = [argument] if root is None else [argument, data_folder(root) / argument]
-    found = [os.path.realpath(place) for place in places if argument and os.path.exists(place)]
-    return found[0] if found else otherwise
+    for place in (Path(argument), data_folder(root) / argument):
+        if argument and os.path.exists(place):
+            return os.path.realpath(place)
+    return otherwise
 
 
 def files_named(*names: str | None, root: str | Path | None = None) -> list[Path]:

@@ -7,9 +7,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from class_uncertainty.checks import check
-from class_uncertainty.data.spec import files_named
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.dataset import describe_unjudged
+from class_uncertainty.data.spec import files_named
 from class_uncertainty.errors import notice
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.measures import Stats

@@ -1,8 +1,8 @@
 """cu.adjust_predictions(): saved predictions of a model of any framework, corrected for unequal class counts."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from io import BytesIO
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 

@@ -12,9 +12,7 @@ from typing import Any, Unpack
 
 from class_uncertainty.checks import check, take
 from class_uncertainty.data import Data, Dataset
-from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import read_by
-from class_uncertainty.io import same_file
 from class_uncertainty.measures import Stats
 from class_uncertainty.posthoc.diagnosis import KINDS
 from class_uncertainty.posthoc.evaluation import Evaluation
@@ -28,19 +26,18 @@ from class_uncertainty.text import html_table, number, to_frame
 from class_uncertainty.training import Lane, Recipe
 from class_uncertainty.training.candidate import Candidate
 from class_uncertainty.training.fit_checks import check_fit
-from class_uncertainty.training.model_files import check_embeds, check_savable
+from class_uncertainty.training.model_files import check_embeds
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.network_size import NetworkSize, parameters
 from class_uncertainty.training.networks.classifier import Deployed
 from class_uncertainty.training.purpose import Purpose
-from class_uncertainty.training.saved_model import files_of
 from class_uncertainty.workflows.alternatives import Alternatives, try_alternatives
 from class_uncertainty.workflows.fix_choice import Choice, choose
 from class_uncertainty.workflows.fix_evaluation import evaluate_fix
 from class_uncertainty.workflows.fix_networks import FixNetworks, train_networks
 from class_uncertainty.workflows.fix_plan import MEASURING, FixPlan, check_request, plan_fix
 from class_uncertainty.workflows.ladder import judged_by_folds
-from class_uncertainty.workflows.model import Model
+from class_uncertainty.workflows.model import Model, check_model_place
 from class_uncertainty.workflows.model_card import judged_about
 from class_uncertainty.workflows.search import Search, search
 
