@@ -208,7 +208,7 @@ def fix(
         plan = plan_fix(context.dataset, context.recipe, candidates, goal, deploy, trainings, seeds, label_issues)
         check_embeds(context.train, embed_weights)
         if save:
-            check_model_place(context, save, plan.made_from, plan.goal.name)
+            context.check_savable(save, plan.made_from, plan.goal.name)
 
         stats = _measure_uncertainty(context, plan)
         choosing = judged_by_folds(context)  # what chooses is no result

@@ -11,16 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.checks import check, check_fields, is_frame, shortly
 from class_uncertainty.data import tabular
 from class_uncertainty.data.frames import table_of
-from class_uncertainty.data.spec import files_named
 from class_uncertainty.errors import InputError
-from class_uncertainty.io import origin, same_file
+from class_uncertainty.io import origin
 from class_uncertainty.measures.scores import row_blocks
 from class_uncertainty.metrics import decide
-from class_uncertainty.runs.context import Context
 from class_uncertainty.training.model_files import check_embeds, check_savable
 from class_uncertainty.training.model_files import save as save_module
 from class_uncertainty.training.networks.classifier import Deployed
-from class_uncertainty.training.saved_model import files_of
 
 BATCH = 1024
 
@@ -152,18 +149,6 @@ def save(model: AnyModel, path: str | Path, *, embed_weights: bool = False, forc
     check_savable(path, made_from, force)
     check_embeds(module, embed_weights)
     return save_module(module, path, module.about | {"made_from": made_from}, embed_weights)
-
-
-def check_model_place(context: Context, path: str | Path, made_from: str, goal: str | None = None) -> None:
-    """Refuse, before anything trains, a path where the model may not be written."""
-    others = [context.store.path]
-    if context.profile:
-        others.append(context.profile.path)
-    for file in files_of(path):
-        if any(same_file(file, other) for other in others):
-            raise InputError(f"{file} is to hold the model, and also the store or the trace: give two names.")
-    read = files_named(context.dataset.name, context.recipe.network, goal)
-    check_savable(path, made_from, context.force, read)
 
 
 def origin_of(module: Deployed) -> str:

@@ -23,7 +23,6 @@ from class_uncertainty.training.model_files import check_embeds
 from class_uncertainty.training.model_files import save as save_model
 from class_uncertainty.training.networks.classifier import Classifier
 from class_uncertainty.training.purpose import Purpose
-from class_uncertainty.workflows.model import check_model_place
 from class_uncertainty.workflows.model_card import judged_about
 
 
@@ -121,7 +120,7 @@ def train(
         place = place_of(context.dataset.name, otherwise=context.dataset.fingerprint)
         made_from = origin(context.dataset.name, place, *asked)
         if save:
-            check_model_place(context, save, made_from)
+            context.check_savable(save, made_from)
         estimate: Estimate | Measurement | None = None
         if lane.value.uses_uncertainty:
             estimate = stored_measurement(context, request, score)
