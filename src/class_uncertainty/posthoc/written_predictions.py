@@ -99,7 +99,7 @@ def _guarded(cell: Any) -> str:
 
 def description_of(path: Path) -> Path:
     """The JSON file beside a CSV file."""
-    return path.with_suffix(".json")
+    return path.parent / f"{path.stem}.json"
 
 
 def check_places(path: Path, made_from: str, force: bool = False, read: Iterable[object] = ()) -> None:
@@ -264,7 +264,7 @@ def _parquet_columns(path: Path) -> tuple[dict[str, Any], list[str]]:
 
 def _read_description(path: Path) -> dict[str, Any]:
     """What the JSON file says; {} where there is none."""
-    place = path.with_suffix(".json")
+    place = description_of(path)
     if not place.is_file():
         return {}
     with read_faults(place, "is no description of predictions", (ValueError, UnicodeDecodeError)):

@@ -37,7 +37,7 @@ from class_uncertainty.workflows.fix_evaluation import evaluate_fix
 from class_uncertainty.workflows.fix_networks import FixNetworks, train_networks
 from class_uncertainty.workflows.fix_plan import MEASURING, FixPlan, check_request, plan_fix
 from class_uncertainty.workflows.ladder import judged_by_folds
-from class_uncertainty.workflows.model import Model, check_model_place
+from class_uncertainty.workflows.model import Model
 from class_uncertainty.workflows.model_card import judged_about
 from class_uncertainty.workflows.search import Search, search
 
