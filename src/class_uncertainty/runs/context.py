@@ -85,6 +85,8 @@ class Context:
         What the caller writes to the store for lanes that ended together is one transaction.
         """
         check_fit(self.train, fitted.lanes, self.recipe, stats, self.dataset.test)
+        if self.profile:
+            self.profile.claim(self.recipe, fitted.lanes)
         self.store.create_file()  # 'cu clean' leaves the checkpoints of a store alone that is open
         options = FitOptions(
             stats, self.dataset.test, progress, self.checkpoints, EVERY, self.deadline, self.profile, teachers

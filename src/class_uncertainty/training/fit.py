@@ -203,6 +203,8 @@ def fit(
     trace = Trace(profile, f"data {train.fingerprint}", force) if profile else None
     scratch = folder.folder.parent if folder else None
     fitted, outcomes = Fit.untrained(train, lanes, recipe, device, scratch), []
+    if trace:
+        trace.claim(recipe, lanes)
     options = FitOptions(stats, test, progress, folder, every, deadline, trace, teachers)
     with closing(train_lanes(fitted, train, options)) as ended:
         for batch in ended:
@@ -221,8 +223,6 @@ def train_lanes(
     """Train the lanes of an untrained Fit, here or by an executor; yield those whose last stages have just ended."""
     check_fit(train, fitted.lanes, fitted.recipe, options.stats, options.test)
     check_teachers(train, fitted.lanes, options.teachers)
-    if options.profile:
-        options.profile.claim(fitted.recipe, fitted.lanes)
     taught_by = options.teachers.keys if options.teachers else ()
     device = executor.device if executor else fitted.device
     about = (fitted.recipe, Stats.of(train.counts, options.stats), device, taught_by)
