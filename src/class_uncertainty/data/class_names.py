@@ -53,8 +53,8 @@ def notice_twins(names: Iterable[str]) -> None:
 
 
 def _spelt_out(name: str) -> str:
-    """A name between quotes; accents that stand apart from their letters, which look alike, as escapes."""
-    return f"'{name}'" if normalize("NFC", name) == name else ascii(name)
+    """A name between quotes; accents that stand apart from their letters, and what nobody sees, as escapes."""
+    return f"'{name}'" if normalize("NFC", _UNSEEN.sub("", name)) == name else ascii(name)
 
 
 def split_of(name: str) -> str | None:
