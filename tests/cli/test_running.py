@@ -1,5 +1,6 @@
 """What the commands share: budgets, progress on a terminal, and what a stop leaves."""
 
+import json
 import os
 import pty
 import signal
@@ -325,7 +326,7 @@ WRITTEN = {  # what is run before, the command, and all that it writes
     "a page and figures": (
         ["measure csv:churn.csv --recipe logistic --members 2"],
         "report csv:churn.csv --out page.html --figures f",
-        ["page.html", *(f"f/csv-churn-csv-errors.{ending}" for ending in ("svg", "png"))],
+        ["page.html", *(f"f/csv-churn-csv-profile.{ending}" for ending in ("svg", "png"))],
     ),
     "predictions": ([TRAINED], PREDICTED, ["p.csv", "p.json"]),
     "adjusted predictions": ([TRAINED, PREDICTED], "adjust p.csv --out q.csv", ["q.csv", "q.json"]),
@@ -354,8 +355,6 @@ def test_what_the_user_changed_is_replaced_by_force_alone(
     Path("here/churn.csv").rename("churn.csv")
     for earlier in (*before, command, command):
         assert run(earlier)[0] == 0
-    assert files
-    print(sorted(contents()))
     for file in files:
         Path(file).write_bytes(Path(file).read_bytes() + b" ")
         changed = contents() | {"runs.sqlite": b""}
@@ -366,6 +365,22 @@ def test_what_the_user_changed_is_replaced_by_force_alone(
         assert contents() | {"runs.sqlite": b""} == changed
         assert run(f"{command} --force")[0] == 0
         assert not Path(file).read_bytes().endswith(b" ")
+
+
+def test_a_trace_of_other_lanes_or_data_stays(run: Run) -> None:
+    write_tables("a", "b")
+    train = "train csv:a/churn.csv --recipe features --epochs 2 --profile t.json"
+    assert run(train)[0] == run(train)[0] == 0
+    trace = Path("t.json").read_bytes()
+    assert json.loads(trace)["traceEvents"]
+    for other in (f"{train} --seed 1", f"{train} --epochs 3".replace("--epochs 2 ", ""), train.replace("a/", "b/")):
+        code, _, err = run(f"{other} --store new/runs.sqlite")
+        assert (code, "t.json" in err, "--force" in err) == (2, True, True)
+        assert (Path("t.json").read_bytes(), Path("new").exists()) == (trace, False)
+    measure = "measure csv:b/churn.csv --recipe features --epochs 2 --members 2 --profile t.json"
+    assert run(measure)[0] == 2
+    assert run(f"{measure} --force")[0] == 0
+    assert Path("t.json").read_bytes() != trace
 
 
 def test_data_of_one_spelling_in_two_data_folders_are_two(run: Run, blank_charts: Call) -> None:
