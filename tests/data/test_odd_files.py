@@ -154,7 +154,7 @@ def test_a_pipe_among_tables_is_left_out_and_not_opened() -> None:
     Path("tables").mkdir()
     Path("good.parquet").rename("tables/good.parquet")
     os.mkfifo("tables/p.parquet")
-    unlabelled = read_unlabelled(Path("tables"), (1,), [Column("x", median=0.0)])
+    unlabelled = read_unlabelled(Path("tables"), (1,), [Column(name="x", median=0.0)])
     assert len(unlabelled.names) == len(X)
     assert any("p.parquet" in note for note in unlabelled.notes)
 

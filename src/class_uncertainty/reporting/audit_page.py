@@ -66,7 +66,8 @@ def write_page(
     """
     check(Audit, audit=audit)
     check(Path, path=path)
-    made_from = origin("labels", audit.names, audit.labels.tolist())
+    given = (audit.labels, audit.guesses, audit.p_label)
+    made_from = origin("an audit", audit.names, *(values.tolist() for values in given))
     check_place(Path(path), made_from, force)
     return write(audit, Path(path), None if earlier is None else audit.against(earlier), made_from=made_from)
 
