@@ -86,7 +86,13 @@ COLUMNS = {"label": None, "group": None, "categorical": (), "drop": (), "missing
 HF = {"image": None, "size": None, "channels": 3} | COLUMNS
 LABELS = np.arange(6) % 3
 STATS = cu.Stats([30, 20, 10], [1.0, 2.0, 3.0])
-RUNS = {"device": "cpu", "budget": None, "progress": None, "profile": None, "force": False}  # what every call that trains takes
+RUNS = {
+    "device": "cpu",
+    "budget": None,
+    "progress": None,
+    "profile": None,
+    "force": False,
+}  # what every call that trains takes
 FITS = RUNS | {"checkpoints": None, "every": 1, "done": None, "stats": None, "teachers": None}
 WORKFLOW = RUNS | {"recipe": RECIPE, "store": None, "on": None}
 MEASURES_BY = {"estimator": "single", "members": 1, "score": None}

@@ -77,7 +77,7 @@ def number(value: float | None, digits: int = 1, sign: str = "") -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    return "–" if low is None or high is None else f"{low:.0f} to {high:.0f}"
+    return "–" if low is None or high is None or low != low else f"{low:.0f} to {high:.0f}"
 
 
 def unbroken(text: str) -> str:

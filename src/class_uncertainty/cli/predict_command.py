@@ -143,6 +143,9 @@ def _scored(predicted: "Predicted") -> list[str]:
     weighing = "" if predicted.prior is None else ", with classes weighed by the prior that they are for"
     decided = " of the predicted classes" if _differ(predicted) else ""
     calibration = f"NLL {scores.nll:.3f}, ECE{decided} {scores.ece:.1f} %"
+    judged = sum(error == error for error in scores.class_errors)
+    if judged < len(predicted.classes):
+        errors += f" over {judged:,} of {len(predicted.classes):,} classes"
     scored = f"Scored by {predicted.scored_by}, {labelled:,} examples: {errors}"
     sentences = [f"{scored}; of the probabilities{weighing}: {calibration}."]
     if predicted.two:

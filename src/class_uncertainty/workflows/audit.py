@@ -395,7 +395,8 @@ def _notes(judged: Judged, examples: NDArray[np.int64], counted: bool, has_error
     if not counted:
         notes.append(NO_COUNTS)
     if absent := [judged.classes[c] for c in np.flatnonzero(examples == 0).tolist()]:
-        notes.append(f"Without examples, and so without a verdict: {listed(absent, NAMED)}.")
+        means = f"means are over {len(examples) - len(absent):,} of {len(examples):,} classes"
+        notes.append(f"Without examples, and so without a verdict: {listed(absent, NAMED)}; {means}.")
     if judged.noise is None:
         notes.append(f"Labels were not checked: there are more than {CHECKED:,} probabilities.")
     return notes

@@ -131,6 +131,7 @@ def _values(saved: SavedModel, judged: Mapping[str, Any]) -> dict[str, Any]:
         "data": saved.about.get("data", ""),
         "networks": " + ".join(dict.fromkeys(member["network"] for member in saved.members)),
         "mean": _mean(errors),
+        "with_error": sum(error is not None for error in errors or ()),
         "mean_before": _mean(before),
         "overall": _overall(errors, examples),
         "overall_before": _overall(before, examples),
