@@ -331,10 +331,13 @@ def check_ending(path: Path, what: str, endings: Sequence[str]) -> None:
         raise InputError(f"{path}: the name of the {what} must end in {allowed}, as in {path.stem}{endings[0]}.")
 
 
-def near(path: Path) -> str:
-    """' (did you mean 'photos'?)', from the folder that a missing path would be in; "" if nothing there is like it."""
+def near(path: Path, *given: Path) -> str:
+    """' (did you mean 'photos'?)', from the folder that a missing path would be in; "" if nothing there is like it.
+
+    Neither the path nor what was `given` in its place is suggested.
+    """
     with suppress(OSError):
-        others = set(os.listdir(path.parent)) - {path.name}  # where that is a broken link
+        others = set(os.listdir(path.parent)) - {place.name for place in (path, *given)}
         alike = [name for name in sorted(others) if nearest(path.stem, [Path(name).stem])]  # not by endings
         if sibling := nearest(path.name, alike, cutoff=0.6):
             return f" (did you mean {str(path.with_name(sibling))!r}?)"

@@ -11,8 +11,15 @@ import numpy as np
 import pytest
 from refusals import refused
 
+from class_uncertainty.io import origin
 from class_uncertainty.posthoc.priors import at_prior
-from class_uncertainty.posthoc.written_predictions import PredictionTable, check_kept, read_written, write_predictions
+from class_uncertainty.posthoc.written_predictions import (
+    PredictionTable,
+    check_kept,
+    check_places,
+    read_written,
+    write_predictions,
+)
 
 P = np.array([[0.25, 0.75], [0.5, 0.5], [0.875, 0.125]])
 TABLE = PredictionTable(
@@ -194,3 +201,22 @@ def test_lines_come_in_pieces() -> None:
     table = PredictionTable(names, TABLE.classes, np.full((2500, 2), 0.5), ["yes"] * 2500)
     pieces: Iterator[bytes] = table.lines()
     assert [piece.count(b"\n") for piece in pieces] == [1001, 1000, 500]
+
+
+def test_neither_file_is_written_over_another(tmp_path: Path) -> None:
+    made_from = origin("new.csv")
+    for mine in ("p.csv", "p.json"):
+        Path(mine).write_text("{}")
+        with refused(mine, "--force"):
+            check_places(Path("p.csv"), made_from)
+        with refused(mine):
+            check_places(Path("p.csv"), made_from, force=True, read=[mine])
+        check_places(Path("p.csv"), made_from, force=True)
+        Path(mine).unlink()
+    write_predictions(Path("p.csv"), TABLE, ABOUT, made_from=made_from)
+    check_places(Path("p.csv"), made_from)
+    with refused("new.csv", "--force"):
+        check_places(Path("p.csv"), origin("new.csv", "--keep id"))
+    Path("q.csv").write_bytes(Path("p.csv").read_bytes())
+    with refused("q.csv", "--force"):
+        check_places(Path("q.csv"), made_from)

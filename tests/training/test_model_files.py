@@ -383,3 +383,11 @@ def test_more_classes_or_larger_inputs_than_the_weights_are_of(
         assert tracemalloc.get_traced_memory()[1] < 2**27
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("given", ["m", "m.json", "m.safetensors"])
+def test_half_a_model_is_not_suggested_in_the_place_of_itself(given, tmp_path):
+    (tmp_path / "m.json").write_text("{}")
+    with refused("m.safetensors") as caught:
+        cu.restore(tmp_path / given)
+    assert "did you mean" not in str(caught.value)

@@ -80,7 +80,7 @@ def reading(path: str | Path) -> Iterator[tuple[Path, Path]]:
     weights, description = files_of(path)
     for file in (weights, description):
         if not os.path.exists(file):  # a name may be too long for file.exists()
-            absent = f"there is no model at {path}, since {file} does not exist{near(file)}"
+            absent = f"there is no model at {path}, since {file} does not exist{near(file, weights, description)}"
             raise InputError(f"{absent}: a model is a .safetensors and a .json file.")
     try:
         yield weights, description
