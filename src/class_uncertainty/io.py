@@ -33,7 +33,7 @@ from class_uncertainty.checks import check, check_fields, field_types
 from class_uncertainty.errors import InputError, MachineFault, nearest
 
 SQLITE = re.compile(rb"SQLite format 3\0")  # how a store begins
-MARK = re.compile(rb"((made from [^()]{1,200}) \([0-9a-f]{12}\)), checksum ([0-9a-f]{32})")  # anywhere in a file
+MARK = re.compile(rb"(made from [^()]{1,200} \([0-9a-f]{12}\)), checksum ([0-9a-f]{32})")  # anywhere in a file
 NO_CHECKSUM = "0" * 32  # in a mark, while the checksum of the file is computed
 NAME_LENGTH, ORIGIN_DIGITS, MOST_NAMES = 200, 12, 1000
 REPLACE = "give another name, or --force (in Python force=True) to replace it"
@@ -266,10 +266,10 @@ def signed_archive(archive: bytes, made_from: str) -> bytes:
 
 
 def check_unread(path: Path, read: Iterable[object]) -> None:
-    """Refuse to write a file that the same command reads; `read` may hold texts that are no paths."""
+    """Refuse to write a file that the same command reads, or writes something else into."""
     for other in filter(None, read):
-        if os.path.exists(str(other)) and same_file(path, str(other)):
-            raise InputError(f"{path} is read by the same command, and would be overwritten: give another name.")
+        if same_file(path, str(other)):
+            raise InputError(f"{path} has another use in the same command: give another name.")
 
 
 def check_replaceable(
@@ -291,27 +291,20 @@ def check_replaceable(
 
 def _why_kept(path: Path, made_from: str, beside: Path | None) -> str:
     """Why a file is not to be replaced; "" where it is as it was written for the same data and options."""
-    holder = beside or path
-    content = read_regular(holder) if holder.is_file() else b""
-    marks = list(MARK.finditer(content))
-    own = [mark for mark in marks if mark[1].decode() == made_from]
+    holder, content = beside or path, b""
+    if holder.is_file():
+        content = read_regular(holder)
+    marks = {mark[1].decode(): mark for mark in MARK.finditer(content)}
     if not marks:
         return f"{path} exists, and this command did not write it"
-    if not own:
-        return f"{path} was {marks[0][2].decode()}, with other data or options"
-    if not any(_is_whole(content, mark) for mark in own):
+    if made_from not in marks:
+        return f"{path} was {min(marks)}, with other data or options"
+    mark = marks[made_from]
+    if checksum(content[: mark.start(2)] + NO_CHECKSUM.encode() + content[mark.end(2) :]).encode() != mark[2]:
         return f"{holder} has changed since it was written"
     if beside and checksum(file_crcs(path)).encode() not in content:
         return f"{path} has changed since it was written"
     return ""
-
-
-def _is_whole(content: bytes, mark: re.Match[bytes]) -> bool:
-    """Whether the checksum in a mark is that of the content."""
-    crcs = BlockCrcs()
-    for piece in (memoryview(content)[: mark.start(3)], NO_CHECKSUM.encode(), memoryview(content)[mark.end(3) :]):
-        crcs.add(piece)
-    return checksum(crcs.crcs) == mark[3].decode()
 
 
 def free_name(default: Path, check: Callable[[Path], None]) -> Path:

@@ -208,6 +208,8 @@ REFUSED = {
     "a trace over its data": "measure csv:mine.json --profile ./mine.json --force",
     "a model and a trace": "train csv:churn.csv --save new --profile new.json",
     "a model and a store": "train csv:churn.csv --save new --store new.json",
+    "a trace and a store": "train csv:churn.csv --profile new.json --store ./new.json",
+    "a trace of another format": "measure csv:churn.csv --profile new.txt",
     "no store": "report --out new/page.html",
     "an experiment without data": "reproduce if2 --only cifar10-lt:99",
 }
@@ -381,6 +383,15 @@ def test_a_trace_of_other_lanes_or_data_stays(run: Run) -> None:
     assert run(measure)[0] == 2
     assert run(f"{measure} --force")[0] == 0
     assert Path("t.json").read_bytes() != trace
+
+
+@pytest.mark.parametrize("words", ["train csv:d.json --save far/d", "measure csv:d.json --profile far/d.json"])
+def test_data_in_the_data_folder_are_not_even_replaced_by_force(words: str, run: Run) -> None:
+    write_tables("far")
+    Path("far/churn.csv").rename("far/d.json")
+    before = contents()
+    assert run(f"{words} --root far --force")[0] == 2
+    assert contents() == before
 
 
 def test_data_of_one_spelling_in_two_data_folders_are_two(run: Run, blank_charts: Call) -> None:

@@ -68,15 +68,16 @@ class Running:
     def prepare(self, data: str, prefix: str = "", writes: Iterable[Path] = ()) -> tuple[Dataset, Known]:
         """The data set, and what a workflow is to know; `prefix` begins every note on the data.
 
-        What the command `writes` must be none of what it reads.
+        What the command `writes` must be nothing that it reads.
         """
         self.watch.open()  # reading large data takes time too
         command = self.command
         if command.network is not None and command.backbone not in (None, PIXELS):
             raise InputError(f"--network is {command.network!r} and --backbone {command.backbone!r}: give one of them.")
-        read = files_named(data, command.network, command.backbone, root=command.root)
-        for file in (*writes, *([command.profile] if command.profile else [])):
-            check_unread(file, read)
+        used = [command.store, *files_named(data, command.network, command.backbone, root=command.root)]
+        for file in (*writes, command.profile):
+            if file:
+                check_unread(file, used)
         if network := self.changes.get("network"):
             trust(network)
             find_network(network)  # refuses one that there is not, before data are read
@@ -132,8 +133,6 @@ def open_running(
     if command.device is not None and command.on is None:
         resolve_device(command.device)  # refuses one that there is not, before data are read
     profile = command.profile
-    if profile and profile.resolve() == command.store.resolve():
-        raise InputError(f"--profile and --store are both {command.store}: give them different names.")
     written = _written(profile)
     with Store(command.store, create) as store:
         running = Running(command, recipe, changes, store, deadline)

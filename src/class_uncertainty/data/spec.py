@@ -214,16 +214,17 @@ def place_of(name: str, otherwise: str = "", root: str | Path | None = None) -> 
 
 
 def files_named(*names: str | None, root: str | Path | None = None) -> list[Path]:
-    """What names of data, backbones, networks and goals read, as far as it is there: files, and all in an hf:FOLDER."""
-    words = list[str]()
+    """The files that names of data, backbones, networks and goals speak of, with those in an hf:FOLDER."""
+    files = list[Path]()
     for name in filter(None, names):
         for text in split_backbone(name):
             head, query = split_query(text)
-            values = [unquote(option.partition("=")[2]) for option in query.split("&")]
-            words += [head, head.partition(":")[2], head.rpartition(":")[0], *values]
-    given = [place for word in filter(None, words) for place in (Path(word), data_folder(root) / word)]
-    folders = [Path(word.removeprefix("hf:")) for word in words if word.startswith("hf:")]
-    return [*given, *(file for folder in folders if folder.is_dir() for file in folder.iterdir())]
+            words = [head.partition(":")[2], head.rpartition(":")[0]]
+            words += [unquote(option.partition("=")[2]) for option in query.split("&")]
+            files += [place for word in words for place in (Path(word), data_folder(root) / word)]
+            if head.startswith("hf:"):
+                files += Path(words[0]).glob("*")
+    return list(filter(Path.is_file, files))
 
 
 def file_stem(name: str) -> str:

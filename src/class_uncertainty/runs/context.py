@@ -10,9 +10,8 @@ from class_uncertainty.checks import check
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.dataset import describe_unjudged
 from class_uncertainty.data.spec import files_named
-from class_uncertainty.errors import InputError, notice
+from class_uncertainty.errors import notice
 from class_uncertainty.estimation import EstimateRequest
-from class_uncertainty.io import same_file
 from class_uncertainty.measures import Stats
 from class_uncertainty.runs.settings import Settings
 from class_uncertainty.runs.store import RUNNING, Store
@@ -27,7 +26,6 @@ from class_uncertainty.training.fit_result import Fit
 from class_uncertainty.training.keys import checkpoint_keys, key_of, lane_key
 from class_uncertainty.training.model_files import check_savable
 from class_uncertainty.training.networks.network_table import sealed
-from class_uncertainty.training.saved_model import files_of
 from class_uncertainty.training.stage_context import FitOptions, Trace
 
 EVERY = 10  # epochs between checkpoints
@@ -63,14 +61,10 @@ class Context:
 
     def check_savable(self, path: str | Path, made_from: str, goal: str | None = None) -> None:
         """Refuse, before anything trains, a path where the model may not be written."""
-        others = [self.store.path]
+        used = [self.store.path, *files_named(self.dataset.name, self.recipe.network, goal)]
         if self.profile:
-            others.append(self.profile.path)
-        for file in files_of(path):
-            if any(same_file(file, other) for other in others):
-                raise InputError(f"{file} is to hold the model, and also the store or the trace: give two names.")
-        read = files_named(self.dataset.name, self.recipe.network, goal)
-        check_savable(path, made_from, self.force, read)
+            used.append(self.profile.path)
+        check_savable(path, made_from, self.force, used)
 
     def untrained(self, lanes: Sequence[Lane]) -> Fit:
         """Lanes that are to be trained; large arrays go beside the store."""

@@ -11,7 +11,6 @@ from class_uncertainty.io import (
     blank_mark,
     check_ending,
     check_replaceable,
-    check_unread,
     check_writable,
     origin,
     signed,
@@ -40,14 +39,13 @@ class Trace:
         self.made_from = ""
         self.begun = Event()  # whether a stack writes it
         check_ending(self.path, "trace", (".json", ""))
-        check_unread(self.path, read)
         check_writable(self.path)
 
     def claim(self, recipe: Recipe, lanes: Iterable[Lane]) -> None:
         """Refuse, before anything trains, to replace another file."""
         if not self.made_from:
             self.made_from = origin(self.data, recipe, [(lane.name, lane.seed, lane.lr) for lane in lanes])
-            check_replaceable(self.path, self.made_from, self.force)
+            check_replaceable(self.path, self.made_from, self.force, read=self.read)
 
     def write(self, content: bytes) -> None:
         """Write what torch has traced, one JSON object, with its mark."""

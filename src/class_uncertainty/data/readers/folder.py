@@ -148,12 +148,9 @@ def entries_once(folder: Path) -> Iterator[Path]:
             continue
         try:
             names, identity = sorted(os.listdir(entry), reverse=True), _identity(entry)
-        except OSError as error:
-            if entry == folder:
-                raise InputError(f"{folder} cannot be listed: {error.strerror}.") from None
-            yield entry
-            continue
-        if identity in read:
+        except OSError:
+            names, identity = [], None
+        if identity is None or identity in read:
             yield entry
             continue
         read.add(identity)
