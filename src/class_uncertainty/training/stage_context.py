@@ -17,7 +17,7 @@ from class_uncertainty.io import (
     write_whole,
 )
 from class_uncertainty.measures import Stats
-from class_uncertainty.measures.scores import row_blocks
+from class_uncertainty.measures.uncertainty import row_blocks
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit_result import Fit, width_of
