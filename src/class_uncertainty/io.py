@@ -241,7 +241,8 @@ def check_writable(path: Path) -> None:
 def origin(name: object, *options: object) -> str:
     """What a file says of itself: the data that it was made from and, in digits, these and the options together."""
     shown = re.sub("[^a-zA-Z0-9 .:/?=+_-]|--", "_", str(name))[:NAME_LENGTH]
-    digits = checksum(str(name), *map(repr, options))[:ORIGIN_DIGITS]
+    plain = (option.tolist() if isinstance(option, np.ndarray) else option for option in options)
+    digits = checksum(str(name), *map(repr, plain))[:ORIGIN_DIGITS]
     return f"made from {shown} ({digits})"
 
 

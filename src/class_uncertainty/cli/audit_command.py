@@ -65,19 +65,17 @@ def audit(
     earlier = read_record(baseline) if baseline else None
     if report and save and report.resolve() == save.resolve():
         raise InputError(f"--report and --save both name {save}: give two names.")
-    made_from = origin(predictions, predictions.resolve(), counts, prior, costs, baseline, fail_if)
+    given_counts = None if counts is None else read_numbers(counts, "--counts")
+    given_prior = None if prior is None else read_numbers(prior, "--prior")
+    files = [file.resolve() for file in (predictions, costs, baseline) if file]
+    made_from = origin(predictions, files, given_counts, given_prior, fail_if)
     read = (predictions, description_of(predictions), baseline, costs, counts, prior)
     if report:
         audit_page.check_place(report, made_from, force, read)
     if save:
         check_ending(save, "audit", (".json", ""))
         check_replaceable(save, made_from, force, read=read)
-    audited = audit_file(
-        predictions,
-        counts=None if counts is None else read_numbers(counts, "--counts"),
-        prior=None if prior is None else read_numbers(prior, "--prior"),
-        costs=costs,
-    )
+    audited = audit_file(predictions, counts=given_counts, prior=given_prior, costs=costs)
     changes = run_changes(audited.record, earlier) if earlier else None
     lines = broken(conditions, audited.record, changes)
     document = audited.document()

@@ -35,7 +35,9 @@ def export(
 
     weights, _ = files_of(model)
     default = weights.with_suffix(f".{to or FORMATS[0]}")
-    check = partial(check_replaceable, made_from=exported_from(model), force=force, read=files_of(model))
+    check = partial(
+        check_replaceable, made_from=exported_from(model, to or FORMATS[0]), force=force, read=files_of(model)
+    )
     target = out or free_name(default, check)
     exported = export_model(model, target, to=to, trust_code=trust_code, force=force)
     if as_json:

@@ -70,7 +70,7 @@ def fix(
     names = options.read_candidates(candidates)
     options.check_fix(goal, deploy)
     with start(command, data) as running:
-        from class_uncertainty.data.spec import file_stem, files_named, place_of
+        from class_uncertainty.data.spec import file_stem, paths_named
         from class_uncertainty.io import origin
         from class_uncertainty.reporting.html_page import page_place, write
         from class_uncertainty.reporting.section import fix_section
@@ -83,8 +83,8 @@ def fix(
         if save:
             default = Path(files_of(save)[0].with_suffix(".html").name)
         asked = (names, goal, deploy, trainings, seeds, known["recipe"])
-        made_from = origin(f"a fix of {dataset.name}", place_of(dataset.name, root=command.root), *asked)
-        read = files_named(data, goal, command.network, command.backbone, root=command.root)
+        read = paths_named(dataset.name, goal, command.network, root=command.root)
+        made_from = origin(f"a fix of {dataset.name}", read, *asked)
         page = page_place(made_from, page, default, command.force, read)
         fixed = fix_classes(
             dataset,

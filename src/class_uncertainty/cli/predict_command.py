@@ -60,12 +60,12 @@ def predict(
     from class_uncertainty.training.saved_model import files_of
     from class_uncertainty.workflows.predict import predict as predict_examples
 
-    options = (examples.resolve(), files_of(model)[0].resolve(), prior, keep, label, excel_safe)
+    wanted = prior if prior in PRIORS else read_numbers(prior, "--prior", "train, equal, ")
+    options = (examples.resolve(), files_of(model)[0].resolve(), wanted, keep, label, excel_safe)
     made_from = origin(f"{examples} by {model}", *options)
     check = partial(check_places, made_from=made_from, force=force, read=(examples, prior, *files_of(model)))
     out = out or free_name(Path(f"{examples.resolve().stem}-predictions.csv"), check)
     check(out)
-    wanted = prior if prior in PRIORS else read_numbers(prior, "--prior", "train, equal, ")
     columns = split("column", keep, str) if keep else ()
     check_kept(columns)
     with terminal.progress_bars("examples") as progress:

@@ -26,16 +26,16 @@ def report(
     """
     options.check_estimate(estimator, 5, None)
     with start(command, create=False) as running:
-        from class_uncertainty.data.spec import file_stem, files_named, place_of
+        from class_uncertainty.data.spec import file_stem, paths_named
         from class_uncertainty.io import check_folder, origin
         from class_uncertainty.reporting import html_page
         from class_uncertainty.reporting.report_data import sections
 
         asked = data or "all"
         default = Path(f"{file_stem(data)}.html" if data else "report.html")
-        place = place_of(asked, root=command.root)
-        made_from = origin(f"{asked} in {command.store}", place, command.store.resolve(), estimator)
-        out = html_page.page_place(made_from, out, default, force, files_named(data, root=command.root))
+        read = paths_named(data, root=command.root)
+        made_from = origin(f"{asked} in {command.store}", read, command.store.resolve(), estimator)
+        out = html_page.page_place(made_from, out, default, force, read)
         if figures:
             check_folder(figures / "chart")
         with running.loader() as load:

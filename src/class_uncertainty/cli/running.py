@@ -10,7 +10,7 @@ from typing import Any
 from class_uncertainty.cli.interrupts import exit_code
 from class_uncertainty.cli.options import Command
 from class_uncertainty.data import Dataset
-from class_uncertainty.data.spec import files_named
+from class_uncertainty.data.spec import paths_named
 from class_uncertainty.errors import InputError, ShardEnded, Unfinished, memory_faults
 from class_uncertainty.io import check_unread
 from class_uncertainty.limits import check_address_space
@@ -74,7 +74,7 @@ class Running:
         command = self.command
         if command.network is not None and command.backbone not in (None, PIXELS):
             raise InputError(f"--network is {command.network!r} and --backbone {command.backbone!r}: give one of them.")
-        used = [command.store, *files_named(data, command.network, command.backbone, root=command.root)]
+        used = [command.store, *paths_named(data, command.network, command.backbone, root=command.root)]
         for file in (*writes, command.profile):
             if file:
                 check_unread(file, used)

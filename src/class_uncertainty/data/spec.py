@@ -204,27 +204,19 @@ def without_options(name: str) -> str:
     return f"{head}{BY}{backbone}" if backbone else head
 
 
-def place_of(name: str, otherwise: str = "", root: str | Path | None = None) -> str:
-    """The full path of data that are files: what tells them from others of their name."""
-    argument = _head(name).partition(":")[2]
-    for place in (Path(argument), data_folder(root) / argument):
-        if argument and os.path.exists(place):
-            return os.path.realpath(place)
-    return otherwise
-
-
-def files_named(*names: str | None, root: str | Path | None = None) -> list[Path]:
-    """The files that names of data, backbones, networks and goals speak of, with those in an hf:FOLDER."""
-    files = list[Path]()
+def paths_named(*names: str | None, root: str | Path | None = None) -> list[Path]:
+    """The full paths that names of data, backbones, networks and goals speak of, with the files of an hf:FOLDER."""
+    paths = list[Path]()
     for name in filter(None, names):
         for text in split_backbone(name):
             head, query = split_query(text)
-            words = [head.partition(":")[2], head.rpartition(":")[0]]
-            words += [unquote(option.partition("=")[2]) for option in query.split("&")]
-            files += [place for word in words for place in (Path(word), data_folder(root) / word)]
+            words = [head.partition(":")[2], *(unquote(option.partition("=")[2]) for option in query.split("&"))]
+            if ".py:" in head:
+                words.append(head.rpartition(":")[0])
+            paths += [place for word in filter(None, words) for place in (Path(word), data_folder(root) / word)]
             if head.startswith("hf:"):
-                files += Path(words[0]).glob("*")
-    return list(filter(Path.is_file, files))
+                paths += Path(words[0]).glob("*")
+    return [path.resolve() for path in paths if os.path.exists(path)]
 
 
 def file_stem(name: str) -> str:

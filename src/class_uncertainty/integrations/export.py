@@ -102,7 +102,7 @@ def export(
         to = "pt2" if file.suffix.lower() == ".pt2" else "onnx"
     if to == "onnx":
         check_installed()
-    made_from = exported_from(model)
+    made_from = exported_from(model, to)
     read: tuple[Path, ...] = ()
     if isinstance(model, str | Path):
         read = files_of(model)
@@ -121,11 +121,11 @@ def export(
     return Exported(file, to, model.classes, takes, difference)
 
 
-def exported_from(model: str | Path | AnyModel) -> str:
+def exported_from(model: str | Path | AnyModel, to: str) -> str:
     """The origin of an export: the place of the model or, of one at hand, its own origin."""
     if isinstance(model, str | Path):
-        return origin(model, files_of(model)[0].resolve())
-    return origin_of(module_of(model))
+        return origin(model, files_of(model)[0].resolve(), to)
+    return origin("a network", origin_of(module_of(model)), to)
 
 
 def _traced(program: Exportable, to: str, made_from: str) -> bytes:

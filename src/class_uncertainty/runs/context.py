@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from class_uncertainty.checks import check
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.dataset import describe_unjudged
-from class_uncertainty.data.spec import files_named
+from class_uncertainty.data.spec import paths_named
 from class_uncertainty.errors import notice
 from class_uncertainty.estimation import EstimateRequest
 from class_uncertainty.measures import Stats
@@ -61,7 +61,7 @@ class Context:
 
     def check_savable(self, path: str | Path, made_from: str, goal: str | None = None) -> None:
         """Refuse, before anything trains, a path where the model may not be written."""
-        used = [self.store.path, *files_named(self.dataset.name, self.recipe.network, goal)]
+        used = [self.store.path, *paths_named(self.dataset.name, self.recipe.network, goal)]
         if self.profile:
             used.append(self.profile.path)
         check_savable(path, made_from, self.force, used)
@@ -173,7 +173,9 @@ def open_context(dataset: Dataset | Data, settings: Settings) -> Iterator[Contex
     recipe = sealed(settings.recipe or default_recipe(dataset.train))
     trace = None
     if settings.profile:
-        trace = Trace(settings.profile, dataset.name, settings.force, files_named(dataset.name, recipe.network))
+        read = paths_named(dataset.name, recipe.network)
+        data = dataset.name if read else f"{dataset.name} {dataset.fingerprint}"
+        trace = Trace(settings.profile, data, settings.force, read)
     deadline = Deadline.after(settings.budget)
     with ExitStack() as stack:
         executor, device = stack.enter_context(open_executor(settings.on, settings.device))

@@ -34,7 +34,7 @@ class Stopped(Exception):
 class Trace:
     """The file of one traced epoch: of the first lanes that train."""
 
-    def __init__(self, path: str | Path, data: str, force: bool = False, read: Iterable[object] = ()) -> None:
+    def __init__(self, path: str | Path, data: str, force: bool, read: Sequence[Path] = ()) -> None:
         self.path, self.data, self.force, self.read = Path(path), data, force, read
         self.made_from = ""
         self.begun = Event()  # whether a stack writes it
@@ -44,7 +44,7 @@ class Trace:
     def claim(self, recipe: Recipe, lanes: Iterable[Lane]) -> None:
         """Refuse, before anything trains, to replace another file."""
         if not self.made_from:
-            self.made_from = origin(self.data, recipe, [(lane.name, lane.seed, lane.lr) for lane in lanes])
+            self.made_from = origin(self.data, self.read, recipe, [(lane.name, lane.seed, lane.lr) for lane in lanes])
             check_replaceable(self.path, self.made_from, self.force, read=self.read)
 
     def write(self, content: bytes) -> None:
