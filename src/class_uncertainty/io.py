@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from class_uncertainty.checks import check, check_fields, field_types
 from class_uncertainty.errors import InputError, MachineFault, nearest
 
-SQLITE = re.compile(rb"SQLite format 3\0")  # how a store begins
+SQLITE = b"SQLite format 3\0"  # how a store begins
 MARK = re.compile(rb"(made from [^()]{1,200} \([0-9a-f]{12}\)), checksum ([0-9a-f]{32})")  # anywhere in a file
 NO_CHECKSUM = "0" * 32  # in a mark, while the checksum of the file is computed
 NAME_LENGTH, ORIGIN_DIGITS, MOST_NAMES = 200, 12, 1000
@@ -233,7 +233,7 @@ def check_writable(path: Path) -> None:
     if os.path.lexists(path) and not path.is_file():
         kind = "a folder" if path.is_dir() else "a broken link" if path.is_symlink() else "a device or a pipe"
         raise InputError(f"{path} is {kind}: give the name of a file.")
-    if starts_with(path, SQLITE):
+    if is_sqlite(path):
         raise InputError(f"{path} is a store of results or another SQLite file: give another name.")
     check_folder(path)
 
@@ -345,10 +345,10 @@ def same_file(a: Path | str, b: Path | str) -> bool:
     return os.path.realpath(a) == os.path.realpath(b)
 
 
-def starts_with(path: Path, start: re.Pattern[bytes]) -> bool:
-    """Whether a file is there and begins like this."""
+def is_sqlite(path: Path) -> bool:
+    """Whether a file is there that begins as a store does."""
     with suppress(OSError), open(path, "rb") as file:
-        return start.match(file.read(1000)) is not None
+        return file.read(len(SQLITE)) == SQLITE
     return False
 
 

@@ -34,11 +34,10 @@ def export(
     from class_uncertainty.training.saved_model import files_of
 
     weights, _ = files_of(model)
-    default = weights.with_suffix(f".{to or FORMATS[0]}")
-    check = partial(
-        check_replaceable, made_from=exported_from(model, to or FORMATS[0]), force=force, read=files_of(model)
-    )
-    target = out or free_name(default, check)
+    ending = to or FORMATS[0]
+    made_from = exported_from(model, ending)
+    check = partial(check_replaceable, made_from=made_from, force=force, read=files_of(model))
+    target = out or free_name(weights.with_suffix(f".{ending}"), check)
     exported = export_model(model, target, to=to, trust_code=trust_code, force=force)
     if as_json:
         terminal.print_json(exported.document())

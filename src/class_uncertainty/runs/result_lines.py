@@ -135,7 +135,7 @@ def read_lines(path: Path) -> list[ResultLine]:
     if not os.path.exists(path):
         raise InputError(f"{path} does not exist{near(path)}: give a file that 'cu results export' wrote.")
     lines, content = [], read_regular(path)
-    if SQLITE.match(content):
+    if content.startswith(SQLITE):
         raise InputError(
             f"{path} is a store: 'cu results export FILE.jsonl --store {path}' writes what can be imported."
         )

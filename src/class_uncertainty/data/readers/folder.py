@@ -5,6 +5,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import filterfalse
 from pathlib import Path
@@ -139,21 +140,18 @@ def entries_once(folder: Path) -> Iterator[Path]:
 
     A folder that was read before, that holds this one, or that cannot be listed, comes as it is.
     """
-    read = {_identity(parent) for parent in folder.resolve().parents}
+    read = set(map(_identity, folder.resolve().parents))
     waiting, links = [folder], list[Path]()
     while waiting or links:
         entry = waiting.pop() if waiting else links.pop()
-        if not os.path.isdir(entry):
+        names = None
+        with suppress(OSError):
+            if os.path.isdir(entry) and _identity(entry) not in read:
+                names = sorted(os.listdir(entry), reverse=True)
+        if names is None:
             yield entry
             continue
-        try:
-            names, identity = sorted(os.listdir(entry), reverse=True), _identity(entry)
-        except OSError:
-            names, identity = [], None
-        if identity is None or identity in read:
-            yield entry
-            continue
-        read.add(identity)
+        read.add(_identity(entry))
         for name in filterfalse(_ignored, names):
             place = entry / name
             is_link = os.path.islink(place) and os.path.isdir(place)
