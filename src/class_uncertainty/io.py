@@ -270,7 +270,7 @@ def check_unread(path: Path, read: Iterable[object]) -> None:
     """Refuse to write a file that the same command reads, or writes something else into."""
     for other in filter(None, read):
         if same_file(path, str(other)):
-            raise InputError(f"{path} has another use in the same command: give another name.")
+            raise InputError(f"{path} is read or written otherwise by the same command: give another name.")
 
 
 def check_replaceable(
