@@ -64,13 +64,9 @@ def adjust(
     """
     from class_uncertainty.posthoc.goal import read_numbers
     from class_uncertainty.posthoc.priors import PRIORS
+    from class_uncertainty.posthoc.written_predictions import files_read
     from class_uncertainty.reporting import terminal
-    from class_uncertainty.workflows.adjust_predictions import (
-        adjust_predictions,
-        adjusted_from,
-        check_target,
-        files_read,
-    )
+    from class_uncertainty.workflows.adjust_predictions import adjust_predictions, adjusted_from, check_target
 
     class_counts = None if counts is None else read_numbers(counts, "--counts")
     strength = _read_tau(tau)

@@ -57,7 +57,7 @@ def audit(
     from class_uncertainty.posthoc.gate import broken, parse_condition
     from class_uncertainty.posthoc.goal import read_numbers
     from class_uncertainty.posthoc.run_changes import read_record, run_changes
-    from class_uncertainty.posthoc.written_predictions import description_of
+    from class_uncertainty.posthoc.written_predictions import files_read
     from class_uncertainty.reporting import audit_page, audit_terminal, terminal
     from class_uncertainty.workflows.audit import audit_file
 
@@ -69,7 +69,7 @@ def audit(
     given_prior = None if prior is None else read_numbers(prior, "--prior")
     files = [file.resolve() for file in (predictions, costs, baseline) if file]
     made_from = origin(predictions, files, given_counts, given_prior, fail_if)
-    read = (predictions, description_of(predictions), baseline, costs, counts, prior)
+    read = [*files_read(predictions), baseline, costs, counts, prior]
     if report:
         audit_page.check_place(report, made_from, force, read)
     if save:

@@ -102,6 +102,12 @@ def description_of(path: Path) -> Path:
     return path.parent / f"{path.stem}.json"
 
 
+def files_read(*sources: Path | None) -> list[Path]:
+    """The files of predictions; beside tables there may be JSON files."""
+    given = list(filter(None, sources))
+    return [*given, *(description_of(path) for path in given if path.suffix.lower() in (".csv", ".parquet"))]
+
+
 def check_places(path: Path, made_from: str, force: bool = False, read: Iterable[object] = ()) -> None:
     """Refuse to replace other files than these predictions; the JSON file has the mark of both."""
     check_ending(path, "predictions", (".csv", ""))

@@ -20,7 +20,7 @@ from class_uncertainty.posthoc.priors import Prior, find_prior
 from class_uncertainty.posthoc.written_predictions import (
     PredictionTable,
     check_places,
-    description_of,
+    files_read,
     read_written,
     write_predictions,
 )
@@ -196,12 +196,6 @@ def adjusted_from(source: Path, counts: ArrayLike | None, unseen: Path | None, *
     """The origin of adjusted predictions: their file, and how they are adjusted."""
     given = None if counts is None else np.asarray(counts).tolist()
     return origin(source, source.resolve(), given, unseen and unseen.resolve(), *options)
-
-
-def files_read(*sources: Path | None) -> list[Path]:
-    """Files of predictions, and those that describe them."""
-    given = list(filter(None, sources))
-    return [*given, *map(description_of, given)]
 
 
 def check_target(target: Path, made_from: str, force: bool = False, read: Iterable[object] = ()) -> None:
