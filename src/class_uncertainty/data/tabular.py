@@ -255,16 +255,22 @@ def features(table: Table, columns: Sequence[Column]) -> tuple[NDArray[np.float3
     value is missing in it, or no number.
     """
     blocks, notes, left_out = [], [], dict[int, str]()
+    filled = []
     for column in columns:
         values, faults = _values(table, column)
         left_out = faults | left_out
         block = column.encoded(values)
         blocks.append(block)
+        missing = int(table.missing[column.name].sum())
+        if missing and column.fills:
+            filled.append(f"{in_list(column.name)} {missing:,}")
         unseen = np.setdiff1d(np.flatnonzero(~block.any(axis=1)), list(faults))
         if column.categories is not None and len(unseen):
             first = f"the first is {brief(values[unseen[0]])} in {table.row_names(unseen[:1])[0]}"
             count = f"{len(unseen):,} of {len(values):,} rows"
             notes.append(f"{column.name}: {count} have a category that training did not have; {first}.")
+    if filled:
+        notes.append(f"Missing values were filled as in training ({enumerated(filled, NAMED)}).")
     readable = np.isin(np.arange(len(block)), list(left_out), invert=True)
     return np.hstack(blocks)[readable].astype(np.float32), notes, dict(sorted(left_out.items()))
 
