@@ -122,6 +122,7 @@ def test_names_of_data_without_options_and_as_files(tmp_path: Path, monkeypatch:
     assert paths_named("digits-lt:20", "digits") == []
     assert file_stem(name) == "stand-by-me"
     assert file_stem("csv:tables/churn.csv?label=gone") == "churn"
+    assert file_stem("tables/churn.csv") == "churn"
     assert file_stem("digits-lt:20") == "digits-lt-20"
     assert shape_of("digits-lt:20?duplicate=0.5") == (1, 8, 8)
     assert shape_of("digits-lt:20 by mine.py:make") is None

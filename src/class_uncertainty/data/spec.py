@@ -228,10 +228,15 @@ def paths_named(*names: str | None, root: str | Path | None = None) -> list[Path
     return [path.resolve() for path in paths if os.path.exists(path)]
 
 
+def argument_of(name: str) -> str:
+    """'tables/churn.csv' of 'csv:tables/churn.csv?label=kind'."""
+    return _head(name).partition(":")[2]
+
+
 def file_stem(name: str) -> str:
     """A name for files about data: 'churn' of csv:tables/churn.csv, 'digits-lt-20' of digits-lt:20."""
     head = _head(name)
-    stem = Path(head.partition(":")[2]).name.lstrip(".").partition(".")[0]
+    stem = Path(argument_of(name) or head).name.lstrip(".").partition(".")[0]
     if not stem.strip("0123456789"):
         stem = head
     return re.sub(r"\W+", "-", stem)[:STEM_LENGTH].strip("-") or "data"
