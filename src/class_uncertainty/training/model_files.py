@@ -1,6 +1,7 @@
 """A trained network on disk: weights as safetensors, and a JSON file beside them that rebuilds it."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from class_uncertainty.checks import check
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, unknown
-from class_uncertainty.io import check_replaceable, finite, parse_json, write_together
+from class_uncertainty.io import check_replaceable, finite, parse_json, read_regular, write_together
 from class_uncertainty.text import reason
 from class_uncertainty.training.networks.backbones import (
     Backbone,
@@ -26,16 +27,17 @@ from class_uncertainty.training.networks.backbones import (
     same_backbone,
 )  # fmt: skip
 from class_uncertainty.training.networks.classifier import DECISIONS, Classifier, Deployed, Ensemble
+from class_uncertainty.training.networks.network_name import code_of
 from class_uncertainty.training.networks.network_table import NETWORKS, Network, find_network
 from class_uncertainty.training.networks.pretrained import config_of
 from class_uncertainty.training.networks.tree_heads import FREE, TreeHead
-from class_uncertainty.training.networks.user_code import UntrustedCode, code_hash, shown, trust_hash
+from class_uncertainty.training.networks.user_code import UntrustedCode, code_hash, is_named, shown, trust, trust_code, trusted_code
 from class_uncertainty.training.saved_model import (
     FORMAT,
     SavedModel,
-    code_named_by,
     files_of,
     model_checksum,
+    names_in,
     read_files,
     reading,
 )
@@ -83,7 +85,8 @@ def save(module: Deployed, path: str | Path, about: dict[str, Any], embed_weight
     document = {"format": FORMAT, **module.rebuild, "preprocessing": statistics, "encoding": encoding}
     purpose = module.purpose and asdict(module.purpose)
     document |= {"embedding": embedding, "backbone": None, "purpose": purpose, "about": finite(about)}
-    document["code"] = {str(file): code_hash(file) for file, _ in code_named_by(document) if file.is_file()}
+    code = [code_of(name) for name in names_in(document) if is_named(name)]
+    document["code"] = {str(place[0]): code_hash(trusted_code(*place)) for place in code if place}
     if isinstance(module.backbone, Embedder):
         document["backbone"] = config_of(module.backbone.body)
     tensors = {name: value.clone(memory_format=torch.contiguous_format) for name, value in module.state_dict().items()}
@@ -143,14 +146,20 @@ def restore(path: str | Path, trust_code: bool = False) -> Deployed:
 def _trust_code(document: Mapping[str, Any], description: Path) -> None:
     """Let the code run that a description names, if it is the code that the model was saved with."""
     hashes = document["code"]
-    for file, factory in code_named_by(document):
-        if not file.is_file():
+    for name in names_in(document):
+        place = code_of(name)
+        if not place:
+            trust(name)  # which may be downloaded
+            continue
+        file = place[0]
+        if not os.path.isfile(file):
             continue  # refused where it is needed
-        saved, present = hashes.get(str(file)), code_hash(file)
+        code = read_regular(file)
+        saved, present = hashes.get(str(file)), code_hash(code)
         if saved != present:
             both = f"SHA-256 {shown(saved)} when it was saved, and {shown(present)} now"
             raise InputError(f"{file} is not the code that {description} was saved with: {both}.")
-        trust_hash(present, factory)
+        trust_code(name, code)
 
 
 @contextmanager

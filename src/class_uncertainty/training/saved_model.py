@@ -19,7 +19,6 @@ from class_uncertainty.errors import InputError, MachineFault, blame_machine, un
 from class_uncertainty.io import checksum, near, parse_json, read_regular
 from class_uncertainty.text import reason
 from class_uncertainty.training.networks.classifier import DECISIONS, HEADS, Names
-from class_uncertainty.training.networks.network_name import code_of
 from class_uncertainty.training.networks.network_table import NETWORKS
 from class_uncertainty.training.networks.preprocessing import checked_preprocessing
 from class_uncertainty.training.purpose import Purpose
@@ -115,12 +114,11 @@ def read_files(weights: Path, description: Path) -> SavedModel:
     )
 
 
-def code_named_by(document: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """The file and the function of each PATH.py:FACTORY in a description."""
-    names = [member["network"] for member in document.get("members", [document])]
-    if embedding := document.get("embedding"):
-        names.append(embedding["backbone"])
-    return [place for name in names if (place := code_of(name))]
+def names_in(document: Mapping[str, Any]) -> list[str]:
+    """The names of the networks in a description, and of the backbone."""
+    embedding = document["embedding"]
+    backbone = [embedding["backbone"]] if embedding else []
+    return [member.get("network", document["network"]) for member in document.get("members", [document])] + backbone
 
 
 def _check_description(document: dict[str, Any]) -> None:

