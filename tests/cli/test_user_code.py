@@ -18,7 +18,7 @@ import class_uncertainty as cu
 from class_uncertainty.cli.list_commands import KINDS
 from class_uncertainty.training.networks import network_table, user_code
 from class_uncertainty.training.networks.classifier import Ensemble
-from class_uncertainty.training.networks.user_code import trusted_bytes
+from class_uncertainty.training.networks.user_code import trusted_code
 from class_uncertainty.training.saved_model import model_checksum
 
 HARMLESS = """
@@ -44,7 +44,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("CLASS_UNCERTAINTY_CACHE", str(folder / "cache"))
-        patch.setattr(user_code, "_trusted", set())
+        patch.setattr(user_code, "_named", {})
         Path("code.py").write_text(HARMLESS)
         for i in range(8):
             picture(Path("photos") / "ab"[i % 2] / f"{i}.png", i, (20, 24))
@@ -72,7 +72,7 @@ def planted(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blank_c
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(user_code, "_trusted", set())
+    monkeypatch.setattr(user_code, "_named", {})
     network_table._row_of.cache_clear()
     blank_charts()
     return tmp_path
@@ -220,11 +220,11 @@ def test_the_bytes_that_were_hashed_run(planted: Path, monkeypatch: pytest.Monke
     file.write_text(HARMLESS)
 
     def read_and_replace(file: Path, factory: str) -> bytes:
-        code = trusted_bytes(file, factory)
+        code = trusted_code(file, factory)
         file.write_text(PLANTED)
         return code
 
-    monkeypatch.setattr("class_uncertainty.training.networks.pretrained.trusted_bytes", read_and_replace)
+    monkeypatch.setattr("class_uncertainty.training.networks.pretrained.trusted_code", read_and_replace)
     with refused("code.py", "SHA-256"):  # the next look at the file finds other code
         cu.restore("network", trust_code=True)
     assert file.read_text() == PLANTED
