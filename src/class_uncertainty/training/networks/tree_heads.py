@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 TINY, LARGEST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
+DEEPEST = 2**12  # nodes of a walk
 FREE = 0  # the length of a tensor that depends on the fit: any length may be loaded
 
 
@@ -49,10 +50,18 @@ class TreeHead(nn.Module):
 
     def fix_steps(self) -> None:
         """From now on, walk as far as the deepest leaf is: an exported program cannot ask whether it has arrived."""
-        at, self.steps = self.roots.long().unique(), 0
-        while len(at := at[self.below[at] != at]):
-            at = torch.cat([self.below[at].long(), self.below[at].long() + 1])
-            self.steps += 1
+        self.steps = self._count_steps()
+
+    def _count_steps(self) -> int:
+        """How deep the deepest leaf is."""
+        at, steps = self.roots.long(), -1
+        while len(at):
+            below = self.below[at].long()
+            below = below[below != at]
+            at, steps = torch.cat([below, below + 1]), steps + 1
+            if steps > DEEPEST:
+                raise ValueError(f"a tree is deeper than {DEEPEST:,} nodes")
+        return steps
 
     def check(self) -> None:
         """Refuse trees that lead nowhere: they come from a file."""
@@ -66,6 +75,11 @@ class TreeHead(nn.Module):
         asks = (self.feature >= 0) & (self.feature < self.features) & (~is_leaf | (self.threshold == LARGEST))
         if not asks.all():
             raise ValueError("a node of a tree asks for a feature that is not there, or a leaf asks for one")
+        children = self.below[~is_leaf].long()
+        reached = torch.cat([self.roots.long(), children, children + 1])
+        if not torch.equal(reached.sort().values, at):
+            raise ValueError("a node of a tree has no parent, or several")
+        self._count_steps()
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: Any) -> None:
         for name, buffer in self.named_buffers():

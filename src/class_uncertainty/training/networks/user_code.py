@@ -68,7 +68,6 @@ def trusted_code(file: Path, factory: str) -> bytes:
         return code
     if not os.path.isfile(file):
         raise InputError(f"{file} is not a Python file{near(file)}: give PATH.py:FACTORY.")
-    raise UntrustedCode(
-        f"{str(file)!r} is code (SHA-256 {shown(code_hash(read_regular(file)))}) that you have not named yourself: read "
-        f"it, then give --trust-code (in Python trust_code=True) to run {factory}()."
-    )
+    digest = shown(code_hash(read_regular(file)))
+    advice = f"read it, then give --trust-code (in Python trust_code=True) to run {factory}()"
+    raise UntrustedCode(f"{str(file)!r} is code (SHA-256 {digest}) that you have not named yourself: {advice}.")
