@@ -17,7 +17,7 @@ from class_uncertainty.data.images import PIXELS
 from class_uncertainty.data.table import LARGEST, Column, is_number
 from class_uncertainty.errors import InputError, MachineFault, blame_machine, unknown
 from class_uncertainty.io import checksum, near, parse_json, read_regular
-from class_uncertainty.text import reason
+from class_uncertainty.text import LONGEST, reason
 from class_uncertainty.training.networks.classifier import DECISIONS, HEADS, OWN, Names
 from class_uncertainty.training.networks.network_table import NETWORKS
 from class_uncertainty.training.networks.preprocessing import checked_preprocessing
@@ -25,7 +25,6 @@ from class_uncertainty.training.purpose import Purpose
 
 FORMAT = 4  # of the description, raised when it changes
 LARGEST_SIDE = 2**13  # pixels of an image that a backbone takes
-LONGEST = 2**12  # characters of the name of a network
 
 
 def files_of(path: str | Path) -> tuple[Path, Path]:

