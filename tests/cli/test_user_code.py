@@ -16,10 +16,13 @@ from refusals import refused
 
 import class_uncertainty as cu
 from class_uncertainty.cli.list_commands import KINDS
+from class_uncertainty.runs import Store
 from class_uncertainty.training.networks import network_table, user_code
 from class_uncertainty.training.networks.classifier import Ensemble
-from class_uncertainty.training.networks.user_code import trusted_code
+from class_uncertainty.training.networks.network_table import sealed, sealed_as_named
+from class_uncertainty.training.networks.user_code import adopt, code_hash, named, trust, trust_code
 from class_uncertainty.training.saved_model import model_checksum
+from class_uncertainty.workflows.load_named import load_named
 
 HARMLESS = """
 from torch import nn
@@ -172,6 +175,13 @@ def forged(model: Path, **fields: object) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | fields))
 
 
+def rewritten(model: Path, **fields: object) -> None:
+    """One with a checksum that matches."""
+    forged(model, **fields)
+    document = json.loads(model.with_suffix(".json").read_text())
+    forged(model, checksum=model_checksum(document, model.with_suffix(".safetensors").read_bytes()))
+
+
 def test_the_checksum_is_compared_before_code_runs(planted: Path) -> None:
     (planted / "code.py").write_text(HARMLESS)
     forged(planted / "network", network="code.py:other")
@@ -184,9 +194,7 @@ def test_trust_in_one_function_is_not_trust_in_the_others(planted: Path) -> None
     """A model with a matching checksum may name any function of a file that is trusted."""
     (planted / "code.py").write_text(HARMLESS)
     cu.restore("network", trust_code=True)
-    forged(planted / "network", network="code.py:other")
-    document = json.loads((planted / "network.json").read_text())
-    forged(planted / "network", checksum=model_checksum(document, (planted / "network.safetensors").read_bytes()))
+    rewritten(planted / "network", network="code.py:other")
     with refused("code.py", "other()", "trust_code"):
         cu.restore("network")
     assert not (planted / "mark").exists()
@@ -207,28 +215,117 @@ def test_a_plain_model_that_was_edited_to_name_code(planted: Path, run: Run) -> 
 
 def test_a_model_without_the_hash_of_its_code(planted: Path) -> None:
     (planted / "code.py").write_text(HARMLESS)
-    document = json.loads((planted / "network.json").read_text()) | {"code": {}}
-    document["checksum"] = model_checksum(document, (planted / "network.safetensors").read_bytes())
-    (planted / "network.json").write_text(json.dumps(document))
+    rewritten(planted / "network", code={})
     with refused("code.py", "not recorded"):
         cu.restore("network", trust_code=True)
 
 
-def test_the_bytes_that_were_hashed_run(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is replaced once it was read is not run."""
+@pytest.mark.parametrize("model", MODELS)
+def test_the_bytes_that_were_hashed_run(model: str, planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is replaced as soon as it was read is not run, whatever looks at it later."""
     file = planted / "code.py"
     file.write_text(HARMLESS)
 
-    def read_and_replace(file: Path, factory: str) -> bytes:
-        code = trusted_code(file, factory)
+    def read_and_replace(name: str, code: bytes) -> None:
+        trust_code(name, code)
         file.write_text(PLANTED)
-        return code
 
-    monkeypatch.setattr("class_uncertainty.training.networks.pretrained.trusted_code", read_and_replace)
-    with refused("code.py", "SHA-256"):  # the next look at the file finds other code
-        cu.restore("network", trust_code=True)
+    monkeypatch.setattr("class_uncertainty.training.model_files.trust_code", read_and_replace)
+    example = "photos" if model in ("head", "embedded") else "new.npy"
+    restored = cu.restore(model, trust_code=True)
+    assert len(cu.predict(restored, example).classes) in (2, 10)
     assert file.read_text() == PLANTED
     assert not (planted / "mark").exists()
+
+
+@pytest.mark.parametrize("typed", ["--network", "--backbone"])
+def test_a_file_that_changes_while_a_command_runs(
+    typed: str, planted: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was when the command began runs to the end, and what is saved names its hash."""
+    file = planted / "code.py"
+    file.write_text(HARMLESS)
+
+    def read_and_replace(*given: object, **options: object) -> object:
+        file.write_text(PLANTED)
+        return load_named(*given, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("class_uncertainty.cli.running.Running.loader.__wrapped__.__defaults__", (read_and_replace,))
+    call = {
+        "--network": "train digits-lt:20 --network code.py:small",
+        "--backbone": "train folder:photos --backbone code.py:pooled",
+    }
+    assert run(call[typed], "--save", "saved", *QUICK)[0] == 0
+    assert file.read_text() == PLANTED
+    assert not (planted / "mark").exists()
+    saved = json.loads((planted / "saved.json").read_text())
+    assert saved["code"] == {"code.py": code_hash(HARMLESS.encode())}
+
+
+def test_another_process_runs_the_same_bytes(planted: Path) -> None:
+    """A worker gets the code itself, whatever lies where it works."""
+    (planted / "code.py").write_text(HARMLESS)
+    recipe = sealed(cu.Recipe("code.py:small", epochs=1, batch=32))
+    given = named()
+    (planted / "code.py").write_text(PLANTED)
+    user_code._named.clear()  # as a process that starts
+    with refused("code.py", "SHA-256"):
+        sealed_as_named(recipe)
+    adopt(given)
+    assert sealed_as_named(recipe) == recipe
+    (planted / "code.py").unlink()
+    assert sealed_as_named(recipe) == recipe
+    assert not (planted / "mark").exists()
+
+
+def test_a_recipe_out_of_a_result_names_nothing(planted: Path) -> None:
+    """Whoever wrote the result named its network, not who trains by it."""
+    with Store(planted / "store.sqlite") as store:
+        recipe = store.results(store.data()[0].fingerprint)[0].recipe
+    assert recipe.fingerprint
+    with refused("code.py", "SHA-256"):
+        cu.train(cu.load("digits-lt:20"), recipe=recipe)
+    assert not (planted / "mark").exists()
+
+
+def test_a_changed_file_is_another_key(planted: Path, run: Run) -> None:
+    """A command that goes on after a change of the code trains anew."""
+    (planted / "code.py").write_text(HARMLESS)
+    call = ("compare", "digits-lt:20", "--methods", "naive", "--seeds", "1", "--network", "code.py:small", *QUICK)
+    counts = []
+    for code in (HARMLESS, HARMLESS, HARMLESS + "\n# changed"):
+        (planted / "code.py").write_text(code)
+        assert run(*call, "--store", "keys.sqlite")[0] == 0
+        with Store(planted / "keys.sqlite") as store:
+            counts.append(store.finished)
+    assert counts == [1, 1, 2]
+
+
+def test_the_same_bytes_elsewhere_are_not_trusted(planted: Path) -> None:
+    """They may look beside themselves for more code."""
+    (planted / "code.py").write_text(HARMLESS)
+    (planted / "theirs").mkdir()
+    (planted / "theirs" / "code.py").write_text(HARMLESS)
+    trust("code.py:small")
+    rewritten(planted / "network", network="theirs/code.py:small")
+    with refused("theirs", "SHA-256", "trust_code"):
+        cu.restore("network")
+
+
+def test_a_model_downloads_nothing_that_its_user_did_not_ask_for(planted: Path) -> None:
+    asked = []
+
+    def built(name: str, weights: object, download: bool, pretrained: bool = True) -> object:
+        asked.append(download)
+        raise cu.InputError("nothing is built.")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("class_uncertainty.training.networks.backbones.from_hugging_face", built)
+        rewritten(planted / "network", network="hf:a/b?download=yes")
+        for options in ({}, {"trust_code": True}):
+            with refused("hf:a/b"):
+                cu.restore("network", **options)
+    assert asked == [False, True]
 
 
 def test_bytecode_beside_the_file_does_not_run(planted: Path) -> None:

@@ -118,9 +118,10 @@ def read_files(weights: Path, description: Path) -> SavedModel:
 
 def names_in(document: Mapping[str, Any]) -> list[str]:
     """The names of the networks in a description, and of the backbone."""
-    embedding = document["embedding"]
-    backbone = [embedding["backbone"]] if embedding else []
-    return [member.get("network", document["network"]) for member in document.get("members", [document])] + backbone
+    names = [member.get("network", document["network"]) for member in document.get("members", [document])]
+    if document["embedding"]:
+        names.append(document["embedding"]["backbone"])
+    return list(dict.fromkeys(names))
 
 
 def _check_description(document: dict[str, Any], weights: Mapping[str, Tensor]) -> None:
