@@ -3,26 +3,30 @@
 import json
 import py_compile
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import typer
 from commands import Run
 from own_networks import swin_folder
 from pictures import picture
 from refusals import refused
 
 import class_uncertainty as cu
+from class_uncertainty.cli.app import app
 from class_uncertainty.cli.list_commands import KINDS
 from class_uncertainty.runs import Store
+from class_uncertainty.runs.result_lines import export_lines
 from class_uncertainty.training.networks import network_table, user_code
 from class_uncertainty.training.networks.classifier import Ensemble
 from class_uncertainty.training.networks.network_table import sealed, sealed_as_named
 from class_uncertainty.training.networks.user_code import adopt, code_hash, named, trust, trust_code
 from class_uncertainty.training.saved_model import model_checksum
 from class_uncertainty.workflows.load_named import load_named
+from class_uncertainty.workflows.model_card import model_card
 
 HARMLESS = """
 from torch import nn
@@ -368,3 +372,170 @@ def test_weights_that_would_run_code(planted: Path, run: Run) -> None:
     assert code == 2
     assert "weights.pth" in err
     assert not (planted / "mark").exists()
+
+
+# every command x every kind of file
+
+
+KINDS_OF_FILES = {  # and the source that reads each as data
+    "store": ("store.sqlite", "csv"),
+    "store of features": ("features.sqlite", "csv"),
+    "store under way": ("half.sqlite", "csv"),
+    "checkpoint": ("checkpoint.safetensors", "npz"),
+    "results": ("results.jsonl", "csv"),
+    "model": ("network", "parquet"),
+    "ensemble": ("ensemble.json", "csv"),
+    "head": ("head.safetensors", "npz"),
+    "model with its backbone": ("embedded", "parquet"),
+    "card": ("card.md", "csv"),
+    "predictions": ("predictions.csv", "csv"),
+    "pickled array": ("pickled.npy", "npz"),
+    "pickled arrays": ("pickled.npz", "npz"),
+    "pickled weights": ("weights.pth", "npz"),
+    "data folder": ("photos", "folder"),
+    "folder of Transformers": ("swin", "folder"),
+}
+TRAINS = (
+    "{0} --store {1}",
+    "{0} --root {1} --store s.sqlite",
+    "{0} --backbone hf:{1} --store s.sqlite",
+    "{0} --network hf:{1} --store s.sqlite",
+    "{0} --network 'efficientnet-lite0?weights={1}' --pretrained --store s.sqlite",
+    "{0} --profile {1} --store s.sqlite",
+)
+DIGITS = "digits-lt:20 --epochs 1"
+TAKES = {
+    "demo": ("demo --folder {0}",),
+    "measure": (*TRAINS, "measure {1}:{0} --epochs 1 --store s.sqlite"),
+    "compare": (*TRAINS, "compare {1}:{0} --methods naive --epochs 1 --store s.sqlite"),
+    "train": (*TRAINS, "train {1}:{0} --epochs 1 --store s.sqlite", f"train {DIGITS} --store s.sqlite --save {{0}}"),
+    "fix": (*TRAINS, "fix {1}:{0} --epochs 1 --store s.sqlite", "fix digits-lt:20 --goal cost:{0} --store s.sqlite"),
+    "report": ("report --store {0}", "report {1}:{0} --store store.sqlite", "report --store store.sqlite --out {0}"),
+    "predict": (
+        "predict {0} new.npy --force",
+        "predict plain {0} --force",
+        "predict plain new.npy --prior {0} --force",
+        "predict head {0} --force",
+    ),
+    "adjust": (
+        "adjust {0} --force",
+        "adjust predictions.csv --counts {0} --force",
+        "adjust predictions.csv --unseen {0} --force",
+        "adjust predictions.csv --prior {0} --force",
+    ),
+    "audit": (
+        "audit {0}",
+        "audit predictions.csv --baseline {0}",
+        "audit predictions.csv --costs {0}",
+        "audit predictions.csv --counts {0}",
+        "audit predictions.csv --prior {0}",
+    ),
+    "card": ("card {0} --out new.md --force", "card network --out {0}"),
+    "export": ("export {0} --to pt2 --force", "export plain --to pt2 --out {0}"),
+    "reproduce": (
+        "reproduce table2 --stored --store {0}",
+        "reproduce places --stored --network hf:{0} --store s.sqlite",
+    ),
+    "clean": ("clean {0} --yes",),
+    "list": ("list {0}",),
+    "data fetch": ("data fetch {0}",),
+    "results export": ("results export out.jsonl --force --store {0}", "results export {0} --store store.sqlite"),
+    "results import": ("results import {0} --store new.sqlite", "results import results.jsonl --store {0}"),
+}
+WORK = {
+    "measure": f"measure {DIGITS} --members 2",
+    "compare": f"compare {DIGITS} --methods naive --seeds 1",
+    "train": f"train {DIGITS}",
+    "fix": f"fix {DIGITS} --candidates naive --trainings 2 --seeds 1",
+}
+CELLS = 960  # docs/reliability.md has it too
+
+
+def commands(group: object, before: str = "") -> Iterator[str]:
+    """The names of all commands of the app, as they are typed."""
+    for name, command in group.commands.items():  # type: ignore[attr-defined]
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{name} ")
+        else:
+            yield before + name
+
+
+class Leaves:
+    """Its pickle opens a file when it is read."""
+
+    def __reduce__(self) -> tuple[object, tuple[str, str]]:
+        return open, ("mark", "w")
+
+
+@pytest.fixture(scope="module")
+def everything(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of every kind, each with code or the name of code in it."""
+    folder = tmp_path_factory.mktemp("everything") / "files"
+    shutil.copytree(made, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("CLASS_UNCERTAINTY_CACHE", str(folder / "cache"))
+        patch.setattr(user_code, "_named", {})
+        (folder / "code.py").write_text(HARMLESS)
+        digits, recipe = cu.load("digits-lt:20"), cu.Recipe("code.py:small", epochs=3, batch=32)
+        with pytest.raises(cu.Unfinished):
+            cu.compare(digits, ["naive"], seeds=1, recipe=recipe, store="half.sqlite", budget=1e-9)
+        (checkpoint,) = folder.glob("half.sqlite*/*.safetensors")
+        shutil.copy(checkpoint, "checkpoint.safetensors")
+        cu.train(digits, recipe=cu.Recipe("small-conv", epochs=1, batch=32), save="plain")
+        with Store(folder / "store.sqlite") as store:
+            Path("results.jsonl").write_text("".join(export_lines(store)))
+        Path("card.md").write_text(model_card(Path("network")))
+        labels = ",".join(f"p({name})" for name in digits.classes)
+        rows = f"code.py:small,0,{','.join(['0.1'] * 10)}\n" * 3
+        Path("predictions.csv").write_text(f"example,label,{labels}\n{rows}")
+        Path("predictions.json").write_text(json.dumps({"predictions": "predictions.csv", "model": "code.py:small"}))
+        pickled = np.array([Leaves()], dtype=object)
+        np.save("pickled.npy", pickled)
+        np.savez("pickled.npz", x=pickled, X=pickled, y=pickled, probabilities=pickled)
+        torch.save({"weight": Leaves()}, "weights.pth")
+        for place in (swin_folder(folder), folder / "photos"):
+            for name in ("planted.py", "code.py", "__init__.py", "sitecustomize.py"):
+                (place / name).write_text(PLANTED)
+        config = json.loads(Path("swin/config.json").read_text())
+        auto_map = {name: f"planted.{name}" for name in ("AutoConfig", "AutoModel", "AutoImageProcessor")}
+        Path("swin/config.json").write_text(json.dumps(config | {"model_type": "planted", "auto_map": auto_map}))
+        Path("swin/preprocessor_config.json").write_text(json.dumps({"auto_map": auto_map}))
+        Path("code.py").write_text(PLANTED)
+    return folder
+
+
+def test_every_command_and_every_kind_of_file_is_tried() -> None:
+    """A new command fails this test until it is listed."""
+    assert set(TAKES) == set(commands(typer.main.get_command(app)))
+    assert sum(map(len, TAKES.values())) * len(KINDS_OF_FILES) == CELLS
+
+
+@pytest.mark.parametrize("command", TAKES)
+def test_no_command_runs_code_out_of_a_file(
+    command: str,
+    everything: Path,
+    tmp_path: Path,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    blank_charts: Callable[[], None],
+) -> None:
+    """Each is given each file wherever it takes one, in one process, and ends with its sentence or its work."""
+    blank_charts()
+    if command == "demo":  # a minute of work on data that come with the package
+        monkeypatch.setattr("class_uncertainty.cli.running.Running.prepare", no_work)
+    for file, source in KINDS_OF_FILES.values():
+        for line in TAKES[command]:
+            shutil.copytree(everything, tmp_path / "files", dirs_exist_ok=True)
+            monkeypatch.chdir(tmp_path / "files")
+            monkeypatch.setenv("CLASS_UNCERTAINTY_CACHE", str(tmp_path / "files" / "cache"))
+            first, second = (WORK[command], file) if line.startswith("{0}") else (file, source)
+            code, _, err = run(line.format(first, second))
+            assert code in (0, 1, 2), (line, file, err)
+            assert "Traceback" not in err
+            assert not list(tmp_path.rglob("mark")), (line, file)
+            shutil.rmtree(tmp_path / "files")
+
+
+def no_work(*_: object) -> None:
+    raise cu.InputError("enough.")
