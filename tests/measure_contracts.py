@@ -6,7 +6,7 @@ import numpy as np
 from contracts import EXAMPLES, UNORDERED, Check, _close, _refusal, global_random_untouched, orders, shuffled
 
 from class_uncertainty.measures import Measure, Stats, normalise
-from class_uncertainty.measures.scores import class_uncertainty
+from class_uncertainty.measures.uncertainty import class_uncertainty
 
 
 def measure_checks(measure: Measure) -> Iterator[Check]:

@@ -90,9 +90,9 @@ def test_an_early_import_is_seen(line):
     "line",
     [
         "from class_uncertainty.errors import InputError",
-        "from class_uncertainty.measures.scores import kwon",
+        "from class_uncertainty.measures.uncertainty import kwon",
         "from class_uncertainty import data, __version__",
-        "from . import scores",
+        "from . import uncertainty",
         "from ..data import Data",
         "import numpy",
         "from class_uncertainty_tools import results",

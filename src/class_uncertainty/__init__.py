@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from class_uncertainty.integrations.export import export
     from class_uncertainty.integrations.torch import ClassSampler, Loss, OnlineUncertainty
     from class_uncertainty.measures import MEASURES, Stats, normalise
-    from class_uncertainty.measures.scores import aleatoric, class_uncertainty, epistemic, kwon, predictive
+    from class_uncertainty.measures.uncertainty import aleatoric, class_uncertainty, epistemic, kwon, predictive
     from class_uncertainty.methods import METHODS, Method, Plan, plan
     from class_uncertainty.posthoc import REMEDIES, Adjustment, LabelNoise, adjust, fit_adjustment, label_noise
     from class_uncertainty.reporting.audit_page import write_page
@@ -44,7 +44,7 @@ _LATE = {  # imported on first use: `cu` handles Ctrl-C before it imports NumPy 
     "integrations.export": ("export",),
     "integrations.torch": ("ClassSampler", "Loss", "OnlineUncertainty"),
     "measures": ("MEASURES", "Stats", "normalise"),
-    "measures.scores": ("aleatoric", "class_uncertainty", "epistemic", "kwon", "predictive"),
+    "measures.uncertainty": ("aleatoric", "class_uncertainty", "epistemic", "kwon", "predictive"),
     "methods": ("METHODS", "Method", "Plan", "plan"),
     "posthoc": ("REMEDIES", "Adjustment", "LabelNoise", "adjust", "fit_adjustment", "label_noise"),
     "reporting.audit_page": ("write_page",),

@@ -168,9 +168,8 @@ def kind_of(given: Any) -> Kind:
         return KINDS[origin]
     if origin is None:
         return Kind(lambda value: isinstance(value, given), _words(given.__name__))
-    parts = [kind_of(part) for part in get_args(given) if part is not Ellipsis]
-    tests = [part.takes for part in parts]
-    words = [part.words for part in parts]
+    arguments = [argument for argument in get_args(given) if argument is not Ellipsis]
+    tests, words = zip(*map(kind_of, arguments), strict=True)
     if origin in (Union, UnionType):
         return Kind(partial(_passes_one, tests), " or ".join(words))
     if origin is tuple and Ellipsis not in get_args(given):
@@ -205,25 +204,23 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) or (hasattr(value, "tolist") and np.ndim(value) == 1)
 
 
-def _as_number(value: Any) -> Any:
-    """A number of NumPy as Python's."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
 def _in_python(value: Any) -> Any:
     if type(value) in PYTHONS:
         return value
-    is_list = _is_list(value) and (type(value) is tuple or not isinstance(value, tuple))  # no named tuple
-    return tuple(map(_in_python, value)) if is_list else _as_number(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    is_named_tuple = isinstance(value, tuple) and type(value) is not tuple
+    if type(value) is tuple or (not is_named_tuple and _is_list(value)):
+        return tuple(map(_in_python, value))
+    return value
 
 
 def _is_whole(value: Any) -> bool:
-    number = _as_number(value)
-    return isinstance(number, int) and not isinstance(number, bool) and -LARGEST <= number < LARGEST
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and -LARGEST <= int(value) < LARGEST
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(_as_number(value), float) or _is_whole(value)
+    return isinstance(value, float | np.float32 | np.float16) or _is_whole(value)
 
 
 def _is_array(value: Any) -> bool:
@@ -267,7 +264,7 @@ KINDS: dict[Any, Kind] = {
     NoneType: Kind(lambda value: value is None, "None"),
     Path: Kind(_names_file, "a path"),
     Tensorlike: Kind(_is_tensorlike, "an array, a tensor or a list of numbers"),
-    bool: Kind(lambda value: isinstance(_as_number(value), bool), "True or False"),
+    bool: Kind(lambda value: isinstance(value, bool | np.bool_), "True or False"),
     dict: Kind(lambda value: isinstance(value, Mapping), "a dictionary"),
     float: Kind(_is_number, "a number"),
     int: Kind(_is_whole, "a whole number"),

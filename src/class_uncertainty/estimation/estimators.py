@@ -26,7 +26,7 @@ from class_uncertainty.estimation.members import (
 )
 from class_uncertainty.io import scratch_array
 from class_uncertainty.measures import SCORES
-from class_uncertainty.measures.scores import checked_blocks
+from class_uncertainty.measures.uncertainty import checked_blocks
 from class_uncertainty.training import Lane, Recipe, default_recipe
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation.estimate import Estimator, EstimatorOutput
-from class_uncertainty.measures.scores import predictive, row_blocks
+from class_uncertainty.measures.uncertainty import predictive, row_blocks
 from class_uncertainty.methods import named
 from class_uncertainty.training import Lane
 

@@ -20,7 +20,7 @@ from class_uncertainty.errors import InputError, memory_faults
 from class_uncertainty.integrations.method_parts import Scheduled, in_several_processes
 from class_uncertainty.integrations.online_uncertainty import OnlineUncertainty, WithIndex
 from class_uncertainty.measures import Stats, Vector, normalise
-from class_uncertainty.measures.scores import check_labels, row_blocks
+from class_uncertainty.measures.uncertainty import check_labels, row_blocks
 from class_uncertainty.methods import Method, losses
 from class_uncertainty.training.networks.heads import CosineHead
 from class_uncertainty.training.streams import Grouped, Indices, draw_by_class, permutations, stream

@@ -13,7 +13,7 @@ from class_uncertainty.measures.measures import (
     row_with,
     split_constants,
 )
-from class_uncertainty.measures.scores import SCORES, class_means
+from class_uncertainty.measures.uncertainty import SCORES, class_means
 
 __all__ = [
     "MEASURES", "MEASURE_MAKERS", "SCORES", "Measure", "Stats", "Vector", "class_means", "constants_of", "digest",

@@ -361,4 +361,6 @@ ROWS: dict[str, Method | Callable[..., Method]] = {
     "dropout": lambda rate=0.5: dropout(f"{short(100 * rate)} % of the features left out while training", rate),
 }
 MAKERS = {name: row for name, row in ROWS.items() if not isinstance(row, Method)}
-METHODS: dict[str, Method] = {name: row if isinstance(row, Method) else row() for name, row in ROWS.items()}
+METHODS: dict[str, Method] = {}
+for _name, _row in ROWS.items():
+    METHODS[_name] = _row if isinstance(_row, Method) else _row()

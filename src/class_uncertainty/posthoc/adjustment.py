@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.checks import Array, Tensorlike, check, check_fields, check_number
 from class_uncertainty.errors import InputError, unknown
 from class_uncertainty.measures.measures import Stats, Vector
-from class_uncertainty.measures.scores import check_labels, check_probabilities, check_rows
+from class_uncertainty.measures.uncertainty import check_labels, check_probabilities, check_rows
 from class_uncertainty.metrics import check_prior, log_probabilities, prior_weights
 from class_uncertainty.posthoc.goal import Goal, is_clear, paired_sum
 from class_uncertainty.training.lane import MEANS
@@ -166,7 +166,10 @@ def best_tau(
 def _on_grid(
     counts: tuple[float, ...], grid: tuple[float, ...], prior: tuple[float, ...], temperature: float
 ) -> list[Adjustment]:
-    return [replace(Adjustment.of(counts, tau, prior), temperature=temperature) for tau in grid]
+    adjustments = []
+    for tau in grid:
+        adjustments.append(replace(Adjustment.of(counts, tau, prior), temperature=temperature))
+    return adjustments
 
 
 def _decisions(scaled: NDArray, candidates: Sequence[Adjustment], goal: Goal) -> Iterator[NDArray[np.int64]]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.errors import InputError
 from class_uncertainty.io import checksum
-from class_uncertainty.measures.scores import predictive
+from class_uncertainty.measures.uncertainty import predictive
 from class_uncertainty.metrics import (
     Outcomes,
     calibration_error,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.errors import InputError
-from class_uncertainty.measures.scores import check_labels, check_rows_or_members
+from class_uncertainty.measures.uncertainty import check_labels, check_rows_or_members
 from class_uncertainty.posthoc import intervals
 from class_uncertainty.posthoc.adjustment import adjust
 from class_uncertainty.posthoc.intervals import LEVEL, design_effects, design_effects_of_rest

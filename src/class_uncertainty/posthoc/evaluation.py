@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.errors import InputError
-from class_uncertainty.measures.scores import check_labels, check_probabilities
+from class_uncertainty.measures.uncertainty import check_labels, check_probabilities
 from class_uncertainty.metrics import Outcomes, check_prior, decide, reliability, score, surprise
 from class_uncertainty.posthoc.priors import at_prior
 from class_uncertainty.text import amount_of

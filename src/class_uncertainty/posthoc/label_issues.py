@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from class_uncertainty.data import Data
 from class_uncertainty.errors import InputError, missing
-from class_uncertainty.measures.scores import check_labels, check_rows_or_members
+from class_uncertainty.measures.uncertainty import check_labels, check_rows_or_members
 from class_uncertainty.posthoc.noise_model import label_noise
 from class_uncertainty.text import printable
 

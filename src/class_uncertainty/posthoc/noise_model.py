@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from class_uncertainty.checks import Tensorlike, check
 from class_uncertainty.data import stratified
 from class_uncertainty.errors import InputError
-from class_uncertainty.measures.scores import check_labels, check_rows, check_rows_or_members
+from class_uncertainty.measures.uncertainty import check_labels, check_rows, check_rows_or_members
 from class_uncertainty.posthoc.goal import is_clear, paired_sum
 from class_uncertainty.text import amount_of
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from class_uncertainty.data.readers.npz import read_arrays
 from class_uncertainty.errors import InputError
-from class_uncertainty.measures.scores import check_labels, check_rows
+from class_uncertainty.measures.uncertainty import check_labels, check_rows
 from class_uncertainty.posthoc.adjustment import combined
 
 NAMES = ("probabilities", "logits", "labels", "counts")

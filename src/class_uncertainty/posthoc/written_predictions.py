@@ -29,7 +29,7 @@ from class_uncertainty.io import (
     write_together,
 )
 from class_uncertainty.measures import Stats
-from class_uncertainty.measures.scores import check_rows
+from class_uncertainty.measures.uncertainty import check_rows
 from class_uncertainty.metrics import check_prior
 from class_uncertainty.posthoc.goal import check_costs
 from class_uncertainty.posthoc.prediction_files import Predictions

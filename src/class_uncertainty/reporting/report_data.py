@@ -15,7 +15,7 @@ from class_uncertainty.data.sources import shape_of
 from class_uncertainty.errors import InputError
 from class_uncertainty.estimation import Estimate
 from class_uncertainty.measures import SCORES, digest
-from class_uncertainty.measures.scores import mean_guess
+from class_uncertainty.measures.uncertainty import mean_guess
 from class_uncertainty.posthoc.fix_report import FixReport
 from class_uncertainty.reporting.chosen_rates import chosen_rates
 from class_uncertainty.reporting.report_examples import report_examples

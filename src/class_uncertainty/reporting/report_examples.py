@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from class_uncertainty.data import Data, Dataset
 from class_uncertainty.estimation import Estimate
-from class_uncertainty.measures.scores import checked_blocks
+from class_uncertainty.measures.uncertainty import checked_blocks
 from class_uncertainty.metrics import Outcomes
 from class_uncertainty.posthoc.diagnosis import spoken
 from class_uncertainty.posthoc.fix_report import FixReport

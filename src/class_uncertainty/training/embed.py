@@ -16,7 +16,7 @@ from class_uncertainty.data import Data, Dataset
 from class_uncertainty.data.cache import Decoding, Progress, cached, forget
 from class_uncertainty.data.examples import Pictures
 from class_uncertainty.errors import InputError, means_too_little_memory
-from class_uncertainty.measures.scores import row_blocks
+from class_uncertainty.measures.uncertainty import row_blocks
 from class_uncertainty.text import reason
 from class_uncertainty.training.fit import default_device
 from class_uncertainty.training.fit_result import as_tensor

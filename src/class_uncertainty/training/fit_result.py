@@ -16,7 +16,7 @@ from class_uncertainty.data.examples import Embedding
 from class_uncertainty.data.table import Column
 from class_uncertainty.errors import InputError
 from class_uncertainty.io import scratch_array
-from class_uncertainty.measures.scores import row_blocks
+from class_uncertainty.measures.uncertainty import row_blocks
 from class_uncertainty.metrics import Outcomes
 from class_uncertainty.text import amount_of
 from class_uncertainty.training import Lane, Recipe, Result

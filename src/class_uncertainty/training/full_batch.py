@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from class_uncertainty.measures.scores import row_blocks
+from class_uncertainty.measures.uncertainty import row_blocks
 from class_uncertainty.methods import Plan, losses
 from class_uncertainty.training.augment.crops import Drawn
 from class_uncertainty.training.distillation import Teachers

@@ -32,7 +32,9 @@ def can_share(recipe: Recipe) -> bool:
 
 def stretches(lanes: Mapping[int, Lane], recipe: Recipe, shares: bool) -> list[Stretch]:
     """The lanes of a stage, by place, from the first epoch to the last; where nothing is shared it is one stretch."""
-    openings = {place: _opening(lane, recipe) if shares else (place, 0) for place, lane in lanes.items()}
+    openings: dict[int, tuple[Any, int]] = {}
+    for place, lane in lanes.items():
+        openings[place] = _opening(lane, recipe) if shares else (place, 0)
     together = [places for places in _grouped(lanes, lambda place: openings[place][0]) if len(places) > 1]
     ends = sorted({recipe.epochs, *(openings[place][1] for places in together for place in places)} - {0})
 

@@ -8,7 +8,7 @@ from threading import Event
 
 from class_uncertainty.data import Data
 from class_uncertainty.measures import Stats
-from class_uncertainty.measures.scores import row_blocks
+from class_uncertainty.measures.uncertainty import row_blocks
 from class_uncertainty.training.checkpoints import Checkpoints, LaneState
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit_result import Fit, width_of

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from class_uncertainty.errors import fallback
-from class_uncertainty.measures.scores import row_blocks
+from class_uncertainty.measures.uncertainty import row_blocks
 from class_uncertainty.methods import Plan, losses
 from class_uncertainty.training.augment.crops import Drawn
 from class_uncertainty.training.augment.stack_augmentation import StackAugmentation

@@ -17,7 +17,7 @@ from class_uncertainty.data.readers.npz import Loaded, channels_first, read_arra
 from class_uncertainty.errors import InputError, nearest
 from class_uncertainty.io import near
 from class_uncertainty.measures import Stats
-from class_uncertainty.measures.scores import check_labels
+from class_uncertainty.measures.uncertainty import check_labels
 from class_uncertainty.metrics import check_prior
 from class_uncertainty.posthoc.adjustment import check_judged
 from class_uncertainty.posthoc.class_audit import (

@@ -13,7 +13,7 @@ from class_uncertainty.data import tabular
 from class_uncertainty.data.frames import table_of
 from class_uncertainty.errors import InputError
 from class_uncertainty.io import origin
-from class_uncertainty.measures.scores import row_blocks
+from class_uncertainty.measures.uncertainty import row_blocks
 from class_uncertainty.metrics import decide
 from class_uncertainty.training.model_files import check_embeds, check_savable
 from class_uncertainty.training.model_files import save as save_module

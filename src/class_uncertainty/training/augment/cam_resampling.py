@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from class_uncertainty.measures.scores import row_blocks
+from class_uncertainty.measures.uncertainty import row_blocks
 from class_uncertainty.training.networks.bodies import ResNet
 from class_uncertainty.training.networks.classifier import Classifier
 from class_uncertainty.training.networks.custom_body import OwnBody

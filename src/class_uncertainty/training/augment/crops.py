@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from class_uncertainty.measures.scores import row_blocks
+from class_uncertainty.measures.uncertainty import row_blocks
 from class_uncertainty.methods import MIXING
 from class_uncertainty.training.augment.autoaugment import autoaugment, cutout, draw_holes, draw_policy
 from class_uncertainty.training.recipe import Recipe

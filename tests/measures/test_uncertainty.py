@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import entropy
 
 from class_uncertainty import InputError, aleatoric, class_uncertainty, epistemic, kwon, predictive
-from class_uncertainty.measures import SCORES, scores
-from class_uncertainty.measures.scores import class_means, kwon_predictive, least_confidence, true_class
+from class_uncertainty.measures import SCORES, uncertainty
+from class_uncertainty.measures.uncertainty import class_means, kwon_predictive, least_confidence, true_class
 
 pytestmark = pytest.mark.usefixtures("no_global_random")
 LABELS = np.random.default_rng(1).permutation(np.arange(40) % 7)
@@ -303,10 +303,10 @@ def test_examples_are_scored_alike_however_they_are_cut(name, monkeypatch):
     p = members()
     whole = SCORES[name](p, LABELS)
     for size in (1, 5 * 7 * 3 + 2):
-        monkeypatch.setattr(scores, "BLOCK", size)
+        monkeypatch.setattr(uncertainty, "BLOCK", size)
         assert np.array_equal(SCORES[name](p, LABELS), whole)
-        assert np.array_equal(scores.mean_guess(p), p.mean(axis=0).argmax(axis=1))
-    assert [block.shape[1] for _, block in scores.checked_blocks(p)] == [3] * 13 + [1]
+        assert np.array_equal(uncertainty.mean_guess(p), p.mean(axis=0).argmax(axis=1))
+    assert [block.shape[1] for _, block in uncertainty.checked_blocks(p)] == [3] * 13 + [1]
     p[2, 31, 4] = np.nan
     with pytest.raises(InputError, match="member 2, example 31"):
         SCORES[name](p, LABELS)

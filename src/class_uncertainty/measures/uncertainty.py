@@ -1,4 +1,4 @@
-"""Scores: from the probabilities of T members to the uncertainty of each example and of each class."""
+"""Uncertainty of each example and of each class, from the probabilities of T members."""
 
 from collections.abc import Callable, Iterator
 from inspect import signature
