@@ -104,12 +104,12 @@ def read_files(weights: Path, description: Path) -> SavedModel:
     if document["checksum"] != model_checksum(document, content):
         why = "has changed since it was saved, or is damaged"
         raise InputError(f"{weights} or {description.name} {why}: train and save it again.")
-    weights = load(content)
-    _check_description(document, weights)
+    tensors = load(content)
+    _check_description(document, tensors)
     purpose = document["purpose"]
     return SavedModel(
         document,
-        weights,
+        tensors,
         purpose and Purpose.restored(purpose, len(document["classes"])),
         _encoding(document),
         _embedding(document),
