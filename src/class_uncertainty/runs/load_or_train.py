@@ -118,8 +118,8 @@ def load_or_evaluate(
     stored = [context.store.get(key) for key in keys]
     for lane, result in zip(lanes, stored, strict=True):
         if result and result.method != lane.name:
-            found = f"has a result of {brief(result.method)} in the place of one of {lane.name!r}"
-            raise InputError(f"{context.store.path} {found}: whoever wrote it is not to be trusted, so use another.")
+            found = f"has a result of {brief(result.method)} in the place of {lane.name!r}"
+            raise InputError(f"{context.store.path} {found}, and cannot be used.")
     if ended:
         for result in filter(None, stored):
             ended(result)

@@ -50,8 +50,8 @@ from class_uncertainty.training.saved_model import (
     reading,
 )
 
-ROOM = 8  # layers, weights and statistics that may be built for each tensor of a file, and numbers for each number
-SPARE = 2**20  # numbers that layers may hold without any in the file
+ROOM = 8  # layers, weights and statistics for each tensor of a file, and numbers for each number
+SPARE = 2**20  # numbers that need none in the file
 FOREIGN = (".bin", ".ckpt", ".h5", ".joblib", ".keras", ".onnx", ".pickle", ".pkl", ".pt", ".pt2", ".pth")  # of models
 
 
@@ -143,7 +143,7 @@ def restore(path: str | Path, trust_code: bool = False) -> Deployed:
             empty = _built(saved)
         _check_weights(empty.state_dict(), saved.weights)
         if sum(buffer.numel() for buffer in empty.buffers()) > SPARE + ROOM * saved.parameters:
-            raise ValueError("its layers hold more numbers beside the weights than the file is of")
+            raise ValueError("it holds too many numbers beside the weights")
         module = _built(saved)
         module.load_state_dict(saved.weights)
         for part in module.modules():

@@ -125,7 +125,7 @@ def names_in(document: Mapping[str, Any]) -> list[str]:
 
 
 def _check_description(document: dict[str, Any], weights: Mapping[str, Tensor]) -> None:
-    """Refuse what no network of these weights can have, whatever its layers: a description may have been edited."""
+    """Refuse what no network of these weights can have: a description may have been edited."""
     classes, shape, decides_by = document["classes"], document["shape"], document["decides_by"]
     are_names = isinstance(classes, list) and all(isinstance(name, str) for name in classes)
     if not are_names or not 2 <= len(set(classes)) == len(classes):
@@ -140,7 +140,7 @@ def _check_description(document: dict[str, Any], weights: Mapping[str, Tensor]) 
         if not isinstance(members, list) or not members or number != len(members):
             raise ValueError(f"networks is {brief(number)}, and members are {brief(members)}: they must be as many")
         _check_scale(document["scale"])
-    _check_shifts(len(classes), len(document["members"]) if "members" in document else None, weights)
+    _check_shifts(len(classes), len(document.get("members", [])), weights)
     for member in document.get("members", [{}]):
         described = document | member
         network, head = described["network"], described["head"]
@@ -151,16 +151,12 @@ def _check_description(document: dict[str, Any], weights: Mapping[str, Tensor]) 
         _check_scale(described["scale"])
 
 
-def _check_shifts(classes: int, members: int | None, weights: Mapping[str, Tensor]) -> None:
+def _check_shifts(classes: int, members: int, weights: Mapping[str, Tensor]) -> None:
     """Refuse other numbers of networks and classes than the weights are of: each network has a shift for each class."""
-    names = ["shift", *(f"networks.{i}.shift" for i in range(min(members or 0, len(weights))))]
-    described = f"it describes {members or 1:,} networks of {classes:,} classes"
-    if members and members > len(weights):
-        raise ValueError(f"{described}, and the file has {len(weights):,} weights")
-    for name in names:
+    for name in ("shift", *(f"networks.{i}.shift" for i in range(members))):
         shape = tuple(weights[name].shape) if name in weights else "missing"
         if shape != (classes,):
-            raise ValueError(f"{described}, and the weights {name!r} are {shape}")
+            raise ValueError(f"{members or 1:,} networks of {classes:,} classes need {name!r}, which is {shape}")
 
 
 def _encoding(document: dict[str, Any]) -> tuple[Column, ...] | None:
@@ -184,7 +180,7 @@ def _embedding(document: dict[str, Any]) -> Embedding | None:
     checked_preprocessing("the backbone", {name: values[name] for name in ("size", "mean", "std")})
     texts = (embedding.backbone, embedding.weights, embedding.transform)
     if not all(isinstance(text, str) and len(text) <= LONGEST for text in texts):
-        raise ValueError(f"the backbone, its weights and its transform must be text of {LONGEST:,} characters at most")
+        raise ValueError(f"the backbone, its weights and its transform must be text, {LONGEST:,} characters at most")
     fewest, most = VIEWS
     if type(embedding.views) is not int or not fewest <= embedding.views <= most:
         raise ValueError(f"the embedding has {brief(embedding.views)} views")

@@ -182,7 +182,7 @@ def _row(own: OwnNetwork, about: str) -> Network:
 def sealed(recipe: Recipe) -> Recipe:
     """The recipe with the fingerprint of its network, where that is not the package's own: keys then tell it apart.
 
-    The recipe is that of a training: the user names its network by it. One with a fingerprint was sealed before.
+    The user names the network by it, unless it was sealed before.
     """
     if not recipe.fingerprint:
         trust(recipe.network)

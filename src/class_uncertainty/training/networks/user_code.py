@@ -1,4 +1,4 @@
-"""Code of users: a file runs once its user has named it, and what runs everywhere are the bytes that it had then."""
+"""Code of users: a file runs once its user has named it, as it was then."""
 
 import hashlib
 import os
@@ -18,7 +18,7 @@ class UntrustedCode(InputError):
 
 
 def trust(name: str) -> None:
-    """Let the code run that the name of a network or a backbone stands for, as it is now: the user gave the name."""
+    """Let the code run that a name stands for, as it is now: the user gave the name."""
     place = code_of(name)
     if not place:
         _named[name] = b""
@@ -32,7 +32,7 @@ def trust_code(name: str, code: bytes) -> None:
 
 
 def is_named(name: str) -> bool:
-    """Whether the user gave the name, of code with any options."""
+    """Whether the user gave the name; options of code do not count."""
     return _key(name) in _named
 
 
@@ -42,12 +42,12 @@ def _key(name: str) -> str:
 
 
 def named() -> dict[str, bytes]:
-    """All that the user named, for another process."""
+    """For another process."""
     return dict(_named)
 
 
 def adopt(others: Mapping[str, bytes]) -> None:
-    """Trust what the user of another process named."""
+    """Trust what was named in another process."""
     _named.update(others)
 
 
