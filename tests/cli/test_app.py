@@ -286,7 +286,7 @@ USAGE = {
     ),
     "no argument": (
         "fix",
-        "'cu fix' needs DATA: what to train on, as 'cu list data' lists it, e.g. digits-lt:20 or folder:PATH.",
+        "'cu fix' needs DATA: a folder of images, a .csv, .parquet or .npz file, or a name from 'cu list data'.",
     ),
     "no second argument": (
         "predict model",

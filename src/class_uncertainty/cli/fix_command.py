@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from class_uncertainty.cli import options
-from class_uncertainty.cli.options import PLACE, TRAINING, Command, shared
+from class_uncertainty.cli.options import COLUMNS, PLACE, TRAINING, Command, shared
 from class_uncertainty.cli.start import start
 from class_uncertainty.errors import InputError, notice
 from class_uncertainty.runs.comparison import MAX_SEEDS
@@ -28,7 +28,7 @@ SEEDS = "Networks before and after, for the ±, which --trainings does not count
 ALL_CLASSES = "List every class before and after, however many there are."
 
 
-@shared(*TRAINING, *PLACE)
+@shared(*COLUMNS, *TRAINING, *PLACE)
 def fix(
     data: options.DATA,
     command: Command,

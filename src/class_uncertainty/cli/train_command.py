@@ -7,12 +7,12 @@ import typer
 
 from class_uncertainty.checks import LARGEST
 from class_uncertainty.cli import options
-from class_uncertainty.cli.options import TRAINING, Command, shared
+from class_uncertainty.cli.options import COLUMNS, TRAINING, Command, shared
 from class_uncertainty.cli.start import start
 from class_uncertainty.errors import InputError
 
 
-@shared(*TRAINING)
+@shared(*COLUMNS, *TRAINING)
 def train(
     data: options.DATA,
     command: Command,

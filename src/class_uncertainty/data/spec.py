@@ -86,6 +86,15 @@ def parse_spec(kind: str, text: str) -> Spec:
     return Spec(name, argument, {key: unquote(value) for key, value in options.items()})
 
 
+def with_options(text: str, options: Mapping[str, Any]) -> str:
+    """A name of data with more options behind its own, before its backbone."""
+    data, backbone = split_backbone(text)
+    for key, value in options.items():
+        escaped = str(value).replace("%", "%25").replace("&", "%26")
+        data += f"{'&' if split_query(data)[1] else '?'}{key}={escaped}"
+    return f"{data}{BY}{backbone}" if backbone else data
+
+
 def parse_options(kind: str, text: str, query: str) -> dict[str, str]:
     """'key=value&key=value', the part of a text behind its question mark."""
     options: dict[str, str] = {}

@@ -259,7 +259,8 @@ def audit(
     probabilities : array (N, C)
         Of examples that the model was not trained on: of a test split, or out-of-fold.
     classes : list of str, optional
-        Names, in the order of the columns of `probabilities`; needed where labels are names.
+        Names, in the order of the columns of `probabilities`, by default those that a DataFrame has; needed where
+        labels are names.
     names : list of str, optional
         Of the examples: files, or ids.
     images : array or list of paths, optional
@@ -299,6 +300,9 @@ def audit(
     check(list[Path] | Tensorlike | None, images=images)
     check(Array | None, counts=counts, prior=prior, costs=costs)
     check(bool, by_cost=by_cost)
+    columns = list(getattr(probabilities, "columns", ()))
+    if classes is None and columns and all(isinstance(name, str) for name in columns):
+        classes = columns
     of_examples, unlabelled = labelled_only(
         labels, probabilities=probabilities, names=names, images=images, decisions=decisions
     )
