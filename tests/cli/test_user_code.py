@@ -282,6 +282,14 @@ def test_another_process_runs_the_same_bytes(planted: Path) -> None:
     assert not (planted / "mark").exists()
 
 
+def test_a_model_that_is_saved_again_vouches_for_no_code(planted: Path) -> None:
+    """Its code may have been replaced."""
+    cu.save(cu.restore("head"), "again")
+    assert json.loads((planted / "again.json").read_text())["code"] == {}
+    with refused("code.py", "not recorded"):
+        cu.restore("again", trust_code=True)
+
+
 def test_a_recipe_out_of_a_result_names_nothing(planted: Path) -> None:
     """Whoever wrote the result named its network, not who trains by it."""
     with Store(planted / "store.sqlite") as store:
