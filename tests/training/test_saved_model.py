@@ -179,6 +179,7 @@ FORGED: dict[str, tuple[Any, ...]] = {  # model, fields of its description, what
     "a tree that is one node deeper than any": ("forest", {}, tree(chain(4097))),
     "nodes of two parents": ("forest", {}, tree(shared(60))),
     "nodes of no parent": ("forest", {}, tree(torch.arange(3), torch.tensor([0, 1]))),
+    "a node of two parents beside one of none": ("forest", {}, tree(torch.tensor([1, 2, 2, 3, 4]))),
     "a root a million times": ("forest", {}, tree(torch.arange(2), torch.zeros(10**6))),
     "scores of such a root": ("boosting", {}, tree(torch.arange(2), torch.zeros(10**6))),
     "views": ("head", {"embedding": {"views": 10**9}}),
