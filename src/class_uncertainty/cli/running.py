@@ -25,7 +25,7 @@ from class_uncertainty.text import amount_of, tell
 from class_uncertainty.training import Recipe, default_recipe
 from class_uncertainty.training.deadline import Deadline
 from class_uncertainty.training.fit import resolve_device
-from class_uncertainty.training.networks.network_table import find_network
+from class_uncertainty.training.networks.network_table import find_network, sealed_as_named
 from class_uncertainty.training.networks.user_code import trust
 from class_uncertainty.workflows.load_named import PIXELS, load_named, with_backbone
 
@@ -96,7 +96,7 @@ class Running:
         if command.pretrained and name is None and dataset.train.is_images:
             name = FINE_TUNE
         return dataset, {
-            "recipe": default_recipe(dataset.train, name, **self.changes),
+            "recipe": sealed_as_named(default_recipe(dataset.train, name, **self.changes)),
             "store": self.store,
             "device": command.device,
             "budget": self.deadline,

@@ -26,7 +26,7 @@ from class_uncertainty.runs.store import (
     parse_result,
     result_row,
 )
-from class_uncertainty.text import amount_of, reason
+from class_uncertainty.text import LONGEST, amount_of, reason
 from class_uncertainty.training import Result
 from class_uncertainty.training.keys import ENGINE
 from class_uncertainty.training.recipe import check_lr, from_zero
@@ -183,7 +183,8 @@ def _parse(text: bytes) -> ResultLine:
     value = parse(line["document"])
     check_record(value)
     _check_numbers(value)
-    _check_texts(key=line["key"], data=line["data"], method=value.method if isinstance(value, Result) else "")
+    method = value.method if isinstance(value, Result) else ""
+    _check_texts(key=line["key"], data=line["data"], method=method, network=value.recipe.network)
     return ResultLine(value, line["key"], line["data"])
 
 
@@ -220,8 +221,8 @@ def _check_numbers(value: Result | Measurement) -> None:
 def _check_texts(**texts: Any) -> None:
     """Refuse what a column of a store cannot hold."""
     for name, text in texts.items():
-        if not isinstance(text, str):
-            raise ValueError(f"{name} is {shortly(text)}: it must be text")
+        if not isinstance(text, str) or len(text) > LONGEST:
+            raise ValueError(f"{name} is {shortly(text)}: it must be text of {LONGEST:,} characters at most")
         text.encode()
 
 
